@@ -33,8 +33,9 @@ from opscope.compiler.target.system_desc import SystemDesc, board_with, load_boa
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
-    from opscope.compiler.buda.configuration import OPTIONS, Configuration
+    from opscope.compiler.buda.configuration import OPTIONS, Configuration, NoEffect
     from opscope.compiler.buda.mixed_precision import FORMATS as MIXED_PRECISION
+    from opscope.compiler.buda.nops import Nop
     from opscope.compiler.depths import Compilation, CompileDepth, compile_to
     from opscope.compiler.depths import step as take_step
     from opscope.compiler.pieces.pieces import Pieces
@@ -54,6 +55,8 @@ __all__ = [
     "CompilerInputError",
     "Configuration",
     "IoDesc",
+    "NoEffect",
+    "Nop",
     "OpRow",
     "PlannedModule",
     "PlannedParts",
@@ -92,6 +95,8 @@ __all__ = [
 _OF_PLANS = {
     "OPTIONS": "buda.configuration:OPTIONS",
     "Configuration": "buda.configuration:Configuration",
+    "NoEffect": "buda.configuration:NoEffect",
+    "Nop": "buda.nops:Nop",
     "MIXED_PRECISION": "buda.mixed_precision:FORMATS",
     "Compilation": "depths:Compilation",
     "CompileDepth": "depths:CompileDepth",

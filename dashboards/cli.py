@@ -132,7 +132,7 @@ def up(
     """
     from opscope.dashboards import alerts, asset_files, processes
     from opscope.dashboards.home import Served
-    from opscope.dashboards.layout import address
+    from opscope.dashboards.layout import NIGHT
     from opscope.dashboards.results import artifact_roots, results_uri, source
     from opscope.dashboards.up import UpRequest, artifact_command, bring_up
 
@@ -184,7 +184,7 @@ def up(
     if host not in LOOPBACK:
         _echo(f"note: the server listens on {host}, so anybody who can reach this machine can reach the login page")
     signals = _signals() if foreground else []  # installed before the command prints that the server runs
-    click.echo(f"{served.url}{address('opscope-start')}")
+    click.echo(f"{served.url}{NIGHT}")
     if wall:
         hint = "" if anonymous else "; sign in once on that screen, or use --anonymous"
         click.echo(f"for a screen on the wall: {served.url}/wall/{hint}")

@@ -10,16 +10,19 @@ from opscope.dashboards.asset_files import WIDTH, Assets, Chart, Dashboard, Filt
 Doc = dict[str, Any]
 
 ROOT = ["ROOT_ID", "GRID_ID"]
+NIGHT = "/night/"
+"""Where the server shows night by cause (inside/night_page.py)."""
 TEXT_HEIGHT = 14
 """Height of the links and the text at the top of a dashboard."""
 
 
 def links(page: Dashboard, dashboards: Mapping[str, Dashboard]) -> str:
-    """Markdown that leads from a dashboard to all the others."""
-    return " · ".join(
+    """Markdown that leads from a dashboard to the page of the night and to all the others."""
+    others = [
         f"**{other.title}**" if other.slug == page.slug else f"[{other.title}]({address(other.slug)})"
         for other in dashboards.values()
-    )
+    ]
+    return " · ".join([f"[Night]({NIGHT})", *others])
 
 
 def address(slug: str) -> str:
@@ -101,7 +104,7 @@ def _is_excluded(name: str, chart: Chart, assets: Assets) -> bool:
         return True
     if name == "nights":
         newest = assets.datasets[chart.dataset].newest_only
-        return newest or any(condition.column == "newest" for condition in chart.where)
+        return newest or any(condition.column in ("newest", "tonight") for condition in chart.where)
     return name == "status" and chart.rate
 
 

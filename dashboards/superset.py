@@ -6,6 +6,7 @@ import os
 import subprocess
 from collections.abc import Iterator, Mapping
 
+from opscope.base.places import room
 from opscope.dashboards.errors import DashboardError
 from opscope.dashboards.home import ROOM, Home
 
@@ -20,6 +21,7 @@ def environment(home: Home) -> dict[str, str]:
     return variables | {
         "SUPERSET_CONFIG_PATH": str(INSIDE / "superset_config.py"),
         "OPSCOPE_SERVED": str(home.folder / "served.json"),
+        "OPSCOPE_NIGHT_GRID": str(room("base/night_grid")),
         "HOME": str(home.folder),  # gunicorn creates a control socket below it
         "SCARF_ANALYTICS": "false",
     }

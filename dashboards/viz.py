@@ -24,7 +24,7 @@ _SERIES: Params = {
     "sort_series_type": "name",
     "sort_series_ascending": True,
     "x_axis_time_format": "%b %d",
-    "tooltipTimeFormat": "%Y-%m-%d %H:%M",
+    "tooltipTimeFormat": "%Y-%m-%d",
     "y_axis_format": ",d",
     "y_axis_bounds": [None, None],
     "y_axis_title_margin": 40,

@@ -56,7 +56,8 @@ def _readers(graph: BudaGraph, node: Node) -> list[Edge]:
 def with_nop(graph: BudaGraph, name: str, edges: list[Edge]) -> BudaGraph:
     """Returns the graph with a nop between a producer and the consumers of `edges`, which keep their TMs."""
     source = graph.node(edges[0].producer)
-    spec = OpSpec("nop", source.spec.math_fidelity, source.spec.acc_format, epoch_type=source.spec.epoch_type)
+    like = source.op or graph.node(edges[0].consumer).spec
+    spec = OpSpec("nop", like.math_fidelity, like.acc_format, epoch_type=like.epoch_type)
     nop = Node(name, NodeKind.OP, source.shape, source.data_format, spec, source.elements)
     first = {edge.consumer for edge in edges}
     at = next(i for i, node in enumerate(graph.nodes) if node.name in first)

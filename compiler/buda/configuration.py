@@ -23,8 +23,9 @@ from opscope.compiler.buda.balancer.options import LegalizerOptions, OpOverride
 from opscope.compiler.buda.balancer.policies import POLICIES, PolicyOptions
 from opscope.compiler.buda.balancer.shapes import Grid
 from opscope.compiler.buda.fuse_ops import fuse_ops
-from opscope.compiler.buda.graph import FIDELITIES, BudaGraph
+from opscope.compiler.buda.graph import FIDELITIES, BudaGraph, NodeKind
 from opscope.compiler.buda.mixed_precision import LEVELS, mixed_precision
+from opscope.compiler.buda.nops import Nop
 from opscope.compiler.buda.op_precision import OpPrecision
 from opscope.compiler.buda.placer.dram import PICKERS
 from opscope.compiler.buda.placer.epochs import PlacerOptions
@@ -172,6 +173,18 @@ OPTIONS: dict[str, Option] = {
 }
 """All options of TT-Buda (its documentation of set_configuration_options), in its order."""
 
+FIELDS: dict[str, Option] = {
+    "default_dram_parameters": Option(_flag, "whether parameters stay in DRAM; false holds them in L1 where they fit"),
+    "enable_single_buffer_fallback": Option(_flag, "holds an output once where it does not fit twice"),
+    "op_names_dont_fuse": Option(_names, "ops that are not fused"),
+    "op_names_manual_fuse": Option(_names, "the only ops that are fused"),
+}
+"""What a program sets on TT-Buda's compiler configuration alone, and is planned here."""
+SETTABLE = OPTIONS | FIELDS
+OVERRIDES = ("grid_shape", "t_stream_dir", "t_stream_shape", "u_kt", "force_dram_parameters")
+"""Attributes of an op's override in TT-Buda that are planned here, in the order of OpOverride's fields."""
+STREAM_DIRECTIONS = ("n", "r", "c", "rz", "cz")
+
 
 @dataclass
 class Configuration:
@@ -180,13 +193,25 @@ class Configuration:
     values: dict[str, Any] = field(default_factory=dict)
     epoch_breaks: list[str | Predicate] = field(default_factory=list)
     chip_breaks: list[str | Predicate] = field(default_factory=list)
-    sizes: dict[str, Grid] = field(default_factory=dict)
+    overrides: dict[str, OpOverride] = field(default_factory=dict)
+    """Op -> the choices that are fixed for it."""
     precisions: list[OpPrecision] = field(default_factory=list)
+    nops: list[Nop] = field(default_factory=list)
+    skip_missing_ops: bool = False
+    """Whether ops that are named and not there give a warning: the compiler names the ops of a framework's model."""
+    input_names: tuple[str, ...] = ()
+    """What the program calls the inputs of the module, in order."""
 
     def copy(self) -> Configuration:
         """Returns one of its own."""
-        return Configuration(
-            dict(self.values), list(self.epoch_breaks), list(self.chip_breaks), dict(self.sizes), list(self.precisions)
+        return replace(
+            self,
+            values=dict(self.values),
+            epoch_breaks=list(self.epoch_breaks),
+            chip_breaks=list(self.chip_breaks),
+            overrides=dict(self.overrides),
+            precisions=list(self.precisions),
+            nops=list(self.nops),
         )
 
     def set_configuration_options(self, **options: Any) -> None:
@@ -194,12 +219,12 @@ class Configuration:
         import difflib
 
         for name, value in options.items():
-            if name not in OPTIONS:
-                near = difflib.get_close_matches(name, OPTIONS, n=3, cutoff=0.4) or ["--list-options"]
+            if name not in SETTABLE:
+                near = difflib.get_close_matches(name, SETTABLE, n=3, cutoff=0.4) or ["--list-options"]
                 raise CompilerInputError(f"option: expected one of TT-Buda's, got {name!r}; try {', '.join(near)}")
             if value is None:
                 continue
-            option = OPTIONS[name]
+            option = SETTABLE[name]
             try:
                 self.values[name] = option.read(value)
             except ValueError as error:
@@ -221,7 +246,24 @@ class Configuration:
 
     def override_op_size(self, op_name: str, grid_size: tuple[int, int]) -> None:
         """Sets the grid of an op."""
-        self.sizes[op_name] = Grid(*grid_size)
+        self.override_op(op_name, "grid_shape", grid_size)
+
+    def override_op(self, op_name: str, attribute: str, value: Any) -> None:
+        """Fixes one of `OVERRIDES` for an op. Raises CompilerInputError for another attribute or a wrong value."""
+        if attribute not in OVERRIDES:
+            raise CompilerInputError(f"override of {op_name}: expected {', '.join(OVERRIDES)}, got {attribute!r}")
+        name = [*OpOverride.__dataclass_fields__][OVERRIDES.index(attribute)]
+        try:
+            read = _override(attribute, value)
+        except (TypeError, ValueError):
+            wanted = {"t_stream_dir": ", ".join(STREAM_DIRECTIONS), "u_kt": "a number from 1 on"}
+            expected = wanted.get(attribute, "true or false" if attribute.startswith("force") else "(rows, columns)")
+            raise CompilerInputError(f"{attribute} of {op_name}: expected {expected}, got {value!r}") from None
+        self.overrides[op_name] = replace(self.overrides.get(op_name, OpOverride()), **{name: read})
+
+    def insert_nop(self, nop: Nop) -> None:
+        """Puts a nop between an op or input and some of its readers."""
+        self.nops.append(nop)
 
     def get(self, name: str, default: Any = None) -> Any:
         """Returns the value that an option was set to."""
@@ -229,11 +271,18 @@ class Configuration:
 
     def described(self) -> dict[str, Any]:
         """Returns what was set, for a JSON file."""
-        sizes = {name: [grid.r, grid.c] for name, grid in self.sizes.items()}
+        free = asdict(OpOverride())
+        sizes = {name: [o.grid.r, o.grid.c] for name, o in self.overrides.items() if o.grid is not None}
+        fixed = {
+            name: {key: value for key, value in asdict(replace(o, grid=None)).items() if value != free[key]}
+            for name, o in self.overrides.items()
+        }
         more = {
             "epoch_breaks": list(map(str, self.epoch_breaks)),
             "chip_breaks": list(map(str, self.chip_breaks)),
             "op_sizes": sizes,
+            "op_overrides": {name: choices for name, choices in fixed.items() if choices},
+            "nops": [asdict(nop) for nop in self.nops],
             "mixed_precision": [asdict(precision) for precision in self.precisions],
         }
         return {**self.values, **{name: value for name, value in more.items() if value}}
@@ -280,11 +329,14 @@ class Configuration:
     def legalizer(self, graph: BudaGraph, base: LegalizerOptions | None = None) -> LegalizerOptions:
         """Returns the legalizer's options. Raises CompilerInputError if an overridden op is not in the graph."""
         base = base or LegalizerOptions()
-        overrides = dict(base.overrides)
-        for name, grid in self.sizes.items():
-            overrides[graph.node(name).name] = replace(overrides.get(name, OpOverride()), grid=grid)
+        overrides, free = dict(base.overrides), OpOverride()
+        for name in self._there(graph, self.overrides):
+            fixed = {key: value for key, value in vars(self.overrides[name]).items() if value != getattr(free, key)}
+            overrides[name] = replace(overrides.get(name, OpOverride()), **fixed)
         return replace(
             base,
+            dram_parameters=self.get("default_dram_parameters", base.dram_parameters),
+            single_buffer_fallback=self.get("enable_single_buffer_fallback", base.single_buffer_fallback),
             streaming=self.get("enable_t_streaming", base.streaming),
             manual_streaming=self.get("manual_t_streaming", base.manual_streaming),
             one_row=self.get("place_on_one_row", base.one_row),
@@ -299,28 +351,34 @@ class Configuration:
         if self.get("chip_placement_policy") == "MMIO_LAST":
             order = order[::-1]
         return PlacerOptions(
-            tuple(_meant(graph, self.epoch_breaks)),
-            tuple(_meant(graph, self.chip_breaks)),
+            tuple(self._meant(graph, self.epoch_breaks)),
+            tuple(self._meant(graph, self.chip_breaks)),
             chips,
             self.get("enable_auto_transposing_placement", True),
             order,
         )
 
     def applied(self, graph: BudaGraph, arch: str) -> BudaGraph:
-        """Returns the graph with the requested formats, fidelity and outputs, and with small ops fused.
+        """Returns the graph with the requested nops, formats, fidelity and outputs, and with small ops fused.
 
         Ops that break an epoch or a chip, or have a size of their own, are not fused.
         """
+        for nop in self.nops:
+            graph = self._with_nop(graph, nop)
         graph = with_formats(
             graph, self.get("default_df_override"), self.get("accumulate_df"), self.get("math_fidelity")
         )
         graph = mixed_precision(graph, self.get("amp_level", 0))
         for precision in self.precisions:
             graph = precision.applied(graph)
-        graph = with_outputs(graph, self.get("op_intermediates_to_save", ()))
+        graph = with_outputs(graph, self._there(graph, self.get("op_intermediates_to_save", ())))
         if not self.get("enable_auto_fusing", True):
             return graph
-        return fuse_ops(graph, arch, {*_meant(graph, self.epoch_breaks), *_meant(graph, self.chip_breaks), *self.sizes})
+        breaks = (*self._meant(graph, self.epoch_breaks), *self._meant(graph, self.chip_breaks))
+        apart = {*breaks, *self.overrides, *self.get("op_names_dont_fuse", ())}
+        if fused := self.get("op_names_manual_fuse", ()):
+            apart |= {node.name for node in graph.ops} - set(fused)
+        return fuse_ops(graph, arch, apart)
 
     def plan(self, graph: BudaGraph, arch: str, chips: int = 1, options: PolicyOptions | None = None) -> BudaPlan:
         """Plans a graph. Raises CompilerInputError."""
@@ -337,19 +395,56 @@ class Configuration:
             self.placer(graph, chips),
         )
 
+    def _meant(self, graph: BudaGraph, ops: Iterable[str | Predicate]) -> list[str]:
+        """Returns the names of the ops that are named or matched. Raises CompilerInputError if an op is not there."""
+        names: dict[str, None] = {}
+        for op in ops:
+            if isinstance(op, str):
+                names |= dict.fromkeys(self._there(graph, [op]))
+                continue
+            matching = [node.name for node in graph.ops if op(node.name, node.spec.type, node.name.rpartition(".")[0])]
+            if not matching and not self.skip_missing_ops:
+                raise CompilerInputError(f"graph {graph.name}: expected ops that the predicate matches, got none")
+            names |= dict.fromkeys(matching)
+        return list(names)
 
-def _meant(graph: BudaGraph, ops: Iterable[str | Predicate]) -> list[str]:
-    """Returns the names of the ops that are named or matched. Raises CompilerInputError if an op is not there."""
-    names: dict[str, None] = {}
-    for op in ops:
-        if isinstance(op, str):
-            names[graph.node(op).name] = None
-            continue
-        matching = [node.name for node in graph.ops if op(node.name, node.spec.type, node.name.rpartition(".")[0])]
-        if not matching:
-            raise CompilerInputError(f"graph {graph.name}: expected ops that the predicate matches, got none")
-        names |= dict.fromkeys(matching)
-    return list(names)
+    def _there(self, graph: BudaGraph, names: Iterable[str]) -> list[str]:
+        """Returns the named ops that are in the graph. Raises CompilerInputError for others, or warns of them once."""
+        there, missing = [], []
+        known = {node.name for node in graph.nodes}
+        for name in names:
+            if self.skip_missing_ops and name not in known:
+                missing.append(name)
+            else:
+                there.append(graph.node(name).name)
+        if missing:
+            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+            warnings.warn(f"{missing[0]}{more}: has no effect here: {MISSING_OP}", NoEffect, stacklevel=2)
+        return there
+
+    def _with_nop(self, graph: BudaGraph, nop: Nop) -> BudaGraph:
+        """Returns the graph with a nop. Raises CompilerInputError if its ends are not there."""
+        ends = (nop.source, *nop.readers)
+        inputs = [node.name for node in graph.nodes if node.kind is NodeKind.INPUT]
+        named = dict(zip(self.input_names, inputs, strict=False))
+        if len(self._there(graph, [named.get(end, end) for end in ends])) < len(ends):
+            return graph
+        return nop.inserted(graph, named.get(nop.source, nop.source))
+
+
+MISSING_OP = "a model of a framework has ops of other names here; try `opscope plan`, or predicates of pybuda.query"
+
+
+def _override(attribute: str, value: Any) -> Any:
+    """Reads the value of one of `OVERRIDES`. Raises TypeError, ValueError."""
+    if attribute == "force_dram_parameters":
+        return _flag(value)
+    if attribute == "t_stream_dir":
+        return _one_of(*STREAM_DIRECTIONS)("n" if value is None else value)
+    if attribute == "u_kt":
+        return _integer(1, 1 << 16)(value)
+    rows, columns = (_integer(1, 1 << 16)(number) for number in value)
+    return Grid(rows, columns) if attribute == "grid_shape" else (rows, columns)
 
 
 def with_formats(graph: BudaGraph, data_format: str | None, acc: str | None, fidelity: str | None) -> BudaGraph:
@@ -379,7 +474,7 @@ def with_formats(graph: BudaGraph, data_format: str | None, acc: str | None, fid
 
 def with_outputs(graph: BudaGraph, names: Iterable[str]) -> BudaGraph:
     """Returns the graph with the results of these ops as additional outputs."""
-    from opscope.compiler.buda.graph import Edge, Node, NodeKind
+    from opscope.compiler.buda.graph import Edge, Node
 
     nodes, edges = list(graph.nodes), list(graph.edges)
     for name in names:

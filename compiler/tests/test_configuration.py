@@ -15,7 +15,9 @@ from opscope.compiler.buda.balancer.options import LegalizerOptions, OpOverride
 from opscope.compiler.buda.balancer.shapes import Grid
 from opscope.compiler.buda.balancer.tests.graphs import fork, matmul, one_tap_convolution
 from opscope.compiler.buda.configuration import OPTIONS, Configuration, NoEffect, with_formats
+from opscope.compiler.buda.graph import NodeKind
 from opscope.compiler.buda.graph_file import matmul_graph
+from opscope.compiler.buda.nops import Nop
 from opscope.compiler.buda.placer.epochs import PlacerOptions
 from opscope.compiler.buda.plan import BudaPlan
 from opscope.compiler.buda.plan_to_binary import to_binary
@@ -221,6 +223,94 @@ def test_breaks_sizes_and_placement_are_those_that_were_set() -> None:
     config.set_epoch_break("nowhere")
     with pytest.raises(CompilerInputError, match="expected a node of fork, got 'nowhere'"):
         config.placer(graph)
+
+
+def test_choices_of_the_balancer_are_fixed_for_an_op_and_shown() -> None:
+    graph, config = fork(), Configuration()
+    for attribute, value in (
+        ("t_stream_dir", None),
+        ("t_stream_shape", (1, 2)),
+        ("u_kt", 2),
+        ("force_dram_parameters", False),
+        ("grid_shape", (2, 3)),
+    ):
+        config.override_op("mm", attribute, value)
+    assert config.legalizer(graph).overrides == {"mm": OpOverride(Grid(2, 3), "n", (1, 2), 2, False)}
+    shown = config.described()
+    assert shown["op_sizes"] == {"mm": [2, 3]}
+    assert shown["op_overrides"]["mm"] == {
+        "stream_dir": "n",
+        "stream_shape": (1, 2),
+        "u_kt": 2,
+        "dram_parameters": False,
+    }
+    config.set_configuration_options(default_dram_parameters=False, enable_single_buffer_fallback=True)
+    made = config.legalizer(graph)
+    assert (made.dram_parameters, made.single_buffer_fallback) == (False, True)
+    assert Configuration().legalizer(graph).dram_parameters
+    assert config.copy() == config
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value", "expected"),
+    [
+        ("grid_shape", (0, 1), r"expected \(rows, columns\), got \(0, 1\)"),
+        ("t_stream_dir", "z", "expected n, r, c, rz, cz, got 'z'"),
+        ("u_kt", 0, "expected a number from 1 on, got 0"),
+        ("force_dram_parameters", "perhaps", "expected true or false, got 'perhaps'"),
+        ("colour", 1, "expected grid_shape, t_stream_dir"),
+    ],
+)
+def test_an_override_of_no_use_is_one_line(attribute: str, value: object, expected: str) -> None:
+    with pytest.raises(CompilerInputError, match=expected):
+        Configuration().override_op("mm", attribute, value)
+
+
+def test_ops_of_other_names_are_skipped_where_the_program_cannot_know_them() -> None:
+    graph, config = fork(), Configuration(skip_missing_ops=True)
+    config.set_epoch_break(["conv2d_14.dc.matmul.8", "e", lambda name, kind, layer: False])
+    config.override_op_size("conv2d_3", (1, 1))
+    with pytest.warns(NoEffect, match=r"conv2d_14.dc.matmul.8: has no effect here: a model of a framework"):
+        assert config.placer(graph).epoch_breaks == ("e",)
+    with pytest.warns(NoEffect, match="conv2d_3"):
+        assert config.legalizer(graph).overrides == {}
+
+
+def test_only_these_ops_are_fused_or_all_but_these() -> None:
+    def fused(**options: object) -> int:
+        return sum(node.spec.type == "fused_op" for node in planned("layer", **options).graph.ops)
+
+    names = [node.name for node in model("layer").graph.ops]
+    assert fused() > 0
+    assert fused(op_names_dont_fuse=names) == fused(op_names_manual_fuse=["none"]) == 0
+
+
+@pytest.mark.parametrize("hoisted", [True, False])
+def test_a_nop_copies_between_an_op_and_its_readers(hoisted: bool) -> None:
+    graph, config = fork(), Configuration(input_names=("x",))
+    source = next(node.name for node in graph.nodes if node.kind is NodeKind.INPUT)
+    config.set_configuration_options(enable_auto_fusing=False)
+    config.insert_nop(Nop("mm", ("e",), hoist_tms=hoisted, count=2))
+    config.insert_nop(Nop("x", ("mm",)))
+    applied = config.applied(graph, "wormhole_b0")
+    assert [edge.producer for edge in applied.operands("e")] == ["buffer_1_buffer_0_mm_e_e"]
+    assert [edge.producer for edge in applied.operands("buffer_1_buffer_0_mm_e_e")] == ["buffer_0_mm_e"]
+    assert [edge.producer for edge in applied.operands("buffer_0_x_mm")] == [source]
+    config.insert_nop(Nop("e", ("mm",)))
+    with pytest.raises(CompilerInputError, match="expected an op that reads e, got 'mm'"):
+        config.applied(graph, "wormhole_b0")
+
+
+def test_a_daisy_chain_has_a_nop_for_each_reader() -> None:
+    graph = fork()
+    readers = tuple(edge.consumer for edge in graph.users("e"))
+    assert len(readers) == 2
+    chained = Nop("e", readers, daisy_chain=True).inserted(graph, "e")
+    (first,) = chained.users("e")
+    assert {edge.consumer for edge in chained.users(first.consumer)} == {
+        readers[0],
+        f"buffer_0_{first.consumer}_{readers[1]}",
+    }
 
 
 def test_options_change_what_they_name_and_leave_the_rest_of_the_legalizers() -> None:

@@ -1,4 +1,7 @@
-"""The pages around the dashboards: what `/` shows, the page for a screen on the wall, the layout of a narrow window."""
+"""The pages around the dashboards: what `/` shows, the page for a screen on the wall, the layout of a narrow window.
+
+`/` leads to night by cause (night_page.py), and the wall begins with it.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,10 @@ from typing import Any
 
 import guards
 import narrow
+import night_page
 import visitors
 
-START = "/superset/dashboard/opscope-start/"
+START = night_page.PATH
 HOMES = frozenset({"/", "/superset/welcome/"})
 """Where Superset shows an empty home, and where it leads after a login."""
 DASHBOARD_API = re.compile(r"/api/v1/dashboard/[\w-]+")
@@ -27,7 +31,7 @@ def install(app: Any, served: dict[str, Any], answers: Any) -> None:
     from flask import g, redirect, render_template, request
     from flask_login import current_user
 
-    templates = jinja2.FileSystemLoader(str(Path(__file__).parent / "templates"))
+    templates = jinja2.FileSystemLoader([str(Path(__file__).parent / "templates"), str(night_page.ROWS)])
     app.jinja_loader = jinja2.ChoiceLoader([templates, app.jinja_loader])
     app.jinja_env.globals["narrow_below"] = narrow.BELOW
 
@@ -71,11 +75,13 @@ def install(app: Any, served: dict[str, Any], answers: Any) -> None:
         answers.keep(response)
         return response
 
+    night_page.install(app, served, lets_in)
     if served.get("wall"):
 
         @app.route("/wall/")
         def wall() -> Any:
             if not lets_in():
                 return redirect("/login/?next=/wall/")
-            addresses = [f"/superset/dashboard/{slug}/?standalone=2&show_filters=0" for slug in served["wall"]]
+            addresses = [f"{night_page.PATH}?wall=1"]
+            addresses += [f"/superset/dashboard/{slug}/?standalone=2&show_filters=0" for slug in served["wall"]]
             return render_template("wall.html", addresses=addresses, seconds=WALL_SECONDS, zoom=WALL_ZOOM)

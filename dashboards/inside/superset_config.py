@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.append(os.environ["OPSCOPE_NIGHT_GRID"])
 import pages
 import query_limits
 from answers import Answers

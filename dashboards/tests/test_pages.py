@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
-from opscope.dashboards import asset_files, follow
+from opscope.base.places import room
+from opscope.dashboards import asset_files, bundle, follow
 from opscope.dashboards.home import ROOM, Home, Served
-from opscope.dashboards.layout import address, position
+from opscope.dashboards.layout import NIGHT, address, position
 from opscope.dashboards.up import artifact_command
 
 sys.path.insert(0, str(ROOM / "inside"))  # as Superset's configuration does
+
+os.environ.setdefault("OPSCOPE_NIGHT_GRID", str(room("base/night_grid")))  # as superset.py does
+sys.path.append(os.environ["OPSCOPE_NIGHT_GRID"])
 import narrow  # type: ignore[import-not-found]
+import night_page  # type: ignore[import-not-found]
 
 ASSETS = asset_files.read()
 NUMBERS = {name: number for number, name in enumerate(ASSETS.charts, 1)}
@@ -40,6 +46,12 @@ def test_every_dashboard_leads_to_all_others_and_says_what_to_do(name: str) -> N
     head = position(doc, ASSETS, NUMBERS)["MARKDOWN-0"]["meta"]["code"]
     assert {slug for slug in ASSETS.slugs if f"]({address(slug)})" in head} == set(ASSETS.slugs) - {doc.slug}
     assert doc.text.strip() in head
+
+
+def test_the_page_of_the_night_leads_to_dashboards_and_reads_the_results() -> None:
+    assert set(night_page.LINKS) <= {(page.title, page.slug) for page in ASSETS.dashboards.values()}
+    assert night_page.DATABASE == bundle.DATABASE_NAME
+    assert night_page.PATH == NIGHT
 
 
 def test_run_folders_are_served_from_wherever_the_server_starts(

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import sys
 import traceback
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from opscope.harness.backends import registry
@@ -21,6 +23,8 @@ from opscope.harness.verdict.target import Target
 
 MOST = 200
 """Characters of a revision, and of the reason why there is none."""
+FAULTS_OF_CODE = (AttributeError, NameError, ImportError)
+"""What the code of a backend raises where it is wrong itself, whatever the op."""
 
 
 class Opened(NamedTuple):
@@ -122,6 +126,21 @@ def as_input_error(name: str, expected: str) -> Iterator[None]:
         text = " ".join(str(error).split())
         got = f"{type(error).__name__}: {text}" if text else type(error).__name__
         raise InputError(f"--backend {name}", expected, got, _doctor(name)) from error
+
+
+def fault_of_code(backend: Backend, error: Exception) -> BackendError | None:
+    """What ends the run where a user's own backend fails for a fault in its own file, which says nothing of the op.
+
+    What a compiler raises that it calls is the op's verdict, and so is what a backend of this project raises.
+    """
+    modules = {each.__module__ for each in type(backend).__mro__ if not each.__module__.startswith("opscope.")}
+    files = {getattr(sys.modules.get(name), "__file__", None) for name in modules}
+    frames = traceback.extract_tb(error.__traceback__)
+    if not isinstance(error, FAULTS_OF_CODE) or not frames or frames[-1].filename not in files:
+        return None
+    traceback.print_exception(error)
+    place = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}"
+    return BackendError(f"{type(error).__name__} at {place}: {error}", "a backend without faults of its own")
 
 
 def refused(name: str, error: BackendError) -> InputError:

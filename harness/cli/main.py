@@ -19,7 +19,7 @@ from opscope.harness.cli.completion import attach
 GROUP = "opscope.commands"
 
 SECTIONS: dict[str, tuple[str, ...]] = {
-    "Set up": ("doctor", "models", "config", "clean"),
+    "Set up": ("doctor", "models", "backend", "config", "clean"),
     "Compile and plan": (
         "ops",
         "compile",
@@ -38,6 +38,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Work on a failure": ("repro", "replay", "reduce", "probe", "bisect", "diff-tensors", "limitations"),
     "Run every night, on many machines": ("nightly", "gate", "status", "costs", "merge", "publish", "db"),
     "Dashboards": ("dashboard", "artifacts", "demo"),
+    "Assistants": ("agents", "mcp"),
 }
 """Commands of `opscope --help` by heading, in order. Commands of other packages follow under OTHERS."""
 OTHERS = "Other commands"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from opscope.base.damage import Damaged
 from opscope.base.stored import checked, gone
+from opscope.harness.backends import life
 from opscope.harness.backends.base import Backend, BackendError, Declined, Job, StageCrashError, StageError, Target
 from opscope.harness.lanes import drawn_numbers, dumped, explained, failed_ir, mesh_run, second_opinion, whole_model
 from opscope.harness.prepare.inputs import OtherValues, row_golden, row_inputs
@@ -198,9 +199,11 @@ def climb(
         return state.ended(Status.NO_GOLDEN, str(reason))
     except Declined as reason:
         return state.ended(Status.SKIPPED, f"{backend.name}: {reason}")
-    except Exception as error:  # noqa: BLE001  every refusal of a stage is the op's verdict
+    except Exception as error:
         if isinstance(error, OSError) and (damaged := gone(error, export_dir)) is not None:
             raise damaged from None
+        if (fault := life.fault_of_code(backend, error)) is not None:
+            raise fault from error
         return state.failed(stage, error)
     if backend.compile_only:
         job.ran_on, job.outputs = "none", []

@@ -200,6 +200,11 @@ class Lane:
         return self._ready
 
     @property
+    def pid(self) -> int:
+        """The number of the child's process; 0 if there is none."""
+        return 0 if self._child is None else self._child.pid
+
+    @property
     def last_ready(self) -> Ready | None:
         """The report of the child that ran the last op, even if it was replaced afterwards; None before the first."""
         return self._last_ready

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from opscope.base.statuses import TERMINAL
 from opscope.base.terminal import print_prose
 from opscope.base.visible_text import one_line
-from opscope.harness.record.causes import Cause, by_cause, parts_within
+from opscope.harness.record.causes import Cause, by_cause, cause_of_test, parts_within
 from opscope.harness.record.optest import title
 from opscope.harness.record.records import OpTest
 from opscope.harness.record.stages import FAILED
@@ -29,8 +29,7 @@ def causes(failing: Sequence[OpTest]) -> list[Cause[OpTest]]:
 
 
 def _cause(test: OpTest) -> tuple[object, ...]:
-    reason = test.error_signature or test.error_message or test.crash_kind
-    return test.backend, test.status, test.failed_stage, reason, test.flaky, test.expected
+    return test.backend, test.status, test.failed_stage, cause_of_test(test), test.flaky, test.expected
 
 
 def verdict_text(test: OpTest) -> str:

@@ -1,9 +1,116 @@
-"""Groups failures by their cause, so that a page tells each cause once with its ops below it."""
+"""The cause of a failure, and failures grouped by cause, so that a page tells each cause once with its ops below it.
+
+A cause is a fingerprint of what a record says, so that records and databases of any age get the same one:
+
+    of an error that a compiler or a device reports   stage and text, with placeholders also for names of ops
+    of wrong numbers, which have no such text         op name, element type and hypothesis
+    of a hang, of a crash without a message           how it ended, stage and op name
+
+An error's *signature* (signature.py) is finer: it tells whether one op fails as it did before.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Iterable
+from functools import lru_cache
 from typing import Generic, NamedTuple, TypeVar
+
+from opscope.base.digest import words_digest
+from opscope.base.op_families import NAMES
+from opscope.harness.record.records import OpTest, TensorDesc
+from opscope.harness.record.signature import normalise
+from opscope.harness.record.stages import FAILED, Status
+
+UNSPLITTABLE = "unsplittable"
+"""In place of a status: no module could be made of the op."""
+LESS_EXACT = "less_exact"
+"""In place of a status: the op is right, but further from its golden than before."""
+DIGITS, SHORT = 12, 8
+"""Hex digits of a cause, and of the short id that stands for it wherever people read or type it."""
+
+COMPLAINT = 100
+"""So many characters of a normalised error count: records have an error's first 200, and what the placeholders leave
+of these must be as long for each op that has the error."""
+
+_OP = re.compile(
+    r"""(["'`]?)(?<![\w.#!%@<])(?!(?:np|numpy|jnp|jax|torch)\.\w+\b(?!\.)|[\w.]*\.(?:py|mlir|ya?ml|json|so)\b)"""
+    r"""[a-z_]\w*(?:\.[A-Za-z_]\w*)+\1"""
+)
+"""`dialect.name` of any dialect, quoted or not; not `torch.float32` and not `model.mlir`."""
+_REPEATED = re.compile(r"(<\w+>)(?:,? \1)+")
+"""One placeholder several times: how many operands an op has is no part of its complaint."""
+_BARE = re.compile(
+    r"""(^|\b(?:for|lower|legalize|of|op|operation|operator|kernel|named|supports?|unsupported)[:\s]+)?"""
+    r"""(["'`]?)\b([a-z_]\w*)\b\2"""
+)
+"""A word where an error may name an op without its dialect: in quotes, at the beginning, or after such a word."""
+_END = " ,;:.()[]{}<\"'`"
+_OWN_SENTENCE = re.compile(r" at [\w-]+$|signal \w+")
+"""Of a crash: the lane's own words, in place of what the process said."""
+
+
+def cause_of(
+    status: str, stage: str, op_name: str, dtype: str, error: str = "", crash: str = "", hypothesis: str = ""
+) -> str:
+    """The cause of a failure: twelve hex digits, equal for equal causes; empty for an op that did not go wrong.
+
+    `stage` is where it went wrong, `dtype` the element type of the op's first operand (or of its result), `error` the
+    error message of the record.
+    """
+    match status:
+        case Status.WRONG_RESULT:
+            words = ("wrong numbers", op_name, dtype, hypothesis.partition(":")[0])
+        case Status.COMPILE_FAILED | Status.RUN_FAILED | Status.NO_GOLDEN if error:
+            words = (stage, _complaint(error, op_name))
+        case Status.CRASHED if error and not _OWN_SENTENCE.search(error):
+            words = (stage, _complaint(error, op_name))
+        case _ if status in FAILED or status in (UNSPLITTABLE, LESS_EXACT):
+            words = (crash or status, stage, op_name, *((dtype,) if status == LESS_EXACT else ()))
+        case _:
+            return ""
+    return words_digest(*words, digits=DIGITS)
+
+
+def cause_of_test(test: OpTest) -> str:
+    """The cause of what a record says went wrong; empty if nothing did."""
+    return cause_of(
+        test.status,
+        test.failed_stage or test.stage_reached,
+        test.op_name,
+        element_type(test.inputs, test.outputs),
+        test.error_message or "",
+        test.crash_kind or "",
+        test.hypothesis,
+    )
+
+
+def element_type(inputs: Iterable[TensorDesc], outputs: Iterable[TensorDesc]) -> str:
+    """The element type of an op's first operand, of its first result if it has none."""
+    return next((tensor.data_type for tensors in (inputs, outputs) for tensor in tensors), "")
+
+
+@lru_cache(maxsize=4096)
+def _complaint(text: str, op_name: str) -> str:
+    """An error without what differs between the ops that have it."""
+    if text.endswith("…"):  # cut, perhaps in the middle of a type
+        text = text[:-1].rpartition(" ")[0]
+    text = normalise(text)
+    names = NAMES | {op_name.rpartition(".")[2]}
+
+    def without_name(match: re.Match[str]) -> str:
+        before, quote, word = match.groups()
+        stands_for_op = word in names and (before is not None or quote)
+        return f"{before or ''}<op>" if stands_for_op else match[0]
+
+    named = _BARE.sub(without_name, _OP.sub("<op>", text))
+    return _REPEATED.sub(r"\1", named)[:COMPLAINT].rstrip(_END)
+
+
+def short(cause: str) -> str:
+    """The short id of a cause."""
+    return cause[:SHORT]
+
 
 T = TypeVar("T")
 

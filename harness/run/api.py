@@ -36,10 +36,11 @@ from opscope.harness.limitations import limitation_file
 from opscope.harness.prepare.preparation import Preparation, tasks
 from opscope.harness.record import run_folders, store
 from opscope.harness.record.errors import InputError
+from opscope.harness.record.manifests import Manifest
 from opscope.harness.record.optest import DEFAULT_BACKEND, RunContext, backend_label, now
 from opscope.harness.record.option_types import input_error
 from opscope.harness.record.origin import origin
-from opscope.harness.record.records import OpRow, OpTest, RunRecord
+from opscope.harness.record.records import ManifestHeader, OpRow, OpTest, RunRecord
 from opscope.harness.record.result_options import Decides, ResultOptions
 from opscope.harness.run import own_mesh
 from opscope.harness.run.plan import mender
@@ -71,6 +72,23 @@ def split(module: object, *, timeout: float = 900.0) -> list[SingleOp]:
 
 OPTIONS = tuple(name for name in ResultOptions.model_fields if name != "workflow")
 """Options of a run that `run_op_by_op` takes as keywords; its workflow is always `split`."""
+SETTINGS = frozenset(
+    {
+        "keep_ir",
+        "dump_tensors",
+        "op_timeout",
+        "op_memory",
+        "golden_memory",
+        "prepare_timeout",
+        "prepare_memory",
+        "cache_dir",
+        "no_cache",
+        "limitations",
+        "reruns",
+        "repro_size",
+    }
+)
+"""Its keywords that are settings of a run, by their names on the command line: the run's record has them."""
 
 
 def _with_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -124,112 +142,142 @@ def run_op_by_op(
     `data_format`, `dtype`, `inputs`, ... Ops that fail give records, not exceptions. Raises InputError if an argument
     is wrong.
     """
-    names = tuple(backends) or (backend,)
-    result_options = _options(options)
-    stored = {
-        **result_options.model_dump(),
-        "backend": ",".join(names),
-        "keep_ir": keep_ir,
-        "op_timeout": op_timeout,
-        "dump_tensors": dump_tensors,
-        "op_memory": op_memory,
-        "golden_memory": golden_memory,
-        "prepare_timeout": prepare_timeout,
-        "prepare_memory": prepare_memory,
-        "cache_dir": _text(cache_dir),
-        "no_cache": no_cache,
-        "limitations": _text(limitations),
-        "reruns": reruns,
-        "repro_size": repro_size,
+    settings = {
+        name: str(value) if isinstance(value, Path) else value for name, value in locals().items() if name in SETTINGS
     }
-    BY_NAME["dump_tensors"].read("dump_tensors", dump_tensors)
-    for backend_name in names:
-        registry.check_name(backend_name)
-    compiler_options.check(names, result_options)
-    expected = limitation_file.all_rows(limitations)
-    started = now()
-    source = _source(module_or_path)
-    in_memory = isinstance(source, bytes) or _is_text(source)
-    label = name if in_memory else str(source)
-    folder = Path(run_dir) if run_dir is not None else run_folders.default_run_dir([label], started)
-    run_id = f"{started:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:8]}"
-    models = (str(_kept(source, folder, name)) if in_memory else str(source),)
-    request = Preparation(
-        models,
-        **result_options.values(Decides.PROGRAM),
-        cache_dir=_text(cache_dir),
-        max_tensor_bytes=golden_memory,
-        seconds=prepare_timeout,
-        memory=prepare_memory,
-    )
-    named = tasks(request)
-    if (own := own_mesh.of_files(named, result_options, names, "arch" in options)) is not None:
-        damage.say(own.line)
-        result_options = result_options.changed(mesh=own.mesh, arch=own.board)
-        stored |= result_options.model_dump()
-        request = replace(request, mesh=own.mesh)
-        named = tasks(request)
-    own_mesh.check(result_options, names)
-    contexts = [
-        RunContext(run_id, str(folder.absolute()), backend_name, result_options, keep_ir, dump_tensors)
-        for backend_name in names
-    ]
-    folders = {task.name: task.folder for task in named}
-    mend = mender(request, folders)
-    caches = export_folder.cache_dir(_text(cache_dir))
+    run = _Run(module_or_path, tuple(backends) or (backend,), settings, options, run_dir, name)
     with ExitStack() as stack:
         claims = stack.enter_context(Claims())
-        writers = [f"main-{backend_label(backend_name)}" if len(names) > 1 else "main" for backend_name in names]
-        lanes = [
-            stack.enter_context(
-                Lane(
-                    LaneConfig(
-                        context, folders, op_timeout, op_memory, log=folder / "logs" / f"{writer}.txt", mend=mend
-                    )
-                )
+        lanes = run.lanes(stack)
+        header, rows = run.prepared(lanes, claims)
+        record = run.begun(header, rows, lanes)
+        outcome = "interrupted"
+        try:
+            tests = _climb_all(run.climbers(lanes, stack), rows, on_test)
+            outcome = "complete"
+        finally:
+            store.write_run(run.folder, record.model_copy(update={"ended": now(), "outcome": outcome}))
+        after_run.leave(run.folder, repro_size)
+    return tests
+
+
+class _Run:
+    """A run that a call asks for."""
+
+    def __init__(
+        self,
+        module: object,
+        backends: tuple[str, ...],
+        settings: dict[str, Any],
+        options: dict[str, Any],
+        run_dir: str | Path | None,
+        name: str,
+    ) -> None:
+        """Raises InputError for what is wrong in the call, TypeError for an option that there is none of."""
+        self._backends, self._settings, self._options = backends, settings, _options(options)
+        BY_NAME["dump_tensors"].read("dump_tensors", settings["dump_tensors"])
+        for backend in backends:
+            registry.check_name(backend)
+        compiler_options.check(backends, self._options)
+        self._expected = limitation_file.all_rows(settings["limitations"])
+        self._started = now()
+        source = _source(module)
+        in_memory = isinstance(source, bytes) or _is_text(source)
+        self._label = name if in_memory else str(source)
+        self.folder = (
+            Path(run_dir) if run_dir is not None else run_folders.default_run_dir([self._label], self._started)
+        )
+        self._request = Preparation(
+            (str(_kept(source, self.folder, name)) if in_memory else str(source),),
+            **self._options.values(Decides.PROGRAM),
+            cache_dir=settings["cache_dir"],
+            max_tensor_bytes=settings["golden_memory"],
+            seconds=settings["prepare_timeout"],
+            memory=settings["prepare_memory"],
+        )
+        self._take_own_mesh(board_is_named="arch" in options)
+        self._folders = {task.name: task.folder for task in tasks(self._request)}
+        self._caches = export_folder.cache_dir(settings["cache_dir"])
+        self._id = f"{self._started:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:8]}"
+        self._contexts = [
+            RunContext(
+                self._id,
+                str(self.folder.absolute()),
+                backend,
+                self._options,
+                settings["keep_ir"],
+                settings["dump_tensors"],
             )
-            for context, writer in zip(contexts, writers, strict=True)
+            for backend in backends
         ]
+
+    def _take_own_mesh(self, *, board_is_named: bool) -> None:
+        """Takes the mesh that a file names for itself. Raises InputError for one that no board has."""
+        own = own_mesh.of_files(tasks(self._request), self._options, self._backends, board_is_named)
+        if own is not None:
+            damage.say(own.line)
+            self._options = self._options.changed(mesh=own.mesh, arch=own.board)
+            self._request = replace(self._request, mesh=own.mesh)
+        own_mesh.check(self._options, self._backends)
+
+    def _writer(self, context: RunContext) -> str:
+        """Who writes the records of a backend: the name of its journal and of its log."""
+        return f"main-{backend_label(context.backend)}" if len(self._contexts) > 1 else "main"
+
+    def lanes(self, stack: ExitStack) -> list[Lane]:
+        """A lane of each backend, whose imports overlap with the export: `prepared` notices what one refuses."""
+        limits = self._settings["op_timeout"], self._settings["op_memory"]
+        mend = mender(self._request, self._folders)
+        lanes = []
+        for context in self._contexts:
+            log = self.folder / "logs" / f"{self._writer(context)}.txt"
+            lanes.append(stack.enter_context(Lane(LaneConfig(context, self._folders, *limits, log=log, mend=mend))))
         for lane in lanes:
-            lane.start()  # its imports overlap with the export; if the backend refuses the board, the run ends
-        means = Means(claims, folder / store.ARTIFACT_DIR, check=import_check(claims, expected))
-        header, rows = prepare(request, _loaded(lanes), means)
+            lane.start()
+        return lanes
+
+    def prepared(self, lanes: Sequence[Lane], claims: Claims) -> Manifest:
+        """The ops, with their goldens. Raises InputError for a module that cannot be exported or split."""
+        means = Means(claims, self.folder / store.ARTIFACT_DIR, check=import_check(claims, self._expected))
+        header, rows = prepare(self._request, _loaded(lanes), means)
         for failure in header.failed:
             raise InputError(
                 f"--model {failure.model}", "a model that can be exported", f"{failure.status.value}: {failure.error}"
             )
         for check in header.imports:
             if check.fails_run:
-                warnings.warn(f"{check.model}: {check.text}", stacklevel=2)
+                warnings.warn(f"{check.model}: {check.text}", stacklevel=3)
+        return header, rows
+
+    def begun(self, header: ManifestHeader, rows: Sequence[OpRow], lanes: Sequence[Lane]) -> RunRecord:
+        """The record of the run, which is in its folder now, and so is the manifest."""
+        asked = {**self._options.model_dump(), **self._settings, "backend": ",".join(self._backends)}
+        commits = {name: lane.ready().commit for name, lane in zip(self._backends, lanes, strict=True)}
         record = RunRecord(
-            run_id=run_id,
+            run_id=self._id,
             models=header.models,
-            backend=",".join(map(backend_label, names)),
-            arch=result_options.arch,
-            started=started,
+            backend=",".join(map(backend_label, self._backends)),
+            arch=self._options.arch,
+            started=self._started,
             origin=origin(
-                ("opscope.harness.run.api.run_op_by_op", label),
-                {**stored, "models": list(models)},
-                compilers=compiler_commits.commits(
-                    {name: lane.ready().commit for name, lane in zip(names, lanes, strict=True)}, Path.cwd()
-                ),
+                ("opscope.harness.run.api.run_op_by_op", self._label),
+                {**asked, "models": list(self._request.models)},
+                compilers=compiler_commits.commits(commits, Path.cwd()),
             ),
         )
-        store.write_manifest(folder, export_folder.below(caches, header), rows)
-        store.write_run(folder, record)
-        outcome = "interrupted"
-        try:
-            climbers = []
-            for context, lane, writer in zip(contexts, lanes, writers, strict=True):
-                kept = ResultCache(caches, context, None if no_cache else lane.ready(), folders)
-                terms = Terms(kept, limitations=expected, reruns=reruns)
-                climbers.append(stack.enter_context(Climber(context, lane, writer, terms)))
-            tests = _climb_all(climbers, rows, on_test)
-            outcome = "complete"
-        finally:
-            store.write_run(folder, record.model_copy(update={"ended": now(), "outcome": outcome}))
-        after_run.leave(folder, repro_size)
-    return tests
+        store.write_manifest(self.folder, export_folder.below(self._caches, header), rows)
+        store.write_run(self.folder, record)
+        return record
+
+    def climbers(self, lanes: Sequence[Lane], stack: ExitStack) -> list[Climber]:
+        """What takes the ops up the ladder of each backend, with the verdicts that were kept."""
+        climbers = []
+        for context, lane in zip(self._contexts, lanes, strict=True):
+            ready = None if self._settings["no_cache"] else lane.ready()
+            kept = ResultCache(self._caches, context, ready, self._folders)
+            terms = Terms(kept, limitations=self._expected, reruns=self._settings["reruns"])
+            climbers.append(stack.enter_context(Climber(context, lane, self._writer(context), terms)))
+        return climbers
 
 
 def _options(values: dict[str, Any]) -> ResultOptions:
@@ -241,11 +289,6 @@ def _options(values: dict[str, Any]) -> ResultOptions:
         return ResultOptions(**values)
     except ValidationError as error:
         raise input_error(error, lambda name: name) from None
-
-
-def _text(value: str | Path | None) -> str | None:
-    """A path in the form that a run's options have it."""
-    return None if value is None else str(value)
 
 
 def _loaded(lanes: Sequence[Lane]) -> Callable[[Event], None]:

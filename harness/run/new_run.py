@@ -94,7 +94,8 @@ class _NewRun:
 
     def begin(self) -> None:
         """Begins to prepare the models, and to load the backends."""
-        self.lanes.recall(self._start.cached, start=not self._climbs_early)
+        # A cluster is asked before it gets a walk, which may take its only device for long.
+        self.lanes.recall(self._start.cached, start=not self._climbs_early or self._orders.cluster is not None)
         if not self._start.dry:
             self._preparing = starting.preparing(self._start, self._preparation, self._orders)
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
+from typing import Any
 
 import pytest
 
@@ -34,81 +35,53 @@ SESSION = "opscope-session"
 """Name under which the plugin of an op-by-op run is registered."""
 
 
+OWN_OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "--model": {
+        "action": "append",
+        "metavar": "MODEL",
+        "help": "Model to run: a name, a glob, `all`, the path or glob of model files, or NAME=FILE to name a "
+        "file's model; may be given several times.",
+    },
+    "--op-by-op": {
+        "action": "store_true",
+        "help": "Run each unique op of the models by itself (--workflow split). Without --model, list the models.",
+    },
+    "--ops": {
+        "action": "append",
+        "metavar": "GLOB",
+        "help": "Run only ops of this name or family (`stablehlo.dot*`, `dot*`, `matmul`); the others count as "
+        "skipped.",
+    },
+    "--op": {
+        "action": "append",
+        "metavar": "ID",
+        "help": "Run this op of an earlier run again (the newest run, or --run-dir) without exporting the model.",
+    },
+    "--run-dir": {"metavar": "DIR", "help": "Run folder; default: a new one in .opscope/runs."},
+    "--resume": {
+        "metavar": "RUN_DIR",
+        "help": "Continue a run that was killed, interrupted or out of budget, with its own options.",
+    },
+}
+"""Options that are no settings: what a run is of."""
+
+
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     """Adds the options of the group `opscope`."""
     group = parser.getgroup("opscope", "op-by-op runs of ML compilers (opscope)")
-    group.addoption(
-        "--model",
-        action="append",
-        dest="opscope_model",
-        default=None,
-        metavar="MODEL",
-        help="Model to run: a name, a glob, `all`, the path or glob of model files, or NAME=FILE to name a "
-        "file's model; may be given several times.",
-    )
-    group.addoption(
-        "--op-by-op",
-        action="store_true",
-        dest="opscope_op_by_op",
-        default=False,
-        help="Run each unique op of the models by itself (--workflow split). Without --model, list the models.",
-    )
-    group.addoption(
-        "--ops",
-        action="append",
-        dest="opscope_ops",
-        default=None,
-        metavar="GLOB",
-        help="Run only ops of this name or family (`stablehlo.dot*`, `dot*`, `matmul`); the others count as skipped.",
-    )
-    group.addoption(
-        "--op",
-        action="append",
-        dest="opscope_op",
-        default=None,
-        metavar="ID",
-        help="Run this op of an earlier run again (the newest run, or --run-dir) without exporting the model.",
-    )
-    group.addoption(
-        "--run-dir",
-        dest="opscope_run_dir",
-        default=None,
-        metavar="DIR",
-        help="Run folder; default: a new one in .opscope/runs.",
-    )
-    group.addoption(
-        "--resume",
-        dest="opscope_resume",
-        default=None,
-        metavar="RUN_DIR",
-        help="Continue a run that was killed, interrupted or out of budget, with its own options.",
-    )
+    for flag, own in OWN_OPTIONS.items():
+        default = False if own.get("action") == "store_true" else None
+        group.addoption(flag, dest=f"opscope_{flag[2:].replace('-', '_')}", default=default, **own)
     for setting in SETTINGS:
         if not setting.option or foreign_options.owned(setting.name, pluginmanager):
             continue
         if setting.repeated:
-            group.addoption(
-                setting.flag,
-                action="append",
-                dest=setting.dest,
-                default=None,
-                metavar=setting.metavar,
-                help=setting.help,
-            )
+            kind: dict[str, Any] = {"action": "append", "metavar": setting.metavar}
         elif not setting.metavar:
-            group.addoption(setting.flag, action="store_true", dest=setting.dest, default=None, help=setting.help)
-        elif setting.optional:
-            group.addoption(
-                setting.flag,
-                nargs="?",
-                const="",
-                dest=setting.dest,
-                default=None,
-                metavar=setting.metavar,
-                help=setting.help,
-            )
+            kind = {"action": "store_true"}
         else:
-            group.addoption(setting.flag, dest=setting.dest, default=None, metavar=setting.metavar, help=setting.help)
+            kind = {"metavar": setting.metavar, **({"nargs": "?", "const": ""} if setting.optional else {})}
+        group.addoption(setting.flag, dest=setting.dest, default=None, help=setting.help, **kind)
 
 
 @pytest.hookimpl(wrapper=True, trylast=True)  # inside of pytest's own, which shows what a failing import wrote

@@ -195,6 +195,8 @@ class Lines:
         self._write_line, self._minute = write_line, minute
         self._since: dict[str, float] = {}
         """Model -> when its phase began; several models may be under way."""
+        self._written: set[tuple[str, str]] = set()
+        """Models and their phases that have a line: a walk takes up what a split has done, and says so again."""
         self._state = State()
         self._line: StatusLine | None = None
 
@@ -220,9 +222,12 @@ class Lines:
         since = self._since.setdefault(model, now)
         if not event.get("total") or event.get("done") != event.get("total"):
             return
-        done = PHASES.get(str(event.get("stage")), "{total} steps of {stage}").format(**event)
-        self._write_line(f"opscope: {model}: {done} in {now - since:.1f} s")
         self._since[model] = now
+        stage = str(event.get("stage"))
+        if (model, stage) not in self._written:
+            self._written.add((model, stage))
+            done = PHASES.get(stage, "{total} steps of {stage}").format(**event)
+            self._write_line(f"opscope: {model}: {done} in {now - since:.1f} s")
 
     def begin(self, tests: Sequence[str]) -> None:
         """Keeps what is asked for, for the line of the minute."""

@@ -137,7 +137,7 @@ def run_whole(
     sides = RunPlan(orders, header, ()).sides()
     options = ResultOptions.of({**settings, "workflow": FULL})
     run_dir = Path(orders.context.run_dir)
-    whole_models.run(sides, ready, header, run_dir, start.report, options, cached=not settings["no_cache"])
+    whole_models.run(sides, ready, header, start.report, options, cached=not settings["no_cache"])
     models = whole_models.ran(store.whole_tests(run_dir))
     return replace(orders, whole=models, others=tuple(replace(other, whole=models) for other in orders.others))
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opscope.harness.climb import result_cache
@@ -34,7 +33,6 @@ def run(
     sides: Sequence[RunPlan],
     ready: Sequence[Ready],
     header: ManifestHeader,
-    run_dir: Path,
     report: Callable[[Any], None],
     options: ResultOptions,
     *,
@@ -45,6 +43,7 @@ def run(
     `options` are those of whole models, which may use the host even if their single ops may not. `ready` is each
     backend's report. With `cached`, kept verdicts are used.
     """
+    run_dir = sides[0].run_dir
     recorded = {(test.model_name, test.backend) for test in store.whole_tests(run_dir)}
     for side, backend_ready in zip(sides, ready, strict=True):
         orders = replace(

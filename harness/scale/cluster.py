@@ -256,7 +256,7 @@ class ClusterLane:
         task = json.dumps(self._task() | {"batch": key, "ops": entries})
         batch = work.batches[key] = Batch(worker, devices, {op.row.op_id: op for op in sent})
         self._news[key] = work.news
-        batch.future = connection.submit(cluster_worker.climb, task, small_files, key, worker)
+        batch.future = connection.submit(cluster_worker.climb, (task, small_files), key, worker)
         batch.future.add_done_callback(lambda future: self._devices.done(future.key))
         batch.future.add_done_callback(work.news.put)
         return True

@@ -174,19 +174,18 @@ class Connection:
 
     def submit(
         self,
-        function: Callable[..., str],
-        message: str,
-        files: dict[str, bytes],
+        function: Callable[[str, dict[str, bytes]], str],
+        task: tuple[str, dict[str, bytes]],
         key: str,
         worker: str,
         priority: int = 0,
         devices: int = 1,
     ) -> Any:
-        """A future of a function's answer: on `worker`, on so many of its devices; it never comes if that one dies."""
+        """A future of a function's answer to a message and files: on `worker`, on so many of its devices; it never
+        comes if that one dies."""
         return self._client.submit(
             function,
-            message,
-            files,
+            *task,
             key=key,
             pure=False,
             workers=[worker],

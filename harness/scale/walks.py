@@ -241,7 +241,7 @@ class _Walk:
             with self._walks.connection() as connection:
                 connection.note(self._worker, files)
                 future = connection.submit(
-                    walk_worker.walk, json.dumps(message), files, self._key, self._worker, 1, self._count
+                    walk_worker.walk, (json.dumps(message), files), self._key, self._worker, 1, self._count
                 )
             future.add_done_callback(lambda ended: self._events.put(None))
             self._follow()

@@ -43,6 +43,8 @@ _CHLO_FAMILIES: dict[str, str] = {
 
 _FAMILY_OF = {f"stablehlo.{name}": family for family, names in _FAMILIES.items() for name in names.split()}
 _FAMILY_OF |= {f"chlo.{name}": family for family, names in _CHLO_FAMILIES.items() for name in names.split()}
+NAMES = frozenset(name.partition(".")[2] for name in _FAMILY_OF)
+"""Names of ops without the dialect."""
 _FAMILY_OF["model"] = WHOLE_MODEL
 
 DATA_MOVEMENT = frozenset({"data_movement", "creation"})

@@ -60,6 +60,9 @@ LABELS: dict[str, Word] = {
 }
 """What happened to an op from one run or night to the next, the most urgent first."""
 
+KNOWN_OR_FLAKY = "known or flaky"
+"""In place of a label that fails a gate, where a limitation names the failure or repeated attempts disagreed."""
+
 SUPPORT: dict[str, Word] = {
     "yes": Word("good", "#2E7D32", "The numbers are right."),
     "known gap": Word("known", "#FBC02D", "The op fails, and a limitation names the failure."),
@@ -160,4 +163,5 @@ def label_colours() -> dict[str, str]:
     words = {**STATUSES, **LABELS, **SUPPORT}
     stages = {f"{step} {stage}": colour for stage, (step, colour) in STAGES.items() if stage != NOT_RUN}
     plain = {stage: colour for stage, (_, colour) in STAGES.items()}
-    return {word: about.colour for word, about in words.items()} | stages | plain
+    colours = {word: about.colour for word, about in words.items()}
+    return colours | {KNOWN_OR_FLAKY: SUPPORT["known gap"].colour} | stages | plain

@@ -22,10 +22,11 @@ def db() -> None:
 @DB
 def upgrade(url: str | None) -> None:
     """Create the tables and views of a database, or bring them up to date."""
-    from opscope.reports.database.database import default_url, head, open_database, parse_url, schema_version, shown
+    from opscope.reports.database.database import default_url, head, parse_url, schema_version, shown
+    from opscope.reports.publish.counting import open_counted
 
     target = url or default_url()
-    with open_database(target, "--db") as connection:
+    with open_counted(target, "--db") as connection:
         version = schema_version(connection)
     click.echo(f"{shown(parse_url(target))}: schema {version}, views of this opscope ({head()})")
 

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from opscope.harness.record.causes import LESS_EXACT, cause_of
 from opscope.harness.record.isolation import Artefact
 from opscope.harness.record.origin import SOURCE
 from opscope.reports.compare.commit_range import CommitRange, range_of
@@ -199,7 +200,7 @@ def _row(label: Label, note: str, old: Outcome | None, new: Outcome | None) -> R
         failed_stage=(failing.failed_stage or failing.stage) if failing else "",
         error_a=old.error if old else "",
         error_b=new.error if new else "",
-        cluster=failing.cluster if failing else "",
+        cluster=failing.cause if failing else _cause_of_drop(label, op),
         pcc_a=old.pcc if old else None,
         pcc_b=new.pcc if new else None,
         cycles_a=old.cycles if old else None,
@@ -211,6 +212,13 @@ def _row(label: Label, note: str, old: Outcome | None, new: Outcome | None) -> R
         note=note,
         repro=op.repro,
     )
+
+
+def _cause_of_drop(label: Label, op: Outcome) -> str:
+    """The cause of an op that is right and further from its golden; empty for another label."""
+    if label is not Label.PCC_DROP:
+        return ""
+    return cause_of(LESS_EXACT, op.stage, op.op_name, op.types.removeprefix(" -> ").partition("[")[0])
 
 
 def _ms(op: Outcome | None) -> float | None:

@@ -52,6 +52,7 @@ HISTORY = (
     "flaky",
     "expected",
     "error_signature",
+    "cause",
     "error_message",
     "artifact",
     "run_id",
@@ -149,10 +150,9 @@ def op(connection: sa.Connection, op_id: str, rules: Sequence[Rule], team: str |
     history = _rows(connection, "night_ops", HISTORY, {"op_id": op_id}, NIGHTS)
     for night in history:
         night["on"] = _on(night, board_of([night["card_type"]], night["arch"]))
-        failing = night["error_signature"] or night["failed_stage"]
         night["owner"] = (
-            owner(rules, [row["op_name"]], night["failed_stage"] or "", night["error_signature"] or "", list(uses))
-            if failing
+            owner(rules, [row["op_name"]], night["failed_stage"] or "", night["cause"], list(uses))
+            if night["cause"]
             else ""
         )
     _say_whose_program(connection, ids, history)
@@ -178,7 +178,7 @@ def _since(connection: sa.Connection, history: Sequence[Details]) -> list[Detail
             of_series.setdefault((night["backend"], night["arch"], night["data_format"] or ""), []).append(night)
     failing = []
     for (backend, _, _), nights in of_series.items():
-        wrong = list(takewhile(lambda night: night["error_signature"] or night["failed_stage"], nights))
+        wrong = list(takewhile(lambda night: night["cause"], nights))
         if not wrong:
             continue
         first = wrong[-1]
@@ -270,12 +270,12 @@ def run(view: RunView, rules: Sequence[Rule], team: str | None) -> Details:
             "status": op.status,
             "stage": op.failed_stage,
             "error": op.error,
-            "cluster": op.cluster,
+            "cluster": op.cause,
             "known": op.expected,
             "uses": op.uses,
             "models": sorted(op.uses_of),
             "repro": op.repro,
-            "owner": owner(rules, [op.op_name], op.failed_stage, op.cluster, list(op.uses_of)),
+            "owner": owner(rules, [op.op_name], op.failed_stage, op.cause, list(op.uses_of)),
         }
         for op in view.ops.values()
         if op.bad

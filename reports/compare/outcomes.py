@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from opscope.base.statuses import NOT_ATTEMPTED, PASSED, RIGHT, ending
+from opscope.harness.record.causes import UNSPLITTABLE, cause_of, cause_of_test
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.optest import board_of
 from opscope.harness.record.records import import_fails
@@ -26,9 +27,6 @@ from opscope.reports.database.rows import RAN, compile_seconds, compiler_of, ser
 from opscope.reports.database.schema import MODELS, MODULE_OPS, OP_ALIAS, OP_TESTS, OPS, RUNS
 from opscope.reports.database.series_names import series_name
 from opscope.reports.records.columns import plain
-
-UNSPLITTABLE = "unsplittable"
-"""Used instead of a status if no module could be made of the op."""
 
 TAKEN = (
     "op_id",
@@ -78,6 +76,8 @@ class Outcome:
     """The last stage that it passed."""
     failed_stage: str = ""
     signature: str = ""
+    cause: str = ""
+    """The cause of the failure (harness/record/causes.py); empty if it is none."""
     error: str = ""
     crash: str = ""
     pcc: float | None = None
@@ -119,19 +119,9 @@ class Outcome:
         return self.status in FAILED or self.status == UNSPLITTABLE
 
     @property
-    def cluster(self) -> str:
-        """The cause of the failure: the fingerprint of its error, or what stands in for it."""
-        return cluster_of(self.signature, self.crash or self.status, self.failed_stage or self.stage, self.op_name)
-
-    @property
     def reason(self) -> tuple[str, str, str, str]:
         """Two failures are the same if these are equal."""
         return self.status, self.failed_stage, self.signature, self.crash
-
-
-def cluster_of(signature: str, ended: str, stage: str, op_name: str) -> str:
-    """The name of a failure's cause: the fingerprint of its error, or what stands in for it."""
-    return signature or f"{ended} {stage} {op_name}"
 
 
 @dataclass(frozen=True)
@@ -236,6 +226,7 @@ def from_stored(run: StoredRun, place: str) -> RunView:
     tests = [
         {name: plain(getattr(test, name, None)) for name in TAKEN}
         | {"types": signature(test.inputs, test.outputs), "compile_seconds": compile_seconds(test)}
+        | {"cause": cause_of_test(test)}
         | {"op_params": plain(test.op_params)}
         for test in run.tests
     ]
@@ -347,8 +338,8 @@ def aliases(connection: sa.Connection) -> dict[str, str]:
 
 
 def _tests(connection: sa.Connection, which: sa.ColumnElement[bool]) -> list[dict[str, Any]]:
-    names = (*TAKEN, "types")
-    query = sa.select(*(OP_TESTS.c[name] for name in TAKEN), OPS.c.signature)
+    names = (*TAKEN, "cause", "types")
+    query = sa.select(*(OP_TESTS.c[name] for name in TAKEN), OP_TESTS.c.cause, OPS.c.signature)
     query = query.join(OPS, OPS.c.op_id == OP_TESTS.c.op_id).where(which)
     tests: list[dict[str, Any]] = [
         dict(zip(names, row, strict=True)) for row in connection.execute(query.order_by(OP_TESTS.c.op_id)).all()
@@ -402,7 +393,13 @@ def _view(
             "uses_of": dict(uses.get(op["op_id"], {})),
         }
         if op["unsplittable"]:
-            fields |= {"status": UNSPLITTABLE, "failed_stage": str(Stage.SPLIT), "error": op["unsplittable"]}
+            cause = cause_of(UNSPLITTABLE, Stage.SPLIT, op["op_name"], "")
+            fields |= {
+                "status": UNSPLITTABLE,
+                "failed_stage": str(Stage.SPLIT),
+                "cause": cause,
+                "error": op["unsplittable"],
+            }
         else:
             fields |= {"status": str(Status.NOT_RUN)}
         outcomes[op["op_id"]] = Outcome(**fields)
@@ -435,6 +432,7 @@ def _outcome(test: Mapping[Any, Any], uses: Mapping[str, int]) -> Outcome:
         stage=test["stage_reached"],
         failed_stage=test["failed_stage"] or "",
         signature=test["error_signature"] or "",
+        cause=test["cause"] or "",
         error="" if status == PASSED else test["error_message"] or test["crash_kind"] or "",
         crash=test["crash_kind"] or "",
         pcc=test["pcc"],

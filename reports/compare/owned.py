@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from opscope.harness.record.causes import UNSPLITTABLE, cause_of, cause_of_test
 from opscope.harness.record.records import WHOLE_MODEL, OpTest
 from opscope.harness.record.stages import Stage
 from opscope.reports.compare.diff import QUIET, Diff, Row
-from opscope.reports.compare.outcomes import UNSPLITTABLE, cluster_of
 from opscope.reports.compare.unblock import FixPlan
 from opscope.reports.database.owners import Rule, owner
 
@@ -29,19 +29,18 @@ class Owned:
     def owner_of(self, test: OpTest) -> str:
         """The owner of an op that went wrong."""
         stage = str(test.failed_stage or test.stage_reached)
-        cluster = cluster_of(test.error_signature or "", test.crash_kind or str(test.status), stage, test.op_name)
-        return owner(self.rules, [test.op_name], stage, cluster, test.models)
+        return owner(self.rules, [test.op_name], stage, cause_of_test(test), test.models)
 
     def owner_of_model(self, row: Mapping[str, Any]) -> str:
         """The owner of a model that went wrong as one program, from its row of `whole_models`."""
         stage = str(row["failed_stage"] or row["stage_reached"])
-        cluster = cluster_of(row["error_signature"] or "", str(row["status"]), stage, WHOLE_MODEL)
+        cluster = cause_of(row["status"], stage, WHOLE_MODEL, "", row["error_message"] or "")
         return owner(self.rules, [WHOLE_MODEL], stage, cluster, [row["model"]])
 
     def owner_of_unsplittable(self, op_name: str, models: Iterable[str]) -> str:
         """The owner of an op that could not be split."""
         stage = str(Stage.SPLIT)
-        return owner(self.rules, [op_name], stage, cluster_of("", UNSPLITTABLE, stage, op_name), models)
+        return owner(self.rules, [op_name], stage, cause_of(UNSPLITTABLE, stage, op_name, ""), models)
 
 
 EVERYBODY = Owned()

@@ -96,7 +96,7 @@ def plan(views: Mapping[str, RunView], by: str = "cluster") -> FixPlan:
     needs: dict[str, set[str]] = {model: set() for model in views}
     groups: dict[str, list[Placed]] = {}
     for occurrence in placed:
-        key = occurrence.op.cluster if by == "cluster" else occurrence.op.op_id
+        key = occurrence.op.cause if by == "cluster" else occurrence.op.op_id
         needs[occurrence.model].add(key)
         groups.setdefault(key, []).append(occurrence)
     fixes = sorted(
@@ -149,7 +149,7 @@ def _fix(key: str, group: Sequence[Placed], needs: Mapping[str, set[str]]) -> Fi
         alone=sum(needs.get(model) == {key} for model in models),
         known=sum(bool(op.expected) for op in ops.values()),
         repro=first.repro,
-        cluster=first.cluster,
+        cluster=first.cause,
     )
 
 
@@ -222,7 +222,7 @@ def missing(view: RunView, model: str) -> list[dict[str, Any]]:
             "stage": op.stage,
             "depth": ladder.index(op.stage) if op.stage in ladder else 0,
             "failed_stage": op.failed_stage,
-            "cluster": op.cluster if op.bad else "",
+            "cluster": op.cause,
             "error": op.error,
             "known": op.expected,
             "flaky": op.flaky,

@@ -43,7 +43,8 @@ SETTINGS = sa.Table(
     sa.Column("name", sa.Text(), primary_key=True),
     sa.Column("value", sa.Text(), nullable=False),
 )
-"""Which views the database has: `views` (their names) and `views_digest` (of their texts)."""
+"""Which views the database has: `views` (their names) and `views_digest` (of their texts); and by which rules its
+nights were counted: `counted_by` (reports/publish/counting.py)."""
 
 REFUSED = re.compile(
     r"authentication failed|no password supplied|no pg_hba\.conf entry|(role|user|database) \".*\" does not exist"
@@ -332,6 +333,6 @@ def _renew_views(connection: sa.Connection, force: bool) -> None:
     _drop_views(connection)
     for name, select in selects.items():
         connection.exec_driver_sql(f"CREATE VIEW {name} AS\n{select}")
-    connection.execute(sa.delete(SETTINGS))
+    connection.execute(sa.delete(SETTINGS).where(SETTINGS.c.name.in_(["views", "views_digest"])))
     rows = [{"name": "views_digest", "value": digest}, {"name": "views", "value": " ".join(selects)}]
     connection.execute(sa.insert(SETTINGS), rows)

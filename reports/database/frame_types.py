@@ -16,16 +16,17 @@ _NAMED = {
         all_models alone asked attempt attempted attempted_ops attempted_uses bad bad_ops bad_uses both_ops
         both_uses build_failed causes cycles_before cycles_now cycles_of_all_uses depth epochs expected_ops
         export_failed failing_ops fixed_ops fixes flaky_ops framework_missing host_ops inputs loop_count
-        microbatch model_count models_missing module_ops new_failures newest news nights_ago not_attempted
-        not_run now_bad one_series ops position prepare_failed ran rank right_before right_now right_ops
-        right_uses right_uses_before right_uses_now simulated_cycles_per_input slower_ops structural uses whole""",
+        microbatch model_count models_missing module_ops new_failures new_ops newest news nights_ago not_attempted
+        not_run now_bad of_date one_series ops position prepare_failed ran rank right_before right_now right_op
+        right_ops right_uses right_uses_before right_uses_now simulated_cycles_per_input slower_ops stopped
+        structural tonight uses whole""",
     NUMBER: """
-        all_ms compile_ms compile_ms_before compile_ms_now compile_seconds device_seconds inputs_per_second
+        all_ms compile_ms compile_ms_before compile_ms_now compile_seconds device_seconds inputs_per_second moved
         pass_rate pass_rate_before pass_rate_of_uses pcc pcc_before pcc_now pop_seconds push_seconds readiness
         readiness_of_uses seconds share simulated_inputs_per_second simulated_seconds_per_input total_seconds
         z_max""",
     TRUTH: "compiler_changed demo flaky is_expected is_failure jaxlib_changed models_changed timing_only",
-    TIME: "first_seen started",
+    TIME: "date first_seen started",
 }
 OF_COLUMN = {name: dtype for dtype, names in _NAMED.items() for name in names.split()} | {
     name: OF_TYPE[kind] for name, kind in measures.KINDS.items()
@@ -37,6 +38,7 @@ OF_VIEW = {
     "dashboard_history": {"flaky": TEXT},
     "dashboard_ops": {"flaky": TEXT},
     "ledger": {"is_expected": COUNT},
+    "night_grid": {"right_before": TEXT},
 }
 """View -> the columns whose type differs from that of the same name in other views."""
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from opscope.base.digest import words_digest
+from opscope.harness.record.causes import UNSPLITTABLE, cause_of, cause_of_test, element_type
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.option_types import path_of
 from opscope.harness.record.records import ManifestHeader, ModelFailure, OpRow, OpTest, RunRecord, TensorDesc, fails_run
@@ -268,6 +269,7 @@ def op_rows(published: Published) -> Iterator[list[Any]]:
 
 def _op(row: OpRow | OpTest, kind: str) -> list[Any]:
     tensors = (*row.inputs, *row.outputs)
+    dtype, unsplittable = element_type(row.inputs, row.outputs), getattr(row, "unsplittable", "")
     return [
         row.op_id,
         row.op_name,
@@ -276,9 +278,10 @@ def _op(row: OpRow | OpTest, kind: str) -> list[Any]:
         row.outputs,
         row.op_params,
         signature(row.inputs, row.outputs),
-        tensors[0].data_type if tensors else "",
+        dtype,
         len(tensors[0].shape) if tensors else 0,
-        getattr(row, "unsplittable", ""),
+        unsplittable,
+        cause_of(UNSPLITTABLE, Stage.SPLIT, row.op_name, dtype) if unsplittable else "",
     ]
 
 
@@ -298,7 +301,12 @@ def op_test_rows(published: Published, run: Row) -> Iterator[list[Any]]:
         row[place] = run_id
         old = attempt < newest[op_id, backend]
         row += [run["night_id"], series.get(backend, run["series"]), run_id if old else ""]
-        row += [sum(stage.seconds for stage in test.stages), compile_seconds(test), is_failure(test)]
+        row += [
+            sum(stage.seconds for stage in test.stages),
+            compile_seconds(test),
+            is_failure(test),
+            cause_of_test(test) or None,
+        ]
         yield row
 
 

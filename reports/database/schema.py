@@ -128,9 +128,11 @@ OPS = sa.Table(
     text("dtype"),
     count("rank"),
     text("unsplittable"),
+    text("cause"),
 )
 """One row per op id. `signature` is its types in one line: `f32[1,64] * f32[64,10] -> f32[1,10]`; `dtype` and `rank`
-are those of its first operand (of its first result if it has no operands). Dashboards look up an op by name and id
+are those of its first operand (of its first result if it has no operands). `cause` is that of an op that cannot be
+split off (harness/record/causes.py), else empty. Dashboards look up an op by name and id
 together, with an index (its migration) that SQLAlchemy cannot reflect in SQLite."""
 
 USES = sa.Table(
@@ -162,6 +164,8 @@ DROPPED = ("op_params", "models", "locations", "jump")
 
 HAS_ERROR = sa.text("error_signature IS NOT NULL")
 """Condition of the index on error signatures: only the few ops that have one are in it."""
+HAS_CAUSE = sa.text("cause IS NOT NULL")
+"""Condition of the index on causes."""
 
 OP_TESTS = sa.Table(
     "op_tests",
@@ -173,15 +177,18 @@ OP_TESTS = sa.Table(
     sa.Column("seconds", sa.Double(), nullable=False),
     sa.Column("compile_seconds", sa.Double(), nullable=False),
     sa.Column("is_failure", sa.Boolean(), nullable=False),
+    sa.Column("cause", sa.Text(), nullable=True),
     sa.ForeignKeyConstraint(["run_id"], ["runs.run_id"], ondelete="CASCADE"),
     sa.ForeignKeyConstraint(["op_id"], ["ops.op_id"]),
     sa.Index(None, "op_id"),
     sa.Index(None, "night_id", "series", "op_id"),
     sa.Index(None, "error_signature", sqlite_where=HAS_ERROR, postgresql_where=HAS_ERROR),
+    sa.Index(None, "cause", sqlite_where=HAS_CAUSE, postgresql_where=HAS_CAUSE),
 )
 """The fields of OpTest and columns derived from them. `superseded_by` is empty in the row that counts in its night; in
 other rows it names the run of the row that counts (the same run, if a later attempt counts). `is_failure`: whether the
-op fails its run (rows.py); `compile_seconds`: seconds of the stages before `run`."""
+op fails its run (rows.py); `compile_seconds`: seconds of the stages before `run`; `cause`: the cause of its failure
+(harness/record/causes.py), NULL where it did not go wrong."""
 
 ERRORS = sa.Table(
     "errors",

@@ -13,10 +13,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from opscope.harness.record.causes import UNSPLITTABLE
 from opscope.harness.record.records import OpTest
 from opscope.harness.record.stages import Stage, Status
 from opscope.harness.record.store import load_run
-from opscope.reports.compare.outcomes import UNSPLITTABLE, Outcome, RunView, from_database, from_stored, pieces_of
+from opscope.reports.compare.outcomes import Outcome, RunView, from_database, from_stored, pieces_of
 from opscope.reports.compare.run_selection import Runs
 from opscope.reports.database.schema import DROPPED, MODELS, OP_TESTS, OPS, USES
 from opscope.reports.exports import model_verdicts

@@ -25,6 +25,7 @@ from opscope.harness.record.store import StoredRun, load_run, write_whole
 from opscope.reports.compare.owned import EVERYBODY, Owned
 from opscope.reports.compare.whole_models import models_section
 from opscope.reports.pages import charts, explanations, op_ir, page_rows, vega
+from opscope.reports.pages.night_causes import ROWS, STYLE
 from opscope.reports.pages.sections import sections, unlock_chart
 from opscope.reports.records.columns import plain
 
@@ -63,7 +64,7 @@ def filled(context: dict[str, Any]) -> str:
 
     options: dict[str, Any] = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True}
     environment = Environment(
-        loader=FileSystemLoader(PAGE),
+        loader=FileSystemLoader([PAGE, ROWS]),
         undefined=StrictUndefined,
         bytecode_cache=CompiledTemplates(options),
         finalize=lambda value: visible(value) if type(value) is str else value,  # not what is HTML or a script
@@ -142,7 +143,7 @@ def frame(rows: list[dict[str, Any]], beyond: dict[str, Any], owned: Owned) -> d
         "most": charts.MOST,
         "most_open": MOST_OPEN,
         "most_shown": MOST_SHOWN,
-        "css": (PAGE / "report.css").read_text(encoding="utf-8"),
+        "css": "\n".join(path.read_text(encoding="utf-8") for path in (PAGE / "report.css", ROWS / STYLE)),
         "script": (PAGE / "report.js").read_text(encoding="utf-8"),
         "vega": text,
         "data": packed if len(packed) < LARGE else gzipped(packed),

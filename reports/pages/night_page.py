@@ -27,7 +27,7 @@ from opscope.reports.compare.unblock import plan
 from opscope.reports.compare.whole_models import night_section
 from opscope.reports.database.schema import DROPPED, NIGHTS, OP_TESTS, OPS, RUNS
 from opscope.reports.database.schema_nights import LEDGER, NIGHT_SERIES
-from opscope.reports.pages import page_rows
+from opscope.reports.pages import night_causes, page_rows
 from opscope.reports.pages.html import filled, frame
 from opscope.reports.pages.sections import shown
 from opscope.reports.records.columns import plain
@@ -63,6 +63,7 @@ def render_night(connection: sa.Connection, night_id: str, runs: Path, out: Path
     plans = [(series.name, _plan(series)) for series in all_series]
     context = {
         **frame(rows, shown(list(_changes(connection, all_series)), plans, owned), owned),
+        "night": night_causes.of_night(connection, night, runs, out, owned),
         "title": night["label"] if night["kind"] == "night" else night_id,
         "on": ", ".join(series.name or series.view.on for series in all_series),
         "warnings": [

@@ -22,6 +22,7 @@ from opscope.reports.compare.readiness import views_of
 from opscope.reports.compare.run_selection import Runs
 from opscope.reports.compare.unblock import FixPlan, plan
 from opscope.reports.database.reading import exists, read_database
+from opscope.reports.pages import night_causes
 from opscope.reports.pages.vega_lite import Spec, channel, chart, layer, tooltip
 
 MOST_ROWS = 200
@@ -30,11 +31,12 @@ MOST_FIXES = 30
 
 
 def sections(run: StoredRun, url: str | None, owned: Owned) -> dict[str, Any]:
-    """The values of both sections for the template; a list is empty if there is nothing to show."""
+    """The values of the sections for the template, and night by cause; a list is empty if there is nothing to show."""
     view = from_stored(run, "")
     diff = since_last(view, url)
     fixes = plan(views_of(view))
-    return shown([] if diff is None else [("", diff)], [("", fixes)], owned)
+    night = night_causes.of_run(view, diff, fixes, owned)
+    return {**shown([] if diff is None else [("", diff)], [("", fixes)], owned), "night": night}
 
 
 def shown(diffs: Sequence[tuple[str, Diff]], plans: Sequence[tuple[str, FixPlan]], owned: Owned) -> dict[str, Any]:

@@ -9,8 +9,9 @@ night of a model would else call the ops that were left out unknown.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -19,9 +20,17 @@ from opscope.harness.record.stages import ModelStatus
 from opscope.reports.compare.commit_range import commit_of, shortened
 from opscope.reports.compare.night_views import night_view, series_of
 from opscope.reports.compare.outcomes import RunView
+from opscope.reports.database.database import SETTINGS, open_database
 from opscope.reports.database.rows import RAN, SELECTION, series_by_backend
 from opscope.reports.database.schema import MODELS, NIGHT_CELLS, NIGHTS, OP_TESTS, RUNS
-from opscope.reports.database.schema_nights import COUNTED, NIGHT_COUNTS, NIGHT_MODELS, NIGHT_PAIRS, NIGHT_SERIES
+from opscope.reports.database.schema_nights import (
+    COUNTED,
+    NEWEST_OPS,
+    NIGHT_COUNTS,
+    NIGHT_MODELS,
+    NIGHT_PAIRS,
+    NIGHT_SERIES,
+)
 from opscope.reports.publish import bulk, counting_sql, night_counts
 from opscope.reports.publish.night_changes import count_changes, count_fixes
 
@@ -46,11 +55,45 @@ UNFINISHED = ("running", "interrupted")
 """Outcomes of a run whose night is not complete."""
 
 
+RULES = "2"
+"""Number of the rules by which nights are counted: of others are those of a database whose number is another. 2: causes
+are fingerprints without names of ops."""
+
+
+@contextmanager
+def open_counted(url: str, where: str = "--to") -> Iterator[sa.Connection]:
+    """As `open_database`; nights that were counted by earlier rules are counted anew."""
+    with open_database(url, where) as connection:
+        rules = sa.select(SETTINGS.c.value).where(SETTINGS.c.name == "counted_by")
+        if (counted_by := connection.scalar(rules)) != RULES:
+            for night_id in connection.scalars(sa.select(NIGHTS.c.night_id).order_by(NIGHTS.c.started)).all():
+                _count_alone(connection, night_id)
+            setting = {"name": "counted_by", "value": RULES}
+            if counted_by is None:
+                connection.execute(sa.insert(SETTINGS), setting)
+            else:
+                connection.execute(sa.update(SETTINGS).where(SETTINGS.c.name == "counted_by").values(setting))
+        yield connection
+
+
 def count_night(connection: sa.Connection, night_id: str, where: str = "--to") -> None:
     """Counts the night again, and compares the nights that follow it again."""
+    counted = _count_alone(connection, night_id)
+    if counted is None:
+        return
+    night, all_series, series_of_runs = counted
+    for later in _followers(connection, night, all_series):
+        _compare(connection, *later)
+    if night["kind"] != SELECTION:
+        for selection_id in selections(connection, night["started"], series_of_runs):
+            count_night(connection, selection_id, where)
+
+
+def _count_alone(connection: sa.Connection, night_id: str) -> tuple[Row, set[str], list[str]] | None:
+    """Counts one night; the night, its series now and before, and those of its runs. None if it is not there."""
     night = connection.execute(sa.select(NIGHTS).where(NIGHTS.c.night_id == night_id)).mappings().one_or_none()
     if night is None:
-        return
+        return None
     rows = connection.execute(sa.select(RUNS).where(RUNS.c.night_id == night_id)).mappings().all()
     runs = [backend_run for row in rows for backend_run in _by_backend(dict(row))]
     previous_series = connection.scalars(
@@ -62,12 +105,10 @@ def count_night(connection: sa.Connection, night_id: str, where: str = "--to") -
         connection.execute(sa.delete(NIGHTS).where(NIGHTS.c.night_id == night_id))
     else:
         _count(connection, dict(night), runs)
-    series = {run["series"] for run in runs} | set(previous_series)
-    for later in _followers(connection, dict(night), series):
-        _compare(connection, *later)
-    if night["kind"] != SELECTION:
-        for selection_id in selections(connection, night["started"], [row["series"] for row in rows]):
-            count_night(connection, selection_id, where)
+    all_series = {run["series"] for run in runs} | set(previous_series)
+    for name in sorted(all_series):
+        _keep_newest_ops(connection, name)
+    return dict(night), all_series, [row["series"] for row in rows]
 
 
 def selections(connection: sa.Connection, since: datetime, series: Sequence[str] = ()) -> list[str]:
@@ -116,6 +157,16 @@ def _count(connection: sa.Connection, night: Row, runs: list[Row]) -> None:
             connection.execute(sa.insert(NIGHT_MODELS), [_blank(night, series, model) for model in models])
         connection.execute(sa.insert(NIGHT_SERIES), [row])
         _compare(connection, night["night_id"], series, _ops(connection, night["night_id"], series))
+
+
+def _keep_newest_ops(connection: sa.Connection, series: str) -> None:
+    """Stores the ops of the newest night of a series, unless they are stored, and removes those of nights before."""
+    connection.execute(counting_sql.FORGET_OPS, {"series": series})
+    newest = sa.select(NIGHT_SERIES.c.night_id).where(NIGHT_SERIES.c.series == series)
+    newest = newest.order_by(NIGHT_SERIES.c.started.desc(), NIGHT_SERIES.c.night_id.desc()).limit(1)
+    stored = sa.select(NEWEST_OPS.c.night_id).where(NEWEST_OPS.c.night_id == newest.scalar_subquery())
+    if connection.scalar(stored.where(NEWEST_OPS.c.series == series).limit(1)) is None:
+        connection.execute(counting_sql.NEWEST_OPS, {"series": series})
 
 
 def _ops(connection: sa.Connection, night_id: str, series: str) -> RunView | None:
@@ -187,6 +238,7 @@ def _series_row(night: Row, series: str, runs: list[Row], models: list[Row], all
         "arch": first.get("arch", parts[1] if len(parts) > 1 else ""),
         **{name: str(options.get(name) or "") for name in ("dtype", "data_format", "math_fidelity")},
         "started": night["started"],
+        "date": datetime.fromisoformat(night["label"][:10]).replace(tzinfo=UTC),
         "previous_night": "",
         "compiler": _joined(run["compiler"] for run in runs),
         "jaxlib": _joined(run["jaxlib"] for run in runs),

@@ -1,4 +1,4 @@
-"""What one statement counts of a night: which rows of it count, and its coverage by op family."""
+"""What one statement counts of a night: which rows of it count, its coverage by op family, the rows of its ops."""
 
 from __future__ import annotations
 
@@ -36,12 +36,14 @@ INSERT INTO night_kinds
         right_uses)
 SELECT c.night_id, c.series, c.model, c.op_kind, SUM(c.ops),
        SUM(CASE WHEN c.status NOT IN ({UNATTEMPTED}) THEN c.ops ELSE 0 END),
-       SUM(CASE WHEN c.status IN ({_RIGHT}) AND (c.ran_on <> 'host' OR l.place = 'host') THEN c.ops ELSE 0 END),
+       SUM(CASE WHEN c.status IN ({_RIGHT}) AND (c.ran_on NOT IN ('host', 'none') OR l.place = 'host')
+           THEN c.ops ELSE 0 END),
        SUM(CASE WHEN c.status IN ({_RIGHT}) AND c.ran_on = 'host' AND l.place = 'device' THEN c.ops ELSE 0 END),
        SUM(CASE WHEN c.status NOT IN ({_RIGHT}, {UNATTEMPTED}) THEN c.ops ELSE 0 END),
        SUM(c.uses),
        SUM(CASE WHEN c.status NOT IN ({UNATTEMPTED}) THEN c.uses ELSE 0 END),
-       SUM(CASE WHEN c.status IN ({_RIGHT}) AND (c.ran_on <> 'host' OR l.place = 'host') THEN c.uses ELSE 0 END)
+       SUM(CASE WHEN c.status IN ({_RIGHT}) AND (c.ran_on NOT IN ('host', 'none') OR l.place = 'host')
+           THEN c.uses ELSE 0 END)
 FROM night_counts c
 CROSS JOIN (SELECT CASE WHEN EXISTS (SELECT 1 FROM night_counts WHERE night_id = :night AND series = :series
                                      AND model = '' AND ran_on IN ('simulator', 'silicon', 'mixed'))
@@ -49,3 +51,37 @@ CROSS JOIN (SELECT CASE WHEN EXISTS (SELECT 1 FROM night_counts WHERE night_id =
 WHERE c.night_id = :night AND c.series = :series AND c.model <> ''
 GROUP BY c.night_id, c.series, c.model, c.op_kind""")
 """Coverage of the night `night` in `series`, from its `night_counts`; its place is that of views/night_places.sql."""
+
+FORGET_OPS = sa.text("""
+DELETE FROM night_newest_ops
+WHERE series = :series
+  AND night_id IN (SELECT night_id FROM night_series WHERE series = :series
+                   AND started < (SELECT MAX(started) FROM night_series WHERE series = :series))""")
+"""Removes the stored ops of all nights of `series` but the newest."""
+
+NEWEST_OPS = sa.text(f"""
+INSERT INTO night_newest_ops
+       (night_id, series, model, op_id, op_kind, op_name, signature, dtype, rank, uses, status, stage_reached,
+        failed_stage, cluster, error_message, expected, ran_on, z_max, pcc, cycles, l1_peak_bytes, dram_peak_bytes,
+        limiter, utilisation, dram_bytes, noc_bytes, compile_seconds, seconds, flaky, run_id, artifact, repro)
+SELECT m.night_id, m.series, m.model, COALESCE(a.new_id, u.op_id), COALESCE(NULLIF(o.op_kind, ''), 'other'), o.op_name,
+       o.signature, o.dtype, o.rank, u.uses,
+       COALESCE({ending_of("t")}, CASE WHEN o.unsplittable <> '' THEN 'unsplittable' ELSE 'not_run' END),
+       COALESCE(t.stage_reached, 'split'),
+       CASE WHEN t.op_id IS NOT NULL THEN t.failed_stage WHEN o.unsplittable <> '' THEN 'split' END,
+       CASE WHEN t.op_id IS NOT NULL THEN t.cause WHEN o.unsplittable <> '' THEN o.cause END,
+       CASE WHEN t.op_id IS NOT NULL THEN t.error_message WHEN o.unsplittable <> '' THEN o.unsplittable END,
+       COALESCE(t.expected, ''), COALESCE(t.ran_on, 'none'), t.z_max, t.pcc, t.cycles, t.l1_peak_bytes,
+       t.dram_peak_bytes, t.limiter, t.utilisation, t.dram_bytes, t.noc_bytes, t.compile_seconds, t.seconds,
+       COALESCE(t.flaky, FALSE), COALESCE(t.run_id, m.run_id), t.artifact, t.repro
+FROM night_series s
+JOIN night_models m ON m.night_id = s.night_id AND m.series = s.series
+JOIN module_ops u ON u.module_id = m.module_id
+JOIN ops o ON o.op_id = u.op_id
+LEFT JOIN op_alias a ON a.old_id = u.op_id
+LEFT JOIN op_tests t
+  ON t.night_id = m.night_id AND t.series = m.series AND t.op_id = u.op_id AND t.superseded_by = ''
+WHERE s.series = :series AND s.started = (SELECT MAX(started) FROM night_series WHERE series = :series)
+  AND m.outcome = 'ran'
+ON CONFLICT DO NOTHING""")
+"""Stores the ops of the newest night of `series`, unless they are stored; an op that was renamed has its new id."""

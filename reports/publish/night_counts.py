@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from opscope.harness.record.causes import UNSPLITTABLE
 from opscope.harness.record.stages import FAILED
-from opscope.reports.compare.outcomes import UNSPLITTABLE, Outcome, RunView
+from opscope.reports.compare.outcomes import Outcome, RunView
 
 ALL = ""
 """In place of a model: all of them together."""

@@ -18,7 +18,6 @@ from opscope.harness.record.records import OpTest
 from opscope.harness.record.store import StoredRun, latest, read_run
 from opscope.reports.compare.whole_models import WHOLE_MODELS, whole_model_rows
 from opscope.reports.database import rows
-from opscope.reports.database.database import open_database
 from opscope.reports.database.reading import exists, read_database
 from opscope.reports.database.rows import Published, Row
 from opscope.reports.database.schema import (
@@ -35,7 +34,7 @@ from opscope.reports.database.schema import (
 )
 from opscope.reports.database.upsert import upsert
 from opscope.reports.publish import bulk, staging
-from opscope.reports.publish.counting import count_night
+from opscope.reports.publish.counting import count_night, open_counted
 from opscope.reports.records import publish_digest
 from opscope.reports.records.columns import plain
 
@@ -60,7 +59,7 @@ def publish(
         return stored["rows"]
     with gc_pause.paused():
         published = rows.read(run_dir, records)
-        with open_database(url, where) as connection:
+        with open_counted(url, where) as connection:
             counts = write(connection, published, where)
             statement = sa.update(RUNS).where(RUNS.c.run_id == run_id)
             connection.execute(statement.values(published={"digest": digest, "rows": counts}))

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from opscope.harness.record.stages import FAILED
 from opscope.reports.compare.diff import Diff, Label, Row, as_json, compare, labelled_rows
 from opscope.reports.compare.outcomes import Outcome, RunView
 from opscope.reports.tests.nights import START
@@ -36,7 +37,11 @@ def op(name: str, status: str = "success", **more: Any) -> Outcome:
         "uses_of": {"m": 1},
         "ran_on": "simulator" if status == "success" else "none",
     }
-    return Outcome(**values | more)
+    values |= more
+    if status in FAILED:  # a word in place of a fingerprint
+        parts = (values.get("crash") or status, values.get("failed_stage") or values["stage"], values["op_name"])
+        values.setdefault("cause", values.get("signature") or " ".join(parts))
+    return Outcome(**values)
 
 
 def run(*ops: Outcome, **more: Any) -> RunView:

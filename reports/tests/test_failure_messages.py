@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from opscope.harness.record.causes import cause_of
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import WHOLE_MODEL
 from opscope.harness.record.stages import Stage
 from opscope.reports.compare import history, op_history, outcomes, readiness, whole_models
-from opscope.reports.compare.outcomes import cluster_of, from_database, from_folder
+from opscope.reports.compare.outcomes import from_database, from_folder
 from opscope.reports.compare.owned import Owned, own_diff, own_missing, own_plan
 from opscope.reports.compare.run_selection import open_runs
 from opscope.reports.compare.unblock import curve, missing, plan
@@ -79,13 +80,11 @@ def test_untested_ops_have_no_measurements(built: Path, connection: sa.Connectio
             True,
         )
         assert (idle.failed_stage, idle.error, idle.bad, idle.attempted) == ("", "", False, False)
-        assert lost.cluster == "unsplittable split stablehlo.lost"
+        assert lost.cause == cause_of("unsplittable", "split", "stablehlo.lost", "")
         fell = view.ops[op_id("z.add")]
         assert (fell.error, fell.crash, fell.expected) == ("SIGSEGV", "SIGSEGV", "notyet: soon")
         assert fell.reason == ("crashed", "stablehlo-to-ttir", fell.signature, "SIGSEGV")
         assert (view.workflow, view.models, view.missing, view.imports) == ("split", ("a", "b", "c", "d"), (), {})
-    assert cluster_of("abc", "crashed", "run", "add") == "abc"
-    assert cluster_of("", "crashed", "run", "add") == "crashed run add"
 
 
 def test_an_unknown_name_is_answered_with_three_known_ones(connection: sa.Connection) -> None:
@@ -181,7 +180,7 @@ def test_a_damaged_value_is_refused(connection: sa.Connection, change: str, mess
 # --- owners
 
 RULES = [
-    Rule("crashes", cluster="SIGSEGV run *"),
+    Rule("crashes", cluster=cause_of("crashed", "run", "stablehlo.add", "", "", "SIGSEGV")),
     Rule("exp", op="*.exp"),
     Rule("split", stage="split"),
     Rule("zoo", model="zoo*"),
@@ -195,8 +194,11 @@ def test_each_kind_of_failure_has_its_owner() -> None:
         test = {
             "failed_stage": None,
             "stage_reached": Stage.RUN,
-            "error_signature": None,
+            "error_message": None,
             "crash_kind": None,
+            "hypothesis": "",
+            "inputs": (),
+            "outputs": (),
             "status": "crashed",
             "op_name": "stablehlo.add",
             "models": ("a",),
@@ -204,23 +206,27 @@ def test_each_kind_of_failure_has_its_owner() -> None:
         return owned.owner_of(SimpleNamespace(**test | more))  # type: ignore[arg-type]
 
     assert of(crash_kind="SIGSEGV") == "crashes"
-    assert of(crash_kind="SIGSEGV", error_signature="abc") == ""
+    assert of(crash_kind="SIGSEGV", error_message="LLVM ERROR: no") == ""
     assert of(crash_kind="SIGSEGV", failed_stage=Stage.SPLIT) == "split"
     assert of(models=("a", "zoo_b")) == "zoo"
-    assert Owned([Rule("c", cluster="crashed run *")]).owner_of_unsplittable("x", "a") == ""
     assert owned.owner_of_unsplittable("stablehlo.add", ["a"]) == "split"
-    assert Owned([Rule("u", cluster="unsplittable split x")]).owner_of_unsplittable("x", ["a"]) == "u"
-    row = {"failed_stage": None, "stage_reached": "run", "error_signature": None, "status": "crashed", "model": "m"}
-    whole = Owned([Rule("whole", cluster=f"crashed run {WHOLE_MODEL}"), Rule("late", stage="compare")])
+    unsplittable = Rule("u", cluster=cause_of("unsplittable", "split", "x", ""))
+    assert [Owned([unsplittable]).owner_of_unsplittable(name, ["a"]) for name in "xy"] == ["u", ""]
+    row = {"failed_stage": None, "stage_reached": "run", "error_message": None, "status": "crashed", "model": "m"}
+    whole = Owned([Rule("whole", cluster=cause_of("crashed", "run", WHOLE_MODEL, "")), Rule("late", stage="compare")])
     assert whole.owner_of_model(row) == "whole"
-    assert whole.owner_of_model({**row, "failed_stage": "compare", "error_signature": "abc"}) == "late"
-    assert whole.owner_of_model({**row, "error_signature": "abc"}) == ""
+    assert whole.owner_of_model({**row, "failed_stage": "compare"}) == "late"
+    assert whole.owner_of_model({**row, "error_message": "LLVM ERROR: no"}) == ""
     assert [Owned((), team).lists("a") for team in (None, "a", "b")] == [True, True, False]
 
 
 def test_a_team_sees_its_rows_causes_and_counts() -> None:
     a = run(op("exp"), op("add"), op("sub", "crashed"))
-    b = run(op("exp", "crashed", signature="s1"), op("add", "crashed", crash="SIGSEGV", failed_stage="run"), op("sub"))
+    b = run(
+        op("exp", "crashed", signature="s1"),
+        op("add", "crashed", cause=RULES[0].cluster, failed_stage="run"),
+        op("sub"),
+    )
     diff = compare(a, b)
     everybody = own_diff(diff, RULES)
     assert {row.op_id: row.owner for row in everybody.rows} == {"exp": "exp", "add": "crashes", "sub": ""}

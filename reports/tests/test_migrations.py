@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 import tarfile
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -49,11 +50,37 @@ def call(*words: str) -> Result:
     return CliRunner().invoke(opscope, list(words), catch_exceptions=False)
 
 
+def causes(url: str) -> set[object]:
+    """The causes of a database, the same wherever they stand."""
+    tables = (
+        ("op_tests", "cause"),
+        ("night_changes", "cluster"),
+        ("night_fixes", "cluster"),
+        ("newest_ops", "cluster"),
+    )
+    found = [
+        {row[0] for row in ask(url, f"SELECT {column} FROM {table} WHERE {column} <> ''").rows}
+        for table, column in tables
+    ]
+    assert all(each == found[0] for each in found)
+    return found[0]
+
+
+def as_time(value: datetime | str) -> datetime:
+    """A time as a query answers it: PostgreSQL's, or SQLite's text."""
+    return (datetime.fromisoformat(value) if isinstance(value, str) else value).replace(tzinfo=UTC)
+
+
 def check_stored(url: str, folder: Path) -> None:
     """Reads, shows and brings up to date a database with the first two of these nights, and adds the third."""
     verdicts = "SELECT label, COUNT(*) FROM night_diff GROUP BY label"
-    assert ask(url, verdicts).rows == (("NEW", 3),)
+    with pytest.raises(
+        InputError, match=f"expected a database of schema {head()}, got schema 0026; try opscope publish"
+    ):
+        ask(url, verdicts)
     assert call("db", "upgrade", "--db", url).exit_code == 0
+    upgraded = causes(url)
+    assert len(upgraded) == 1, "three ops without a lowering, one cause"
     with open_database(url) as connection:
         assert schema_version(connection) == head()
         assert set(sa.inspect(connection).get_view_names()) == set(views())
@@ -63,6 +90,18 @@ def check_stored(url: str, folder: Path) -> None:
     assert ask(url, "SELECT night_status, COUNT(*) FROM dashboard_nights GROUP BY night_status").rows == (
         ("complete", 2),
     )
+    # The ops of the newest night are stored where dashboards read them, and each night has its date.
+    ops = (
+        "SELECT COUNT(*), SUM(tonight), COUNT(DISTINCT night_id), SUM(CASE supported WHEN 'no' THEN 1 END) "
+        "FROM dashboard_ops"
+    )
+    assert ask(url, ops).rows == ((OPS, OPS, 1, 3),)
+    dates = "SELECT day, date, tonight, of_date FROM night_dates ORDER BY started"
+    midnight = datetime(2026, 11, 27, tzinfo=UTC)
+    assert [(day, as_time(date), *rest) for day, date, *rest in ask(url, dates).rows] == [
+        ("2026-11-27", midnight, 0, 0),
+        ("2026-11-27", midnight, 1, 1),
+    ]
     assert "nightly-20261127-032357" in call("status", "--db", url).output
     assert "no lowering for maximum" in call("show", FAILED_OP, "--db", url).output
     # The run folder holds what the database has of that night, and publishing it again changes nothing.
@@ -76,6 +115,7 @@ def check_stored(url: str, folder: Path) -> None:
     assert in_database == in_folder
     assert call("show", str(run_dir)).exit_code == 0
     assert call("publish", str(run_dir), "--to", url).exit_code == 0
+    assert causes(url) == upgraded
     assert ask(url, "SELECT COUNT(*) FROM op_tests").rows == ((2 * OPS,),)
     # The third night arrives from the spool.
     shutil.copytree(folder / "spool", spool.folder_of(url, folder), dirs_exist_ok=True)

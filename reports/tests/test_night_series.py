@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from opscope.reports.publish.publish import publish
 from opscope.reports.tests.night_runs import fresh, publish_night, record, shard_run
 from opscope.reports.tests.nights import START, Op, night
 
-NIGHT = {"night_id": "n", "shards": 0, "started": START}
+NIGHT = {"night_id": "n", "shards": 0, "started": START, "label": "2026-10-31 23:00"}
 
 
 def run(run_id: str, **more: Any) -> dict[str, Any]:
@@ -63,6 +64,7 @@ def test_a_series_is_one_row_with_its_ledger() -> None:
         "data_format": "",
         "math_fidelity": "LoFi",
         "started": START,
+        "date": datetime(2026, 10, 31, tzinfo=UTC),
         "previous_night": "",
         "compiler": "c1, c2",
         "jaxlib": "0.1",

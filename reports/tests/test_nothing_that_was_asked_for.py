@@ -26,6 +26,7 @@ CALLS: dict[str, tuple[str, ...]] = {
         "ops --family quant --kind device",
         f"ops --against {NOT_THERE}",
     ),
+    "backend": (f"backend check {NOT_THERE}", f"backend check {NOT_THERE}.yaml", f"backend new {NOT_THERE}"),
     "compile": (f"compile {NOT_THERE}", f"compile MODEL --shape {NOT_THERE}=4"),
     "opt": (f"opt {NOT_THERE}", f"opt MODEL -p {NOT_THERE}"),
     "plan": (
@@ -71,11 +72,12 @@ CALLS: dict[str, tuple[str, ...]] = {
         "db alias a b --db DATABASE",
     ),
     "artifacts": (f"artifacts serve {NOT_THERE}",),
+    "mcp": (f"mcp --db {NO_DATABASE}",),
     "dashboard": ("dashboard check", f"dashboard restore {NOT_THERE}"),
 }
 """Verb -> calls of it that name something which is not there."""
 
-NAMES_NOTHING = {"models", "config", "clean", "demo"}
+NAMES_NOTHING = {"models", "config", "clean", "demo", "agents"}
 """Verbs that take no name of a thing."""
 
 MODEL = """

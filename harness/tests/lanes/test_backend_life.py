@@ -128,6 +128,59 @@ def test_a_backend_that_fails_in_a_stage_ends_the_run(tmp_path: Path, notes: Pat
             lane.run(add_row(tmp_path, "gone", b"gone"))
 
 
+OWN_CODE = """
+from opscope import {imported}Stage, Target
+
+class Mine{bases}:
+    name = "mine"
+    stages = (Stage("lower"),)
+
+    def target(self, options):
+        return Target(card_type="host", float_format=None, math_fidelity="exact")
+
+    def fingerprint(self, options):
+        return "mine"
+
+    def available(self):
+        return None
+
+    def climb(self, stage, job):
+        {body}
+"""
+
+
+@pytest.mark.parametrize("inherits", [True, False], ids=["of Backend", "of nothing"])
+@pytest.mark.parametrize(
+    ("body", "fault"),
+    [
+        ("job.modul.lower()", "AttributeError at mine.py:17: 'Job' object has no attribute 'modul'"),
+        ("lowre(job.module)", "NameError at mine.py:17: name 'lowre' is not defined"),
+        ("import my_compiler_of_yesterday", "ModuleNotFoundError at mine.py:17: No module named"),
+    ],
+    ids=["attribute", "name", "import"],
+)
+def test_a_fault_of_the_backends_own_code_is_no_verdict(tmp_path: Path, body: str, fault: str, inherits: bool) -> None:
+    mine = tmp_path / "mine.py"
+    mine.write_text(
+        OWN_CODE.format(
+            body=body, bases="(Backend)" if inherits else "", imported="Backend, " if inherits else ""
+        ).lstrip()
+    )
+    expected = f"--backend .*mine.py: expected a backend without faults of its own, got {re.escape(fault)}"
+    with Lane(config(tmp_path, str(mine))) as lane, pytest.raises(InputError, match=expected):
+        lane.run(add_row(tmp_path, "fine"))
+
+
+@pytest.mark.parametrize(
+    "body", ["import json; json.loads(7 .real)", "raise TypeError('no such type')", "Stage('lower').value.lower(1)"]
+)
+def test_what_a_compiler_raises_is_the_verdict_of_the_op(tmp_path: Path, body: str) -> None:
+    mine = tmp_path / "mine.py"
+    mine.write_text(OWN_CODE.format(body=body, bases="(Backend)", imported="Backend, ").lstrip())
+    with Lane(config(tmp_path, str(mine))) as lane:
+        assert lane.run(add_row(tmp_path, "fine")).status is Status.COMPILE_FAILED
+
+
 def test_closing_has_a_limit(tmp_path: Path, notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("opscope.harness.lanes.lane._CLOSING", 0.3)
     monkeypatch.setenv("LIBRARY_CLOSE", "hang")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from opscope.harness.record.causes import by_cause, parts_within
+from opscope.harness.record.causes import by_cause, cause_of, parts_within
+from opscope.harness.record.signature import shorten
 
 FAILURES = [("a", 1), ("b", 5), ("a", 2), ("c", 4), ("a", 4)]
 
@@ -27,3 +28,77 @@ def test_a_page_with_less_room_keeps_the_numbers(most: int, sizes: list[int]) ->
     causes = parts_within(by_cause(FAILURES, lambda failure: failure[0], lambda failure: failure[1]), most)
     assert [len(cause.failures) for cause in causes] == sizes
     assert [cause.ops for cause in causes] == [3, 1, 1][: len(sizes)]
+
+
+def wrong(op_name: str, hypothesis: str = "", dtype: str = "f32") -> str:
+    return cause_of("wrong_result", "compare", op_name, dtype, "result 0: expected 1e-05, got 0.1", "", hypothesis)
+
+
+def refused(error: str, op_name: str = "stablehlo.fft", stage: str = "ttir-to-ttnn") -> str:
+    return cause_of("compile_failed", stage, op_name, "f32", error)
+
+
+def test_wrong_numbers_are_one_cause_for_one_op_type_and_hypothesis() -> None:
+    ops = ("stablehlo.rsqrt", "stablehlo.convolution", "stablehlo.exponential")
+    assert len({wrong(name) for name in ops}) == len(ops)
+    assert wrong(ops[0]) != wrong(ops[0], dtype="bf16")
+    assert wrong(ops[0]) != wrong(ops[0], "clipped: 3 of 16 elements at 65504")
+    assert wrong(ops[0], "clipped: 3 of 16 elements") == wrong(ops[0], "clipped: 7 of 9 elements")
+
+
+LONG = "expected a layout that the kernel of this build of the runtime knows for each of its operands and results"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (
+            ("failed to legalize operation 'stablehlo.fft'", "stablehlo.fft"),
+            ("failed to legalize operation stablehlo.abs", "stablehlo.abs"),
+        ),
+        (("no lowering for fft", "stablehlo.fft"), ("no lowering for `abs`", "stablehlo.abs")),
+        (("no lowering for fft", "stablehlo.reduce"), ("no lowering for abs", "stablehlo.abs")),
+        (("fft: expected a flat program", "stablehlo.fft"), ("while: expected a flat program", "stablehlo.while")),
+        (("Unsupported op: lrn", "onnx.lrn"), ("Unsupported op: elu", "onnx.elu")),
+        (("ttir.fft: no kernel, got f64", "stablehlo.fft"), ("ttir.abs: no kernel, got f64", "stablehlo.abs")),
+        (
+            ('"chlo.erf"(tensor<4xf32>) has no kernel', "chlo.erf"),
+            ('"mine.dot"(tensor<4xf32>, tensor<8x4xf32>) has no kernel', "mine.dot"),
+        ),
+        (
+            (shorten(f"stablehlo.dynamic_update_slice: {LONG} (tensor<16x128x1024xf32>) {LONG}"), "s.d"),
+            (shorten(f"stablehlo.abs: {LONG} (tensor<f32>) {LONG}"), "stablehlo.abs"),
+        ),
+    ],
+    ids=["legalize", "bare", "in its body", "first", "dialect of its own", "another dialect", "operands", "cut"],
+)
+def test_one_complaint_about_two_ops_is_one_cause(one: tuple[str, str], other: tuple[str, str]) -> None:
+    assert refused(*one) == refused(*other)
+
+
+def test_two_complaints_are_two_causes() -> None:
+    errors = [
+        "failed to legalize operation 'stablehlo.fft'",
+        "no kernel for stablehlo.fft",
+        "torch.float32 is not supported",
+        "torch.int64 is not supported",
+        "",
+    ]
+    assert len({refused(error) for error in errors}) == len(errors)
+    assert refused(errors[0]) != refused(errors[0], stage="ttnn-to-flatbuffer")
+    assert refused("cannot broadcast f64") != refused("cannot transpose f64")
+    assert refused("could not be lowered", "stablehlo.not") == refused("could not be lowered", "stablehlo.abs")
+
+
+def test_a_hang_or_a_crash_without_a_message_is_its_op_s_own() -> None:
+    ops = ("stablehlo.fft", "stablehlo.abs")
+
+    def all_of(status: str, error: str, crash: str = "") -> set[str]:
+        return {cause_of(status, "run", op, "f32", error, crash) for op in ops}
+
+    assert len(all_of("timeout", "took longer than 10 s at run")) == 2
+    assert len(all_of("crashed", "killed by SIGSEGV at run", "signal SIGSEGV")) == 2
+    assert len(all_of("crashed", "LLVM ERROR: initValue_ must be a constant", "signal SIGABRT")) == 1
+    assert len(all_of("no_golden", "the loop before it has no end")) == 1
+    assert len(all_of("unsplittable", "")) == 2
+    assert all_of("success", "") == all_of("stopped", "stopped after run") == {""}

@@ -36,6 +36,20 @@ def test_lines_say_each_phase_once() -> None:
     assert lines[0].startswith("opscope: m: goldens of 3 ops evaluated in ")
 
 
+def test_lines_say_once_what_a_walk_takes_up_from_a_split() -> None:
+    lines: list[str] = []
+    shown = progress.Lines(lines.append)
+    for stage, total in (("export", 1), ("split", 1), ("export", 1), ("split", 1), ("golden", 3)):
+        shown.prepared(phase(stage, 0, total))
+        shown.prepared(phase(stage, total, total))
+    shown.close()
+    assert [line.rsplit(" in ", 1)[0] for line in lines] == [
+        "opscope: m: exported",
+        "opscope: m: split into single ops",
+        "opscope: m: goldens of 3 ops evaluated",
+    ]
+
+
 def test_lines_say_once_a_minute_where_the_run_is() -> None:
     lines: list[str] = []
     shown = progress.Lines(lines.append, minute=0.05)

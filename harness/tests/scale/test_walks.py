@@ -53,8 +53,9 @@ class Workers:
         return False
 
     def submit(
-        self, function: Any, message: str, files: Any, key: str, worker: str, priority: int = 0, devices: int = 1
+        self, function: Any, sent: tuple[str, Any], key: str, worker: str, priority: int = 0, devices: int = 1
     ) -> Future[str]:
+        message, files = sent
         self.asked.append(worker)
         self.files = files
         task, future = json.loads(message), Future[str]()

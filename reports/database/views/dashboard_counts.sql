@@ -2,10 +2,9 @@
 -- with an empty model count it once over all models. An op that fell back to the host was attempted on the device and is
 -- not right there.
 --   place: `device` if ops of the night ran on a device or its simulator, else `host`
---   platform: backend and board
---   newest: 1 in the newest night of its series
 --   night_status: `complete` or `partial`
 --   model: the model; empty for all models together
+--   model_on: the model, and the platform if there is more than one tonight
 --   furthest_stage: the last stage that was passed, numbered in their order
 --   cycles_of_all_uses: device cycles of all uses, one after another
 --   compile_seconds: time to compile the ops
@@ -13,8 +12,8 @@
 --   right_ops: attempted and right, at the place where an op has to run to count
 --   failing_ops: gone wrong, and no limitation names the failure
 SELECT s.night_id, s.started, s.backend, s.arch, s.series, s.place, c.ran_on, s.backend || ' ' || s.arch AS platform,
-       CASE WHEN s.started = l.started THEN 1 ELSE 0 END AS newest, s.night_status,
-       c.model, c.op_kind, c.op_name, c.status,
+       w.date, w.newest, w.tonight, w.of_date, s.night_status,
+       c.model, c.model || w.named AS model_on, c.op_kind, c.op_name, c.status,
        CASE c.stage_reached WHEN 'split' THEN '0 split' WHEN 'stablehlo-to-ttir' THEN '1 stablehlo-to-ttir'
             WHEN 'ttir-to-ttnn' THEN '2 ttir-to-ttnn' WHEN 'ttnn-to-flatbuffer' THEN '3 ttnn-to-flatbuffer'
             WHEN 'run' THEN '8 run' WHEN 'compare' THEN '9 compare' ELSE '5 ' || c.stage_reached END AS furthest_stage,
@@ -27,5 +26,5 @@ SELECT s.night_id, s.started, s.backend, s.arch, s.series, s.place, c.ran_on, s.
            AS failing_ops,
        CASE WHEN c.status NOT IN ('success', 'passed', 'golden_in_doubt', 'stopped', 'skipped', 'not_run') AND c.known THEN c.ops ELSE 0 END AS expected_ops
 FROM night_places s
-JOIN (SELECT series, MAX(started) AS started FROM night_series GROUP BY series) l ON l.series = s.series
+JOIN night_dates w ON w.night_id = s.night_id AND w.series = s.series
 JOIN night_counts c ON c.night_id = s.night_id AND c.series = s.series

@@ -1,6 +1,5 @@
--- The unlock curve of the newest night of each series: how many models are whole after each fix, in the order that
+-- The unlock curve of tonight's nights, one of each series that has not stopped: how many models are whole after each fix, in the order that
 -- completes models fastest.
---   platform: backend and board
 --   fixes: fixes made so far; 0 is the night as it is
 --   cluster: the cause that the last of them removes
 --   whole: models that nothing holds back then
@@ -9,5 +8,4 @@
 SELECT c.night_id, c.started, c.backend, c.arch, c.series, c.backend || ' ' || c.arch AS platform,
        c.fixes, c.cluster, c.whole, c.all_models, c.unlocked
 FROM night_unlock c
-JOIN (SELECT series, MAX(started) AS started FROM night_series GROUP BY series) l
-  ON l.series = c.series AND l.started = c.started
+JOIN night_dates w ON w.night_id = c.night_id AND w.series = c.series AND w.tonight = 1

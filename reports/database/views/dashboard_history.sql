@@ -1,6 +1,5 @@
 -- The history of each op: how it ended in each night, its numbers, and where its diagnostics are. If an op's id changed,
 -- its history is found under the new id.
---   platform: backend and board
 --   op_id: the op; its new id if that changed
 --   op: name and id
 --   dtype: element type of its first operand
@@ -8,9 +7,9 @@
 --   compile_ms: milliseconds of the stages before `run`
 --   all_ms: milliseconds of all stages
 --   flaky: `flaky` if repeated attempts disagreed
-SELECT t.night_id, s.started, s.backend, s.arch, s.series, s.backend || ' ' || s.arch AS platform,
+SELECT t.night_id, s.started, s.date, s.of_date, s.backend, s.arch, s.series, s.backend || ' ' || s.arch AS platform,
        COALESCE(NULLIF(o.op_kind, ''), 'other') AS op_kind, o.op_name, o.op_id, o.op_name || ' ' || o.op_id AS op,
-       o.signature, o.dtype, o.rank, {ending t} AS status, t.stage_reached, t.failed_stage, t.error_signature AS cluster,
+       o.signature, o.dtype, o.rank, {ending t} AS status, t.stage_reached, t.failed_stage, t.cause AS cluster,
        t.error_message, t.expected, t.ran_on, t.z_max, t.pcc, t.hypothesis, t.cycles, t.device_ns, t.l1_peak_bytes, t.dram_peak_bytes,
        1000 * t.compile_seconds AS compile_ms, 1000 * t.seconds AS all_ms,
        CASE WHEN t.flaky THEN 'flaky' ELSE '' END AS flaky, t.run_id, t.artifact, t.repro
@@ -18,5 +17,5 @@ SELECT t.night_id, s.started, s.backend, s.arch, s.series, s.backend || ' ' || s
 FROM ops o
 CROSS JOIN (SELECT op_id AS old_id, op_id FROM ops UNION ALL SELECT old_id, new_id FROM op_alias) a
 CROSS JOIN op_tests t
-CROSS JOIN night_series s
+CROSS JOIN night_dates s
 WHERE a.op_id = o.op_id AND t.op_id = a.old_id AND t.superseded_by = '' AND s.night_id = t.night_id AND s.series = t.series

@@ -1,13 +1,11 @@
 -- How far each model is in each night, in unique ops. A model is whole when all of its ops are right, wherever they ran.
---   platform: backend and board
---   newest: 1 in the newest night of its series
 --   night_status: `complete` or `partial`
 --   outcome: `ran`, `build_failed`, `export_failed`, `prepare_failed`, `framework_missing`, `not_run` or `missing`
 --   reason: why it did not run
 --   whole: 1 if every op of it is right
 --   cycles_of_all_uses: device cycles of its right ops, once per use: of the whole model only where it is whole
 SELECT s.night_id, s.started, s.backend, s.arch, s.series, s.backend || ' ' || s.arch AS platform,
-       CASE WHEN s.started = l.started THEN 1 ELSE 0 END AS newest, s.status AS night_status,
+       w.date, w.newest, w.tonight, w.of_date, s.status AS night_status,
        m.model, m.outcome, m.reason, m.ops, m.attempted_ops, m.right_ops, m.bad_ops, m.flaky_ops,
        m.uses, m.attempted_uses, m.right_uses, m.bad_uses,
        CASE WHEN m.outcome = 'ran' AND m.right_ops = m.ops THEN 1 ELSE 0 END AS whole,
@@ -15,6 +13,6 @@ SELECT s.night_id, s.started, s.backend, s.arch, s.series, s.backend || ' ' || s
        (SELECT SUM(c.cycles) FROM night_counts c WHERE c.night_id = m.night_id AND c.series = m.series AND c.model = m.model)
            AS cycles_of_all_uses
 FROM night_series s
-JOIN (SELECT series, MAX(started) AS started FROM night_series GROUP BY series) l ON l.series = s.series
+JOIN night_dates w ON w.night_id = s.night_id AND w.series = s.series
 JOIN night_models m ON m.night_id = s.night_id AND m.series = s.series
 WHERE m.model <> ''

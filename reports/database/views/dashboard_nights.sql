@@ -1,6 +1,9 @@
 -- Every night of every series: what was asked for, what is missing, and what else changed since the previous night.
 --   data: `demo` for a night of `opscope demo`, else `real`
---   newest: 1 in the newest night of its series
+--   speaks: of the newest night of a series, `tonight`, or since when the series has stopped; else empty
+--   place: `device` if ops of the night ran on a device or its simulator, else `host`
+--   pass_rate: right_ops / attempted_ops of `dashboard_counts`, over all models, each op once
+--   moved: change of the share of right ops since the previous night, over the ops attempted in both
 --   night_status: `complete` or `partial`
 --   missing: what was expected and is not there
 --   asked: models that were asked for or expected: the sum of the seven columns that follow
@@ -12,12 +15,19 @@
 --   not_run: models that the time of --budget did not reach
 --   models_missing: models that were expected and that no run has
 SELECT s.night_id, n.name, n.label AS night, n.kind, CASE WHEN n.demo THEN 'demo' ELSE 'real' END AS data,
-       s.started, s.series, s.backend, s.arch, s.dtype, s.data_format, s.math_fidelity,
-       CASE WHEN s.started = l.started THEN 1 ELSE 0 END AS newest,
+       s.started, s.series, s.backend, s.arch, w.platform, s.dtype, s.data_format, s.math_fidelity,
+       w.date, w.newest, w.tonight, w.of_date,
+       CASE WHEN w.tonight = 1 THEN 'tonight' WHEN w.newest = 1 THEN 'stopped since ' || w.day ELSE '' END AS speaks,
+       -- Single values, not joins: what a chart does not show is not looked for.
+       (SELECT p.place FROM night_places p WHERE p.night_id = s.night_id AND p.series = s.series) AS place,
+       (SELECT 1.0 * SUM(c.right_ops) / NULLIF(SUM(c.attempted_ops), 0) FROM dashboard_counts c
+        WHERE c.night_id = s.night_id AND c.series = s.series AND c.model = '') AS pass_rate,
+       (SELECT 1.0 * (q.right_now - q.right_before) / q.both_ops FROM dashboard_pairs q
+        WHERE q.night_id = s.night_id AND q.series = s.series AND q.model = '') AS moved,
        s.status AS night_status, s.missing, s.compiler, s.jaxlib, s.revision,
        TRIM(CASE WHEN s.compiler_changed THEN 'compiler ' ELSE '' END || CASE WHEN s.jaxlib_changed THEN 'jaxlib ' ELSE '' END
             || CASE WHEN s.models_changed THEN 'models' ELSE '' END) AS changed,
        s.asked, s.ran, s.build_failed, s.export_failed, s.prepare_failed, s.framework_missing, s.not_run, s.models_missing
 FROM night_series s
 JOIN nights n ON n.night_id = s.night_id
-JOIN (SELECT series, MAX(started) AS started FROM night_series GROUP BY series) l ON l.series = s.series
+JOIN night_dates w ON w.night_id = s.night_id AND w.series = s.series

@@ -26,6 +26,6 @@ LEFT JOIN (
     SELECT q.night_id, q.series, q.model, SUM(q.right_before) AS right_before, SUM(q.right_now) AS right_now
     FROM night_pairs q
     JOIN night_places l ON l.night_id = q.night_id AND l.series = q.series
-    WHERE (q.ran_on <> 'host' OR l.place = 'host') AND q.model <> ''
+    WHERE (q.ran_on NOT IN ('host', 'none') OR l.place = 'host') AND q.model <> ''
     GROUP BY q.night_id, q.series, q.model
 ) p ON p.night_id = m.night_id AND p.series = m.series AND p.model = m.model

@@ -1,7 +1,7 @@
 -- The ops of each model's newest night on each backend and board, one row per model and op. A run that belongs to no night
 -- counts as a night. `uses` counts the op in that model; an op that could not be split off has the status `unsplittable`.
 -- Left out: models that did not become a module, and runs that have not ended.
---   cluster: fingerprint of the error, or what stands in for it
+--   cluster: the cause of its failure (glossary)
 --   bad: 1 if it went wrong, expected failures included
 --   attempted: 0 if it was deselected or not reached, or has no verdict
 WITH ranked AS (
@@ -17,8 +17,7 @@ SELECT n.run_id, n.night_id, n.backend, n.arch, n.started, n.model, u.op_id, o.o
        COALESCE({ending t}, CASE WHEN o.unsplittable <> '' THEN 'unsplittable' ELSE 'not_run' END) AS status,
        COALESCE(t.stage_reached, 'split') AS stage_reached,
        COALESCE(t.failed_stage, CASE WHEN t.op_id IS NULL AND o.unsplittable <> '' THEN 'split' END) AS failed_stage,
-       COALESCE(t.error_signature, t.crash_kind, CASE WHEN t.op_id IS NULL AND o.unsplittable <> '' THEN 'unsplittable' END)
-           AS cluster,
+       COALESCE(t.cause, CASE WHEN t.op_id IS NULL AND o.unsplittable <> '' THEN o.cause END) AS cluster,
        COALESCE(t.error_message, t.crash_kind, CASE WHEN t.op_id IS NULL AND o.unsplittable <> '' THEN o.unsplittable END)
            AS error_message,
        COALESCE(t.expected, '') AS expected,

@@ -1,13 +1,15 @@
 -- Causes of failure of a night, expected failures included, and what each holds back: the ranking of `opscope unblock`.
 --   position: 1 holds back the most models, then the most uses
---   cluster: the cause: the fingerprint of the error, or what stands in for it
+--   cluster: the cause (glossary)
 --   model_count: models that it holds back
 --   alone: models that nothing else holds back
 --   uses: uses of its ops
 --   ops: unique ops that fail for this cause
---   first_seen: when this error was first published; empty if the cause has no fingerprint
+--   first_seen: when the first night began that has this cause, of any series
 SELECT f.night_id, n.label AS night, n.kind, s.started, f.series, s.backend, s.arch, s.data_format, f.position, f.cluster,
-       f.stage AS failed_stage, f.message AS error_message, f.op_names, f.models, f.model_count, f.alone, f.uses, f.ops, f.known AS expected_ops, f.repro, e.first_seen,
+       f.stage AS failed_stage, f.message AS error_message, f.op_names, f.models, f.model_count, f.alone, f.uses, f.ops, f.known AS expected_ops, f.repro, 
+       (SELECT MIN(b.started) FROM night_fixes a JOIN night_series b ON b.night_id = a.night_id AND b.series = a.series
+        WHERE a.cluster = f.cluster) AS first_seen,
        COALESCE((SELECT w.team FROM owners w
                  WHERE ', ' || f.op_names || ',' LIKE w.op ESCAPE '!' AND f.stage LIKE w.stage ESCAPE '!'
                    AND f.cluster LIKE w.cluster ESCAPE '!' AND ', ' || f.models || ',' LIKE w.model ESCAPE '!'
@@ -15,4 +17,3 @@ SELECT f.night_id, n.label AS night, n.kind, s.started, f.series, s.backend, s.a
 FROM night_fixes f
 JOIN night_series s ON s.night_id = f.night_id AND s.series = f.series
 JOIN nights n ON n.night_id = f.night_id
-LEFT JOIN errors e ON e.error_signature = f.cluster

@@ -10,7 +10,7 @@
 SELECT t.night_id, n.label AS night, n.kind, n.started, t.series, t.backend, t.arch, t.data_format, t.math_fidelity,
        COALESCE(a.new_id, t.op_id) AS op_id, t.op_name, COALESCE(NULLIF(t.op_kind, ''), 'other') AS op_kind, o.signature,
        o.dtype, o.rank, t.run_id, t.model_name, {ending t} AS status, t.stage_reached, t.failed_stage, t.error_signature,
-       t.error_message, t.crash_kind, t.expected, t.flaky, t.is_failure, t.ran_on, t.card_type, t.pcc, t.z_max, t.z_place,
+       COALESCE(t.cause, '') AS cause, t.error_message, t.crash_kind, t.expected, t.flaky, t.is_failure, t.ran_on, t.card_type, t.pcc, t.z_max, t.z_place,
        t.question, t.hypothesis, t.cycles,
        t.cycles * t.uses AS cycles_of_all_uses, t.device_ns, t.l1_peak_bytes, t.dram_peak_bytes, t.uses,
        1000.0 * t.compile_seconds AS compile_ms, t.seconds, t.provenance, t.cached_from, t.attempt,

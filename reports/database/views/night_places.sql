@@ -1,5 +1,6 @@
 -- Where the ops of a night have to run to count as right. In a night that used a device, an op that fell back to the host
--- is attempted and not right. In a night of a backend that compiles for the host, it is right there.
+-- is attempted and not right, and so is one that a compiler alone took. In a night of a backend that compiles for the host,
+-- or of one without `run`, they are right.
 --   night_status: `complete` or `partial`
 --   place: `device` if ops of the night ran on a device or its simulator, else `host`
 SELECT n.night_id, n.series, n.started, n.backend, n.arch, n.data_format, n.status AS night_status,

@@ -78,6 +78,22 @@ for (const button of document.querySelectorAll(".copy")) {
   });
 }
 
+for (const button of document.querySelectorAll("[data-copy]")) {
+  const label = button.textContent;
+  button.addEventListener("click", async () => {
+    try { await navigator.clipboard.writeText(button.dataset.copy); } catch {
+      const field = document.createElement("textarea");
+      field.value = button.dataset.copy;
+      document.body.append(field);
+      field.select();
+      document.execCommand("copy");
+      field.remove();
+    }
+    button.textContent = "Copied";
+    setTimeout(() => { button.textContent = label; }, 1500);
+  });
+}
+
 // --- the table of all ops
 
 const number = (value, digits = 0) => value === null ? "" :

@@ -1,0 +1,112 @@
+"""The page /night/: night by cause, read from the results database and kept until something else is published."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import data_version
+import grid
+import query_limits
+
+PATH = "/night/"
+LINKS = (
+    ("Start", "opscope-start"),
+    ("Tonight", "opscope-tonight"),
+    ("Model readiness", "opscope-readiness"),
+    ("Nights", "opscope-nights"),
+)
+"""Titles and slugs of the dashboards that the page leads to."""
+ROWS = Path(os.environ["OPSCOPE_NIGHT_GRID"])
+"""The folder of the rows' template and style, which report.html has too."""
+DATABASE = "opscope results"
+"""The results as Superset calls them (bundle.py)."""
+WALL_ROWS, WALL_SECONDS = 10, 300
+"""Causes on the wall, and after how long that page loads itself anew."""
+OLD = timedelta(hours=36)
+"""From this age on a newest night is old."""
+KEPT = 32
+"""Grids, one for each team that is asked for."""
+
+
+class Nights:
+    """The grids of one results database."""
+
+    def __init__(self, uri: str) -> None:
+        import sqlalchemy as sa
+        from sqlalchemy.pool import NullPool
+
+        url, options = query_limits.limited(sa.engine.make_url(uri), {})
+        self._engine = sa.create_engine(url, poolclass=NullPool, **options)
+        self._text = sa.text
+        self._version = data_version.of_database(uri)
+        self._kept: OrderedDict[tuple[str, str, str], Any] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def grid(self, now: datetime, owner: str) -> Any:
+        """The grid of now, of one team or of all; many who ask at once wait for one answer."""
+        with self._lock:
+            key = (self._version(), f"{now:%Y-%m-%d %H}", owner)  # "today" begins at some full hour in most zones
+            if key not in self._kept:
+                with self._engine.connect() as connection:
+                    self._kept[key] = grid.read(
+                        lambda query, values: connection.execute(self._text(query), dict(values)).mappings().all(),
+                        now,
+                        owner,
+                    )
+            self._kept.move_to_end(key)
+            while len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+            return self._kept[key]
+
+
+def install(app: Any, served: dict[str, Any], lets_in: Callable[[], bool]) -> None:
+    """Adds the page to Superset's application."""
+    from flask import redirect, render_template, request
+    from sqlalchemy.exc import SQLAlchemyError
+
+    nights = Nights(served["database_uri"])
+    style = (ROWS / "night_rows.css").read_text(encoding="utf-8")
+
+    @app.route(PATH)
+    def night() -> Any:
+        if not lets_in():
+            return redirect(f"/login/?next={PATH}")
+        if not served["anonymous"] and not _reads():
+            return {"message": "expected an account that may read the results"}, 403
+        now, wall = datetime.now(timezone.utc), "wall" in request.args  # noqa: UP017 - Superset's Python may be 3.10
+        owner = request.args.get("owner", "")[:200]
+        values: dict[str, Any] = {"grid": grid.Grid(), "problem": "", "age": "", "old": False}
+        try:
+            values["grid"] = nights.grid(now, owner)
+        except SQLAlchemyError as error:
+            reason = str(getattr(error, "orig", None) or type(error).__name__)
+            values["problem"] = f"{served['shown_database']}: {grid.cut(reason, 200)}"
+        if newest := values["grid"].newest:
+            values |= {"age": grid.age(newest.started, now), "old": now - newest.started > OLD}
+        page = render_template(
+            "night.html",
+            wall=wall,
+            owner=owner,
+            style=style,
+            links=[(title, f"/superset/dashboard/{slug}/") for title, slug in LINKS],
+            logs=f"{served['artifact_url']}/" if served["artifact_url"] else None,
+            most=WALL_ROWS if wall else grid.MOST,
+            reload_seconds=WALL_SECONDS,
+            **values,
+        )
+        return page, 503 if values["problem"] else 200
+
+
+def _reads() -> bool:
+    """Whether the user may read the results database, as every dashboard asks too."""
+    from superset import db, security_manager
+    from superset.models.core import Database
+
+    results = db.session.query(Database).filter_by(database_name=DATABASE).one()
+    return bool(security_manager.can_access_database(results))

@@ -1,0 +1,556 @@
+"""The rows of night by cause, and the queries of the results database that they follow from.
+
+`build` makes them of what the queries have, `read` asks these. A row is a cause, which has a stripe of cells for each
+series and in it a cell for each date. Of several nights of a series on one date the last one counts. A partial night
+in which a cause does not occur says nothing about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta, timezone
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+DAYS = 14
+"""Dates that the rows have."""
+MOST = 20
+"""Rows; the other causes are counted."""
+STRIPES = 4
+"""Series that have a stripe each; of more only the worst is shown, and in how many a cause fails."""
+MOST_MODELS = 3
+"""Models that a row names."""
+LONGEST = 140
+"""Characters of an error in a row: two lines of it. The note has all of it."""
+DIGITS = 8
+"""Hex digits of a commit, and of the short id of a cause."""
+
+NEW, FAILING, UNKNOWN, NO_NIGHT, RIGHT, EMPTY = "new", "failing", "unknown", "no-night", "right", "empty"
+WORST = (NEW, FAILING, UNKNOWN, NO_NIGHT, RIGHT, EMPTY)
+"""What a cell says, the worst first: it fails, some of it anew; it fails; a partial night did not have it; the series
+had no night; it ran and was right; the series has not begun."""
+
+Ask = Callable[[str, Mapping[str, Any]], Sequence[Mapping[str, Any]]]
+"""Runs one query with its parameters."""
+
+NIGHTS = """
+SELECT s.night_id, s.series, s.backend, s.arch, s.started, s.status, s.revision, n.kind, n.label, n.zone, n.demo
+FROM night_series s JOIN nights n ON n.night_id = s.night_id
+WHERE n.kind <> 'selection' ORDER BY s.started, s.night_id"""
+COUNTS = "SELECT night_id, series, cluster, ops, new_ops FROM night_grid WHERE night_id IN ({nights})"
+DETAILS = """
+SELECT cluster, failed_stage, error_message, op_names, models, model_count, uses, expected_ops, ops, owner, repro
+FROM night_grid WHERE night_id = :night AND series = :series"""
+LOGS = """
+SELECT cluster, log AS value FROM night_grid
+WHERE night_id = :night AND series = :series AND cluster IN ({causes})"""
+BEFORE = """
+SELECT cluster, right_before AS value FROM night_grid
+WHERE night_id = :night AND series = :series AND cluster IN ({causes})"""
+ALONE = """
+SELECT m.model, MIN(d.cluster) AS cluster
+FROM night_models m
+JOIN night_change_models u ON u.night_id = m.night_id AND u.series = m.series AND u.model = m.model
+JOIN night_changes d ON d.night_id = u.night_id AND d.series = u.series AND d.op_id = u.op_id
+WHERE m.night_id = :night AND m.series = :series AND m.outcome = 'ran' AND m.attempted_ops = m.ops
+  AND d.label IN ('NEW', 'REASON-CHANGED', 'PERSISTING', 'FIRST')
+GROUP BY m.model HAVING COUNT(DISTINCT d.cluster) = 1 ORDER BY m.model"""
+"""The models that one cause alone holds back; of one with ops that nobody attempted nobody knows."""
+SENTENCE = "SELECT sentence FROM dashboard_verdict WHERE one_series = 0"
+
+
+@dataclass(frozen=True)
+class Night:
+    """One night of one series."""
+
+    night_id: str
+    series: str
+    backend: str
+    arch: str
+    date: str
+    """In the night's own zone."""
+    started: datetime
+    complete: bool = True
+    revision: str = ""
+
+
+@dataclass(frozen=True)
+class Count:
+    """The ops that fail for one cause in one night of a series."""
+
+    ops: int
+    new_ops: int = 0
+
+
+@dataclass(frozen=True)
+class Detail:
+    """What is said of a cause, from one night of a series in which it occurs."""
+
+    message: str = ""
+    stage: str = ""
+    op_names: str = ""
+    models: tuple[str, ...] = ()
+    alone: tuple[str, ...] = ()
+    """Models that nothing else holds back."""
+    uses: int = 0
+    expected: bool = False
+    """Whether a limitation names each of its failures."""
+    owner: str = ""
+    repro: str = ""
+    log: str = ""
+    """The run, and the path of a diagnostic in its folder."""
+    right_before: str = ""
+    """The last complete night without the cause, of those before the dates shown."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One series on one date."""
+
+    state: str
+    label: str
+    """What it says, for whoever does not see it."""
+    ops: int = 0
+    partial: bool = False
+    series: int = 1
+    """In how many series it fails, where the cell is the worst of many."""
+
+    @property
+    def text(self) -> str:
+        """A number of ops, or a sign, so that a cell is not known by its colour alone."""
+        if self.state in (NEW, FAILING):
+            return _short_number(self.ops) + (f"×{self.series}" if self.series > 1 else "")
+        return {RIGHT: "✓", UNKNOWN: "?"}.get(self.state, "")
+
+
+@dataclass(frozen=True)
+class Stripe:
+    """The cells of one series, or of the worst of many."""
+
+    name: str
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class Since:
+    """The start of the unbroken failure in one series."""
+
+    series: str
+    """Empty if all series in which it fails agree."""
+    text: str
+    title: str
+    last: str = ""
+    """Date of the last night of a series that has stopped."""
+
+
+@dataclass(frozen=True)
+class Cause:
+    """One row."""
+
+    cluster: str
+    detail: Detail
+    stripes: tuple[Stripe, ...]
+    since: tuple[Since, ...] = ()
+    fixed: str = ""
+    """The date of the first night in which it was right again in all series; empty if it fails."""
+
+    @property
+    def short(self) -> str:
+        """The short id."""
+        return self.cluster[:DIGITS]
+
+    @property
+    def error(self) -> str:
+        """The error, of two lines at most."""
+        return cut(self.detail.message, LONGEST)
+
+    @property
+    def names(self) -> str:
+        """Its ops, without the name of their dialect."""
+        return self.detail.op_names.replace("stablehlo.", "")
+
+
+@dataclass(frozen=True)
+class Grid:
+    """All rows, and what stands around them."""
+
+    dates: tuple[str, ...] = ()
+    series: tuple[str, ...] = ()
+    causes: tuple[Cause, ...] = ()
+    more_failing: int = 0
+    more_fixed: int = 0
+    newest: Night | None = None
+    label: str = ""
+    """Date, time and zone of the newest night."""
+    sentence: str = ""
+    demo: bool = False
+
+    @property
+    def days(self) -> tuple[str, ...]:
+        """The dates as the heads of columns."""
+        return tuple(f"{date.fromisoformat(each):%a} {each[8:]}" for each in self.dates)
+
+
+def read(
+    ask: Ask, now: datetime, owner: str = "", until: datetime | None = None, kind: str = "night", most: int = MOST
+) -> Grid:
+    """The grid of a results database. `owner`: the team whose causes are wanted; `until`: the start of a night
+    after which none is looked at, whose date is then the last; `kind`: nights or single runs."""
+    rows = [row for row in ask(NIGHTS, {}) if until is None or _time(row["started"]) <= until]
+    rows = [row for row in rows if row["kind"] == kind] or rows  # single runs, where there is nothing else
+    if not rows:
+        return Grid()
+    nights = [
+        Night(
+            row["night_id"],
+            row["series"],
+            row["backend"],
+            row["arch"],
+            row["label"][:10],
+            _time(row["started"]),
+            row["status"] == "complete",
+            row["revision"],
+        )
+        for row in rows
+    ]
+    last = rows[-1]
+    today = _date(now, last["zone"]) if until is None else nights[-1].date
+    dates = dates_until(today, nights[-1].date)
+    chosen = {name: f"n{place}" for place, name in enumerate(sorted({n.night_id for n in picked(nights, dates)}))}
+    query = COUNTS.format(nights=", ".join(f":{name}" for name in chosen.values()))
+    counts: dict[tuple[str, str, str], Count] = {}
+    for row in ask(query, {name: night_id for night_id, name in chosen.items()}):
+        counts[row["night_id"], row["series"], row["cluster"]] = Count(int(row["ops"]), int(row["new_ops"]))
+    grid = build(nights, counts, _Details(ask), dates, owner, most)
+    zone = last["zone"] if last["kind"] == "night" else "UTC"
+    sentences = ask(SENTENCE, {}) if until is None and not owner else []
+    sentence = sentences[0]["sentence"] if sentences else ""
+    return replace(grid, label=f"{last['label']} {zone}", sentence=sentence, demo=bool(last["demo"]))
+
+
+class _Details:
+    """Looks up what is said of causes, a night of a series at a time."""
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+        self._found: dict[tuple[str, str], dict[str, Detail]] = {}
+
+    def of(self, night: Night, cluster: str) -> Detail:
+        """What is said of a cause in a night, but for what is looked up for shown rows alone."""
+        found = self._found.get((night.night_id, night.series))
+        if found is None:
+            found = self._found[night.night_id, night.series] = dict(self._of_night(night))
+        return found.get(cluster, Detail())
+
+    def _of_night(self, night: Night) -> Iterable[tuple[str, Detail]]:
+        place = {"night": night.night_id, "series": night.series}
+        alone: dict[str, list[str]] = {}
+        for row in self._ask(ALONE, place):
+            alone.setdefault(row["cluster"], []).append(row["model"])
+        for row in self._ask(DETAILS, place):
+            yield (
+                row["cluster"],
+                Detail(
+                    message=row["error_message"],
+                    stage=row["failed_stage"],
+                    op_names=row["op_names"],
+                    models=tuple(filter(None, row["models"].split(", "))),
+                    alone=tuple(alone.get(row["cluster"], ())),
+                    uses=int(row["uses"]),
+                    expected=int(row["expected_ops"]) == int(row["ops"]),
+                    owner=row["owner"],
+                    repro=row["repro"],
+                ),
+            )
+
+    def more(self, query: str, night: Night, causes: Iterable[str]) -> dict[str, str]:
+        """One more column of the causes that are shown."""
+        names = {cluster: f"c{place}" for place, cluster in enumerate(sorted(set(causes)))}
+        if not names:
+            return {}
+        text = query.format(causes=", ".join(f":{name}" for name in names.values()))
+        values = {name: cluster for cluster, name in names.items()}
+        rows = self._ask(text, {"night": night.night_id, "series": night.series, **values})
+        return {row["cluster"]: row["value"] for row in rows}
+
+
+class Known:
+    """What is said of causes where it is known without a database."""
+
+    def __init__(self, details: Mapping[tuple[str, str], Detail]) -> None:
+        self._details = details
+
+    def of(self, night: Night, cluster: str) -> Detail:
+        """What is said of a cause in a night."""
+        return self._details.get((night.series, cluster), Detail())
+
+    def more(self, query: str, night: Night, causes: Iterable[str]) -> dict[str, str]:
+        """The log, or the last night without it."""
+        field = "log" if query == LOGS else "right_before"
+        return {cluster: getattr(self.of(night, cluster), field) for cluster in causes}
+
+
+def dates_until(today: str, newest: str) -> tuple[str, ...]:
+    """The last dates up to today; up to the newest night's where that would show none of its nights."""
+    last = date.fromisoformat(max(today, newest))
+    if (last - date.fromisoformat(newest)).days >= DAYS:
+        last = date.fromisoformat(newest)
+    return tuple((last - timedelta(days=ago)).isoformat() for ago in reversed(range(DAYS)))
+
+
+def picked(nights: Iterable[Night], dates: Sequence[str]) -> list[Night]:
+    """The nights that count for the dates: of each series the last one on a date."""
+    return list({(night.series, night.date): night for night in nights if night.date in dates}.values())
+
+
+def build(
+    nights: Sequence[Night],
+    counts: Mapping[tuple[str, str, str], Count],
+    details: _Details | Known,
+    dates: Sequence[str],
+    owner: str = "",
+    most: int = MOST,
+) -> Grid:
+    """The grid. `nights`: all there are, the oldest first; `counts`: by night, series and cause."""
+    by_series: dict[str, list[Night]] = {}
+    for night in picked(nights, dates):
+        by_series.setdefault(night.series, []).append(night)
+    names = short_names([by_series[series][0] for series in sorted(by_series)])
+    begun: dict[str, str] = {}
+    for night in nights:
+        begun.setdefault(night.series, night.date)
+    newest = max((night for of in by_series.values() for night in of), key=lambda night: night.started, default=None)
+    if newest is None:
+        return Grid(tuple(dates))
+    every = [_Row(cluster, by_series, counts, newest.date) for cluster in sorted({cluster for _, _, cluster in counts})]
+    rows = [row for row in every if row.nights]
+    failing = [row.looked_up(details) for row in rows if row.failing]
+    fixed = sorted((row for row in rows if not row.failing), key=lambda row: (row.fixed, row.cluster), reverse=True)
+    if owner:
+        failing = [row for row in failing if row.detail.owner == owner]
+        fixed = [row for row in fixed if row.looked_up(details).detail.owner == owner]
+    failing.sort(key=lambda row: row.rank)
+    shown = (failing + fixed)[:most]
+    _complete(shown, details)
+    causes = []
+    for row in shown:
+        stripes = [
+            Stripe(name, tuple(_cells(name, by_series[series], counts, row.cluster, dates, begun[series])))
+            for series, name in names.items()
+        ]
+        stripes = stripes if len(stripes) <= STRIPES else [_worst(stripes)]
+        since = tuple(_since(row, nights, names, newest.date))
+        causes.append(Cause(row.cluster, row.detail, tuple(stripes), since, row.fixed))
+    return Grid(
+        tuple(dates),
+        tuple(names.values()),
+        tuple(causes),
+        max(0, len(failing) - most),
+        len(fixed) - max(0, len(shown) - len(failing)),
+        newest,
+    )
+
+
+class _Row:
+    """A cause on its way to a row."""
+
+    def __init__(
+        self,
+        cluster: str,
+        by_series: Mapping[str, Sequence[Night]],
+        counts: Mapping[tuple[str, str, str], Count],
+        newest: str,
+    ) -> None:
+        self.cluster, self.detail = cluster, Detail()
+        self.failing: dict[str, Night] = {}
+        """Series -> its last night with the cause, if no complete night without it came later."""
+        self.began: dict[str, tuple[Night | None, Night]] = {}
+        """Series -> the last complete night without the cause, and the first one with it after that; of those shown."""
+        self.older: dict[str, str] = {}
+        """Series -> the last complete night without it, where that is before those shown."""
+        ended: list[str] = []
+        lasts: list[tuple[Night, Count]] = []
+        for series, nights in by_series.items():
+            occurs = [night for night in nights if (night.night_id, series, cluster) in counts]
+            if not occurs:
+                continue
+            last = occurs[-1]
+            lasts.append((last, counts[last.night_id, series, cluster]))
+            later = [night for night in nights if night.started > last.started and night.complete]
+            if later:
+                ended.append(later[0].date)
+                continue
+            self.failing[series] = last
+            rights = [night for night in nights if night.complete and night not in occurs]
+            before = rights[-1] if rights else None
+            self.began[series] = before, next(n for n in occurs if before is None or n.started > before.started)
+        self.fixed = "" if self.failing else max(ended, default="")
+        speaking = [place for place in lasts if not self.failing or place[0].series in self.failing]
+        speaking.sort(key=lambda place: (place[0].date, place[1].ops, place[0].series), reverse=True)
+        self.nights = [night for night, _ in speaking]
+        """The nights that say what is said of the cause, the first of them what has one value."""
+        tonight = [count.new_ops for night, count in speaking if night.date == newest]
+        self.tonight, self.new_ops = bool(tonight), max(tonight, default=0)
+
+    def looked_up(self, details: _Details | Known) -> _Row:
+        """The row itself, once it is known what is said of the cause."""
+        each = [details.of(night, self.cluster) for night in self.nights]
+        self.detail = replace(
+            each[0],
+            models=_union(detail.models for detail in each),
+            alone=_union(detail.alone for detail in each),
+            uses=sum(detail.uses for detail in each),
+            expected=all(detail.expected for detail in each),
+        )
+        return self
+
+    @property
+    def rank(self) -> tuple[Any, ...]:
+        """What to do first: what fails tonight and no limitation names; what is new; what makes most models whole."""
+        detail = self.detail
+        last = (-len(detail.alone), -len(detail.models), -detail.uses, self.cluster)
+        return detail.expected, not self.tonight, not self.new_ops, *last
+
+
+def _union(lists: Iterable[Iterable[str]]) -> tuple[str, ...]:
+    return tuple(sorted({each for one in lists for each in one}))
+
+
+def _complete(rows: Sequence[_Row], details: _Details | Known) -> None:
+    """Adds what is looked up for shown rows alone: their logs, and nights before the dates that are shown."""
+    logs: dict[Night, list[_Row]] = {}
+    older: dict[Night, list[_Row]] = {}
+    for row in rows:
+        if not row.failing:
+            row.looked_up(details)
+        logs.setdefault(row.nights[0], []).append(row)
+        for series, (before, _) in row.began.items():
+            if before is None:
+                older.setdefault(row.failing[series], []).append(row)
+    for night, of in logs.items():
+        found = details.more(LOGS, night, [row.cluster for row in of])
+        for row in of:
+            row.detail = replace(row.detail, log=found.get(row.cluster, ""))
+    for night, of in older.items():
+        found = details.more(BEFORE, night, [row.cluster for row in of])
+        for row in of:
+            row.older[night.series] = found.get(row.cluster, "")
+
+
+def _since(row: _Row, nights: Sequence[Night], names: Mapping[str, str], newest: str) -> Iterable[Since]:
+    """The start of the failure in each series in which the cause occurs; one, if they all say the same."""
+    all_since = []
+    for series in (series for series in names if series in row.failing):
+        last = row.failing[series]
+        before, first = row.began[series]
+        own = [night for night in nights if night.series == series]
+        if before is None and row.older.get(series):
+            place = [night.night_id for night in own].index(row.older[series])
+            before, first = own[place], next(night for night in own[place + 1 :] if night.complete or night == first)
+        stopped = last.date if own[-1].date != newest else ""
+        if before is None:
+            text = f"before {own[0].date}"
+            all_since.append(Since(names[series], text, f"{names[series]}: in every night since the first", stopped))
+            continue
+        commits = [_commit(night.revision) for night in (before, first)]
+        known = all(commits) and commits[0] != commits[1]
+        text = f"{first.date[5:]}, {commits[0]}..{commits[1]}" if known else first.date
+        title = f"{names[series]}: right on {before.date}, failing since {first.date}"
+        all_since.append(Since(names[series], text, title, stopped))
+    if len({(since.text, since.last) for since in all_since}) == 1:
+        return [replace(all_since[0], series="", title="; ".join(since.title for since in all_since))]
+    return all_since
+
+
+def _cells(
+    name: str,
+    nights: Sequence[Night],
+    counts: Mapping[tuple[str, str, str], Count],
+    cluster: str,
+    dates: Sequence[str],
+    begun: str,
+) -> Iterable[Cell]:
+    by_date = {night.date: night for night in nights}
+    for day in dates:
+        night, place = by_date.get(day), f"{name}, {day}"
+        if night is None:
+            if day < begun:
+                yield Cell(EMPTY, f"{place}: the series had not begun")
+            else:
+                yield Cell(NO_NIGHT, f"{place}: no night")
+            continue
+        partial = "" if night.complete else " in a partial night"
+        count = counts.get((night.night_id, night.series, cluster))
+        if count is None:
+            state, words = (UNKNOWN, "not seen") if partial else (RIGHT, "right")
+            yield Cell(state, f"{place}: {words}{partial}", partial=bool(partial))
+            continue
+        ops = "1 op fails" if count.ops == 1 else f"{count.ops} ops fail"
+        anew = f", {count.new_ops} anew" if count.new_ops else ""
+        yield Cell(NEW if count.new_ops else FAILING, f"{place}: {ops}{anew}{partial}", count.ops, bool(partial))
+
+
+def _worst(stripes: Sequence[Stripe]) -> Stripe:
+    """The worst cell of each date, and in how many series the cause fails."""
+    cells = []
+    for column in zip(*(stripe.cells for stripe in stripes), strict=True):
+        worst = min(column, key=lambda cell: (WORST.index(cell.state), -cell.ops))
+        failing = sum(cell.state in (NEW, FAILING) for cell in column)
+        label = f"{worst.label}; it fails in {failing} of {len(stripes)} series" if failing else worst.label
+        cells.append(replace(worst, label=label, series=max(1, failing)))
+    return Stripe(f"worst of {len(stripes)}", tuple(cells))
+
+
+def short_names(nights: Iterable[Night]) -> dict[str, str]:
+    """Series -> what sets it apart: its backend, or its board where that backend has several; else all of it."""
+    nights = list(nights)
+    backends = [night.backend for night in nights]
+    names = {}
+    for night in nights:
+        alone = backends.count(night.backend) == 1 and len(nights) > 1
+        names[night.series] = night.backend if alone else night.arch
+    for choice in (lambda night: f"{night.backend} {night.arch}", lambda night: night.series):
+        taken = list(names.values())
+        names |= {night.series: choice(night) for night in nights if taken.count(names[night.series]) > 1}
+    return names
+
+
+def cut(text: str, longest: int) -> str:
+    """The text on one line; one that is too long ends at a word, with an ellipsis."""
+    line = " ".join(text.split())
+    if len(line) <= longest:
+        return line
+    whole_words = line[:longest].rpartition(" ")[0]
+    return f"{(whole_words if len(whole_words) > longest // 2 else line[: longest - 1]).rstrip(' ,;:')}…"
+
+
+def age(then: datetime, now: datetime) -> str:
+    """How long ago it was, in one unit."""
+    hours = (now - then).total_seconds() / 3600
+    if hours < 1:
+        return "less than an hour ago"
+    count, unit = (int(hours), "hour") if hours < 48 else (int(hours / 24), "day")
+    return f"{count} {unit}{'' if count == 1 else 's'} ago"
+
+
+def _commit(revisions: str) -> str:
+    """The revisions of a night, each as its first digits."""
+    return ", ".join(each[:DIGITS] for each in revisions.split(", ") if each)
+
+
+def _short_number(number: int) -> str:
+    return str(number) if number < 1000 else f"{number / 1000:.0f}k"
+
+
+def _time(value: Any) -> datetime:
+    """A time of the database: SQLite has it as a text, in UTC."""
+    moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
+    return moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)  # noqa: UP017 - Superset's Python may be 3.10
+
+
+def _date(now: datetime, zone: str) -> str:
+    try:
+        return now.astimezone(ZoneInfo(zone)).date().isoformat()
+    except (ZoneInfoNotFoundError, ValueError):
+        return now.astimezone(timezone.utc).date().isoformat()  # noqa: UP017 - Superset's Python may be 3.10

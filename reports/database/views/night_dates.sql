@@ -1,0 +1,30 @@
+-- Which night of a series speaks for a date, and which speaks tonight. Tonight is the date of the newest night of any
+-- series, each in its time zone; runs that belong to no night make no tonight, unless there are no nights. A series whose
+-- newest night is of an earlier date has stopped: it is in no number of tonight.
+--   date: the night's date in its time zone, as a midnight
+--   day: the same date as text
+--   newest: 1 in the newest night of its series
+--   tonight: 1 in the newest night of its series, if that is of tonight's date or later
+--   of_date: 1 in the last night of its series of that date, which speaks for the date
+--   named: a comma and the platform, to tell it from others; empty where there is one tonight
+WITH newest_date AS (
+    SELECT COALESCE(MAX(CASE WHEN n.kind = 'night' THEN s.date END), MAX(s.date)) AS date
+    FROM night_series s
+    JOIN nights n ON n.night_id = s.night_id
+), tonight AS (
+    SELECT d.date, COUNT(DISTINCT s.backend || ' ' || s.arch) AS platforms
+    FROM newest_date d
+    JOIN night_series s ON s.date >= d.date
+    GROUP BY d.date
+)
+SELECT s.night_id, s.series, s.started, s.backend, s.arch, s.backend || ' ' || s.arch AS platform, s.date,
+       SUBSTR(n.label, 1, 10) AS day,
+       CASE WHEN s.started = l.started THEN 1 ELSE 0 END AS newest,
+       CASE WHEN s.started = l.started AND s.date >= t.date THEN 1 ELSE 0 END AS tonight,
+       CASE WHEN EXISTS (SELECT 1 FROM night_series o WHERE o.series = s.series AND o.date = s.date AND o.started > s.started)
+            THEN 0 ELSE 1 END AS of_date,
+       CASE WHEN t.platforms > 1 THEN ', ' || TRIM(s.backend || ' ' || s.arch) ELSE '' END AS named
+FROM night_series s
+JOIN nights n ON n.night_id = s.night_id
+JOIN (SELECT series, MAX(started) AS started FROM night_series GROUP BY series) l ON l.series = s.series
+CROSS JOIN tonight t

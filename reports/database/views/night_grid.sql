@@ -1,0 +1,43 @@
+-- Causes of failure by night and series: how many ops fail for each, and how many of them did not fail for it before.
+-- One row per cause, night and series in which it occurs. A series that ran in a night and has no row for a cause did not
+-- have it, if the night is complete. Expected failures are included, ops that no model uses are not.
+--   night_status: `complete` or `partial`
+--   newest: 1 in the newest night of its series
+--   cause: the short id of the cause, the first 8 digits of `cluster`
+--   ops: unique ops that fail for this cause
+--   new_ops: those that fail anew: NEW or REASON-CHANGED, neither expected nor flaky
+--   alone: models that nothing else holds back
+--   uses: uses of its ops
+--   repro: the command that runs its op with the most uses again
+--   log: run and path of the diagnostic of its op with the most uses; empty where none of its ops has one
+--   right_before: the last complete night before this one in which the series did not have the cause; empty if there is none
+SELECT c.night_id, n.label AS night, n.kind, s.started, c.series, s.backend, s.arch, s.data_format, s.status AS night_status,
+       s.revision, CASE WHEN s.started = l.started THEN 1 ELSE 0 END AS newest,
+       c.cluster, SUBSTR(c.cluster, 1, 8) AS cause, f.stage AS failed_stage, f.message AS error_message, f.op_names,
+       c.ops, c.new_ops, c.expected_ops, f.models, f.model_count, f.alone, f.uses, f.repro,
+       -- Single values, not joins: what a query does not show is not looked for.
+       COALESCE((SELECT w.team FROM owners w
+                 WHERE ', ' || f.op_names || ',' LIKE w.op ESCAPE '!' AND f.stage LIKE w.stage ESCAPE '!'
+                   AND f.cluster LIKE w.cluster ESCAPE '!' AND ', ' || f.models || ',' LIKE w.model ESCAPE '!'
+                 ORDER BY w.position LIMIT 1), '') AS owner,
+       COALESCE((SELECT t.run_id || '/' || t.artifact FROM night_changes d
+                 JOIN op_tests t ON t.night_id = d.night_id AND t.series = d.series AND t.op_id = d.op_id
+                 WHERE d.night_id = c.night_id AND d.series = c.series AND d.cluster = c.cluster
+                   AND d.label IN ('NEW', 'REASON-CHANGED', 'PERSISTING', 'FIRST')
+                   AND t.superseded_by = '' AND t.artifact <> ''
+                 ORDER BY d.uses DESC, d.op_id DESC LIMIT 1), '') AS log,
+       COALESCE((SELECT q.night_id FROM night_series q
+                 JOIN nights k ON k.night_id = q.night_id AND k.kind = n.kind
+                 WHERE q.series = c.series AND q.started < s.started AND q.status = 'complete'
+                   AND NOT EXISTS (SELECT 1 FROM night_fixes g WHERE g.night_id = q.night_id AND g.series = q.series
+                                   AND g.cluster = c.cluster)
+                 ORDER BY q.started DESC LIMIT 1), '') AS right_before
+-- From the grouped changes: a condition on the night is then one on them, and no other night is read.
+FROM (SELECT night_id, series, cluster, COUNT(*) AS ops, SUM(CASE WHEN known <> '' THEN 1 ELSE 0 END) AS expected_ops,
+             SUM(CASE WHEN label IN ('NEW', 'REASON-CHANGED') AND known = '' AND NOT flaky THEN 1 ELSE 0 END) AS new_ops
+      FROM night_changes WHERE label IN ('NEW', 'REASON-CHANGED', 'PERSISTING', 'FIRST')
+      GROUP BY night_id, series, cluster) c
+JOIN night_fixes f ON f.night_id = c.night_id AND f.series = c.series AND f.cluster = c.cluster
+JOIN night_series s ON s.night_id = c.night_id AND s.series = c.series
+JOIN nights n ON n.night_id = c.night_id
+JOIN (SELECT series, MAX(started) AS started FROM night_series GROUP BY series) l ON l.series = c.series

@@ -1,0 +1,116 @@
+"""Night by cause at the beginning of report.html: a column for each date of a database, one for a run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from opscope.base.night_grid.grid import MOST, Cause, Count, Detail, Grid, Known, Night, Since, build, read
+from opscope.base.places import room
+from opscope.reports.compare.diff import Diff, Label
+from opscope.reports.compare.outcomes import RunView
+from opscope.reports.compare.owned import Owned
+from opscope.reports.compare.unblock import FixPlan
+from opscope.reports.database.owners import owner
+
+ROWS = room("base/night_grid")
+"""The folder of the rows' template and style, which the dashboard server has too."""
+STYLE = "night_rows.css"
+EVERY = 1_000_000
+"""Rows, before those of a team are chosen."""
+
+
+def of_night(connection: sa.Connection, night: sa.RowMapping, runs: Path, out: Path, owned: Owned) -> Grid:
+    """The rows up to a night, a row of `nights`; a log is a link from `out` to its file below `runs`."""
+
+    def ask(query: str, values: object) -> list[sa.RowMapping]:
+        return list(connection.execute(sa.text(query), values).mappings())  # type: ignore[arg-type]
+
+    grid = _owned(read(ask, night["started"], until=night["started"], kind=night["kind"], most=EVERY), owned)
+    logs = [_link(runs / cause.detail.log, out) if cause.detail.log else "" for cause in grid.causes]
+    causes = (
+        replace(cause, detail=replace(cause.detail, log=log)) for cause, log in zip(grid.causes, logs, strict=True)
+    )
+    return replace(grid, causes=tuple(causes))
+
+
+def of_run(view: RunView, diff: Diff | None, plan: FixPlan, owned: Owned) -> Grid:
+    """The causes of one run; what fails anew, and since when, where there is a run to compare it with."""
+    night = Night(
+        view.run_id,
+        view.series,
+        view.backend,
+        view.arch,
+        f"{view.started:%Y-%m-%d}",
+        view.started,
+        view.outcome == "complete",
+    )
+    rows = diff.rows if diff is not None else ()
+    anew = [row.cluster for row in rows if row.news and row.label in (Label.NEW, Label.REASON_CHANGED)]
+    logs = {op.cluster: op.artifact for op in sorted(view.ops.values(), key=lambda op: op.uses) if op.artifact}
+    alone = _alone(view)
+    details = {
+        (view.series, fix.cluster): Detail(
+            message=fix.error,
+            stage=fix.stage,
+            op_names=", ".join(fix.op_names),
+            models=fix.models,
+            alone=tuple(model for model, cluster in alone if cluster == fix.cluster),
+            uses=fix.uses,
+            expected=fix.known == fix.ops,
+            repro=fix.repro,
+            log=logs.get(fix.cluster, ""),
+        )
+        for fix in plan.fixes
+    }
+    counts = {(view.run_id, view.series, fix.cluster): Count(fix.ops, anew.count(fix.cluster)) for fix in plan.fixes}
+    grid = build([night], counts, Known(details), (night.date,), most=EVERY)
+    causes = (replace(cause, since=tuple(_since(cause.cluster, diff))) for cause in grid.causes)
+    return _owned(replace(grid, causes=tuple(causes)), owned)
+
+
+def _alone(view: RunView) -> list[tuple[str, str]]:
+    """(model, cause) of the models that one cause alone holds back."""
+    found = []
+    for model in view.models:
+        ops = [op for op in view.ops.values() if model in op.uses_of]
+        causes = {op.cluster for op in ops if op.bad}
+        if len(causes) == 1 and all(op.attempted for op in ops):
+            found.append((model, causes.pop()))
+    return found
+
+
+def _since(cluster: str, diff: Diff | None) -> Iterable[Since]:
+    if diff is None:
+        return
+    day = f"{diff.a.started:%Y-%m-%d}"
+    if any(op.bad and op.cluster == cluster for op in diff.a.ops.values()):
+        yield Since("", f"before {day}", f"it failed in {diff.a.run_id} too")
+    else:
+        commits = diff.since.text if diff.since is not None else ""
+        yield Since("", commits or f"after {day}", f"{diff.a.run_id} did not have it")
+
+
+def _owned(grid: Grid, owned: Owned) -> Grid:
+    """The rows that `owned` lists, with their owners by its rules, if it has some."""
+    causes = [_with_owner(cause, owned) for cause in grid.causes]
+    listed = [cause for cause in causes if owned.lists(cause.detail.owner)]
+    fixed = sum(bool(cause.fixed) for cause in listed[MOST:])
+    return replace(grid, causes=tuple(listed[:MOST]), more_failing=max(0, len(listed) - MOST) - fixed, more_fixed=fixed)
+
+
+def _with_owner(cause: Cause, owned: Owned) -> Cause:
+    if not owned.rules:
+        return cause
+    detail = cause.detail
+    team = owner(owned.rules, detail.op_names.split(", "), detail.stage, cause.cluster, detail.models)
+    return replace(cause, detail=replace(detail, owner=team))
+
+
+def _link(path: Path, out: Path) -> str:
+    """The relative path from the page to a file; empty if the file does not exist."""
+    return os.path.relpath(path, out.parent) if path.is_file() else ""

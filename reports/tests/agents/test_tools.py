@@ -1,0 +1,251 @@
+"""What an assistant gets: the answers that SQL gives, as data, and no way to write."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from opscope.harness.record.errors import InputError
+from opscope.reports.agents.tools import DATA, TOOLS, Results
+from opscope.reports.database.ask import ask
+
+Json = Any
+
+QUESTIONS: dict[str, tuple[str, dict[str, Any], Callable[[Json], Any], str]] = {
+    "how many nights are there?": (
+        "nights",
+        {"rows": 1000},
+        lambda answer: len(answer["rows"]),
+        "SELECT COUNT(*) FROM night_series",
+    ),
+    "which night is the newest?": (
+        "nights",
+        {},
+        lambda answer: answer["rows"][0]["night"],
+        "SELECT MAX(night) FROM night_status",
+    ),
+    "how many ops are new failures on n150?": (
+        "what_changed",
+        {"after": "NIGHT"},
+        lambda answer: answer["series"][0]["counts"]["NEW"],
+        "SELECT COUNT(*) FROM night_diff WHERE night_id = 'NIGHT' AND label = 'NEW'",
+    ),
+    "how many of them fail a gate?": (
+        "what_changed",
+        {"after": "NIGHT"},
+        lambda answer: answer["series"][0]["news"],
+        "SELECT SUM(news) FROM night_diff WHERE night_id = 'NIGHT'",
+    ),
+    "how many became slower?": (
+        "what_changed",
+        {"after": "NIGHT"},
+        lambda answer: answer["series"][0]["counts"]["SLOWER"],
+        "SELECT COUNT(*) FROM night_diff WHERE night_id = 'NIGHT' AND label = 'SLOWER'",
+    ),
+    "up to which commit?": (
+        "what_changed",
+        {"after": "NIGHT"},
+        lambda answer: answer["series"][0]["since"]["to"][:12],
+        "SELECT revision FROM night_series WHERE night_id = 'NIGHT'",
+    ),
+    "since which commit?": (
+        "what_changed",
+        {"after": "NIGHT"},
+        lambda answer: answer["series"][0]["since"]["from"][:12],
+        "SELECT p.revision FROM night_series s JOIN night_series p ON p.night_id = s.previous_night "
+        "AND p.series = s.series WHERE s.night_id = 'NIGHT'",
+    ),
+    "what should be fixed first?": (
+        "what_to_fix",
+        {"run": "NIGHT"},
+        lambda answer: answer["series"][0]["fixes"][0]["cluster"],
+        "SELECT cluster FROM night_clusters WHERE night_id = 'NIGHT' AND position = 1",
+    ),
+    "how many models does that hold back?": (
+        "what_to_fix",
+        {"run": "NIGHT"},
+        lambda answer: len(answer["series"][0]["fixes"][0]["models"]),
+        "SELECT model_count FROM night_clusters WHERE night_id = 'NIGHT' AND position = 1",
+    ),
+    "who owns it?": (
+        "what_to_fix",
+        {"run": "NIGHT"},
+        lambda answer: answer["series"][0]["fixes"][0]["owner"],
+        "SELECT owner FROM night_clusters WHERE night_id = 'NIGHT' AND position = 1",
+    ),
+    "what does the compiler say?": (
+        "what_to_fix",
+        {"run": "NIGHT"},
+        lambda answer: answer["series"][0]["fixes"][0]["error"],
+        "SELECT error_message FROM night_clusters WHERE night_id = 'NIGHT' AND position = 1",
+    ),
+    "how many models are whole after it is fixed?": (
+        "what_to_fix",
+        {"run": "NIGHT"},
+        lambda answer: answer["series"][0]["curve"][1]["whole"],
+        "SELECT whole FROM night_unlock WHERE night_id = 'NIGHT' AND fixes = 1",
+    ),
+    "how many ops does resnet50 still lack?": (
+        "model",
+        {"name": "resnet50", "rows": 1000},
+        lambda answer: len(answer["missing"]),
+        "SELECT COUNT(*) FROM model_blockers WHERE night_id = 'NIGHT' AND model = 'resnet50'",
+    ),
+    "how many were right in its newest night?": (
+        "look_up",
+        {"what": "resnet50"},
+        lambda answer: next(own for own in answer["lanes"] if "n150" in own["series"] and "reference" in own["series"])[
+            "newest"
+        ]["right_ops"],
+        "SELECT right_ops FROM model_readiness WHERE night_id = 'NIGHT' AND model = 'resnet50'",
+    ),
+    "what is this op?": (
+        "look_up",
+        {"what": "OP"},
+        lambda answer: answer["op_name"],
+        "SELECT MIN(op_name) FROM ops WHERE op_id = 'OP'",
+    ),
+    "in how many models is it?": (
+        "look_up",
+        {"what": "OP", "rows": 1000},
+        lambda answer: len(answer["models"]),
+        "SELECT COUNT(DISTINCT m.model) FROM models m JOIN module_ops u ON u.module_id = m.module_id "
+        "WHERE u.op_id = 'OP'",
+    ),
+    "how do I run it again?": (
+        "look_up",
+        {"what": "OP"},
+        lambda answer: answer["repro"],
+        "SELECT repro FROM op_tests WHERE op_id = 'OP' AND superseded_by = '' "
+        "ORDER BY test_start_ts DESC, run_id DESC LIMIT 1",
+    ),
+    "in how many nights was it tried?": (
+        "look_up",
+        {"what": "OP", "rows": 1000},
+        lambda answer: len(answer["history"]),
+        "SELECT COUNT(*) FROM op_tests WHERE op_id = 'OP' AND superseded_by = ''",
+    ),
+    "which op gives the worst numbers?": (
+        "ask",
+        {"query": "wrong_numbers"},
+        lambda answer: answer["rows"][0]["op_name"],
+        "wrong_numbers",
+    ),
+    "how many op tests are there?": (
+        "ask",
+        {"query": "SELECT COUNT(*) AS tests FROM op_tests"},
+        lambda answer: answer["rows"][0]["tests"],
+        "SELECT COUNT(*) FROM op_tests",
+    ),
+}
+"""Twenty questions: the tool, its words, what of the answer is asked for, and the SQL that knows it."""
+
+
+@pytest.fixture(scope="module")
+def nights(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A database with four demo nights."""
+    from click.testing import CliRunner
+
+    from opscope.reports.demo.cli import demo
+
+    folder = tmp_path_factory.mktemp("nights")
+    url = f"sqlite:///{folder}/db.sqlite"
+    words = ["--nights", "4", "--until", "2026-11-20", "--to", url, "--runs", str(folder / "runs")]
+    CliRunner().invoke(demo, words, catch_exceptions=False)
+    return url
+
+
+def first(url: str, sql: str) -> Any:
+    """The first value of an answer."""
+    answer = ask(url, sql)
+    return answer.rows[0][answer.columns.index("op_name") if "op_name" in answer.columns and " " not in sql else 0]
+
+
+def asked(url: str, question: str) -> tuple[str, dict[str, Any], Callable[[Json], Any], Any]:
+    """A question about the newest night of the reference on n150 and an op that fails there; and what SQL says."""
+    night = first(url, "SELECT MAX(night_id) FROM night_series WHERE backend = 'reference' AND arch = 'n150'")
+    op = first(url, f"SELECT MIN(op_id) FROM night_failures WHERE night_id = '{night}'")
+    tool, words, wanted, sql = QUESTIONS[question]
+    fill = lambda text: text.replace("NIGHT", night).replace("OP'", f"{op}'") if text != "OP" else op  # noqa: E731
+    named = {name: fill(word) if isinstance(word, str) else word for name, word in words.items()}
+    return tool, named, wanted, first(url, fill(sql))
+
+
+@pytest.mark.slow
+def test_twenty_questions_asked_over_the_protocol_have_the_answers_of_sql(nights: str, tmp_path: Path) -> None:
+    pytest.importorskip("mcp", reason="the extra opscope[mcp] is not installed")
+    from mcp.client.client import Client
+    from mcp.client.stdio import StdioServerParameters, stdio_client
+
+    command = [sys.executable, "-P", "-m", "opscope.harness.cli.main", "mcp", "--db", nights]
+    parameters = StdioServerParameters(command=command[0], args=command[1:], cwd=tmp_path)
+
+    async def talk() -> dict[str, tuple[Any, Any]]:
+        answers = {}
+        async with Client(stdio_client(parameters)) as client:
+            listed = (await client.list_tools()).tools
+            assert [tool.name for tool in listed] == list(TOOLS)
+            assert all(tool.annotations and tool.annotations.read_only_hint for tool in listed)
+            for question in QUESTIONS:
+                tool, words, wanted, expected = asked(nights, question)
+                got = await client.call_tool(tool, words)
+                assert not got.is_error, (question, got.content)
+                assert got.structured_content is not None
+                assert got.structured_content["note"] == DATA
+                answers[question] = (wanted(got.structured_content["answer"]), expected)
+            refused = await client.call_tool("ask", {"query": "DELETE FROM runs"})
+            assert refused.is_error
+            assert "expected one statement that reads" in str(refused.content)
+        return answers
+
+    answers = asyncio.run(talk())
+    assert {question: got for question, (got, _) in answers.items()} == {
+        question: expected for question, (_, expected) in answers.items()
+    }
+    assert list(tmp_path.iterdir()) == [], "nothing is written"
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Results:
+    from opscope.reports.database.database import open_database
+
+    url = f"sqlite:///{tmp_path}/db.sqlite"
+    with open_database(url):
+        pass
+    return Results(url)
+
+
+@pytest.mark.parametrize(
+    ("call", "problem"),
+    [
+        (lambda results: results.ask("INSERT INTO runs VALUES (1)"), "one statement that reads"),
+        (lambda results: results.ask("--help"), ""),
+        (lambda results: results.what_changed("--check"), ""),
+        (lambda results: results.what_to_fix(by="everything"), "expected what the tool takes"),
+        (lambda results: results.model("--db=sqlite:////elsewhere"), ""),
+        (lambda results: results.look_up("nonsense"), "expected a run, the id of an op"),
+    ],
+    ids=["insert", "option as query", "option as night", "choice", "option as model", "name"],
+)
+def test_what_an_assistant_may_not_ask_is_refused(empty: Results, call: Callable[[Results], Any], problem: str) -> None:
+    with pytest.raises(InputError) as refused:
+        call(empty)
+    assert problem in str(refused.value)
+
+
+def test_long_lists_say_what_was_left_out(empty: Results) -> None:
+    answer = empty.ask("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9) SELECT i FROM n", 2)
+    assert answer["answer"] == {"rows": [{"i": 1}, {"i": 2}], "rows_left_out": 7}
+    assert answer["note"] == DATA
+
+
+def test_tables_explain_every_column(empty: Results) -> None:
+    views = empty.tables()["answer"]["views"]
+    assert views["night_diff"]["columns"]["label"].startswith("NEW")
+    assert empty.status()["answer"]["newest"] is None
+    assert len(empty.questions()["answer"]["rows"]) > 10

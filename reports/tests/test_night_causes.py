@@ -1,0 +1,122 @@
+"""Night by cause from a database and from one run, against what was published."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from opscope.base.night_grid.grid import FAILING, NEW, NO_NIGHT, RIGHT, Grid, read
+from opscope.harness.record.store import load_run
+from opscope.reports.compare.owned import Owned
+from opscope.reports.database.database import open_database
+from opscope.reports.database.owners import Rule, store_owners
+from opscope.reports.database.schema import NIGHTS
+from opscope.reports.pages import night_causes
+from opscope.reports.pages.html import render
+from opscope.reports.pages.sections import sections
+from opscope.reports.publish.publish import publish
+from opscope.reports.tests.night_runs import fresh, publish_night, record, shard_run
+from opscope.reports.tests.nights import START, Op
+
+LOG = "artifacts/x/e txt"
+RIGHT_OPS = {"add": Op(uses={"a": 2, "b": 1}), "exp": Op(uses={"b": 1})}
+BROKEN = RIGHT_OPS | {"add": Op("compile_failed", {"a": 2, "b": 1}, error="no <add>", more={"artifact": LOG})}
+WORSE = BROKEN | {
+    "sort": Op("compile_failed", {"b": 3}, error="no sort"),
+    "known": Op("compile_failed", {"c": 1}, error="known", more={"expected": "notyet: known"}),
+}
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """n150 fails from the second night on; the third is weeks later, when p150 begins, and one more cause is new."""
+    folder = tmp_path_factory.mktemp("causes")
+    url = fresh(folder / "db.sqlite")
+    with open_database(url) as connection:
+        store_owners(connection, [Rule("maths", op="stablehlo.add"), Rule("others")])
+    publish_night(url, folder / "1", 1, RIGHT_OPS)
+    publish_night(url, folder / "2", 2, BROKEN)
+    night = record(20, models=("a", "b", "c"), archs=("n150", "p150"))
+    publish(shard_run(folder / "3", night, 20, WORSE), url)
+    run_dir = shard_run(folder / "4", night, 21, RIGHT_OPS | {"sort": Op(uses={"c": 1})}, arch="p150")
+    publish(run_dir, url)
+    return url
+
+
+def grid(url: str, **more: Any) -> Grid:
+    with open_database(url) as connection:
+
+        def ask(query: str, values: Mapping[str, Any]) -> Any:
+            return connection.execute(sa.text(query), values).mappings().all()
+
+        return read(ask, more.pop("now", START.replace(day=21)), **more)
+
+
+def states(one: Grid) -> dict[str, dict[str, list[str]]]:
+    """Op -> series -> the states of its last cells."""
+    return {
+        cause.names: {stripe.name: [cell.state for cell in stripe.cells[-2:]] for stripe in cause.stripes}
+        for cause in one.causes
+    }
+
+
+def test_the_rows_of_a_database(url: str) -> None:
+    one = grid(url)
+    assert states(one) == {
+        "sort": {"n150": [NO_NIGHT, NEW], "p150": ["empty", RIGHT]},
+        "add": {"n150": [NO_NIGHT, FAILING], "p150": ["empty", RIGHT]},
+        "known": {"n150": [NO_NIGHT, FAILING], "p150": ["empty", RIGHT]},
+    }
+    sort, add, known = one.causes
+    assert [(cause.detail.models, cause.detail.alone) for cause in (sort, add)] == [
+        (("b",), ()),
+        (("a", "b"), ("a",)),
+    ]
+    assert (known.detail.alone, known.detail.expected, add.detail.expected) == (("c",), True, False)
+    assert (sort.detail.owner, add.detail.owner) == ("others", "maths")
+    assert (add.detail.log, add.detail.uses, add.detail.message) == (f"night20/{LOG}", 3, "no <add>")
+    assert add.detail.repro
+    # The last night without it is older than the dates that are shown.
+    assert [since.text for cause in (sort, add) for since in cause.since] == [
+        "11-21, 02020202..20202020",
+        "11-03, 01010101..02020202",
+    ]
+    assert (one.label, one.demo) == ("2026-11-21 02:00 UTC", False)
+    assert "1 new failure" in one.sentence
+
+
+def test_of_one_team_and_days_later(url: str) -> None:
+    assert list(states(grid(url, owner="maths"))) == ["add"]
+    assert states(grid(url, now=START.replace(day=23)))["add"] == {"n150": [NO_NIGHT] * 2, "p150": [NO_NIGHT] * 2}
+
+
+def test_an_earlier_night_knows_nothing_of_later_ones(url: str, tmp_path: Path) -> None:
+    with open_database(url) as connection:
+        nights = connection.execute(sa.select(NIGHTS).order_by(NIGHTS.c.started)).mappings().all()
+        of = [night_causes.of_night(connection, each, tmp_path, tmp_path / "x.html", Owned()) for each in nights]
+    assert [one.dates[-1] for one in of] == ["2026-11-02", "2026-11-03", "2026-11-21"]
+    assert [[cause.names for cause in one.causes] for one in of] == [[], ["add"], ["sort", "add", "known"]]
+
+
+def test_the_rows_of_one_run(url: str, tmp_path: Path) -> None:
+    """A column of its own; what is new in it, where there is a run before it."""
+    run_dir = shard_run(tmp_path, record(22), 22, WORSE)
+    alone, compared = (sections(load_run(run_dir), database, Owned())["night"] for database in (None, url))
+    assert states(alone) == {"add": {"n150": [FAILING]}, "sort": {"n150": [FAILING]}, "known": {"n150": [FAILING]}}
+    assert all(not cause.since for cause in alone.causes)
+    assert {cause.names: cause.detail.alone for cause in alone.causes} == {"add": ("a",), "sort": (), "known": ("c",)}
+    assert {since.text for cause in compared.causes for since in cause.since} == {"before 2026-11-21"}
+    own = sections(load_run(run_dir), None, Owned([Rule("maths", op="stablehlo.add"), Rule("others")], "maths"))
+    assert [(cause.names, cause.detail.owner) for cause in own["night"].causes] == [("add", "maths")]
+    text = render(load_run(run_dir))
+    assert text.index('class="ng"') < text.index('class="tiles"')
+    assert 'href="artifacts/x/e%20txt"' in text
+    assert "<b>add</b> no &lt;add&gt;" in text
+
+
+def test_without_a_night_there_are_no_rows(tmp_path: Path) -> None:
+    assert grid(fresh(tmp_path / "db.sqlite")) == Grid()
