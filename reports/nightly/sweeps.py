@@ -26,6 +26,8 @@ class Sweep:
     shard: int
     """From 1; 0 if the night has no shards."""
     shards: int
+    names_board: bool = True
+    """Whether its name has the board: a configuration that names no boards may be of a compiler that has none."""
 
     @property
     def cell(self) -> str:
@@ -36,7 +38,8 @@ class Sweep:
     def label(self) -> str:
         """Its name on screen and in the summary."""
         part = f" shard {self.shard}/{self.shards}" if self.shard else ""
-        return " ".join(filter(None, (",".join(labels([self.backend])), self.arch, self.data_format))) + part
+        words = (",".join(labels([self.backend])), self.arch * self.names_board, self.data_format)
+        return " ".join(filter(None, words)) + part
 
     def run_dir(self, root: Path, night_id: str) -> Path:
         """Its run folder, beside all other runs, so that the next run with a budget finds it."""
@@ -49,7 +52,8 @@ def sweeps(config: Config, shard: int | None = None) -> list[Sweep]:
     if shard is not None and config.shards > 1:
         numbers = [shard]
     cells = itertools.product(config.backends, config.archs, config.data_formats or ("",))
-    return [Sweep(*cell, number, config.shards) for cell in cells for number in numbers]
+    named = "architectures" in config.content
+    return [Sweep(*cell, number, config.shards, named) for cell in cells for number in numbers]
 
 
 def first_command(sweep: Sweep, config: Config, run_dir: Path, budget: float | None) -> list[str]:

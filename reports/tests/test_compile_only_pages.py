@@ -100,7 +100,7 @@ def test_whole_nights(kind: str, name: str, text: str, tmp_path: Path, monkeypat
     (tmp_path / "broken").write_text(SIX)
     pages["gate"] = called(tmp_path, "opscope.harness.cli.main", "gate", "--config", "night.yaml", "--baseline", "mine")
     pages["gate-summary"] = newest(tmp_path, "gates/*/summary.md").read_text()
-    options = ("--model", "net.mlir", "--op-by-op", "--backend", name, "--no-report", "-p", "no:randomly")
+    options = ("--model", "net.mlir", "--op-by-op", "--backend", name, "--no-report", "-p", "no:randomly", "-q")
     pages["pytest"] = called(tmp_path, "pytest", *options)
     compared(kind, pages, tmp_path)
 
@@ -168,8 +168,14 @@ def compared(kind: str, pages: Mapping[str, str], folder: Path) -> None:
 def stable(text: str, folder: Path) -> str:
     """`text` without what differs between machines and days: places, ids of runs, times, sizes."""
     text = text.replace(str(folder), "FOLDER")
+    text = re.sub(r"\.opscope/runs/[^/\s`<\"]+", ".opscope/runs/RUN", text)
+    text = re.sub(r"^Slowest ops\n(  .*\n)+|^Where this run came from\n(.*\n)+", "", text, flags=re.MULTILINE)
+    text = re.sub(r'hostname="[^"]*"', 'hostname="HOST"', text)
+    text = re.sub(r"(passed|failed) in \d.*", r"\1 in N s", text)
     text = re.sub(r"\bmine-[0-9a-f]{16}\b", "FINGERPRINT", text)
     text = re.sub(r"\b\d{8}-\d{6}(-[0-9a-f]{8})?\b", "STAMP", text)
     text = re.sub(r"\b20\d\d-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?)?(\+00:00)?\b", "DATE", text)
     text = re.sub(r"\b\d+(\.\d+)? (s|ms|MB|h old|d old)\b", r"N \2", text)
+    text = re.sub(r"^( DATE .*\S) +[\d.e-]+ *$", r"\1 N", text, flags=re.MULTILINE)  # milliseconds
+    text = re.sub(r"\b\d+\.\d{3,}(e-\d+)?\b", "N", text)
     return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"

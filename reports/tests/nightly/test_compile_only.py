@@ -152,7 +152,7 @@ class Mine(Backend):
         return None
 
     def climb(self, stage, job):
-        for word in BROKEN.read_text().split():
+        for word in sorted(BROKEN.read_text().split(), key=len, reverse=True):
             if word.encode() in job.module:
                 raise StageError(f"cannot lower {word}")
 """

@@ -220,4 +220,4 @@ def test_a_backend_that_cannot_work_here_is_a_row_of_the_night(place: Path) -> N
         ("xla", "complete", 1),
     ]
     summary = (place / "page.md").read_text()
-    assert f"tt-broken n150: refused: --backend tt:{place}/broken.so: expected a shared library" in summary
+    assert f"tt-broken: refused: --backend tt:{place}/broken.so: expected a shared library" in summary
