@@ -209,6 +209,18 @@ NEWEST_OPS = sa.Table(
 """The ops of the newest night of each series, one row per model that uses the op, with the result that counts. Earlier
 nights have no rows here. A join of five tables gives the same, in half a second for each chart of a night of 11,000."""
 
+NIGHT_SENTENCES = sa.Table(
+    "night_sentences",
+    METADATA,
+    *of_night(),
+    text("verdict"),
+    *(count(name) for name in ("new_failures", "causes", "fixed_ops", "slower_ops")),
+    text("most_in"),
+    text("sentence"),
+)
+"""What the night comes to (reports/compare/first_sentence.py): one row for each series, and one with an empty `series`
+for all series of all nights of its kind on that date."""
+
 COUNTED = (
     NIGHT_SERIES,
     NIGHT_MODELS,
@@ -220,4 +232,5 @@ COUNTED = (
     NIGHT_FIXES,
     NIGHT_CURVE,
     NEWEST_OPS,
+    NIGHT_SENTENCES,
 )
