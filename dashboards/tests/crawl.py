@@ -7,10 +7,10 @@
 HOME is the folder of a server that runs (`opscope dashboard up --home HOME`). The page of the night has to fit its
 window, and with `--runs`, the folder of the run folders, its cells have to be what the journals say. Every dashboard
 has to draw all its charts, without an alert, a console error or a request that fails or leaves this machine. Links
-between dashboards, and one link of each other kind (an op, a log), are followed. The last line is JSON: what went wrong,
-how long a first screen took, its requests and its processor time, since the clock measures whatever else the machine
-does. The exit code is 1 if anything went wrong. `--first-screens N` opens each dashboard once, then measures its first
-screen N times.
+between dashboards, and one link of each other kind (an op, a log), are followed. The last line is JSON: what went
+wrong, how long a first screen took, its requests and its processor time, since the clock measures whatever else the
+machine does. The exit code is 1 if anything went wrong. `--first-screens N` opens each dashboard once, then measures its
+first screen N times.
 """
 
 from __future__ import annotations
