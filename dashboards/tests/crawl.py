@@ -9,8 +9,8 @@ window, and with `--runs`, the folder of the run folders, its cells have to be w
 has to draw all its charts, without an alert, a console error or a request that fails or leaves this machine. Links
 between dashboards, and one link of each other kind (an op, a log), are followed. The last line is JSON: what went
 wrong, how long a first screen took, its requests and its processor time, since the clock measures whatever else the
-machine does. The exit code is 1 if anything went wrong. `--first-screens N` opens each dashboard once, then measures its
-first screen N times.
+machine does. The exit code is 1 if anything went wrong. `--first-screens N` opens each dashboard once, then measures
+its first screen N times.
 """
 
 from __future__ import annotations
