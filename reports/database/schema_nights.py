@@ -175,6 +175,18 @@ NIGHT_CURVE = sa.Table(
 )
 """The unlock curve: how many of the models are whole after each number of fixes."""
 
+NIGHT_SENTENCES = sa.Table(
+    "night_sentences",
+    METADATA,
+    *of_night(),
+    text("verdict"),
+    *(count(name) for name in ("new_failures", "causes", "fixed_ops", "slower_ops")),
+    text("most_in"),
+    text("sentence"),
+)
+"""What the night comes to (reports/compare/first_sentence.py): one row for each series, and one with an empty `series`
+for all series of all nights of its kind on that date."""
+
 COUNTED = (
     NIGHT_SERIES,
     NIGHT_MODELS,
@@ -185,4 +197,5 @@ COUNTED = (
     NIGHT_CHANGE_MODELS,
     NIGHT_FIXES,
     NIGHT_CURVE,
+    NIGHT_SENTENCES,
 )

@@ -232,7 +232,7 @@ function details(row) {
   add("message", row.error);
   add("hypothesis", row.hypothesis);
   add("crash", row.crash);
-  add("error cluster", row.cluster);
+  add("cause", row.cluster);
   add("diagnostic", row.artifact ? make("a", { href: row.artifact }, decodeURIComponent(row.artifact)) : "");
   add("pipeline", row.pipeline);
   add("again", row.repro ? make("code", {}, row.repro) : "");
