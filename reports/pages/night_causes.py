@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -27,8 +28,8 @@ EVERY = 1_000_000
 def of_night(connection: sa.Connection, night: sa.RowMapping, runs: Path, out: Path, owned: Owned) -> Grid:
     """The rows up to a night, a row of `nights`; a log is a link from `out` to its file below `runs`."""
 
-    def ask(query: str, values: object) -> list[sa.RowMapping]:
-        return list(connection.execute(sa.text(query), values).mappings())  # type: ignore[arg-type]
+    def ask(query: str, values: Mapping[str, Any]) -> Any:
+        return connection.execute(sa.text(query), values).mappings().all()
 
     grid = _owned(read(ask, night["started"], until=night["started"], kind=night["kind"], most=EVERY), owned)
     logs = [_link(runs / cause.detail.log, out) if cause.detail.log else "" for cause in grid.causes]
