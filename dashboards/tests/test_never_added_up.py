@@ -155,6 +155,19 @@ def test_boards_of_one_date_are_one_point(name: str, shown: Ask, connection: sql
     assert {row["date"] for row in rows} <= dates == set(DATES)
 
 
+def test_the_last_of_two_nights_speaks_for_their_date(url: str, connection: sqlite3.Connection, shown: Ask) -> None:
+    """In the first of them an op failed that is right in the second."""
+    query = "SELECT night_id, series FROM night_dates WHERE platform = 'reference n150' AND day = ? ORDER BY started"
+    first, second = connection.execute(query, [DATES[2]]).fetchall()
+    with read_database(url) as reading:
+        rate_of = [
+            rates({"reference n150": list(night_view(reading, *night).ops.values())}) for night in (first, second)
+        ]
+    lines = [row for row in shown("pass_rate_by_night") if row["date"] == DATES[2]]
+    assert {row["platform"]: row["pass_rate"] for row in lines}["reference n150"] == rate_of[1]["reference n150"]
+    assert rate_of[0] != rate_of[1]
+
+
 # --- the places that show one number
 
 
