@@ -189,9 +189,9 @@ def _writer(
         unit += pages * (rates.page + max(transfers.issue, page / transfers.stream))
     if lines := _lines(op, inputs, outputs, split):
         unit = lines * rates.line
-    if isinstance(op.params, LayoutParams) and inputs[0].layout == "row_major":
+    if isinstance(op.params, LayoutParams) and inputs[0].layout == "row_major" != outputs[0].layout:
         unit += latency * max(0.0, pages_of(far[0], profile)[0] / split.units - 1)  # it waits for each tile
-    return Stage(latency, unit, not _by_rows(op, inputs, outputs) and not shard_cores(inputs[0]), whole)
+    return Stage(latency, unit, not _by_rows(op, inputs, outputs) and not any(map(shard_cores, inputs)), whole)
 
 
 def _held(op: Operation, desc: TensorDesc) -> bool:
@@ -236,7 +236,7 @@ def _rearranged(
 
 def _filled_words(desc: TensorDesc, split: Split) -> float:
     """Words that fill up the last row of tiles, where a core has one."""
-    rows, columns = (1, *desc.shape)[-2:]
+    rows, columns = (1, 1, *desc.shape)[-2:]
     size = FORMATS[desc.data_format].datum_bytes()
     if split.units == tile_matrix(desc.shape)[0]:
         width = -(-columns // TILE) * TILE
@@ -251,8 +251,8 @@ def _segments(source: tuple[int, ...], result: tuple[int, ...]) -> tuple[float, 
     operand, and how often it goes on to another tile of it.
     """
     before, after = (source or (1,))[-1], (result or (1,))[-1]
-    rows = min(TILE, (1, *result)[-2])
-    if before == after and (1, *source)[-2] % TILE == 0 == (1, *result)[-2] % TILE:
+    rows = min(TILE, (1, 1, *result)[-2])
+    if before == after and (1, 1, *source)[-2] % TILE == 0 == (1, 1, *result)[-2] % TILE:
         return 0.0, 1.0
     pieces = -(-min(TILE, after) // min(TILE, before))
     if before == after:
@@ -268,7 +268,7 @@ def _lines(op: Operation, inputs: Sequence[TensorDesc], outputs: Sequence[Tensor
     rank = len(order)
     if rank < 3 or order[-2:] in ((rank - 2, rank - 1), (rank - 1, rank - 2)):
         return 0.0
-    rows = min(TILE, (1, *inputs[0].shape)[-2])
+    rows = min(TILE, (1, 1, *inputs[0].shape)[-2])
     filled = -outputs[0].shape[-2] % TILE
     share = tile_matrix(inputs[0].shape)[0] * tile_matrix(inputs[0].shape)[1] / split.units
     return 2.0 * (min(1.0, share) * rows + filled)

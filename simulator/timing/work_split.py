@@ -97,7 +97,7 @@ def split_of(
     result = outputs[0] if outputs else inputs[0]
     tilized = inputs and inputs[0].layout != result.layout
     if held := shard_cores(result) or (op.kernel == "to_memory_config" and shard_cores(inputs[0])):
-        units = pages_of(result, profile)[0]
+        units = max(1, pages_of(result, profile)[0])
         cores = min(held, units)
         return Split(units, cores, asked.cores or held)
     if isinstance(op.params, LayoutParams) and tilized:
@@ -111,7 +111,7 @@ def split_of(
         return _rows(tile_matrix(result.shape)[0], profile, asked)
     if op.kernel == "softmax":
         return _tiles(tile_matrix(result.shape)[0], profile, asked)
-    units = pages_of(result, profile)[0]
+    units = max(1, pages_of(result, profile)[0])
     if held := max(map(shard_cores, inputs), default=0):
         return Split(units, max(1, min(held, units)), asked.cores or held)
     if isinstance(op.params, ReshapeParams):
