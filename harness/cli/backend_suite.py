@@ -106,8 +106,8 @@ def checks(backend: str, options: ResultOptions, folder: Path) -> Iterator[Check
             trial.ops_are_right,
             trial.repeats,
             trial.refuses,
+            trial.leaves_nothing,  # before a process is killed, which cannot clear up
             trial.survives,
-            trial.leaves_nothing,
             trial.knows_its_options,
         ):
             yield from check()
