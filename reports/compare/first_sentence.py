@@ -117,6 +117,11 @@ def of_view(view: RunView, diff: Diff | None, partial: bool = False) -> SeriesTo
     )
 
 
+def of_missing(series: str, previous: str) -> SeriesTold:
+    """A series of a night that has no run; `previous` is the night before it, if there is one."""
+    return SeriesTold(series, " ".join(series.split()[:2]), 0, 0, (), not previous, "", True)
+
+
 def of_night(connection: sa.Connection, night_id: str, series: str) -> SeriesTold:
     """A night in one series, from what publishing counted of it."""
     this = (NIGHT_SERIES.c.night_id == night_id) & (NIGHT_SERIES.c.series == series)
@@ -216,7 +221,7 @@ def _what(told: Sequence[SeriesTold], named: dict[str, str], rules: Sequence[Rul
         since = f", {_since(sinces.pop())}" if len(sinces) == 1 and "" not in sinces else ""
         return f"{failures}{since}; first: {_first(causes[0], rules)}"
     first_night = all(each.first for each in told)
-    counted = sorted((named[each.series], f"{each.right} of {each.attempted}") for each in told)
+    counted = sorted((named[each.series], f"{each.right} of {each.attempted}") for each in told if each.attempted)
     right = counted[0][1] if len(counted) == 1 else ", ".join(f"{name} {count}" for name, count in counted)
     failing = [change for each in told for change in each.failing]
     known = {change.op_id for each in told for change in each.changes if change.label in NOW_BAD and change.known}
