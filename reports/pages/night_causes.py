@@ -29,7 +29,7 @@ def of_night(connection: sa.Connection, night: sa.RowMapping, runs: Path, out: P
     """The rows up to a night, a row of `nights`; a log is a link from `out` to its file below `runs`."""
 
     def ask(query: str, values: Mapping[str, Any]) -> Any:
-        return connection.execute(sa.text(query), values).mappings().all()
+        return connection.execute(sa.text(query), values).all()
 
     grid = _owned(read(ask, night["started"], until=night["started"], kind=night["kind"], most=EVERY), owned)
     logs = [_link(runs / cause.detail.log, out) if cause.detail.log else "" for cause in grid.causes]
