@@ -10,11 +10,11 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
+from functools import partial
 from pathlib import Path
 
-from opscope.base.digest import file_digest, words_digest
 from opscope.harness.backends.base import Backend, Job, StageCrashError, StageError, Target, refuse
+from opscope.harness.backends.commands import identity
 from opscope.harness.backends.commands.description import CommandFile, CommandStage, read
 from opscope.harness.backends.commands.values import OpFiles
 from opscope.harness.record.result_options import ResultOptions
@@ -22,8 +22,6 @@ from opscope.harness.record.stages import Stage
 
 OUTPUT_HEAD, OUTPUT_TAIL = 1 << 20, 1 << 16
 """Bytes of a tool's output that are kept from its beginning and from its end."""
-REVISION_SECONDS = 10.0
-"""How long the command for the compiler's commit may take."""
 _SHELL = {128 + number: number for number in (4, 6, 7, 8, 9, 11)}
 """Exit codes of a shell whose command was killed by a signal."""
 
@@ -31,12 +29,14 @@ _SHELL = {128 + number: number for number in (4, 6, 7, 8, 9, 11)}
 class Command(Backend):
     """A compiler that is called by commands; one object per YAML file."""
 
+    lasting = True  # result_cache.recall asks for its fingerprint and its commit anew
+
     def __init__(self, path: str | Path) -> None:
         """Reads the file. Raises InputError if anything in it is wrong."""
         self._file: CommandFile = read(Path(path))
         self.name = self._file.name
         self.stages = tuple(stage.stage for stage in self._file.stages)
-        self.revision = self._revision_by_command
+        self.revision = partial(identity.revision, self._file)
         self.repository = self._file.repository
         self._commands = {stage.stage: stage for stage in self._file.stages}
         self._files: OpFiles | None = None
@@ -57,49 +57,7 @@ class Command(Backend):
 
     def fingerprint(self, options: ResultOptions | None = None) -> str:
         """A hash of the YAML file, the files that it names, the tools' files and the versions that they print."""
-        parts = [file_digest(self._file.path)]
-        parts += [
-            _contents(Path(_tool_path(tool) or tool))
-            for tool in dict.fromkeys((*self._file.requires, *self._file.tools))
-        ]
-        for pattern in self._file.fingerprint:
-            parts += [_contents(path) for path in sorted(Path(self._file.path.parent).glob(pattern))]
-        if self._file.version:
-            done = subprocess.run(
-                [_tool_path(self._file.version[0]) or self._file.version[0], *self._file.version[1:]],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                env=self._environment(),
-                check=False,
-            )
-            parts.append((done.stdout + done.stderr).decode(errors="replace"))
-        return f"{self.name}-{words_digest(*parts, digits=16)}"
-
-    def _revision_by_command(self) -> str:
-        """What the file's command for the compiler's commit prints. Raises ValueError if it fails or takes too long."""
-        words = self._file.revision
-        if not words:
-            return ""
-        command = " ".join(words)
-        try:
-            done = subprocess.run(
-                [_tool_path(words[0]) or words[0], *words[1:]],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                env=self._environment(),
-                cwd=self._file.path.parent.resolve(),
-                timeout=REVISION_SECONDS,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            raise ValueError(f"nothing from `{command}` within {REVISION_SECONDS:.0f} s") from None
-        except OSError as error:
-            raise ValueError(f"`{command}`: {error.strerror or error}") from None
-        output = done.stdout.decode(errors="replace")
-        if done.returncode or not output.strip():
-            message = _error_line(done.stderr.decode(errors="replace")) or "no output"
-            raise ValueError(f"exit code {done.returncode} from `{command}`: {message}")
-        return output
+        return identity.fingerprint(self._file)
 
     def climb(self, stage: Stage, job: Job) -> None:
         """Runs the stage's command. Raises StageError with the tool's own message, StageCrashError if it crashed."""
@@ -127,17 +85,14 @@ class Command(Backend):
 
     def available(self) -> str | None:
         """Returns None if every tool is found, otherwise the missing ones and the file's command that installs them."""
-        missing = [tool for tool in self._file.requires if _tool_path(tool) is None]
+        missing = [tool for tool in self._file.requires if identity.tool_path(tool) is None]
         if not missing:
             return None
         return f"{self._file.install or 'an absolute path, or another PATH'} (not on PATH: {', '.join(missing)})"
 
-    def _environment(self) -> dict[str, str]:
-        return {**os.environ, **self._file.environment}
-
     def _called(self, step: CommandStage, words: list[str], output: Path) -> str:
         """Runs one command to its end and returns what it printed. Raises StageError, StageCrashError."""
-        tool = _tool_path(words[0]) or words[0]
+        tool = identity.tool_path(words[0]) or words[0]
         with output.open("wb") if step.stdout else open(os.devnull, "wb") as file:  # noqa: PTH123
             try:
                 process = subprocess.Popen(
@@ -145,7 +100,7 @@ class Command(Backend):
                     stdin=subprocess.DEVNULL,
                     stdout=file if step.stdout else subprocess.PIPE,
                     stderr=subprocess.PIPE if step.stdout else subprocess.STDOUT,
-                    env=self._environment(),
+                    env=identity.environment(self._file),
                     cwd=output.parent,
                 )
             except OSError as error:
@@ -157,24 +112,8 @@ class Command(Backend):
             name = signal.Signals(code).name
             raise StageCrashError(f"signal {name}", f"{words[0]} was killed by {name}", text)
         if process.returncode:
-            raise StageError(_error_line(text) or f"{words[0]} left with exit code {process.returncode}", text)
+            raise StageError(identity.error_line(text) or f"{words[0]} left with exit code {process.returncode}", text)
         return text
-
-
-def _tool_path(tool: str) -> str | None:
-    """Returns the path of a tool on PATH or in the interpreter's folder; None if it is in neither."""
-    if tool == "python":
-        return sys.executable
-    folder = Path(sys.executable).parent
-    return shutil.which(tool) or shutil.which(tool, path=str(folder))
-
-
-def _contents(path: Path) -> str:
-    """Returns the digest of a file, or its name if it cannot be read."""
-    try:
-        return file_digest(path)
-    except OSError:
-        return str(path)
 
 
 def _read(process: subprocess.Popen[bytes]) -> str:
@@ -193,9 +132,3 @@ def _read(process: subprocess.Popen[bytes]) -> str:
     process.wait()
     gap = f"\n[{left_out} bytes left out]\n".encode() if left_out else b""
     return bytes(head + gap + tail).decode(errors="replace")
-
-
-def _error_line(text: str) -> str:
-    """The line of a tool's output that explains its failure: the first with the word error, else the last."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return next((line for line in lines if "error" in line.lower()), lines[-1] if lines else "")

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from opscope.base import damage
 from opscope.harness.backends import registry
-from opscope.harness.record.commits.checkout import Commit
+from opscope.harness.record.commits.checkout import Commit, web_url
 from opscope.harness.record.optest import backend_label
 from opscope.harness.record.origin import own_commit
+
+MOST = 200
+"""Characters of a revision, and of the reason why there is none."""
 
 
 def commits(named: Mapping[str, Mapping[str, str]], folder: Path) -> dict[str, Commit]:
@@ -26,3 +31,22 @@ def commits(named: Mapping[str, Mapping[str, str]], folder: Path) -> dict[str, C
             own = own_commit(folder)
         compilers[backend_label(backend)] = own
     return compilers
+
+
+def named(name: str, revision: Any, repository: str) -> dict[str, str]:
+    """The commit that backend `name` names by its `revision`, a text or what returns one: `revision`, `dirty`, `url`;
+    or the `problem` with it as a line; empty if it names none."""
+    try:
+        text = str(revision() if callable(revision) else revision or "")
+    except Exception as error:  # noqa: BLE001  a run does not end because nobody knows its compiler's commit
+        traceback.print_exc()
+        reason = " ".join(str(error).split()) or type(error).__name__
+        line = f"--backend {name}: expected its revision, got {reason[:MOST]}; the tested folder's is stored"
+        return {"problem": line}
+    line = "".join(character for character in next(iter(text.splitlines()), "") if character.isprintable()).strip()
+    commit = line.removesuffix("-dirty").removesuffix("+")[:MOST]
+    if not commit:
+        return {}
+    dirty = "yes" if line[:MOST] != commit else ""
+    parts = (("revision", commit), ("dirty", dirty), ("url", web_url(repository)))
+    return {key: value for key, value in parts if value}

@@ -14,15 +14,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from opscope.harness.backends import registry
+from opscope.harness.backends import compiler_commits, registry
 from opscope.harness.backends.base import Backend, BackendError, StageError
-from opscope.harness.record.commits.checkout import web_url
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.verdict.target import Target
 
-MOST = 200
-"""Characters of a revision, and of the reason why there is none."""
 FAULTS_OF_CODE = (AttributeError, NameError, ImportError)
 """What the code of a backend raises where it is wrong itself, whatever the op."""
 
@@ -64,22 +61,9 @@ def open_(name: str, backend: Backend, options: ResultOptions) -> Opened:
 
 
 def own_commit(name: str, backend: Backend) -> dict[str, str]:
-    """The commit that a backend names as its compiler's, or the `problem` with it as a line; empty if it names none."""
+    """The commit that a backend names as its compiler's (`compiler_commits.named`)."""
     named: Any = getattr(backend, "revision", "")
-    try:
-        text = str(named() if callable(named) else named or "")
-    except Exception as error:  # noqa: BLE001  a run does not end because nobody knows its compiler's commit
-        traceback.print_exc()
-        reason = " ".join(str(error).split()) or type(error).__name__
-        line = f"--backend {name}: expected its revision, got {reason[:MOST]}; the tested folder's is stored"
-        return {"problem": line}
-    line = "".join(character for character in next(iter(text.splitlines()), "") if character.isprintable()).strip()
-    revision = line.removesuffix("-dirty").removesuffix("+")[:MOST]
-    if not revision:
-        return {}
-    url = web_url(str(getattr(backend, "repository", "") or ""))
-    dirty = "yes" if line[:MOST] != revision else ""
-    return {key: value for key, value in (("revision", revision), ("dirty", dirty), ("url", url)) if value}
+    return compiler_commits.named(name, named, str(getattr(backend, "repository", "") or ""))
 
 
 def warm_up(name: str, backend: Backend, options: ResultOptions) -> None:

@@ -133,16 +133,14 @@ def check_name(backend: str) -> None:
 def load(backend: str) -> Backend:
     """The backend of that name, or in that file. Raises InputError if there is none or it is incomplete."""
     check_name(backend)
-    if backend.endswith(FILES[1:]):
-        return _commands()(backend)
+    if (file := command_file(backend)) is not None:
+        return _commands()(file)
     if _is_path(backend):
         return _class_in(_import_file(Path(backend)), Path(backend).stem)()
     name, argument = parts(backend)
     if name in own_names():
         loaded = _class_in(importlib.import_module(f"opscope.harness.backends.{_own_files()[name]}"), name)
         return loaded(argument) if argument else loaded()
-    if backend in own_commands():
-        return _commands()(Path(__file__).parent / f"{backend}.yaml")
     return _completed(_entry_points()[backend].load(), backend)()
 
 
@@ -190,6 +188,13 @@ def mark(backend: str) -> str:
         return plugin_libraries.find(f"--backend {name}", argument).mark() + with_device
     except (InputError, OSError):
         return with_device
+
+
+def command_file(backend: str) -> Path | None:
+    """The YAML file of a backend that is stage commands; None for any other."""
+    if backend.endswith(FILES[1:]):
+        return Path(backend.removeprefix(COMMAND + ":"))
+    return Path(__file__).parent / f"{backend}.yaml" if backend in own_commands() else None
 
 
 def _source(backend: str) -> Path:

@@ -13,8 +13,8 @@ import base64
 import contextlib
 import os
 from collections.abc import Mapping
-from dataclasses import asdict
-from functools import lru_cache
+from dataclasses import asdict, replace
+from functools import lru_cache, partial
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -24,13 +24,15 @@ from opscope.base import damage, regular_file, stored
 from opscope.base.digest import json_digest, words_digest
 from opscope.base.inner_path import inside
 from opscope.base.statuses import RIGHT
-from opscope.harness.backends import registry
+from opscope.harness.backends import compiler_commits, registry
+from opscope.harness.backends.commands import description, identity
 from opscope.harness.cache import export_folder, verdict_fingerprint
 from opscope.harness.cache.json_store import JsonStore
 from opscope.harness.climb.doubts import Doubts
 from opscope.harness.climb.reruns import OF_THE_MACHINE
 from opscope.harness.lanes.flight import Ready
 from opscope.harness.record import artifacts, explanation
+from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext, backend_label, build_test
 from opscope.harness.record.records import SCHEMA_VERSION, OpRow, OpTest
 from opscope.harness.record.result_options import Decides
@@ -238,9 +240,23 @@ def recall(cache_dir: Path, context: RunContext) -> Ready | None:
     if value is None:
         return None
     try:
-        return Ready(**{**value, "stages": tuple(Stage(stage) for stage in value["stages"])})
+        ready = Ready(**{**value, "stages": tuple(Stage(stage) for stage in value["stages"])})
     except (KeyError, TypeError, ValueError):
         return None
+    file = registry.command_file(context.backend)
+    return ready if file is None else _of_commands(context.backend, file, ready)
+
+
+def _of_commands(backend: str, path: Path, ready: Ready) -> Ready | None:
+    """The kept report of a YAML file's compiler, with its commit of today; None if the compiler is another by now."""
+    try:
+        file = description.read(path)
+        if identity.fingerprint(file) != ready.fingerprint:
+            return None
+    except (InputError, OSError):
+        return None  # its lane says what is wrong
+    revision = partial(identity.revision, file)
+    return replace(ready, commit=compiler_commits.named(backend, revision, file.repository))
 
 
 def note(cache_dir: Path, context: RunContext, ready: Ready) -> None:

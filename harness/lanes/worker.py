@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import inspect
 import os
 import sys
 import tempfile
@@ -74,7 +75,7 @@ def serve(parent: Parent) -> None:
                 "data_format": target.float_format or "",
                 "math_fidelity": target.math_fidelity,
                 "verdict_fingerprint": digest,
-                "lasting": backend.lasting,
+                "lasting": backend.lasting and _names_no_commit(name, backend),
                 "compile_depths": dict(backend.compile_depths),
                 "stage_files": {str(stage): pattern for stage, pattern in backend.stage_files.items()},
                 "writes_diagnostics": backend.writes_diagnostics,
@@ -94,6 +95,11 @@ def serve(parent: Parent) -> None:
         except frames.ProtocolError as error:
             parent.send({**answer, "test": None, "unreadable": str(error)})
     life.close(backend)
+
+
+def _names_no_commit(name: str, backend: Backend) -> bool:
+    """Whether a kept report of a backend says all of its commit: it has none, or is asked for it anew."""
+    return registry.command_file(name) is not None or inspect.getattr_static(backend, "revision", "") == ""
 
 
 def _loaded(name: str, log: str | None) -> Backend:

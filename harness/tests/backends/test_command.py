@@ -12,9 +12,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from opscope.harness.backends import command as module
 from opscope.harness.backends import life, registry
 from opscope.harness.backends.base import Job, StageCrashError, StageError
+from opscope.harness.backends.commands import identity
 from opscope.harness.lanes.ladder import climb
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext
@@ -104,7 +104,7 @@ def test_the_fingerprint_follows_the_file_its_tools_and_what_they_say(tmp_path, 
     ],
 )
 def test_a_file_may_name_the_commit_of_its_compiler(tmp_path, monkeypatch, words, repository, commit):
-    monkeypatch.setattr(module, "REVISION_SECONDS", 0.2 if "sleep" in words else 10.0)
+    monkeypatch.setattr(identity, "REVISION_SECONDS", 0.2 if "sleep" in words else 10.0)
     (tmp_path / "commit").write_text("abc\nand more\n")
     backend = backend_of(tmp_path, f"revision: {words}\nrepository: {repository}\n{FINE}")
     named = life.own_commit("mine.yaml", backend)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from opscope.base import stored
+from opscope.harness.backends import life, registry
 from opscope.harness.cache import verdict_fingerprint
 from opscope.harness.cache.json_store import JsonStore
 from opscope.harness.climb import result_cache
@@ -275,6 +276,33 @@ def test_a_verdict_is_kept_until_a_source_or_an_option_changes(tmp_path: Path, m
         assert result_cache.recall(tmp_path, asked) is None, path
         path.write_text("")
     assert result_cache.recall(tmp_path, asked) == READY
+
+
+def test_a_yaml_file_is_recalled_while_its_compiler_is_the_same_and_its_commit_is_todays(tmp_path):
+    tool, file, commit = tmp_path / "tool", tmp_path / "mine.yaml", tmp_path / "commit"
+    tool.write_text("#!/bin/sh\nexit 0\n")
+    tool.chmod(0o700)
+    words = f"{{name: lower, command: ['{tool}', '{{input}}', '{{output}}']}}"
+    file.write_text(f"version: [cat, '{tmp_path}/version']\nrevision: [cat, commit]\nstages: [{words}]\n")
+    (tmp_path / "version").write_text("1")
+    commit.write_text("abc")
+    asked = RunContext("r", "/r", str(file))
+    opened = life.open_(str(file), registry.load(str(file)), asked.options)
+    ready = replace(READY, fingerprint=opened.fingerprint, commit=opened.commit)
+    result_cache.note(tmp_path, asked, ready)
+    assert (result_cache.recall(tmp_path, asked), ready.commit) == (ready, {"revision": "abc"})
+    commit.write_text("def-dirty")
+    recalled = result_cache.recall(tmp_path, asked)
+    assert recalled is not None
+    assert recalled.commit == {"revision": "def", "dirty": "yes"}
+    commit.unlink()
+    assert "expected its revision, got exit code 1" in result_cache.recall(tmp_path, asked).commit["problem"]
+    for changed, text in ((tmp_path / "version", "2"), (tool, "#!/bin/sh\nexit 1\n"), (file, "stages: wrong")):
+        before = changed.read_text()
+        changed.write_text(text)
+        assert result_cache.recall(tmp_path, asked) is None, changed
+        changed.write_text(before)
+    assert result_cache.recall(tmp_path, asked).fingerprint == ready.fingerprint
 
 
 # --- the shelf
