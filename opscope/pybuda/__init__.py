@@ -21,7 +21,7 @@ def __getattr__(name: str) -> Any:
     if name in NAMES:
         return getattr(import_module(f"{HOST}.{NAMES[name][0]}"), name)
     if name in MODULES:
-        from opscope.simulator.host.alias_modules import alias_module
+        from opscope.simulator.host.submodules.alias_modules import alias_module
 
         return alias_module(name)
     if name in NO_MEANING:

@@ -9,8 +9,8 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from opscope.simulator.host.alias_modules import SPECIAL, alias_module
 from opscope.simulator.host.names import MODULES
+from opscope.simulator.host.submodules.alias_modules import SPECIAL, alias_module
 
 ELSEWHERE = {"pybuda": "", **{f"pybuda.{name}": name for name in (*MODULES, *SPECIAL)}}
 """Module of TT-Buda -> its name behind `pybuda.`."""

@@ -32,7 +32,7 @@ class LearningRateScheduler:
 
     def get_pytorch_scheduler(self, optimizer: Any) -> Any:
         """Returns the same schedule for an optimizer of PyTorch's; a subclass says which."""
-        from opscope.simulator.host.torch_schedulers import TorchLearningRateScheduler
+        from opscope.simulator.host.submodules.torch_schedulers import TorchLearningRateScheduler
 
         if self.torch_scheduler is None:
             self.torch_scheduler = TorchLearningRateScheduler(optimizer=optimizer)

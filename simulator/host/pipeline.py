@@ -36,7 +36,7 @@ class Pipeline:
         self._modules = [module for device in self.devices for module in device.active]
         self.outputs: Any = OutputQueue() if queue_of("run: output_queue", output_queue) is None else output_queue
         self.forwarded = queues("run: d2d_fwd_queues", d2d_fwd_queues)
-        self.verify: VerifyConfig | None = one_of("run: _verify_cfg", verify, VerifyConfig)
+        self.verify: VerifyConfig = one_of("run: _verify_cfg", verify, VerifyConfig) or VerifyConfig()
         self.error: BaseException | None = None
         """What a run has ended with, once every output before it is in the queue."""
         self._stages: Stages | None = None
@@ -123,7 +123,7 @@ class Pipeline:
 
     def _out(self, inputs: Sequence[Any], values: Sequence[Any]) -> list[Tensor]:
         """Returns the outputs of an input from what the last device made, once they are verified."""
-        if self.verify is not None and self.verify.least is not None:
+        if self.verify.least is not None:
             self._verified(inputs, values, self.verify.least)
         as_torch = any(is_torch(value) for value in inputs)
         return [Tensor(to_torch(value) if as_torch else value) for value in values]

@@ -265,8 +265,8 @@ def update_device_parameters(
             f"update_device_parameters: expected {len(devices)} dictionaries, one per device, got {len(parameters)}"
         )
     for one, values in zip(devices, parameters, strict=True):
-        if not isinstance(one, TTDevice):
-            one.refuse("a TTDevice", type(one).__name__)
+        if not isinstance(one, TTDevice | CPUDevice):
+            one.refuse("a TTDevice or CPUDevice", type(one).__name__)
         if not isinstance(values, dict):
             one.refuse("a dictionary of parameters by name", f"{values!r}"[:200])
         one.update_parameters(values)

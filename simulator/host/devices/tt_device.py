@@ -29,7 +29,7 @@ from opscope.simulator.host.settings.options import configuration, global_compil
 from opscope.simulator.host.tensor import Tensor, array_of, is_torch, to_torch
 from opscope.simulator.host.training.compile_training import compiled_training, write_training_image
 from opscope.simulator.host.training.part import sample_of
-from opscope.simulator.host.training.steps import TrainingSteps
+from opscope.simulator.host.training.steps import TrainingPart
 from opscope.simulator.host.tt_device_image import TTDeviceImage
 from opscope.simulator.host.write_image import write_image
 
@@ -67,7 +67,7 @@ class TTDevice(Device):
         super().__init__(name, mp_context)
         self.optimizer: Optimizer | None = optimizer
         self.scheduler: LearningRateScheduler | None = scheduler
-        self.training: TrainingSteps | None = None
+        self.training: TrainingPart | None = None
         """Its part of the training that goes on, if any."""
         self.programs: dict[str, CardProgram] = {}
         """The compiled passes of that training, by kind."""
@@ -433,7 +433,7 @@ class TTDevice(Device):
         """Returns what its schedule reads of the optimizer; {} without a schedule."""
         return self.scheduler.get_scheduler_params() if self.scheduler is not None else {}
 
-    def _trained(self, what: str) -> TrainingSteps:
+    def _trained(self, what: str) -> TrainingPart:
         if self.training is None:
             self.refuse(f"training before {what}", "none; try initialize_pipeline(training=True) and run_forward")
         return self.training

@@ -305,7 +305,7 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     "no sample": (lambda: (card(), pybuda.initialize_pipeline(False)), "initialize_pipeline: expected sample_inputs"),
     "untrained": (
         lambda: (card(), pybuda.run_training()),
-        "a: expected an optimizer, got none; try TTDevice(..., optimizer=",
+        "a: expected a loss module, got none; try place_loss_module",
     ),
     "no optimizer": (lambda: pybuda.run_optimizer(), "run_optimizer: expected training, got none; try"),
     "unknown option": (

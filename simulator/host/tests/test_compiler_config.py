@@ -109,8 +109,8 @@ def test_an_invented_attribute_or_value_is_one_line(name: str, value: object, ex
 
 
 def test_every_module_and_name_is_there() -> None:
-    from opscope.simulator.host.alias_modules import alias_module
     from opscope.simulator.host.names import MODULES
+    from opscope.simulator.host.submodules.alias_modules import alias_module
 
     aliases.install()
     for module, names in MODULES.items():
