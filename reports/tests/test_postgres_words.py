@@ -68,7 +68,7 @@ def test_a_role_may_read_and_nothing_else(
     def literal(text: str) -> Any:
         return SimpleNamespace(as_string=lambda _: f"'{text}'")
 
-    monkeypatch.setattr(upkeep, "open_counted", opened)
+    monkeypatch.setattr(upkeep, "open_database", opened)
     monkeypatch.setitem(sys.modules, "psycopg", SimpleNamespace())  # type: ignore[arg-type]
     monkeypatch.setitem(sys.modules, "psycopg.sql", SimpleNamespace(Literal=literal))  # type: ignore[arg-type]
     if password:
