@@ -12,6 +12,7 @@ from opscope.base.op_families import op_family
 from opscope.base.visible_text import one_line, visible
 from opscope.harness.limitations.limitations import judged
 from opscope.harness.page.summary import with_short_paths
+from opscope.harness.record.causes import cause_of_test, short
 from opscope.harness.record.optest import title
 from opscope.harness.record.records import ImportCheck, ModelFailure, OpRow, OpTest
 from opscope.harness.record.stages import FAILED, ModelStatus, Status
@@ -228,6 +229,8 @@ def failure_lines(test: OpTest, why: str = "") -> list[str]:
         )
     if test.error_signature:
         lines.append(f"signature {test.error_signature}")
+    if cause := cause_of_test(test):
+        lines.append(f"cause {short(cause)}")
     if test.flaky:
         lines.append(f"{test.stability}: its runs ended as {', '.join(test.outcomes)}")
     elif test.stability:

@@ -7,6 +7,7 @@ from typing import cast
 import pytest
 from _pytest.terminal import TerminalReporter
 
+from opscope.harness.record.causes import cause_of_test, short
 from opscope.harness.record.records import ResultCheck
 from opscope.harness.record.stages import Stage, Status
 from opscope.harness.run.items import failure_lines
@@ -38,6 +39,7 @@ def test_a_wrong_result_is_reported_with_its_numbers(tmp_path: Path) -> None:
     assert "from layer0 (m.py:0) and 2 more uses" in lines
     assert "result 1: pcc low (pcc 0.5, relative L2 0.25; row matmul-bf16)" in lines
     assert f"signature {test.error_signature}" in lines
+    assert f"cause {short(cause_of_test(test))}" in lines
     assert lines[-1] == f"again: pytest --op-by-op --op {SECOND} --run-dir {tmp_path} --backend null"
 
 
