@@ -67,7 +67,8 @@ def diff(
     from opscope.harness.record.causes import cause_named
     from opscope.harness.record.errors import InputError
     from opscope.reports.compare import diff as comparison
-    from opscope.reports.compare.night_diff import diffs
+    from opscope.reports.compare.first_sentence import age, first_sentence, head_of, of_view
+    from opscope.reports.compare.night_diff import diffs, series_alone, series_missing
     from opscope.reports.compare.owned import own_diff
     from opscope.reports.compare.run_selection import open_runs
     from opscope.reports.database.owners import rules_here
@@ -76,15 +77,26 @@ def diff(
     with open_runs(url) as runs:
         compared, nights = diffs(runs, run_a, run_b)
         rules = rules_here(runs.connection, owners_file, team=team)
+        alone, missing = [], []
+        if nights and runs.connection is not None and run_b is None:
+            alone = series_alone(runs.connection, run_a, compared)
+            missing = series_missing(
+                runs.connection, (view.run_id for view in [*(each.b for each in compared), *alone])
+            )
+        beginning = head_of(runs.connection, [*(each.b for each in compared), *alone])
     compared = [own_diff(series_diff, rules, team) for series_diff in compared]
+    told = [*(of_view(each.b, each) for each in compared), *(of_view(view, None) for view in alone), *missing]
+    sentence = first_sentence(f"{beginning}, failures of {team}" if team else beginning, told, rules)
     if cause_id is not None:
         cause = cause_named(cause_id, (row.cluster for each in compared for row in each.rows), "--cause")
         compared = [one for each in compared if (one := comparison.of_cause(each, cause)).rows]
     if as_json:
         series = [comparison.as_json(series_diff) for series_diff in compared]
-        print_json({"series": series} if nights else series[0])
+        print_json({"sentence": sentence} | ({"series": series} if nights else series[0]))
     else:
         page = Page()
+        if cause_id is None:
+            page.prose(f"{sentence} ({age(max(each.b.started for each in compared))})", "bold")
         for series_diff in compared:
             if cause_id is None:
                 show(series_diff, page, limit, team)

@@ -31,6 +31,12 @@ FIRST = "FIRST"
 """In place of a label: the op goes wrong, and there is no night before this one."""
 NOW_BAD = frozenset({str(Label.NEW), str(Label.REASON_CHANGED), str(Label.PERSISTING), FIRST})
 """Labels of ops that go wrong now."""
+WORSE = {
+    Label.NEW: "new failure",
+    Label.REASON_CHANGED: "failing for another reason",
+    Label.PCC_DROP: "less exact",
+}
+"""Label that fails a gate -> how its ops are called."""
 MOST_NAMES = 2
 """Names of a cause's ops that are told."""
 
@@ -115,6 +121,11 @@ def of_view(view: RunView, diff: Diff | None, partial: bool = False) -> SeriesTo
         _text(None if diff is None else diff.since),
         partial or bool(view.missing),
     )
+
+
+def of_missing(series: str, previous: str) -> SeriesTold:
+    """A series of a night that has no run; `previous` is the night before it, if there is one."""
+    return SeriesTold(series, " ".join(series.split()[:2]), 0, 0, (), not previous, "", True)
 
 
 def of_night(connection: sa.Connection, night_id: str, series: str) -> SeriesTold:
@@ -209,14 +220,17 @@ def _what(told: Sequence[SeriesTold], named: dict[str, str], rules: Sequence[Rul
     """What is new; or else what is right and what still fails."""
     if not any(each.attempted for each in told):
         return "no data: no op was attempted"
-    if news := [change for each in told for change in each.news]:
-        count, causes = len({change.op_id for change in news}), _causes(news)
-        failures = f"{count} new failure{'s' if count > 1 else ''}, {_counted(causes)}"
+    news = [(word, _labelled(told, label)) for label, word in WORSE.items()]
+    news = [(word, changes) for word, changes in news if changes]
+    if news:
+        (word, lead), *others = news
+        causes = _causes(lead)
         sinces = {each.since for each in told if each.news}
         since = f", {_since(sinces.pop())}" if len(sinces) == 1 and "" not in sinces else ""
-        return f"{failures}{since}; first: {_first(causes[0], rules)}"
+        what = f"{_ops(word, lead)}, {_counted(causes)}{since}; first: {_first(causes[0], rules)}"
+        return "; ".join([what, *(_ops(other, changes) for other, changes in others)])
     first_night = all(each.first for each in told)
-    counted = sorted((named[each.series], f"{each.right} of {each.attempted}") for each in told)
+    counted = sorted((named[each.series], f"{each.right} of {each.attempted}") for each in told if each.attempted)
     right = counted[0][1] if len(counted) == 1 else ", ".join(f"{name} {count}" for name, count in counted)
     failing = [change for each in told for change in each.failing]
     known = {change.op_id for each in told for change in each.changes if change.label in NOW_BAD and change.known}
@@ -232,6 +246,17 @@ def _what(told: Sequence[SeriesTold], named: dict[str, str], rules: Sequence[Rul
         parts.append("nothing fails")
     first = f"; first: {_first(_causes(failing)[0], rules)}" if failing else ""
     return ", ".join(parts) + first
+
+
+def _labelled(told: Sequence[SeriesTold], label: str) -> list[Change]:
+    """What fails a gate with that label."""
+    return [change for each in told for change in each.news if change.label == label]
+
+
+def _ops(word: str, changes: Iterable[Change]) -> str:
+    """`27 new failures`: the ops, each counted once."""
+    count = len({change.op_id for change in changes})
+    return f"{count} {word}{'s' if word == WORSE[Label.NEW] and count > 1 else ''}"
 
 
 def _since(text: str) -> str:

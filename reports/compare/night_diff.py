@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import sqlalchemy as sa
@@ -9,8 +10,10 @@ import sqlalchemy as sa
 from opscope.base import gc_pause
 from opscope.harness.record.errors import InputError
 from opscope.reports.compare.diff import Diff, compare
+from opscope.reports.compare.first_sentence import SeriesTold, date_of, of_missing
 from opscope.reports.compare.history import compared, slower_between_nights
 from opscope.reports.compare.night_views import is_night, night_named, night_view, nights_named, series_of
+from opscope.reports.compare.outcomes import RunView
 from opscope.reports.compare.run_selection import Runs
 from opscope.reports.database.rows import SELECTION
 from opscope.reports.database.schema import NIGHTS
@@ -70,12 +73,7 @@ def compared_nights(connection: sa.Connection, a: str | None, b: str | None) -> 
                 "opscope diff", "nights with a series in common", got, "two nights with the same configuration"
             )
         return [compared_in(connection, earlier[series], late[series], series) for series in common]
-    if a is None:
-        newest = newest_night(connection)
-        if newest is None:
-            raise InputError("opscope diff", "a night", "none", "opscope publish --night FILE RUN_DIR")
-        label = connection.scalar(sa.select(NIGHTS.c.label).where(NIGHTS.c.night_id == newest))
-        a = str(label).partition(" ")[0]  # with the other nights of that day
+    a = a or _newest_date(connection)
     late = _by_series(connection, a)
     query = sa.select(NIGHT_SERIES.c.series, NIGHT_SERIES.c.night_id, NIGHT_SERIES.c.previous_night)
     rows = connection.execute(query.where(NIGHT_SERIES.c.night_id.in_(set(late.values()))))
@@ -90,6 +88,31 @@ def compared_nights(connection: sa.Connection, a: str | None, b: str | None) -> 
             series_diffs[0], notes=(*series_diffs[0].notes, f"there is no earlier night in {', '.join(alone)}")
         )
     return series_diffs
+
+
+def series_alone(connection: sa.Connection, a: str | None, diffs_of_date: Sequence[Diff]) -> list[RunView]:
+    """The series of the night or date `a` (default: the newest) that no earlier night has, so that none of these
+    comparisons is theirs."""
+    compared_already = {diff.b.series for diff in diffs_of_date}
+    late = _by_series(connection, a or _newest_date(connection))
+    return [night_view(connection, late[series], series) for series in sorted(set(late) - compared_already)]
+
+
+def series_missing(connection: sa.Connection, night_ids: Iterable[str]) -> list[SeriesTold]:
+    """The series that were expected in some nights and have no run in any of them, for the first sentence."""
+    nights = set(night_ids)
+    present = {series for night_id in nights for series in series_of(connection, night_id)}
+    query = sa.select(NIGHT_SERIES.c.series, NIGHT_SERIES.c.previous_night).where(NIGHT_SERIES.c.night_id.in_(nights))
+    rows = {row.series: row.previous_night for row in connection.execute(query)}
+    return [of_missing(series, rows[series]) for series in sorted(set(rows) - present)]
+
+
+def _newest_date(connection: sa.Connection) -> str:
+    """The date of the newest night, which stands for all nights of that day."""
+    newest = newest_night(connection)
+    if newest is None:
+        raise InputError("opscope diff", "a night", "none", "opscope publish --night FILE RUN_DIR")
+    return date_of(str(connection.scalar(sa.select(NIGHTS.c.label).where(NIGHTS.c.night_id == newest))))
 
 
 def _by_series(connection: sa.Connection, name: str, where: str = "NIGHT") -> dict[str, str]:

@@ -270,11 +270,8 @@ def cause(connection: sa.Connection, name: str, rules: Sequence[Rule], team: str
         .order_by(NIGHT_SERIES.c.started.desc())
     )
     nights = connection.execute(query).all()
-    newest = dict(
-        connection.execute(
-            sa.select(NIGHT_SERIES.c.series, sa.func.max(NIGHT_SERIES.c.started)).group_by(NIGHT_SERIES.c.series)
-        ).tuples()
-    )
+    series_and_start = sa.select(NIGHT_SERIES.c.series, sa.func.max(NIGHT_SERIES.c.started))
+    newest = dict(connection.execute(series_and_start.group_by(NIGHT_SERIES.c.series)).all())
     lanes: list[Details] = []
     before: list[Details] = []
     for series in dict.fromkeys(night.series for night in nights):

@@ -111,7 +111,7 @@ def _rows(title: str, rows: list[Row], page: Page, most: int, few: int) -> None:
             page.prose(f"{_op_names(cause.failures)} in {_models(cause.failures)}", indent=4)
         for row in cause.failures[:few]:
             page.prose(f"{row.op_name} [{row.op_id}] {row.types}", indent=4 if heading else 2)
-            page.prose(_line_of_op(row, cause.first), "dim", indent=6 if heading else 4)
+            page.prose(_line_of_op(row, cause.first, whole=few == most), "dim", indent=6 if heading else 4)
             if row.label in NEWS and row.repro:
                 page.line(row.repro, "dim", indent=6 if heading else 4)
         if cause.ops > few:
@@ -156,8 +156,9 @@ def _heading(row: Row) -> str:
     return "; ".join(filter(None, parts)) + (f": {_error(row)}" if _error(row) else "")
 
 
-def _line_of_op(row: Row, first: Row) -> str:
-    """What happened to one op beyond what `_heading` says of the first op of its cause."""
+def _line_of_op(row: Row, first: Row, whole: bool) -> str:
+    """What happened to one op beyond what `_heading` says of the first op of its cause; `whole`: also its own words
+    for the same complaint."""
     parts = [f"{row.uses} use{'' if row.uses == 1 else 's'} in {', '.join(row.models) or 'no model'}"]
     if not row.cluster:
         if row.status_b and row.status_a != row.status_b:
@@ -165,5 +166,5 @@ def _line_of_op(row: Row, first: Row) -> str:
         parts += [f"owner {row.owner}"] if row.owner else []
         parts += [f"known: {row.known}"] if row.known else []
     parts += [row.note] if row.note else []
-    own = "" if row.cluster and _error(row) == _error(first) else _error(row)
+    own = "" if row.cluster and (not whole or _error(row) == _error(first)) else _error(row)
     return "; ".join(parts) + (f": {own}" if own else "")

@@ -17,6 +17,7 @@ from opscope.harness.record.errors import InputError
 from opscope.harness.record.store import StoredRun
 from opscope.reports.compare import diff as comparison
 from opscope.reports.compare.diff import QUIET, Diff, Label, Row
+from opscope.reports.compare.first_sentence import first_sentence, head_of, of_view
 from opscope.reports.compare.history import slower_between
 from opscope.reports.compare.outcomes import RunView, from_stored
 from opscope.reports.compare.owned import Owned, own_diff, own_plan
@@ -37,8 +38,13 @@ def sections(run: StoredRun, url: str | None, owned: Owned) -> dict[str, Any]:
     view = from_stored(run, "")
     diff = since_last(view, url)
     fixes = plan(views_of(view))
-    night = night_causes.of_run(view, diff, fixes, owned)
-    return {**shown([] if diff is None else [("", diff)], [("", fixes)], owned), "night": night}
+    told = [of_view(view, diff)]
+    return {
+        **shown([] if diff is None else [("", diff)], [("", fixes)], owned),
+        "sentence": first_sentence(head_of(None, [view]), told, owned.rules),
+        "night": night_causes.of_run(view, diff, fixes, owned),
+        "started": view.started.isoformat(),
+    }
 
 
 def shown(diffs: Sequence[tuple[str, Diff]], plans: Sequence[tuple[str, FixPlan]], owned: Owned) -> dict[str, Any]:

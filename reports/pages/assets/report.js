@@ -20,6 +20,12 @@ function make(tag, attributes = {}, ...children) {
   return element;
 }
 
+// How long ago that was, when the page is looked at.
+const age = document.getElementById("age");
+const hours = Math.floor((Date.now() - Date.parse(age.dataset.started)) / 3600000);
+const [count, unit] = hours >= 48 ? [Math.floor(hours / 24), "day"] : [hours, "hour"];
+age.textContent = count >= 1 ? `(${count} ${unit}${count === 1 ? "" : "s"} ago)` : "";
+
 // --- theme and charts
 
 const darkSystem = matchMedia("(prefers-color-scheme: dark)");
