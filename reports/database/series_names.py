@@ -42,7 +42,7 @@ def names_of(connection: sa.Connection, night_id: str) -> dict[str, str]:
 
 
 def board_in(connection: sa.Connection, night_id: str, series: str, arch: str) -> str:
-    """The board of a series of a night; empty where its backend has none. Without a test, `arch`, which was asked for."""
+    """The board of a series of a night; empty where its backend has none. Without a test: `arch`, as asked for."""
     asked = sa.select(OP_TESTS.c.card_type).where(OP_TESTS.c.night_id == night_id, OP_TESTS.c.series == series)
     cards = connection.scalars(asked.distinct()).all()
     return board_of(cards, arch) if cards else arch

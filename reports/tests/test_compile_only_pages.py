@@ -176,6 +176,7 @@ def stable(text: str, folder: Path) -> str:
     text = re.sub(r"\b\d{8}-\d{6}(-[0-9a-f]{8})?\b", "STAMP", text)
     text = re.sub(r"\b20\d\d-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?)?(\+00:00)?\b", "DATE", text)
     text = re.sub(r"\b\d+(\.\d+)? (s|ms|MB|h old|d old)\b", r"N \2", text)
+    text = re.sub(r"\((less than an hour|\d+ (hour|day)s?)\s+ago\)", "(AGE)", text)
     text = re.sub(r"^( DATE .*\S) +[\d.e-]+ *$", r"\1 N", text, flags=re.MULTILINE)  # milliseconds
     text = re.sub(r"\b\d+\.\d{3,}(e-\d+)?\b", "N", text)
     return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
