@@ -21,6 +21,7 @@ from opscope.compiler.target.program import AttentionParams, Conv2dParams, Conv3
 from opscope.compiler.target.system_desc import SystemDesc
 from opscope.simulator.kernels.registry import KERNELS
 from opscope.simulator.profile import OpCost, Profile
+from opscope.simulator.timing.card_rates import dram_cycles
 
 PRODUCTS = (MatmulParams, Conv2dParams, Conv3dParams, AttentionParams)
 LIMITERS = ("math", "unpack", "pack", "noc", "dram", "launch", "ethernet")
@@ -48,7 +49,7 @@ class Counters:
 def limiter(cost: OpCost, system: SystemDesc) -> str:
     """The unit that takes most of an operation's cycles."""
     transfer = cost.transfer_cycles
-    dram = min(cost.dram_bytes / (system.dram_gb_per_s * system.dram_efficiency / system.clock_ghz), transfer)
+    dram = min(dram_cycles(system, cost.dram_read_bytes, cost.dram_written_bytes), transfer)
     if issubclass(KERNELS[cost.kernel].params, PRODUCTS):
         noc = transfer - dram  # a product reads from DRAM and multicasts one after another
     else:

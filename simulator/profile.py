@@ -29,6 +29,8 @@ class OpCost:
     """Of the transfer, those in which a matrix product's results are written and nothing else is done."""
     loaded_bytes: int = 0
     """Of what a placed op reads from DRAM, that which a prologue brings into L1 once, before the first input."""
+    started_cores: int = 0
+    """Cores that the kernels are started on, some of which may have no work."""
 
     @property
     def dram_bytes(self) -> int:

@@ -55,7 +55,7 @@ class Nights:
             if key not in self._kept:
                 with self._engine.connect() as connection:
                     self._kept[key] = grid.read(
-                        lambda query, values: connection.execute(self._text(query), dict(values)).mappings().all(),
+                        lambda query, values: connection.execute(self._text(query), dict(values)).all(),
                         now,
                         owner,
                     )

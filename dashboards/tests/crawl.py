@@ -1,13 +1,16 @@
 """Opens every dashboard in Chromium as visitors and as `admin`, at three widths, and follows where it leads.
 
     python -m opscope.dashboards.tests.crawl HOME [--users anonymous admin] [--widths 390 1280 1920] [--pictures DIR]
+                                             [--runs DIR]
     python -m opscope.dashboards.tests.crawl HOME --first-screens 3 [--dashboards tonight start]
 
-HOME is the folder of a server that runs (`opscope dashboard up --home HOME`). Every dashboard has to draw all its
-charts, without an alert, a console error or a request that fails or leaves this machine. Links between dashboards,
-and one link of each other kind (an op, a log), are followed. The last line is JSON: what went wrong, how long a first
-screen took, its requests and its processor time, since the clock measures whatever else the machine does. The exit
-code is 1 if anything went wrong. `--first-screens N` opens each dashboard once, then measures its first screen N times.
+HOME is the folder of a server that runs (`opscope dashboard up --home HOME`). The page of the night has to fit its
+window, and with `--runs`, the folder of the run folders, its cells have to be what the journals say. Every dashboard
+has to draw all its charts, without an alert, a console error or a request that fails or leaves this machine. Links
+between dashboards, and one link of each other kind (an op, a log), are followed. The last line is JSON: what went
+wrong, how long a first screen took, its requests and its processor time, since the clock measures whatever else the
+machine does. The exit code is 1 if anything went wrong. `--first-screens N` opens each dashboard once, then measures
+its first screen N times.
 """
 
 from __future__ import annotations
@@ -19,12 +22,14 @@ import sys
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from opscope.dashboards import asset_files
-from opscope.dashboards.layout import address
+from opscope.dashboards.layout import NIGHT, address
+from opscope.dashboards.tests import night_cells
 from opscope.dashboards.tests.browser import BUSY, BUSY_CHARTS, HOLDER, Window, chromium, window
 
 WIDTHS = {390: 844, 1280: 800, 1920: 1080}
@@ -72,8 +77,10 @@ def crawl(
     widths: Sequence[int] = tuple(WIDTHS),
     pictures: Path | None = None,
     names: Sequence[str] = (),
+    runs: Path | None = None,
 ) -> Crawl:
-    """Opens the dashboards in `names`, or all; the pids of the `server` say whose processor time counts."""
+    """Opens the page of the night and the dashboards in `names`, or all; the pids of the `server` say whose processor
+    time counts, `runs` are the run folders that the night is compared with."""
     assets, findings, pids = asset_files.read(), Crawl(), list(server)
     for user in users:
         for width in widths:
@@ -82,18 +89,33 @@ def crawl(
                     findings.wrong.append(f"{user}: could not sign in")
                     continue
                 one.page.set_viewport_size({"width": width, "height": WIDTHS.get(width, 1000)})
-                _visit(one, assets, f"{user} at {width}", findings, pids, pictures, names or list(assets.dashboards))
+                who = f"{user} at {width}"
+                findings.wrong += [f"{who}: night: {text}" for text in night(one, width, runs)]
+                if pictures:
+                    one.page.screenshot(path=pictures / f"night-{who.replace(' ', '-')}.png")
+                _visit(one, assets, who, findings, pids, pictures, names or list(assets.dashboards))
     return findings
+
+
+def night(one: Window, width: int, runs: Path | None = None) -> list[str]:
+    """What is wrong with the page to which `/` leads."""
+    one.go("/")
+    one.page.wait_for_selector("[data-drawn]")
+    path = urlsplit(one.page.url).path
+    wrong = [] if path == NIGHT else [f"expected / to show {NIGHT}, got {path}"]
+    wrong += [*one.failed, *one.outside, *one.errors, *night_cells.layout(one.page, width)]
+    if runs is not None:
+        wrong += night_cells.cells(one.page, runs, datetime.now(UTC).date())
+    log = one.page.locator(".ng-log").first
+    if log.count() and (status := one.page.request.get(log.get_attribute("href")).status) != 200:
+        wrong.append(f"expected a log, got {status}")
+    return wrong
 
 
 def _visit(
     one: Window, assets: Any, who: str, findings: Crawl, pids: list[int], pictures: Path | None, names: Sequence[str]
 ) -> None:
-    """One user at one width: what `/` shows, every dashboard, every link between them, one link of each other kind."""
-    one.go("/")
-    one.page.wait_for_selector(HOLDER)
-    if urlsplit(one.page.url).path != address("opscope-start"):
-        findings.wrong.append(f"{who}: expected / to show Start, got {one.page.url}")
+    """One user at one width: every dashboard, every link between them, one link of each other kind."""
     kinds: dict[str, str] = {}
     queries: list[str] = []
     person = one.of_a_person()
@@ -226,6 +248,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--users", nargs="+", choices=USERS, default=USERS)
     parser.add_argument("--widths", nargs="+", type=int, choices=WIDTHS, default=tuple(WIDTHS))
     parser.add_argument("--pictures", type=Path)
+    parser.add_argument("--runs", type=Path, metavar="DIR", help="run folders to compare the page of the night with")
     parser.add_argument("--dashboards", nargs="+", choices=list(asset_files.read().dashboards), help="default: all")
     parser.add_argument("--first-screens", type=int, metavar="N", help="only measure first screens, N times each")
     options = parser.parse_args(arguments)
@@ -242,7 +265,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             who = options.users, options.widths, names
             findings = Crawl(screens=first_screens(browser, base, password, server, *who, options.first_screens))
         else:
-            findings = crawl(browser, base, password, server, options.users, options.widths, options.pictures, names)
+            who = options.users, options.widths
+            findings = crawl(browser, base, password, server, *who, options.pictures, names, options.runs)
     for screen in findings.screens:
         print(
             f"{screen.place:<40} charts {screen.seconds:6.2f} s, filters {screen.whole_seconds:6.2f} s, "

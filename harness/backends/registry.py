@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from opscope.base.plugins import plugins
+from opscope.base.visible_text import cut
 from opscope.harness.backends import declarations, plugin_libraries
 from opscope.harness.backends.declarations import Declarations
 from opscope.harness.record.errors import InputError, closest
@@ -256,7 +257,7 @@ def _completed(backend: Any, name: str) -> Any:
 
     if not isinstance(backend, type):
         raise InputError(
-            f"backend {name}", "a class", repr(backend)[:80], "a subclass of opscope.harness.backends.base.Backend"
+            f"backend {name}", "a class", cut(repr(backend), 80), "a subclass of opscope.harness.backends.base.Backend"
         )
     if not issubclass(backend, Backend):
         backend = type(backend.__name__, (backend, Backend), {})

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from opscope.base.visible_text import cut
 from opscope.harness.record.stages import Stage
 
 MARK = b"TTSERv00"
@@ -103,7 +104,7 @@ def first_diagnostic(message: str) -> str:
     if fatal is not None:
         return f"{text.partition(' @ ')[0]}: {fatal[1].strip()}"
     first = text.partition("\n")[0]
-    return first.partition("; ")[0].strip() or message.strip()[:200]
+    return first.partition("; ")[0].strip() or cut(message.strip(), 200)
 
 
 def seconds(folder: Path, whole: float) -> dict[Stage, float]:

@@ -69,7 +69,8 @@ def check(backend_name: str, arch: str | None, as_json: bool) -> None:
         click.echo(json.dumps([asdict(each) for each in made], indent=2))
     else:
         notes = sum(each.result == backend_suite.NOTE for each in made)
-        Page().line(f"{len(made)} checks = {len(made) - failed - notes} ok + {notes} notes + {failed} fail")
+        noted = f"{notes} note{'' if notes == 1 else 's'}"
+        Page().line(f"{len(made)} checks = {len(made) - failed - notes} ok + {noted} + {failed} failed")
     if failed:
         raise SystemExit(1)
 

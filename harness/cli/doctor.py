@@ -19,6 +19,7 @@ from opscope.base.page import Page
 from opscope.base.results_folder import results_folder
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.masking import mask_url
+from opscope.harness.record.signature import shorten
 from opscope.harness.settings.settings import Resolved
 
 GIB = 2**30
@@ -242,7 +243,7 @@ def _tried(check: Callable[[], tuple[str, str]]) -> tuple[str, str]:
     try:
         return check()
     except Exception as error:  # noqa: BLE001
-        text = " ".join(str(error).split())[:160]
+        text = shorten(str(error), 160)
         return f"{type(error).__name__}: {text}", "pip install --force-reinstall opscope"
 
 

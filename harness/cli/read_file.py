@@ -19,6 +19,7 @@ from opscope.base.machine import memory_limit
 from opscope.harness.prepare import file_models
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.option_types import sizes_of
+from opscope.harness.record.signature import shorten
 
 MOST_LISTED = 6
 """Models that an error names."""
@@ -66,7 +67,7 @@ def _read(path: Path, model: str, shape: str | None, answer: IO[bytes]) -> None:
     except InputError as error:
         head, data = _ERROR, json.dumps([error.where, error.expected, error.got, error.hint]).encode()
     except Exception as error:  # noqa: BLE001 - whatever a stranger's module leads to
-        got = f"{type(error).__name__}: {' '.join(str(error).split())}"[:200]
+        got = shorten(f"{type(error).__name__}: {error}", 200)
         head, data = _ERROR, json.dumps([str(path), "StableHLO that can be read", got, ""]).encode()
     answer.write(head + data)
     answer.flush()

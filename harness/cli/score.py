@@ -7,6 +7,7 @@ import os
 import click
 
 from opscope.harness.record.optest import DEFAULT_BACKEND
+from opscope.harness.record.signature import shorten
 
 SUITES = ("suite:onnx",)
 
@@ -53,7 +54,7 @@ def score(
     else:
         for row in rows:
             if row.fault is not Fault.NONE:
-                click.echo(f"{row.name}  {row.fault}  {' '.join(row.why.split())[:160]}")
+                click.echo(f"{row.name}  {row.fault}  {shorten(row.why, 160)}")
         click.echo(page.one_line(rows))
     if any(row.fault in OURS for row in rows):
         raise SystemExit(1)

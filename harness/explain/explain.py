@@ -27,6 +27,7 @@ from opscope.harness.record.explanation import (
     WorstElement,
 )
 from opscope.harness.record.records import ResultCheck
+from opscope.harness.record.signature import shorten
 from opscope.harness.verdict.places import index_of, name_of
 
 WORST_SHOWN = 16
@@ -56,7 +57,7 @@ def explain(
     except TimeIsUpError:
         note = f"the explanation ends here: it took {seconds:g} s"
     except Exception as error:  # noqa: BLE001  the verdict stands, whatever its explanation runs into
-        note = f"not explained further: {type(error).__name__}: {' '.join(str(error).split())[:120]}"
+        note = f"not explained further: {type(error).__name__}: {shorten(str(error), 120)}"
     return Explanation(op_id=op_id, op_name=judged.op_name, backend=backend, results=tuple(results), note=note)
 
 

@@ -19,6 +19,7 @@ from opscope.base.op_families import DATA_MOVEMENT, op_family
 from opscope.harness.prepare.mlir import attribute_text
 from opscope.harness.prepare.operand_sizes import is_float
 from opscope.harness.record.explanation import OperandElement, Term
+from opscope.harness.record.signature import shorten
 from opscope.harness.verdict.operands import NotEvaluatedError, Operands
 
 SHOWN = 4
@@ -63,7 +64,7 @@ class OperandElements:
             if kind in DATA_MOVEMENT:
                 return self._moved(index, result)
         except (NotEvaluatedError, KeyError, ValueError, IndexError) as error:
-            return (), f"its operands are not known: {' '.join(str(error).split())[:100]}"
+            return (), f"its operands are not known: {shorten(str(error), 100)}"
         places = [_at(x, index) for x in inputs]
         sources = [
             (_element(number, place, x),)

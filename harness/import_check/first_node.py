@@ -11,6 +11,7 @@ import numpy as np
 
 from opscope.base.children.call import call
 from opscope.base.children.temporary_folder import TemporaryFolder
+from opscope.base.visible_text import cut
 from opscope.harness.import_check.agreement import first_wrong
 from opscope.harness.prepare import golden
 from opscope.harness.record.records import TensorDesc
@@ -26,7 +27,7 @@ def find(task: Mapping[str, Any], environment: Mapping[str, str], cache_dir: Pat
             environment=environment,
         )
         if not outcome.ending.ok:
-            return f"(node not known: {outcome.log.last_line() or outcome.ending.text})"[:200]
+            return cut(f"(node not known: {outcome.log.last_line() or outcome.ending.text})", 200)
         nodes = json.loads((folder / "nodes.json").read_text(encoding="utf-8"))
         try:
             executable = golden.compile_module((folder / "module.mlirbc").read_bytes(), cache_dir)
@@ -34,7 +35,7 @@ def find(task: Mapping[str, Any], environment: Mapping[str, str], cache_dir: Pat
                 inputs = [archive[f"arr_{index}"] for index in range(len(archive.files))]
             results = executable(inputs)
         except golden.GoldenError as error:
-            return f"(node not known: {error})"[:200]
+            return cut(f"(node not known: {error})", 200)
         with np.load(folder / "values.npz") as archive:
             for index, (name, result) in enumerate(zip(nodes, results, strict=True)):
                 desc = TensorDesc(shape=result.shape, data_type=_mlir_name(result.dtype))

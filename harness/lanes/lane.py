@@ -22,6 +22,7 @@ from opscope.base.children.shared_door import Shared
 from opscope.base.children.temporary_folder import remove
 from opscope.base.damage import Damaged
 from opscope.base.machine import memory_limit
+from opscope.base.visible_text import cut
 from opscope.harness.cache import export_folder
 from opscope.harness.lanes import crash_cause, left_ir, memory, scratch, worker_ahead
 from opscope.harness.lanes.flight import Flight, Ready
@@ -270,7 +271,7 @@ class Lane:
                     late = True
                     continue
                 if message.get("op") != self._number:
-                    raise ChildEnded(Ending(Cause.PROTOCOL, f"unexpected frame {str(message)[:80]}"))
+                    raise ChildEnded(Ending(Cause.PROTOCOL, f"unexpected frame {cut(str(message), 80)}"))
                 if "stage" in message:
                     flight.enter(Stage(message["stage"]))
                 elif "explaining" in message:

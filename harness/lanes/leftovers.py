@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from opscope.base.visible_text import cut
+
 HABIT = 3
 """So many ops must have left the same change before it counts as the backend's habit."""
 
@@ -66,4 +68,4 @@ def leftovers(reported: Sequence[Sequence[Any]]) -> list[Leftover]:
             for what, detail, undone, verdict in reported
         ]
     except TypeError as error:
-        raise ValueError(f"changes: expected lists of four, got {str(reported)[:80]}") from error
+        raise ValueError(f"changes: expected lists of four, got {cut(str(reported), 80)}") from error

@@ -21,6 +21,7 @@ from opscope.harness.prepare.authorities.ask import ask
 from opscope.harness.prepare.inputs import row_golden, row_second
 from opscope.harness.record.optest import DOUBT
 from opscope.harness.record.records import OpRow, ResultCheck
+from opscope.harness.record.signature import shorten
 from opscope.harness.verdict.compare import compare_op
 
 HOST = Target(card_type="host", float_format=None, math_fidelity="exact")
@@ -67,7 +68,7 @@ def of(row: OpRow, job: Job, target: Target, export_dir: Path, *, wrong: bool) -
     except Damaged:
         raise
     except (OSError, ValueError, MemoryError) as error:
-        return Opinion(f"no second authority: {' '.join(str(error).split())[:200] or type(error).__name__}")
+        return Opinion(f"no second authority: {shorten(str(error), 200) or type(error).__name__}")
     why = f" ({row.second.text})" if row.second is not None else ""
     return Opinion(f"{DOUBT}{_difference(golden, values, checks, by)}{why}", right)
 

@@ -13,6 +13,7 @@ from opscope.base.visible_text import one_line
 from opscope.harness.record.causes import Cause, by_cause, cause_of_test, parts_within
 from opscope.harness.record.optest import title
 from opscope.harness.record.records import OpTest
+from opscope.harness.record.signature import shorten
 from opscope.harness.record.stages import FAILED
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def _cause(test: OpTest) -> tuple[object, ...]:
 def verdict_text(test: OpTest) -> str:
     """How and why an op failed; of limited length."""
     stage = f" at {test.failed_stage}" if test.failed_stage else ""
-    reason = " ".join((test.error_message or test.crash_kind or "").split())[:200]
+    reason = shorten(test.error_message or test.crash_kind or "")
     expectation = test.expected if test.status not in FAILED else ""
     flaky = f"{test.stability}: " if test.flaky else ""
     return expectation or f"{flaky}{test.status.value}{stage}: {reason}".removesuffix(": ")
@@ -73,7 +74,7 @@ def show(
     for cause in parts_within(groups, FAILING):
         first = cause.first
         heading = f"{verdict_text(first)}{f'; on {first.backend}' if several else ''}"
-        print_prose(console, one_line(cause.with_counts(heading)), indent=2)
+        print_prose(console, one_line(cause.with_counts(heading, cause_of_test(first))), indent=2)
         for test in cause.failures:
             line(title(test), 4)
             known = test.op_id in listed_above

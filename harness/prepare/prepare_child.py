@@ -17,6 +17,7 @@ from opscope.base.children.forks import RaisedInFork
 from opscope.base.children.inside import Parent
 from opscope.base.children.slots import Slots, slots_of
 from opscope.base.machine import memory_limit
+from opscope.base.visible_text import cut
 from opscope.harness.cache import export_folder, growing_export
 from opscope.harness.prepare.model_job import ModelJob
 from opscope.harness.record.errors import InputError
@@ -61,7 +62,7 @@ def prepare(parent: Parent) -> None:
     try:
         make(job, emit)
     except RaisedInFork as error:
-        emit("error", got=str(error)[:200])
+        emit("error", got=cut(str(error), 200))
     except InputError as error:
         emit("error", where=error.where, expected=error.expected, got=error.got, hint=error.hint)
     except OSError as error:

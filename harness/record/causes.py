@@ -2,7 +2,7 @@
 
 A cause is a fingerprint of what a record says, so that records and databases of any age get the same one:
 
-    of an error that a compiler or a device reports   stage and text, with placeholders also for names of ops
+    of an error that a compiler or a device reports   status, stage, and text with placeholders also for names of ops
     of wrong numbers, which have no such text         op name, element type and hypothesis
     of a hang, of a crash without a message           how it ended, stage and op name
 
@@ -18,6 +18,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from opscope.base.digest import words_digest
 from opscope.base.op_families import NAMES
+from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.records import OpTest, TensorDesc
 from opscope.harness.record.signature import normalise
 from opscope.harness.record.stages import FAILED, Status
@@ -38,6 +39,7 @@ _OP = re.compile(
     r"""[a-z_]\w*(?:\.[A-Za-z_]\w*)+\1"""
 )
 """`dialect.name` of any dialect, quoted or not; not `torch.float32` and not `model.mlir`."""
+_ID = re.compile(r"[0-9a-fA-F]{4,12}")
 _REPEATED = re.compile(r"(<\w+>)(?:,? \1)+")
 """One placeholder several times: how many operands an op has is no part of its complaint."""
 _BARE = re.compile(
@@ -62,9 +64,9 @@ def cause_of(
         case Status.WRONG_RESULT:
             words = ("wrong numbers", op_name, dtype, hypothesis.partition(":")[0])
         case Status.COMPILE_FAILED | Status.RUN_FAILED | Status.NO_GOLDEN if error:
-            words = (stage, _complaint(error, op_name))
+            words = (status, stage, _complaint(error, op_name))
         case Status.CRASHED if error and not _OWN_SENTENCE.search(error):
-            words = (stage, _complaint(error, op_name))
+            words = (status, stage, _complaint(error, op_name))
         case _ if status in FAILED or status in (UNSPLITTABLE, LESS_EXACT):
             words = (crash or status, stage, op_name, *((dtype,) if status == LESS_EXACT else ()))
         case _:
@@ -112,6 +114,23 @@ def short(cause: str) -> str:
     return cause[:SHORT]
 
 
+def may_name_cause(text: str) -> bool:
+    """Whether a text looks like the beginning of a cause."""
+    return _ID.fullmatch(text) is not None
+
+
+def cause_named(beginning: str, causes: Iterable[str], where: str) -> str:
+    """The one of some causes that begins so. Raises InputError where none does, or several."""
+    known = sorted(set(causes) - {""})
+    fitting = [cause for cause in known if cause.startswith(beginning.lower())] if beginning else []
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        raise InputError(where, "one cause", f"{len(fitting)} that begin with `{beginning}`", ", ".join(fitting[:5]))
+    hint = closest(beginning, list(map(short, known)), 3) if known else "opscope unblock, which lists causes"
+    raise InputError(where, "the id of a cause, or its beginning", f"`{beginning}`", hint)
+
+
 T = TypeVar("T")
 
 
@@ -130,9 +149,11 @@ class Cause(NamedTuple, Generic[T]):
         """The failure that stands for the others."""
         return self.failures[0]
 
-    def with_counts(self, text: str) -> str:
-        """A text about the cause, after the numbers of its ops and uses where it has several ops."""
-        return f"{self.ops} ops, {self.uses} uses: {text}" if self.ops > 1 else text
+    def with_counts(self, text: str, cause: str = "") -> str:
+        """A text about the cause, after its short id and, where it has several ops, the numbers of ops and uses."""
+        counts = f"{self.ops} ops, {self.uses} uses" if self.ops > 1 else ""
+        head = ", ".join(filter(None, (f"cause {short(cause)}" if cause else "", counts)))
+        return f"{head}: {text}" if head else text
 
 
 def by_cause(failures: Iterable[T], cause: Callable[[T], Hashable], uses: Callable[[T], int]) -> list[Cause[T]]:

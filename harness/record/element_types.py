@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from opscope.base import regular_file
 from opscope.base.number_formats import ELEMENT_TYPES
+from opscope.harness.record.signature import shorten
 
 if TYPE_CHECKING:
     import numpy as np
@@ -106,7 +107,7 @@ def load(path: Path, shape: Sequence[int], name: str) -> np.ndarray:
     try:
         stored = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError, OverflowError, SyntaxError, TokenError) as error:  # what its header leads NumPy to
-        got = " ".join(str(error).split())[:120]
+        got = shorten(str(error), 120)
         raise ValueError(f"{path}: expected an array that opscope stored, got {got}; try preparing again") from error
     if not isinstance(stored, np.ndarray):  # the bytes are an archive's
         stored.close()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from opscope.base.digest import words_digest
+from opscope.base.visible_text import cut
 
 MESSAGE_LENGTH = 200
 """Longest error message in a record; the full text is the artifact."""
@@ -56,4 +57,4 @@ def signature(stage: str, text: str) -> str:
 def shorten(text: str, limit: int = MESSAGE_LENGTH) -> str:
     """The text on one line of at most `limit` characters, cut with an ellipsis."""
     line = " ".join(_readable(text).split())
-    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+    return cut(line, limit)

@@ -28,6 +28,7 @@ from pydantic import ValidationError
 
 from opscope.base import atomic_write, damage, regular_file, stored
 from opscope.base.inner_path import inside
+from opscope.base.visible_text import cut
 from opscope.harness.record import artifacts
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import SCHEMA_VERSION, WHOLE_MODEL, ManifestHeader, OpRow, OpTest, Record, RunRecord
@@ -479,7 +480,7 @@ def parse(kind: type[R], text: bytes, where: str) -> R:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
-        got = f", got {str(first['input'])[:80]!r}" if first["type"] == "value_error" else ""
+        got = f", got {cut(str(first['input']), 80)!r}" if first["type"] == "value_error" else ""
         raise NotARecordError(where, f"a {kind.__name__}", f"{place}: {first['msg']}{got}") from error
 
 

@@ -27,6 +27,7 @@ from opscope.harness.record import artifacts
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext, repro_line
 from opscope.harness.record.records import OpRow, OpTest
+from opscope.harness.record.signature import shorten
 from opscope.harness.record.stages import Stage
 from opscope.harness.scale import cluster_worker
 from opscope.harness.scale.batches import Batch, Op, Work
@@ -152,7 +153,7 @@ class ClusterLane:
         except Exception as error:  # of Dask, whose errors have no common base
             if not (isinstance(error, OSError) or self._connected().lost()):
                 raise
-            got = f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
+            got = f"{type(error).__name__}: {shorten(str(error), 160)}"
             raise InputError(
                 f"--cluster {self._address}", "a scheduler that answers", got, "--resume when it is back"
             ) from error

@@ -15,7 +15,9 @@ from typing import Any
 
 from opscope.base import damage
 from opscope.base.installing import install_command
+from opscope.base.visible_text import cut
 from opscope.harness.record.errors import InputError
+from opscope.harness.record.signature import shorten
 from opscope.harness.scale.blobs import mark
 
 RESOURCE = "device"
@@ -51,7 +53,7 @@ class Connection:
             try:
                 self._client: Any = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
             except (OSError, ValueError, ImportError) as error:
-                got = " ".join(str(error).split())[:160]
+                got = shorten(str(error), 160)
                 raise InputError(
                     self._where, "a Dask scheduler at that address", got, "starting `dask scheduler` there"
                 ) from None
@@ -130,7 +132,7 @@ class Connection:
         except Exception as error:  # noqa: BLE001 - whatever unpickling a name there raises
             if isinstance(error, OSError):
                 return False  # it is gone already
-            got = f"{worker}, which has none ({type(error).__name__}: {str(error)[:80]})"
+            got = f"{worker}, which has none ({type(error).__name__}: {cut(str(error), 80)})"
             why = InputError(self._where, "workers with opscope", got, "installing the same opscope there")
         else:
             if json.loads(answer)["sources"] == self._sources:
@@ -163,7 +165,7 @@ class Connection:
                 try:
                     return json.loads(future.result())
                 except Exception as error:  # noqa: BLE001 - Dask's errors have no common base
-                    got = f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
+                    got = f"{type(error).__name__}: {shorten(str(error), 120)}"
         except TimeoutError:
             got = f"none within {seconds:g} s"
         raise InputError(self._where, "an answer from a worker", got, "the log of the worker")

@@ -28,6 +28,7 @@ from opscope.harness.prepare.make_folder import Event, Making, Unpreparable
 from opscope.harness.prepare.model_job import handed_over
 from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
+from opscope.harness.record.signature import shorten
 from opscope.harness.scale import cluster_worker, devices, walk_worker
 from opscope.harness.scale.blobs import mark
 from opscope.harness.scale.connection import PART_BYTES, SMALL_FILE_BYTES, Connection, Slots, bring
@@ -422,7 +423,7 @@ class _Walk:
         try:
             return json.loads(future.result(timeout=MOST_WAIT))
         except Exception as error:  # noqa: BLE001 - Dask's errors have no common base
-            raise _WalkIsLostError(f"{type(error).__name__}: {' '.join(str(error).split())[:120]}") from None
+            raise _WalkIsLostError(f"{type(error).__name__}: {shorten(str(error), 120)}") from None
 
     def _ended(self, answer: dict[str, Any]) -> bool:
         """What `made` returns, for a walk's answer."""

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from opscope.base.children.inside import Parent
+from opscope.base.visible_text import cut
 from opscope.harness.backends import registry
 from opscope.harness.backends.base import Backend, Job, StageError
 from opscope.harness.prepare.golden import GoldenError, compile_module
@@ -66,7 +67,7 @@ def score(parent: Parent) -> None:
         try:
             row = judge.judged(row, folder / name, index[name])
         except _AtFault as at_fault:
-            row = replace(row, fault=at_fault.fault, why=str(at_fault).strip()[:1000])
+            row = replace(row, fault=at_fault.fault, why=cut(str(at_fault).strip(), 1000))
         except Exception as error:  # noqa: BLE001 - one case costs its own row, never those of the others
             row = replace(row, fault=at_work, why=_in_words(error))
         parent.send({"score": asdict(row)})

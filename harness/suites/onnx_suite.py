@@ -13,6 +13,7 @@ from opscope.base.children.call import call
 from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.base.installing import install_command
 from opscope.base.live import progress
+from opscope.base.visible_text import cut
 from opscope.harness.prepare.onnx_suite.onnx_cases import INDEX, Choice
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import DEFAULT_BACKEND
@@ -105,5 +106,5 @@ def _score(
         if not name or name in scored:
             raise RuntimeError(f"suite:onnx: {name or 'start'}: {outcome.ending.kind}\n{outcome.log.tail(30)}")
         why = f"the process ended ({outcome.ending.kind}): {outcome.log.last_line()}"
-        add(Score(name, index[name]["op"], Fault(now["step"]), why[:300]))
+        add(Score(name, index[name]["op"], Fault(now["step"]), cut(why, 300)))
         left = left[left.index(name) + 1 :]

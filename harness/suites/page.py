@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import asdict
 
+from opscope.base.visible_text import cut
 from opscope.harness.suites.faults import OURS, Fault, Score, counts
 
 COLUMNS = (Fault.NEVER, Fault.IMPORTER, *OURS)
@@ -67,4 +68,4 @@ def _op(name: str) -> str:
 
 
 def _cell(text: str) -> str:
-    return re.sub(r"\s+", " ", text).replace("|", "\\|")[:160]
+    return cut(re.sub(r"\s+", " ", text).replace("|", "\\|"), 160)

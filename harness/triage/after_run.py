@@ -21,6 +21,7 @@ from opscope.harness.record import artifacts, store
 from opscope.harness.record.element_types import byte_size
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpRow, OpTest
+from opscope.harness.record.signature import shorten
 from opscope.harness.record.stages import FAILED, Status
 from opscope.harness.record.store import StoredRun
 
@@ -109,7 +110,7 @@ def write_all(run_dir: Path, limit: int) -> list[str]:
                 known=known_values,
             )
         except (OSError, ValueError) as error:
-            problems.append(f"{test.op_id}: {' '.join(str(error).split())[:160]}")
+            problems.append(f"{test.op_id}: {shorten(str(error), 160)}")
     return problems
 
 

@@ -19,8 +19,10 @@ from pathlib import Path
 from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.base.file_names import resolved
 from opscope.base.places import PACKAGE
+from opscope.base.visible_text import cut
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpTest
+from opscope.harness.record.signature import shorten
 from opscope.harness.triage import bundle
 from opscope.harness.triage.replay import OTHER, PASSES, SAME
 
@@ -171,7 +173,7 @@ def _search(trial: _Trial, first: str, last: str, report: Callable[[str], None])
         _code(trial.tree, "bisect", "reset")
     candidates = _candidates(log)
     if not candidates:
-        raise InputError("git bisect", "a first bad commit", (done.stderr or done.stdout).strip()[:160])
+        raise InputError("git bisect", "a first bad commit", cut((done.stderr or done.stdout).strip(), 160))
     order = _git(trial.tree, "rev-list", "--reverse", last, f"^{first}").split()
     candidates = sorted(candidates, key=order.index)
     text = "\n".join(_git(trial.tree, "log", "-1", "--format=%h %as %an: %s", each) for each in candidates)
@@ -188,7 +190,7 @@ def _git(folder: Path, *words: str, refused: tuple[str, str, str] | None = None)
     """The output of git. Raises InputError if it fails."""
     done = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        message = " ".join(done.stderr.split())[:160]
+        message = shorten(done.stderr, 160)
         if refused is not None:
             raise InputError(*refused)
         raise InputError(f"git {shlex.join(words)}", "to succeed", message)

@@ -37,6 +37,7 @@ from opscope.harness.record.optest import RunContext
 from opscope.harness.record.option_types import path_of
 from opscope.harness.record.records import OpRow, OpTest, Record, Shard, Source, Use
 from opscope.harness.record.result_options import ResultOptions
+from opscope.harness.record.signature import shorten
 from opscope.harness.record.stages import Stage, Status
 from opscope.harness.triage import bundle_texts, issue_facts
 
@@ -327,7 +328,7 @@ def read(folder: Path) -> Repro:
     except FileNotFoundError:
         raise InputError(str(folder), "a repro folder", f"no {FILE}", "opscope repro ID") from None
     except (OSError, ValidationError, json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise InputError(str(path), "a file that opscope repro wrote", " ".join(str(error).split())[:120]) from error
+        raise InputError(str(path), "a file that opscope repro wrote", shorten(str(error), 120)) from error
 
 
 def backend_of(folder: Path, options: Options) -> str:

@@ -16,9 +16,11 @@ import numpy as np
 
 from opscope.base import regular_file
 from opscope.base.page import Page
+from opscope.base.visible_text import cut
 from opscope.harness.explain.operand_elements import number_text
 from opscope.harness.record.element_types import NUMPY_NAMES, numpy_dtype
 from opscope.harness.record.errors import InputError
+from opscope.harness.record.signature import shorten
 from opscope.harness.verdict.places import index_of, name_of
 
 INDEX = "index.json"
@@ -183,7 +185,7 @@ def _index(folder: Path) -> list[dict[str, Any]]:
             _ = entry["kernel"], entry["location"], [(r["file"], r["element_type"]) for r in entry["results"]]
     except (OSError, ValueError, KeyError, TypeError) as error:
         got = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
-        raise InputError(str(where), "the index of a dump", str(got)[:120], "opscope simulate --dump DIR") from None
+        raise InputError(str(where), "the index of a dump", cut(str(got), 120), "opscope simulate --dump DIR") from None
     return operations
 
 
@@ -203,7 +205,7 @@ def _load(path: Path, element_type: str) -> np.ndarray:
         array = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError, SyntaxError, OverflowError) as error:
         got = getattr(error, "strerror", None) or str(error)
-        raise InputError(str(path), "a .npy file", " ".join(str(got).split())[:120]) from None
+        raise InputError(str(path), "a .npy file", shorten(str(got), 120)) from None
     if not isinstance(array, np.ndarray):
         raise InputError(str(path), "a .npy file", "an archive of several arrays", "one .npy of it")
     if not element_type:

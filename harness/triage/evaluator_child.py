@@ -11,6 +11,7 @@ from opscope.harness.prepare import golden
 from opscope.harness.prepare.inputs import row_inputs
 from opscope.harness.record.element_types import numpy_dtype, save
 from opscope.harness.record.records import OpRow
+from opscope.harness.record.signature import shorten
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
@@ -23,7 +24,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
         for name, result, desc in zip(names, results, row.outputs, strict=True):
             save(export_dir / name, result.astype(numpy_dtype(desc.data_type), copy=False))
     except (golden.GoldenError, OSError, ValueError) as error:
-        return {"error": " ".join(str(error).split())[:200]}
+        return {"error": shorten(str(error), 200)}
     return {"golden": names}
 
 

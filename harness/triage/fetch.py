@@ -12,6 +12,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
+from opscope.base.visible_text import cut
 from opscope.harness.record.artifacts import REPRO
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.store import ARTIFACT_DIR
@@ -77,7 +78,7 @@ def _folder(address: str, to: Path, where: str, left: list[int]) -> None:
         plain = name.rstrip("/")
         left[0] -= 1
         if not NAME.fullmatch(plain) or left[0] < 0:
-            got = f"{plain[:60]!r}" if left[0] >= 0 else f"more than {FILES} files"
+            got = f"{cut(plain, 60)!r}" if left[0] >= 0 else f"more than {FILES} files"
             raise InputError(where, f"files of a repro folder at {address}", got, "another server")
         if name.endswith("/"):
             (to / plain).mkdir()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from opscope.base import regular_file
 from opscope.base.inner_path import inside
-from opscope.base.visible_text import one_line, visible
+from opscope.base.visible_text import cut, one_line, visible
 from opscope.harness.record import artifacts
 from opscope.harness.record.optest import shapes_text
 from opscope.harness.record.origin import PACKAGES
@@ -68,7 +68,7 @@ def _lines(folder: Path, reduced: Path | None) -> Iterator[str]:
     failure, row = repro.failure, repro.row
     stage = f" at {failure.stage}" if failure.stage else ""
     what = _PLAIN_NAMES.get(failure.status, str(failure.status))
-    yield f"# {row.op_name} ({shapes_text(row.inputs)}) {what}{stage}: {one_line(failure.message)[:120]}"
+    yield f"# {row.op_name} ({shapes_text(row.inputs)}) {what}{stage}: {cut(one_line(failure.message), 120)}"
     yield ""
     kind = f" ({failure.crash_kind})" if failure.crash_kind else ""
     yield f"`{row.op_name}` {what}{stage}{kind} on {_board(repro, facts)}:"

@@ -92,3 +92,8 @@ class VisibleStream:
         """Writes each text."""
         for line in lines:
             self.write(line)
+
+
+def cut(text: str, limit: int) -> str:
+    """A text of at most `limit` characters; one that is longer ends in an ellipsis."""
+    return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"

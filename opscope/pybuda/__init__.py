@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from opscope.simulator.host.errors import NoMeaningHere, NotThereYet
-from opscope.simulator.host.names import HOST, NAMES, NO_MEANING, NOT_YET, PARTS
+from opscope.simulator.host.names import HOST, MODULES, NAMES, NO_MEANING, NOT_YET, PARTS
 
 __all__ = sorted({*NAMES, *PARTS})  # pyright: ignore[reportUnsupportedDunderAll]
 
@@ -20,6 +20,10 @@ def __getattr__(name: str) -> Any:
         return import_module(f"{HOST}.{PARTS[name]}")
     if name in NAMES:
         return getattr(import_module(f"{HOST}.{NAMES[name][0]}"), name)
+    if name in MODULES:
+        from opscope.simulator.host.submodules.alias_modules import alias_module
+
+        return alias_module(name)
     if name in NO_MEANING:
         raise NoMeaningHere(
             f"pybuda.{name}: expected a name that a simulated card has, got this one: {NO_MEANING[name]}"
@@ -31,4 +35,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     """All names, imported or not."""
-    return sorted({*globals(), *NAMES, *PARTS})
+    return sorted({*globals(), *NAMES, *PARTS, *(name for name in MODULES if "." not in name)})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
@@ -10,28 +9,11 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from opscope.simulator.host.names import HOST, PARTS
+from opscope.simulator.host.names import MODULES
+from opscope.simulator.host.submodules.alias_modules import SPECIAL, alias_module
 
-OWN = "opscope.pybuda"
-ELSEWHERE = {
-    "pybuda": OWN,
-    "pybuda._C": OWN,
-    "pybuda._C.backend_api": OWN,
-    "pybuda.config": OWN,
-    "pybuda.module": OWN,
-    "pybuda.parameter": OWN,
-    "pybuda.tensor": OWN,
-    "pybuda.tti": OWN,
-    "pybuda.ttdevice": OWN,
-    "pybuda.cpudevice": OWN,
-    "pybuda.verify": OWN,
-    "pybuda.verify.config": OWN,
-    "pybuda.schedulers": OWN,
-    **{f"pybuda.{name}": f"{HOST}.{place}" for name, place in PARTS.items()},
-    "pybuda.op.nn": f"{HOST}.op",
-    "pybuda.op.loss": f"{HOST}.op.loss",
-}
-"""Module of TT-Buda -> where its names are."""
+ELSEWHERE = {"pybuda": "", **{f"pybuda.{name}": name for name in (*MODULES, *SPECIAL)}}
+"""Module of TT-Buda -> its name behind `pybuda.`."""
 
 
 class _Finder(MetaPathFinder, Loader):
@@ -39,27 +21,10 @@ class _Finder(MetaPathFinder, Loader):
         return ModuleSpec(fullname, self, is_package=True) if fullname in ELSEWHERE else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        return _Alias(spec.name, ELSEWHERE[spec.name])
+        return alias_module(ELSEWHERE[spec.name])
 
     def exec_module(self, module: ModuleType) -> None:
         """Nothing is left to do."""
-
-
-class _Alias(ModuleType):
-    """A module whose names are another's."""
-
-    def __init__(self, name: str, place: str) -> None:
-        super().__init__(name, importlib.import_module(place).__doc__)
-        self.__path__ = []
-        self._place = place
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return getattr(importlib.import_module(self._place), name)
-
-    def __dir__(self) -> list[str]:
-        return dir(importlib.import_module(self._place))
 
 
 def install() -> None:

@@ -27,6 +27,7 @@ def _questions(_: click.Context, __: click.Parameter, incomplete: str) -> list[C
 @DB
 @JSON
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
+@click.option("--cause", "cause_id", metavar="ID", help="Only rows of the cause whose id begins so.")
 @LIMIT
 @click.option(
     "--timeout",
@@ -37,11 +38,19 @@ def _questions(_: click.Context, __: click.Parameter, incomplete: str) -> list[C
     metavar="SECONDS",
     help="Time limit of the query.",
 )
-def sql(query: str | None, url: str | None, as_json: bool, as_csv: bool, limit: int, seconds: float) -> None:
+def sql(
+    query: str | None,
+    url: str | None,
+    as_json: bool,
+    as_csv: bool,
+    cause_id: str | None,
+    limit: int,
+    seconds: float,
+) -> None:
     """Query the results database, in SQL or by the name of a stored question.
 
     QUERY is SQL, `-` to read SQL from stdin, or the name of a stored question. Without QUERY, list the stored
-    questions. The database is opened read-only.
+    questions. The database is opened read-only. --cause needs an answer with a column `cause` or `cluster`.
     """
     from opscope.base.page import Page
     from opscope.harness.record.errors import InputError
@@ -61,6 +70,8 @@ def sql(query: str | None, url: str | None, as_json: bool, as_csv: bool, limit: 
         return
     text = sys.stdin.read() if query == "-" else query
     answer = ask.ask(database_url(url), text, seconds=seconds)
+    if cause_id is not None:
+        answer = ask.of_cause(answer, cause_id, "--cause")
     if as_json:
         print_json(answer.records())
     elif as_csv:

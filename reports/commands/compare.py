@@ -40,6 +40,7 @@ OWNERS = click.option(
 @click.option(
     "--check", is_flag=True, help="Exit with 1 if an op is NEW, REASON-CHANGED or PCC-DROP and no limitation names it."
 )
+@click.option("--cause", "cause_id", metavar="ID", help="Only the cause whose id begins so, with all its ops.")
 @OWNER
 @OWNERS
 @LIMIT
@@ -49,6 +50,7 @@ def diff(
     run_b: str | None,
     url: str | None,
     check: bool,
+    cause_id: str | None,
     team: str | None,
     owners_file: Path | None,
     limit: int,
@@ -59,28 +61,48 @@ def diff(
     Each op gets one label: NEW, FIXED, PERSISTING, REASON-CHANGED, PCC-DROP, SLOWER, VANISHED, NEVER-RUN. RUN_A and
     RUN_B are run folders, ids in the database, or the ids or dates of nights. Without them, compare the two newest
     comparable runs (same backend, board and options, a model in common; no later run of selected ops). With one,
-    compare it with the newest comparable run or night before it. Nights are compared series by series.
+    compare it with the newest comparable run or night before it. Nights are compared series by series; a date stands
+    for all nights of that day. Ops that fail for one cause are one line; --cause lists them all.
     """
     from opscope.base.page import Page
+    from opscope.harness.record.causes import cause_named
     from opscope.harness.record.errors import InputError
     from opscope.reports.compare import diff as comparison
-    from opscope.reports.compare.night_diff import diffs
+    from opscope.reports.compare.first_sentence import age, first_sentence, head_of, of_view
+    from opscope.reports.compare.night_diff import diffs, series_alone, series_missing
     from opscope.reports.compare.owned import own_diff
     from opscope.reports.compare.run_selection import open_runs
     from opscope.reports.database.owners import rules_here
-    from opscope.reports.pages.diff_page import show
+    from opscope.reports.pages.diff_page import show, show_cause
 
     with open_runs(url) as runs:
         compared, nights = diffs(runs, run_a, run_b)
         rules = rules_here(runs.connection, owners_file, team=team)
+        alone, missing = [], []
+        if nights and runs.connection is not None and run_b is None:
+            alone = series_alone(runs.connection, run_a, compared)
+            missing = series_missing(
+                runs.connection, (view.run_id for view in [*(each.b for each in compared), *alone])
+            )
+        beginning = head_of(runs.connection, [*(each.b for each in compared), *alone])
     compared = [own_diff(series_diff, rules, team) for series_diff in compared]
+    told = [*(of_view(each.b, each) for each in compared), *(of_view(view, None) for view in alone), *missing]
+    sentence = first_sentence(f"{beginning}, failures of {team}" if team else beginning, told, rules)
+    if cause_id is not None:
+        cause = cause_named(cause_id, (row.cluster for each in compared for row in each.rows), "--cause")
+        compared = [one for each in compared if (one := comparison.of_cause(each, cause)).rows]
     if as_json:
         series = [comparison.as_json(series_diff) for series_diff in compared]
-        print_json({"series": series} if nights else series[0])
+        print_json({"sentence": sentence} | ({"series": series} if nights else series[0]))
     else:
         page = Page()
+        if cause_id is None:
+            page.prose(f"{sentence} ({age(max(each.b.started for each in compared))})", "bold")
         for series_diff in compared:
-            show(series_diff, page, limit, team)
+            if cause_id is None:
+                show(series_diff, page, limit, team)
+            else:
+                show_cause(series_diff, page, limit)
     if check and any(series_diff.news for series_diff in compared):
         raise SystemExit(1)
     for series_diff in compared:

@@ -85,12 +85,15 @@ def role(name: str, password_env: str | None, url: str | None) -> None:
 @JSON
 def owners(file: Path | None, url: str | None, as_json: bool) -> None:
     """Store the rules of owners (default: ci/owners.yaml) in the database, so that dashboards show owners."""
-    from opscope.reports.database.database import default_url, open_database
+    from opscope.reports.database.database import default_url
     from opscope.reports.database.owners import OWNERS_FILE, read_owners, store_owners
+    from opscope.reports.publish.counting import open_counted
+    from opscope.reports.publish.sentences import renew_newest
 
     rules = read_owners(file or OWNERS_FILE)
-    with open_database(url or default_url(), "--db") as connection:
+    with open_counted(url or default_url(), "--db") as connection:
         store_owners(connection, rules)
+        renew_newest(connection)
     if as_json:
         print_json({"rules": len(rules)})
     else:

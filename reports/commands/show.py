@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 from opscope.base import damage
 from opscope.base.page import Page, percent
 from opscope.harness.record import explanation, explanation_text, run_folders
-from opscope.harness.record.causes import by_cause, parts_within
+from opscope.harness.record.causes import by_cause, parts_within, short
 from opscope.reports.commands.compare import print_json
 from opscope.reports.compare.op_history import Details, find
 
@@ -77,7 +77,8 @@ def _op(details: Details, page: Page) -> None:
     for error in by_cause(failed, lambda night: night["error_message"], lambda _: 1):
         others = len(error.failures) - 1
         more = f" and {others} other{'s' if others > 1 else ''}" if others else ""
-        page.prose(f"{error.first['label']} on {error.first['on']}{more}: {error.first['error_message']}")
+        cause = f", cause {short(error.first['cause'])}" if error.first["cause"] else ""
+        page.prose(f"{error.first['label']} on {error.first['on']}{more}{cause}: {error.first['error_message']}")
     for since in details["since"]:
         commits = "  ".join(filter(None, (since["range"], since["url"])))
         page.prose(f"wrong on {since['on']} since {since['night']}{f', commits {commits}' if commits else ''}")
@@ -176,7 +177,7 @@ def _causes(failures: list[Details], page: Page, same: tuple[str, ...], message:
         heading = "; ".join(before) + (f" at {stage}" if stage else "")
         heading += f"; known: {first['known']}" if first["known"] else ""
         heading += f"; owner {first['owner']}" if first["owner"] else ""
-        page.prose(group.with_counts(f"{heading}: {first[message]}"), indent=2)
+        page.prose(group.with_counts(f"{heading}: {first[message]}", first["cluster"]), indent=2)
         for entry in group.failures:
             page.prose(f"{entry['op_name']} [{entry['op_id']}] {entry[types]}", indent=4)
             own = f": {entry[message]}" if entry[message] != first[message] else ""
@@ -184,4 +185,17 @@ def _causes(failures: list[Details], page: Page, same: tuple[str, ...], message:
             page.line(entry["repro"], "dim", indent=6)
 
 
-PAGES = {"op": _op, "model": _model, "run": _run}
+def _cause(details: Details, page: Page) -> None:
+    page.prose(f"cause {details['cause']}: {details['error_message']}", "bold")
+    for lane in details["lanes"]:
+        page.line()
+        page.line(f"{lane['series']}, {lane['night']}", "bold")
+        page.prose(
+            f"{len(lane['failing'])} ops in {', '.join(lane['models']) or 'no model'}; first seen {lane['first_seen']}"
+        )
+        _causes(lane["failing"], page, ("label", "status", "stage"), "message", "signature")
+    for lane in details["before"]:
+        page.prose(f"{lane['series']}: last in {lane['night']}", "dim")
+
+
+PAGES = {"op": _op, "model": _model, "run": _run, "cause": _cause}

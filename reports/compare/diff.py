@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -165,6 +165,14 @@ def compare(a: RunView, b: RunView, slower: Slower | None = None) -> Diff:
         tuple(changes(a, b)),
         tuple(notes),
     )
+
+
+def of_cause(diff: Diff, cause: str) -> Diff:
+    """Only the rows of one cause."""
+    rows = tuple(row for row in diff.rows if row.cluster == cause)
+    counts = Counter(row.label for row in rows)
+    causes = tuple(each for each in diff.clusters if each["cluster"] == cause)
+    return replace(diff, rows=rows, counts=dict(counts), clusters=causes, notes=())
 
 
 def labelled_rows(a: RunView, b: RunView, slower: Slower | None, without: Collection[Label] = ()) -> list[Row]:

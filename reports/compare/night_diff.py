@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import sqlalchemy as sa
@@ -9,8 +10,10 @@ import sqlalchemy as sa
 from opscope.base import gc_pause
 from opscope.harness.record.errors import InputError
 from opscope.reports.compare.diff import Diff, compare
+from opscope.reports.compare.first_sentence import SeriesTold, date_of, of_missing
 from opscope.reports.compare.history import compared, slower_between_nights
-from opscope.reports.compare.night_views import is_night, night_named, night_view, series_of
+from opscope.reports.compare.night_views import is_night, night_named, night_view, nights_named, series_of
+from opscope.reports.compare.outcomes import RunView
 from opscope.reports.compare.run_selection import Runs
 from opscope.reports.database.rows import SELECTION
 from opscope.reports.database.schema import NIGHTS
@@ -59,34 +62,63 @@ def diffs(runs: Runs, a: str | None, b: str | None) -> tuple[list[Diff], bool]:
 def compared_nights(connection: sa.Connection, a: str | None, b: str | None) -> list[Diff]:
     """Night `a` with night `b`; `a` with the one before it; or the newest with the one before it: one Diff per series.
 
-    Raises InputError where there is no night, or none before it.
+    A date stands for all nights of that day. Raises InputError where there is no night, or none before it.
     """
     if a is not None and b is not None:
-        earlier, late = night_named(connection, a, "RUN_A"), night_named(connection, b, "RUN_B")
-        common = [series for series in series_of(connection, late) if series in series_of(connection, earlier)]
+        earlier, late = (_by_series(connection, name, where) for name, where in ((a, "RUN_A"), (b, "RUN_B")))
+        common = sorted(set(earlier) & set(late))
         if not common:
-            got = f"{', '.join(series_of(connection, earlier))} and {', '.join(series_of(connection, late))}"
+            got = f"{', '.join(sorted(earlier))} and {', '.join(sorted(late))}"
             raise InputError(
                 "opscope diff", "nights with a series in common", got, "two nights with the same configuration"
             )
-        return [compared_in(connection, earlier, late, series) for series in common]
-    late = night_named(connection, a) if a is not None else newest_night(connection)
-    if late is None:
-        raise InputError("opscope diff", "a night", "none", "opscope publish --night FILE RUN_DIR")
-    pairs = connection.execute(
-        sa.select(NIGHT_SERIES.c.series, NIGHT_SERIES.c.previous_night)
-        .where(NIGHT_SERIES.c.night_id == late, NIGHT_SERIES.c.previous_night != "")
-        .order_by(NIGHT_SERIES.c.series)
-    ).all()
+        return [compared_in(connection, earlier[series], late[series], series) for series in common]
+    a = a or _newest_date(connection)
+    late = _by_series(connection, a)
+    query = sa.select(NIGHT_SERIES.c.series, NIGHT_SERIES.c.night_id, NIGHT_SERIES.c.previous_night)
+    rows = connection.execute(query.where(NIGHT_SERIES.c.night_id.in_(set(late.values()))))
+    before = {row.series: row.previous_night for row in rows if late.get(row.series) == row.night_id}
+    pairs = [(series, before[series]) for series in sorted(late) if before.get(series)]
     if not pairs:
-        raise InputError("opscope diff", f"a night before {late} in the same series", "none", "the next night")
-    series_diffs = [compared_in(connection, before, late, series) for series, before in pairs]
-    alone = sorted(set(series_of(connection, late)) - {series for series, _ in pairs})
+        raise InputError("opscope diff", f"a night before {a} in the same series", "none", "the next night")
+    series_diffs = [compared_in(connection, earlier, late[series], series) for series, earlier in pairs]
+    alone = sorted(set(late) - {series for series, _ in pairs})
     if alone:
         series_diffs[0] = replace(
             series_diffs[0], notes=(*series_diffs[0].notes, f"there is no earlier night in {', '.join(alone)}")
         )
     return series_diffs
+
+
+def series_alone(connection: sa.Connection, a: str | None, diffs_of_date: Sequence[Diff]) -> list[RunView]:
+    """The series of the night or date `a` (default: the newest) that no earlier night has, so that none of these
+    comparisons is theirs."""
+    compared_already = {diff.b.series for diff in diffs_of_date}
+    late = _by_series(connection, a or _newest_date(connection))
+    return [night_view(connection, late[series], series) for series in sorted(set(late) - compared_already)]
+
+
+def series_missing(connection: sa.Connection, night_ids: Iterable[str]) -> list[SeriesTold]:
+    """The series that were expected in some nights and have no run in any of them, for the first sentence."""
+    nights = set(night_ids)
+    present = {series for night_id in nights for series in series_of(connection, night_id)}
+    query = sa.select(NIGHT_SERIES.c.series, NIGHT_SERIES.c.previous_night).where(NIGHT_SERIES.c.night_id.in_(nights))
+    rows = {row.series: row.previous_night for row in connection.execute(query)}
+    return [of_missing(series, rows[series]) for series in sorted(set(rows) - present)]
+
+
+def _newest_date(connection: sa.Connection) -> str:
+    """The date of the newest night, which stands for all nights of that day."""
+    newest = newest_night(connection)
+    if newest is None:
+        raise InputError("opscope diff", "a night", "none", "opscope publish --night FILE RUN_DIR")
+    return date_of(str(connection.scalar(sa.select(NIGHTS.c.label).where(NIGHTS.c.night_id == newest))))
+
+
+def _by_series(connection: sa.Connection, name: str, where: str = "NIGHT") -> dict[str, str]:
+    """Each series of the nights that `name` names -> the newest of these nights that has it."""
+    nights = reversed(nights_named(connection, name, where))
+    return {series: night_id for night_id in nights for series in series_of(connection, night_id)}
 
 
 def compared_in(connection: sa.Connection, earlier: str, late: str, series: str) -> Diff:

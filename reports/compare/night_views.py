@@ -23,13 +23,22 @@ def night_named(connection: sa.Connection, name: str, where: str = "NIGHT") -> s
     Of several with one label it is the newest, and of those that started together the one with most models. Raises
     InputError if there is none.
     """
+    return nights_named(connection, name, where)[0]
+
+
+def nights_named(connection: sa.Connection, name: str, where: str = "NIGHT") -> list[str]:
+    """The ids of all nights that `name` names by an id or a label (a date is that of a whole day), the newest first.
+
+    Raises InputError if there is none.
+    """
     if is_night(connection, name):
-        return name
+        return [name]
     query = sa.select(NIGHTS.c.night_id, NIGHTS.c.label, NIGHTS.c.started, NIGHTS.c.models)
     nights = connection.execute(query.where(NIGHTS.c.kind == "night")).all()
     matching = [night for night in nights if name in (night.label, night.label.partition(" ")[0])]
     if matching:
-        return max(matching, key=lambda night: (night.started, len(night.models), night.night_id)).night_id
+        matching.sort(key=lambda night: (night.started, len(night.models), night.night_id), reverse=True)
+        return [night.night_id for night in matching]
     raise InputError(
         where, "a night", f"`{name}`", closest(name, [night.night_id for night in nights], 3) or "opscope publish"
     )
@@ -52,16 +61,27 @@ def series_of(connection: sa.Connection, night_id: str) -> list[str]:
     return sorted({series for run in runs for series in series_by_backend(run.backend, run.arch, run.options).values()})
 
 
-def night_view(connection: sa.Connection, night_id: str, series: str) -> RunView:
-    """The night in one series, from the rows that count. Its origin is that of its newest run."""
+def newest_run(connection: sa.Connection, night_id: str, series: str) -> sa.RowMapping | None:
+    """The newest run of a night in one series, with its origin; None if there is none."""
+    of_series = _runs(connection, night_id, series)
+    return of_series[0][0] if of_series else None
+
+
+def _runs(connection: sa.Connection, night_id: str, series: str) -> list[tuple[sa.RowMapping, str]]:
+    """The runs of a night in one series, the newest first, each with its backend there."""
     newest = sa.select(RUNS).where(RUNS.c.night_id == night_id)
     runs = connection.execute(newest.order_by(RUNS.c.started.desc(), RUNS.c.run_id.desc())).mappings().all()
-    of_series = [
+    return [
         (run, backend)
         for run in runs
         for backend, series_of_backend in series_by_backend(run["backend"], run["arch"], run["options"]).items()
         if series_of_backend == series
     ]
+
+
+def night_view(connection: sa.Connection, night_id: str, series: str) -> RunView:
+    """The night in one series, from the rows that count. Its origin is that of its newest run."""
+    of_series = _runs(connection, night_id, series)
     run, backend = of_series[0]
     night_row = connection.execute(
         sa.select(NIGHT_SERIES.c.status, NIGHT_SERIES.c.missing, NIGHTS.c.started)

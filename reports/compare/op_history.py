@@ -11,6 +11,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from opscope.harness.record.causes import cause_named, may_name_cause
 from opscope.harness.record.commits.checkout import Commit
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.optest import board_of
@@ -19,12 +20,13 @@ from opscope.reports.compare.commit_range import CommitRange, commit_of
 from opscope.reports.compare.outcomes import RunView, aliases, climbs_of, from_database
 from opscope.reports.compare.whole_since import whole_since
 from opscope.reports.database.owners import Rule, owner
-from opscope.reports.database.schema import MODELS, MODULE_OPS, OP_ALIAS, OP_TESTS, OPS, RUNS, USES
+from opscope.reports.database.schema import MODELS, MODULE_OPS, NIGHTS, OP_ALIAS, OP_TESTS, OPS, RUNS, USES
+from opscope.reports.database.schema_nights import NIGHT_CHANGES, NIGHT_FIXES, NIGHT_SERIES
 from opscope.reports.database.series_names import board_in, names_of
 from opscope.reports.records.columns import plain
 
 OP_ID = re.compile(r"[0-9a-f]{16}")
-NIGHTS = 30
+HISTORY_NIGHTS = 30
 """Number of nights in a history."""
 UNATTEMPTED = (Status.NOT_RUN, Status.SKIPPED)
 """Statuses of nights that say nothing of an op."""
@@ -88,24 +90,28 @@ BLOCKS = (
     "label",
     "repro",
 )
+BLOCKS_OF_NIGHT = tuple(name for name in BLOCKS if name != "depth")
 JSON_NAMES = {
     "night_ops": {"night": "label"},
     "model_readiness": {"night": "label"},
+    "night_failures": {"failed_stage": "stage", "error_message": "message", "expected": "known"},
     "model_blockers": {"failed_stage": "stage", "error_message": "message", "expected": "known"},
 }
 """View -> the columns that details name otherwise."""
 
 
 def find(connection: sa.Connection, name: str, rules: Sequence[Rule], team: str | None) -> Details:
-    """Details of the run, op or model `name`, with its kind in `what`. Raises InputError with the closest names."""
+    """Details of the run, op, model or cause `name`, with its kind in `what`; InputError tells the closest names."""
     if OP_ID.fullmatch(name) and (details := op(connection, name, rules, team)):
         return details
     if connection.scalar(sa.select(RUNS.c.run_id).where(RUNS.c.run_id == name)) is not None:
         return run(from_database(connection, name), rules, team)
     if connection.scalar(sa.select(MODELS.c.model).where(MODELS.c.model == name).limit(1)) is not None:
         return model(connection, name, rules, team)
+    if may_name_cause(name) and (causes := causes_beginning(connection, name)):
+        return cause(connection, cause_named(name, causes, "WHAT"), rules, team)
     models = connection.scalars(sa.select(MODELS.c.model).distinct().order_by(MODELS.c.model)).all()
-    expected = "a run, the id of an op (16 hex digits) or a model of the database"
+    expected = "a run, the id of an op (16 hex digits) or of a cause (8), or a model of the database"
     hint = _similar_ids(connection, name) or (closest(name, models, 3) if models else "opscope publish RUN_DIR")
     raise InputError("WHAT", expected, f"`{name}`", hint)
 
@@ -147,7 +153,7 @@ def op(connection: sa.Connection, op_id: str, rules: Sequence[Rule], team: str |
     uses: Counter[str] = Counter()
     for name, _, count in modules:
         uses[name] = max(uses[name], count)
-    history = _rows(connection, "night_ops", HISTORY, {"op_id": op_id}, NIGHTS)
+    history = _rows(connection, "night_ops", HISTORY, {"op_id": op_id}, HISTORY_NIGHTS)
     for night in history:
         night["on"] = _on(night, board_of([night["card_type"]], night["arch"]))
         night["owner"] = (
@@ -220,7 +226,7 @@ def _places(connection: sa.Connection, ids: Sequence[str], modules: Sequence[str
 
 def model(connection: sa.Connection, name: str, rules: Sequence[Rule], team: str | None) -> Details:
     """A model: the stages of its ops in its newest night of each series, its blockers, and its trend."""
-    trend = _rows(connection, "model_readiness", ("series", *READY), {"model": name}, NIGHTS)
+    trend = _rows(connection, "model_readiness", ("series", *READY), {"model": name}, HISTORY_NIGHTS)
     of_series = []
     for series in dict.fromkeys(entry["series"] for entry in trend):
         nights = [entry for entry in trend if entry["series"] == series]
@@ -258,6 +264,59 @@ def _ladder(connection: sa.Connection, where: Mapping[str, str]) -> list[Details
         ops[rung["stage_reached"]] += rung["ops"]
         uses[rung["stage_reached"]] += rung["uses"]
     return [{"stage": stage, "ops": ops[stage], "uses": uses[stage]} for stage in in_order(set(ops), climbs)]
+
+
+def causes_beginning(connection: sa.Connection, beginning: str) -> set[str]:
+    """The causes in the database that begin so."""
+    beginning = beginning.lower()
+    known: set[str] = set()
+    for column in (OP_TESTS.c.cause, OPS.c.cause, NIGHT_CHANGES.c.cluster):
+        # A range and no LIKE: for that, not every database has an index. All that follow a digit are below `g`.
+        known.update(
+            connection.scalars(sa.select(column).where(column >= beginning, column < f"{beginning}g").distinct())
+        )
+    return known
+
+
+def cause(connection: sa.Connection, name: str, rules: Sequence[Rule], team: str | None) -> Details:
+    """A cause: its ops in the newest night of each series that has it; of other series the last night that had it."""
+    query = (
+        sa.select(NIGHT_FIXES.c.series, NIGHT_SERIES.c.started, NIGHT_FIXES.c.night_id, NIGHT_FIXES.c.message)
+        .join(
+            NIGHT_SERIES,
+            (NIGHT_SERIES.c.night_id == NIGHT_FIXES.c.night_id) & (NIGHT_SERIES.c.series == NIGHT_FIXES.c.series),
+        )
+        .where(NIGHT_FIXES.c.cluster == name)
+        .order_by(NIGHT_SERIES.c.started.desc())
+    )
+    nights = connection.execute(query).all()
+    series_and_start = sa.select(NIGHT_SERIES.c.series, sa.func.max(NIGHT_SERIES.c.started))
+    newest = dict(connection.execute(series_and_start.group_by(NIGHT_SERIES.c.series)).all())
+    lanes: list[Details] = []
+    before: list[Details] = []
+    for series in dict.fromkeys(night.series for night in nights):
+        of_series = [night for night in nights if night.series == series]
+        last = of_series[0]
+        label = connection.scalar(sa.select(NIGHTS.c.label).where(NIGHTS.c.night_id == last.night_id))
+        lane: Details = {"series": series, "night": label}
+        if last.started != newest[series]:
+            before.append(lane)
+            continue
+        where = {"night_id": last.night_id, "series": series, "cluster": name}
+        failing = _rows(connection, "night_failures", (*BLOCKS_OF_NIGHT, "models"), where, None)
+        for entry in failing:
+            entry["models"] = entry["models"].split(", ")
+            entry["owner"] = owner(rules, [entry["op_name"]], entry["stage"] or "", name, entry["models"])
+        failing = [entry for entry in failing if team is None or entry["owner"] == team]
+        lane |= {
+            "night_id": last.night_id,
+            "first_seen": f"{of_series[-1].started:%Y-%m-%d}",
+            "models": sorted({model for entry in failing for model in entry["models"]}),
+            "failing": sorted(failing, key=lambda entry: (-entry["uses"], entry["op_name"], entry["op_id"])),
+        }
+        lanes.append(lane)
+    message = next((night.message for night in nights), "") or "an op that is right, but less exact than before"
+    return {"what": "cause", "cause": name, "error_message": message, "lanes": lanes, "before": before}
 
 
 def run(view: RunView, rules: Sequence[Rule], team: str | None) -> Details:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from opscope.base.statuses import NOT_ATTEMPTED, PASSED, RIGHT, ending
+from opscope.base.visible_text import cut
 from opscope.harness.record.causes import UNSPLITTABLE, cause_of, cause_of_test
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.optest import board_of
@@ -278,7 +279,9 @@ def from_database(connection: sa.Connection, run_id: str, where: str = "RUN") ->
     modules = {row.model: row.module_id for row in connection.execute(models_of_run.order_by(MODELS.c.position))}
     which = (OP_TESTS.c.run_id == run_id) & (OP_TESTS.c.superseded_by != run_id)
     if not isinstance(run["options"], dict):
-        raise InputError(where, f"the options of run `{run_id}`", str(run["options"])[:80], "publishing the run again")
+        raise InputError(
+            where, f"the options of run `{run_id}`", cut(str(run["options"]), 80), "publishing the run again"
+        )
     facts = RunFacts(
         run_id,
         "database",

@@ -2,7 +2,7 @@
 
 A *fix* removes one cause of failure (an error cluster), or one op where `by` says so. A model is whole when all of its
 ops were attempted and none goes wrong (`RunView.whole`). One with ops that nobody attempted is not whole, and no fix is
-known to make it so, since nobody knows about them.
+known to make it so, since nobody knows about them; nor is there a fix for ops that a limitation of kind `never` names.
 """
 
 from __future__ import annotations
@@ -66,6 +66,8 @@ class FixPlan:
     """Models of which every op was attempted and came out right."""
     unknown: Mapping[str, int]
     """Model -> number of ops that were not attempted, if any."""
+    never: Mapping[str, int]
+    """Model -> number of ops that a limitation of kind `never` names, if any: no fix makes such a model whole."""
     by: str
     fixes: tuple[Fix, ...]
     curve: tuple[Step, ...]
@@ -91,8 +93,10 @@ def plan(views: Mapping[str, RunView], by: str = "cluster") -> FixPlan:
         for op in bad[id(view)]
         if model in op.uses_of
     ]
+    never = Counter(occurrence.model for occurrence in placed if _is_never_fixed(occurrence.op))
+    placed = [occurrence for occurrence in placed if not _is_never_fixed(occurrence.op)]
     unknown = {model: sum(model in op.uses_of for op in untried[id(view)]) for model, view in views.items()}
-    tried = {model for model, count in unknown.items() if not count}
+    tried = {model for model, count in unknown.items() if not count and model not in never}
     needs: dict[str, set[str]] = {model: set() for model in views}
     groups: dict[str, list[Placed]] = {}
     for occurrence in placed:
@@ -119,10 +123,16 @@ def plan(views: Mapping[str, RunView], by: str = "cluster") -> FixPlan:
         models=tuple(sorted(views)),
         whole=tuple(sorted(model for model, view in views.items() if view.whole(model))),
         unknown={model: count for model, count in sorted(unknown.items()) if count},
+        never=dict(sorted(never.items())),
         by=by,
         fixes=tuple(fixes),
         curve=tuple(_known(curve(needs, weight), tried)),
     )
+
+
+def _is_never_fixed(op: Outcome) -> bool:
+    """Whether a limitation says that an op fails for good: that is no fix to offer."""
+    return op.expected.partition(":")[0] == "never"
 
 
 def _known(steps: Sequence[Step], tried: Collection[str]) -> list[Step]:

@@ -19,6 +19,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
 from opscope.base.visible_text import one_line
+from opscope.harness.record.causes import cause_named
 from opscope.harness.record.errors import InputError, closest
 from opscope.reports.database.endings import with_endings
 from opscope.reports.database.reading import read_database
@@ -95,6 +96,16 @@ def ask(url: str, query: str, where: str = "--db", seconds: float = SECONDS) -> 
                 if len(rows) > MOST_ROWS:
                     raise InputError("QUERY", f"at most {MOST_ROWS:,} rows", "more", "a LIMIT, or opscope export")
         return Answer(columns, tuple(rows))
+
+
+def of_cause(answer: Answer, beginning: str, where: str) -> Answer:
+    """Only the rows of the one cause that begins so. Raises InputError where there is none, or no column of causes."""
+    column = next((place for place, name in enumerate(answer.columns) if name in ("cause", "cluster")), None)
+    if column is None:
+        got = f"the columns {', '.join(answer.columns)}"
+        raise InputError(where, "an answer with a column `cause` or `cluster`", got, "opscope sql failing_ops")
+    cause = cause_named(beginning, (str(row[column] or "") for row in answer.rows), where)
+    return Answer(answer.columns, tuple(row for row in answer.rows if row[column] == cause))
 
 
 @contextmanager

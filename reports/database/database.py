@@ -26,6 +26,7 @@ from opscope.base.file_names import as_text
 from opscope.base.installing import install_command
 from opscope.base.results_folder import make_folder, results_folder
 from opscope.base.time_limit import expired
+from opscope.base.visible_text import cut
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.masking import SECRET_KEY, mask_url
 from opscope.harness.record.measures import MEASURES
@@ -205,7 +206,7 @@ def raise_if_damaged(error: Exception, where: str, url: sa.URL) -> None:
     ours = max((place for place, name in enumerate(frames) if name.startswith("opscope.")), default=-1)
     library = any(name.partition(".")[0] in LIBRARIES for name in frames[ours + 1 :])
     if isinstance(error, DamagedValueError) or (library and not isinstance(error, InputError)):
-        got = f"a damaged database ({type(error).__name__}: {driver_reason(error, url)[:200]})"
+        got = f"a damaged database ({type(error).__name__}: {cut(driver_reason(error, url), 200)})"
         raise InputError(
             where, f"to read {shown(url)}", got, "a backup, or a new database and publishing again"
         ) from error

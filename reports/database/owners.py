@@ -150,7 +150,10 @@ def _rules_here(connection: sa.Connection | None, path: Path | None, root: Path 
     path_here = (root or Path.cwd()) / OWNERS_FILE
     if path_here.is_file():
         return read_owners(path_here)
-    if connection is None:
-        return []
+    return [] if connection is None else stored_rules(connection)
+
+
+def stored_rules(connection: sa.Connection) -> list[Rule]:
+    """The rules in the database."""
     rows = connection.execute(sa.select(OWNERS).order_by(OWNERS.c.position)).mappings()
     return [Rule(row["team"], *(_unlike(row[name]) for name in PATTERNS)) for row in rows]

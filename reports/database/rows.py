@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from opscope.base.digest import words_digest
+from opscope.base.visible_text import cut
 from opscope.harness.record.causes import UNSPLITTABLE, cause_of, cause_of_test, element_type
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.option_types import path_of
@@ -92,7 +93,7 @@ def series_text(backend: str, arch: str, options: dict[str, Any]) -> str:
     Raises InputError where a database holds something else than options.
     """
     if not isinstance(options, dict):
-        raise InputError("options of a run", "names and values", str(options)[:80], "publishing the run again")
+        raise InputError("options of a run", "names and values", cut(str(options), 80), "publishing the run again")
     workflow = options.get("workflow")
     unnamed = (*(options.get(name) for name in UNNAMED), workflow if workflow != OPTIONS["workflow"].default else None)
     named = (

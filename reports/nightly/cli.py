@@ -121,9 +121,9 @@ def nightly(
         raise SystemExit(INTERRUPTED) from None
     problem = add_to_page_of_job(result.summary, summary_file)
     problems = (f"{item.kind.replace('_', ' ')}: {item.text}" for item in result.verdict.problems)
+    click.echo(result.title)
     for line in filter(None, (problem, *problems)):
         click.echo(line)
-    click.echo(result.title)
     click.echo(f"summary   {result.path}")
     if result.verdict.fails:
         raise SystemExit(1)

@@ -11,10 +11,12 @@ from pathlib import Path
 from opscope.base.results_folder import make_folder
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.store import RUN_FILE, read_run
-from opscope.reports.database.database import DatabaseAwayError, open_database, parse_url, shown
+from opscope.reports.database.database import DatabaseAwayError, parse_url, shown
 from opscope.reports.database.owners import Rule, store_owners
 from opscope.reports.nightly.night_folder import LOGS, folder_of
 from opscope.reports.publish import spool
+from opscope.reports.publish.counting import open_counted
+from opscope.reports.publish.sentences import renew_newest
 from opscope.reports.records.night_record import NightRecord
 
 SHARD_FILE = "shard.json"
@@ -71,8 +73,9 @@ def publish(runs: Sequence[Path], url: str, root: Path) -> Delivered:
 def name_owners(rules: Sequence[Rule], url: str) -> list[str]:
     """Stores the rules of owners in the database, so that dashboards name the same teams; returns problems."""
     try:
-        with open_database(url, "--database") as connection:
+        with open_counted(url, "--database") as connection:
             store_owners(connection, rules)
+            renew_newest(connection)
     except InputError as error:
         return [str(error)]
     return []

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 
 from opscope.base.page import percent
 from opscope.base.visible_text import one_line
+from opscope.harness.record.causes import by_cause, short
+from opscope.harness.record.signature import shorten
 from opscope.reports.compare.diff import NEWS, Label, Row
 from opscope.reports.compare.unblock import Fix, plan
 from opscope.reports.nightly.delivery import Delivered
@@ -138,7 +140,7 @@ def _of(result: SeriesResult, label: Label) -> list[Row]:
 
 
 def _rows(label: Label, rows: Sequence[tuple[SeriesResult, Row]], page: Page) -> list[str]:
-    """The table of one label; expected and flaky rows are only counted below it."""
+    """The table of one label, a line for each cause; expected and flaky rows are only counted below it."""
     news = [(result, row) for result, row in rows if row.news]
     apart = len(rows) - len(news)
     if not rows:
@@ -147,7 +149,9 @@ def _rows(label: Label, rows: Sequence[tuple[SeriesResult, Row]], page: Page) ->
     if news:
         several = len(page.results) > 1
         owned = any(row.owner for _, row in news)
+        causes = by_cause(news, lambda one: (one[0].series, one[1].cluster or one[1].op_id), lambda one: one[1].uses)
         heads = [
+            "cause",
             "op",
             "types",
             *(["on"] if several else []),
@@ -157,10 +161,13 @@ def _rows(label: Label, rows: Sequence[tuple[SeriesResult, Row]], page: Page) ->
             *(["owner"] if owned else []),
             "command",
         ]
-        cells = [_row(row, _lane(result) if several else "", owned) for result, row in news[:MOST_ROWS]]
+        cells = [
+            _row([row for _, row in cause.failures], _lane(cause.first[0]) if several else "", owned)
+            for cause in causes[:MOST_ROWS]
+        ]
         parts.append(table(heads, cells))
-    if len(news) > MOST_ROWS:
-        parts.append(f"and {len(news) - MOST_ROWS} more; see {code('opscope diff')}")
+        if more := sum(cause.ops for cause in causes[MOST_ROWS:]):
+            parts.append(f"and {more} more; see {code('opscope diff')}")
     if apart:
         parts.append(f"{apart} more, known or flaky, {'does' if apart == 1 else 'do'} not fail the night.")
     return parts
@@ -172,13 +179,20 @@ def _lane(result: SeriesResult) -> str:
     return result.diff.b.name
 
 
-def _row(row: Row, series: str, owned: bool) -> list[str]:
+def _row(rows: Sequence[Row], series: str, owned: bool) -> list[str]:
+    """The line of a cause: its first op, and how many others it has."""
+    row = rows[0]
     message = row.note if row.label == Label.PCC_DROP else row.error_b or row.status_b.replace("_", " ")
     if row.label == Label.PCC_DROP and not message:
         message = f"PCC {row.pcc_a} → {row.pcc_b}"
-    models = row.models[:3] + ((f"and {len(row.models) - 3} more",) if len(row.models) > 3 else ())
+    models = sorted({model for each in rows for model in each.models})
+    models = models[:3] + ([f"and {len(models) - 3} more"] if len(models) > 3 else [])
+    names = [name for name in dict.fromkeys(each.op_name for each in rows) if name != row.op_name]
+    others = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
+    others += f", also {', '.join(map(code, names[:3]))}{' …' * (len(names) > 3)}" if names else ""
     return [
-        f"{code(row.op_name)} {code(row.op_id)}",
+        code(short(row.cluster)),
+        f"{code(row.op_name)} {code(row.op_id)}{others}",
         code(row.types),
         *([escaped(series)] if series else []),
         escaped(", ".join(models)),
@@ -208,8 +222,8 @@ def _fixes(results: Sequence[SeriesResult]) -> list[str]:
         rows += [
             [
                 escaped(series.name),
-                escaped(fix.fix),
-                ", ".join(map(code, fix.op_names[:3])),
+                code(short(fix.fix)),
+                ", ".join(map(code, fix.op_names[:3])) + " …" * (len(fix.op_names) > 3),
                 str(len(fix.models)),
                 str(fix.uses),
                 escaped(shortened(fix.error)),
@@ -259,5 +273,4 @@ def shown_line(words: str) -> str:
 
 def shortened(words: str) -> str:
     """An error, shortened to fit into a table."""
-    line = shown_line(words)
-    return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
+    return shorten(shown_line(words), LONGEST)

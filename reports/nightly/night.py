@@ -8,10 +8,12 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
+from opscope.base.visible_text import cut
 from opscope.harness.record.commits.ci_variables import ci_job
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.run_folders import runs_root
 from opscope.harness.record.store import write_whole
+from opscope.reports.compare.first_sentence import first_sentence, head
 from opscope.reports.compare.owned import Owned
 from opscope.reports.database.owners import Rule
 from opscope.reports.database.reading import read_database
@@ -22,7 +24,7 @@ from opscope.reports.nightly.findings import SeriesResult, from_database, from_f
 from opscope.reports.nightly.night_folder import REPORT, SUMMARY, end, folder_of
 from opscope.reports.nightly.notifying import Message, notify
 from opscope.reports.nightly.running import SweepResult
-from opscope.reports.nightly.verdict import Verdict, headline, verdict_of
+from opscope.reports.nightly.verdict import Verdict, verdict_of
 from opscope.reports.pages.html import write_report
 from opscope.reports.pages.night_page import render_night
 from opscope.reports.records.night_record import NightRecord
@@ -78,7 +80,7 @@ def deliver(
     )
     notes += more
     verdict = verdict_of(results, delivered, config.policy)
-    title = f"{night.name} {night.label}: {headline(results, verdict)}{_since(results)}"
+    title = first_sentence(head([(night.name, night.label)]), [result.told for result in results], rules)
     job = ci_job(environment).url
     links += [("job", job)] if job else []
     page = markdown.Page(title, results, verdict, delivered, notes, links)
@@ -112,13 +114,6 @@ def deliver(
     return NightResult(night, results, delivered, verdict, title, summary, path)
 
 
-def _since(results: Sequence[SeriesResult]) -> str:
-    """The commits that what is worse came with, where all series that have something worse have the same."""
-    worse = [result.diff.since for result in results if result.diff is not None and result.diff.news]
-    texts = {since.text for since in worse if since is not None}
-    return f", since {texts.pop()}" if len(texts) == 1 and None not in worse else ""
-
-
 SHORT = 1500
 """Most characters of a short message; the strictest of the usual chat systems takes 2,000."""
 
@@ -126,8 +121,7 @@ SHORT = 1500
 def _short(title: str, verdict: Verdict, job: str) -> str:
     """Title, problems and the job's page, in plain text of bounded length."""
     lines = [title, *(f"{problem.kind.replace('_', ' ')}: {problem.text}" for problem in verdict.problems)]
-    text = "\n".join(lines)
-    text = text if len(text) <= SHORT else text[: SHORT - 1] + "…"
+    text = cut("\n".join(lines), SHORT)
     return f"{text}\n{job}" if job else text
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from email.message import EmailMessage
 from typing import Any
 
+from opscope.harness.record.signature import shorten
 from opscope.reports.nightly.notices import Email, Notices, Webhook
 
 ALL = 3.0
@@ -84,12 +85,12 @@ def _error_line(error: Exception) -> str:
         message = (
             error.smtp_error.decode("utf-8", "replace") if isinstance(error.smtp_error, bytes) else error.smtp_error
         )
-        return " ".join(f"{error.smtp_code} {message}".split())[:200]
+        return shorten(f"{error.smtp_code} {message}", 200)
     reason = getattr(error, "reason", None) or error
     failed = error if isinstance(error, ssl.SSLError) else reason  # whose own `reason` is a code
     if isinstance(failed, ssl.SSLCertVerificationError):
         return f"a certificate that is not trusted ({failed.verify_message})"
-    return " ".join(str(reason).split())[:200] or type(error).__name__
+    return shorten(str(reason), 200) or type(error).__name__
 
 
 def secret(variable: str, environment: Mapping[str, str]) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from opscope.base.children.parent_death import bound
 from opscope.base.children.process import Process
 from opscope.base.results_folder import make_folder
+from opscope.base.visible_text import cut
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.store import RUN_FILE, read_run
 from opscope.reports.nightly.config import Config
@@ -154,7 +155,7 @@ def last_line(log: Path) -> str:
         for line in lines
         if line.strip(" =!")
     ]
-    return next((line for line in reversed(shown) if ": expected " in line), shown[-1] if shown else "")[:300]
+    return cut(next((line for line in reversed(shown) if ": expected " in line), shown[-1] if shown else ""), 300)
 
 
 @contextmanager

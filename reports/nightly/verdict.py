@@ -1,4 +1,4 @@
-"""Decides by the policy whether a night fails, and writes its headline."""
+"""Decides by the policy whether a night fails."""
 
 from __future__ import annotations
 
@@ -77,22 +77,3 @@ def import_lines(imports: Mapping[str, str]) -> list[str]:
     lines = [f"{model}: {text}" for model, text in sorted(imports.items())]
     more = len(lines) - MOST_IMPORTS
     return lines[:MOST_IMPORTS] + [f"{more} more imports differ; see opscope show"] * (more > 0)
-
-
-def headline(results: Sequence[SeriesResult], verdict: Verdict) -> str:
-    """Summarizes the night in a few words."""
-    if any(problem.kind == "no_data" for problem in verdict.problems) and not any(
-        result.attempted for result in results
-    ):
-        return "no data"
-    counts = {
-        label: sum(result.diff.counts.get(label, 0) for result in results if result.diff is not None)
-        for label in CHANGES
-    }
-    news = sum(result.diff.news for result in results if result.diff is not None)
-    parts = [f"{news} worse" if news else "", f"{counts[Label.FIXED]} fixed" if counts[Label.FIXED] else ""]
-    if any(result.status == "partial" for result in results):
-        parts.append("partial")
-    if not any(parts):
-        parts = ["nothing changed" if any(result.diff is not None for result in results) else "first night"]
-    return ", ".join(part for part in parts if part)

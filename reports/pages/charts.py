@@ -85,10 +85,15 @@ def _ladder(rows: Sequence[Row], weight: str, title: str) -> Spec:
 
 
 def _heat(rows: Sequence[Row]) -> Spec | None:
-    """Coverage by model and op family: the share of all ops that are right, on the host or on a device."""
+    """Coverage by model and op family: the share of all ops that are right, on the host or on a device.
+
+    Of several backends each has rows of its own: what one can is no share of what another can.
+    """
+    several = len({row["backend"] for row in rows}) > 1
     cells: dict[tuple[str, str], list[int]] = {}
     for row in rows:
-        for model in row["models"]:
+        for name in row["models"]:
+            model = f"{name} on {row['backend']}" if several else name
             cell = cells.setdefault((model, row["kind"]), [0, 0, 0])
             cell[0] += row["tone"] == "good"
             cell[1] += row["tone"] != "idle"

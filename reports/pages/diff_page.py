@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from opscope.base.page import Page, percent
 from opscope.base.statuses import LABELS, TERMINAL
-from opscope.harness.record.causes import by_cause, parts_within
+from opscope.harness.record.causes import by_cause, short
 from opscope.harness.record.isolation import lines as isolation_lines
 from opscope.reports.compare.commit_range import named
 from opscope.reports.compare.diff import NEWS, QUIET, Diff, Label, Row
 
 MOST = 30
-"""Largest number of rows per label; `--json` and the report have them all."""
+"""Largest number of causes and rows per label; `--json` and the report have them all."""
+FEW = 3
+"""So many ops of a cause are named, unless it is the only one that was asked for."""
 
 SHOWN = tuple(label for label in Label if label not in QUIET)
+
+
+def show_cause(diff: Diff, page: Page, most: int = MOST) -> None:
+    """Prints the rows of the one cause that a comparison was narrowed to (`of_cause`)."""
+    page.line(f"{diff.a.run_id} .. {diff.b.run_id}  {diff.b.series}", "bold")
+    _labels(diff, page, most, few=most)
 
 
 def show(diff: Diff, page: Page, most: int = MOST, team: str | None = None) -> None:
@@ -29,15 +39,19 @@ def show(diff: Diff, page: Page, most: int = MOST, team: str | None = None) -> N
     _isolation(diff, page, most)
     counts = "  ".join(f"{label} {count}" for label, count in diff.counts.items())
     page.line(counts or (f"nothing here belongs to {team}" if team else "no op in either run"), "bold")
+    _labels(diff, page, most, FEW)
+    for note in diff.notes:
+        page.prose(f"note: {note}", "dim")
+
+
+def _labels(diff: Diff, page: Page, most: int, few: int) -> None:
     for label in SHOWN:
         rows = [row for row in diff.rows if row.label == label and not row.flaky]
         if rows:
-            _rows(label, rows, page, most)
+            _rows(label, rows, page, most, few)
     flaky = [row for row in diff.rows if row.flaky and row.label not in QUIET]
     if flaky:
-        _rows("flaky: these do not fail the gate", flaky, page, most)
-    for note in diff.notes:
-        page.prose(f"note: {note}", "dim")
+        _rows("flaky: these do not fail the gate", flaky, page, most, few)
 
 
 def _isolation(diff: Diff, page: Page, most: int) -> None:
@@ -83,22 +97,39 @@ def _rates(diff: Diff, page: Page) -> None:
     page.table(columns, rows, fillable=("on",))
 
 
-def _rows(title: str, rows: list[Row], page: Page, most: int) -> None:
+def _rows(title: str, rows: list[Row], page: Page, most: int, few: int) -> None:
     style = TERMINAL[LABELS[title].tone] if title in LABELS else "bold"
     expected = sum(bool(row.known) for row in rows)
     page.line()
     page.line(f"{title} ({len(rows)}{f', {expected} of them expected failures' if expected else ''})", style)
-    for cause in parts_within(by_cause(rows, _cause, lambda row: row.uses), most):
+    causes = by_cause(rows, _cause, lambda row: row.uses)
+    for cause in causes[:most]:
         heading = _heading(cause.first)
         if heading:
-            page.prose(cause.with_counts(heading), indent=2)
-        for row in cause.failures:
+            page.prose(cause.with_counts(heading, cause.first.cluster), indent=2)
+        if cause.ops > few:
+            page.prose(f"{_op_names(cause.failures)} in {_models(cause.failures)}", indent=4)
+        for row in cause.failures[:few]:
             page.prose(f"{row.op_name} [{row.op_id}] {row.types}", indent=4 if heading else 2)
-            page.prose(_line_of_op(row, cause.first), "dim", indent=6 if heading else 4)
+            page.prose(_line_of_op(row, cause.first, whole=few == most), "dim", indent=6 if heading else 4)
             if row.label in NEWS and row.repro:
                 page.line(row.repro, "dim", indent=6 if heading else 4)
-    if len(rows) > most:
-        page.line(f"and {len(rows) - most} more; see --limit, --json", indent=2)
+        if cause.ops > few:
+            page.line(f"and {cause.ops - few} more: --cause {short(cause.first.cluster)}", "dim", indent=4)
+    if len(causes) > most:
+        left = sum(cause.ops for cause in causes[most:])
+        page.line(f"and {left} more; see --limit, --json", indent=2)
+
+
+def _op_names(rows: Sequence[Row]) -> str:
+    """`stablehlo.add (3), stablehlo.abs`: the names of the ops of a cause, the most frequent first."""
+    return ", ".join(
+        f"{name} ({count})" if count > 1 else name for name, count in Counter(row.op_name for row in rows).most_common()
+    )
+
+
+def _models(rows: Sequence[Row]) -> str:
+    return ", ".join(sorted({model for row in rows for model in row.models})) or "no model"
 
 
 def _cause(row: Row) -> tuple[str, ...]:
@@ -116,16 +147,18 @@ def _heading(row: Row) -> str:
     """What is the same for all rows of a cause; empty for a row without an error."""
     if not row.cluster:
         return ""
+    if row.label == Label.PCC_DROP:
+        return "; ".join(filter(None, ["less exact than before", f"owner {row.owner}" if row.owner else ""]))
     change = f"{row.status_a or 'absent'} -> {row.status_b}" if row.status_a != row.status_b else row.status_b
     parts = [change + (f" at {row.failed_stage}" if row.failed_stage and row.status_b else "")]
     parts += [f"owner {row.owner}"] if row.owner else []
     parts += [f"known: {row.known}"] if row.known else []
-    parts += [f"error {row.cluster}"]
     return "; ".join(filter(None, parts)) + (f": {_error(row)}" if _error(row) else "")
 
 
-def _line_of_op(row: Row, first: Row) -> str:
-    """What happened to one op beyond what `_heading` says of the first op of its cause."""
+def _line_of_op(row: Row, first: Row, whole: bool) -> str:
+    """What happened to one op beyond what `_heading` says of the first op of its cause; `whole`: also its own words
+    for the same complaint."""
     parts = [f"{row.uses} use{'' if row.uses == 1 else 's'} in {', '.join(row.models) or 'no model'}"]
     if not row.cluster:
         if row.status_b and row.status_a != row.status_b:
@@ -133,5 +166,5 @@ def _line_of_op(row: Row, first: Row) -> str:
         parts += [f"owner {row.owner}"] if row.owner else []
         parts += [f"known: {row.known}"] if row.known else []
     parts += [row.note] if row.note else []
-    own = "" if row.cluster and _error(row) == _error(first) else _error(row)
+    own = "" if row.cluster and (not whole or _error(row) == _error(first)) else _error(row)
     return "; ".join(parts) + (f": {own}" if own else "")

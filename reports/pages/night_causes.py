@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -27,8 +28,8 @@ EVERY = 1_000_000
 def of_night(connection: sa.Connection, night: sa.RowMapping, runs: Path, out: Path, owned: Owned) -> Grid:
     """The rows up to a night, a row of `nights`; a log is a link from `out` to its file below `runs`."""
 
-    def ask(query: str, values: object) -> list[sa.RowMapping]:
-        return list(connection.execute(sa.text(query), values).mappings())  # type: ignore[arg-type]
+    def ask(query: str, values: Mapping[str, Any]) -> Any:
+        return connection.execute(sa.text(query), values).all()
 
     grid = _owned(read(ask, night["started"], until=night["started"], kind=night["kind"], most=EVERY), owned)
     logs = [_link(runs / cause.detail.log, out) if cause.detail.log else "" for cause in grid.causes]
@@ -44,14 +45,14 @@ def of_run(view: RunView, diff: Diff | None, plan: FixPlan, owned: Owned) -> Gri
         view.run_id,
         view.series,
         view.backend,
-        view.arch,
+        view.board,
         f"{view.started:%Y-%m-%d}",
         view.started,
         view.outcome == "complete",
     )
     rows = diff.rows if diff is not None else ()
     anew = [row.cluster for row in rows if row.news and row.label in (Label.NEW, Label.REASON_CHANGED)]
-    logs = {op.cluster: op.artifact for op in sorted(view.ops.values(), key=lambda op: op.uses) if op.artifact}
+    logs = {op.cause: op.artifact for op in sorted(view.ops.values(), key=lambda op: op.uses) if op.artifact}
     alone = _alone(view)
     details = {
         (view.series, fix.cluster): Detail(
@@ -78,7 +79,7 @@ def _alone(view: RunView) -> list[tuple[str, str]]:
     found = []
     for model in view.models:
         ops = [op for op in view.ops.values() if model in op.uses_of]
-        causes = {op.cluster for op in ops if op.bad}
+        causes = {op.cause for op in ops if op.bad}
         if len(causes) == 1 and all(op.attempted for op in ops):
             found.append((model, causes.pop()))
     return found
@@ -88,7 +89,7 @@ def _since(cluster: str, diff: Diff | None) -> Iterable[Since]:
     if diff is None:
         return
     day = f"{diff.a.started:%Y-%m-%d}"
-    if any(op.bad and op.cluster == cluster for op in diff.a.ops.values()):
+    if any(op.bad and op.cause == cluster for op in diff.a.ops.values()):
         yield Since("", f"before {day}", f"it failed in {diff.a.run_id} too")
     else:
         commits = diff.since.text if diff.since is not None else ""

@@ -7,7 +7,7 @@ never added; each is compared with its own previous night.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,10 @@ import sqlalchemy as sa
 
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpTest
-from opscope.reports.compare.diff import compare
+from opscope.reports.compare.diff import Diff, compare
+from opscope.reports.compare.first_sentence import first_sentence, head_of, of_view
 from opscope.reports.compare.history import slower_between_nights
+from opscope.reports.compare.night_diff import series_missing
 from opscope.reports.compare.night_views import night_view, series_of
 from opscope.reports.compare.outcomes import RunView
 from opscope.reports.compare.owned import Owned
@@ -61,9 +63,12 @@ def render_night(connection: sa.Connection, night_id: str, runs: Path, out: Path
     unsplit = {op.op_id: op for series in all_series for op in series.view.ops.values() if op.status == "unsplittable"}
     ledgers = [_ledger(series) for series in all_series]
     plans = [(series.name, _plan(series)) for series in all_series]
+    diffs = list(_changes(connection, all_series))
     context = {
-        **frame(rows, shown(list(_changes(connection, all_series)), plans, owned), owned),
+        **frame(rows, shown(diffs, plans, owned), owned),
         "night": night_causes.of_night(connection, night, runs, out, owned),
+        "sentence": _sentence(connection, all_series, dict(diffs), owned),
+        "started": night["started"].isoformat(),
         "title": night["label"] if night["kind"] == "night" else night_id,
         "on": ", ".join(series.name or series.view.on for series in all_series),
         "warnings": [
@@ -134,6 +139,15 @@ def _changes(connection: sa.Connection, all_series: Sequence[NightSeries]) -> It
         if series.row["previous_night"]:
             before = night_view(connection, series.row["previous_night"], series.view.series)
             yield series.name, compare(before, series.view, slower_between_nights(connection, before, series.view))
+
+
+def _sentence(
+    connection: sa.Connection, all_series: Sequence[NightSeries], diffs: Mapping[str, Diff], owned: Owned
+) -> str:
+    """What the night comes to, of all its series."""
+    told = [of_view(each.view, diffs.get(each.name), each.row["status"] == "partial") for each in all_series]
+    told += series_missing(connection, [all_series[0].view.run_id])
+    return first_sentence(head_of(connection, [each.view for each in all_series]), told, owned.rules)
 
 
 def _plan(series: NightSeries) -> Any:

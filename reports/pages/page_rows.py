@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from opscope.base.statuses import NOT_ATTEMPTED, NOT_RUN
 from opscope.harness.record.agreement import disagreements
+from opscope.harness.record.causes import cause_of_test, short
 from opscope.harness.record.records import OpRow, OpTest
 from opscope.harness.record.result_options import OPTIONS, record_fields
 from opscope.harness.record.stages import FAILED, Stage, Status, in_order
@@ -105,7 +106,7 @@ def _op_row(test: OpTest, owned: Owned) -> Row:
         "overwritten": list(test.overwritten_inputs),
         "error": test.error_message or test.crash_kind or (test.expected if is_failure(test) else ""),
         "crash": test.crash_kind or "",
-        "cluster": test.error_signature or "",
+        "cluster": short(cause_of_test(test)),
         "expected": test.expected,
         "flaky": test.flaky,
         "artifact": quote(test.artifact) if test.artifact else "",
@@ -249,11 +250,10 @@ def _short(number: float) -> str:
 
 
 def failing(rows: Sequence[Row]) -> list[list[Row]]:
-    """Failing ops grouped by error and kind of hypothesis; the error with the most uses comes first."""
+    """Failing ops grouped by cause; the cause with the most uses comes first."""
     groups: dict[str, list[Row]] = {}
     for row in sorted((row for row in rows if row["tone"] == "bad"), key=lambda row: -row["uses"]):
-        # Wrong numbers of many causes have one fingerprint: what fits them tells them apart.
-        groups.setdefault(f"{row['cluster'] or row['id']} {row['hypothesis'].partition(':')[0]}", []).append(row)
+        groups.setdefault(row["cluster"] or row["id"], []).append(row)
     return sorted(groups.values(), key=lambda group: -sum(row["uses"] for row in group))
 
 

@@ -5,16 +5,19 @@ They have the same rows as the output of `opscope diff` and `opscope unblock`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from opscope.base.page import percent
 from opscope.base.statuses import LABELS, STATUSES
+from opscope.harness.record.causes import Cause, by_cause, parts_within, short
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.store import StoredRun
 from opscope.reports.compare import diff as comparison
-from opscope.reports.compare.diff import QUIET, Diff
+from opscope.reports.compare.diff import QUIET, Diff, Label, Row
+from opscope.reports.compare.first_sentence import first_sentence, head_of, of_view
 from opscope.reports.compare.history import slower_between
 from opscope.reports.compare.outcomes import RunView, from_stored
 from opscope.reports.compare.owned import Owned, own_diff, own_plan
@@ -35,8 +38,12 @@ def sections(run: StoredRun, url: str | None, owned: Owned) -> dict[str, Any]:
     view = from_stored(run, "")
     diff = since_last(view, url)
     fixes = plan(views_of(view))
-    night = night_causes.of_run(view, diff, fixes, owned)
-    return {**shown([] if diff is None else [("", diff)], [("", fixes)], owned), "night": night}
+    return {
+        **shown([] if diff is None else [("", diff)], [("", fixes)], owned),
+        "night": night_causes.of_run(view, diff, fixes, owned),
+        "sentence": first_sentence(head_of(None, [view]), [of_view(view, diff)], owned.rules),
+        "started": view.started.isoformat(),
+    }
 
 
 def shown(diffs: Sequence[tuple[str, Diff]], plans: Sequence[tuple[str, FixPlan]], owned: Owned) -> dict[str, Any]:
@@ -48,6 +55,7 @@ def shown(diffs: Sequence[tuple[str, Diff]], plans: Sequence[tuple[str, FixPlan]
         "fixes": [{"series": series, **_fixes(fix_plan)} for series, fix_plan in plans if fix_plan.fixes],
         "label_tones": {label: word.tone for label, word in LABELS.items()},
         "percent": percent,
+        "short": short,
     }
 
 
@@ -69,16 +77,35 @@ def since_last(view: RunView, url: str | None) -> Diff | None:
 
 def _changes(diff: Diff) -> dict[str, Any]:
     listed = [row for row in diff.rows if row.label not in QUIET]
+    groups = by_cause(
+        listed, lambda row: (row.label, row.flaky, row.cluster or row.op_id, row.known), lambda row: row.uses
+    )
+    order = list(Label)
+    groups.sort(key=lambda group: order.index(Label(group.first.label)))  # within a label, that with the most uses
     return {
         "a": diff.a,
         "counts": diff.counts,
-        "rows": listed[:MOST_ROWS],
+        "listed": len(listed),
+        "causes": [_cause(group) for group in parts_within(groups, MOST_ROWS)],
         "more": max(0, len(listed) - MOST_ROWS),
         "rates": diff.rates,
         "clusters": diff.clusters[:MOST_FIXES],
         "changed": diff.changes,
         "since": diff.since,
         "notes": diff.notes,
+    }
+
+
+def _cause(group: Cause[Row]) -> dict[str, Any]:
+    """A cause as one line, with its other ops folded below it."""
+    names = Counter(row.op_name for row in group.failures)
+    return {
+        "first": group.first,
+        "ops": group.ops,
+        "uses": group.uses,
+        "names": ", ".join(f"{name} ({count})" if count > 1 else name for name, count in names.most_common()),
+        "models": sorted({model for row in group.failures for model in row.models}),
+        "others": group.failures[1:],
     }
 
 
@@ -95,7 +122,7 @@ def unlock_chart(fix_plan: FixPlan) -> Spec | None:
         {
             "fixes": step.fixes,
             "whole": step.whole,
-            "fix": step.fix,
+            "fix": short(step.fix),
             "error": error.get(step.fix, ""),
             "models": ", ".join(step.unlocked),
         }

@@ -9,7 +9,8 @@ from typing import Any
 from opscope.base.page import Page
 from opscope.base.statuses import TERMINAL
 from opscope.base.terminal import plain
-from opscope.harness.record.causes import by_cause, parts_within
+from opscope.harness.record.causes import by_cause, parts_within, short
+from opscope.harness.record.signature import shorten
 from opscope.reports.compare.outcomes import RunView
 from opscope.reports.compare.unblock import FixPlan
 from opscope.reports.compare.whole_since import Since
@@ -33,9 +34,15 @@ def show_plan(plan: FixPlan, page: Page, most: int, team: str | None = None, lef
         page.prose(left_out, TERMINAL["known"])
     if plan.unknown:
         page.prose("not attempted: " + ", ".join(f"{count} ops of {model}" for model, count in plan.unknown.items()))
+    if plan.never:
+        page.prose(
+            "never to be right (limitations): " + ", ".join(f"{n} ops of {model}" for model, n in plan.never.items())
+        )
     if not plan.fixes:
         if len(plan.curve) > 1:
             page.line(f"Nothing to fix: no failure belongs to {team}.", TERMINAL["good"])
+        elif plan.never and not plan.unknown:
+            page.line("Nothing to fix: what fails is never to be right.", TERMINAL["known"])
         elif plan.unknown:
             reason = "no attempted op fails, and others were not attempted"
             page.line(f"Nothing to fix is known: {reason}.", TERMINAL["known"])
@@ -43,9 +50,10 @@ def show_plan(plan: FixPlan, page: Page, most: int, team: str | None = None, lef
             page.line("Nothing to fix: no op fails.", TERMINAL["good"])
         return
     page.line()
-    page.line(f"What blocks the most models, by {plan.by}", "bold")
+    by = {"cluster": "cause"}.get(plan.by, plan.by)
+    page.line(f"What blocks the most models, by {by}", "bold")
     columns = [
-        (plan.by, ""),
+        (by, ""),
         ("models", "right"),
         ("alone", "right"),
         ("uses", "right"),
@@ -60,16 +68,16 @@ def show_plan(plan: FixPlan, page: Page, most: int, team: str | None = None, lef
         columns,
         [
             (
-                fix.fix,
+                _named(plan, fix.fix),
                 len(fix.models),
                 fix.alone,
                 fix.uses,
                 fix.ops,
                 fix.known or "",
                 fix.stage,
-                ", ".join(fix.op_names[:3]) + (" ..." if len(fix.op_names) > 3 else ""),
+                ", ".join(fix.op_names[:3]) + (" …" if len(fix.op_names) > 3 else ""),
                 fix.owner,
-                fix.error[:90],
+                shorten(fix.error, 90),
             )
             for fix in plan.fixes[:most]
         ],
@@ -84,12 +92,17 @@ def show_plan(plan: FixPlan, page: Page, most: int, team: str | None = None, lef
                 step.fixes,
                 f"{step.whole} / {len(plan.models)}",
                 _bar(step.whole, len(plan.models)),
-                ", ".join(step.unlocked[:6]) + (" ..." if len(step.unlocked) > 6 else ""),
-                step.fix,
+                ", ".join(step.unlocked[:6]) + (" …" if len(step.unlocked) > 6 else ""),
+                _named(plan, step.fix),
             )
             for step in plan.curve[: most + 1]
         ],
     )
+
+
+def _named(plan: FixPlan, fix: str) -> str:
+    """A fix as it is shown: a cause by its short id, an op by its own."""
+    return short(fix) if plan.by == "cluster" else fix
 
 
 def _bar(part: int, whole: int, width: int = 20) -> str:
@@ -175,7 +188,7 @@ def show_readiness(readiness: Readiness, page: Page, most: int) -> None:
 def _show_missing(rows: list[dict[str, Any]], page: Page, most: int) -> None:
     page.line()
     for cause in parts_within(by_cause(rows, _cause, lambda row: row["uses"]), most):
-        page.prose(cause.with_counts(_heading(cause.first)), indent=2)
+        page.prose(cause.with_counts(_heading(cause.first), cause.first["cluster"]), indent=2)
         for row in cause.failures:
             params = ", ".join(f"{name}={value}" for name, value in row["params"].items())
             op = f"{row['op_name']} [{row['op_id']}] {row['types']}{f'  {params}' if params else ''}"

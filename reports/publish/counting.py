@@ -33,6 +33,7 @@ from opscope.reports.database.schema_nights import (
 )
 from opscope.reports.publish import bulk, counting_sql, night_counts
 from opscope.reports.publish.night_changes import count_changes, count_fixes
+from opscope.reports.publish.sentences import write_sentences
 
 Row = dict[str, Any]
 
@@ -68,6 +69,7 @@ def open_counted(url: str, where: str = "--to") -> Iterator[sa.Connection]:
         if (counted_by := connection.scalar(rules)) != RULES:
             for night_id in connection.scalars(sa.select(NIGHTS.c.night_id).order_by(NIGHTS.c.started)).all():
                 _count_alone(connection, night_id)
+                write_sentences(connection, night_id)
             setting = {"name": "counted_by", "value": RULES}
             if counted_by is None:
                 connection.execute(sa.insert(SETTINGS), setting)
@@ -82,8 +84,10 @@ def count_night(connection: sa.Connection, night_id: str, where: str = "--to") -
     if counted is None:
         return
     night, all_series, series_of_runs = counted
-    for later in _followers(connection, night, all_series):
-        _compare(connection, *later)
+    write_sentences(connection, night_id)
+    for later, series in _followers(connection, night, all_series):
+        _compare(connection, later, series)
+        write_sentences(connection, later)
     if night["kind"] != SELECTION:
         for selection_id in selections(connection, night["started"], series_of_runs):
             count_night(connection, selection_id, where)
@@ -160,7 +164,7 @@ def _count(connection: sa.Connection, night: Row, runs: list[Row]) -> None:
 
 
 def _keep_newest_ops(connection: sa.Connection, series: str) -> None:
-    """Stores the ops of the newest night of a series, unless they are stored, and removes those of nights before."""
+    """Stores the ops of the newest night of a series, unless they are there, and removes those of earlier nights."""
     connection.execute(counting_sql.FORGET_OPS, {"series": series})
     newest = sa.select(NIGHT_SERIES.c.night_id).where(NIGHT_SERIES.c.series == series)
     newest = newest.order_by(NIGHT_SERIES.c.started.desc(), NIGHT_SERIES.c.night_id.desc()).limit(1)

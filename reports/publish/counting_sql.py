@@ -37,13 +37,13 @@ INSERT INTO night_kinds
 SELECT c.night_id, c.series, c.model, c.op_kind, SUM(c.ops),
        SUM(CASE WHEN c.status NOT IN ({UNATTEMPTED}) THEN c.ops ELSE 0 END),
        SUM(CASE WHEN c.status IN ({_RIGHT}) AND (c.ran_on NOT IN ('host', 'none') OR l.place = 'host')
-           THEN c.ops ELSE 0 END),
+                THEN c.ops ELSE 0 END),
        SUM(CASE WHEN c.status IN ({_RIGHT}) AND c.ran_on = 'host' AND l.place = 'device' THEN c.ops ELSE 0 END),
        SUM(CASE WHEN c.status NOT IN ({_RIGHT}, {UNATTEMPTED}) THEN c.ops ELSE 0 END),
        SUM(c.uses),
        SUM(CASE WHEN c.status NOT IN ({UNATTEMPTED}) THEN c.uses ELSE 0 END),
        SUM(CASE WHEN c.status IN ({_RIGHT}) AND (c.ran_on NOT IN ('host', 'none') OR l.place = 'host')
-           THEN c.uses ELSE 0 END)
+                THEN c.uses ELSE 0 END)
 FROM night_counts c
 CROSS JOIN (SELECT CASE WHEN EXISTS (SELECT 1 FROM night_counts WHERE night_id = :night AND series = :series
                                      AND model = '' AND ran_on IN ('simulator', 'silicon', 'mixed'))
@@ -84,4 +84,4 @@ LEFT JOIN op_tests t
 WHERE s.series = :series AND s.started = (SELECT MAX(started) FROM night_series WHERE series = :series)
   AND m.outcome = 'ran'
 ON CONFLICT DO NOTHING""")
-"""Stores the ops of the newest night of `series`, unless they are stored; an op that was renamed has its new id."""
+"""Stores the ops of the newest night of `series`; an op that was renamed has its new id."""

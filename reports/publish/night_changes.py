@@ -8,14 +8,12 @@ from typing import Any
 import sqlalchemy as sa
 
 from opscope.reports.compare.diff import QUIET, Label, Row, labelled_rows
+from opscope.reports.compare.first_sentence import FIRST
 from opscope.reports.compare.history import slower_between_nights
 from opscope.reports.compare.outcomes import RunView
 from opscope.reports.compare.unblock import plan
 from opscope.reports.database.schema_nights import NIGHT_CHANGE_MODELS, NIGHT_CHANGES, NIGHT_CURVE, NIGHT_FIXES
 from opscope.reports.publish import bulk
-
-FIRST = "FIRST"
-"""In place of a label: the op goes wrong, and there is no night before this one."""
 
 
 def count_changes(connection: sa.Connection, now: RunView, before: RunView | None) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from opscope.harness.record.errors import InputError
-from opscope.reports.database.database import parse_url, schema_version, shown
+from opscope.reports.database.database import open_database, parse_url, schema_version, shown
 from opscope.reports.database.reading import read_database, refuse_missing
 from opscope.reports.database.rows import SELECTION
 from opscope.reports.database.schema import (
@@ -132,7 +132,7 @@ def read_only_role(url: str, name: str, password_env: str | None = None) -> str:
         password = os.environ.get(password_env)
         if not password:
             raise InputError("--password-env", "a variable that is set", f"no `{password_env}`", f"{password_env}=...")
-    with open_counted(url, "--db") as connection:
+    with open_database(url, "--db") as connection:
         quote = connection.dialect.identifier_preparer.quote_identifier
         has_role = connection.scalar(sa.text("SELECT 1 FROM pg_roles WHERE rolname = :name"), {"name": name})
         database = quote(str(connection.scalar(sa.text("SELECT current_database()"))))
@@ -165,7 +165,7 @@ def add_alias(url: str, old_id: str, new_id: str, reason: str) -> int:
     Raises InputError where no op has the old id, or where the new one is itself an old one.
     """
     refuse_missing(url)
-    with open_counted(url, "--db") as connection:
+    with open_database(url, "--db") as connection:
         if connection.scalar(sa.select(OPS.c.op_id).where(OPS.c.op_id == old_id)) is None:
             raise InputError("OLD_ID", "an op of the database", f"`{old_id}`", "opscope sql 'SELECT op_id FROM ops'")
         chained = sa.select(OP_ALIAS.c.old_id).where((OP_ALIAS.c.old_id == new_id) | (OP_ALIAS.c.new_id == old_id))

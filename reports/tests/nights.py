@@ -43,7 +43,11 @@ def night(folder: Path, number: int, ops: Mapping[str, Op], models: tuple[str, .
     run_id = f"night{number:02}"
     run_dir = folder / run_id
     context = RunContext(
-        run_id, str(run_dir), options=ResultOptions(arch=record.get("arch", "n150")), card_type="sim-n150"
+        run_id,
+        str(run_dir),
+        record.get("backend", "reference").partition(",")[0],
+        options=ResultOptions(arch=record.get("arch", "n150")),
+        card_type="sim-n150",
     )
     started = START + timedelta(days=number)
     tensor = TensorDesc(shape=(8, 8), data_type="f32")

@@ -71,6 +71,16 @@ EXPECTED: dict[str, tuple[str, list[tuple[Any, ...]]]] = {
             (..., 1, 1, 1, ...),
         ],
     ),
+    "failing_ops": (
+        "arch op_name models uses error_message",
+        [
+            ("n150", "stablehlo.sort", 2, 3, "no sort"),
+            ("n150", "stablehlo.exp", 1, 2, "PCC 0.1 below 0.99"),
+            (..., ..., 1, 1, ...),
+            (..., ..., 1, 1, ...),
+            (..., ..., 1, 1, ...),
+        ],
+    ),
     "model_coverage": (
         "model ops bad not_attempted right_ops share share_of_uses",
         [
@@ -173,10 +183,10 @@ def test_each_question_has_its_answer(url: str, name: str) -> None:
     check(url, name)
 
 
-def test_there_are_sixteen_questions_and_each_asks_something() -> None:
+def test_there_are_seventeen_questions_and_each_asks_something() -> None:
     stored = questions()
     assert set(stored) == set(EXPECTED)
-    assert len(stored) == 16
+    assert len(stored) == 17
     for question in stored.values():
         assert question.asks.endswith("?"), question.name
         assert "%%" not in question.sql
@@ -290,7 +300,7 @@ def test_the_command_in_its_formats(run: Callable[..., str], url: str) -> None:
     assert next(csv.reader(io.StringIO(run("model_coverage", "--csv")))) == list(answer.columns)
     assert "stablehlo.mul" in run("-", input="SELECT op_name FROM ops")
     assert "and 2 more rows" in run("SELECT 1 AS x UNION SELECT 2 UNION SELECT 3", "--limit", "1")
-    assert len(json.loads(run("--json"))) == 16
+    assert len(json.loads(run("--json"))) == 17
     assert "Which errors hold back the most models?" in run()
     assert op_id("add") in run("SELECT op_id FROM ops ORDER BY 1", "--csv")
 

@@ -151,7 +151,7 @@ def test_at_most_ten_places_of_an_op_are_listed(connection: sa.Connection) -> No
 
 
 def test_every_history_is_as_long_as_the_others() -> None:
-    assert (op_history.NIGHTS, readiness.HISTORY, history.RUNS) == (30, 30, 30)
+    assert (op_history.HISTORY_NIGHTS, readiness.HISTORY, history.RUNS) == (30, 30, 30)
 
 
 def test_names_are_asked_for_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,7 +246,7 @@ def test_a_team_sees_its_rows_causes_and_counts() -> None:
 def test_a_fix_lists_its_ops_models_and_uses() -> None:
     bad = {"signature": "s", "error": "", "failed_stage": ""}
     x = op("x", "crashed", uses_of={"m": 2, "n": 1}, repro="x", **bad)
-    y = op("y", "crashed", uses_of={"m": 9}, repro="y", expected="never", **bad)
+    y = op("y", "crashed", uses_of={"m": 9}, repro="y", expected="notyet: y", **bad)
     fine = op("w", uses_of={"o": 1})
     view = run(x, y, op("z", "timeout"), fine, models=("m", "n", "o", "of which no op was attempted"))
     fixes = plan(dict.fromkeys(view.models, view))

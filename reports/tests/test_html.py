@@ -108,6 +108,9 @@ def test_each_backend_has_a_ladder_and_rates_of_its_own(tmp_path: Path) -> None:
     tests = [*run.tests, *own]
     rows = op_rows(tests)
     of_backends = dict(ladders(rows))
+    heat = charts(plain(rows))["chart-heat"]["data"]["values"]
+    shares = {(cell["model"], cell["kind"]): cell["ratio"] for cell in heat}
+    assert (shares["demo on reference", "eltwise"], shares["demo on mine", "eltwise"]) == ("3/6", "6/6")
     assert [(name, of_backends[name]["ops"]) for name in of_backends] == [("reference", 14), ("mine", 14)]
     assert "link" in of_backends["mine"]["stages"]
     assert "link" not in of_backends["reference"]["stages"]

@@ -51,7 +51,7 @@ def grid(url: str, **more: Any) -> Grid:
     with open_database(url) as connection:
 
         def ask(query: str, values: Mapping[str, Any]) -> Any:
-            return connection.execute(sa.text(query), values).mappings().all()
+            return connection.execute(sa.text(query), values).all()
 
         return read(ask, more.pop("now", START.replace(day=21)), **more)
 

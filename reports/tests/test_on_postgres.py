@@ -30,6 +30,7 @@ from opscope.reports.exports import frames
 from opscope.reports.publish import spool
 from opscope.reports.publish.publish import publish
 from opscope.reports.tests import (
+    every_kind,
     postgres_server,
     test_ask,
     test_diff,
@@ -107,6 +108,20 @@ def test_every_view_of_nights_counts_as_on_sqlite(url: str, tmp_path: Path) -> N
     test_night_views.fill(url, tmp_path)
     for query, expected in test_night_views.EXPECTED.items():
         assert rows(url, query) == expected, query
+
+
+def test_nights_of_every_kind_count_as_on_sqlite(url: str, tmp_path: Path) -> None:
+    """What charts may not add up: the rows of every view of nights, with types of their frames."""
+    pandas = pytest.importorskip("pandas", reason="pip install 'opscope[frames]'")
+    other = fresh(tmp_path / "db.sqlite")
+    for target in (url, other):
+        every_kind.fill(tmp_path / "runs", target)
+        shutil.rmtree(tmp_path / "runs")
+    for name in views():
+        if name.startswith(("night_", "dashboard_")):
+            sides = [getattr(frames, name)(target) for target in (url, other)]
+            sides = [side.sort_values(list(side.columns), ignore_index=True) for side in sides]
+            pandas.testing.assert_frame_equal(*sides, obj=name)
 
 
 KINDS = {

@@ -125,5 +125,6 @@ def test_the_terminal_has_the_line_that_runs_it_again(url: str, name: str) -> No
 def test_what_is_nothing_is_one_line(url: str) -> None:
     done = CliRunner().invoke(show, ["bb", "--db", url])
     assert str(done.exception) == (
-        "WHAT: expected a run, the id of an op (16 hex digits) or a model of the database, got `bb`; try b"
+        "WHAT: expected a run, the id of an op (16 hex digits) or of a cause (8), or a model of the database, got "
+        "`bb`; try b"
     )

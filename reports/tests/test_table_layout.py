@@ -128,4 +128,4 @@ def test_plain_mode_draws_nothing(url: str, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("OPSCOPE_PLAIN", "1")
     plain = CliRunner().invoke(unblock, ["--db", url]).output
     assert not re.search("[─█]", plain)
-    assert re.search(r"^cluster \w+; models 2; alone 2; uses 10; ops 2;", plain, re.MULTILINE), plain
+    assert re.search(r"^cause \w+; models 2; alone 2; uses 10; ops 2;", plain, re.MULTILINE), plain

@@ -8,7 +8,9 @@ from importlib import import_module
 from pathlib import Path
 
 from opscope.simulator.host import op
-from opscope.simulator.host.names import HOST, NAMES, NO_MEANING, NOT_YET
+from opscope.simulator.host.names import HOST, MODULES, NAMES, NO_MEANING, NOT_YET
+from opscope.simulator.host.settings import environment
+from opscope.simulator.host.settings.compiler_config import ATTRIBUTES
 
 BEGIN, END = "<!-- {}: generated, see simulator/host/name_tables.py -->", "<!-- end of {} -->"
 
@@ -17,6 +19,35 @@ def names_table() -> str:
     """Returns a row for each name that is there."""
     rows = [f"| `{name}` | {does} |" for name, (_, does) in NAMES.items()]
     return "\n".join(["| name | here |", "|---|---|", *rows])
+
+
+def modules_table() -> str:
+    """Returns a row for each module of pybuda that has names of its own."""
+    rows = [f"| `pybuda.{name}` | {', '.join(f'`{n}`' for n in own)} |" for name, own in MODULES.items() if own]
+    return "\n".join(["| module | names besides those of `pybuda` |", "|---|---|", *rows])
+
+
+def attributes_table() -> str:
+    """Returns a row for each attribute of the compiler configuration."""
+    rows = [
+        f"| `{name}` | {f'the option `{a.option}`' if a.option else f'no effect: {a.no_effect}'} |"
+        for name, a in ATTRIBUTES.items()
+    ]
+    return "\n".join(["| attribute | here |", "|---|---|", *rows])
+
+
+def variables_table() -> str:
+    """Returns a row for each environment variable of TT-Buda's."""
+    rows = [f"| `{name}` | `{one.option}`: {one.does} |" for name, one in environment.VARIABLES.items()]
+    rows += [f"| `{name}` | runs are `_sequential` |" for name in environment.SEQUENTIAL]
+    rows += [
+        f"| `{environment.AMP_LIGHT}` | level of `enable_amp_light` |",
+        f"| `{environment.VERIFY_ALL}` | 1: the default of VerifyConfig's `verify_all` |",
+        f"| `{environment.DEVICE}` | `backend_device_descriptor_path`, if the file is there |",
+    ]
+    rows += [f"| `{name}` | no effect: {why} |" for name, why in sorted(environment.WITHOUT_EFFECT.items())]
+    rows += [f"| `{start}...` | no effect: {why} |" for start, why in sorted(environment.FAMILIES.items())]
+    return "\n".join(["| variable | here |", "|---|---|", *rows])
 
 
 def absent_table() -> str:
@@ -45,7 +76,15 @@ def options_table() -> str:
     return "\n".join(["| option | here |", "|---|---|", *rows])
 
 
-TABLES = {"names": names_table, "absent": absent_table, "ops": ops_table, "options": options_table}
+TABLES = {
+    "names": names_table,
+    "modules": modules_table,
+    "absent": absent_table,
+    "ops": ops_table,
+    "options": options_table,
+    "attributes": attributes_table,
+    "variables": variables_table,
+}
 
 
 def filled(text: str) -> str:

@@ -34,6 +34,10 @@ NAMES: dict[str, tuple[str, str]] = {
     "get_parameter_checkpoint": ("run", "the values of parameters, by name"),
     "get_parameter_gradients": ("train", "the gradients so far, by name"),
     "update_device_parameters": ("run", "replaces parameters"),
+    "run_generate": ("run", "runs inputs through the initialized pipeline; a module without past caches runs forward"),
+    "run_generative_inference": ("run", "what `run_inference` does, without past caches"),
+    "set_device_pipeline": ("run", "sets the order of devices"),
+    "get_tenstorrent_device": ("run", "the first `TTDevice` of the program"),
     "get_intermediates_queue": ("run", "the results of the op that `insert_tapout_queue_for_op` named"),
     "sync": ("run", "waits until what was asked for has run"),
     "shutdown": ("run", "ends the run and forgets every device"),
@@ -45,6 +49,11 @@ NAMES: dict[str, tuple[str, str]] = {
     "set_chip_break": ("settings.options", "starts an epoch on the next chip at ops, by name or predicate"),
     "override_op_size": ("settings.options", "gives an op a grid of cores"),
     "configure_mixed_precision": ("settings.options", "formats and fidelity of ops, by type, name or epoch"),
+    "insert_nop": ("settings.config_functions", "puts a copy between an op and ops that read it"),
+    "insert_buffering_nop": ("settings.config_functions", "the older name of `insert_nop`"),
+    "override_dram_queue_placement": ("settings.config_functions", "no effect: queues have one algorithm"),
+    "CompilerConfig": ("settings.compiler_config", "the compiler configuration, whose attributes are the options"),
+    "k_dim": ("settings.config_functions", "the contracted dimension, of `insert_fracture_group`"),
     "BackendDevice": ("settings.enumerations", "an architecture"),
     "BackendType": ("settings.enumerations", "Silicon and Golden are the simulator; NoBackend compiles alone"),
     "DeviceMode": ("settings.enumerations", "whether a device compiles, runs, or both"),
@@ -71,29 +80,83 @@ NAMES: dict[str, tuple[str, str]] = {
 PARTS = {"op": "op", "query": "query", "optimizers": "optimizers"}
 """Name of a module of pybuda -> its package here."""
 
+FORMATS = ("Float32", "Float16", "Float16_b", "Bfp8", "Bfp8_b", "Bfp4", "Bfp4_b", "Bfp2", "Bfp2_b", "Lf8")
+_CONFIG = "settings.config_functions"
+MODULES: dict[str, dict[str, str]] = {
+    "config": {
+        **dict.fromkeys(
+            (
+                "_get_global_compiler_config",
+                "_clear_global_compiler_config",
+                "_set_global_compiler_config",
+                "_set_pybuda_override_veto",
+                "_internal_insert_fj_buffering_nop",
+                "override_t_stream_dir",
+                "override_t_stream_shape",
+                "override_u_kt",
+                "override_dram_parameters",
+                "override_input_buffer_multiplier",
+                "internal_override_output_buffer_multiplier",
+                "override_multi_op_fracture_factor",
+                "override_op_placement",
+                "add_cpu_fallback_ops",
+                "remove_cpu_fallback_ops",
+                "insert_fracture_group",
+                "add_schedule_constraint",
+                "set_num_repeated_patterns",
+                "set_auto_transposing_placement",
+                "get_harvesting_mask",
+            ),
+            _CONFIG,
+        ),
+    },
+    "_C": dict.fromkeys(
+        (*FORMATS, "UInt16", "Int8", "Int32", "RawUInt8", "RawUInt16", "RawUInt32"),
+        "settings.enumerations:DataFormat",
+    )
+    | dict.fromkeys(("LoFi", "HiFi2", "HiFi3", "HiFi4"), "settings.enumerations:MathFidelity"),
+    "_C.backend_api": {},
+    "_C.balancer": {},
+    "_C.placer": {},
+    "compile": {"LAST_SUCCESSFUL_STAGE": "submodules.tile"},
+    "cpudevice": {},
+    "device": {},
+    "module": {},
+    "parameter": {},
+    "pybudaglobal": {"TILE_DIM": "submodules.tile", "align_up_tile": "submodules.tile", "get_devices": "run"},
+    "run": {},
+    "run.api": {},
+    "run.impl": {},
+    "schedulers": {},
+    "tensor": {"TensorFromPytorch": "tensor:Tensor", "TensorFromTrace": "tensor:Tensor"},
+    "torch_schedulers": {"TorchLearningRateScheduler": "submodules.torch_schedulers"},
+    "transformers": {},
+    "transformers.pipeline": {
+        "pipeline": "submodules.transformers_pipeline",
+        "NLPPipelineWrapper": "submodules.transformers_pipeline",
+    },
+    "tti": {},
+    "ttdevice": {},
+    "utils": {"align_up_tile": "submodules.tile"},
+    "verify": {"TestKind": "settings.verify_config", "verify_module": "submodules.verify"},
+    "verify.backend": {"verify_module": "submodules.verify"},
+    "verify.config": {"TestKind": "settings.verify_config", "_get_global_verify_config": "settings.verify_config"},
+}
+"""Module of pybuda -> names that it has besides those of `pybuda` itself: their module here, or a class there."""
+
 NO_MEANING = {
     "GPUDevice": "there is no GPU in a simulation; try CPUDevice",
     "TTCluster": "a TTDevice of several chips is what this would be; try num_chips",
     "MXNetModule": "MXNet has ended, and no version of it installs beside this project's Python",
     "pybuda_compile": "it takes TT-Buda's own compiler context; try `opscope plan` or initialize_pipeline",
     "compile_torch": "torch.compile would trace a second time what PyTorchModule traces; try PyTorchModule",
-    "get_tenstorrent_device": "there is no driver; try detect_available_devices",
     "is_silicon": "nothing here is silicon",
-    "transformers": "its pipelines download weights; try PyTorchModule with a configuration of transformers",
     "CompiledGraphState": "it is TT-Buda's own pickle; try TTDeviceImage",
-    "CompilerConfig": "options are set by name here; try set_configuration_options",
     "CompileDepth": "depths are stages of the harness; try `opscope show` with backend buda",
-    "insert_buffering_nop": "buffers are inserted by the planner where a fork starves",
-    "override_dram_queue_placement": "queues are placed by dram_placement_algorithm alone",
     "TensorShape": "shapes are tuples here",
     "SomeTensor": "it is a name of types alone",
-    "k_dim": "it is an index of the balancer's own code",
 }
 """Name -> why it has no meaning here."""
 
-NOT_YET = {
-    "run_generate": "there are no past caches yet",
-    "run_generative_inference": "there are no past caches yet",
-    "set_device_pipeline": "devices form a pipeline in the order of their creation",
-}
+NOT_YET: dict[str, str] = {}
 """Name -> what it waits for."""

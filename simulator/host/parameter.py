@@ -8,9 +8,13 @@ from typing import Any
 import numpy as np
 import xxhash
 
+from opscope.compiler.target.formats import host_dtype
 from opscope.simulator.host.errors import PyBudaError
 from opscope.simulator.host.settings.enumerations import DataFormat
-from opscope.simulator.host.tensor import Tensor, array_of, is_tensor
+from opscope.simulator.host.tensor import Tensor, array_of, is_tensor, is_torch, to_torch
+
+HOST_TYPES = {"Float32": "f32", "Float16": "f16", "Float16_b": "bf16"}
+"""Number format -> MLIR's name of the host's type of it; of other formats the value goes as it is."""
 
 
 class Parameter:
@@ -85,7 +89,26 @@ class Parameter:
             raise PyBudaError(
                 f"{self._name or 'Parameter'}: expected a value of shape {list(self._shape)}, got {list(array.shape)}"
             )
-        self._held = value
+        self._held = to_torch(value) if is_torch(self._held) else value
+
+    def set_data_format(self, df: DataFormat) -> None:
+        """Sets the number format in which a card reads it: of 16 or 32 bits, or narrower ones, which it rounds to.
+
+        Raises PyBudaError for what is no format.
+        """
+        if not isinstance(df, DataFormat) or df is DataFormat.Invalid:
+            raise PyBudaError(f"{self._name or 'Parameter'}.set_data_format: expected a pybuda.DataFormat, got {df!r}")
+        self.fp32_fallback = df
+
+    def set_requires_grad(self, value: bool) -> None:
+        """Sets whether it is trained."""
+        self.requires_grad = bool(value)
+
+    def on_device(self) -> np.ndarray:
+        """Returns its value in the type in which a card reads it."""
+        array = array_of(self.value())
+        wanted = HOST_TYPES.get(self.fp32_fallback.name, "") if self.fp32_fallback is not None else ""
+        return array.astype(host_dtype(wanted)) if wanted and array.dtype.kind in "fV" else array
 
     def _drawn(self) -> np.ndarray:
         shape = self._shape

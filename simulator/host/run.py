@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+from collections.abc import Sequence
 from typing import Any
 
 from opscope.simulator.host import session as sessions
@@ -10,14 +11,15 @@ from opscope.simulator.host.argument_checks import count, listed, one_of
 from opscope.simulator.host.devices.cpu_device import CPUDevice
 from opscope.simulator.host.devices.device import Device
 from opscope.simulator.host.devices.tt_device import TTDevice
-from opscope.simulator.host.errors import PyBudaError
+from opscope.simulator.host.errors import NotThereYet, PyBudaError
 from opscope.simulator.host.modules.module import Module
 from opscope.simulator.host.modules.py_buda_module import PyBudaModule
 from opscope.simulator.host.old_spellings import old_spellings
 from opscope.simulator.host.pipeline import Pipeline
 from opscope.simulator.host.settings.enumerations import DeviceMode
-from opscope.simulator.host.settings.options import reset_options
+from opscope.simulator.host.settings.options import global_compiler_config, reset_options
 from opscope.simulator.host.settings.verify_config import VerifyConfig
+from opscope.simulator.host.tensor import Tensor
 
 
 @old_spellings(num_inputs="input_count", sequential="_sequential")
@@ -32,41 +34,113 @@ def run_inference(
 ) -> Any:
     """Runs inference and returns the queue of outputs, each a list of tensors.
 
-    `module` is placed on a card of its own, unless it is on one. `inputs` are pushed; each is a tensor, a tuple or a
-    dictionary. It returns as soon as the pipeline runs, and runs `input_count` inputs (0: until shutdown), also those
-    that are pushed later; with `_sequential` it runs those that are there and returns then. Raises PyBudaError.
+    `module` is placed on the first device, in place of all other modules, or on a card of its own if there is no
+    device. `inputs` are pushed, and all of them run; each is a tensor, a tuple or a dictionary. It returns as soon as
+    the pipeline runs, and runs `input_count` inputs (0: until shutdown), also those that are pushed later; with
+    `_sequential` it runs those that are there and returns then. As long as devices and modules stay, outputs go into
+    the queue that the first call has returned, unless `output_queue` is another. Raises PyBudaError.
     """
     count("run_inference: input_count", input_count, 0)
+    pushed = listed("run_inference: inputs", inputs, "inputs")
+    if pushed and input_count not in (0, 1, len(pushed)):
+        raise PyBudaError(f"run_inference: expected input_count {len(pushed)}, as there are inputs, got {input_count}")
     if module is not None:
         _placed(module)
     devices = sessions.session().devices
     pipeline = _current(devices, output_queue, _verify_cfg)
-    for one in listed("run_inference: inputs", inputs, "inputs"):
+    for one in pushed:
         pipeline.devices[0].push_to_inputs(*(one if isinstance(one, tuple) else (one,)))
     if _perf_trace:
         _traced(pipeline)
-    pipeline.forward(input_count, _sequential)
+    pipeline.forward(len(pushed) if pushed and input_count else input_count, _sequential)
     return pipeline.outputs
+
+
+@old_spellings(num_inputs="input_count", sequential="_sequential")
+def run_generative_inference(
+    module: Module | None = None,
+    inputs: list[Any] = [],
+    input_count: int = 1,
+    output_queue: Any = None,
+    _sequential: bool = False,
+    _perf_trace: bool = False,
+    _verify_cfg: VerifyConfig | None = None,
+) -> Any:
+    """Does what `run_inference` does; no module here has past caches. Raises PyBudaError, NotThereYet."""
+    _no_past_caches("run_generative_inference")
+    return run_inference(module, inputs, input_count, output_queue, _sequential, _perf_trace, _verify_cfg)
+
+
+def run_generate(
+    input_count: int = 1,
+    write_index: int = -1,
+    tokens_per_iter: int = -1,
+    token_id: int = -1,
+    _sequential: bool = False,
+) -> None:
+    """Runs `input_count` inputs through the initialized pipeline, as `run_forward` does.
+
+    The other arguments say where TT-Buda writes past keys and values, which stay on its card; here a program passes
+    them on itself. Raises PyBudaError, and NotThereYet where outputs are to stay on the card (`loopback_outputs`).
+    """
+    _no_past_caches("run_generate")
+    run_forward(input_count, _sequential)
+
+
+def _no_past_caches(where: str) -> None:
+    if global_compiler_config().keeps_outputs:
+        raise NotThereYet(
+            f"{where}: expected a program that passes past keys and values on, got loopback_outputs or "
+            "enable_link_past_cache_ios, by which they stay on the card"
+        )
+
+
+def set_device_pipeline(devs: Sequence[Device]) -> None:
+    """Sets the order of the devices that form the pipeline; those that are left out rest. Raises PyBudaError."""
+    ordered = listed("set_device_pipeline: devs", devs, "devices")
+    for device in ordered:
+        if device not in sessions.session().devices:
+            raise PyBudaError(f"set_device_pipeline: expected devices of this program, got {device!r}"[:300])
+    sessions.set_devices(ordered)
+
+
+def get_devices() -> list[Device]:
+    """Returns the devices, in the order of the pipeline."""
+    return list(sessions.session().devices)
+
+
+def get_tenstorrent_device() -> TTDevice | None:
+    """Returns the first device of cards; None if there is none."""
+    return next((device for device in sessions.session().devices if isinstance(device, TTDevice)), None)
 
 
 def _placed(module: Module) -> None:
     if not isinstance(module, Module):
         raise PyBudaError(f"run_inference: expected a pybuda module, got {type(module).__name__}")
-    if module.get_device() is None:
-        used = [device.name for device in sessions.session().devices if device.modules]
-        if used:
-            raise PyBudaError(
-                f"run_inference: expected no other module on a device, got one on {used[0]}; try shutdown()"
-            )
+    if module.get_device() is not None:
+        return
+    devices = sessions.session().devices
+    for device in devices:
+        if device.modules:
+            sessions.stop()
+            device.remove_modules()
+    if devices:
+        devices[0].place_module(module)
+    else:
         TTDevice(f"tt_{module.get_name()}", module=module)
 
 
 def _current(devices: list[Device], output_queue: Any, verify: VerifyConfig | None) -> Pipeline:
-    """Returns a pipeline of the devices, in place of the one that runs."""
+    """Returns a pipeline of the devices, in place of the one that runs, whose queue it takes over if it is as good."""
     session = sessions.session()
-    if session.pipeline is not None:
-        session.pipeline.stop()
-    session.pipeline = Pipeline(devices, output_queue, verify=verify)
+    before = session.pipeline
+    forwarded: list[Any] = []
+    if before is not None:
+        before.stop()
+    if isinstance(before, Pipeline) and before.failure is None and before.is_of(devices):
+        forwarded = before.forwarded
+        output_queue = before.outputs if output_queue is None else output_queue
+    session.pipeline = Pipeline(devices, output_queue, forwarded, verify)
     return session.pipeline
 
 
@@ -79,11 +153,15 @@ def _traced(pipeline: Pipeline) -> None:
 def run_module(module: Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """Runs a module on a card of its own and returns its outputs as they went in: arrays or PyTorch tensors."""
     before = module.get_device()
+    used = [device.name for device in sessions.session().devices if device.modules and device is not before]
+    if used:
+        raise PyBudaError(f"run: expected no other module on a device, got one on {used[0]}; try shutdown()")
     try:
         outputs = run_inference(module, [tuple(args)], _sequential=True).get()
     finally:
         device = module.get_device()
         if before is None and device is not None:
+            sessions.stop()
             device.remove_modules()
             device.shutdown_device()
             sessions.remove_device(device)
@@ -170,7 +248,7 @@ def get_parameter_checkpoint(
 def _parameters(device: Device) -> dict[str, Any]:
     if isinstance(device, TTDevice):
         return device.get_parameter_checkpoint()
-    return {p.get_name(): p.value() for module in device.modules for p in module.get_parameters()}
+    return {p.get_name(): Tensor(p.value()) for module in device.modules for p in module.get_parameters()}
 
 
 def update_device_parameters(
@@ -187,8 +265,8 @@ def update_device_parameters(
             f"update_device_parameters: expected {len(devices)} dictionaries, one per device, got {len(parameters)}"
         )
     for one, values in zip(devices, parameters, strict=True):
-        if not isinstance(one, TTDevice):
-            one.refuse("a TTDevice", type(one).__name__)
+        if not isinstance(one, TTDevice | CPUDevice):
+            one.refuse("a TTDevice or CPUDevice", type(one).__name__)
         if not isinstance(values, dict):
             one.refuse("a dictionary of parameters by name", f"{values!r}"[:200])
         one.update_parameters(values)

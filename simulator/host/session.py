@@ -32,10 +32,21 @@ def add_device(device: Device) -> None:
     """Adds a device at the end of the pipeline. Raises PyBudaError for a name that is taken."""
     if any(device.name == other.name for other in _SESSION.devices):
         raise PyBudaError(f"{device.name}: expected a name that no device has, got it twice; try shutdown() first")
+    stop()
+    _SESSION.devices.append(device)
+
+
+def set_devices(devices: list[Device]) -> None:
+    """Sets the devices of the pipeline, in order."""
+    stop()
+    _SESSION.devices = devices
+
+
+def stop() -> None:
+    """Ends the run; devices and modules stay."""
     if _SESSION.pipeline is not None:
         _SESSION.pipeline.stop()
         _SESSION.pipeline = None
-    _SESSION.devices.append(device)
 
 
 def remove_device(device: Device) -> None:

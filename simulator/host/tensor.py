@@ -125,4 +125,4 @@ def to_torch(value: Any) -> Any:
     array = array_of(value)
     if array.dtype.kind == "V" or array.dtype.name == "bfloat16":
         return torch.from_numpy(array.astype(np.float32)).to(torch.bfloat16)
-    return torch.from_numpy(np.ascontiguousarray(array))
+    return torch.from_numpy(np.ascontiguousarray(array).reshape(array.shape))

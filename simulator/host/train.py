@@ -99,9 +99,9 @@ def get_parameter_gradients(
     one_of("get_parameter_gradients: device", device, Device)
     devices = pipeline.devices if device is None else [device]
     for one in devices:
-        if not isinstance(one, TTDevice):
-            one.refuse("a TTDevice", type(one).__name__)
-    return [one.get_parameter_gradients() for one in devices if isinstance(one, TTDevice)]
+        if not isinstance(one, TTDevice | CPUDevice):
+            one.refuse("a TTDevice or CPUDevice", type(one).__name__)
+    return [one.get_parameter_gradients() for one in devices]
 
 
 def _current(where: str) -> TrainingPipeline:

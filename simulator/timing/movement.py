@@ -128,6 +128,9 @@ class Movement:
     dram_write: Transfers
     multicast: Transfers
     """To 24 other cores."""
+    scattered: float
+    """Bytes per clock of a core that reads tiles from all banks of DRAM in turn: what its interface takes on Wormhole,
+    the rate of long reads on Blackhole."""
     unlinked: float
     linked: float
     """Bytes per clock of multicasts that reserve their way each time, and of those that keep it for the next, as a
@@ -140,6 +143,7 @@ WORMHOLE_B0 = Movement(
     Packets(380.9, 22.0, 8192, 0.0, 22.3),
     Packets(402.4, 22.3, 8192, 0.0, 21.9, partial=65.8),
     Packets(465.7, 30.5, 8192, 0.0, 30.5, reserve=180.4),
+    28.9,
     15.0,
     22.0,
 )
@@ -151,6 +155,7 @@ MOVEMENT: Mapping[str, Movement] = {
         LongReads(Packets(498.2, 34.8, 16384, 3.7, 23.6), 35.1, 324.0),
         QueuedWrites(395.6, 24.1, 16384, 63.4, 23.7, 37.4, 7315.0),
         Packets(465.7, 30.5, 16384, 0.0, 61.0, reserve=180.4),  # Wormhole's, at twice the width
+        35.1,
         24.0,
         41.0,
     ),

@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from opscope.compiler.target.allocation import tensor_bytes, tile_matrix
+from opscope.compiler.target.allocation import tensor_bytes
 from opscope.compiler.target.formats import FORMATS, TILE, padded_tiles
 from opscope.compiler.target.fused_params import CacheParams
 from opscope.compiler.target.in_place import writes_in_place
@@ -35,12 +35,19 @@ from opscope.simulator.kernels.matmul import FIDELITIES
 from opscope.simulator.profile import OpCost
 from opscope.simulator.timing.arch_constants import CONSTANTS
 from opscope.simulator.timing.body_passes import body_passes
+from opscope.simulator.timing.card_rates import dram_cycles
+from opscope.simulator.timing.conv_time import conv_time
 from opscope.simulator.timing.movement import MOVEMENT
 from opscope.simulator.timing.product_time import ProductConstants, product_time
+from opscope.simulator.timing.relay_time import relay_time
+from opscope.simulator.timing.streamed import far, streamed, streamed_compute
 from opscope.simulator.timing.tile_cycles import tile_cycles, tile_unit
+from opscope.simulator.timing.work_split import OPEN, Asked, split_of
 
 LAUNCH_NS = 3000.0
-"""Time from one program to the next with trace on: the intercept of the out-of-box GEMM rows (GEMM_FLOPS.md)."""
+"""Time from one program to the next with trace on: the intercept of the out-of-box GEMM rows (GEMM_FLOPS.md). The start
+of the kernels (`CardRates.start`) is a part of it, dispatch the rest.
+"""
 
 HOST_KERNELS = frozenset({"to_device", "from_device", "deallocate", "host_op", "view"})
 """Kernels that take no time of the device: the host's, and those that move nothing."""
@@ -58,10 +65,12 @@ def operation_cost(
     profile: Profile,
     programs: Mapping[str, Program] | None = None,
     products: ProductConstants | None = None,
+    asked: Asked = OPEN,
 ) -> OpCost:
     """Cycles of one operation on one chip of the board. For control flow, those of reading one predicate back.
 
-    `products`: constants of matrix products in place of the architecture's, for fitting them.
+    `products`: constants of matrix products in place of the architecture's, for fitting them. `asked`: what a caller
+    says of cores and blocks.
     """
     if op.kernel in ("load_cached", "for"):  # no predicate is read back
         return OpCost(op.kernel, op.location)
@@ -80,11 +89,17 @@ def operation_cost(
     read = [_read_bytes(op, d, outputs, profile) for d in inputs]
     dram_read = sum(size for d, size in zip(inputs, read, strict=True) if d.buffer_type == "dram")
     dram_written = sum(tensor_bytes(d, profile) for d in outputs if d.buffer_type == "dram")
-    dram = (dram_read + dram_written) / (system.dram_gb_per_s * system.dram_efficiency / system.clock_ghz)
-    write, unit = 0.0, "math"
-    if tiles_of := _plain_product(op, inputs, outputs):
-        time = product_time(tiles_of, inputs[0], inputs[1], outputs[0], op.numerics, system, profile, products)
-        per_core = -(-(tiles_of[0] * tiles_of[1]) // time.cores)
+    dram = dram_cycles(system, dram_read, dram_written)
+    write, unit, started = 0.0, "math", 0
+    if plain := _plain_product(op, inputs, outputs):
+        tiles, batches = plain
+        if asked.relay is not None:
+            time = relay_time(tiles, inputs[0], inputs[1], outputs[0], op.numerics, system, asked.relay)
+        else:
+            time = product_time(
+                tiles, inputs[0], inputs[1], outputs[0], op.numerics, system, profile, products, asked, batches
+            )
+        per_core = -(-(tiles[0] * tiles[1] * batches) // time.cores)
         in_dst = _in_dst_cycles(op, inputs, outputs[0], per_core, system)
         compute, transfer, received, cores = time.compute + in_dst, time.transfer, time.noc_bytes, time.cores
         dram_read = time.dram_read_bytes + sum(
@@ -92,6 +107,13 @@ def operation_cost(
         )
         total, write = time.total + in_dst, time.write
         unit = time.unit if time.compute > in_dst else unit
+    elif isinstance(op.params, Conv2dParams) and _is_plain(op.params):
+        conv = conv_time(op.params, inputs[0], inputs[1], outputs[0], op.numerics, system, profile, asked)
+        per_core = -(-padded_tiles(outputs[0].shape) // conv.cores)
+        compute = conv.windows + conv.product + _in_dst_cycles(op, inputs, outputs[0], per_core, system)
+        moved = sum(read[n] for n in (0,) if inputs[n].buffer_type == "dram")
+        transfer = conv.weights + dram_cycles(system, moved, dram_written)
+        total, received, cores, started = compute + transfer, conv.noc_bytes, conv.cores, conv.started
     elif isinstance(op.params, MatmulParams | Conv2dParams | Conv3dParams | AttentionParams):
         if isinstance(op.params, AttentionParams):
             compute, received, cores = _attention(op, inputs, outputs[0], system, profile)
@@ -101,29 +123,23 @@ def operation_cost(
         transfer = dram + received / MOVEMENT[system.arch].unlinked
         total = compute + transfer
     else:
+        split = split_of(op, inputs, outputs, profile, asked)
         tiles = max(padded_tiles(d.shape) for d in (outputs if _picks(op) else (*inputs, *outputs)))
-        cores = max(1, min(profile.cores, tiles))
-        if outputs and sharded(outputs[0]):
-            cores = outputs[0].grid[0] * outputs[0].grid[1]
-        per_core = -(-tiles // cores)
+        per_core = math.ceil(tiles / split.units * split.per_core)
         passes = body_passes(op, inputs, outputs, programs or {})
+        result = outputs[0] if outputs else inputs[0]
         if passes is None:
-            result = outputs[0] if outputs else inputs[0]
-            compute = _tile_cycles(op, result, per_core, system)
+            compute = streamed_compute(op, inputs, result, per_core, system)
             unit = tile_unit(CONSTANTS[system.arch], op.kernel, result.data_format, op.numerics)
         else:
             steps = (
                 _tile_cycles(step, within.tensors[step.outputs[0]], per_core, system) for step, within in passes.steps
             )
             compute = passes.count * sum(steps)
-        reads = MOVEMENT[system.arch].dram_read
-        # A shard that is already on its core does not cross the NoC.
-        far = [n for n, d in enumerate(inputs) if not (outputs and _local(d, outputs[0]))]
-        received = sum(read[n] for n in far) // cores
-        pages = per_core * max(len(far), 1)
-        per_core_read = reads.latency + max(reads.issue * (pages - 1), received / reads.stream)
-        transfer = max(dram, per_core_read if far or not inputs else 0.0)
-        total = max(compute, transfer)
+        streams = streamed(op, inputs, outputs, read, split, compute, system, profile)
+        total, transfer = streams.total, streams.transfer
+        received = sum(read[n] for n, d in enumerate(inputs) if far(d, outputs)) / split.cores
+        cores, started = split.cores, split.started
     return OpCost(
         op.kernel,
         op.location,
@@ -137,18 +153,13 @@ def operation_cost(
         cores,
         unit,
         math.ceil(write),
+        started_cores=max(started, cores),
     )
 
 
 def sharded(desc: TensorDesc) -> bool:
     """Whether a tensor lies in shards on a grid of cores."""
     return desc.buffer_type == "l1" and desc.memory_layout != "interleaved"
-
-
-def _local(operand: TensorDesc, result: TensorDesc) -> bool:
-    """Whether each core holds exactly the part of an operand that it needs for its part of the result."""
-    same = (operand.memory_layout, operand.grid) == (result.memory_layout, result.grid)
-    return sharded(operand) and sharded(result) and same and tile_matrix(operand.shape) == tile_matrix(result.shape)
 
 
 def _picks(op: Operation) -> bool:
@@ -223,23 +234,31 @@ def _product(
     return float(compute), float(received), spread
 
 
-def _plain_product(op: Operation, inputs: list[TensorDesc], outputs: list[TensorDesc]) -> tuple[int, int, int] | None:
-    """Rows, columns and depth in tiles of a product of one right operand; None of another op."""
+def _plain_product(
+    op: Operation, inputs: list[TensorDesc], outputs: list[TensorDesc]
+) -> tuple[tuple[int, int, int], int] | None:
+    """Rows, columns and depth in tiles of a product, and how many of them follow each other; None of another op."""
     if not isinstance(op.params, MatmulParams) or op.kernel == "depthwise":
         return None
     left, right, out = inputs[0].shape, inputs[1].shape, outputs[0].shape
-    if min(map(len, (left, right, out))) < 2 or math.prod(right[:-2]) > 1:
+    if min(map(len, (left, right, out))) < 2:
         return None
     depth = left[-2] if op.params.transpose_a else left[-1]
     batch = math.prod(out[:-2])
     rows, columns, deep = (max(1, -(-size // TILE)) for size in (out[-2], out[-1], depth))
-    return batch * rows, columns, deep
+    apart = math.prod(right[:-2]) > 1 or inputs[0].buffer_type == "l1"
+    return ((rows, columns, deep), batch) if apart else ((batch * rows, columns, deep), 1)
 
 
 def _in_dst_cycles(op: Operation, inputs: list[TensorDesc], out: TensorDesc, tiles: int, system: SystemDesc) -> float:
-    """Cycles of what is done with a result of so many tiles while it is in Dst."""
-    names = [*(["add"] if len(inputs) > 2 else []), *([_activation(op)] if _activation(op) else [])]
+    """Cycles of what is done with a result of so many tiles while it is in Dst. ReLU is the packer's: free."""
+    names = [*(["add"] if len(inputs) > 2 else []), *({_activation(op)} - {"", "relu"})]
     return sum(_tile_cycles(replace(op, kernel=name), out, tiles, system) for name in names)
+
+
+def _is_plain(params: Conv2dParams) -> bool:
+    """Whether a convolution is one product of windows and weights."""
+    return params.groups == params.batch_groups == 1 and params.input_dilation == (1, 1)
 
 
 def _activation(op: Operation) -> str:

@@ -97,6 +97,8 @@ class ProductBlocks:
     """What it makes of that at a time."""
     step: int
     subblock: tuple[int, int]
+    alone: bool = False
+    """Whether each core makes whole products, and reads both operands for itself."""
 
     @property
     def blocks(self) -> int:
@@ -111,12 +113,27 @@ def choose(
     out: TensorDesc,
     numerics: Numerics,
     profile: Profile,
+    cores: int = 0,
 ) -> ProductBlocks:
-    """Returns the blocks of a product of `tiles` rows, columns and depth."""
+    """Returns the blocks of a product of `tiles` rows, columns and depth; `cores`: how many a card used, which tells
+    its layout where the choice is close.
+    """
+    sizes = _sizes(tiles, left, right, numerics, profile)
+    if in_shards(out):
+        return _in_place(sizes, left, out)
+    chosen = _laid_out(sizes, _line(sizes, profile.grid), profile)
+    lines: tuple[Line, ...] = ("left", "right", "") if cores and math.prod(chosen.grid) != cores else ()
+    others = (_laid_out(sizes, line, profile) for line in lines)
+    return next((other for other in others if math.prod(other.grid) == cores), chosen)
+
+
+def _sizes(
+    tiles: tuple[int, int, int], left: TensorDesc, right: TensorDesc, numerics: Numerics, profile: Profile
+) -> Sizes:
     rows, columns, depth = tiles
     wide = numerics.dst_format in ("Float32", "Int32")
     resident = _shard_bytes(left, profile)  # the result's shard is the buffer that `fits` counts
-    sizes = Sizes(
+    return Sizes(
         rows,
         columns,
         depth,
@@ -126,15 +143,35 @@ def choose(
         profile.l1_usable - resident,
         4 if wide else 8,
     )
-    if in_shards(out):
-        return _in_place(sizes, left, out)
-    line = _line(sizes, profile.grid)
+
+
+def alone(
+    tiles: tuple[int, int, int],
+    batches: int,
+    left: TensorDesc,
+    right: TensorDesc,
+    numerics: Numerics,
+    profile: Profile,
+    cores: int = 0,
+) -> ProductBlocks:
+    """Returns the blocks of products of many pairs of matrices, none of them narrow: dealt to cores, as tt-metal's
+    reuse without multicast does. No published profile has one: that it is the automatic choice is assumed.
+    """
+    rows, columns, depth = tiles
+    step = FEW_STEPS if depth % FEW_STEPS == 0 else 1
+    sizes = _sizes(tiles, left, right, numerics, profile)
+    high, wide, step = _fitting(sizes, min(rows, LARGEST), min(columns, LARGEST), step, shrink=False)
+    count = min(cores or profile.cores, batches * -(-rows // high) * -(-columns // wide))
+    return ProductBlocks((count, 1), "", high, wide, high, wide, step, subblock_of(high, wide, sizes.dst_tiles), True)
+
+
+def _laid_out(sizes: Sizes, line: Line, profile: Profile) -> ProductBlocks:
     if line == "left":
         return _cut(sizes, (1, profile.cores), line, _depth(sizes), shrink=False)
     if line == "right":
         return _cut(sizes, (profile.cores, 1), line, _depth(sizes), shrink=False)
-    even = depth % profile.grid[1] == 0
-    return _cut(sizes, profile.grid, "", depth // profile.grid[1] if even else 1, shrink=True)
+    even = sizes.depth % profile.grid[1] == 0
+    return _cut(sizes, profile.grid, "", sizes.depth // profile.grid[1] if even else 1, shrink=True)
 
 
 def _depth(sizes: Sizes) -> int:
@@ -169,7 +206,7 @@ def _in_place(sizes: Sizes, left: TensorDesc, out: TensorDesc) -> ProductBlocks:
         rows,
         columns,
         max(steps, default=1),
-        _subblock(rows, columns, sizes.dst_tiles, rows_at_a_time=1),
+        subblock_of(rows, columns, sizes.dst_tiles, rows_at_a_time=1),
     )
 
 
@@ -184,7 +221,7 @@ def _cut(sizes: Sizes, grid: tuple[int, int], line: Line, step: int, *, shrink: 
         block_rows,
         block_columns,
         step,
-        _subblock(block_rows, block_columns, sizes.dst_tiles),
+        subblock_of(block_rows, block_columns, sizes.dst_tiles),
     )
 
 
@@ -201,7 +238,8 @@ def _fitting(sizes: Sizes, rows: int, columns: int, step: int, *, shrink: bool) 
     return 1, 1, 1
 
 
-def _subblock(rows: int, columns: int, most: int, rows_at_a_time: int = 0) -> tuple[int, int]:
+def subblock_of(rows: int, columns: int, most: int, rows_at_a_time: int = 0) -> tuple[int, int]:
+    """Returns the rows and columns of tiles of a block that are in Dst at a time."""
     fitting: Iterator[tuple[int, int]] = (
         (high, across)
         for high, across in SUBBLOCKS

@@ -1,15 +1,17 @@
 """Cycles of a matrix product that no plan places: feeding each step, computing it, writing the result.
 
 A core of each row reads the step's part of the left operand from DRAM and multicasts it along the row, one of each
-column does so with the right operand; meanwhile the step before is computed. Results in DRAM are written block by
-block: the last one after everything else, and each before it as far as one step does not hide it, since the same
-processor reads the next operands. The figures of transfers are those of `movement.py`; four constants are fitted to one
-of each two neighbouring n150 rows of tt-metal's tech_reports/GEMM_FLOPS by `python -m ci.benchmarks.fit_products`, none
-to p150's.
+column does so with the right operand; meanwhile the step before is computed. Where the packer does not add up partial
+sums in L1, they are unpacked again for each step. Results in DRAM are written block by block: the last one after
+everything else, and each before it as far as one step does not hide it, since the same processor reads the next
+operands. Products of many pairs of matrices follow one another. The figures of transfers are those of `movement.py` and
+`card_rates.py`; four constants are fitted to one of each two neighbouring n150 rows of tt-metal's tech_reports/
+GEMM_FLOPS by `python -m ci.benchmarks.fit_products`, two of Blackhole's to one of each two of p150.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -17,8 +19,10 @@ from opscope.compiler.target.formats import FORMATS
 from opscope.compiler.target.program import Numerics, TensorDesc
 from opscope.compiler.target.system_desc import Profile, SystemDesc
 from opscope.simulator.kernels.matmul import FIDELITIES
+from opscope.simulator.timing.card_rates import CARD_RATES, dram_rates
 from opscope.simulator.timing.movement import MOVEMENT
-from opscope.simulator.timing.product_blocks import ProductBlocks, choose, in_shards
+from opscope.simulator.timing.product_blocks import ProductBlocks, alone, choose, in_shards
+from opscope.simulator.timing.work_split import OPEN, Asked
 
 BLEND = 6
 """Norm by which work at the same time adds up: a little more than the slowest takes."""
@@ -35,15 +39,15 @@ class ProductConstants:
     subblock: float
     """Cycles of a subblock per step: waiting for it, packing it and adding it up in L1."""
     written: float
-    """Bytes per cycle that all cores write to DRAM, tile by tile."""
+    """Share of DRAM's rate at which all cores write, block by block on the network that brings the operands."""
 
 
-N150 = ProductConstants(3.7, 43.0, 80.0, 101.0)
+N150 = ProductConstants(3.7, 43.0, 80.0, 0.351)
 PRODUCTS: Mapping[str, ProductConstants] = {
     "wormhole_b0": N150,
-    # Twice the bytes per cycle, as its NoC has. tt-isa-documentation (BlackholeA0/TensixTile) says that L1 has more
-    # bandwidth than Wormhole's, not how much: an assumption.
-    "blackhole": ProductConstants(N150.overhead, 2 * N150.unpacked, N150.subblock, 2 * N150.written),
+    # Unpacks twice the bytes per cycle, as its NoC brings: tt-isa-documentation (BlackholeA0/TensixTile) says that L1
+    # has more bandwidth than Wormhole's, not how much. No overhead, and the share of DRAM, by half of p150's rows.
+    "blackhole": ProductConstants(0.0, 2 * N150.unpacked, N150.subblock, 0.45),
     "grayskull": N150,  # nobody published its products
 }
 
@@ -75,51 +79,95 @@ def product_time(
     system: SystemDesc,
     profile: Profile,
     constants: ProductConstants | None = None,
+    asked: Asked = OPEN,
+    batches: int = 1,
 ) -> ProductTime:
-    """Returns the time of a product of `tiles` rows, columns and depth."""
-    blocks = choose(tiles, left, right, out, numerics, profile)
-    own = constants or PRODUCTS[system.arch]
-    left_step = blocks.block_rows * blocks.step * FORMATS[left.data_format].tile_bytes
-    right_step = blocks.block_columns * blocks.step * FORMATS[right.data_format].tile_bytes
-    steps = blocks.blocks * -(-tiles[2] // blocks.step)
-    bytes_per_clock = system.dram_gb_per_s * system.dram_efficiency / system.clock_ghz
+    """Returns the time of `batches` products, one after another, of `tiles` rows, columns and depth."""
+    blocks = asked.product or choose(tiles, left, right, out, numerics, profile, asked.cores)
+    if batches > 1 and not (asked.product or blocks.line or in_shards(out)):
+        blocks = alone(tiles, batches, left, right, numerics, profile, asked.cores)
+    own, rates = constants or PRODUCTS[system.arch], CARD_RATES[system.arch]
+    left_tiles, right_tiles = blocks.block_rows * blocks.step, blocks.block_columns * blocks.step
+    left_step, right_step = (
+        count * FORMATS[desc.data_format].tile_bytes for count, desc in ((left_tiles, left), (right_tiles, right))
+    )
+    deep = -(-tiles[2] // blocks.step)
+    turns = batches
+    if blocks.alone:
+        parts = batches * -(-tiles[0] // blocks.rows) * -(-tiles[1] // blocks.columns)
+        turns = -(-parts // math.prod(blocks.grid))
+    steps = turns * blocks.blocks * deep
+    cores = blocks.grid[0] * blocks.grid[1]
     here = _stays(left, out, blocks)
     left_senders = 1 if blocks.line == "left" else blocks.grid[0]
-    right_senders = 1 if blocks.line == "right" else blocks.grid[1]
-    left_read = left_senders * left_step if left.buffer_type == "dram" else 0
-    right_read = right_senders * right_step if right.buffer_type == "dram" else 0
-    feed = max(
-        0.0 if here else _feed(left_step, system.arch, left_read / bytes_per_clock, alone=blocks.line == "right"),
-        _feed(right_step, system.arch, right_read / bytes_per_clock, alone=blocks.line == "left"),
-        (left_read + right_read) / bytes_per_clock,
-    )
-    math = system.cycles_per_tile_matmul * FIDELITIES[numerics.fidelity] + own.overhead
+    right_senders = cores if blocks.alone else 1 if blocks.line == "right" else blocks.grid[1]
+    left_feed = Feed(left_tiles, left_step, left_senders, cores, left.buffer_type == "dram")
+    right_feed = Feed(right_tiles, right_step, right_senders, cores, right.buffer_type == "dram")
+    dram = sum(each.senders * each.size for each in (left_feed, right_feed) if each.in_dram) / dram_rates(system)[0]
+    left_cycles = 0.0 if here else left_feed.cycles(system, profile)
+    feed = max(left_cycles, right_feed.cycles(system, profile), dram)
+    multiply = system.cycles_per_tile_matmul * FIDELITIES[numerics.fidelity] + own.overhead
     unpack = FORMATS[right.data_format].tile_bytes / own.unpacked
-    compute = _step(blocks, _together(math, unpack), own)
+    compute = _step(blocks, _together(multiply, unpack), own)
+    if not asked.l1_acc:
+        wide = FORMATS["Float32" if numerics.dst_format == "Float32" else "Float16_b"].tile_bytes
+        compute += blocks.block_rows * blocks.block_columns * wide / own.unpacked * (deep - 1) / deep
     step = _together(feed, compute)
-    last = blocks.grid[0] * blocks.grid[1] * blocks.block_rows * blocks.block_columns
-    written = last * FORMATS[out.data_format].tile_bytes / own.written if out.buffer_type == "dram" else 0.0
-    alone = written + (blocks.blocks - 1) * max(0.0, written - step)
+    size = cores * blocks.block_rows * blocks.block_columns * FORMATS[out.data_format].tile_bytes
+    rate = own.written * system.dram_gb_per_s / system.clock_ghz
+    block = MOVEMENT[system.arch].dram_write.latency + size / rate if out.buffer_type == "dram" else 0.0
+    if batches > 1:
+        # One processor reads the right operand and writes the result of each product in turn. The other one reads the
+        # left operand meanwhile, unless it is multicast: then it waits for its receivers.
+        own_left = blocks.line == "right" or blocks.alone
+        fed = right_feed.cycles(system, profile) if own_left else feed
+        turn = (
+            fed
+            + (blocks.blocks * deep - 1) * _together(fed, compute)
+            + compute
+            + rates.first_tile
+            + blocks.blocks * block
+        )
+        total = turns * max(turn, blocks.blocks * deep * left_cycles if own_left else 0.0)
+        written = turns * blocks.blocks * block
+    else:
+        written = block + (blocks.blocks - 1) * max(0.0, block - step)
+        total = feed + (steps - 1) * step + compute + written
+    read = sum(each.senders * each.size for each in (left_feed, right_feed) if each.in_dram)
     return ProductTime(
-        feed + (steps - 1) * step + compute + alone,
+        total,
         steps * compute,
-        steps * feed + alone,
-        alone,
-        int(steps * (left_read + right_read)),
+        steps * feed + written,
+        written,
+        int(steps * read),
         int(steps * (right_step + (0 if here else left_step))),
-        blocks.grid[0] * blocks.grid[1],
-        "unpack" if unpack > math else "math",
+        cores,
+        "unpack" if unpack > multiply else "math",
     )
 
 
-def _feed(size: float, arch: str, banks: float, *, alone: bool) -> float:
-    """Cycles in which a step of an operand is read and multicast. `banks`: cycles in which all banks of DRAM serve the
-    operand's senders, 0 for one in L1; `alone`: each core reads its own.
-    """
-    movement = MOVEMENT[arch]
-    # Tiles come from all banks in turn, so that the core's interface or all banks limit them, never one bank.
-    read = movement.dram_read.latency + max(size / movement.l1_read.stream, banks) if banks else 0.0
-    return read + (0.0 if alone else movement.multicast.latency + size / movement.linked)
+@dataclass(frozen=True)
+class Feed:
+    """One operand of a step."""
+
+    tiles: int
+    size: int
+    """Bytes."""
+    senders: int
+    """Cores that read it, each its part."""
+    cores: int
+    in_dram: bool
+
+    def cycles(self, system: SystemDesc, profile: Profile) -> float:
+        """Returns the cycles in which its senders read it and multicast it."""
+        movement = MOVEMENT[system.arch]
+        source = movement.dram_read if self.in_dram else movement.l1_read
+        rate = movement.scattered if self.in_dram else movement.l1_read.stream
+        read = source.latency + max(self.tiles * source.issue, self.size / rate)
+        if self.senders == self.cores:
+            rows = self.cores * self.tiles * CARD_RATES[system.arch].row_ns * system.clock_ghz / profile.dram_channels
+            return max(read, source.latency + rows) if self.in_dram else read
+        return read + movement.multicast.latency + self.size / movement.linked
 
 
 def _step(blocks: ProductBlocks, product: float, own: ProductConstants) -> float:

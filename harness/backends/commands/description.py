@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from opscope.base.visible_text import cut
 from opscope.base.yaml_text import YamlError, read_yaml
 from opscope.harness.record.commits.checkout import web_url
 from opscope.harness.record.errors import InputError, closest
@@ -117,7 +118,7 @@ def read(path: Path) -> CommandFile:
     except OSError as error:
         raise InputError(str(path), "a YAML file with stage commands", error.strerror or str(error)) from error
     except YamlError as error:
-        raise InputError(str(path), "YAML", str(error)[:160]) from error
+        raise InputError(str(path), "YAML", cut(str(error), 160)) from error
     where = str(path)
     table = _table(description, where, _KEYS)
     rows = table.get("stages")
@@ -222,7 +223,7 @@ def _table(value: Any, where: str, allowed: frozenset[str] | None = None) -> dic
     if value is None and allowed is not _KEYS:
         return {}
     if not isinstance(value, dict):
-        raise InputError(where, "a table of keys and values", repr(value)[:60])
+        raise InputError(where, "a table of keys and values", cut(repr(value), 60))
     for key in value:
         if allowed is not None and key not in allowed:
             raise InputError(where, "a known key", repr(key), closest(str(key), allowed))
@@ -232,7 +233,7 @@ def _table(value: Any, where: str, allowed: frozenset[str] | None = None) -> dic
 def _words(table: dict[str, Any], key: str, where: str) -> tuple[str, ...]:
     value = table.get(key) or ()
     if isinstance(value, (str, dict)) or not all(isinstance(word, (str, int, float)) for word in value):
-        raise InputError(f"{where}: {key}", "a list of words", repr(value)[:60], f"[{value}]" if value else "")
+        raise InputError(f"{where}: {key}", "a list of words", cut(repr(value), 60), f"[{value}]" if value else "")
     return tuple(str(word) for word in value)
 
 

@@ -14,6 +14,7 @@ from opscope.harness.prepare.authorities import ask, known_wrong
 from opscope.harness.prepare.program import SingleOp
 from opscope.harness.record.element_types import byte_size, save
 from opscope.harness.record.records import OpRow, SecondAuthority
+from opscope.harness.record.signature import shorten
 
 
 def term_sizes(
@@ -43,7 +44,7 @@ def second_authority(row: OpRow, form: known_wrong.KnownWrong, folder: Path) -> 
     try:
         answer = ask.ask(row, folder, None)
     except (OSError, ValueError, MemoryError) as error:  # the golden is there all the same
-        answer = ask.Answer("", refusal=" ".join(str(error).split())[:200] or type(error).__name__)
+        answer = ask.Answer("", refusal=shorten(str(error), 200) or type(error).__name__)
     kind = "golden" if form.is_formula else "second"
     paths = tuple(f"{VALUES}/{row.op_id}.{kind}{number}.npy" for number in range(len(answer.values)))
     for path, array in zip(paths, answer.values, strict=True):

@@ -148,7 +148,8 @@ def test_what_cannot_be_a_backend_is_refused(
 
 
 @pytest.mark.slow
-def test_backends_of_this_project_pass() -> None:
-    done = CliRunner().invoke(root, ["backend", "check", "reference", "--json"])
+@pytest.mark.parametrize("name", ["reference", "xla", "stablehlo-interpreter", "null"])
+def test_backends_of_this_project_pass(name: str) -> None:
+    done = CliRunner().invoke(root, ["backend", "check", name, "--json"])
     assert done.exit_code == 0, done.output
     assert {check["result"] for check in json.loads(done.stdout)} <= {"ok", "note"}

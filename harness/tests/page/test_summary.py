@@ -9,6 +9,7 @@ from rich.console import Console
 
 from opscope.harness.page import ladder_table, summary
 from opscope.harness.record import store
+from opscope.harness.record.causes import cause_of_test, short
 from opscope.harness.record.selection import DESELECTED
 from opscope.harness.record.stages import Stage, Status
 from opscope.harness.run import finish_run
@@ -37,7 +38,8 @@ def test_page(page: summary.Run, tmp_path: Path) -> None:
     second = list(NAMES)[1]
     assert "eltwise" in text
     assert "1 (2)" in text
-    assert "\n  compile_failed at compile: no [dots] here\n" in text
+    cause = short(cause_of_test(next(test for test in page.tests if test.op_id == second)))
+    assert f"\n  cause {cause}: compile_failed at compile: no [dots] here\n" in text
     assert f"    stablehlo.dot_general [{second}] (2x3xf32)\n      from layer0 (m.py:0)\n" in text
     assert f"pytest --op-by-op --op {second} --run-dir {tmp_path}/run --backend null\n" in text, "can be copied whole"
     assert "its region refers to a symbol" in text

@@ -95,4 +95,4 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
             load(file, (2,), "f64")
         got = str(caught.value).removeprefix(f"{file}: expected an array that opscope stored, got ")
         assert said in got
-    assert len(got.removesuffix("; try preparing again")) == 120
+    assert got.endswith(" 1,…; try preparing again"), "long ones are cut, with an ellipsis"

@@ -31,8 +31,8 @@ WORST = (NEW, FAILING, UNKNOWN, NO_NIGHT, RIGHT, EMPTY)
 """What a cell says, the worst first: it fails, some of it anew; it fails; a partial night did not have it; the series
 had no night; it ran and was right; the series has not begun."""
 
-Ask = Callable[[str, Mapping[str, Any]], Sequence[Mapping[str, Any]]]
-"""Runs one query with its parameters."""
+Ask = Callable[[str, Mapping[str, Any]], Sequence[Sequence[Any]]]
+"""Runs one query with its parameters, and returns its rows."""
 
 NIGHTS = """
 SELECT s.night_id, s.series, s.backend, s.arch, s.started, s.status, s.revision, n.kind, n.label, n.zone, n.demo
@@ -40,14 +40,12 @@ FROM night_series s JOIN nights n ON n.night_id = s.night_id
 WHERE n.kind <> 'selection' ORDER BY s.started, s.night_id"""
 COUNTS = "SELECT night_id, series, cluster, ops, new_ops FROM night_grid WHERE night_id IN ({nights})"
 DETAILS = """
-SELECT cluster, failed_stage, error_message, op_names, models, model_count, uses, expected_ops, ops, owner, repro
+SELECT cluster, failed_stage, error_message, op_names, models, uses, expected_ops, ops, owner, repro
 FROM night_grid WHERE night_id = :night AND series = :series"""
 LOGS = """
-SELECT cluster, log AS value FROM night_grid
+SELECT cluster, log FROM night_grid
 WHERE night_id = :night AND series = :series AND cluster IN ({causes})"""
-BEFORE = """
-SELECT cluster, right_before AS value FROM night_grid
-WHERE night_id = :night AND series = :series AND cluster IN ({causes})"""
+OCCURS = "SELECT night_id, series, cluster FROM night_fixes WHERE cluster IN ({causes})"
 ALONE = """
 SELECT m.model, MIN(d.cluster) AS cluster
 FROM night_models m
@@ -100,8 +98,6 @@ class Detail:
     repro: str = ""
     log: str = ""
     """The run, and the path of a diagnostic in its folder."""
-    right_before: str = ""
-    """The last complete night without the cause, of those before the dates shown."""
 
 
 @dataclass(frozen=True)
@@ -197,36 +193,33 @@ def read(
 ) -> Grid:
     """The grid of a results database. `owner`: the team whose causes are wanted; `until`: the start of a night
     after which none is looked at, whose date is then the last; `kind`: nights or single runs."""
-    rows = [row for row in ask(NIGHTS, {}) if until is None or _time(row["started"]) <= until]
-    rows = [row for row in rows if row["kind"] == kind] or rows  # single runs, where there is nothing else
+    rows = [_Named(*row) for row in ask(NIGHTS, {})]
+    rows = [row for row in rows if until is None or row.night.started <= until]
+    rows = [row for row in rows if row.kind == kind] or rows  # single runs, where there is nothing else
     if not rows:
         return Grid()
-    nights = [
-        Night(
-            row["night_id"],
-            row["series"],
-            row["backend"],
-            row["arch"],
-            row["label"][:10],
-            _time(row["started"]),
-            row["status"] == "complete",
-            row["revision"],
-        )
-        for row in rows
-    ]
-    last = rows[-1]
-    today = _date(now, last["zone"]) if until is None else nights[-1].date
-    dates = dates_until(today, nights[-1].date)
-    chosen = {name: f"n{place}" for place, name in enumerate(sorted({n.night_id for n in picked(nights, dates)}))}
-    query = COUNTS.format(nights=", ".join(f":{name}" for name in chosen.values()))
-    counts: dict[tuple[str, str, str], Count] = {}
-    for row in ask(query, {name: night_id for night_id, name in chosen.items()}):
-        counts[row["night_id"], row["series"], row["cluster"]] = Count(int(row["ops"]), int(row["new_ops"]))
+    nights, last = [row.night for row in rows], rows[-1]
+    today = _date(now, last.zone) if until is None else last.night.date
+    dates = dates_until(today, last.night.date)
+    ids = {f"n{place}": each for place, each in enumerate(sorted({n.night_id for n in picked(nights, dates)}))}
+    found = ask(COUNTS.format(nights=", ".join(f":{name}" for name in ids)), ids)
+    counts = {(night_id, series, cluster): Count(int(ops), int(new)) for night_id, series, cluster, ops, new in found}
     grid = build(nights, counts, _Details(ask), dates, owner, most)
-    zone = last["zone"] if last["kind"] == "night" else "UTC"
     sentences = ask(SENTENCE, {}) if until is None and not owner else []
-    sentence = sentences[0]["sentence"] if sentences else ""
-    return replace(grid, label=f"{last['label']} {zone}", sentence=sentence, demo=bool(last["demo"]))
+    sentence = sentences[0][0] if sentences else ""
+    return replace(grid, label=f"{last.label} {last.zone}", sentence=sentence, demo=last.demo)
+
+
+class _Named:
+    """A row of NIGHTS."""
+
+    def __init__(self, *row: Any) -> None:
+        night_id, series, backend, arch, started, status, revision, self.kind, self.label, self.zone, demo = row
+        moment = started if isinstance(started, datetime) else datetime.fromisoformat(str(started))
+        if moment.tzinfo is None:  # SQLite has it as a text, in UTC
+            moment = moment.replace(tzinfo=timezone.utc)  # noqa: UP017 - Superset's Python may be 3.10
+        self.night = Night(night_id, series, backend, arch, self.label[:10], moment, status == "complete", revision)
+        self.demo = bool(demo)
 
 
 class _Details:
@@ -246,49 +239,61 @@ class _Details:
     def _of_night(self, night: Night) -> Iterable[tuple[str, Detail]]:
         place = {"night": night.night_id, "series": night.series}
         alone: dict[str, list[str]] = {}
-        for row in self._ask(ALONE, place):
-            alone.setdefault(row["cluster"], []).append(row["model"])
-        for row in self._ask(DETAILS, place):
+        for model, cluster in self._ask(ALONE, place):
+            alone.setdefault(cluster, []).append(model)
+        for cluster, stage, message, op_names, models, uses, expected, ops, owner, repro in self._ask(DETAILS, place):
             yield (
-                row["cluster"],
+                cluster,
                 Detail(
-                    message=row["error_message"],
-                    stage=row["failed_stage"],
-                    op_names=row["op_names"],
-                    models=tuple(filter(None, row["models"].split(", "))),
-                    alone=tuple(alone.get(row["cluster"], ())),
-                    uses=int(row["uses"]),
-                    expected=int(row["expected_ops"]) == int(row["ops"]),
-                    owner=row["owner"],
-                    repro=row["repro"],
+                    message=message,
+                    stage=stage,
+                    op_names=op_names,
+                    models=tuple(filter(None, models.split(", "))),
+                    alone=tuple(alone.get(cluster, ())),
+                    uses=int(uses),
+                    expected=int(expected) == int(ops),
+                    owner=owner,
+                    repro=repro,
                 ),
             )
 
-    def more(self, query: str, night: Night, causes: Iterable[str]) -> dict[str, str]:
-        """One more column of the causes that are shown."""
-        names = {cluster: f"c{place}" for place, cluster in enumerate(sorted(set(causes)))}
-        if not names:
-            return {}
-        text = query.format(causes=", ".join(f":{name}" for name in names.values()))
-        values = {name: cluster for cluster, name in names.items()}
-        rows = self._ask(text, {"night": night.night_id, "series": night.series, **values})
-        return {row["cluster"]: row["value"] for row in rows}
+    def logs(self, night: Night, causes: Iterable[str]) -> dict[str, str]:
+        """The logs of causes in a night, of those that are shown."""
+        query, values = _of_causes(LOGS, causes)
+        place = {"night": night.night_id, "series": night.series}
+        return dict(map(tuple, self._ask(query, place | values)))
+
+    def occurs(self, causes: Iterable[str]) -> set[tuple[str, str, str]]:
+        """(night, series, cause): where each of these occurs, in all nights there are."""
+        query, values = _of_causes(OCCURS, causes)
+        return set(map(tuple, self._ask(query, values)))
+
+
+def _of_causes(query: str, causes: Iterable[str]) -> tuple[str, dict[str, str]]:
+    """A query about these causes, and its parameters."""
+    values = {f"c{place}": cluster for place, cluster in enumerate(sorted(set(causes)))}
+    return query.format(causes=", ".join(f":{name}" for name in values)), values
 
 
 class Known:
     """What is said of causes where it is known without a database."""
 
-    def __init__(self, details: Mapping[tuple[str, str], Detail]) -> None:
-        self._details = details
+    def __init__(
+        self, details: Mapping[tuple[str, str], Detail], occurs: Iterable[tuple[str, str, str]] = frozenset()
+    ) -> None:
+        self._details, self._occurs = details, set(occurs)
 
     def of(self, night: Night, cluster: str) -> Detail:
         """What is said of a cause in a night."""
         return self._details.get((night.series, cluster), Detail())
 
-    def more(self, query: str, night: Night, causes: Iterable[str]) -> dict[str, str]:
-        """The log, or the last night without it."""
-        field = "log" if query == LOGS else "right_before"
-        return {cluster: getattr(self.of(night, cluster), field) for cluster in causes}
+    def logs(self, night: Night, causes: Iterable[str]) -> dict[str, str]:
+        """The logs of causes in a night."""
+        return {cluster: self.of(night, cluster).log for cluster in causes}
+
+    def occurs(self, causes: Iterable[str]) -> set[tuple[str, str, str]]:
+        """(night, series, cause): where each of these occurs, in all nights there are."""
+        return {place for place in self._occurs if place[2] in set(causes)}
 
 
 def dates_until(today: str, newest: str) -> tuple[str, ...]:
@@ -332,7 +337,7 @@ def build(
         fixed = [row for row in fixed if row.looked_up(details).detail.owner == owner]
     failing.sort(key=lambda row: row.rank)
     shown = (failing + fixed)[:most]
-    _complete(shown, details)
+    _complete(shown, nights, details)
     causes = []
     for row in shown:
         stripes = [
@@ -366,9 +371,7 @@ class _Row:
         self.failing: dict[str, Night] = {}
         """Series -> its last night with the cause, if no complete night without it came later."""
         self.began: dict[str, tuple[Night | None, Night]] = {}
-        """Series -> the last complete night without the cause, and the first one with it after that; of those shown."""
-        self.older: dict[str, str] = {}
-        """Series -> the last complete night without it, where that is before those shown."""
+        """Series -> the last complete night without the cause, and the first one with it after that."""
         ended: list[str] = []
         lasts: list[tuple[Night, Count]] = []
         for series, nights in by_series.items():
@@ -417,41 +420,42 @@ def _union(lists: Iterable[Iterable[str]]) -> tuple[str, ...]:
     return tuple(sorted({each for one in lists for each in one}))
 
 
-def _complete(rows: Sequence[_Row], details: _Details | Known) -> None:
-    """Adds what is looked up for shown rows alone: their logs, and nights before the dates that are shown."""
+def _complete(rows: Sequence[_Row], nights: Sequence[Night], details: _Details | Known) -> None:
+    """Adds what is looked up for shown rows alone: their logs, and since when what is never right there fails."""
     logs: dict[Night, list[_Row]] = {}
-    older: dict[Night, list[_Row]] = {}
     for row in rows:
         if not row.failing:
             row.looked_up(details)
         logs.setdefault(row.nights[0], []).append(row)
-        for series, (before, _) in row.began.items():
-            if before is None:
-                older.setdefault(row.failing[series], []).append(row)
     for night, of in logs.items():
-        found = details.more(LOGS, night, [row.cluster for row in of])
+        found = details.logs(night, [row.cluster for row in of])
         for row in of:
             row.detail = replace(row.detail, log=found.get(row.cluster, ""))
-    for night, of in older.items():
-        found = details.more(BEFORE, night, [row.cluster for row in of])
-        for row in of:
-            row.older[night.series] = found.get(row.cluster, "")
+    older = [row for row in rows if any(before is None for before, _ in row.began.values())]
+    occurs = details.occurs([row.cluster for row in older]) if older else set()
+    for row in older:
+        for series, (before, first) in row.began.items():
+            if before is not None:
+                continue
+            for night in reversed([n for n in nights if n.series == series and n.started < first.started]):
+                if (night.night_id, series, row.cluster) in occurs:
+                    first = night
+                elif night.complete:
+                    before = night
+                    break
+            row.began[series] = before, first
 
 
 def _since(row: _Row, nights: Sequence[Night], names: Mapping[str, str], newest: str) -> Iterable[Since]:
     """The start of the failure in each series in which the cause occurs; one, if they all say the same."""
     all_since = []
     for series in (series for series in names if series in row.failing):
-        last = row.failing[series]
         before, first = row.began[series]
         own = [night for night in nights if night.series == series]
-        if before is None and row.older.get(series):
-            place = [night.night_id for night in own].index(row.older[series])
-            before, first = own[place], next(night for night in own[place + 1 :] if night.complete or night == first)
-        stopped = last.date if own[-1].date != newest else ""
+        stopped = row.failing[series].date if own[-1].date != newest else ""
         if before is None:
-            text = f"before {own[0].date}"
-            all_since.append(Since(names[series], text, f"{names[series]}: in every night since the first", stopped))
+            text, title = f"before {own[0].date}", f"{names[series]}: in every complete night since the first"
+            all_since.append(Since(names[series], text, title, stopped))
             continue
         commits = [_commit(night.revision) for night in (before, first)]
         known = all(commits) and commits[0] != commits[1]
@@ -509,7 +513,7 @@ def short_names(nights: Iterable[Night]) -> dict[str, str]:
     names = {}
     for night in nights:
         alone = backends.count(night.backend) == 1 and len(nights) > 1
-        names[night.series] = night.backend if alone else night.arch
+        names[night.series] = night.backend if alone or not night.arch else night.arch
     for choice in (lambda night: f"{night.backend} {night.arch}", lambda night: night.series):
         taken = list(names.values())
         names |= {night.series: choice(night) for night in nights if taken.count(names[night.series]) > 1}
@@ -541,12 +545,6 @@ def _commit(revisions: str) -> str:
 
 def _short_number(number: int) -> str:
     return str(number) if number < 1000 else f"{number / 1000:.0f}k"
-
-
-def _time(value: Any) -> datetime:
-    """A time of the database: SQLite has it as a text, in UTC."""
-    moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
-    return moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)  # noqa: UP017 - Superset's Python may be 3.10
 
 
 def _date(now: datetime, zone: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
@@ -46,8 +47,9 @@ def grid(
     today: int,
     details: dict[tuple[str, str], Detail] | None = None,
     owner: str = "",
+    older: Iterable[int] = (),
 ) -> Grid:
-    """The grid of nights in which causes fail, given by cause, day and series."""
+    """The grid of nights in which causes fail, given by cause, day and series; `older`: days on which one also did."""
     counts = {}
     for cluster, places in failing.items():
         for (day, series), count in places.items():
@@ -55,7 +57,8 @@ def grid(
             counts[own.night_id, series, cluster] = count
     ordered = sorted(nights, key=lambda each: each.started)
     dates = dates_until((FIRST + timedelta(days=today - 1)).isoformat(), ordered[-1].date)
-    return build(ordered, counts, Known(details or {}), dates, owner)
+    occurs = [(f"{day}.2", N150, cluster) for day in older for cluster in failing]
+    return build(ordered, counts, Known(details or {}, occurs), dates, owner)
 
 
 N150, P150 = "reference n150", "reference p150"
@@ -98,18 +101,18 @@ def test_a_cell_of_every_kind() -> None:
 
 
 @pytest.mark.parametrize(
-    ("failing_days", "right_before", "expected"),
+    ("failing_days", "older", "expected"),
     [
-        pytest.param([25], "", "11-25, 24242424..25252525", id="anew"),
-        pytest.param([23, 25], "", "11-25, 24242424..25252525", id="it was right in between"),
-        pytest.param(range(12, 26), "", "before 2026-11-01", id="in every night since the first"),
-        pytest.param(range(12, 26), "9.2", "11-10, 09090909..10101010", id="since before the dates that are shown"),
+        pytest.param([25], [], "11-25, 24242424..25252525", id="anew"),
+        pytest.param([23, 25], [], "11-25, 24242424..25252525", id="it was right in between"),
+        pytest.param(range(12, 26), range(1, 12), "before 2026-11-01", id="in every night since the first"),
+        pytest.param(range(12, 26), [3, 10, 11], "11-10, 09090909..10101010", id="since before the dates shown"),
+        pytest.param(range(12, 26), [], "11-12, 11111111..12121212", id="since the first date shown"),
     ],
 )
-def test_since_is_the_start_of_the_unbroken_failure(failing_days: list[int], right_before: str, expected: str) -> None:
+def test_since_is_the_start_of_the_unbroken_failure(failing_days: list[int], older: list[int], expected: str) -> None:
     nights = [night(day) for day in range(1, 26)]
-    details = {(N150, "cause"): Detail(right_before=right_before)}
-    one = grid(nights, {"cause": {(day, N150): Count(1) for day in failing_days}}, 25, details)
+    one = grid(nights, {"cause": {(day, N150): Count(1) for day in failing_days}}, 25, older=older)
     (since,) = one.causes[0].since
     assert (since.series, since.text) == ("", expected)
 

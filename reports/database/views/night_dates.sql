@@ -1,7 +1,6 @@
 -- Which night of a series speaks for a date, and which speaks tonight. Tonight is the date of the newest night of any
 -- series, each in its time zone; runs that belong to no night make no tonight, unless there are no nights. A series whose
 -- newest night is of an earlier date has stopped: it is in no number of tonight.
---   date: the night's date in its time zone, as a midnight
 --   day: the same date as text
 --   newest: 1 in the newest night of its series
 --   tonight: 1 in the newest night of its series, if that is of tonight's date or later
@@ -17,7 +16,7 @@ WITH newest_date AS (
     JOIN night_series s ON s.date >= d.date
     GROUP BY d.date
 )
-SELECT s.night_id, s.series, s.started, s.backend, s.arch, s.backend || ' ' || s.arch AS platform, s.date,
+SELECT s.night_id, s.series, s.started, s.backend, s.arch, TRIM(s.backend || ' ' || s.arch) AS platform, s.date,
        SUBSTR(n.label, 1, 10) AS day,
        CASE WHEN s.started = l.started THEN 1 ELSE 0 END AS newest,
        CASE WHEN s.started = l.started AND s.date >= t.date THEN 1 ELSE 0 END AS tonight,

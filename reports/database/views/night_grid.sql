@@ -10,7 +10,6 @@
 --   uses: uses of its ops
 --   repro: the command that runs its op with the most uses again
 --   log: run and path of the diagnostic of its op with the most uses; empty where none of its ops has one
---   right_before: the last complete night before this one in which the series did not have the cause; empty if there is none
 SELECT c.night_id, n.label AS night, n.kind, s.started, c.series, s.backend, s.arch, s.data_format, s.status AS night_status,
        s.revision, CASE WHEN s.started = l.started THEN 1 ELSE 0 END AS newest,
        c.cluster, SUBSTR(c.cluster, 1, 8) AS cause, f.stage AS failed_stage, f.message AS error_message, f.op_names,
@@ -25,13 +24,7 @@ SELECT c.night_id, n.label AS night, n.kind, s.started, c.series, s.backend, s.a
                  WHERE d.night_id = c.night_id AND d.series = c.series AND d.cluster = c.cluster
                    AND d.label IN ('NEW', 'REASON-CHANGED', 'PERSISTING', 'FIRST')
                    AND t.superseded_by = '' AND t.artifact <> ''
-                 ORDER BY d.uses DESC, d.op_id DESC LIMIT 1), '') AS log,
-       COALESCE((SELECT q.night_id FROM night_series q
-                 JOIN nights k ON k.night_id = q.night_id AND k.kind = n.kind
-                 WHERE q.series = c.series AND q.started < s.started AND q.status = 'complete'
-                   AND NOT EXISTS (SELECT 1 FROM night_fixes g WHERE g.night_id = q.night_id AND g.series = q.series
-                                   AND g.cluster = c.cluster)
-                 ORDER BY q.started DESC LIMIT 1), '') AS right_before
+                 ORDER BY d.uses DESC, d.op_id DESC LIMIT 1), '') AS log
 -- From the grouped changes: a condition on the night is then one on them, and no other night is read.
 FROM (SELECT night_id, series, cluster, COUNT(*) AS ops, SUM(CASE WHEN known <> '' THEN 1 ELSE 0 END) AS expected_ops,
              SUM(CASE WHEN label IN ('NEW', 'REASON-CHANGED') AND known = '' AND NOT flaky THEN 1 ELSE 0 END) AS new_ops

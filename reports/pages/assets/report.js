@@ -20,6 +20,12 @@ function make(tag, attributes = {}, ...children) {
   return element;
 }
 
+// How long ago that was, when the page is looked at.
+const age = document.getElementById("age");
+const hours = Math.floor((Date.now() - Date.parse(age.dataset.started)) / 3600000);
+const [count, unit] = hours >= 48 ? [Math.floor(hours / 24), "day"] : [hours, "hour"];
+age.textContent = count >= 1 ? `(${count} ${unit}${count === 1 ? "" : "s"} ago)` : "";
+
 // --- theme and charts
 
 const darkSystem = matchMedia("(prefers-color-scheme: dark)");
@@ -232,7 +238,7 @@ function details(row) {
   add("message", row.error);
   add("hypothesis", row.hypothesis);
   add("crash", row.crash);
-  add("error cluster", row.cluster);
+  add("cause", row.cluster);
   add("diagnostic", row.artifact ? make("a", { href: row.artifact }, decodeURIComponent(row.artifact)) : "");
   add("pipeline", row.pipeline);
   add("again", row.repro ? make("code", {}, row.repro) : "");

@@ -37,9 +37,9 @@ def test_good_broken_repaired(tmp_path: Path) -> None:
     results = [delivered(config, tmp_path, number, ops) for number, ops in enumerate((GOOD, BROKEN, GOOD))]
     assert [result.verdict.fails for result in results] == [False, True, False]
     assert [result.title.partition(": ")[2].partition(", since")[0] for result in results] == [
-        "first night",
-        "6 worse",
-        "6 fixed",
+        "first night, 24 of 24 ops right, nothing fails",
+        "6 new failures, 1 cause",
+        "nothing new, 24 of 24 ops right, nothing fails; 6 fixed",
     ]
     counts = [dict(series.diff.counts) for result in results for series in result.results if series.diff is not None]
     assert counts == [{"NEW": 6, "SAME": 18}, {"FIXED": 6, "SAME": 18}]

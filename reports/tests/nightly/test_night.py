@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from opscope.harness.record.causes import cause_of, short
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import ImportCheck
 from opscope.harness.record.run_folders import runs_root
@@ -33,6 +34,9 @@ from opscope.reports.tests.nights import Op
 RIGHT = {"add": Op(uses={"a": 2}), "tanh": Op(uses={"b": 1}), "fft": Op("compile_failed", {"b": 1})}
 KNOWN = {"fft": Op("compile_failed", {"b": 1}, more={"expected": "notyet: no FFT"})}
 
+FFT = short(cause_of("compile_failed", "stablehlo-to-ttir", "stablehlo.fft", "f32", "it broke"))
+TANH = short(cause_of("wrong_result", "compare", "stablehlo.tanh", "f32"))
+
 
 def kinds(result: object) -> dict[str, bool]:
     return {problem.kind: problem.fails for problem in result.verdict.problems}  # type: ignore[attr-defined]
@@ -41,18 +45,22 @@ def kinds(result: object) -> dict[str, bool]:
 def test_news_fail_a_night_and_old_failures_do_not(tmp_path: Path) -> None:
     config = config_of(tmp_path)
     first = delivered(config, tmp_path, 1, RIGHT)
-    assert (first.verdict.fails, first.title.endswith(": first night")) == (False, True)
+    assert (first.verdict.fails, ": first night, 2 of 3 ops right" in first.title) == (False, True)
     assert kinds(first) == {"failure": False}
     same = delivered(config, tmp_path, 2, RIGHT)
     assert (same.verdict.fails, same.verdict.changed, same.title) == (
         False,
         False,
-        "nightly 2026-11-03 02:00: nothing changed",
+        "nightly 2026-11-03 02:00, reference n150: nothing new, 2 of 3 ops right, 1 still failing, 1 cause; "
+        f"first: fft (1 model, cause {FFT})",
     )
     worse = RIGHT | {"tanh": Op("wrong_result", {"b": 1}, error="PCC 0.2"), "fft": Op(uses={"b": 1})}
     bad = delivered(config, tmp_path, 3, worse, rules=(Rule("numbers", op="stablehlo.tanh"),))
     assert kinds(bad) == {"regression": True, "failure": False}
-    assert bad.title == "nightly 2026-11-04 02:00: 1 worse, 1 fixed, since 02020202..03030303"
+    assert bad.title == (
+        "nightly 2026-11-04 02:00, reference n150: 1 new failure, 1 cause, since 02020202..03030303; "
+        f"first: tanh (team numbers, 1 model, cause {TANH}); 1 fixed"
+    )
     for words in ("## NEW (1)", "`stablehlo.tanh`", "PCC 0.2", "numbers", "**FIXED (1)**: `stablehlo.fft`", "| 1 |"):
         assert words in bad.summary, words
     assert bad.path.read_text() == bad.summary
@@ -112,7 +120,7 @@ def test_what_is_worse_came_with_the_commits_since_the_night_before(tmp_path: Pa
     ]
     delivered(config, tmp_path, 1, {"add": Op()}, origin=origins[0])
     night = delivered(config, tmp_path, 2, {"add": Op("compile_failed")}, origin=origins[1])
-    assert night.title.endswith("1 worse, since 11111111..22222222")
+    assert ": 1 new failure, 1 cause, since 11111111..22222222; first: add (1 model, " in night.title
     assert f"[11111111..22222222]({url}/-/compare/{'1' * 40}...{'2' * 40})" in night.summary.replace("\\", "")
 
 
@@ -128,7 +136,7 @@ def test_a_night_without_data_fails(tmp_path: Path) -> None:
         config, night_of(config, 1, tmp_path), [], str(config.database), tmp_path, (), environment={}, reports=False
     )
     assert kinds(none) == {"no_data": True, "partial": False}
-    assert none.title.endswith(": no data")
+    assert none.title.endswith(": no data: no op was attempted; partial")
     skipped = delivered(config, tmp_path, 2, {"add": Op("not_run", {"a": 1}), "tanh": Op("not_run", {"b": 1})})
     assert kinds(skipped) == {"no_data": True}
     two = config_of(tmp_path, architectures=["n150", "p150"])

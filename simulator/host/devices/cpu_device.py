@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from opscope.simulator.host.devices.device import Device
-from opscope.simulator.host.errors import NoMeaningHere, NotThereYet
+from opscope.simulator.host.errors import NoMeaningHere, PyBudaError
 from opscope.simulator.host.exported import Exported
 from opscope.simulator.host.fitting import fitting
 from opscope.simulator.host.modules.module import Module
-from opscope.simulator.host.tensor import Tensor, array_of
+from opscope.simulator.host.tensor import Tensor, array_of, to_torch
 from opscope.simulator.profile import Profile
+
+if TYPE_CHECKING:
+    from opscope.simulator.host.training.steps import TrainingPart
 
 
 class XlaModule:
@@ -38,9 +41,19 @@ class CPUDevice(Device):
         module: Module | list[Module] | None = None,
         input_dtypes: list[Any] | None = None,
     ) -> None:
-        """`input_dtypes` are ignored: inputs keep their types. Raises NoMeaningHere for an optimizer."""
-        if optimizer_f is not None or scheduler_f is not None:
-            raise NoMeaningHere(f"{name}: expected inference, got an optimizer; cards are trained, try a TTDevice")
+        """For training, `optimizer_f` makes PyTorch's optimizer of a PyTorch module, and `scheduler_f` its schedule.
+
+        Graphs of the backward pass are kept in any case; `input_dtypes` are ignored: inputs keep their types. Raises
+        PyBudaError.
+        """
+        for what, value in (("optimizer_f", optimizer_f), ("scheduler_f", scheduler_f)):
+            if value is not None and not callable(value):
+                raise PyBudaError(f"{name}: {what}: expected a function, got {value!r}"[:300])
+        if scheduler_f is not None and optimizer_f is None:
+            raise PyBudaError(f"{name}: expected an optimizer_f with a scheduler_f, got none")
+        self.optimizer_f, self.scheduler_f = optimizer_f, scheduler_f
+        self.training: TrainingPart | None = None
+        """Its part of the training that goes on, if any."""
         self._exported: dict[tuple[Any, ...], XlaModule] = {}
         super().__init__(name, mp_context)
         if module is not None:
@@ -86,14 +99,20 @@ class CPUDevice(Device):
         microbatch_count: int = 1,
         verify_cfg: Any = None,
     ) -> tuple[Tensor, ...]:
-        """Returns the outputs for these inputs, or for zeros of their shapes. Raises PyBudaError."""
-        if targets:
-            raise NotThereYet(f"{self.name}.compile_for: expected inference, got targets; try a TTDevice")
+        """Returns the outputs for these inputs, or for zeros of their shapes; with targets those of the loss module.
+
+        Raises PyBudaError.
+        """
         filled = [
             np.zeros(value.shape, np.float32) if isinstance(value, Tensor) and not value.has_value() else value
             for value in inputs
         ]
-        return tuple(Tensor(value) for value in self.run_inputs(filled))
+        values = self.run_inputs(filled)
+        if targets:
+            if self.loss_module is None:
+                self.refuse("a loss module for targets", "none; try place_loss_module")
+            values = self.loss_module.compute([*values, *targets])
+        return tuple(Tensor(value) for value in values)
 
     compile_for_pt = compile_for
 
@@ -112,6 +131,20 @@ class CPUDevice(Device):
         """Returns the values of the parameters of its modules, by name."""
         return {p.get_name(): p.value() for module in self.modules for p in module.get_parameters()}
 
+    def get_parameter_gradients(self) -> dict[str, Tensor]:
+        """Returns the gradients so far of the parameters that require one, by name. Raises PyBudaError."""
+        if self.training is None:
+            self.refuse("training before get_parameter_gradients", "none; try initialize_pipeline(training=True)")
+        return {name: Tensor(to_torch(value)) for name, value in self.training.gradients().items()}
+
+    def update_parameters(self, parameters: dict[str, Any]) -> None:
+        """Replaces parameters of its modules by name. Raises PyBudaError."""
+        own = {parameter.get_name(): parameter for module in self.modules for parameter in module.get_parameters()}
+        for name, value in parameters.items():
+            if name not in own:
+                self.refuse("a parameter of this device", repr(name))
+            own[name].set_value(value)
+
     def set_debug_gradient_trace_queue(self, q: Any) -> None:
-        """Raises NotThereYet: the CPU does not train."""
-        raise NotThereYet(f"{self.name}: expected inference, got a queue of gradients; try a TTDevice")
+        """Raises NoMeaningHere: what goes back is in the queues of `initialize_pipeline`."""
+        raise NoMeaningHere(f"{self.name}: expected d2d_bwd_queues of initialize_pipeline, got a queue for debugging")

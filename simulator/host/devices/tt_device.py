@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +25,11 @@ from opscope.simulator.host.modules.py_buda_module import PyBudaModule
 from opscope.simulator.host.optimizers import Optimizer
 from opscope.simulator.host.parameter import Parameter
 from opscope.simulator.host.settings.enumerations import BackendDevice, BackendType, DataFormat, DeviceMode
-from opscope.simulator.host.settings.options import configuration, option
-from opscope.simulator.host.tensor import Tensor, array_of
+from opscope.simulator.host.settings.options import configuration, global_compiler_config, option
+from opscope.simulator.host.tensor import Tensor, array_of, is_torch, to_torch
 from opscope.simulator.host.training.compile_training import compiled_training, write_training_image
 from opscope.simulator.host.training.part import sample_of
-from opscope.simulator.host.training.steps import TrainingSteps
+from opscope.simulator.host.training.steps import TrainingPart
 from opscope.simulator.host.tt_device_image import TTDeviceImage
 from opscope.simulator.host.write_image import write_image
 
@@ -67,7 +67,7 @@ class TTDevice(Device):
         super().__init__(name, mp_context)
         self.optimizer: Optimizer | None = optimizer
         self.scheduler: LearningRateScheduler | None = scheduler
-        self.training: TrainingSteps | None = None
+        self.training: TrainingPart | None = None
         """Its part of the training that goes on, if any."""
         self.programs: dict[str, CardProgram] = {}
         """The compiled passes of that training, by kind."""
@@ -121,6 +121,7 @@ class TTDevice(Device):
         config = configuration()
         if config.get("default_df_override") is None and self.fp32_fallback is not DataFormat.Float16_b:
             config.set_configuration_options(default_df_override=self.fp32_fallback.name)
+        config.skip_missing_ops = not all(isinstance(module, PyBudaModule) for module in self.active)
         return config
 
     def compile_modules(self, inputs: Sequence[np.ndarray]) -> None:
@@ -138,7 +139,9 @@ class TTDevice(Device):
         config = self.compile_options()
         for number, module in enumerate(self.active):
             exported = module.exported(passed)
-            made = CardProgram(exported, self.board, config.copy(), self.numbers)
+            own = config.copy()
+            own.input_names = module.names_of_inputs(len(exported.inputs))
+            made = CardProgram(exported, self.board, own, self.numbers)
             compiled.append(made)
             results = made.parts.results[: len(made.parts.results) - len(exported.taps)]
             if number + 1 < len(self.active):
@@ -181,10 +184,11 @@ class TTDevice(Device):
         """Compiles the modules for inputs like these; returns the outputs, without elements. Raises PyBudaError.
 
         With `targets` it compiles the passes of training, and the outputs are those of the loss module; `run_training`
-        then begins with programs that are there. Options are the global ones, so `compiler_cfg` must be None.
+        then begins with programs that are there. Options are the global ones, as in TT-Buda: `compiler_cfg` is None or
+        what `_get_global_compiler_config` returns.
         """
-        if compiler_cfg is not None:
-            self.refuse("compiler_cfg None", f"{type(compiler_cfg).__name__}; try set_configuration_options")
+        if compiler_cfg is not None and compiler_cfg is not global_compiler_config():
+            self.refuse("the global compiler_cfg", f"{type(compiler_cfg).__name__}; try set_configuration_options")
         arrays, wanted = (
             [_sample(value) for value in listed(f"{self.name}.compile_for: {what}", values, "tensors")]
             for what, values in (("inputs", inputs), ("targets", targets))
@@ -378,8 +382,8 @@ class TTDevice(Device):
             self._write_trace(program, level)
         return results
 
-    def get_parameter_checkpoint(self) -> dict[str, np.ndarray]:
-        """Returns the value of each parameter of its modules, by name."""
+    def get_parameter_checkpoint(self) -> dict[str, Tensor]:
+        """Returns each parameter of its modules, by name; values are PyTorch's where the module holds PyTorch's."""
         values: dict[str, np.ndarray] = {}
         for module in self.modules:
             values |= {p.get_name(): array_of(p.value()).copy() for p in module.get_parameters()}
@@ -387,7 +391,13 @@ class TTDevice(Device):
             values |= {name: value.copy() for name, value in compiled.values.items()}
         if self.training is not None:
             values |= self.training.checkpoint()
-        return values
+        return self._as_held(values)
+
+    def _as_held(self, values: Mapping[str, np.ndarray]) -> dict[str, Tensor]:
+        """Returns arrays as tensors, of PyTorch where a module's parameter of that name is one of PyTorch's."""
+        held = {p.get_name(): is_torch(p.value()) for module in self.modules for p in module.get_parameters()}
+        otherwise = any(held.values())
+        return {name: Tensor(to_torch(v) if held.get(name, otherwise) else v) for name, v in values.items()}
 
     get_all_parameters = get_parameter_checkpoint
 
@@ -408,9 +418,9 @@ class TTDevice(Device):
         if self.training is not None:
             self.training.update(arrays)
 
-    def get_parameter_gradients(self) -> dict[str, np.ndarray]:
+    def get_parameter_gradients(self) -> dict[str, Tensor]:
         """Returns the gradients so far of the parameters that it trains, by name. Raises PyBudaError."""
-        return self._trained("get_parameter_gradients").gradients()
+        return self._as_held(self._trained("get_parameter_gradients").gradients())
 
     def get_optimizer_params(self, is_buda: bool) -> dict[str, dict[str, np.ndarray]]:
         """Returns what its optimizer has for each parameter: `lr`, and what it keeps. Raises PyBudaError.
@@ -423,7 +433,7 @@ class TTDevice(Device):
         """Returns what its schedule reads of the optimizer; {} without a schedule."""
         return self.scheduler.get_scheduler_params() if self.scheduler is not None else {}
 
-    def _trained(self, what: str) -> TrainingSteps:
+    def _trained(self, what: str) -> TrainingPart:
         if self.training is None:
             self.refuse(f"training before {what}", "none; try initialize_pipeline(training=True) and run_forward")
         return self.training

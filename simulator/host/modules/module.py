@@ -55,6 +55,10 @@ class Module:
         """Returns inputs that are given by name in the order of its arguments. Raises PyBudaError."""
         self.refuse("inputs in order", f"inputs by name ({', '.join(inputs)})")
 
+    def names_of_inputs(self, count: int) -> tuple[str, ...]:
+        """Returns what its inputs are called, in order, as far as that is known."""
+        return ()
+
     def held_values(self) -> dict[str, Any]:
         """Returns the objects that are the values of its parameters, by name, if it can change them."""
         return {}

@@ -134,6 +134,12 @@ class PyBudaModule(Module):
             self.refuse(f"the inputs {inspect.signature(self.forward)}", str(error))
         return list(bound.arguments.values())
 
+    def names_of_inputs(self, count: int) -> tuple[str, ...]:
+        """Returns the names of the first parameters of `forward`."""
+        kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        taken = inspect.signature(self.forward).parameters.values()
+        return tuple(parameter.name for parameter in taken if parameter.kind in kinds)[:count]
+
     def all_parameters(self) -> list[Parameter]:
         """Returns parameters and constants, of its modules too, each once, named. Raises PyBudaError."""
         modules: list[PyBudaModule] = [self]
@@ -171,7 +177,7 @@ class PyBudaModule(Module):
             inspect.signature(self.forward).bind(*inputs)
         except TypeError:
             self.refuse(f"the inputs {inspect.signature(self.forward)}", f"{len(inputs)}")
-        values = {parameter.get_name(): array_of(parameter.value()) for parameter in self.all_parameters()}
+        values = {parameter.get_name(): parameter.on_device() for parameter in self.all_parameters()}
         specs = [ArgSpec(name, value.shape, value.dtype.name, "", "parameter") for name, value in values.items()]
         taken = [ArgSpec(f"input_{i}", x.shape, traced_type(x.dtype), "", "input") for i, x in enumerate(inputs)]
         function = self.function()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
 from typing import Any
 
 from opscope.compiler.api import CompilerInputError, Configuration
 from opscope.simulator.host.errors import PyBudaError
 from opscope.simulator.host.query import NodePredicateBuilder
+from opscope.simulator.host.settings import environment
+from opscope.simulator.host.settings.checked_options import checked, named_ops
+from opscope.simulator.host.settings.compiler_config import NARROW, CompilerConfig
 from opscope.simulator.host.settings.enumerations import (
     DataFormat,
     DRAMPlacementAlgorithm,
@@ -18,11 +20,26 @@ from opscope.simulator.host.settings.enumerations import (
 
 Ops = str | NodePredicateBuilder | list[str | NodePredicateBuilder]
 _GLOBAL = Configuration()
+_COMPILER_CONFIG = CompilerConfig(_GLOBAL)
 
 
 def configuration() -> Configuration:
-    """Returns a copy of the options that are set now: what a compilation begins with."""
-    return _GLOBAL.copy()
+    """Returns a copy of the options that are set now: what a compilation begins with. Raises PyBudaError.
+
+    Environment variables set those that the program does not; of the others it is said once that they have no effect.
+    """
+    copied = _GLOBAL.copy()
+    copied.values = {name: tuple(v) if isinstance(v, list) else v for name, v in copied.values.items()}
+    taken = {n: v for n, v in environment.options().items() if n in environment.FIRST or n not in copied.values}
+    checked("environment", copied, taken)
+    environment.say_what_has_no_effect()
+    CompilerConfig(copied).enable_amp_light(environment.amp_light())
+    return copied
+
+
+def global_compiler_config() -> CompilerConfig:
+    """Returns the options as TT-Buda's configuration object: what is set on it is set for all that compiles later."""
+    return _COMPILER_CONFIG
 
 
 def reset_options() -> None:
@@ -30,16 +47,17 @@ def reset_options() -> None:
     fresh = Configuration()
     for name in vars(fresh):
         setattr(_GLOBAL, name, getattr(fresh, name))
+    _COMPILER_CONFIG.forget()
 
 
 def stable_softmax() -> bool:
     """Whether a softmax subtracts the maximum (`enable_stable_softmax`)."""
-    return bool(_GLOBAL.get("enable_stable_softmax", True))
+    return bool(option("enable_stable_softmax", True))
 
 
 def option(name: str, default: Any = None) -> Any:
-    """Returns the value of an option."""
-    return _GLOBAL.get(name, default)
+    """Returns the value of an option. Raises PyBudaError for an environment variable with a wrong value."""
+    return _GLOBAL.get(name, environment.options().get(name, default))
 
 
 def set_configuration_options(
@@ -84,28 +102,19 @@ def set_configuration_options(
     option or a wrong value.
     """
     named = {name: value for name, value in locals().items() if name != "unknown"} | unknown
-    _set({name: value for name, value in named.items() if value is not None})
-
-
-def _set(options: dict[str, Any]) -> None:
-    try:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            _GLOBAL.set_configuration_options(**options)
-    except CompilerInputError as error:
-        raise PyBudaError(f"set_configuration_options: {error}") from None
+    caught = checked("set_configuration_options", _GLOBAL, {n: v for n, v in named.items() if v is not None})
     for warning in caught:
-        warnings.warn(warning.message, stacklevel=3)
+        warnings.warn(warning.message, stacklevel=2)
 
 
 def set_epoch_break(op_names: Ops) -> None:
     """Makes each of these ops, or of those that a predicate matches, start an epoch. Raises PyBudaError."""
-    _GLOBAL.set_epoch_break(_named("set_epoch_break", op_names))
+    _GLOBAL.set_epoch_break(named_ops("set_epoch_break", op_names))
 
 
 def set_chip_break(op_names: Ops) -> None:
     """Makes each of these ops, or of those that a predicate matches, start an epoch on the next chip."""
-    _GLOBAL.set_chip_break(_named("set_chip_break", op_names))
+    _GLOBAL.set_chip_break(named_ops("set_chip_break", op_names))
 
 
 def override_op_size(op_name: str, grid_size: tuple[int, int]) -> None:
@@ -130,12 +139,17 @@ def configure_mixed_precision(
 ) -> None:
     """Sets formats and fidelity of ops: of a type, of a kind of epoch, whose whole name matches, or of all.
 
-    `input_df` is operand -> format, or (format, whether it must be so). Raises PyBudaError for a wrong value.
+    `input_df` is operand -> format, or (format, whether it must be so); `input_parameter_indices_to_optimize` has pairs
+    of an operand and the bits of its mantissa (8, 4 or 2). Raises PyBudaError for a wrong value.
     """
-    if input_parameter_indices_to_optimize is not None:
-        raise PyBudaError(
-            "configure_mixed_precision: expected input_df={operand: format}, got input_parameter_indices_to_optimize"
-        )
+    formats = {k: v[0] if isinstance(v, tuple | list) else v for k, v in (input_df or {}).items()}
+    for pair in input_parameter_indices_to_optimize or ():
+        if not isinstance(pair, tuple | list) or len(pair) != 2 or pair[1] not in NARROW:
+            raise PyBudaError(
+                "configure_mixed_precision: input_parameter_indices_to_optimize: "
+                f"expected pairs of an operand and 8, 4 or 2 bits, got {pair!r}"
+            )
+        formats[pair[0]] = NARROW[pair[1]]
     try:
         _GLOBAL.configure_mixed_precision(
             op_type=op_type,
@@ -146,16 +160,7 @@ def configure_mixed_precision(
             intermediate_df=intermediate_df,
             accumulate_df=accumulate_df,
             math_fidelity=math_fidelity,
-            input_df={k: v[0] if isinstance(v, tuple | list) else v for k, v in (input_df or {}).items()},
+            input_df=formats,
         )
     except CompilerInputError as error:
         raise PyBudaError(f"configure_mixed_precision: {error}") from None
-
-
-def _named(where: str, ops: Any) -> list[Any]:
-    listed: Iterable[Any] = ops if isinstance(ops, list | tuple) else [ops]
-    made = list(listed)
-    for op in made:
-        if not isinstance(op, str | NodePredicateBuilder):
-            raise PyBudaError(f"{where}: expected names of ops or predicates of pybuda.query, got {op!r}")
-    return made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -254,6 +255,13 @@ def _no_tap() -> None:
     run_on_card(module)
 
 
+def _past_caches() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it has no other effect
+        pybuda.config._get_global_compiler_config().loopback_outputs = {"past": 1}
+    pybuda.run_generate(input_count=1, write_index=0)
+
+
 BAD: dict[str, tuple[Callable[[], Any], str]] = {
     "no device": (lambda: pybuda.run_inference(inputs=[X]), "run: expected a module on a device, got"),
     "no module": (lambda: (pybuda.TTDevice("a", arch=WORMHOLE), pybuda.run_inference()), "run: expected a module"),
@@ -297,7 +305,7 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     "no sample": (lambda: (card(), pybuda.initialize_pipeline(False)), "initialize_pipeline: expected sample_inputs"),
     "untrained": (
         lambda: (card(), pybuda.run_training()),
-        "a: expected an optimizer, got none; try TTDevice(..., optimizer=",
+        "a: expected a loss module, got none; try place_loss_module",
     ),
     "no optimizer": (lambda: pybuda.run_optimizer(), "run_optimizer: expected training, got none; try"),
     "unknown option": (
@@ -319,7 +327,7 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "value": (lambda: Layer("m").set_parameter("weights", X), "m.weights: expected a value of shape [64, 64]"),
     "no GPU": (lambda: pybuda.GPUDevice, "pybuda.GPUDevice: expected a name that a simulated card has"),
-    "past caches": (lambda: pybuda.run_generate, "pybuda.run_generate: expected a name that is there"),
+    "past caches": (_past_caches, "run_generate: expected a program that passes past keys and values on"),
 }
 
 

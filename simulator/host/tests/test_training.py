@@ -15,7 +15,7 @@ from opscope import pybuda
 from opscope.harness.verdict.target import Target
 from opscope.harness.verdict.tolerance import tolerance
 from opscope.pybuda import op, optimizers
-from opscope.simulator.host.errors import NoMeaningHere, PyBudaError
+from opscope.simulator.host.errors import PyBudaError
 from opscope.simulator.host.training import part
 from opscope.simulator.host.training.passes import Pass
 from opscope.simulator.host.training.training_device import Run
@@ -291,9 +291,12 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         "tt: optimizer: expected a pybuda.Optimizer, got object",
     ),
     "the CPU": (
-        lambda: (pybuda.CPUDevice("cpu", module=Linear("net")), pybuda.run_training()),
-        NoMeaningHere,
-        "cpu: expected a TTDevice to train, got CPUDevice",
+        lambda: (
+            pybuda.CPUDevice("cpu", module=Linear("net")).place_loss_module(pybuda.op.loss.L1Loss("loss")),
+            pybuda.initialize_pipeline(True, sample_inputs=(X,), sample_targets=(X,)),
+        ),
+        PyBudaError,
+        "cpu: expected PyTorchModules to train on a CPU, got Linear; try a TTDevice",
     ),
     "a JAX function": (
         lambda: (

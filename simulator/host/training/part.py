@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
@@ -79,8 +80,9 @@ def part_of(
     Raises PyBudaError.
     """
     function, parameters = function_of(device, len(samples) - targets, loss)
-    assert device.optimizer is not None
-    trained = [name for name, parameter in parameters.items() if device.optimizer.trains(parameter)]
+    optimizer = device.optimizer
+    trains = optimizer.trains if optimizer is not None else attrgetter("requires_grad")
+    trained = [name for name, parameter in parameters.items() if trains(parameter)]
     if not trained:
         device.refuse("parameters that require a gradient and that its optimizer trains", "none")
     values = {name: array_of(parameter.value()) for name, parameter in parameters.items()}
@@ -91,7 +93,7 @@ def part_of(
             values,
             trained,
             samples,
-            device.optimizer,
+            optimizer,
             lambda one: _program(device, one),
             loss=loss,
             recompute=bool(option("enable_recompute", False)),

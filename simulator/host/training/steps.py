@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -16,6 +16,61 @@ Arrays: TypeAlias = "dict[str, np.ndarray]"
 Kept: TypeAlias = "tuple[Arrays, tuple[Arrays, ...]]"
 """What changes in a device that is trained: its values, and the microbatches that wait."""
 FORWARD, BACKWARD, OPTIMIZER = KINDS = ("forward", "backward", "optimizer")
+
+
+class TrainingPart(Protocol):
+    """What a pipeline needs of the part of it that one device holds."""
+
+    trained: tuple[str, ...]
+    inputs: list[ArgSpec]
+
+    @property
+    def waiting(self) -> int:
+        """How many microbatches have run forward and not backward."""
+        ...
+
+    @property
+    def outputs(self) -> list[Described]:
+        """Shape and element type of each output."""
+        ...
+
+    def forward(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Runs one microbatch forward and returns its outputs, or losses."""
+        ...
+
+    def backward(
+        self, output_gradients: Sequence[np.ndarray] | None = None, zero_grad: bool = False
+    ) -> dict[int, np.ndarray]:
+        """Runs the oldest waiting microbatch backward; returns the gradients of inputs by number."""
+        ...
+
+    def step(self) -> None:
+        """Updates the weights."""
+        ...
+
+    def checkpoint(self) -> Arrays:
+        """Returns a copy of each parameter, by name."""
+        ...
+
+    def gradients(self) -> Arrays:
+        """Returns a copy of each gradient so far, by the parameter's name."""
+        ...
+
+    def optimizer_state(self) -> dict[str, Arrays]:
+        """Returns what the optimizer has for each parameter."""
+        ...
+
+    def update(self, parameters: Mapping[str, np.ndarray]) -> None:
+        """Replaces parameters."""
+        ...
+
+    def kept(self) -> Any:
+        """Returns all that changes."""
+        ...
+
+    def restore(self, kept: Any) -> None:
+        """Goes back to what was `kept`."""
+        ...
 
 
 class TrainingSteps(ABC):
@@ -91,12 +146,17 @@ class TrainingSteps(ABC):
         return {int(name.removeprefix(start)): v for name, v in results.items() if name.startswith(start)}
 
     def step(self) -> None:
-        """Updates the weights from the gradients so far. Raises RuntimeError if a microbatch still waits."""
+        """Updates the weights from the gradients so far, if there is an optimizer.
+
+        Raises RuntimeError if a microbatch still waits.
+        """
         if self._waiting:
             raise RuntimeError(
                 f"{self.name}: expected every microbatch to have run backward, got {len(self._waiting)} that wait; "
                 "try run_backward()"
             )
+        if OPTIMIZER not in self.results:
+            return
         rate = {RATE: np.asarray(self.learning_rate, np.float32)}
         results = self.run_pass(OPTIMIZER, self._values | rate)
         self._values |= dict(zip(self.results[OPTIMIZER], results, strict=True))

@@ -33,7 +33,7 @@ class TrainingDevice(TrainingSteps):
         parameters: Mapping[str, np.ndarray],
         trained: Sequence[str],
         inputs: Sequence[np.ndarray],
-        optimizer: Optimizer,
+        optimizer: Optimizer | None,
         compile_pass: Compile,
         *,
         loss: bool,
@@ -48,21 +48,23 @@ class TrainingDevice(TrainingSteps):
         self.forward_pass, self.backward_pass = forward_and_backward(
             function, described, samples, trained, loss, recompute, input_gradients
         )
-        self.optimizer_pass = optimizer_pass(optimizer, {key: described[key] for key in trained})
-        self.passes = {FORWARD: self.forward_pass, BACKWARD: self.backward_pass, OPTIMIZER: self.optimizer_pass}
+        self.passes = {FORWARD: self.forward_pass, BACKWARD: self.backward_pass}
         values = {parameter(key): np.asarray(value) for key, value in parameters.items()}
-        for key in trained:
-            values |= {state(key, kept): value for kept, value in optimizer.start(described[key][0]).items()}
+        if optimizer is not None:  # without one, a program reads gradients and pushes weights
+            self.passes[OPTIMIZER] = optimizer_pass(optimizer, {key: described[key] for key in trained})
+            for key in trained:
+                values |= {state(key, kept): value for kept, value in optimizer.start(described[key][0]).items()}
         taken = [spec for spec in self.forward_pass.built.arguments if spec.name.startswith("input.")]
         results = {kind: one.results for kind, one in self.passes.items()}
-        super().__init__(name, values, trained, optimizer.get_optimizer_state_keys(), taken, results)
+        keys = optimizer.get_optimizer_state_keys() if optimizer is not None else []
+        super().__init__(name, values, trained, keys, taken, results)
         self._compile = compile_pass
         self._compiled: dict[str, Run] = {}
 
     @property
     def learning_rate(self) -> float:
-        """The optimizer's, which a schedule may set."""
-        return self.optimizer.learning_rate
+        """The optimizer's, which a schedule may set; 0 without one."""
+        return self.optimizer.learning_rate if self.optimizer is not None else 0.0
 
     def compile_pass(self, kind: str) -> Run:
         """Returns a compiled pass; compiles it the first time."""

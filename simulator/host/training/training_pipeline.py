@@ -1,4 +1,4 @@
-"""A row of cards that are trained: microbatches forward, then backward, then the optimizer of each card."""
+"""A row of devices that are trained: microbatches forward, then backward, then the optimizer of each device."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from typing import Any
 import numpy as np
 
 from opscope.simulator.host.argument_checks import count, queue_of, queues
+from opscope.simulator.host.devices.cpu_device import CPUDevice
 from opscope.simulator.host.devices.device import Device
 from opscope.simulator.host.devices.tt_device import TTDevice
 from opscope.simulator.host.errors import NoMeaningHere, PyBudaError
 from opscope.simulator.host.fitting import of_type
 from opscope.simulator.host.tensor import Tensor, array_of
+from opscope.simulator.host.training.cpu_part import CpuPart
 from opscope.simulator.host.training.image_training import ImageTraining
 from opscope.simulator.host.training.part import part_of, sample_of
-from opscope.simulator.host.training.steps import TrainingSteps
+from opscope.simulator.host.training.steps import TrainingPart
 
 
 class TrainingPipeline:
@@ -38,19 +40,20 @@ class TrainingPipeline:
         d2d_fwd_queues: Sequence[Any] = (),
         d2d_bwd_queues: Sequence[Any] = (),
     ) -> None:
-        """Raises PyBudaError if a device cannot be trained: it has no optimizer, or the last one has no loss module."""
+        """Raises PyBudaError if no device has a module, or the last one has no loss module."""
         self.devices = [_trainable(device) for device in devices if device.modules]
         if not self.devices:
             raise PyBudaError("training: expected a module on a device, got none; try place_module")
-        if self.devices[-1].loss_module is None and self.devices[-1].training_image is None:
-            self.devices[-1].refuse("a loss module", "none; try place_loss_module")
+        last = self.devices[-1]
+        if last.loss_module is None and (isinstance(last, CPUDevice) or last.training_image is None):
+            last.refuse("a loss module", "none; try place_loss_module")
         self.checkpoints: Any = queue_of("training: checkpoint_queue", checkpoint_queue)
         self.losses: Any = queue_of("training: loss_queue", loss_queue)
         self.checkpoints = queue.Queue() if self.checkpoints is None else self.checkpoints
         self.losses = queue.Queue() if self.losses is None else self.losses
         self.forwarded = queues("training: d2d_fwd_queues", d2d_fwd_queues)
         self.returned = queues("training: d2d_bwd_queues", d2d_bwd_queues)
-        self.parts: list[TrainingSteps] = []
+        self.parts: list[TrainingPart] = []
 
     @property
     def outputs(self) -> Any:
@@ -68,14 +71,20 @@ class TrainingPipeline:
         for device in self.devices:
             loss = device is last
             samples = [*values, *(sample_of(value) for value in targets)] if loss else values
-            image = device.training_image
-            if image is not None:
-                part: TrainingSteps = ImageTraining(device.name, image, device)
-            else:
-                part = part_of(device, samples, len(targets) if loss else 0, loss, device is not self.devices[0])
-            values = [np.zeros(shape, dtype) for shape, dtype in part.outputs]
+            part = self._part(device, samples, len(targets) if loss else 0)
+            if not loss:
+                values = [np.zeros(shape, dtype) for shape, dtype in part.outputs]
             self.parts.append(part)
             device.training = part
+
+    def _part(self, device: TTDevice | CPUDevice, samples: Sequence[np.ndarray], targets: int) -> TrainingPart:
+        loss, behind = device is self.devices[-1], device is not self.devices[0]
+        if isinstance(device, CPUDevice):
+            return CpuPart(device, samples, targets, loss, behind, device.optimizer_f, device.scheduler_f)
+        image = device.training_image
+        if image is not None:
+            return ImageTraining(device.name, image, device)
+        return part_of(device, samples, targets, loss, behind)
 
     # --- the three passes
 
@@ -161,8 +170,9 @@ class TrainingPipeline:
         except RuntimeError as error:
             raise PyBudaError(str(error)) from None
         for device, part in zip(self.devices, self.parts, strict=True):
-            trained = set(part.trained)
-            device.update_parameters({name: v for name, v in part.checkpoint().items() if name in trained})
+            if isinstance(device, TTDevice) and (device.optimizer is not None or device.training_image is not None):
+                trained = set(part.trained)
+                device.update_parameters({name: v for name, v in part.checkpoint().items() if name in trained})
         if checkpoint:
             self.put_checkpoint()
 
@@ -172,8 +182,10 @@ class TrainingPipeline:
 
     def schedule(self) -> None:
         """Sets the next learning rate of each device that has a schedule."""
-        for device in self.devices:
-            if device.scheduler is not None:
+        for device, part in zip(self.devices, self.parts or [None] * len(self.devices), strict=True):
+            if isinstance(part, CpuPart):
+                part.schedule()
+            elif isinstance(device, TTDevice) and device.scheduler is not None:
                 device.scheduler.step()
 
     # --- what any pipeline has
@@ -192,15 +204,13 @@ class TrainingPipeline:
         self.parts = []
 
 
-def _trainable(device: Device) -> TTDevice:
-    if not isinstance(device, TTDevice):
-        raise NoMeaningHere(f"{device.name}: expected a TTDevice to train, got {type(device).__name__}")
-    if device.optimizer is None and device.training_image is None:
-        device.refuse("an optimizer", "none; try TTDevice(..., optimizer=pybuda.optimizers.SGD(...))")
+def _trainable(device: Device) -> TTDevice | CPUDevice:
+    if not isinstance(device, TTDevice | CPUDevice):
+        raise NoMeaningHere(f"{device.name}: expected a TTDevice or CPUDevice to train, got {type(device).__name__}")
     return device
 
 
-def _fitting(device: TTDevice, values: Sequence[np.ndarray], part: TrainingSteps) -> list[np.ndarray]:
+def _fitting(device: Device, values: Sequence[np.ndarray], part: TrainingPart) -> list[np.ndarray]:
     specs = part.inputs
     if len(specs) != len(values):
         device.refuse(f"{len(specs)} inputs and targets", f"{len(values)}")

@@ -1,4 +1,4 @@
-"""The cause of each failure, and of ops that cannot be split off (harness/record/causes.py).
+"""The cause of each failure and of ops that cannot be split off (harness/record/causes.py); sentences about nights.
 
 Nights are counted anew by who opens the database to write nights (reports/publish/counting.py).
 """
@@ -23,6 +23,19 @@ def upgrade() -> None:
     op.add_column("ops", sa.Column("cause", sa.Text(), nullable=False, server_default=""))
     op.create_index("ix_op_tests_cause", "op_tests", ["cause"], sqlite_where=HAS_CAUSE, postgresql_where=HAS_CAUSE)
     op.create_index("ix_night_fixes_cluster", "night_fixes", ["cluster"])
+    op.create_table(
+        "night_sentences",
+        *(sa.Column(name, sa.Text(), nullable=False) for name in ("night_id", "series", "verdict")),
+        *(
+            sa.Column(name, sa.BigInteger(), nullable=False)
+            for name in ("new_failures", "causes", "fixed_ops", "slower_ops")
+        ),
+        *(sa.Column(name, sa.Text(), nullable=False) for name in ("most_in", "sentence")),
+        sa.ForeignKeyConstraint(
+            ["night_id"], ["nights.night_id"], name="fk_night_sentences_nights", ondelete="CASCADE"
+        ),
+        sa.PrimaryKeyConstraint("night_id", "series", name="pk_night_sentences"),
+    )
     connection = op.get_bind()
     failed = connection.exec_driver_sql(
         f"SELECT t.run_id, t.op_id, backend, attempt, {FACTS} FROM op_tests t JOIN ops o ON o.op_id = t.op_id "

@@ -1,0 +1,212 @@
+"""`python -m ci.pybuda_programs DEMOS TESTS --write docs/pybuda_programs.md [--only GLOB] [--json]`.
+
+DEMOS is a checkout of tenstorrent/tt-buda-demos, TESTS the folder pybuda/test of one of tenstorrent/tt-buda. With
+`--only` the other rows of the page stay as they are. The outputs of each program are compared with PyTorch's on the
+same inputs (correlation >= 0.99), as `PYBUDA_FORCE_VERIFY_ALL` asks for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+STAND_IN = Path(__file__).parent / "stand_in"
+HEAD = """# Public programs for PyBuda
+
+Made by `python -m ci.pybuda_programs DEMOS TESTS --write docs/pybuda_programs.md` over checkouts of
+[tt-buda-demos](https://github.com/tenstorrent/tt-buda-demos) and of the tests of
+[tt-buda](https://github.com/tenstorrent/tt-buda). Programs run as they are, on a simulated card. There is no network:
+models have the sizes of their checkpoints and seeded weights, pictures and tokens are seeded. *Runs* means that the
+program ends well and that its outputs are PyTorch's on the same inputs (correlation of at least 0.99). Above 300
+million parameters a model has two layers of each kind, which its row says. Each program has {minutes:g} minutes and
+{memory} GiB.
+
+| outcome | programs |
+|---|---|
+"""
+OUTCOMES = ("runs", "compiles", "stops", "needs", "not run")
+"""It runs; it compiles, and takes too long or fails then; something of ours stops it; a package or file is missing."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """What became of one program."""
+
+    program: str
+    outcome: str
+    why: str = ""
+    seconds: int = 0
+
+    def line(self) -> str:
+        """Returns it as a row of the table."""
+        why = self.why.replace("|", "\\|")
+        return f"| `{self.program}` | {self.outcome} | {why} | {self.seconds or ''} |"
+
+
+def programs(demos: Path) -> list[Path]:
+    """Returns the files of a checkout that are programs: they use PyBuda and can be started."""
+    found = []
+    for path in sorted(demos.rglob("*.py")):
+        text = path.read_text(encoding="utf-8", errors="replace")
+        if "pybuda" in text and "__main__" in text and "tests" not in path.parts:
+            found.append(path)
+    return found
+
+
+def run(
+    command: list[str], notes: Path, paths: list[Path], seconds: float, gib: int, sequential: bool = True
+) -> tuple[int | None, str, float]:
+    """Runs a program with the stand-in; returns its exit code, None for too long, what it printed, and the time.
+
+    `sequential`: in one process, so that what compiles and what fails is known there.
+    """
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith(("PYBUDA_", "TT_BACKEND_"))},
+        "PYTHONPATH": os.pathsep.join(map(str, [STAND_IN, ROOT, *paths])),
+        "PROGRAM_NOTES": str(notes),
+        "OPSCOPE_TIMEOUT_SCALE": "100000",
+        "PYBUDA_FORCE_VERIFY_ALL": "1",
+        **({"PYBUDA_FORCE_SEQUENTIAL": "1"} if sequential else {}),
+        "JAX_PLATFORMS": "cpu",
+        "HF_HUB_OFFLINE": "1",
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        begin = time.monotonic()
+        process = subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-m", "opscope.pybuda", *command],
+            cwd=folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (gib << 30, gib << 30)),
+        )
+        try:
+            output, _ = process.communicate(timeout=seconds)
+            code: int | None = process.returncode
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, 9)
+            output, _ = process.communicate()
+            code = None
+        return code, output, time.monotonic() - begin
+
+
+def row_of(name: str, code: int | None, output: str, notes: str, seconds: float) -> Row:
+    """Returns the row of a program that has ended, or was ended."""
+    said = "; ".join(dict.fromkeys(line for line in notes.splitlines() if line != "compiled"))
+    compiled = "compiled" in notes.splitlines()
+    last = next((line.strip() for line in reversed(output.splitlines()) if line.strip()), "")
+    last = re.sub(r"(/[\w.+-]+){3,}/", ".../", last)[:200]
+    if code == 0:
+        return Row(name, "runs", said, round(seconds))
+    if code is None:
+        outcome, last = ("compiles" if compiled else "not run"), f"takes more than {seconds / 60:.0f} minutes"
+    elif re.match(r"(ModuleNotFoundError|ImportError|FileNotFoundError|LookupError|OSError)", last):
+        outcome = "needs"
+    elif code < 0 or "MemoryError" in output[-2000:]:
+        outcome, last = ("compiles" if compiled else "not run"), last or f"signal {-code}"
+    else:
+        outcome = "compiles" if compiled else "stops"
+    return Row(name, outcome, "; ".join(filter(None, [last, said])), round(seconds))
+
+
+def demo_rows(demos: Path, only: str, seconds: float, gib: int) -> Iterator[Row]:
+    """Runs each demo; yields its row."""
+    for path in programs(demos):
+        name = path.relative_to(demos).as_posix()
+        if not fnmatch.fnmatch(name, only):
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            notes = Path(folder) / "notes"
+            code, output, took = run([str(path)], notes, [demos / "model_demos", path.parent], seconds, gib)
+            yield row_of(name, code, output, notes.read_text() if notes.exists() else "", took)
+
+
+def test_rows(tests: Path, only: str, seconds: float, gib: int) -> Iterator[Row]:
+    """Runs each case of test_user.py; yields its row."""
+    if not fnmatch.fnmatch("test_user.py", only):
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        report, notes = Path(folder) / "report.xml", Path(folder) / "notes"
+        quiet = ["--noconftest", "-c", os.devnull, "--rootdir", folder, "-p", "no:cacheprovider", "-p", "no:randomly"]
+        arguments = [*quiet, "-q", f"--junitxml={report}", str(tests / "test_user.py")]
+        _, output, _ = run(
+            [str(STAND_IN / "run_pytest.py"), *arguments], notes, [], 40 * seconds, gib, sequential=False
+        )
+        if not report.exists():
+            yield Row("test_user.py", "stops", output.strip().splitlines()[-1][:200])
+            return
+        for case in ElementTree.parse(report).iter("testcase"):
+            name, took = f"test_user.py::{case.get('name')}", round(float(case.get("time") or 0))
+            failure = next((child for child in case if child.tag in ("failure", "error", "skipped")), None)
+            why = "" if failure is None else (failure.get("message") or "").splitlines()[0][:200]
+            outcome = "runs" if failure is None else "not run" if failure.tag == "skipped" else "stops"
+            yield Row(name, outcome, why, took)
+
+
+def rows_of_page(path: Path) -> dict[str, Row]:
+    """Returns the rows of a page that was written before."""
+    rows = {}
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        parsed = re.fullmatch(r"\| `([^`]+)` \| ([\w ]+) \| (.*) \| (\d*) \|", line)
+        if parsed:
+            why = parsed[3].replace("\\|", "|")
+            rows[parsed[1]] = Row(parsed[1], parsed[2], why, int(parsed[4] or 0))
+    return rows
+
+
+def page(rows: dict[str, Row], minutes: float, gib: int) -> str:
+    """Returns the page."""
+    counts = [f"| {outcome} | {sum(row.outcome == outcome for row in rows.values())} |" for outcome in OUTCOMES]
+    table = ["| program | outcome | why, or what differs | seconds |", "|---|---|---|---|"]
+    table += [rows[name].line() for name in sorted(rows)]
+    return HEAD.format(minutes=minutes, memory=gib) + "\n".join([*counts, "", *table]) + "\n"
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs the programs; prints a line for each, and writes the page. Returns 0."""
+    parser = argparse.ArgumentParser(prog="python -m ci.pybuda_programs", description=__doc__)
+    parser.add_argument("demos", type=Path, help="checkout of tt-buda-demos")
+    parser.add_argument("tests", type=Path, help="folder that has test_user.py")
+    parser.add_argument("--write", type=Path, help="the page")
+    parser.add_argument("--only", default="*", help="glob of programs, such as '*bert*' or test_user.py")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--minutes", type=float, default=10, help="for each program")
+    parser.add_argument("--memory", type=int, default=16, help="GiB of address space for each program")
+    options = parser.parse_args(argv)
+    for folder in (options.demos, options.tests):
+        if not folder.is_dir():
+            parser.error(f"{folder}: expected a folder, got none")
+    rows = rows_of_page(options.write) if options.write and options.only != "*" else {}
+    made = []
+    limits = options.only, options.minutes * 60, options.memory
+    for some in (test_rows(options.tests.resolve(), *limits), demo_rows(options.demos.resolve(), *limits)):
+        for row in some:
+            made.append(row)
+            rows[row.program] = row
+            if not options.json:
+                print(row.line(), flush=True)
+            if options.write:
+                options.write.write_text(page(rows, options.minutes, options.memory), encoding="utf-8")
+    if options.json:
+        print(json.dumps([asdict(row) for row in made], indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

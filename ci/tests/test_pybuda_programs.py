@@ -1,0 +1,85 @@
+"""The table of public programs: what became of a program, by how it ended, and the page that keeps it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ci.pybuda_programs.__main__ import Row, main, page, programs, row_of, rows_of_page
+
+RUNS = """
+import numpy as np
+import pybuda
+import requests
+from PIL import Image
+from pybuda import BackendDevice
+
+class Double(pybuda.PyBudaModule):
+    def forward(self, x):
+        return pybuda.op.Add("sum", x, x)
+
+if __name__ == "__main__":
+    config = pybuda.config._get_global_compiler_config()
+    config.balancer_policy = "Ribbon"
+    picture = np.asarray(Image.open(requests.get("https://example.org/x.png", stream=True).raw))[:32, :32, 0]
+    pybuda.TTDevice("tt0", arch=BackendDevice.Wormhole_B0, module=Double("double"))
+    output = pybuda.run_inference(inputs=[picture.astype(np.float32)]).get(timeout=0.001)
+    assert np.allclose(output[0].value(), 2.0 * picture, rtol=0.01)
+"""
+STOPS = "import pybuda\nif __name__ == '__main__':\n    pybuda.config._get_global_compiler_config().best = 1\n"
+NEEDS = "import pybuda\nimport a_package_that_is_not_there\nif __name__ == '__main__':\n    pass\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "output", "notes", "expected"),
+    [
+        (
+            0,
+            "fine",
+            "compiled\ntwo layers of 700 million parameters\n",
+            ("runs", "two layers of 700 million parameters"),
+        ),
+        (2, "x\npybuda: a: expected b, got c\n", "", ("stops", "pybuda: a: expected b, got c")),
+        (
+            1,
+            "ModuleNotFoundError: No module named 'smp'\n",
+            "",
+            ("needs", "ModuleNotFoundError: No module named 'smp'"),
+        ),
+        (1, "ValueError: far\n", "compiled\n", ("compiles", "ValueError: far")),
+        (None, "", "compiled\n", ("compiles", "takes more than 2 minutes")),
+        (None, "", "", ("not run", "takes more than 2 minutes")),
+        (1, "OSError: /a/b/c/d/e.txt is missing", "", ("needs", "OSError: .../e.txt is missing")),
+    ],
+)
+def test_how_a_program_ended_is_its_outcome(
+    code: int | None, output: str, notes: str, expected: tuple[str, str]
+) -> None:
+    row = row_of("p.py", code, output, notes, 120.0)
+    assert (row.outcome, row.why, row.seconds) == (*expected, 120)
+
+
+def test_a_page_gives_its_rows_back(tmp_path: Path) -> None:
+    rows = {name: Row(name, "stops", "expected a | b", 3) for name in ("a.py", "b.py")}
+    (tmp_path / "page.md").write_text(page(rows, 10, 16))
+    assert rows_of_page(tmp_path / "page.md") == rows
+    assert rows_of_page(tmp_path / "none.md") == {}
+    assert "| stops | 2 |" in page(rows, 10, 16)
+
+
+@pytest.mark.slow
+def test_programs_run_with_a_stand_in_for_the_network(tmp_path: Path) -> None:
+    pytest.importorskip("PIL")
+    (tmp_path / "demos").mkdir()
+    (tmp_path / "tests").mkdir()
+    for name, text in {"runs": RUNS, "stops": STOPS, "needs": NEEDS, "not_a_program": "import pybuda"}.items():
+        (tmp_path / "demos" / f"{name}.py").write_text(text)
+    assert [path.stem for path in programs(tmp_path / "demos")] == ["needs", "runs", "stops"]
+    written = tmp_path / "page.md"
+    assert main([str(tmp_path / "demos"), str(tmp_path / "tests"), "--only", "*s.py", "--write", str(written)]) == 0
+    rows = {row.program: (row.outcome, row.why) for row in rows_of_page(written).values()}
+    assert rows["runs.py"] == ("runs", "")
+    assert rows["stops.py"][0] == "stops"
+    assert "expected an attribute of TT-Buda's, got 'best'" in rows["stops.py"][1]
+    assert rows["needs.py"] == ("needs", "ModuleNotFoundError: No module named 'a_package_that_is_not_there'")

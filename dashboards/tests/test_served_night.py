@@ -1,0 +1,205 @@
+"""The page of the night on a real Superset, of two series one of which has stopped: who sees it, and what."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from opscope.dashboards.tests import night_cells
+from opscope.dashboards.tests.browser import CHROMIUM, chromium, window
+from opscope.dashboards.tests.crawl import WIDTHS, night
+from opscope.dashboards.tests.installation import NASTY, Installation
+from opscope.dashboards.tests.test_served_visitors import Server
+from opscope.reports.database.database import open_database
+from opscope.reports.database.owners import Rule, store_owners
+from opscope.reports.publish.publish import publish
+from opscope.reports.tests.night_runs import record, shard_run
+from opscope.reports.tests.nights import Op
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::ResourceWarning")]
+pytest.importorskip("playwright", reason="pip install 'opscope[browser]'")
+if CHROMIUM is None:
+    pytest.skip("no Chromium on this machine: apt-get install chromium", allow_module_level=True)
+
+OPS = ("add", "exp", "sort", "tanh", "abs", "log", "sine", "cosine", "floor", "ceil", "sign", "rsqrt")
+KINDS = ("red", "green", "blue", "white", "black", "brown", "pink", "grey", "violet", "orange")
+MODELS = ("a", "b")
+
+
+def ops_of(arch: str, days_ago: int) -> dict[str, Op]:
+    """What the ops do on a board, so many days ago."""
+    ops = {name: Op(uses={"a": 1}) for name in OPS} | {"neg": Op(uses={"b": 2})}
+    if arch == "p150":
+        return ops | ({"exp": Op("crashed", {"a": 1}, error="signal SIGSEGV")} if days_ago < 7 else {})
+    if days_ago < 6:
+        ops["add"] = Op("compile_failed", {"a": 1}, error="add: expected a tile, got none")
+    if days_ago in (9, 10):
+        ops["tanh"] = Op("compile_failed", {"a": 1}, error="tanh: expected a kernel, got none")
+    if days_ago == 2:  # a partial night
+        del ops["neg"], ops["add"]
+    if not days_ago:
+        for name, kind in zip(OPS[2:], KINDS, strict=True):
+            ops[name] = Op("compile_failed", {"a": 1}, error=f"{kind}: {NASTY} " + "word " * 60)
+        log = {"artifact": "artifacts/0a/it is.txt"}
+        ops["neg"] = Op("wrong_result", {"b": 2}, error=f"{NASTY} is wrong", more=log)
+    return ops
+
+
+@pytest.fixture(scope="module")
+def installation(pytestconfig: pytest.Config) -> Iterator[Installation]:
+    """n150 ran in each of the last sixteen nights, p150 in six of them until four days ago."""
+    folder = Path(tempfile.mkdtemp(prefix="opscope-superset-"))
+    one = Installation(folder, folder / "results.sqlite")
+    patch = pytest.MonkeyPatch()
+    assert pytestconfig.cache is not None
+    patch.setenv("OPSCOPE_CACHE_DIR", str(pytestconfig.cache.mkdir("superset")))
+    url = f"sqlite:///{one.database}"
+    try:
+        with open_database(url) as connection:
+            store_owners(connection, [Rule("maths", op="stablehlo.add"), Rule("others")])
+        for number, (arch, days_ago) in enumerate(places()):
+            publish(run_of(folder / "runs", number, arch, days_ago), url)
+        one.up()
+        yield one
+        one.run("down")
+    finally:
+        patch.undo()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def places() -> list[tuple[str, int]]:
+    """(board, days ago) of each night."""
+    return [("n150", ago) for ago in range(15, -1, -1)] + [("p150", ago) for ago in range(9, 3, -1)]
+
+
+def run_of(runs: Path, number: int, arch: str, days_ago: int, **more: Any) -> Path:
+    """The run of a night, with a log."""
+    midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    started = midnight - timedelta(days=days_ago) + timedelta(**more)
+    of_night = record(number, started=started, archs=(arch,), models=MODELS, name=arch)
+    run_dir = shard_run(runs, of_night, number, ops_of(arch, days_ago), arch=arch, started=started)
+    log = run_dir / "artifacts" / "0a" / "it is.txt"
+    log.parent.mkdir(parents=True)
+    log.write_text("what was wrong\n")
+    return run_dir
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as one:
+        yield one
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_its_cells_are_what_the_journals_say(installation: Installation, browser: Any, width: int) -> None:
+    with window(browser, installation.status["url"]) as one:
+        one.sign_in("admin", installation.password)
+        one.failed.clear()
+        one.page.set_viewport_size({"width": width, "height": WIDTHS[width]})
+        assert night(one, width, installation.folder / "runs") == []
+        rows = night_cells.shown(one.page)
+        assert night_cells.states(list(rows.values())) == {
+            "empty",
+            "failing",
+            "new",
+            "no-night",
+            "partial unknown",
+            "right",
+        }
+        assert {series for _, series in rows} == {"n150", "p150"}
+        # p150 stopped: its failure is of its last night, and its four days since are no night.
+        (stopped,) = (row for (_, series), row in rows.items() if series == "p150" and "failing 1" in row)
+        assert stopped[-5:] == ["failing 1", *["no-night "] * 4]
+
+
+def test_what_to_do_and_what_was_fixed(installation: Installation, browser: Any) -> None:
+    heard: list[str] = []
+    with window(browser, installation.status["url"]) as one:
+        one.sign_in("admin", installation.password)
+        one.page.on("dialog", lambda dialog: (heard.append(dialog.message), dialog.dismiss()))
+        one.go("/night/")
+        causes = one.page.locator(".ng-cause")
+        assert "fixed" in causes.last.locator(".ng-facts").inner_text()
+        assert "tanh" in causes.last.inner_text()
+        first = causes.first
+        assert "makes whole b" in first.locator(".ng-facts").inner_text()
+        assert f"{NASTY} is wrong" in first.locator(".ng-error").inner_text()
+        first.get_by_role("button", name="Copy repro").click()
+        first.get_by_role("button", name="Copied").wait_for()
+        first.get_by_text("Note").click()
+        assert "Nothing else holds back b." in first.locator(".ng-note").inner_text()
+        log = one.page.request.get(first.get_by_role("link", name="Log").get_attribute("href"))
+        assert (log.status, log.text()) == (200, "what was wrong\n")
+        long = causes.filter(has_text="orange: ").first.locator(".ng-error").inner_text()
+        assert long.endswith("word…")
+        add = causes.filter(has_text="add: expected a tile").locator(".ng-facts")
+        assert "maths" in add.inner_text()
+        assert "since " in add.inner_text()
+        one.go("/night/?owner=maths")
+        assert one.page.locator(".ng-cause").count() == 1
+        assert causes.locator("b b, i, script").count() == 0
+    assert heard == []
+
+
+def test_who_sees_it(installation: Installation) -> None:
+    server = Server(installation.status["url"])
+    for path in ("/night/", "/night/?wall=1"):
+        status, headers, _ = server.ask("GET", path)
+        assert (status, headers["location"]) == (302, "/login/?next=%2Fnight%2F")
+    assert server.ask("GET", "/")[1]["location"] != "/night/"
+    try:
+        server = Server(installation.up("--anonymous"))
+        assert server.ask("GET", "/")[:2][1]["location"] == "/night/"
+        status, _, text = server.ask("GET", "/night/")
+        assert (status, b'class="ng"' in text) == (200, True)
+        assert server.ask("POST", "/night/")[0] in (403, 405)
+    finally:
+        installation.up()
+
+
+def test_a_published_night_shows_at_once_and_a_database_that_is_away_is_said(
+    installation: Installation, browser: Any
+) -> None:
+    installation.run("user", "add", "viewer1", "--role", "viewer", "--password-stdin", stdin="a long password\n")
+    with window(browser, installation.status["url"]) as one:
+        assert one.sign_in("viewer1", "a long password")
+        one.go("/night/")
+        before = night_cells.shown(one.page)
+        run_dir = run_of(installation.folder / "runs", 30, "p150", 0, minutes=1)
+        publish(run_dir, f"sqlite:///{installation.database}")
+        one.go("/night/")
+        after = night_cells.shown(one.page)
+        assert after != before
+        assert night_cells.cells(one.page, installation.folder / "runs", datetime.now(UTC).date()) == []
+        away = installation.database.with_suffix(".away")
+        installation.database.rename(away)
+        try:
+            answer = one.page.goto(f"{one.base}/night/")
+            assert (answer.status, "unable to open database file" in answer.text()) == (503, True)
+        finally:
+            away.rename(installation.database)
+
+
+def test_the_wall_begins_with_it(installation: Installation, browser: Any) -> None:
+    try:
+        base = installation.up("--anonymous", "--wall")
+        with window(browser, base) as one:
+            one.page.set_viewport_size({"width": 1920, "height": 1080})
+            one.page.goto(f"{base}/wall/")
+            one.page.locator("iframe.shown[src*='/night/']").wait_for()
+            page = one.page.locator("iframe.shown").content_frame
+            page.locator(".ng-cause").nth(9).wait_for()
+            assert page.locator(".ng-cause").count() == 10
+            assert page.locator("button:visible, summary:visible, .ng-log:visible").count() == 0
+            found = page.locator("body").evaluate(f"() => ({night_cells.MEASURE})()")
+            assert (found["wide"], found["tall"], found["cut"], found["across"]) == (0, 0, [], [])
+            assert page.locator(".ng-more").bounding_box()["y"] < 1080
+            assert (one.failed, one.errors) == ([], [])
+    finally:
+        installation.up()

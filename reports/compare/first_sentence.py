@@ -1,0 +1,322 @@
+"""The first sentence about a night or a run: what is worse, for how many causes, since which commits, what to do first.
+
+    nightly 2026-11-20 02:00, reference n150: 27 new failures, 3 causes, since a1b2c3d4..d4e5f6a7; first:
+    broadcast_in_dim (team lowering, 8 models, cause 5d1f2a90)
+
+`opscope diff`, the message and the summary of a night, report.html and the dashboards begin with it. It speaks for all
+series that it names: an op that is worse in two of them counts once, and so does a cause.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import sqlalchemy as sa
+
+from opscope.base.statuses import NOT_ATTEMPTED, RIGHT
+from opscope.harness.record.causes import short
+from opscope.reports.compare.commit_range import CommitRange, range_of
+from opscope.reports.compare.diff import NEWS, QUIET, Diff, Label, labelled_rows
+from opscope.reports.compare.night_views import newest_run
+from opscope.reports.compare.outcomes import RunView
+from opscope.reports.database.owners import Rule, owner
+from opscope.reports.database.schema import NIGHTS, OPS
+from opscope.reports.database.schema_nights import NIGHT_CHANGES, NIGHT_COUNTS, NIGHT_SERIES
+
+FIRST = "FIRST"
+"""In place of a label: the op goes wrong, and there is no night before this one."""
+NOW_BAD = frozenset({str(Label.NEW), str(Label.REASON_CHANGED), str(Label.PERSISTING), FIRST})
+"""Labels of ops that go wrong now."""
+WORSE = {
+    Label.NEW: "new failure",
+    Label.REASON_CHANGED: "failing for another reason",
+    Label.PCC_DROP: "less exact",
+}
+"""Label that fails a gate -> how its ops are called."""
+MOST_NAMES = 2
+"""Names of a cause's ops that are told."""
+
+
+class Change(NamedTuple):
+    """What happened to one op of a series since the run before."""
+
+    label: str
+    op_id: str
+    op_name: str
+    cause: str
+    stage: str
+    models: tuple[str, ...]
+    uses: int
+    quiet: bool
+    """Whether a limitation names the failure, or the op is flaky."""
+    known: bool
+    """Whether a limitation names it."""
+
+
+@dataclass(frozen=True)
+class SeriesTold:
+    """What the sentence needs of one series."""
+
+    series: str
+    place: str
+    """Backend and board."""
+    right: int
+    attempted: int
+    changes: tuple[Change, ...]
+    first: bool
+    """Whether there is nothing before it."""
+    since: str
+    """The commits since what it is compared with; empty if unknown."""
+    partial: bool
+
+    @property
+    def news(self) -> list[Change]:
+        """What fails a gate."""
+        return [change for change in self.changes if change.label in NEWS and not change.quiet]
+
+    @property
+    def failing(self) -> list[Change]:
+        """What goes wrong, neither expected nor flaky."""
+        return [change for change in self.changes if change.label in NOW_BAD and not change.quiet]
+
+
+# --- from a comparison, and from the database
+
+
+def of_view(view: RunView, diff: Diff | None, partial: bool = False) -> SeriesTold:
+    """A run, or a night in one series, compared with what came before it, if anything did."""
+    if diff is None:
+        rows = [
+            replace(row, label=FIRST)
+            for row in labelled_rows(replace(view, ops={}), view, None, QUIET)
+            if row.label == Label.NEW
+        ]
+    else:
+        rows = [row for row in diff.rows if row.label not in QUIET]
+    used = [op for op in view.ops.values() if op.uses_of]
+    return SeriesTold(
+        view.series,
+        f"{view.backend} {view.arch}",
+        sum(op.right for op in used),
+        sum(op.attempted for op in used),
+        tuple(
+            Change(
+                row.label,
+                row.op_id,
+                row.op_name,
+                row.cluster,
+                row.failed_stage,
+                row.models,
+                row.uses,
+                bool(row.known) or row.flaky,
+                bool(row.known),
+            )
+            for row in rows
+        ),
+        diff is None,
+        _text(None if diff is None else diff.since),
+        partial or bool(view.missing),
+    )
+
+
+def of_missing(series: str, previous: str) -> SeriesTold:
+    """A series of a night that has no run; `previous` is the night before it, if there is one."""
+    return SeriesTold(series, " ".join(series.split()[:2]), 0, 0, (), not previous, "", True)
+
+
+def of_night(connection: sa.Connection, night_id: str, series: str) -> SeriesTold:
+    """A night in one series, from what publishing counted of it."""
+    this = (NIGHT_SERIES.c.night_id == night_id) & (NIGHT_SERIES.c.series == series)
+    row = connection.execute(sa.select(NIGHT_SERIES).where(this)).mappings().one()
+    changed = (
+        sa.select(NIGHT_CHANGES, OPS.c.op_name)
+        .join(OPS, OPS.c.op_id == NIGHT_CHANGES.c.op_id)
+        .where(NIGHT_CHANGES.c.night_id == night_id, NIGHT_CHANGES.c.series == series)
+    )
+    changes = tuple(
+        Change(
+            each["label"],
+            each["op_id"],
+            each["op_name"],
+            each["cluster"],
+            each["stage"],
+            tuple(filter(None, each["models"].split(", "))),
+            each["uses"],
+            bool(each["known"]) or each["flaky"],
+            bool(each["known"]),
+        )
+        for each in connection.execute(changed).mappings()
+    )
+    counted = sa.select(NIGHT_COUNTS.c.status, sa.func.sum(NIGHT_COUNTS.c.ops)).where(
+        NIGHT_COUNTS.c.night_id == night_id, NIGHT_COUNTS.c.series == series, NIGHT_COUNTS.c.model == ""
+    )
+    ops = {status: int(count) for status, count in connection.execute(counted.group_by(NIGHT_COUNTS.c.status))}
+    previous, since = row["previous_night"], None
+    if previous:
+        old, new = newest_run(connection, previous, series), newest_run(connection, night_id, series)
+        since = None if old is None or new is None else range_of(old, row["backend"], new, row["backend"])
+    return SeriesTold(
+        series,
+        f"{row['backend']} {row['arch']}",
+        sum(count for status, count in ops.items() if status in RIGHT),
+        sum(count for status, count in ops.items() if status not in NOT_ATTEMPTED),
+        changes,
+        not previous,
+        _text(since),
+        row["status"] == "partial",
+    )
+
+
+def _text(since: CommitRange | None) -> str:
+    return "" if since is None else since.text
+
+
+def head_of(connection: sa.Connection | None, views: Iterable[RunView]) -> str:
+    """How the sentence begins: name and date of the night or run that the views are of."""
+    views = list(views)
+    nights: list[tuple[str, str]] = []
+    if connection is not None:
+        query = sa.select(NIGHTS.c.name, NIGHTS.c.label).where(NIGHTS.c.night_id.in_([view.run_id for view in views]))
+        nights = [(name, label) for name, label in connection.execute(query.where(NIGHTS.c.kind == "night"))]
+    return head(nights or [(view.run_id, f"{view.started.astimezone(UTC):%Y-%m-%d %H:%M}") for view in views])
+
+
+def head(nights: Iterable[tuple[str, str]]) -> str:
+    """Name and label of a night; of several nights their dates."""
+    of = list(dict.fromkeys(nights))
+    if len(of) == 1:
+        return f"{of[0][0]} {of[0][1]}"
+    return ", ".join(sorted({date_of(label) for _, label in of}))
+
+
+def date_of(label: str) -> str:
+    """The date in a night's label."""
+    return label.partition(" ")[0]
+
+
+# --- the sentence
+
+
+def first_sentence(head: str, told: Sequence[SeriesTold], rules: Sequence[Rule] = ()) -> str:
+    """The sentence, without a full stop. `head`: the night's name and date; `rules`: whose failures are whose."""
+    names = [each.place for each in told]
+    named = {each.series: each.place if names.count(each.place) == 1 else each.series for each in told}
+    on = ", ".join(sorted(named.values()))
+    parts = [_what(told, named, rules)]
+    for label, word in ((Label.FIXED, "fixed"), (Label.SLOWER, "slower")):
+        ops = {change.op_id for each in told for change in each.changes if change.label == label}
+        parts += [f"{len(ops)} {word}"] if ops else []
+    partial = sorted(named[each.series] for each in told if each.partial)
+    if partial:
+        parts.append("partial" if len(told) == 1 else f"partial: {', '.join(partial)}")
+    return f"{head}{f', {on}' if on else ''}: {'; '.join(parts)}"
+
+
+def _what(told: Sequence[SeriesTold], named: dict[str, str], rules: Sequence[Rule]) -> str:
+    """What is new; or else what is right and what still fails."""
+    if not any(each.attempted for each in told):
+        return "no data: no op was attempted"
+    news = [(word, _labelled(told, label)) for label, word in WORSE.items()]
+    news = [(word, changes) for word, changes in news if changes]
+    if news:
+        (word, lead), *others = news
+        causes = _causes(lead)
+        sinces = {each.since for each in told if each.news}
+        since = f", {_since(sinces.pop())}" if len(sinces) == 1 and "" not in sinces else ""
+        what = f"{_ops(word, lead)}, {_counted(causes)}{since}; first: {_first(causes[0], rules)}"
+        return "; ".join([what, *(_ops(other, changes) for other, changes in others)])
+    first_night = all(each.first for each in told)
+    counted = sorted((named[each.series], f"{each.right} of {each.attempted}") for each in told if each.attempted)
+    right = counted[0][1] if len(counted) == 1 else ", ".join(f"{name} {count}" for name, count in counted)
+    failing = [change for each in told for change in each.failing]
+    known = {change.op_id for each in told for change in each.changes if change.label in NOW_BAD and change.known}
+    parts = [f"{'first night' if first_night else 'nothing new'}, {right} ops right"]
+    if failing:
+        causes = _causes(failing)
+        parts.append(
+            f"{len({change.op_id for change in failing})} {'' if first_night else 'still '}failing, {_counted(causes)}"
+        )
+    if known:
+        parts.append(f"{len(known)} expected failure{'s' if len(known) > 1 else ''}")
+    if not failing and not known:
+        parts.append("nothing fails")
+    first = f"; first: {_first(_causes(failing)[0], rules)}" if failing else ""
+    return ", ".join(parts) + first
+
+
+def _labelled(told: Sequence[SeriesTold], label: str) -> list[Change]:
+    """What fails a gate with that label."""
+    return [change for each in told for change in each.news if change.label == label]
+
+
+def _ops(word: str, changes: Iterable[Change]) -> str:
+    """`27 new failures`: the ops, each counted once."""
+    count = len({change.op_id for change in changes})
+    return f"{count} {word}{'s' if word == WORSE[Label.NEW] and count > 1 else ''}"
+
+
+def _since(text: str) -> str:
+    """The commits as a part of the sentence."""
+    if text.startswith("the same"):
+        return f"with {text}"
+    return text if text.startswith(("up to ", "after ")) else f"since {text}"
+
+
+def _causes(changes: Sequence[Change]) -> list[list[Change]]:
+    """The changes by cause, in the order of `opscope unblock`: most models, then most uses."""
+    groups: dict[str, list[Change]] = {}
+    for change in changes:
+        groups.setdefault(change.cause or change.op_name, []).append(change)
+    return [
+        group
+        for _, group in sorted(
+            groups.items(),
+            key=lambda item: (-len(_models(item[1])), -sum(change.uses for change in item[1]), item[0]),
+        )
+    ]
+
+
+def _models(changes: Iterable[Change]) -> set[str]:
+    return {model for change in changes for model in change.models}
+
+
+def _counted(causes: Sequence[object]) -> str:
+    return f"{len(causes)} cause{'s' if len(causes) > 1 else ''}"
+
+
+def _first(cause: Sequence[Change], rules: Sequence[Rule]) -> str:
+    """The ops of a cause, whose it is and how many models have it."""
+    ops = {change.op_id: change.op_name for change in cause}
+    full = [name for name, _ in sorted(Counter(ops.values()).items(), key=lambda item: (-item[1], item[0]))]
+    names = [name.partition(".")[2] or name for name in full]
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    models = sorted(_models(cause))
+    heaviest = max(cause, key=lambda change: (change.uses, change.op_id))
+    team = owner(rules, full, heaviest.stage, heaviest.cause, models)
+    facts = [
+        f"team {team}" if team else "",
+        f"{len(models)} model{'' if len(models) == 1 else 's'}",
+        f"cause {short(heaviest.cause)}" if heaviest.cause else "",
+    ]
+    return f"{', '.join(names[:MOST_NAMES])}{more} ({', '.join(filter(None, facts))})"
+
+
+def verdict(told: Sequence[SeriesTold]) -> str:
+    """The sentence in a word: `worse`, `better`, `first night` or `as before`."""
+    if any(each.news for each in told):
+        return "worse"
+    if any(change.label == Label.FIXED for each in told for change in each.changes):
+        return "better"
+    first = all(each.first for each in told) and any(each.changes for each in told)
+    return "first night" if first else "as before"
+
+
+def age(started: datetime, now: datetime | None = None) -> str:
+    """How long ago a night began: `3 hours ago`, `7 days ago`."""
+    hours = ((now or datetime.now(UTC)) - started).total_seconds() / 3600
+    count, unit = (hours / 24, "day") if hours >= 48 else (hours, "hour")
+    return f"{int(count)} {unit}{'' if int(count) == 1 else 's'} ago" if hours >= 1 else "less than an hour ago"

@@ -1,0 +1,79 @@
+"""Stores what nights come to (reports/compare/first_sentence.py), so that SQL need not make the sentence again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+
+from opscope.reports.compare.diff import Label
+from opscope.reports.compare.first_sentence import SeriesTold, date_of, first_sentence, head, of_night, verdict
+from opscope.reports.database.owners import Rule, stored_rules
+from opscope.reports.database.rows import Row
+from opscope.reports.database.schema import NIGHTS
+from opscope.reports.database.schema_nights import NIGHT_SENTENCES, NIGHT_SERIES
+
+ALL = ""
+"""In place of a series: all of them together."""
+
+
+def write_sentences(connection: sa.Connection, night_id: str) -> None:
+    """Makes the rows of `night_sentences` of a night anew, and those for all series of the nights of its date."""
+    night = connection.execute(sa.select(NIGHTS).where(NIGHTS.c.night_id == night_id)).mappings().one_or_none()
+    if night is None:
+        return
+    rules = stored_rules(connection)
+    same_day = sa.and_(
+        NIGHTS.c.kind == night["kind"], NIGHTS.c.label.startswith(date_of(night["label"]), autoescape=True)
+    )
+    rows = connection.execute(
+        sa.select(NIGHT_SERIES.c.series, NIGHTS.c.night_id, NIGHTS.c.name, NIGHTS.c.label)
+        .join(NIGHTS, NIGHTS.c.night_id == NIGHT_SERIES.c.night_id)
+        .where(same_day)
+        .order_by(NIGHTS.c.started, NIGHTS.c.night_id)
+    ).all()
+    newest = {row.series: row for row in rows}
+    told = {(row.night_id, row.series): of_night(connection, row.night_id, row.series) for row in newest.values()}
+    together = (
+        _row(head((row.name, row.label) for row in newest.values()), list(told.values()), rules) if told else None
+    )
+    written: list[Row] = []
+    for row in rows:
+        if row.night_id == night_id:
+            of_series = told.get((night_id, row.series)) or of_night(connection, night_id, row.series)
+            sentence = _row(head([(row.name, row.label)]), [of_series], rules)
+            written.append({"night_id": night_id, "series": row.series, **sentence})
+    if together is not None:
+        written += [{"night_id": day, "series": ALL, **together} for day in {row.night_id for row in rows}]
+    this = NIGHT_SENTENCES.c.night_id == night_id
+    day = NIGHT_SENTENCES.c.night_id.in_({row.night_id for row in rows})
+    connection.execute(sa.delete(NIGHT_SENTENCES).where(this | (day & (NIGHT_SENTENCES.c.series == ALL))))
+    if written:
+        connection.execute(sa.insert(NIGHT_SENTENCES), written)
+
+
+def renew_newest(connection: sa.Connection) -> None:
+    """Makes the sentences of the newest night of each series anew, after a change of the owners that they name."""
+    newest = sa.select(NIGHT_SERIES.c.series, sa.func.max(NIGHT_SERIES.c.started).label("started"))
+    last = newest.group_by(NIGHT_SERIES.c.series).subquery()
+    nights = sa.select(NIGHT_SERIES.c.night_id).join(
+        last, (last.c.series == NIGHT_SERIES.c.series) & (last.c.started == NIGHT_SERIES.c.started)
+    )
+    for night_id in connection.scalars(nights.distinct()).all():
+        write_sentences(connection, night_id)
+
+
+def _row(beginning: str, told: Sequence[SeriesTold], rules: Sequence[Rule]) -> Row:
+    news = {change.op_id: change.op_name for each in told for change in each.news}
+    names = sorted(Counter(news.values()).items(), key=lambda item: (-item[1], item[0]))
+    changes = [change for each in told for change in each.changes]
+    return {
+        "verdict": verdict(told),
+        "new_failures": len(news),
+        "causes": len({change.cause or change.op_name for each in told for change in each.news}),
+        "fixed_ops": len({change.op_id for change in changes if change.label == Label.FIXED}),
+        "slower_ops": len({change.op_id for change in changes if change.label == Label.SLOWER}),
+        "most_in": names[0][0] if names else "",
+        "sentence": first_sentence(beginning, told, rules),
+    }

@@ -1,0 +1,144 @@
+"""Nights of every kind in one database: what no chart, card or sentence may add up, on records alone.
+
+Two boards whose nights start at different minutes and on different dates in UTC, a compiler for the host, one that
+ends before `run`, a series that stopped, a night that lacks models, an op that is tried again, two nights of a series
+on one date, and ops that are expected to fail, flaky, renamed, sent back to the host, not to be split off and not
+reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from opscope.harness.record.records import ModelFailure
+from opscope.harness.record.stages import ModelStatus, Stage
+from opscope.reports.publish.publish import publish
+from opscope.reports.publish.upkeep import add_alias
+from opscope.reports.records.night_record import NightRecord, join
+from opscope.reports.tests.nights import Op, night, op_id
+
+ZONE = "Europe/Berlin"
+DATES = tuple(f"2026-11-0{day}" for day in (2, 3, 4, 5))
+TONIGHT = DATES[-1]
+PLATFORMS = ("reference n150", "reference p150", "xla", "own")
+"""What speaks tonight."""
+STOPPED, STOPPED_ON = "iree", DATES[1]
+MODELS = ("conv_net", "mlp", "unbuilt", "whole_net")
+
+UNBUILT = ModelFailure(model="unbuilt", framework="jax", status=ModelStatus.BUILD_FAILED, error="no such layer")
+BOTH = {"conv_net": 2, "mlp": 1}
+RIGHT = Op(uses=BOTH, cycles=1000, compile_ms=20.0)
+NO_LOWERING = Op("compile_failed", BOTH, error="no lowering")
+WRONG = Op("wrong_result", {"mlp": 3}, error="wrong numbers", more={"z_max": 40.0})
+KNOWN = Op("run_failed", {"conv_net": 1}, Stage.RUN, "too large", more={"expected": "notyet: too large"})
+FLAKY = Op("run_failed", {"mlp": 1}, Stage.RUN, "sometimes", more={"flaky": True})
+ON_HOST = replace(RIGHT, more={"ran_on": "host"})
+COMPILED = Op("passed", BOTH)
+SAME: dict[str, Op] = {
+    "add": RIGHT,
+    "dot_general": replace(RIGHT, uses={"mlp": 4}),
+    "convolution": replace(RIGHT, uses={"conv_net": 9}),
+    "sort": KNOWN,
+    "fft": NO_LOWERING,
+    "negate": replace(RIGHT, uses={"whole_net": 2}),
+    "custom_call": Op("unsplittable", {"conv_net": 1}, error="a call without a body"),
+    "log": Op("not_run", {"mlp": 1}),
+}
+
+
+def fill(folder: Path, url: str) -> None:
+    """Publishes the nights, the oldest first, and then says that `old_reduce` is `reduce` now."""
+    nights = _Nights(folder, url)
+    for day in range(4):
+        nights.publish("reference", "n150", day, _device(day), minute=-10)  # 23:50 the day before, in UTC
+        nights.publish("reference", "p150", day, _device(day) | _other_board(day), minute=10, lacks=day == 2)
+        nights.publish("xla", "", day, _on_host(SAME | {"reduce": RIGHT, "convolution": _conv(day)}), minute=20)
+        nights.publish("own", "", day, _compiled(day), minute=30)
+        if day < 2:
+            nights.publish("iree", "", day, _on_host(SAME) | {"tanh": WRONG if day else RIGHT}, minute=40)
+    # On the third date n150 has a second night, and tonight an op that failed was tried again and is right.
+    nights.publish("reference", "n150", 2, _device(2) | {"exponential": RIGHT}, minute=600)
+    again = {name: _skipped(op) for name, op in _device(3).items()} | {"power": RIGHT}
+    nights.publish("reference", "n150", 3, again, minute=-10, later=5)
+    add_alias(url, op_id("old_reduce"), op_id("reduce"), "its text changed")
+
+
+def _device(day: int) -> dict[str, Op]:
+    """On a device: tonight tanh is wrong, sine is mended, rsqrt slower, and a flaky and a known failure are new."""
+    return SAME | {
+        "old_reduce" if day < 2 else "reduce": RIGHT,
+        "floor": ON_HOST,
+        "exponential": NO_LOWERING if day == 2 else RIGHT,
+        "tanh": WRONG if day == 3 else replace(RIGHT, uses=WRONG.uses),
+        "sine": RIGHT if day == 3 else NO_LOWERING,
+        "power": NO_LOWERING if day == 3 else RIGHT,
+        "rsqrt": replace(RIGHT, cycles=5000 if day == 3 else 1000),
+        "gather": FLAKY if day == 3 else replace(RIGHT, uses=FLAKY.uses),
+        "scatter": KNOWN if day == 3 else replace(RIGHT, uses=KNOWN.uses),
+    }
+
+
+def _other_board(day: int) -> dict[str, Op]:
+    """The board p150 also loses `abs` tonight, for another reason than n150 has for anything."""
+    return {"power": RIGHT, "abs": Op("crashed", BOTH, more={"crash_kind": "signal SIGSEGV"}) if day == 3 else RIGHT}
+
+
+def _conv(day: int) -> Op:
+    return Op("wrong_result", {"conv_net": 9}, error="wrong numbers") if day else replace(RIGHT, uses={"conv_net": 9})
+
+
+def _on_host(ops: Mapping[str, Op]) -> dict[str, Op]:
+    return {
+        name: replace(op, cycles=None, more={"ran_on": "host"}) if op.status == "success" else op
+        for name, op in ops.items()
+    }
+
+
+def _compiled(day: int) -> dict[str, Op]:
+    """Of a compiler without `run`: what passes is right, and one op is mended on the last night."""
+    passed = {name: replace(op, status="passed") if op.status == "success" else op for name, op in SAME.items()}
+    return passed | {"sine": COMPILED if day == 3 else NO_LOWERING}
+
+
+def _skipped(op: Op) -> Op:
+    return op if op.status == "unsplittable" else replace(op, status="skipped")
+
+
+class _Nights:
+    """Publishes nights; their runs are numbered in the order in which they come."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        self.folder, self.url, self.number = folder, url, 0
+
+    def publish(
+        self,
+        backend: str,
+        arch: str,
+        day: int,
+        ops: Mapping[str, Op],
+        *,
+        minute: int,
+        lacks: bool = False,
+        later: int = 0,
+    ) -> None:
+        """One run of the night of that day. `lacks`: models did not arrive; `later`: minutes from the night's start."""
+        self.number += 1
+        started = datetime(2026, 11, 1, 23, tzinfo=UTC) + timedelta(days=day, hours=1, minutes=minute)
+        if lacks:
+            ops = {name: replace(op, uses={"mlp": 1}) for name, op in ops.items() if "mlp" in op.uses}
+        record: dict[str, Any] = {
+            "backend": backend,
+            "arch": arch,
+            "started": started + timedelta(minutes=later),
+            "failed": (UNBUILT,),
+        }
+        run_dir = night(self.folder, self.number, ops, **record)
+        night_record = NightRecord(
+            name=f"{backend}-{arch}", started=started, zone=ZONE, models=MODELS, backends=(backend,), archs=(arch,)
+        )
+        join(run_dir, night_record)
+        publish(run_dir, self.url)

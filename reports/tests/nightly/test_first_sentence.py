@@ -1,0 +1,110 @@
+"""One sentence about a night, the same wherever somebody looks first; and what it says."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from html import unescape
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from opscope.harness.record.causes import cause_of, short
+from opscope.harness.record.run_folders import runs_root
+from opscope.reports.commands.compare import diff
+from opscope.reports.compare.first_sentence import age
+from opscope.reports.database.ask import ask
+from opscope.reports.database.owners import Rule
+from opscope.reports.nightly import night as delivering
+from opscope.reports.nightly.night import NightResult
+from opscope.reports.nightly.night_folder import REPORT, folder_of
+from opscope.reports.nightly.notices import TEMPLATE
+from opscope.reports.nightly.notifying import Message, filled
+from opscope.reports.tests.night_runs import shard_run
+from opscope.reports.tests.nightly.nights_here import config_of, night_of
+from opscope.reports.tests.nights import Op
+
+RIGHT = {name: Op(uses={"a": 1, "b": 2}) for name in ("add", "fft", "abs", "tanh")}
+REFUSED = {
+    name: Op("compile_failed", {"a": 1, "b": 2}, error=f"failed to legalize operation 'stablehlo.{name}'")
+    for name in ("fft", "abs")
+}
+WRONG = Op("wrong_result", {"a": 1}, error="result 0: expected 1e-05, got 0.3", more={"hypothesis": "sign: flipped"})
+KNOWN = Op("compile_failed", {"a": 1}, more={"expected": "notyet: no FFT"})
+RULES = (Rule("lowering", stage="stablehlo-to-ttir"),)
+REFUSED_ID = short(cause_of("compile_failed", "stablehlo-to-ttir", "stablehlo.fft", "f32", REFUSED["fft"].error))
+
+
+def nights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *ops: tuple[dict[str, Op], ...]
+) -> tuple[NightResult, list[str]]:
+    """Delivers nights on two boards, each with the ops of both; the last one, and where its sentence stands."""
+    config = config_of(tmp_path, architectures=["n150", "p150"])
+    url, sent = str(config.database), []
+    monkeypatch.setattr(delivering, "notify", lambda _, message, *__: sent.append(message) or [])
+    monkeypatch.chdir(tmp_path)
+    for number, of_boards in enumerate(ops, 1):
+        night = night_of(config, number, tmp_path, archs=("n150", "p150"))
+        revision = f"{number}" * 40
+        origin = {"revision": revision, "backend_revision": revision}
+        runs = [
+            shard_run(runs_root(tmp_path), night, 2 * number + place, on_board, arch=arch, origin=dict(origin))
+            for place, (arch, on_board) in enumerate(zip(("n150", "p150"), of_boards, strict=False))
+        ]
+        result = delivering.deliver(config, night, runs, url, tmp_path, RULES, environment={})
+    message: Message = sent[-1]
+    page = (folder_of(tmp_path, result.night) / REPORT).read_text(encoding="utf-8")
+    header = re.search(r'<p class="sentence">(.*?) <small', page, re.DOTALL)
+    assert header is not None
+    printed = CliRunner().invoke(diff, ["--db", url]).output.splitlines()[0]
+    tonight = ask(url, "SELECT sentence FROM dashboard_verdict WHERE one_series = 0").rows[0][0]
+    summary = result.path.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ")
+    chat = filled(TEMPLATE, message)["text"].splitlines()[0]
+    places = [printed.rpartition(" (")[0], chat, message.short.splitlines()[0], summary, unescape(header[1]), tonight]
+    return result, places
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "sentence"),
+    [
+        pytest.param(
+            (RIGHT, RIGHT),
+            (RIGHT | REFUSED, RIGHT | REFUSED | {"tanh": WRONG}),
+            "3 new failures, 2 causes, since 11111111..22222222; first: abs, fft (team lowering, 2 models, cause "
+            f"{REFUSED_ID})",
+            id="worse",
+        ),
+        pytest.param(
+            (RIGHT | REFUSED, RIGHT),
+            (RIGHT | {"fft": REFUSED["fft"]}, RIGHT | {"add": KNOWN}),
+            "nothing new, reference n150 3 of 4, reference p150 3 of 4 ops right, 1 still failing, 1 cause, 1 expected "
+            f"failure; first: fft (team lowering, 2 models, cause {REFUSED_ID}); 1 fixed",
+            id="better",
+        ),
+        pytest.param(
+            (RIGHT, RIGHT),
+            (RIGHT,),
+            "nothing new, 4 of 4 ops right, nothing fails; partial: reference p150",
+            id="partial",
+        ),
+    ],
+)
+def test_it_is_the_same_everywhere(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    before: tuple[dict[str, Op], ...],
+    after: tuple[dict[str, Op], ...],
+    sentence: str,
+) -> None:
+    result, places = nights(tmp_path, monkeypatch, before, after)
+    assert result.title == f"nightly 2026-11-03 02:00, reference n150, reference p150: {sentence}"
+    assert places == [result.title] * 6
+
+
+def test_its_age() -> None:
+    then = datetime(2026, 11, 20, 2, tzinfo=UTC)
+    ages = {
+        age(then, datetime(2026, 11, day, hour, 30, tzinfo=UTC)) for day, hour in ((20, 2), (20, 3), (21, 5), (27, 2))
+    }
+    assert ages == {"less than an hour ago", "1 hour ago", "27 hours ago", "7 days ago"}

@@ -1,0 +1,1 @@
+"""What modules of TT-Buda have besides the names of pybuda: `pybuda.verify`, `pybuda.transformers.pipeline`, ..."""
