@@ -18,15 +18,16 @@ class CardRates:
     """The figures of one arch."""
 
     start: float
-    """Cycles from the start of a program's kernels to the first transfer, and from the last one to its end (all rows; most in those
-    of a few microseconds)."""
+    """Cycles from the start of a program's kernels to the first transfer, and from the last one to its end (all rows;
+    most in those of a few microseconds)."""
     page: float
     """Cycles of a page in a data movement kernel beside its transfer: its place in the buffer and its address (chosen
     by hand: untilize to L1, whose writer makes 320 of them)."""
     read: float
     written: float
-    """Bytes per clock of all cores from and to interleaved DRAM (relu, typecast, slice, concat, resharding, norms). tt-metal's report on
-    saturating DRAM has two thirds of the specification for readers that are not beside their banks."""
+    """Bytes per clock of all cores from and to interleaved DRAM (relu, typecast, slice, concat, resharding, norms).
+    tt-metal's report on saturating DRAM has two thirds of the specification for readers that are not beside their
+    banks."""
     unpacked: float = 0.0
     """Bytes per cycle of two operands in L1 that the matrix unit adds, tile by tile (two rows of a p100); 0 where the
     measured cycles of a core say it."""
