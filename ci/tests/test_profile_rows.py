@@ -8,11 +8,14 @@ import random
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ci.benchmarks.card_profiles import profile_rows
+from ci.benchmarks.fit_profiles import folds_of_rows, left_out
 from ci.benchmarks.profile_rows import main, report
 from ci.benchmarks.silicon_rows import SILICON
+from opscope.simulator.modelled import BY_KIND, ERRORS, RECORDS
 
 PROFILES = SILICON / "profiles.csv"
 pytestmark = pytest.mark.skipif(not PROFILES.exists(), reason=f"no profiles of cards at {PROFILES}")
@@ -62,6 +65,18 @@ def test_errors_stay_within_the_limits(own_split: bool) -> None:
     tuned = "bh_8xp150_deepseek_v3_d_p.csv"  # its blocks were chosen by hand, which no split of ours knows
     sums = {name: run["sum"] for name, run in document["runs"].items()}
     assert all(abs(off) <= (20 if own_split and name == tuned else 15) for name, off in sums.items()), sums
+
+
+@pytest.mark.slow
+def test_the_errors_that_a_board_shows_are_those_of_rows_left_out() -> None:
+    rows = profile_rows(PROFILES)
+    errors = {n: abs(error) for n, error in left_out(rows, folds_of_rows(rows), own_split=True).items()}
+    stated = {error.statistic: error.percent for error in ERRORS if error.what == RECORDS}
+    every = list(errors.values())
+    assert stated == pytest.approx({"median": np.median(every), "p95": np.quantile(every, 0.95)}, abs=0.3)
+    for kind, (median, count) in BY_KIND.items():
+        own = [error for n, error in errors.items() if rows[n].kernel == kind]
+        assert (len(own), float(np.median(own))) == (count, pytest.approx(median, abs=0.3)), kind
 
 
 def test_a_report_is_printed_as_tables_or_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -49,8 +49,10 @@ def _show(facts: dict[str, Any]) -> None:
     page = Page()
     chips = "1 chip" if facts["chips"] == 1 else f"{facts['chips']} chips"
     page.line(f"{facts['board']}: {facts['arch']}, {chips}, {facts['clock_ghz']:g} GHz")
+    read, written = facts["dram_interleaved_gb_per_s"]
     page.prose(
-        f"DRAM {facts['dram_gb_per_s']:g} GB/s, of which reads reach {facts['dram_efficiency']:.0%}; NoC "
+        f"DRAM {facts['dram_gb_per_s']:g} GB/s, of which readers beside its banks reach {facts['dram_efficiency']:.0%}; "
+        f"all cores together read {read:g} and write {written:g} GB/s of interleaved pages; NoC "
         f"{facts['noc_bytes_per_clock']} bytes per clock; a 32x32x32 product takes {facts['cycles_per_tile_matmul']} "
         "cycles per fidelity phase"
     )

@@ -1,7 +1,8 @@
 """What kernels of tt-metal take on a card beside the transfers of one core: rates of all cores, starting, loops.
 
 A core's own transfers are `movement.py`'s, which tt-metal measured; here is what many cores do at the same time, which
-only profiles of whole models show. Each figure says what it was fitted to.
+only profiles of whole models show. `python -m ci.benchmarks.fit_profiles` fitted the figures but `page` to 83 rows of
+four runs that tt-perf-report publishes; each says which kinds of row decide it.
 """
 
 from __future__ import annotations
@@ -17,27 +18,33 @@ class CardRates:
     """The figures of one arch."""
 
     start: float
-    """Cycles from the start of a program's kernels to the first transfer, and from the last one to its end."""
+    """Cycles from the start of a program's kernels to the first transfer, and from the last one to its end (all rows;
+    most in those of a few microseconds)."""
     page: float
-    """Cycles of a page in a data movement kernel beside its transfer: its place in the buffer and its address."""
+    """Cycles of a page in a data movement kernel beside its transfer: its place in the buffer and its address (chosen
+    by hand: untilize to L1, whose writer makes 320 of them)."""
     read: float
     written: float
-    """Bytes per clock of all cores from and to interleaved DRAM."""
+    """Bytes per clock of all cores from and to interleaved DRAM (relu, typecast, slice, concat, resharding, norms).
+    tt-metal's report on saturating DRAM has two thirds of the specification for readers that are not beside their
+    banks."""
     unpacked: float = 0.0
     """Bytes per cycle of two operands in L1 that the matrix unit adds, tile by tile (two rows of a p100); 0 where the
     measured cycles of a core say it."""
     word: float = 3.8
-    """Cycles of a word that a data movement kernel stores in L1, to fill up a tile."""
+    """Cycles of a word that a data movement kernel stores in L1, to fill up a tile (tilize with padding, a binary op
+    with a scalar)."""
     segment: float = 357.0
-    """Cycles in which a row of up to 32 elements is copied from one tile to another."""
+    """Cycles in which a row of up to 32 elements is copied from one tile to another (reshape, two rows)."""
     line: float = 74.0
-    """Cycles of a write of half a row of a tile, 32 bytes."""
+    """Cycles of a write of half a row of a tile, 32 bytes (transpose of rows, two rows)."""
     window: float = 10.3
-    """Cycles of a read of a run of pixels of a convolution's image beside its bytes."""
+    """Cycles of a read of a run of pixels of a convolution's image beside its bytes (ten rows)."""
     row_ns: float = 38.0
-    """Time in which a bank of DRAM opens a row for a request, where all cores read parts of a product of their own."""
+    """Time in which a bank of DRAM opens a row for a request, where all cores read parts of a product of their own
+    (products along columns: five rows of a p100, one of a p150). A row cycle of GDDR6 is of that size."""
     first_tile: float = 450.0
-    """Cycles of a tile through unpack, math and pack, where nothing hides them."""
+    """Cycles of a tile through unpack, math and pack, where nothing hides them (small and batched ops)."""
     softmax_row: float = 15_300.0
     """Cycles of a row of tiles of a softmax beside its tiles': starting its passes in float32."""
 
