@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from opscope.compiler.buda.configuration import OPTIONS, Configuration, NoEffect
     from opscope.compiler.buda.mixed_precision import FORMATS as MIXED_PRECISION
     from opscope.compiler.buda.nops import Nop
+    from opscope.compiler.buda.op_precision import OpPrecision
     from opscope.compiler.depths import Compilation, CompileDepth, compile_to
     from opscope.compiler.depths import step as take_step
     from opscope.compiler.pieces.pieces import Pieces
@@ -57,6 +58,7 @@ __all__ = [
     "IoDesc",
     "NoEffect",
     "Nop",
+    "OpPrecision",
     "OpRow",
     "PlannedModule",
     "PlannedParts",
@@ -97,6 +99,7 @@ _OF_PLANS = {
     "Configuration": "buda.configuration:Configuration",
     "NoEffect": "buda.configuration:NoEffect",
     "Nop": "buda.nops:Nop",
+    "OpPrecision": "buda.op_precision:OpPrecision",
     "MIXED_PRECISION": "buda.mixed_precision:FORMATS",
     "Compilation": "depths:Compilation",
     "CompileDepth": "depths:CompileDepth",

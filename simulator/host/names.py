@@ -80,7 +80,10 @@ NAMES: dict[str, tuple[str, str]] = {
 PARTS = {"op": "op", "query": "query", "optimizers": "optimizers"}
 """Name of a module of pybuda -> its package here."""
 
-FORMATS = ("Float32", "Float16", "Float16_b", "Bfp8", "Bfp8_b", "Bfp4", "Bfp4_b", "Bfp2", "Bfp2_b", "Lf8")
+FORMATS = (
+    *("Float32", "Float16", "Float16_b", "Bfp8", "Bfp8_b", "Bfp4", "Bfp4_b", "Bfp2", "Bfp2_b", "Lf8"),
+    *("UInt16", "Int8", "Int32", "RawUInt8", "RawUInt16", "RawUInt32"),
+)
 _CONFIG = "settings.config_functions"
 MODULES: dict[str, dict[str, str]] = {
     "config": {
@@ -110,11 +113,10 @@ MODULES: dict[str, dict[str, str]] = {
             _CONFIG,
         ),
     },
-    "_C": dict.fromkeys(
-        (*FORMATS, "UInt16", "Int8", "Int32", "RawUInt8", "RawUInt16", "RawUInt32"),
-        "settings.enumerations:DataFormat",
-    )
-    | dict.fromkeys(("LoFi", "HiFi2", "HiFi3", "HiFi4"), "settings.enumerations:MathFidelity"),
+    "_C": {
+        **dict.fromkeys(FORMATS, "settings.enumerations:DataFormat"),
+        **dict.fromkeys(("LoFi", "HiFi2", "HiFi3", "HiFi4"), "settings.enumerations:MathFidelity"),
+    },
     "_C.backend_api": {},
     "_C.balancer": {},
     "_C.placer": {},

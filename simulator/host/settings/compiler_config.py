@@ -265,11 +265,13 @@ class CompilerConfig:
 
     def dont_fuse(self, op_names: str | list[str]) -> None:
         """Keeps ops out of fused ones."""
-        self.op_names_dont_fuse += [op_names] if isinstance(op_names, str) else list(op_names)
+        more = [op_names] if isinstance(op_names, str) else list(op_names)
+        self.op_names_dont_fuse = [*getattr(self, "op_names_dont_fuse"), *more]  # noqa: B009 - see __getattr__
 
     def manual_fuse(self, op_names: str | list[str]) -> None:
         """Fuses only these ops, and those named before."""
-        self.op_names_manual_fuse += [op_names] if isinstance(op_names, str) else list(op_names)
+        more = [op_names] if isinstance(op_names, str) else list(op_names)
+        self.op_names_manual_fuse = [*getattr(self, "op_names_manual_fuse"), *more]  # noqa: B009 - see __getattr__
 
     def balancer_op_override(self, op_name: str, attribute: str, value: Any) -> None:
         """Fixes a choice of the balancer for an op: `grid_shape`, `t_stream_shape`, `u_kt` and so on.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from opscope.compiler.api import CompilerInputError, Configuration
+from opscope.compiler.api import CompilerInputError, Configuration, OpPrecision
 from opscope.simulator.host.errors import PyBudaError
 from opscope.simulator.host.query import NodePredicateBuilder
 from opscope.simulator.host.settings import environment
@@ -20,6 +20,8 @@ from opscope.simulator.host.settings.enumerations import (
 
 Ops = str | NodePredicateBuilder | list[str | NodePredicateBuilder]
 _GLOBAL = Configuration()
+OF_OPTIMIZERS = OpPrecision(epoch_type="optimizer", output_df="Float32", math_fidelity="HiFi4")
+"""What `set_configuration_options(amp_level=1)` asks for."""
 _COMPILER_CONFIG = CompilerConfig(_GLOBAL)
 
 
@@ -102,6 +104,11 @@ def set_configuration_options(
     option or a wrong value.
     """
     named = {name: value for name, value in locals().items() if name != "unknown"} | unknown
+    if amp_level in (0, 1):
+        # TT-Buda documents this level of this function so; the levels of products are those of CompilerConfig.
+        _GLOBAL.precisions = [one for one in _GLOBAL.precisions if one != OF_OPTIMIZERS]
+        _GLOBAL.precisions += [OF_OPTIMIZERS] * amp_level
+        named["amp_level"] = None if amp_level else 0
     caught = checked("set_configuration_options", _GLOBAL, {n: v for n, v in named.items() if v is not None})
     for warning in caught:
         warnings.warn(warning.message, stacklevel=2)

@@ -16,6 +16,7 @@ from opscope.harness.verdict.target import Target
 from opscope.harness.verdict.tolerance import tolerance
 from opscope.pybuda import op, optimizers
 from opscope.simulator.host.errors import PyBudaError
+from opscope.simulator.host.settings.options import configuration
 from opscope.simulator.host.training import part
 from opscope.simulator.host.training.passes import Pass
 from opscope.simulator.host.training.training_device import Run
@@ -115,6 +116,25 @@ ROW = tolerance(Target("sim-n150", "Float32", "HiFi4", "Tf32"), "whole_model", "
 MOVED = 0.1
 """Of the distance that a weight moved, how much may differ: each product and sum on the way loses 1e-3, as the matrix
 unit cuts bits of TF32 off, and the sign of a difference that is almost zero, which is L1's gradient, may turn."""
+
+
+def test_level_1_of_mixed_precision_is_the_optimizers() -> None:
+    pybuda.set_configuration_options(amp_level=1)
+    device = pybuda.TTDevice("tt", arch=WORMHOLE, optimizer=optimizers.SGD(0.05, device_params=True))
+    device.place_module(Linear("net"))
+    device.place_loss_module(op.loss.L1Loss("l1"))
+    device.compile_for((X,), None, targets=[X])
+    formats = {}
+    for kind, program in device.programs.items():
+        graph = program.compilation.graph
+        assert graph is not None
+        formats[kind] = {(node.data_format, node.spec.math_fidelity) for node in graph.ops}
+    assert formats["optimizer"] == {("Float32", "HiFi4")}
+    assert {name for name, _ in formats["forward"]} == {"Float16_b"}
+    pybuda.set_configuration_options(amp_level=0)
+    assert (configuration().precisions, configuration().get("amp_level")) == ([], 0)
+    pybuda.config._get_global_compiler_config().amp_level = 1
+    assert (configuration().precisions, configuration().get("amp_level")) == ([], 1)
 
 
 def held_to_xla(
