@@ -45,7 +45,7 @@ def night(folder: Path, number: int, ops: Mapping[str, Op], models: tuple[str, .
     context = RunContext(
         run_id,
         str(run_dir),
-        record.get("backend", "reference"),
+        record.get("backend", "reference").partition(",")[0],
         options=ResultOptions(arch=record.get("arch", "n150")),
         card_type="sim-n150",
     )
