@@ -22,6 +22,8 @@ import sqlalchemy as sa
 
 BIN = Path(sys.executable).parent
 MODELS = 60
+NEWEST_ONLY = "night_newest_ops"
+"""The table that has rows of the newest nights alone."""
 PLACED = ("night_id", "run_id", "superseded_by")
 """Columns with the night or run of a row."""
 
@@ -82,7 +84,7 @@ def _copy(engine: sa.Engine, newest: Sequence[str], back: int, oldest: bool) -> 
     before = "" if oldest else _name(newest, back + 1)
     shifted = {
         **{name: f"CASE {name} WHEN '' THEN '' ELSE {name} || '-{back:03}' END" for name in PLACED},
-        **{name: earlier(name) for name in ("started", "ended")},
+        **{name: earlier(name) for name in ("started", "ended", "date")},
         "previous_night": f"'{before}'",
     }
     date = f"substr({earlier('started')}, 1, 16)" if sqlite else f"to_char({earlier('started')}, 'YYYY-MM-DD HH24:MI')"
@@ -110,7 +112,7 @@ def _tables(connection: sa.Connection) -> Iterator[tuple[str, list[str]]]:
     inspector = sa.inspect(connection)
     for table, _ in inspector.get_sorted_table_and_fkc_names():
         columns = [column["name"] for column in inspector.get_columns(table)] if table else []
-        if table and {"night_id", "run_id"} & set(columns):
+        if table and table != NEWEST_ONLY and {"night_id", "run_id"} & set(columns):
             yield table, columns
 
 

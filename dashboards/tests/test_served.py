@@ -95,23 +95,20 @@ def link_to_op(one: Window) -> str:
     return "?" + str(link).partition("?")[2]
 
 
-FAILING = "SELECT SUM(failing_ops) FROM dashboard_counts WHERE newest = 1 AND model = "
+FAILING = "SELECT COUNT(DISTINCT op_id) FROM dashboard_ops WHERE tonight = 1 AND supported = 'no'"
 
 
 def test_a_filter_makes_the_numbers_what_sql_says(admin: Window, installation: Installation) -> None:
     admin.open(SLUGS["tonight"])
     before = number(admin, "Failing")
-    assert before == installation.ask(f"{FAILING}''")
+    assert before == installation.ask(FAILING)
     admin.choose("model", "resnet50")
-    assert number(admin, "Failing") == installation.ask(f"{FAILING}'resnet50'") != before
-    new = (
-        "SELECT COUNT(DISTINCT op_id) FROM dashboard_changes WHERE newest = 1 AND model = 'resnet50' "
-        "AND label IN ('NEW', 'REASON-CHANGED', 'PCC-DROP')"
-    )
+    assert number(admin, "Failing") == installation.ask(f"{FAILING} AND model = 'resnet50'") != before
+    new = "SELECT COUNT(DISTINCT op_id) FROM dashboard_changes WHERE tonight = 1 AND model = 'resnet50' AND news = 1"
     assert number(admin, "New failures") == installation.ask(new)
     moved = (
-        "SELECT 1.0 * SUM(right_now - right_before) / SUM(both_ops) FROM dashboard_pairs "
-        "WHERE newest = 1 AND model = 'resnet50'"
+        "SELECT MIN(1.0 * (right_now - right_before) / both_ops) FROM dashboard_pairs "
+        "WHERE tonight = 1 AND model = 'resnet50'"
     )
     assert number(admin, "Change, like for like") == pytest.approx(installation.ask(moved), abs=5e-5)
     sound(admin)
@@ -310,7 +307,7 @@ def test_visitors_see_the_dashboards_if_allowed_and_nothing_else(installation: I
         with window(browser, base) as one:
             assert one.open(SLUGS["tonight"]) == len(ASSETS.dashboards["tonight"].charts)
             assert one.alerts() == []
-            assert number(one, "Failing") == installation.ask(f"{FAILING}''")
+            assert number(one, "Failing") == installation.ask(FAILING)
             cause = one.chart("What changed tonight, by cause").locator("tbody tr").first.locator("td").nth(1)
             error = cause.inner_text()
             cause.click()
@@ -319,7 +316,7 @@ def test_visitors_see_the_dashboards_if_allowed_and_nothing_else(installation: I
             assert set(ops) == {error}
             one.open(SLUGS["tonight"])
             one.choose("model", "resnet50")
-            assert number(one, "Failing") == installation.ask(f"{FAILING}'resnet50'")
+            assert number(one, "Failing") == installation.ask(f"{FAILING} AND model = 'resnet50'")
             assert (one.alerts(), one.failed, one.errors) == ([], [], [])
         assert {place: code for place in CLOSED if (code := answers(base, place)) == 200} == {}
     finally:

@@ -21,7 +21,7 @@ _NAMED = {
         right_ops right_uses right_uses_before right_uses_now simulated_cycles_per_input slower_ops stopped
         structural tonight uses whole""",
     NUMBER: """
-        all_ms compile_ms compile_ms_before compile_ms_now compile_seconds device_seconds inputs_per_second moved
+        all_ms compile_ms compile_ms_before compile_ms_now compile_seconds device_seconds inputs_per_second
         pass_rate pass_rate_before pass_rate_of_uses pcc pcc_before pcc_now pop_seconds push_seconds readiness
         readiness_of_uses seconds share simulated_inputs_per_second simulated_seconds_per_input total_seconds
         z_max""",

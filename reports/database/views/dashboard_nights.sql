@@ -3,7 +3,6 @@
 --   speaks: of the newest night of a series, `tonight`, or since when the series has stopped; else empty
 --   place: `device` if ops of the night ran on a device or its simulator, else `host`
 --   pass_rate: right_ops / attempted_ops of `dashboard_counts`, over all models, each op once
---   moved: change of the share of right ops since the previous night, over the ops attempted in both
 --   night_status: `complete` or `partial`
 --   missing: what was expected and is not there
 --   asked: models that were asked for or expected: the sum of the seven columns that follow
@@ -22,8 +21,6 @@ SELECT s.night_id, n.name, n.label AS night, n.kind, CASE WHEN n.demo THEN 'demo
        (SELECT p.place FROM night_places p WHERE p.night_id = s.night_id AND p.series = s.series) AS place,
        (SELECT 1.0 * SUM(c.right_ops) / NULLIF(SUM(c.attempted_ops), 0) FROM dashboard_counts c
         WHERE c.night_id = s.night_id AND c.series = s.series AND c.model = '') AS pass_rate,
-       (SELECT 1.0 * (q.right_now - q.right_before) / q.both_ops FROM dashboard_pairs q
-        WHERE q.night_id = s.night_id AND q.series = s.series AND q.model = '') AS moved,
        s.status AS night_status, s.missing, s.compiler, s.jaxlib, s.revision,
        TRIM(CASE WHEN s.compiler_changed THEN 'compiler ' ELSE '' END || CASE WHEN s.jaxlib_changed THEN 'jaxlib ' ELSE '' END
             || CASE WHEN s.models_changed THEN 'models' ELSE '' END) AS changed,
