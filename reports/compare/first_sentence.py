@@ -26,6 +26,7 @@ from opscope.reports.compare.outcomes import RunView
 from opscope.reports.database.owners import Rule, owner
 from opscope.reports.database.schema import NIGHTS, OPS
 from opscope.reports.database.schema_nights import NIGHT_CHANGES, NIGHT_COUNTS, NIGHT_SERIES
+from opscope.reports.database.series_names import board_in
 
 FIRST = "FIRST"
 """In place of a label: the op goes wrong, and there is no night before this one."""
@@ -100,7 +101,7 @@ def of_view(view: RunView, diff: Diff | None, partial: bool = False) -> SeriesTo
     used = [op for op in view.ops.values() if op.uses_of]
     return SeriesTold(
         view.series,
-        f"{view.backend} {view.arch}",
+        f"{view.backend} {view.board}".strip(),
         sum(op.right for op in used),
         sum(op.attempted for op in used),
         tuple(
@@ -161,7 +162,7 @@ def of_night(connection: sa.Connection, night_id: str, series: str) -> SeriesTol
         since = None if old is None or new is None else range_of(old, row["backend"], new, row["backend"])
     return SeriesTold(
         series,
-        f"{row['backend']} {row['arch']}",
+        f"{row['backend']} {board_in(connection, night_id, series, row['arch'])}".strip(),
         sum(count for status, count in ops.items() if status in RIGHT),
         sum(count for status, count in ops.items() if status not in NOT_ATTEMPTED),
         changes,
