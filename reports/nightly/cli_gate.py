@@ -27,6 +27,8 @@ import click
 @click.option(
     "--model", "models", multiple=True, metavar="MODEL", help="Only these models of the configuration; names or globs."
 )
+@click.option("--revision", metavar="COMMIT", help="Commit that is tested; default: the CI job's, else the checkout's.")
+@click.option("--branch", metavar="NAME", help="Branch that is tested; default: as for --revision.")
 @click.option("--database", metavar="URL", help="Database with the night; default: the one in the configuration.")
 @click.option(
     "--summary",
@@ -40,6 +42,8 @@ def gate(
     budget: str,
     config_file: Path | None,
     models: tuple[str, ...],
+    revision: str | None,
+    branch: str | None,
     database: str | None,
     summary_file: Path | None,
 ) -> None:
@@ -53,14 +57,14 @@ def gate(
     from opscope.reports.database.owners import rules_here
     from opscope.reports.nightly import running
     from opscope.reports.nightly.baseline import usual_baselines
-    from opscope.reports.nightly.config import CONFIG_FILE, read_config
+    from opscope.reports.nightly.config import CONFIG_FILE, read_config, with_commit
     from opscope.reports.nightly.gate import run
     from opscope.reports.nightly.night import add_to_page_of_job
     from opscope.reports.nightly.progress import Display
     from opscope.reports.nightly.sweeps import expected_models, sweeps
 
     root = Path.cwd()
-    settings = read_config(config_file or CONFIG_FILE)
+    settings = with_commit(read_config(config_file or CONFIG_FILE), revision, branch)
     settings = replace(settings, budget=BY_NAME["budget"].read("--budget", budget), models=models or settings.models)
     expected_models(settings)
     url = settings.database_url(root, database)

@@ -169,6 +169,7 @@ def stable(text: str, folder: Path) -> str:
     """`text` without what differs between machines and days: places, ids of runs, times, sizes."""
     text = text.replace(str(folder), "FOLDER")
     text = re.sub(r"\.opscope/runs/[^/\s`<\"]+", ".opscope/runs/RUN", text)
+    text = re.sub(r" \(\d+ \w+ ago\)|, \d+ \w+ ago", "", text)
     text = re.sub(r"^Slowest ops\n(  .*\n)+|^Where this run came from\n(.*\n)+", "", text, flags=re.MULTILINE)
     text = re.sub(r'hostname="[^"]*"', 'hostname="HOST"', text)
     text = re.sub(r"(passed|failed) in \d.*", r"\1 in N s", text)

@@ -1,7 +1,7 @@
 """What a CI system says of its job in environment variables: commit, branch, repository, page, folder.
 
 One function per system. Names are those of their documentation: GitHub Actions, GitLab CI, Jenkins with its git plugin,
-Buildkite.
+Buildkite, Bitbucket Pipelines.
 """
 
 from __future__ import annotations
@@ -148,6 +148,23 @@ def _buildkite(environment: Mapping[str, str]) -> CiJob:
     )
 
 
+def _bitbucket(environment: Mapping[str, str]) -> CiJob:
+    get = _getter(environment)
+    page, number = web_url(get("BITBUCKET_GIT_HTTP_ORIGIN")), get("BITBUCKET_BUILD_NUMBER")
+    return CiJob(
+        "Bitbucket Pipelines",
+        "/".join(filter(None, (get("BITBUCKET_REPO_SLUG"), number))),
+        mask_url(f"{page}/pipelines/results/{number}" if page and number else ""),
+        get("BITBUCKET_COMMIT"),
+        (),
+        get("BITBUCKET_BRANCH"),  # of no tag
+        get("BITBUCKET_PR_DESTINATION_BRANCH"),
+        "",
+        page,
+        get("BITBUCKET_CLONE_DIR"),
+    )
+
+
 def _getter(environment: Mapping[str, str]) -> Callable[[str], str]:
     return lambda name: environment.get(name, "").strip()
 
@@ -156,6 +173,7 @@ SYSTEMS: tuple[tuple[Callable[[Mapping[str, str]], bool], Callable[[Mapping[str,
     (lambda environment: environment.get("GITHUB_ACTIONS") == "true", _github),
     (lambda environment: environment.get("GITLAB_CI") == "true", _gitlab),
     (lambda environment: environment.get("BUILDKITE") == "true", _buildkite),
+    (lambda environment: "BITBUCKET_BUILD_NUMBER" in environment, _bitbucket),
     (lambda environment: "JENKINS_URL" in environment, _jenkins),
 )
 """Whether an environment is that of a system, and how its job is read."""

@@ -184,6 +184,13 @@ BUILDKITE = {
     "BUILDKITE_REPO": "git@github.com:ada/compiler.git",
     "BUILDKITE_BUILD_AUTHOR": "Ada L",
 }
+BITBUCKET = {
+    "BITBUCKET_REPO_SLUG": "compiler",
+    "BITBUCKET_BUILD_NUMBER": "7",
+    "BITBUCKET_COMMIT": A,
+    "BITBUCKET_BRANCH": "main",
+    "BITBUCKET_GIT_HTTP_ORIGIN": "https://bitbucket.org/ada/compiler",
+}
 PAGE = "https://github.com/ada/compiler"
 
 
@@ -228,6 +235,18 @@ PAGE = "https://github.com/ada/compiler"
             ),
             id="Buildkite",
         ),
+        pytest.param(
+            BITBUCKET,
+            CiJob(
+                "Bitbucket Pipelines",
+                "compiler/7",
+                "https://bitbucket.org/ada/compiler/pipelines/results/7",
+                A,
+                branch="main",
+                repository="https://bitbucket.org/ada/compiler",
+            ),
+            id="Bitbucket",
+        ),
         pytest.param({"CI": "true", "GITHUB_SHA": A}, CiJob(), id="none"),
     ],
 )
@@ -251,6 +270,7 @@ def test_the_job_of_each_system(environment, expected):
             "main",
         ),
         (GITLAB | {"CI_COMMIT_TAG": "v1", "CI_COMMIT_REF_NAME": "v1"}, "", ""),
+        (BITBUCKET | {"BITBUCKET_BRANCH": "mine", "BITBUCKET_PR_DESTINATION_BRANCH": "main"}, "mine", "main"),
         (JENKINS | {"BRANCH_NAME": "PR-2", "CHANGE_BRANCH": "mine", "CHANGE_TARGET": "main"}, "mine", "main"),
         (JENKINS | {"BRANCH_NAME": "v1", "TAG_NAME": "v1"}, "", ""),
         (JENKINS | {"GIT_BRANCH": "detached"}, "", ""),
