@@ -147,7 +147,7 @@ ERRORS = (
     MeasuredError(LEFT_OUT, (GRAYSKULL,), "p95", 326, 1327, OP_MODEL),
     MeasuredError(LEFT_OUT, (WORMHOLE,), "median", 15, 3369, OP_MODEL),
     MeasuredError(LEFT_OUT, (WORMHOLE,), "p95", 90, 3369, OP_MODEL),
-    MeasuredError(RECORDS, ON_CARDS, "median", 4.6, 82, PROFILES),
+    MeasuredError(RECORDS, ON_CARDS, "median", 4.7, 82, PROFILES),
     MeasuredError(RECORDS, ON_CARDS, "p95", 25.3, 82, PROFILES),
     *(MeasuredError(f"{RECORDS}: {kind}", ON_CARDS, "median", *of, PROFILES) for kind, of in BY_KIND.items()),
     MeasuredError(f"{PLACED}: encoder_grid", (GRAYSKULL,), "one", -6.6, 1, EPOCHS),

@@ -130,7 +130,7 @@ def _figures(of: dict[str, Any]) -> tuple[str, ...]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Prints the errors of a file; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="profile_rows", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(prog="profile_rows", description="Price profiled operations.")
     parser.add_argument("file", type=Path, help="CSV file with the columns of the profiles")
     parser.add_argument("--own-split", action="store_true", help="split the work over cores as for a record")
     parser.add_argument("--json", action="store_true", help="print JSON")

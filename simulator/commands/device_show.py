@@ -51,7 +51,7 @@ def _show(facts: dict[str, Any]) -> None:
     page.line(f"{facts['board']}: {facts['arch']}, {chips}, {facts['clock_ghz']:g} GHz")
     read, written = facts["dram_interleaved_gb_per_s"]
     page.prose(
-        f"DRAM {facts['dram_gb_per_s']:g} GB/s, of which readers beside its banks reach {facts['dram_efficiency']:.0%}; "
+        f"DRAM {facts['dram_gb_per_s']:g} GB/s, of which readers at its banks reach {facts['dram_efficiency']:.0%}; "
         f"all cores together read {read:g} and write {written:g} GB/s of interleaved pages; NoC "
         f"{facts['noc_bytes_per_clock']} bytes per clock; a 32x32x32 product takes {facts['cycles_per_tile_matmul']} "
         "cycles per fidelity phase"
