@@ -86,8 +86,8 @@ def diff(
             )
         beginning = head_of(runs.connection, [*(each.b for each in compared), *alone])
     compared = [own_diff(series_diff, rules, team) for series_diff in compared]
-    told = [*(of_view(each.b, each) for each in compared), *(of_view(view, None) for view in alone), *missing]
-    sentence = first_sentence(f"{beginning}, failures of {team}" if team else beginning, told, rules)
+    facts = [*(of_view(each.b, each) for each in compared), *(of_view(view, None) for view in alone), *missing]
+    sentence = first_sentence(f"{beginning}, failures of {team}" if team else beginning, facts, rules)
     if cause_id is not None:
         cause = cause_named(cause_id, (row.cluster for each in compared for row in each.rows), "--cause")
         compared = [one for each in compared if (one := comparison.of_cause(each, cause)).rows]

@@ -39,7 +39,7 @@ WORSE = {
 }
 """Label that fails a gate -> how its ops are called."""
 MOST_NAMES = 2
-"""Names of a cause's ops that are told."""
+"""So many names of a cause's ops are named."""
 
 
 class Change(NamedTuple):
@@ -59,7 +59,7 @@ class Change(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SeriesTold:
+class SeriesFacts:
     """What the sentence needs of one series."""
 
     series: str
@@ -88,7 +88,7 @@ class SeriesTold:
 # --- from a comparison, and from the database
 
 
-def of_view(view: RunView, diff: Diff | None, partial: bool = False) -> SeriesTold:
+def of_view(view: RunView, diff: Diff | None, partial: bool = False) -> SeriesFacts:
     """A run, or a night in one series, compared with what came before it, if anything did."""
     if diff is None:
         rows = [
@@ -99,7 +99,7 @@ def of_view(view: RunView, diff: Diff | None, partial: bool = False) -> SeriesTo
     else:
         rows = [row for row in diff.rows if row.label not in QUIET]
     used = [op for op in view.ops.values() if op.uses_of]
-    return SeriesTold(
+    return SeriesFacts(
         view.series,
         _place(view.backend, view.board),
         sum(op.right for op in used),
@@ -124,12 +124,12 @@ def of_view(view: RunView, diff: Diff | None, partial: bool = False) -> SeriesTo
     )
 
 
-def of_missing(series: str, previous: str) -> SeriesTold:
+def of_missing(series: str, previous: str) -> SeriesFacts:
     """A series of a night that has no run; `previous` is the night before it, if there is one."""
-    return SeriesTold(series, " ".join(series.split()[:2]), 0, 0, (), not previous, "", True)
+    return SeriesFacts(series, " ".join(series.split()[:2]), 0, 0, (), not previous, "", True)
 
 
-def of_night(connection: sa.Connection, night_id: str, series: str) -> SeriesTold:
+def of_night(connection: sa.Connection, night_id: str, series: str) -> SeriesFacts:
     """A night in one series, from what publishing counted of it."""
     this = (NIGHT_SERIES.c.night_id == night_id) & (NIGHT_SERIES.c.series == series)
     row = connection.execute(sa.select(NIGHT_SERIES).where(this)).mappings().one()
@@ -160,7 +160,7 @@ def of_night(connection: sa.Connection, night_id: str, series: str) -> SeriesTol
     if previous:
         old, new = newest_run(connection, previous, series), newest_run(connection, night_id, series)
         since = None if old is None or new is None else range_of(old, row["backend"], new, row["backend"])
-    return SeriesTold(
+    return SeriesFacts(
         series,
         _place(row["backend"], board_in(connection, night_id, series, row["arch"])),
         sum(count for status, count in ops.items() if status in RIGHT),
@@ -207,39 +207,39 @@ def date_of(label: str) -> str:
 # --- the sentence
 
 
-def first_sentence(head: str, told: Sequence[SeriesTold], rules: Sequence[Rule] = ()) -> str:
+def first_sentence(head: str, facts: Sequence[SeriesFacts], rules: Sequence[Rule] = ()) -> str:
     """The sentence, without a full stop. `head`: the night's name and date; `rules`: whose failures are whose."""
-    names = [each.place for each in told]
-    named = {each.series: each.place if names.count(each.place) == 1 else each.series for each in told}
+    names = [each.place for each in facts]
+    named = {each.series: each.place if names.count(each.place) == 1 else each.series for each in facts}
     on = ", ".join(sorted(named.values()))
-    parts = [_what(told, named, rules)]
+    parts = [_what(facts, named, rules)]
     for label, word in ((Label.FIXED, "fixed"), (Label.SLOWER, "slower")):
-        ops = {change.op_id for each in told for change in each.changes if change.label == label}
+        ops = {change.op_id for each in facts for change in each.changes if change.label == label}
         parts += [f"{len(ops)} {word}"] if ops else []
-    partial = sorted(named[each.series] for each in told if each.partial)
+    partial = sorted(named[each.series] for each in facts if each.partial)
     if partial:
-        parts.append("partial" if len(told) == 1 else f"partial: {', '.join(partial)}")
+        parts.append("partial" if len(facts) == 1 else f"partial: {', '.join(partial)}")
     return f"{head}{f', {on}' if on else ''}: {'; '.join(parts)}"
 
 
-def _what(told: Sequence[SeriesTold], named: dict[str, str], rules: Sequence[Rule]) -> str:
+def _what(facts: Sequence[SeriesFacts], named: dict[str, str], rules: Sequence[Rule]) -> str:
     """What is new; or else what is right and what still fails."""
-    if not any(each.attempted for each in told):
+    if not any(each.attempted for each in facts):
         return "no data: no op was attempted"
-    news = [(word, _labelled(told, label)) for label, word in WORSE.items()]
+    news = [(word, _labelled(facts, label)) for label, word in WORSE.items()]
     news = [(word, changes) for word, changes in news if changes]
     if news:
         (word, lead), *others = news
         causes = _causes(lead)
-        sinces = {each.since for each in told if each.news}
+        sinces = {each.since for each in facts if each.news}
         since = f", {_since(sinces.pop())}" if len(sinces) == 1 and "" not in sinces else ""
         what = f"{_ops(word, lead)}, {_counted(causes)}{since}; first: {_first(causes[0], rules)}"
         return "; ".join([what, *(_ops(other, changes) for other, changes in others)])
-    first_night = all(each.first for each in told)
-    counted = sorted((named[each.series], f"{each.right} of {each.attempted}") for each in told if each.attempted)
+    first_night = all(each.first for each in facts)
+    counted = sorted((named[each.series], f"{each.right} of {each.attempted}") for each in facts if each.attempted)
     right = counted[0][1] if len(counted) == 1 else ", ".join(f"{name} {count}" for name, count in counted)
-    failing = [change for each in told for change in each.failing]
-    known = {change.op_id for each in told for change in each.changes if change.label in NOW_BAD and change.known}
+    failing = [change for each in facts for change in each.failing]
+    known = {change.op_id for each in facts for change in each.changes if change.label in NOW_BAD and change.known}
     parts = [f"{'first night' if first_night else 'nothing new'}, {right} ops right"]
     if failing:
         causes = _causes(failing)
@@ -254,9 +254,9 @@ def _what(told: Sequence[SeriesTold], named: dict[str, str], rules: Sequence[Rul
     return ", ".join(parts) + first
 
 
-def _labelled(told: Sequence[SeriesTold], label: str) -> list[Change]:
+def _labelled(facts: Sequence[SeriesFacts], label: str) -> list[Change]:
     """What fails a gate with that label."""
-    return [change for each in told for change in each.news if change.label == label]
+    return [change for each in facts for change in each.news if change.label == label]
 
 
 def _ops(word: str, changes: Iterable[Change]) -> str:
@@ -311,13 +311,13 @@ def _first(cause: Sequence[Change], rules: Sequence[Rule]) -> str:
     return f"{', '.join(names[:MOST_NAMES])}{more} ({', '.join(filter(None, facts))})"
 
 
-def verdict(told: Sequence[SeriesTold]) -> str:
+def verdict(facts: Sequence[SeriesFacts]) -> str:
     """The sentence in a word: `worse`, `better`, `first night` or `as before`."""
-    if any(each.news for each in told):
+    if any(each.news for each in facts):
         return "worse"
-    if any(change.label == Label.FIXED for each in told for change in each.changes):
+    if any(change.label == Label.FIXED for each in facts for change in each.changes):
         return "better"
-    first = all(each.first for each in told) and any(each.changes for each in told)
+    first = all(each.first for each in facts) and any(each.changes for each in facts)
     return "first night" if first else "as before"
 
 

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from opscope.base import gc_pause
 from opscope.harness.record.errors import InputError
 from opscope.reports.compare.diff import Diff, compare
-from opscope.reports.compare.first_sentence import SeriesTold, date_of, of_missing
+from opscope.reports.compare.first_sentence import SeriesFacts, date_of, of_missing
 from opscope.reports.compare.history import compared, slower_between_nights
 from opscope.reports.compare.night_views import is_night, night_named, night_view, nights_named, series_of
 from opscope.reports.compare.outcomes import RunView
@@ -98,7 +98,7 @@ def series_alone(connection: sa.Connection, a: str | None, diffs_of_date: Sequen
     return [night_view(connection, late[series], series) for series in sorted(set(late) - compared_already)]
 
 
-def series_missing(connection: sa.Connection, night_ids: Iterable[str]) -> list[SeriesTold]:
+def series_missing(connection: sa.Connection, night_ids: Iterable[str]) -> list[SeriesFacts]:
     """The series that were expected in some nights and have no run in any of them, for the first sentence."""
     nights = set(night_ids)
     present = {series for night_id in nights for series in series_of(connection, night_id)}

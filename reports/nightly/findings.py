@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.store import read_run
 from opscope.reports.compare.diff import Diff, compare
-from opscope.reports.compare.first_sentence import SeriesTold, of_missing, of_view
+from opscope.reports.compare.first_sentence import SeriesFacts, of_missing, of_view
 from opscope.reports.compare.night_diff import compared_in
 from opscope.reports.compare.night_views import night_view, series_of
 from opscope.reports.compare.outcomes import Outcome, RunView, from_folder
@@ -51,7 +51,7 @@ class SeriesResult:
         return self.view.ops.values() if self.view is not None else ()
 
     @property
-    def told(self) -> SeriesTold:
+    def facts(self) -> SeriesFacts:
         """What the first sentence tells of it."""
         if self.view is None:
             return of_missing(self.series, self.previous)

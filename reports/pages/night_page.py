@@ -145,9 +145,9 @@ def _sentence(
     connection: sa.Connection, all_series: Sequence[NightSeries], diffs: Mapping[str, Diff], owned: Owned
 ) -> str:
     """What the night comes to, of all its series."""
-    told = [of_view(each.view, diffs.get(each.name), each.row["status"] == "partial") for each in all_series]
-    told += series_missing(connection, [all_series[0].view.run_id])
-    return first_sentence(head_of(connection, [each.view for each in all_series]), told, owned.rules)
+    facts = [of_view(each.view, diffs.get(each.name), each.row["status"] == "partial") for each in all_series]
+    facts += series_missing(connection, [all_series[0].view.run_id])
+    return first_sentence(head_of(connection, [each.view for each in all_series]), facts, owned.rules)
 
 
 def _plan(series: NightSeries) -> Any:

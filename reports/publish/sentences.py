@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 
 from opscope.reports.compare.diff import Label
-from opscope.reports.compare.first_sentence import SeriesTold, date_of, first_sentence, head, of_night, verdict
+from opscope.reports.compare.first_sentence import SeriesFacts, date_of, first_sentence, head, of_night, verdict
 from opscope.reports.database.owners import Rule, stored_rules
 from opscope.reports.database.rows import Row
 from opscope.reports.database.schema import NIGHTS
@@ -34,14 +34,14 @@ def write_sentences(connection: sa.Connection, night_id: str) -> None:
         .order_by(NIGHTS.c.started, NIGHTS.c.night_id)
     ).all()
     newest = {row.series: row for row in rows}
-    told = {(row.night_id, row.series): of_night(connection, row.night_id, row.series) for row in newest.values()}
+    facts = {(row.night_id, row.series): of_night(connection, row.night_id, row.series) for row in newest.values()}
     together = (
-        _row(head((row.name, row.label) for row in newest.values()), list(told.values()), rules) if told else None
+        _row(head((row.name, row.label) for row in newest.values()), list(facts.values()), rules) if facts else None
     )
     written: list[Row] = []
     for row in rows:
         if row.night_id == night_id:
-            of_series = told.get((night_id, row.series)) or of_night(connection, night_id, row.series)
+            of_series = facts.get((night_id, row.series)) or of_night(connection, night_id, row.series)
             sentence = _row(head([(row.name, row.label)]), [of_series], rules)
             written.append({"night_id": night_id, "series": row.series, **sentence})
     if together is not None:
@@ -64,16 +64,16 @@ def renew_newest(connection: sa.Connection) -> None:
         write_sentences(connection, night_id)
 
 
-def _row(beginning: str, told: Sequence[SeriesTold], rules: Sequence[Rule]) -> Row:
-    news = {change.op_id: change.op_name for each in told for change in each.news}
+def _row(beginning: str, facts: Sequence[SeriesFacts], rules: Sequence[Rule]) -> Row:
+    news = {change.op_id: change.op_name for each in facts for change in each.news}
     names = sorted(Counter(news.values()).items(), key=lambda item: (-item[1], item[0]))
-    changes = [change for each in told for change in each.changes]
+    changes = [change for each in facts for change in each.changes]
     return {
-        "verdict": verdict(told),
+        "verdict": verdict(facts),
         "new_failures": len(news),
-        "causes": len({change.cause or change.op_name for each in told for change in each.news}),
+        "causes": len({change.cause or change.op_name for each in facts for change in each.news}),
         "fixed_ops": len({change.op_id for change in changes if change.label == Label.FIXED}),
         "slower_ops": len({change.op_id for change in changes if change.label == Label.SLOWER}),
         "most_in": names[0][0] if names else "",
-        "sentence": first_sentence(beginning, told, rules),
+        "sentence": first_sentence(beginning, facts, rules),
     }
