@@ -92,7 +92,7 @@ def test_a_database_with_the_views_of_an_older_opscope_says_so(database: str) ->
     with closing(sqlite3.connect(database.removeprefix("sqlite:///"))) as connection:
         (select,) = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'dashboard_verdict'").fetchone()
         connection.execute("DROP VIEW dashboard_verdict")
-        connection.execute(select.replace("v.verdict,", "v.verdict AS judgement,"))
+        connection.execute(select.replace("END AS verdict,", "END AS judgement,"))
     with pytest.raises(DashboardError, match=r"--db: .*without `dashboard_verdict.verdict`; try opscope db upgrade"):
         results_uri(database)
 
