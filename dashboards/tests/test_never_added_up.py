@@ -185,7 +185,7 @@ def test_tonights_failures_are_those_of_the_list_and_of_the_ops(shown: Ask, toni
 @pytest.mark.parametrize(
     ("card", "labels", "column"),
     [
-        ("new_tonight", {"NEW", "REASON-CHANGED", "PCC-DROP"}, "new_failures"),
+        ("new_tonight", {"NEW"}, "new_failures"),
         ("fixed_tonight", {"FIXED"}, "fixed_ops"),
         ("slower_tonight", {"SLOWER"}, "slower_ops"),
     ],

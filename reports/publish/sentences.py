@@ -65,13 +65,13 @@ def renew_newest(connection: sa.Connection) -> None:
 
 
 def _row(beginning: str, facts: Sequence[SeriesFacts], rules: Sequence[Rule]) -> Row:
-    news = {change.op_id: change.op_name for each in facts for change in each.news}
-    names = sorted(Counter(news.values()).items(), key=lambda item: (-item[1], item[0]))
+    new = [change for each in facts for change in each.news if change.label == Label.NEW]
+    names = sorted(Counter({change.op_id: change.op_name for change in new}.values()).items(), key=lambda item: (-item[1], item[0]))
     changes = [change for each in facts for change in each.changes]
     return {
         "verdict": verdict(facts),
-        "new_failures": len(news),
-        "causes": len({change.cause or change.op_name for each in facts for change in each.news}),
+        "new_failures": len({change.op_id for change in new}),
+        "causes": len({change.cause or change.op_name for change in new}),
         "fixed_ops": len({change.op_id for change in changes if change.label == Label.FIXED}),
         "slower_ops": len({change.op_id for change in changes if change.label == Label.SLOWER}),
         "most_in": names[0][0] if names else "",

@@ -6,7 +6,7 @@
 --   stopped: series that have stopped; in the row of a series 1 if it has
 --   verdict: `worse`, `better`, `as before`, `first night`, or `stopped`
 --   sentence: what is new and what to do first, or what is right and what still fails
---   new_failures: unique ops that fail a gate: NEW, REASON-CHANGED or PCC-DROP, neither expected nor flaky
+--   new_failures: unique ops that are NEW, neither expected nor flaky; what fails for another reason is `worse` too
 --   causes: causes of these
 --   fixed_ops: unique ops that went wrong and are right
 --   slower_ops: unique ops that became slower
