@@ -104,7 +104,10 @@ def test_a_filter_makes_the_numbers_what_sql_says(admin: Window, installation: I
     assert before == installation.ask(FAILING)
     admin.choose("model", "resnet50")
     assert number(admin, "Failing") == installation.ask(f"{FAILING} AND model = 'resnet50'") != before
-    new = "SELECT COUNT(DISTINCT op_id) FROM dashboard_changes WHERE tonight = 1 AND model = 'resnet50' AND change = 'NEW'"
+    new = (
+        "SELECT COUNT(DISTINCT op_id) FROM dashboard_changes "
+        "WHERE tonight = 1 AND model = 'resnet50' AND change = 'NEW'"
+    )
     assert number(admin, "New failures") == installation.ask(new)
     moved = (
         "SELECT MIN(1.0 * (right_now - right_before) / both_ops) FROM dashboard_pairs "

@@ -66,7 +66,8 @@ def renew_newest(connection: sa.Connection) -> None:
 
 def _row(beginning: str, facts: Sequence[SeriesFacts], rules: Sequence[Rule]) -> Row:
     new = [change for each in facts for change in each.news if change.label == Label.NEW]
-    names = sorted(Counter({change.op_id: change.op_name for change in new}.values()).items(), key=lambda item: (-item[1], item[0]))
+    names = Counter({change.op_id: change.op_name for change in new}.values())
+    most_in = min(names, key=lambda name: (-names[name], name), default="")
     changes = [change for each in facts for change in each.changes]
     return {
         "verdict": verdict(facts),
@@ -74,6 +75,6 @@ def _row(beginning: str, facts: Sequence[SeriesFacts], rules: Sequence[Rule]) ->
         "causes": len({change.cause or change.op_name for change in new}),
         "fixed_ops": len({change.op_id for change in changes if change.label == Label.FIXED}),
         "slower_ops": len({change.op_id for change in changes if change.label == Label.SLOWER}),
-        "most_in": names[0][0] if names else "",
+        "most_in": most_in,
         "sentence": first_sentence(beginning, facts, rules),
     }
