@@ -139,10 +139,15 @@ def test_search_and_order_are_in_the_address(page: Any, report: Path, browser: A
     assert page.evaluate("location.hash") == "#sort=-cycles"
 
 
-@pytest.mark.parametrize("column", range(10))
+COLUMNS = 9
+"""Of the table of ops in this run: one that nothing fills, such as z here, is not shown."""
+
+
+@pytest.mark.parametrize("column", range(COLUMNS))
 def test_the_table_sorts_by_any_column(page: Any, report: Path, column: int) -> None:
     opened(page, report)
     page.click("#more")
+    assert page.locator("#ops thead th").count() == COLUMNS
     head = page.locator("#ops thead th").nth(column)
     seen = {}
     for _ in range(2):
