@@ -58,7 +58,7 @@ class Results:
         `before` and `after` are ids or dates of nights, or ids of runs. Without them, the two newest are compared; with
         `after` alone, that is compared with the one before it.
         """
-        return self._of(_command("compare", "diff"), [word for word in (before, after) if word], rows)
+        return self._of(_command("compare", "diff"), _apart(before, after), rows)
 
     def what_to_fix(self, run: str = "", by: str = "cluster", rows: int = ROWS) -> dict[str, Any]:
         """Causes of failure, those first whose fix helps most models, and the order that makes models whole fastest.
@@ -69,7 +69,7 @@ class Results:
 
     def model(self, name: str, rows: int = ROWS) -> dict[str, Any]:
         """Which ops keep a model from running whole, with types, errors and the command that runs each one again."""
-        return self._of(_command("compare", "readiness"), ["--", name], rows)
+        return self._of(_command("compare", "readiness"), _apart(name), rows)
 
     def look_up(self, what: str, rows: int = ROWS) -> dict[str, Any]:
         """An op, a model or a run by its id or name: history night by night, since when it is wrong, by which commits,
@@ -84,7 +84,7 @@ class Results:
 
     def ask(self, query: str, rows: int = ROWS) -> dict[str, Any]:
         """The answer to a stored question, by its name, or to one SELECT over tables and views (see `tables`)."""
-        words = ["--timeout", str(SECONDS), "--", query]
+        words = ["--timeout", str(SECONDS), *_apart(query)]
         return self._of(_command("ask", "sql"), words, rows)
 
     def tables(self) -> dict[str, Any]:
@@ -111,9 +111,9 @@ def _command(module: str, name: str) -> click.Command:
     return getattr(importlib.import_module(f"opscope.reports.commands.{module}"), name)
 
 
-def _apart(word: str) -> list[str]:
-    """An argument that may be left out, and is no option however it begins."""
-    return ["--", word] if word else []
+def _apart(*words: str) -> list[str]:
+    """Arguments that may be left out, and are no options however they begin."""
+    return ["--", *filter(None, words)]
 
 
 def _caught(call: Callable[[], object]) -> Any:

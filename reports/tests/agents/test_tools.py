@@ -171,7 +171,10 @@ def asked(url: str, question: str) -> tuple[str, dict[str, Any], Callable[[Json]
     night = first(url, "SELECT MAX(night_id) FROM night_series WHERE backend = 'reference' AND arch = 'n150'")
     op = first(url, f"SELECT MIN(op_id) FROM night_failures WHERE night_id = '{night}'")
     tool, words, wanted, sql = QUESTIONS[question]
-    fill = lambda text: text.replace("NIGHT", night).replace("OP'", f"{op}'") if text != "OP" else op  # noqa: E731
+
+    def fill(text: str) -> str:
+        return op if text == "OP" else text.replace("NIGHT", night).replace("OP'", f"{op}'")
+
     named = {name: fill(word) if isinstance(word, str) else word for name, word in words.items()}
     return tool, named, wanted, first(url, fill(sql))
 
@@ -225,12 +228,23 @@ def empty(tmp_path: Path) -> Results:
     [
         (lambda results: results.ask("INSERT INTO runs VALUES (1)"), "one statement that reads"),
         (lambda results: results.ask("--help"), ""),
-        (lambda results: results.what_changed("--check"), ""),
+        (lambda results: results.what_changed("--check"), "--check"),
+        (lambda results: results.what_changed("--db=sqlite:////elsewhere", "--check"), "--db=sqlite:////elsewhere"),
+        (lambda results: results.what_to_fix("--by=op"), "--by=op"),
         (lambda results: results.what_to_fix(by="everything"), "expected what the tool takes"),
         (lambda results: results.model("--db=sqlite:////elsewhere"), ""),
         (lambda results: results.look_up("nonsense"), "expected a run, the id of an op"),
     ],
-    ids=["insert", "option as query", "option as night", "choice", "option as model", "name"],
+    ids=[
+        "insert",
+        "option as query",
+        "option as night",
+        "options as nights",
+        "option as run",
+        "choice",
+        "option as model",
+        "name",
+    ],
 )
 def test_what_an_assistant_may_not_ask_is_refused(empty: Results, call: Callable[[Results], Any], problem: str) -> None:
     with pytest.raises(InputError) as refused:
