@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from opscope.base.xla import xla_releases
 from opscope.compiler import api
 from opscope.simulator.api import Device
 
@@ -18,7 +19,7 @@ CASES = Path(__file__).parents[3] / "shared" / "data"
 
 QUICKLY: dict[str, str | bool | int] = {
     "xla_backend_optimization_level": 0,
-    "xla_cpu_use_fusion_emitters": False,
+    **xla_releases.quick_options(),
     "xla_cpu_parallel_codegen_split_count": 1,
 }
 """XLA's options for a program that runs once, on small inputs: compiling takes longer than anything else here."""

@@ -231,8 +231,7 @@ def _options(level: int | None = None, tested: bool = False) -> Any:
     options: list[pjrt_client.Option] = [] if tested else [*xla_releases.OPTIONS.items()]
     if level is not None:
         debug["xla_backend_optimization_level"] = level
-        # MLIR's pipeline for loops takes three times as long as the emitter that it replaces.
-        options.append(("xla_cpu_use_fusion_emitters", False))
+        options.extend(xla_releases.quick_options().items())
     return pjrt_client.compile_options(options, debug)
 
 

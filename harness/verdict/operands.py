@@ -247,7 +247,9 @@ class Operands:
             if self.op_name in _CHOOSING:
                 return [widths[0] + self._constant(rate, golden[0])]
         step = max(rate, STEP)
-        totals = [self._constant(rate, array) + _reduced(self.op_name, steps, array) for array in golden]
+        totals = [
+            self._constant(rate, array) + _reduced(self.op_name, steps, array) + steps.cancelled for array in golden
+        ]
         for number, x in enumerate(self.inputs):
             if not is_float(x):
                 continue

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from opscope.base.plugins import version
+from opscope.base.xla import xla_releases
 from opscope.models.arguments import Built
 from opscope.models.frontends.base import ExportResult, Frontend, Source
 
@@ -38,10 +39,6 @@ class Jax(Frontend):
         return compiled_results(built, source, values)
 
 
-_QUICKLY_COMPILED = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
-"""For what runs once: XLA takes 0.7 s of processor time to make resnet50 fast, 0.25 s so, and 0.3 s to run it."""
-
-
 def compiled_results(built: Built, source: Source, values: Mapping[str, Any]) -> tuple[str, list[Any]]:
     """What JAX computes of a whole model, or of its training step, compiled as one program."""
     import jax
@@ -51,7 +48,9 @@ def compiled_results(built: Built, source: Source, values: Mapping[str, Any]) ->
         from opscope.models.training import step
 
         built = step(built)
-    whole = jax.jit(built.forward, compiler_options=_QUICKLY_COMPILED)
+    # It runs once: XLA takes 0.7 s of processor time to make resnet50 fast, 0.25 s so, and 0.3 s to run it.
+    options = {"xla_backend_optimization_level": 0, **xla_releases.quick_options()}
+    whole = jax.jit(built.forward, compiler_options=options)
     results = whole({spec.name: values[spec.name] for spec in built.arguments})
     return package_versions(("jax",)), [np.asarray(leaf) for leaf in jax.tree.leaves(results)]
 

@@ -17,6 +17,9 @@ import numpy as np
 from opscope.base.xla import ieee_denormals
 from opscope.harness.prepare.pjrt.c_interface import ApiVersion, PluginError, read_api
 
+_NO_CHECKS_TO_SKIP = 489
+"""The version of jaxlib's extension (0.11.2 has it) from which on a handler of results takes no `_skip_checks`."""
+
 Option = tuple[str, "str | bool | int | float"]
 
 
@@ -76,8 +79,9 @@ class Client:
 
     @property
     def platform(self) -> str:
-        """The name of what computes: `cpu`, `cuda`, `tt`."""
-        return str(self.raw.platform)
+        """The name of what computes: `cpu`, `cuda`, `rocm`, `tt`. A GPU's client calls all of them `gpu`."""
+        name = str(self.raw.platform)
+        return (self.platform_version.split() or [name])[0] if name == "gpu" else name
 
     @property
     def platform_version(self) -> str:
@@ -174,7 +178,8 @@ class Executable:
         from jaxlib import xla_client
 
         types = self._types if self._types is not None else self._told_types()
-        return [xla_client.array_result_handler(kind, self.client.place, True, True) for kind in types]
+        checks = () if xla_client._version >= _NO_CHECKS_TO_SKIP else (True,)
+        return [xla_client.array_result_handler(kind, self.client.place, True, *checks) for kind in types]
 
     def _told_types(self) -> list[TensorType]:
         from jaxlib import xla_client

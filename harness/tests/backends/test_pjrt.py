@@ -257,16 +257,20 @@ def test_the_lines_for_a_report_show_it_with_jaxlib_alone(plugin: Pjrt, tmp_path
 # --- other platforms
 
 
-def lent(platform: str, kind: str) -> Pjrt:
+def lent(platform: str, kind: str, version: str = "") -> Pjrt:
     """A backend with the client of another platform, of which only the names are looked at."""
+    device = SimpleNamespace(device_kind=kind)
+    raw = SimpleNamespace(platform=platform, platform_version=version, devices=lambda: [device])
     backend = Pjrt("some")
-    backend._client = SimpleNamespace(platform=platform, device_kind=kind)
+    backend._client = pjrt_client.Client(raw)
     return backend
 
 
 def test_a_gpu_multiplies_in_tf32_and_another_platform_in_each_tensors_type() -> None:
-    gpu = lent("cuda", "NVIDIA H100 80GB HBM3").target(ResultOptions())
+    # What jaxlib 0.11.2 says of an NVIDIA GPU.
+    gpu = lent("gpu", "NVIDIA H100 80GB HBM3", "cuda 13000").target(ResultOptions())
     assert (gpu.card_type, gpu.math_fidelity, gpu.tf32_products) == ("nvidia-h100-80gb-hbm3", "exact", True)
+    assert not lent("gpu", "AMD Instinct MI300X", "rocm 60300").target(ResultOptions()).tf32_products
     assert lent("odd", "").target(ResultOptions()) == Target("odd", None, "exact")
 
 

@@ -15,7 +15,7 @@ from importlib.metadata import PackageNotFoundError
 from opscope.base.plugins import version
 
 PACKAGES = ("jax", "jaxlib")
-FIRST, BEFORE = "0.10.1", "0.12"
+FIRST, BEFORE = "0.10.1", "0.13"
 """The releases that pyproject.toml takes: from the first to below the second."""
 
 OPTIONS: dict[str, str] = {"xla_cpu_experimental_ynn_fusion_type": ""}
@@ -23,6 +23,10 @@ OPTIONS: dict[str, str] = {"xla_cpu_experimental_ynn_fusion_type": ""}
 
 No op goes to the library YNNPACK: releases without it by default were right where those with it were not.
 """
+
+_FUSION_EMITTERS = "xla_cpu_use_fusion_emitters"
+_LAST_WITH_FUSION_EMITTERS = "0.11.0"
+"""The last release of jaxlib with that option: later ones refuse whatever is compiled with it."""
 
 XLA_FLAGS = "XLA_FLAGS"
 
@@ -64,6 +68,15 @@ KNOWN_BUGS = (
 def number(release: str) -> tuple[int, ...]:
     """`(0, 10, 2)` of `0.10.2.dev3`."""
     return tuple(int(part) for part in re.findall(r"\d+", re.split(r"[^\d.]", release, maxsplit=1)[0]))
+
+
+def quick_options(release: str = "") -> dict[str, bool]:
+    """XLA's options for what is compiled quickly and runs once, as a release of jaxlib knows them (the installed one).
+
+    MLIR's pipeline for loops takes three times as long to compile as the emitter that it replaces.
+    """
+    known = number(release or version("jaxlib")) <= number(_LAST_WITH_FUSION_EMITTERS)
+    return {_FUSION_EMITTERS: False} if known else {}
 
 
 def flags() -> str:
