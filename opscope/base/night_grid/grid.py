@@ -35,9 +35,10 @@ Ask = Callable[[str, Mapping[str, Any]], Sequence[Sequence[Any]]]
 """Runs one query with its parameters, and returns its rows."""
 
 NIGHTS = """
-SELECT s.night_id, s.series, s.backend, s.arch, s.started, s.status, s.revision, n.kind, n.label, n.zone, n.demo
+SELECT s.night_id, s.series, s.backend, COALESCE(MIN(s.board) OVER of_series, MIN(s.arch) OVER of_series), s.started,
+       s.status, s.revision, n.kind, n.label, n.zone, n.demo
 FROM night_series s JOIN nights n ON n.night_id = s.night_id
-WHERE n.kind <> 'selection' ORDER BY s.started, s.night_id"""
+WHERE n.kind <> 'selection' WINDOW of_series AS (PARTITION BY s.series) ORDER BY s.started, s.night_id"""
 COUNTS = "SELECT night_id, series, cluster, ops, new_ops FROM night_grid WHERE night_id IN ({nights})"
 DETAILS = """
 SELECT cluster, failed_stage, error_message, op_names, models, uses, expected_ops, ops, owner, repro
@@ -65,7 +66,8 @@ class Night:
     night_id: str
     series: str
     backend: str
-    arch: str
+    board: str
+    """Empty for a backend that has none."""
     date: str
     """In the night's own zone."""
     started: datetime
@@ -214,11 +216,11 @@ class _Named:
     """A row of NIGHTS."""
 
     def __init__(self, *row: Any) -> None:
-        night_id, series, backend, arch, started, status, revision, self.kind, self.label, self.zone, demo = row
+        night_id, series, backend, board, started, status, revision, self.kind, self.label, self.zone, demo = row
         moment = started if isinstance(started, datetime) else datetime.fromisoformat(str(started))
         if moment.tzinfo is None:  # SQLite has it as a text, in UTC
             moment = moment.replace(tzinfo=timezone.utc)  # noqa: UP017 - Superset's Python may be 3.10
-        self.night = Night(night_id, series, backend, arch, self.label[:10], moment, status == "complete", revision)
+        self.night = Night(night_id, series, backend, board, self.label[:10], moment, status == "complete", revision)
         self.demo = bool(demo)
 
 
@@ -513,8 +515,8 @@ def short_names(nights: Iterable[Night]) -> dict[str, str]:
     names = {}
     for night in nights:
         alone = backends.count(night.backend) == 1 and len(nights) > 1
-        names[night.series] = night.backend if alone or not night.arch else night.arch
-    for choice in (lambda night: f"{night.backend} {night.arch}", lambda night: night.series):
+        names[night.series] = night.backend if alone or not night.board else night.board
+    for choice in (lambda night: f"{night.backend} {night.board}".strip(), lambda night: night.series):
         taken = list(names.values())
         names |= {night.series: choice(night) for night in nights if taken.count(names[night.series]) > 1}
     return names

@@ -11,7 +11,7 @@
 --   flaky: `flaky` if repeated attempts disagreed
 --   z_max: the largest z of the op in this night: its error over its scale
 --   run_id: the run whose verdict counts
-SELECT d.night_id, d.started, d.backend, d.arch, d.series, w.platform,
+SELECT d.night_id, d.started, d.backend, w.board AS arch, d.series, w.platform,
        w.date, w.newest, w.tonight, w.of_date,
        d.label, CASE WHEN d.label IN ('NEW', 'REASON-CHANGED', 'PCC-DROP') AND d.news = 0 THEN 'known or flaky'
             ELSE d.label END AS change, d.note, m.model, d.op_kind, d.op_name, d.op_id, d.op_name || ' ' || d.op_id AS op, d.signature,

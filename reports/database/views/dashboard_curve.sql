@@ -5,7 +5,7 @@
 --   whole: models that nothing holds back then
 --   all_models: models that ran
 --   unlocked: models that this fix makes whole
-SELECT c.night_id, c.started, c.backend, c.arch, c.series, w.platform,
+SELECT c.night_id, c.started, c.backend, w.board AS arch, c.series, w.platform,
        c.fixes, c.cluster, c.whole, c.all_models, c.unlocked
 FROM night_unlock c
 JOIN night_dates w ON w.night_id = c.night_id AND w.series = c.series AND w.tonight = 1

@@ -2,7 +2,7 @@
 --   position: 1 holds back the most models, then the most uses
 --   model_count: models that it holds back
 --   alone: models that nothing else holds back
-SELECT f.night_id, f.started, f.backend, f.arch, f.series, w.platform,
+SELECT f.night_id, f.started, f.backend, w.board AS arch, f.series, w.platform,
        f.position, f.cluster, f.failed_stage, f.error_message, f.op_names, f.models, f.model_count, f.alone, f.uses, f.ops,
        f.expected_ops, f.repro, f.owner
 FROM night_clusters f

@@ -7,7 +7,7 @@
 --   compile_ms: milliseconds of the stages before `run`
 --   all_ms: milliseconds of all stages
 --   flaky: `flaky` if repeated attempts disagreed
-SELECT t.night_id, s.started, s.date, s.of_date, s.backend, s.arch, s.series, s.platform,
+SELECT t.night_id, s.started, s.date, s.of_date, s.backend, s.board AS arch, s.series, s.platform,
        COALESCE(NULLIF(o.op_kind, ''), 'other') AS op_kind, o.op_name, o.op_id, o.op_name || ' ' || o.op_id AS op,
        o.signature, o.dtype, o.rank, {ending t} AS status, t.stage_reached, t.failed_stage, t.cause AS cluster,
        t.error_message, t.expected, t.ran_on, t.z_max, t.pcc, t.hypothesis, t.cycles, t.device_ns, t.l1_peak_bytes, t.dram_peak_bytes,

@@ -15,7 +15,7 @@
 --   z_max: the largest error over its own scale
 --   cycles_of_all_uses: device cycles of one execution times its uses in that model
 --   flaky: `flaky` if repeated attempts disagreed
-SELECT r.night_id, w.started, w.date, w.tonight, w.backend, w.arch, r.series, w.platform, w.place, r.model, r.op_kind,
+SELECT r.night_id, w.started, w.date, w.tonight, w.backend, w.board AS arch, r.series, w.platform, w.place, r.model, r.op_kind,
        r.op_name, r.op_id, r.op_name || ' ' || r.op_id AS op, r.signature, r.dtype, r.rank, r.uses, r.status,
        r.model || w.named AS model_on, r.op_kind || w.named AS kind_on, r.dtype || w.named AS dtype_on,
        'rank ' || r.rank || w.named AS rank_on,
