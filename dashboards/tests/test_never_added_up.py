@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from opscope.base.night_grid.commit_pages import page_of_range
 from opscope.base.night_grid.grid import read
 from opscope.dashboards import asset_files, bundle
 from opscope.dashboards.asset_files import Chart
@@ -120,7 +121,13 @@ def test_rows_of_night_by_cause_name_a_board_where_there_is_one(connection: sqli
     def ask(query: str, values: Mapping[str, Any]) -> list[Any]:
         return connection.execute(query, values).fetchall()
 
-    assert set(read(ask, datetime(2026, 11, 5, tzinfo=UTC)).series) == {"n150", "p150", "xla", "own", STOPPED}
+    assert set(read(ask, datetime(2026, 11, 5, tzinfo=UTC), page_of_range).series) == {
+        "n150",
+        "p150",
+        "xla",
+        "own",
+        STOPPED,
+    }
 
 
 # --- a series that stopped, and nights of one date
