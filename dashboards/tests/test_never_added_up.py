@@ -20,6 +20,7 @@ from opscope.dashboards.asset_files import Chart
 from opscope.dashboards.tests.test_assets import query_of
 from opscope.dashboards.viz import columns, metrics
 from opscope.reports.compare.night_views import night_view
+from opscope.reports.compare.op_history import causes_beginning
 from opscope.reports.compare.outcomes import Outcome
 from opscope.reports.database.reading import read_database
 from opscope.reports.tests import every_kind
@@ -333,3 +334,13 @@ def test_a_renamed_op_is_one_op(shown: Ask, connection: sqlite3.Connection) -> N
         "SELECT COUNT(*) FROM dashboard_changes WHERE op_name LIKE '%reduce' AND label NOT IN ('FIRST', 'PERSISTING')"
     )
     assert connection.execute(changes).fetchall() == [(0,)]
+
+
+@pytest.mark.parametrize("name", ["changes_by_cause", "clusters_tonight", "unlock_ranking", "op_nights"])
+def test_a_cause_has_the_short_id_that_every_verb_takes(name: str, url: str, shown: Ask) -> None:
+    causes = {row["cause"] for row in shown(name)} - {"", None}
+    assert causes
+    with read_database(url) as reading:
+        assert {cause: (len(cause), len(causes_beginning(reading, cause))) for cause in causes} == dict.fromkeys(
+            causes, (8, 1)
+        )

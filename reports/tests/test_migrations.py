@@ -94,7 +94,7 @@ def check_stored(url: str, folder: Path) -> None:
         ("complete", 2),
     )
     # The ops of the newest night are stored where dashboards read them, and each night has its date.
-    ops = "SELECT COUNT(*), SUM(tonight), COUNT(DISTINCT night_id), COUNT(cluster) FROM dashboard_ops"
+    ops = "SELECT COUNT(*), SUM(tonight), COUNT(DISTINCT night_id), COUNT(cause) FROM dashboard_ops"
     assert ask(url, ops).rows == ((OPS, OPS, 1, 3),)
     dates = "SELECT day, date, tonight, of_date FROM night_dates ORDER BY started"
     midnight = datetime(2026, 11, 27, tzinfo=UTC)
