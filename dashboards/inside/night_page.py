@@ -10,6 +10,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+import commit_pages
 import data_version
 import grid
 import query_limits
@@ -57,6 +58,7 @@ class Nights:
                     self._kept[key] = grid.read(
                         lambda query, values: connection.execute(self._text(query), dict(values)).all(),
                         now,
+                        commit_pages.page_of_range,
                         owner,
                     )
             self._kept.move_to_end(key)

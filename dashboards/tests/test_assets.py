@@ -216,6 +216,7 @@ def test_a_table_that_renders_html_shows_no_column_as_it_is() -> None:
     safe = {
         "label",
         "change",
+        "cause",
         "speaks",
         "status",
         "platform",

@@ -5,18 +5,22 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from opscope.base.night_grid.commit_pages import page_of_range
+from opscope.base.night_grid.grid import read
 from opscope.dashboards import asset_files, bundle
 from opscope.dashboards.asset_files import Chart
 from opscope.dashboards.tests.test_assets import query_of
 from opscope.dashboards.viz import columns, metrics
 from opscope.reports.compare.night_views import night_view
+from opscope.reports.compare.op_history import causes_beginning
 from opscope.reports.compare.outcomes import Outcome
 from opscope.reports.database.reading import read_database
 from opscope.reports.tests import every_kind
@@ -99,6 +103,32 @@ def test_each_number_has_a_unit_and_a_rule(name: str) -> None:
         assert unit_of(chart, metric), metric
         for column in set(re.findall(r"\w+", dataset.metrics[metric].expression)) & set(dataset.stored_columns):
             assert f"`{column}`" in rule, f"{metric} counts {column}"
+
+
+# --- a board is shown where the backend has one
+
+
+@pytest.mark.parametrize("name", [name for name, dataset in ASSETS.datasets.items() if "arch" in dataset.columns])
+def test_a_backend_for_the_host_has_no_board(name: str, connection: sqlite3.Connection) -> None:
+    """All runs were asked for a board, which is in the keys of their series."""
+    rows = connection.execute(f"SELECT DISTINCT backend, arch, platform, series FROM {name}").fetchall()
+    assert {platform for _, _, platform, _ in rows} in ({*PLATFORMS}, {*PLATFORMS, STOPPED})
+    for backend, board, platform, series in rows:
+        assert (board != "", platform) == (backend == "reference", f"{backend} {board}".strip())
+        assert re.match(rf"{backend} [np]150 ", series)
+
+
+def test_rows_of_night_by_cause_name_a_board_where_there_is_one(connection: sqlite3.Connection) -> None:
+    def ask(query: str, values: Mapping[str, Any]) -> list[Any]:
+        return connection.execute(query, values).fetchall()
+
+    assert set(read(ask, datetime(2026, 11, 5, tzinfo=UTC), page_of_range).series) == {
+        "n150",
+        "p150",
+        "xla",
+        "own",
+        STOPPED,
+    }
 
 
 # --- a series that stopped, and nights of one date
@@ -304,3 +334,13 @@ def test_a_renamed_op_is_one_op(shown: Ask, connection: sqlite3.Connection) -> N
         "SELECT COUNT(*) FROM dashboard_changes WHERE op_name LIKE '%reduce' AND label NOT IN ('FIRST', 'PERSISTING')"
     )
     assert connection.execute(changes).fetchall() == [(0,)]
+
+
+@pytest.mark.parametrize("name", ["changes_by_cause", "clusters_tonight", "unlock_ranking", "op_nights"])
+def test_a_cause_has_the_short_id_that_every_verb_takes(name: str, url: str, shown: Ask) -> None:
+    causes = {row["cause"] for row in shown(name)} - {"", None}
+    assert causes
+    with read_database(url) as reading:
+        assert {cause: (len(cause), len(causes_beginning(reading, cause))) for cause in causes} == dict.fromkeys(
+            causes, (8, 1)
+        )

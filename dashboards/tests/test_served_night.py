@@ -16,6 +16,7 @@ from opscope.dashboards.tests.browser import CHROMIUM, chromium, window
 from opscope.dashboards.tests.crawl import WIDTHS, night
 from opscope.dashboards.tests.installation import NASTY, Installation
 from opscope.dashboards.tests.test_served_visitors import Server
+from opscope.harness.record.origin import SOURCE
 from opscope.reports.database.database import open_database
 from opscope.reports.database.owners import Rule, store_owners
 from opscope.reports.publish.publish import publish
@@ -30,6 +31,7 @@ if CHROMIUM is None:
 OPS = ("add", "exp", "sort", "tanh", "abs", "log", "sine", "cosine", "floor", "ceil", "sign", "rsqrt")
 KINDS = ("red", "green", "blue", "white", "black", "brown", "pink", "grey", "violet", "orange")
 MODELS = ("a", "b")
+REPOSITORY = "https://github.com/ada/compiler"
 
 
 def ops_of(arch: str, days_ago: int) -> dict[str, Op]:
@@ -83,7 +85,8 @@ def run_of(runs: Path, number: int, arch: str, days_ago: int, **more: Any) -> Pa
     midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     started = midnight - timedelta(days=days_ago) + timedelta(**more)
     of_night = record(number, started=started, archs=(arch,), models=MODELS, name=arch)
-    run_dir = shard_run(runs, of_night, number, ops_of(arch, days_ago), arch=arch, started=started)
+    origin = {"options": {"dtype": "float32", "seed": 0, SOURCE: {"url": REPOSITORY}}}
+    run_dir = shard_run(runs, of_night, number, ops_of(arch, days_ago), arch=arch, started=started, origin=origin)
     log = run_dir / "artifacts" / "0a" / "it is.txt"
     log.parent.mkdir(parents=True)
     log.write_text("what was wrong\n")
@@ -141,6 +144,7 @@ def test_what_to_do_and_what_was_fixed(installation: Installation, browser: Any)
         add = causes.filter(has_text="add: expected a tile").locator(".ng-facts")
         assert "maths" in add.inner_text()
         assert "since " in add.inner_text()
+        assert add.get_by_role("link").get_attribute("href").startswith(f"{REPOSITORY}/compare/0909")
         one.go("/night/?owner=maths")
         assert one.page.locator(".ng-cause").count() == 1
         assert causes.locator("b b, i, script").count() == 0

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
 
+from opscope.base.night_grid.commit_pages import page_of_commit, page_of_range
 from opscope.harness.record.commits.checkout import Commit, authors_between, web_url
 from opscope.harness.record.origin import source_of
 
@@ -48,8 +48,8 @@ class CommitRange:
         if not page or (old.url and new.url and old.url != new.url):
             return ""
         if not new.revision or old.revision in ("", new.revision):
-            return _page_of_commit(page, new.revision or old.revision)
-        return _page_of_range(page, old.revision, new.revision)
+            return page_of_commit(page, new.revision or old.revision)
+        return page_of_range(page, old.revision, new.revision)
 
     def authors(self, folder: Path) -> tuple[str, ...]:
         """Who wrote them, as far as the checkout in `folder` has them, else the author of the last one."""
@@ -91,24 +91,3 @@ def shortened(revision: str, digits: int = DIGITS) -> str:
 
 def _short(commit: Commit) -> str:
     return shortened(commit.revision) + "+" * commit.dirty
-
-
-# --- pages of the usual servers, by the name of their host
-
-
-def _page_of_range(page: str, old: str, new: str) -> str:
-    host, old, new = urlsplit(page).hostname or "", quote(old, safe=""), quote(new, safe="")
-    if "gitlab" in host:
-        return f"{page}/-/compare/{old}...{new}"
-    if "github" in host or "gitea" in host or "forgejo" in host or host == "codeberg.org":
-        return f"{page}/compare/{old}...{new}"
-    return f"{page}/branches/compare/{new}%0D{old}" if host == "bitbucket.org" else ""
-
-
-def _page_of_commit(page: str, revision: str) -> str:
-    host, revision = urlsplit(page).hostname or "", quote(revision, safe="")
-    if "gitlab" in host:
-        return f"{page}/-/commit/{revision}"
-    if "github" in host or "gitea" in host or "forgejo" in host or host == "codeberg.org":
-        return f"{page}/commit/{revision}"
-    return f"{page}/commits/{revision}" if host == "bitbucket.org" else ""

@@ -38,7 +38,6 @@ OF_VIEW = {
     "dashboard_history": {"flaky": TEXT},
     "dashboard_ops": {"flaky": TEXT},
     "ledger": {"is_expected": COUNT},
-    "night_grid": {"right_before": TEXT},
 }
 """View -> the columns whose type differs from that of the same name in other views."""
 

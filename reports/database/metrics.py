@@ -38,6 +38,8 @@ SHARED = {
     "dtype": "element type",
     "rank": "number of dimensions of the first operand",
     **{name: option.column for name, option in OPTIONS.items() if option.column},
+    "arch": "the board that ops were compiled for; in views of dashboards empty for a backend that has none",
+    "board": "the board; empty for a backend that has none",
     "model": "the model",
     "model_name": "a model that uses the op",
     "op_id": "the op's id, the same in every run and model",

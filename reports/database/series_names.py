@@ -43,6 +43,17 @@ def names_of(connection: sa.Connection, night_id: str) -> dict[str, str]:
 
 def board_in(connection: sa.Connection, night_id: str, series: str, arch: str) -> str:
     """The board of a series of a night; empty where its backend has none. Without a test: `arch`, as asked for."""
-    asked = sa.select(OP_TESTS.c.card_type).where(OP_TESTS.c.night_id == night_id, OP_TESTS.c.series == series)
-    cards = connection.scalars(asked.distinct()).all()
+    cards = _cards(connection, night_id, series)
     return board_of(cards, arch) if cards else arch
+
+
+def board_tried(connection: sa.Connection, night_id: str, series: str, arch: str) -> str | None:
+    """As `board_in`; None where no op was tried, so that it is not known whether the backend has a board."""
+    cards = _cards(connection, night_id, series) - {"none"}
+    return board_of(cards, arch) if cards else None
+
+
+def _cards(connection: sa.Connection, night_id: str, series: str) -> set[str]:
+    """What the ops of a series of a night ran on."""
+    asked = sa.select(OP_TESTS.c.card_type).where(OP_TESTS.c.night_id == night_id, OP_TESTS.c.series == series)
+    return set(connection.scalars(asked.distinct()))

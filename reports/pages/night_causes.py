@@ -10,6 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from opscope.base.night_grid.commit_pages import page_of_range
 from opscope.base.night_grid.grid import MOST, Cause, Count, Detail, Grid, Known, Night, Since, build, read
 from opscope.base.places import room
 from opscope.reports.compare.diff import Diff, Label
@@ -31,7 +32,8 @@ def of_night(connection: sa.Connection, night: sa.RowMapping, runs: Path, out: P
     def ask(query: str, values: Mapping[str, Any]) -> Any:
         return connection.execute(sa.text(query), values).all()
 
-    grid = _owned(read(ask, night["started"], until=night["started"], kind=night["kind"], most=EVERY), owned)
+    started = night["started"]
+    grid = _owned(read(ask, started, page_of_range, until=started, kind=night["kind"], most=EVERY), owned)
     logs = [_link(runs / cause.detail.log, out) if cause.detail.log else "" for cause in grid.causes]
     causes = (
         replace(cause, detail=replace(cause.detail, log=log)) for cause, log in zip(grid.causes, logs, strict=True)
@@ -92,8 +94,8 @@ def _since(cluster: str, diff: Diff | None) -> Iterable[Since]:
     if any(op.bad and op.cause == cluster for op in diff.a.ops.values()):
         yield Since("", f"before {day}", f"it failed in {diff.a.run_id} too")
     else:
-        commits = diff.since.text if diff.since is not None else ""
-        yield Since("", commits or f"after {day}", f"{diff.a.run_id} did not have it")
+        commits, url = (diff.since.text, diff.since.url) if diff.since is not None else ("", "")
+        yield Since("", commits or f"after {day}", f"{diff.a.run_id} did not have it", url=url)
 
 
 def _owned(grid: Grid, owned: Owned) -> Grid:

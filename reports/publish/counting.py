@@ -31,6 +31,7 @@ from opscope.reports.database.schema_nights import (
     NIGHT_PAIRS,
     NIGHT_SERIES,
 )
+from opscope.reports.database.series_names import board_tried
 from opscope.reports.publish import bulk, counting_sql, night_counts
 from opscope.reports.publish.night_changes import count_changes, count_fixes
 from opscope.reports.publish.sentences import write_sentences
@@ -157,6 +158,7 @@ def _count(connection: sa.Connection, night: Row, runs: list[Row]) -> None:
     models_of_series = _models(connection, night, runs)
     for series, models in models_of_series.items():
         row = _series_row(night, series, [run for run in runs if run["series"] == series], models, runs)
+        row["board"] = board_tried(connection, night["night_id"], series, row["arch"])
         if models:
             connection.execute(sa.insert(NIGHT_MODELS), [_blank(night, series, model) for model in models])
         connection.execute(sa.insert(NIGHT_SERIES), [row])

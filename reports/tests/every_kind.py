@@ -56,10 +56,14 @@ def fill(folder: Path, url: str) -> None:
     for day in range(4):
         nights.publish("reference", "n150", day, _device(day), minute=-10)  # 23:50 the day before, in UTC
         nights.publish("reference", "p150", day, _device(day) | _other_board(day), minute=10, lacks=day == 2)
-        nights.publish("xla", "", day, _on_host(SAME | {"reduce": RIGHT, "convolution": _conv(day)}), minute=20)
-        nights.publish("own", "", day, _compiled(day), minute=30)
+        nights.publish(
+            "xla", "n150", day, _on_host(SAME | {"reduce": RIGHT, "convolution": _conv(day)}), minute=20, card="host"
+        )
+        nights.publish("own", "n150", day, _compiled(day), minute=30, card="host")
         if day < 2:
-            nights.publish("iree", "", day, _on_host(SAME) | {"tanh": WRONG if day else RIGHT}, minute=40)
+            nights.publish(
+                "iree", "n150", day, _on_host(SAME) | {"tanh": WRONG if day else RIGHT}, minute=40, card="host"
+            )
     # On the third date n150 has a second night, and tonight an op that failed was tried again and is right.
     nights.publish("reference", "n150", 2, _device(2) | {"exponential": RIGHT}, minute=600)
     again = {name: _skipped(op) for name, op in _device(3).items()} | {"power": RIGHT}
@@ -124,8 +128,10 @@ class _Nights:
         minute: int,
         lacks: bool = False,
         later: int = 0,
+        card: str = "",
     ) -> None:
-        """One run of the night of that day. `lacks`: models did not arrive; `later`: minutes from the night's start."""
+        """One run of the night of that day. `lacks`: models did not arrive; `later`: minutes from the night's start;
+        `card`: what the ops ran on, if it is no board."""
         self.number += 1
         started = datetime(2026, 11, 1, 23, tzinfo=UTC) + timedelta(days=day, hours=1, minutes=minute)
         if lacks:
@@ -135,6 +141,7 @@ class _Nights:
             "arch": arch,
             "started": started + timedelta(minutes=later),
             "failed": (UNBUILT,),
+            "card_type": card or f"sim-{arch}",
         }
         run_dir = night(self.folder, self.number, ops, **record)
         night_record = NightRecord(

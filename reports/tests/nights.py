@@ -47,7 +47,7 @@ def night(folder: Path, number: int, ops: Mapping[str, Op], models: tuple[str, .
         str(run_dir),
         record.get("backend", "reference").partition(",")[0],
         options=ResultOptions(arch=record.get("arch", "n150")),
-        card_type="sim-n150",
+        card_type=record.pop("card_type", "sim-n150"),
     )
     started = START + timedelta(days=number)
     tensor = TensorDesc(shape=(8, 8), data_type="f32")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import tarfile
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +22,8 @@ from opscope.reports.database.ask import ask
 from opscope.reports.database.database import head, open_database, schema_version, views
 from opscope.reports.database.reading import read_database
 from opscope.reports.publish import spool
+from opscope.reports.tests import every_kind
+from opscope.reports.tests.night_runs import fresh
 
 STORED = Path(__file__).parent / "data" / "schema_0026.tar.xz"
 """Three nights of `mnist_mlp` as the last opscope with 26 migrations left them: the first two are in the database, the
@@ -91,7 +94,7 @@ def check_stored(url: str, folder: Path) -> None:
         ("complete", 2),
     )
     # The ops of the newest night are stored where dashboards read them, and each night has its date.
-    ops = "SELECT COUNT(*), SUM(tonight), COUNT(DISTINCT night_id), COUNT(cluster) FROM dashboard_ops"
+    ops = "SELECT COUNT(*), SUM(tonight), COUNT(DISTINCT night_id), COUNT(cause) FROM dashboard_ops"
     assert ask(url, ops).rows == ((OPS, OPS, 1, 3),)
     dates = "SELECT day, date, tonight, of_date FROM night_dates ORDER BY started"
     midnight = datetime(2026, 11, 27, tzinfo=UTC)
@@ -124,6 +127,28 @@ def check_stored(url: str, folder: Path) -> None:
 
 def test_what_was_stored_is_read_and_added_to(stored: Path) -> None:
     check_stored(f"sqlite:///{stored}/results.sqlite", stored)
+
+
+def test_boards_of_series_are_those_that_publishing_stores(tmp_path: Path) -> None:
+    url = fresh(tmp_path / "r.sqlite")
+    every_kind.fill(tmp_path / "runs", url)
+    boards = "SELECT backend, arch, board, COUNT(*) FROM night_series GROUP BY backend, arch, board"
+    published = ask(url, boards).rows
+    assert {row[:3] for row in published} == {
+        ("iree", "n150", ""),
+        ("own", "n150", ""),
+        ("reference", "n150", "n150"),
+        ("reference", "p150", "p150"),
+        ("xla", "n150", ""),
+    }
+    with closing(sqlite3.connect(tmp_path / "r.sqlite")) as connection:
+        for view in views():
+            connection.execute(f"DROP VIEW {view}")
+        connection.execute("ALTER TABLE night_series DROP COLUMN board")
+        connection.execute("UPDATE alembic_version SET version_num = '0028'")
+        connection.commit()
+    assert call("db", "upgrade", "--db", url).exit_code == 0
+    assert ask(url, boards).rows == published
 
 
 @pytest.mark.parametrize("version", ["0001", "0025"])

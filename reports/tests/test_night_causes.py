@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from opscope.base.night_grid.commit_pages import page_of_range
 from opscope.base.night_grid.grid import FAILING, NEW, NO_NIGHT, RIGHT, Grid, read
+from opscope.harness.record.origin import SOURCE
 from opscope.harness.record.store import load_run
 from opscope.reports.compare.owned import Owned
 from opscope.reports.database.database import open_database
@@ -17,6 +20,7 @@ from opscope.reports.database.owners import Rule, store_owners
 from opscope.reports.database.schema import NIGHTS
 from opscope.reports.pages import night_causes
 from opscope.reports.pages.html import render
+from opscope.reports.pages.night_page import render_night
 from opscope.reports.pages.sections import sections
 from opscope.reports.publish.publish import publish
 from opscope.reports.tests.night_runs import fresh, publish_night, record, shard_run
@@ -53,7 +57,7 @@ def grid(url: str, **more: Any) -> Grid:
         def ask(query: str, values: Mapping[str, Any]) -> Any:
             return connection.execute(sa.text(query), values).all()
 
-        return read(ask, more.pop("now", START.replace(day=21)), **more)
+        return read(ask, more.pop("now", START.replace(day=21)), page_of_range, **more)
 
 
 def states(one: Grid) -> dict[str, dict[str, list[str]]]:
@@ -87,6 +91,42 @@ def test_the_rows_of_a_database(url: str) -> None:
     ]
     assert (one.label, one.demo) == ("2026-11-21 02:00 UTC", False)
     assert "1 new failure" in one.sentence
+
+
+GITHUB, GITLAB = "https://github.com/ada/models", "https://gitlab.com/ada/compiler"
+OF_COMPILER = {"compilers": {"reference": {"revision": "c" * 40, "url": GITLAB}}}
+
+
+@pytest.mark.parametrize(
+    ("sources", "link"),
+    [
+        pytest.param(({}, {}), "", id="no remote"),
+        pytest.param(({"url": GITHUB}, {"url": GITHUB}), f"{GITHUB}/compare/010101010101...020202020202", id="GitHub"),
+        pytest.param(({}, {"url": GITHUB}), f"{GITHUB}/compare/010101010101...020202020202", id="known of one night"),
+        pytest.param(({"url": GITHUB}, {"url": GITLAB}), "", id="the repository has moved"),
+        pytest.param(
+            ({"url": GITHUB}, {"url": GITHUB, **OF_COMPILER}), "", id="the second is of the compiler's own repository"
+        ),
+        pytest.param(({"url": "https://git.example.org/x"},) * 2, "", id="an unknown server"),
+        pytest.param(({"url": "javascript://github.com/%0aalert(1)"},) * 2, "", id="no address"),
+        pytest.param(({"url": "https://[github.com"}, {"url": 7, "compilers": 7}), "", id="damaged"),
+    ],
+)
+def test_since_leads_to_the_commits(tmp_path: Path, sources: tuple[dict[str, Any], ...], link: str) -> None:
+    url, run_dirs = fresh(tmp_path / "db.sqlite"), []
+    for number, (ops, source) in enumerate(zip((RIGHT_OPS, BROKEN), sources, strict=True), 1):
+        origin = {"options": {"dtype": "float32", "seed": 0, SOURCE: source}}
+        run_dirs.append(shard_run(tmp_path / "runs", record(number), number, ops, origin=origin))
+        publish(run_dirs[-1], url)
+    (cause,) = grid(url, now=START.replace(day=3)).causes
+    assert [since.url for since in cause.since] == [link]
+    assert cause.since[0].text.startswith("11-03, 01010101..")
+    # The report of the night has the same row, that of its run compares with the night before.
+    with open_database(url) as connection:
+        of_night = render_night(connection, record(2).night_id, tmp_path, tmp_path / "x.html", Owned())
+    for text in (of_night, render(load_run(run_dirs[1]), url)):
+        (facts,) = re.findall(r'<p class="ng-facts">.*?</p>', text, re.DOTALL)
+        assert ("/compare/0101" in facts, "href" in facts) == (bool(link), bool(link))
 
 
 def test_of_one_team_and_days_later(url: str) -> None:

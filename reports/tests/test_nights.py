@@ -81,6 +81,17 @@ def test_the_ledger_of_models_adds_up(url: str, tmp_path: Path) -> None:
     assert rows(url, "SELECT missing FROM night_series") == [("model d",)]
 
 
+def test_a_night_in_which_nothing_ran_says_nothing_of_the_board(url: str, tmp_path: Path) -> None:
+    """Its series has the board of its other nights; one that never ran has the one that was asked for."""
+    for number, card in ((1, "none"), (2, "host"), (3, "none")):
+        night_record = record(number, backends=("xla", "tt"))
+        more = {"backend": "xla", "card_type": card}
+        publish(shard_run(tmp_path, night_record, number, {"add": Op(uses={"a": 1})}, **more), url)
+    boards = "SELECT backend, arch, board, COUNT(*) FROM night_series GROUP BY 1, 2, 3 ORDER BY 1, 3"
+    assert rows(url, boards) == [("tt", "n150", None, 3), ("xla", "n150", None, 2), ("xla", "n150", "", 1)]
+    assert rows(url, "SELECT DISTINCT platform FROM night_dates ORDER BY 1") == [("tt n150",), ("xla",)]
+
+
 def test_two_nights_on_one_date_are_two(url: str, tmp_path: Path) -> None:
     for number, hours in ((1, 0), (2, 3)):
         night_record = record(1, started=START + timedelta(hours=hours))

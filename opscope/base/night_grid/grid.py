@@ -7,6 +7,7 @@ in which a cause does not occur says nothing about it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta, timezone
@@ -33,11 +34,14 @@ had no night; it ran and was right; the series has not begun."""
 
 Ask = Callable[[str, Mapping[str, Any]], Sequence[Sequence[Any]]]
 """Runs one query with its parameters, and returns its rows."""
+PageOfRange = Callable[[str, str, str], str]
+"""The page of the commits between two (commit_pages.py), given that of their repository."""
 
 NIGHTS = """
-SELECT s.night_id, s.series, s.backend, s.arch, s.started, s.status, s.revision, n.kind, n.label, n.zone, n.demo
+SELECT s.night_id, s.series, s.backend, COALESCE(MIN(s.board) OVER of_series, MIN(s.arch) OVER of_series), s.started,
+       s.status, s.revision, n.kind, n.label, n.zone, n.demo
 FROM night_series s JOIN nights n ON n.night_id = s.night_id
-WHERE n.kind <> 'selection' ORDER BY s.started, s.night_id"""
+WHERE n.kind <> 'selection' WINDOW of_series AS (PARTITION BY s.series) ORDER BY s.started, s.night_id"""
 COUNTS = "SELECT night_id, series, cluster, ops, new_ops FROM night_grid WHERE night_id IN ({nights})"
 DETAILS = """
 SELECT cluster, failed_stage, error_message, op_names, models, uses, expected_ops, ops, owner, repro
@@ -45,6 +49,7 @@ FROM night_grid WHERE night_id = :night AND series = :series"""
 LOGS = """
 SELECT cluster, log FROM night_grid
 WHERE night_id = :night AND series = :series AND cluster IN ({causes})"""
+RUNS = "SELECT night_id, backend, options FROM runs WHERE night_id IN ({nights}) ORDER BY started"
 OCCURS = "SELECT night_id, series, cluster FROM night_fixes WHERE cluster IN ({causes})"
 ALONE = """
 SELECT m.model, MIN(d.cluster) AS cluster
@@ -65,12 +70,17 @@ class Night:
     night_id: str
     series: str
     backend: str
-    arch: str
+    board: str
+    """Empty for a backend that has none."""
     date: str
     """In the night's own zone."""
     started: datetime
     complete: bool = True
     revision: str = ""
+
+
+Range = tuple[Night, Night]
+"""The last night of a series without a cause, and the first one with it after that."""
 
 
 @dataclass(frozen=True)
@@ -138,6 +148,8 @@ class Since:
     title: str
     last: str = ""
     """Date of the last night of a series that has stopped."""
+    url: str = ""
+    """The page with the commits; empty where their repository is not known."""
 
 
 @dataclass(frozen=True)
@@ -189,7 +201,13 @@ class Grid:
 
 
 def read(
-    ask: Ask, now: datetime, owner: str = "", until: datetime | None = None, kind: str = "night", most: int = MOST
+    ask: Ask,
+    now: datetime,
+    page_of_range: PageOfRange,
+    owner: str = "",
+    until: datetime | None = None,
+    kind: str = "night",
+    most: int = MOST,
 ) -> Grid:
     """The grid of a results database. `owner`: the team whose causes are wanted; `until`: the start of a night
     after which none is looked at, whose date is then the last; `kind`: nights or single runs."""
@@ -201,10 +219,9 @@ def read(
     nights, last = [row.night for row in rows], rows[-1]
     today = _date(now, last.zone) if until is None else last.night.date
     dates = dates_until(today, last.night.date)
-    ids = {f"n{place}": each for place, each in enumerate(sorted({n.night_id for n in picked(nights, dates)}))}
-    found = ask(COUNTS.format(nights=", ".join(f":{name}" for name in ids)), ids)
+    found = ask(*_of_nights(COUNTS, picked(nights, dates)))
     counts = {(night_id, series, cluster): Count(int(ops), int(new)) for night_id, series, cluster, ops, new in found}
-    grid = build(nights, counts, _Details(ask), dates, owner, most)
+    grid = build(nights, counts, _Details(ask, page_of_range), dates, owner, most)
     sentences = ask(SENTENCE, {}) if until is None and not owner else []
     sentence = sentences[0][0] if sentences else ""
     return replace(grid, label=f"{last.label} {last.zone}", sentence=sentence, demo=last.demo)
@@ -214,19 +231,19 @@ class _Named:
     """A row of NIGHTS."""
 
     def __init__(self, *row: Any) -> None:
-        night_id, series, backend, arch, started, status, revision, self.kind, self.label, self.zone, demo = row
+        night_id, series, backend, board, started, status, revision, self.kind, self.label, self.zone, demo = row
         moment = started if isinstance(started, datetime) else datetime.fromisoformat(str(started))
         if moment.tzinfo is None:  # SQLite has it as a text, in UTC
             moment = moment.replace(tzinfo=timezone.utc)  # noqa: UP017 - Superset's Python may be 3.10
-        self.night = Night(night_id, series, backend, arch, self.label[:10], moment, status == "complete", revision)
+        self.night = Night(night_id, series, backend, board, self.label[:10], moment, status == "complete", revision)
         self.demo = bool(demo)
 
 
 class _Details:
     """Looks up what is said of causes, a night of a series at a time."""
 
-    def __init__(self, ask: Ask) -> None:
-        self._ask = ask
+    def __init__(self, ask: Ask, page_of_range: PageOfRange) -> None:
+        self._ask, self._page_of_range = ask, page_of_range
         self._found: dict[tuple[str, str], dict[str, Detail]] = {}
 
     def of(self, night: Night, cluster: str) -> Detail:
@@ -268,6 +285,36 @@ class _Details:
         query, values = _of_causes(OCCURS, causes)
         return set(map(tuple, self._ask(query, values)))
 
+    def pages(self, ranges: Iterable[Range]) -> dict[Range, str]:
+        """The page of the commits between two nights, where these know one repository and one commit each."""
+        ranges = list(ranges)
+        repositories: dict[tuple[str, str], str] = {}
+        for night_id, backends, options in self._ask(*_of_nights(RUNS, (each for both in ranges for each in both))):
+            for backend in backends.split(","):
+                if page := _repository(json.loads(options) if isinstance(options, str) else options, backend):
+                    repositories[night_id, backend] = page
+        pages = {}
+        for before, first in ranges:
+            both = {repositories.get((each.night_id, each.backend), "") for each in (before, first)} - {""}
+            if len(both) == 1 and ", " not in before.revision + first.revision:
+                pages[before, first] = self._page_of_range(both.pop(), before.revision, first.revision)
+        return pages
+
+
+def _repository(options: Any, backend: str) -> str:
+    """The page of the repository of a run's commit: that of its compiler, if it has commits of its own."""
+    source = options.get("source") if isinstance(options, dict) else None
+    compilers = source.get("compilers") if isinstance(source, dict) else None
+    own = compilers.get(backend) if isinstance(compilers, dict) else None
+    of = own if isinstance(own, dict) and own.get("revision") else source
+    return str(of.get("url") or "") if isinstance(of, dict) else ""
+
+
+def _of_nights(query: str, nights: Iterable[Night]) -> tuple[str, dict[str, str]]:
+    """A query about these nights, and its parameters."""
+    values = {f"n{place}": each for place, each in enumerate(sorted({night.night_id for night in nights}))}
+    return query.format(nights=", ".join(f":{name}" for name in values)), values
+
 
 def _of_causes(query: str, causes: Iterable[str]) -> tuple[str, dict[str, str]]:
     """A query about these causes, and its parameters."""
@@ -279,7 +326,9 @@ class Known:
     """What is said of causes where it is known without a database."""
 
     def __init__(
-        self, details: Mapping[tuple[str, str], Detail], occurs: Iterable[tuple[str, str, str]] = frozenset()
+        self,
+        details: Mapping[tuple[str, str], Detail],
+        occurs: Iterable[tuple[str, str, str]] = frozenset(),
     ) -> None:
         self._details, self._occurs = details, set(occurs)
 
@@ -294,6 +343,10 @@ class Known:
     def occurs(self, causes: Iterable[str]) -> set[tuple[str, str, str]]:
         """(night, series, cause): where each of these occurs, in all nights there are."""
         return {place for place in self._occurs if place[2] in set(causes)}
+
+    def pages(self, ranges: Iterable[Range]) -> dict[Range, str]:
+        """No page: a run's own comparison knows its commits."""
+        return {}
 
 
 def dates_until(today: str, newest: str) -> tuple[str, ...]:
@@ -338,6 +391,8 @@ def build(
     failing.sort(key=lambda row: row.rank)
     shown = (failing + fixed)[:most]
     _complete(shown, nights, details)
+    began = {(before, first) for row in shown for before, first in row.began.values() if before is not None}
+    pages = details.pages(both for both in began if _commits(*both)) if began else {}
     causes = []
     for row in shown:
         stripes = [
@@ -345,7 +400,7 @@ def build(
             for series, name in names.items()
         ]
         stripes = stripes if len(stripes) <= STRIPES else [_worst(stripes)]
-        since = tuple(_since(row, nights, names, newest.date))
+        since = tuple(_since(row, nights, names, newest.date, pages))
         causes.append(Cause(row.cluster, row.detail, tuple(stripes), since, row.fixed))
     return Grid(
         tuple(dates),
@@ -446,7 +501,9 @@ def _complete(rows: Sequence[_Row], nights: Sequence[Night], details: _Details |
             row.began[series] = before, first
 
 
-def _since(row: _Row, nights: Sequence[Night], names: Mapping[str, str], newest: str) -> Iterable[Since]:
+def _since(
+    row: _Row, nights: Sequence[Night], names: Mapping[str, str], newest: str, pages: Mapping[Range, str]
+) -> Iterable[Since]:
     """The start of the failure in each series in which the cause occurs; one, if they all say the same."""
     all_since = []
     for series in (series for series in names if series in row.failing):
@@ -457,13 +514,14 @@ def _since(row: _Row, nights: Sequence[Night], names: Mapping[str, str], newest:
             text, title = f"before {own[0].date}", f"{names[series]}: in every complete night since the first"
             all_since.append(Since(names[series], text, title, stopped))
             continue
-        commits = [_commit(night.revision) for night in (before, first)]
-        known = all(commits) and commits[0] != commits[1]
-        text = f"{first.date[5:]}, {commits[0]}..{commits[1]}" if known else first.date
+        commits = _commits(before, first)
+        text = f"{first.date[5:]}, {commits}" if commits else first.date
         title = f"{names[series]}: right on {before.date}, failing since {first.date}"
-        all_since.append(Since(names[series], text, title, stopped))
+        all_since.append(Since(names[series], text, title, stopped, pages.get((before, first), "")))
     if len({(since.text, since.last) for since in all_since}) == 1:
-        return [replace(all_since[0], series="", title="; ".join(since.title for since in all_since))]
+        title = "; ".join(since.title for since in all_since)
+        url = next((since.url for since in all_since if since.url), "")
+        return [replace(all_since[0], series="", title=title, url=url)]
     return all_since
 
 
@@ -513,8 +571,8 @@ def short_names(nights: Iterable[Night]) -> dict[str, str]:
     names = {}
     for night in nights:
         alone = backends.count(night.backend) == 1 and len(nights) > 1
-        names[night.series] = night.backend if alone or not night.arch else night.arch
-    for choice in (lambda night: f"{night.backend} {night.arch}", lambda night: night.series):
+        names[night.series] = night.backend if alone or not night.board else night.board
+    for choice in (lambda night: f"{night.backend} {night.board}".strip(), lambda night: night.series):
         taken = list(names.values())
         names |= {night.series: choice(night) for night in nights if taken.count(names[night.series]) > 1}
     return names
@@ -538,9 +596,10 @@ def age(then: datetime, now: datetime) -> str:
     return f"{count} {unit}{'' if count == 1 else 's'} ago"
 
 
-def _commit(revisions: str) -> str:
-    """The revisions of a night, each as its first digits."""
-    return ", ".join(each[:DIGITS] for each in revisions.split(", ") if each)
+def _commits(before: Night, first: Night) -> str:
+    """The revisions of two nights, each as its first digits; empty where they are the same, or one is not known."""
+    old, new = (", ".join(each[:DIGITS] for each in night.revision.split(", ") if each) for night in (before, first))
+    return f"{old}..{new}" if old and new and old != new else ""
 
 
 def _short_number(number: int) -> str:

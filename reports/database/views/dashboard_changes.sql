@@ -11,11 +11,12 @@
 --   flaky: `flaky` if repeated attempts disagreed
 --   z_max: the largest z of the op in this night: its error over its scale
 --   run_id: the run whose verdict counts
-SELECT d.night_id, d.started, d.backend, d.arch, d.series, w.platform,
+--   cause: the short id of the cause, as `opscope show` takes it
+SELECT d.night_id, d.started, d.backend, w.board AS arch, d.series, w.platform,
        w.date, w.newest, w.tonight, w.of_date,
        d.label, CASE WHEN d.label IN ('NEW', 'REASON-CHANGED', 'PCC-DROP') AND d.news = 0 THEN 'known or flaky'
             ELSE d.label END AS change, d.note, m.model, d.op_kind, d.op_name, d.op_id, d.op_name || ' ' || d.op_id AS op, d.signature,
-       m.uses, d.news, d.expected, d.cluster, d.failed_stage, d.error_message, d.status_before, d.status_now AS status, d.owner,
+       m.uses, d.news, d.expected, SUBSTR(d.cluster, 1, 8) AS cause, d.failed_stage, d.error_message, d.status_before, d.status_now AS status, d.owner,
        d.pcc_before, d.pcc_now, d.cycles_before, d.cycles_now, d.compile_ms_before, d.compile_ms_now,
        CASE WHEN d.flaky THEN 'flaky' ELSE '' END AS flaky,
        (SELECT MAX(t.z_max) FROM op_tests t WHERE t.night_id = d.night_id AND t.series = d.series AND t.op_id = d.op_id

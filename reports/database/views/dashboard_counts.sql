@@ -11,7 +11,7 @@
 --   attempted_ops: all but golden_in_doubt, stopped, skipped and not_run
 --   right_ops: attempted and right, at the place where an op has to run to count
 --   failing_ops: gone wrong, and no limitation names the failure
-SELECT s.night_id, s.started, s.backend, s.arch, s.series, s.place, c.ran_on, w.platform,
+SELECT s.night_id, s.started, s.backend, w.board AS arch, s.series, s.place, c.ran_on, w.platform,
        w.date, w.newest, w.tonight, w.of_date, s.night_status,
        c.model, c.model || w.named AS model_on, c.op_kind, c.op_name, c.status,
        CASE c.stage_reached WHEN 'split' THEN '0 split' WHEN 'stablehlo-to-ttir' THEN '1 stablehlo-to-ttir'

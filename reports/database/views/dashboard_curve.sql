@@ -1,11 +1,11 @@
 -- The unlock curve of tonight's nights, one of each series that has not stopped: how many models are whole after each fix, in the order that
 -- completes models fastest.
 --   fixes: fixes made so far; 0 is the night as it is
---   cluster: the cause that the last of them removes
 --   whole: models that nothing holds back then
 --   all_models: models that ran
 --   unlocked: models that this fix makes whole
-SELECT c.night_id, c.started, c.backend, c.arch, c.series, w.platform,
-       c.fixes, c.cluster, c.whole, c.all_models, c.unlocked
+--   cause: the short id of the cause, as `opscope show` takes it
+SELECT c.night_id, c.started, c.backend, w.board AS arch, c.series, w.platform,
+       c.fixes, SUBSTR(c.cluster, 1, 8) AS cause, c.whole, c.all_models, c.unlocked
 FROM night_unlock c
 JOIN night_dates w ON w.night_id = c.night_id AND w.series = c.series AND w.tonight = 1

@@ -4,7 +4,7 @@
 --   reason: why it did not run
 --   whole: 1 if every op of it is right
 --   cycles_of_all_uses: device cycles of its right ops, once per use: of the whole model only where it is whole
-SELECT s.night_id, s.started, s.backend, s.arch, s.series, w.platform,
+SELECT s.night_id, s.started, s.backend, w.board AS arch, s.series, w.platform,
        w.date, w.newest, w.tonight, w.of_date, s.status AS night_status,
        m.model, m.outcome, m.reason, m.ops, m.attempted_ops, m.right_ops, m.bad_ops, m.flaky_ops,
        m.uses, m.attempted_uses, m.right_uses, m.bad_uses,

@@ -14,7 +14,7 @@
 --   not_run: models that the time of --budget did not reach
 --   models_missing: models that were expected and that no run has
 SELECT s.night_id, n.name, n.label AS night, n.kind, CASE WHEN n.demo THEN 'demo' ELSE 'real' END AS data,
-       s.started, s.series, s.backend, s.arch, w.platform, s.dtype, s.data_format, s.math_fidelity,
+       s.started, s.series, s.backend, w.board AS arch, w.platform, s.dtype, s.data_format, s.math_fidelity,
        w.date, w.newest, w.tonight, w.of_date,
        CASE WHEN w.tonight = 1 THEN 'tonight' WHEN w.newest = 1 THEN 'stopped since ' || w.day ELSE '' END AS speaks,
        -- Single values, not joins: what a chart does not show is not looked for.

@@ -15,14 +15,15 @@
 --   z_max: the largest error over its own scale
 --   cycles_of_all_uses: device cycles of one execution times its uses in that model
 --   flaky: `flaky` if repeated attempts disagreed
-SELECT r.night_id, w.started, w.date, w.tonight, w.backend, w.arch, r.series, w.platform, w.place, r.model, r.op_kind,
+--   cause: the short id of the cause, as `opscope show` takes it
+SELECT r.night_id, w.started, w.date, w.tonight, w.backend, w.board AS arch, r.series, w.platform, w.place, r.model, r.op_kind,
        r.op_name, r.op_id, r.op_name || ' ' || r.op_id AS op, r.signature, r.dtype, r.rank, r.uses, r.status,
        r.model || w.named AS model_on, r.op_kind || w.named AS kind_on, r.dtype || w.named AS dtype_on,
        'rank ' || r.rank || w.named AS rank_on,
        CASE r.stage_reached WHEN 'split' THEN '0 split' WHEN 'stablehlo-to-ttir' THEN '1 stablehlo-to-ttir'
             WHEN 'ttir-to-ttnn' THEN '2 ttir-to-ttnn' WHEN 'ttnn-to-flatbuffer' THEN '3 ttnn-to-flatbuffer'
             WHEN 'run' THEN '8 run' WHEN 'compare' THEN '9 compare' ELSE '5 ' || r.stage_reached END AS furthest_stage,
-       r.failed_stage, r.cluster, r.error_message, r.expected, r.ran_on,
+       r.failed_stage, SUBSTR(r.cluster, 1, 8) AS cause, r.error_message, r.expected, r.ran_on,
        CASE WHEN r.status IN ('success', 'passed') THEN 'yes'
             WHEN r.status IN ('golden_in_doubt', 'stopped', 'skipped', 'not_run') THEN 'not tried'
             WHEN r.expected <> '' THEN 'known gap' ELSE 'no' END AS supported,

@@ -9,7 +9,7 @@
 --   both_uses: uses of the ops in both, in this night's models
 --   right_uses_before: uses of those that were right in the previous night
 --   right_uses_now: uses of those that are right in this night
-SELECT s.night_id, s.started, s.backend, s.arch, s.series, s.place, w.platform, p.model,
+SELECT s.night_id, s.started, s.backend, w.board AS arch, s.series, s.place, w.platform, p.model,
        w.date, w.newest, w.tonight, w.of_date,
        MAX(p.both_ops) AS both_ops,
        SUM(CASE WHEN p.ran_on NOT IN ('host', 'none') OR s.place = 'host' THEN p.right_before ELSE 0 END) AS right_before,
@@ -20,4 +20,4 @@ SELECT s.night_id, s.started, s.backend, s.arch, s.series, s.place, w.platform, 
 FROM night_places s
 JOIN night_dates w ON w.night_id = s.night_id AND w.series = s.series
 JOIN night_pairs p ON p.night_id = s.night_id AND p.series = s.series
-GROUP BY s.night_id, s.started, s.backend, s.arch, s.series, s.place, p.model, w.platform, w.date, w.newest, w.tonight, w.of_date
+GROUP BY s.night_id, s.started, s.backend, w.board, s.series, s.place, p.model, w.platform, w.date, w.newest, w.tonight, w.of_date
