@@ -52,9 +52,9 @@ NIGHT_SERIES = sa.Table(
     *(count(name) for name in LEDGER),
     sa.Index(None, "series", "date", "started"),
 )
-"""One row per night and series. `date` is that of its start in its time zone, as a midnight in UTC; `previous_night` is
-the last earlier night of the series with a model in common; `status` is `complete` or `partial`, and `missing` lists
-what did not arrive."""
+"""One row per night and series. `data_format` is `default` where none was asked for. `date` is that of its start in its
+time zone, as a midnight in UTC; `previous_night` is the last earlier night of the series with a model in common;
+`status` is `complete` or `partial`, and `missing` lists what did not arrive."""
 
 NIGHT_MODELS = sa.Table(
     "night_models",
