@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,12 @@ OWNERS = click.option(
     "--check", is_flag=True, help="Exit with 1 if an op is NEW, REASON-CHANGED or PCC-DROP and no limitation names it."
 )
 @click.option("--cause", "cause_id", metavar="ID", help="Only the cause whose id begins so, with all its ops.")
+@click.option(
+    "--since",
+    type=click.DateTime(["%Y-%m-%d"]),
+    metavar="DATE",
+    help="Compare the newest night of each series with its last complete night before DATE.",
+)
 @OWNER
 @OWNERS
 @LIMIT
@@ -50,6 +57,7 @@ def diff(
     run_b: str | None,
     url: str | None,
     check: bool,
+    since: datetime | None,
     cause_id: str | None,
     team: str | None,
     owners_file: Path | None,
@@ -62,25 +70,31 @@ def diff(
     RUN_B are run folders, ids in the database, or the ids or dates of nights. Without them, compare the two newest
     comparable runs (same backend, board and options, a model in common; no later run of selected ops). With one,
     compare it with the newest comparable run or night before it. Nights are compared series by series; a date stands
-    for all nights of that day. Ops that fail for one cause are one line; --cause lists them all.
+    for all nights of that day. --since DATE says what regressed since then. Ops that fail for one cause are one line;
+    --cause lists them all.
     """
     from opscope.base.page import Page
     from opscope.harness.record.causes import cause_named
     from opscope.harness.record.errors import InputError
     from opscope.reports.compare import diff as comparison
     from opscope.reports.compare.first_sentence import age, first_sentence, head_of, of_view
-    from opscope.reports.compare.night_diff import diffs, series_alone, series_missing
+    from opscope.reports.compare.night_diff import diffs, series_alone, series_missing, since_date
     from opscope.reports.compare.owned import own_diff
     from opscope.reports.compare.run_selection import open_runs
     from opscope.reports.database.owners import rules_here
     from opscope.reports.pages.diff_page import show, show_cause
 
-    with open_runs(url) as runs:
-        compared, nights = diffs(runs, run_a, run_b)
+    if since is not None and run_a is not None:
+        raise InputError("opscope diff", "--since alone", f"`{run_a}` too", "opscope diff RUN_A RUN_B, or --since DATE")
+    with open_runs(url, needed=since is not None) as runs:
         rules = rules_here(runs.connection, owners_file, team=team)
         alone, missing = [], []
+        if since is not None and runs.connection is not None:
+            (compared, alone), nights = since_date(runs.connection, since.replace(tzinfo=UTC)), True
+        else:
+            compared, nights = diffs(runs, run_a, run_b)
         if nights and runs.connection is not None and run_b is None:
-            alone = series_alone(runs.connection, run_a, compared)
+            alone = alone if since is not None else series_alone(runs.connection, run_a, compared)
             missing = series_missing(
                 runs.connection, (view.run_id for view in [*(each.b for each in compared), *alone])
             )

@@ -23,6 +23,7 @@ from opscope.reports.compare.commit_range import CommitRange, range_of
 from opscope.reports.compare.diff import NEWS, QUIET, Diff, Label, labelled_rows
 from opscope.reports.compare.night_views import newest_run
 from opscope.reports.compare.outcomes import RunView
+from opscope.reports.database.endings import DEFAULT
 from opscope.reports.database.owners import Rule, owner
 from opscope.reports.database.schema import NIGHTS, OPS
 from opscope.reports.database.schema_nights import NIGHT_CHANGES, NIGHT_COUNTS, NIGHT_SERIES
@@ -64,7 +65,7 @@ class SeriesFacts:
 
     series: str
     place: str
-    """Backend, and its board if it has one."""
+    """Backend, its board if it has one, and the number format if one was asked for."""
     right: int
     attempted: int
     changes: tuple[Change, ...]
@@ -101,7 +102,7 @@ def of_view(view: RunView, diff: Diff | None, partial: bool = False) -> SeriesFa
     used = [op for op in view.ops.values() if op.uses_of]
     return SeriesFacts(
         view.series,
-        _place(view.backend, view.board),
+        _place(view.backend, view.board, view.origin["options"].get("data_format")),
         sum(op.right for op in used),
         sum(op.attempted for op in used),
         tuple(
@@ -162,7 +163,7 @@ def of_night(connection: sa.Connection, night_id: str, series: str) -> SeriesFac
         since = None if old is None or new is None else range_of(old, row["backend"], new, row["backend"])
     return SeriesFacts(
         series,
-        _place(row["backend"], board_in(connection, night_id, series, row["arch"])),
+        _place(row["backend"], board_in(connection, night_id, series, row["arch"]), row["data_format"]),
         sum(count for status, count in ops.items() if status in RIGHT),
         sum(count for status, count in ops.items() if status not in NOT_ATTEMPTED),
         changes,
@@ -172,9 +173,9 @@ def of_night(connection: sa.Connection, night_id: str, series: str) -> SeriesFac
     )
 
 
-def _place(backend: str, board: str) -> str:
-    """`reference n150`, or the backend alone where it has no board."""
-    return f"{backend} {board}" if board else backend
+def _place(backend: str, board: str, data_format: str | None) -> str:
+    """`reference n150`, `reference p150 Float16_b`, or the backend alone where it has neither."""
+    return " ".join(filter(None, (backend, board, "" if data_format == DEFAULT else data_format)))
 
 
 def _text(since: CommitRange | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from datetime import datetime
 
 import sqlalchemy as sa
 
@@ -88,6 +89,35 @@ def compared_nights(connection: sa.Connection, a: str | None, b: str | None) -> 
             series_diffs[0], notes=(*series_diffs[0].notes, f"there is no earlier night in {', '.join(alone)}")
         )
     return series_diffs
+
+
+def since_date(connection: sa.Connection, date: datetime) -> tuple[list[Diff], list[RunView]]:
+    """Compares the newest night of each series with its last complete night before a date.
+
+    Also returns the newest nights of series that have none before it. A series without a night on the date or later has
+    stopped, and is left out. Raises InputError where no series has a night on the date or later, or none before it.
+    """
+    nights = sa.select(NIGHT_SERIES).join(NIGHTS, NIGHTS.c.night_id == NIGHT_SERIES.c.night_id)
+    nights = nights.where(NIGHTS.c.kind == "night").order_by(NIGHT_SERIES.c.started, NIGHT_SERIES.c.night_id)
+    late: dict[str, str] = {}
+    earlier: dict[str, str] = {}
+    newest = ""
+    for night in connection.execute(nights).mappings():
+        newest = max(newest, f"{night['date']:%Y-%m-%d}")
+        if night["date"] < date and night["status"] == "complete":
+            earlier[night["series"]] = night["night_id"]
+        elif night["date"] >= date and night["series"] in series_of(connection, night["night_id"]):
+            late[night["series"]] = night["night_id"]
+    if not late:
+        got = f"{date:%Y-%m-%d}, and " + (f"the newest night is of {newest}" if newest else "no night")
+        hint = "an earlier date" if newest else "opscope nightly"
+        raise InputError("--since", "a date with a night on it or later", got, hint)
+    pairs = [(earlier[series], late[series], series) for series in sorted(late) if series in earlier]
+    if not pairs:
+        expected = f"a complete night before {date:%Y-%m-%d} in a series that has one since"
+        raise InputError("--since", expected, "none", "a later date")
+    alone = [night_view(connection, late[series], series) for series in sorted(set(late) - set(earlier))]
+    return [compared_in(connection, *pair) for pair in pairs], alone
 
 
 def series_alone(connection: sa.Connection, a: str | None, diffs_of_date: Sequence[Diff]) -> list[RunView]:

@@ -19,6 +19,7 @@ from opscope.harness.record.stages import Status, in_order
 from opscope.reports.compare.commit_range import CommitRange, commit_of
 from opscope.reports.compare.outcomes import RunView, aliases, climbs_of, from_database
 from opscope.reports.compare.whole_since import whole_since
+from opscope.reports.database.endings import DEFAULT, UNKNOWN
 from opscope.reports.database.owners import Rule, owner
 from opscope.reports.database.schema import MODELS, MODULE_OPS, NIGHTS, OP_ALIAS, OP_TESTS, OPS, RUNS, USES
 from opscope.reports.database.schema_nights import NIGHT_CHANGES, NIGHT_FIXES, NIGHT_SERIES
@@ -197,7 +198,8 @@ def _since(connection: sa.Connection, history: Sequence[Details]) -> list[Detail
 
 def _on(night: Details, board: str) -> str:
     """The backend of a night with its board, if it has one, and its data format."""
-    return " ".join(filter(None, (night["backend"], board, night["data_format"])))
+    asked = night["data_format"] if night["data_format"] not in (DEFAULT, UNKNOWN) else ""
+    return " ".join(filter(None, (night["backend"], board, asked)))
 
 
 def _say_whose_program(connection: sa.Connection, ids: Sequence[str], history: Sequence[Details]) -> None:

@@ -206,12 +206,13 @@ def model_rows(published: Published, modules_of_models: dict[str, Module]) -> It
         for check in header.imports
     }
     failures = {plain(failure.model): failure for failure in header.failed}
+    of_model = frameworks(published)
     for position, (model, module) in enumerate(modules_of_models.items()):
         # One whose goldens failed has ops that ran.
         yield {
             "run_id": run_id,
             "model": model,
-            **_outcome(failures.pop(model, None)),
+            **_outcome(failures.pop(model, None), of_model.get(model, "")),
             "module_id": module.module_id,
             "position": position,
             **plain(imports.get(model, NO_IMPORT)),
@@ -230,10 +231,28 @@ def model_rows(published: Published, modules_of_models: dict[str, Module]) -> It
         }
 
 
-def _outcome(failure: ModelFailure | None) -> Row:
-    """What became of a model; None for one that ran."""
+def frameworks(published: Published) -> dict[str, str]:
+    """Model -> the framework that it was built with, of models that became a module and are no file of StableHLO.
+
+    The check of its import names it. Where there is none, its ops name their frontend: one that several models have in
+    common names that of the first of them, so it counts where the model has no op of its own.
+    """
+    own: dict[str, Counter[str]] = {}
+    shared: dict[str, Counter[str]] = {}
+    for row in published.ops:
+        framework = row.frontend.partition(" ")[0]
+        for place, model in enumerate(dict.fromkeys(use.model for use in row.uses) if framework else ()):
+            (shared if place else own).setdefault(plain(model), Counter())[framework] += 1
+    by_ops = {model: counts.most_common(1)[0][0] for model, counts in (shared | own).items()}
+    return by_ops | {
+        plain(check.model): plain(check.framework) for check in published.header.imports if check.framework
+    }
+
+
+def _outcome(failure: ModelFailure | None, framework: str = "") -> Row:
+    """What became of a model of that framework; None for one that ran."""
     if failure is None:
-        return {"framework": "", "outcome": RAN, "reason": "", "artifact": ""}
+        return {"framework": framework, "outcome": RAN, "reason": "", "artifact": ""}
     return plain(
         {
             "framework": failure.framework,

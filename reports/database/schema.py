@@ -112,8 +112,9 @@ MODELS = sa.Table(
     text("import_text"),
     text("import_expected"),
 )
-"""One row per requested model. `outcome` is `ran` or a ModelStatus, and `artifact` is the file with its traceback; the
-counts are those of ManifestHeader. The last columns are its ImportCheck; empty if nothing was imported."""
+"""One row per requested model. `framework` is what it was built with, empty for a StableHLO file. `outcome` is `ran` or
+a ModelStatus, and `artifact` is the file with its traceback; the counts are those of ManifestHeader. The last columns
+are its ImportCheck; empty if nothing was imported."""
 
 OPS = sa.Table(
     "ops",

@@ -54,9 +54,9 @@ NIGHT_SERIES = sa.Table(
     sa.Index(None, "series", "date", "started"),
 )
 """One row per night and series. `arch` is the board that was asked for, `board` the one that there is: empty where the
-backend has none, null where no op was tried, so that nobody knows. `date` is that of its start in its time zone, as a
-midnight in UTC; `previous_night` is the last earlier night of the series with a model in common; `status` is `complete`
-or `partial`, and `missing` lists what did not arrive."""
+backend has none, null where no op was tried, so that nobody knows. `data_format` is `default` where none was asked for.
+`date` is that of its start in its time zone, as a midnight in UTC; `previous_night` is the last earlier night of the
+series with a model in common; `status` is `complete` or `partial`, and `missing` lists what did not arrive."""
 
 NIGHT_MODELS = sa.Table(
     "night_models",

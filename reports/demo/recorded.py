@@ -1,9 +1,9 @@
 """Recorded runs in a small file, from which the demo replays its nights.
 
 `python -m opscope.reports.demo.recorded RUN_DIR...` writes recorded.jsonl.xz again, without the fields that a night
-changes or that follow from other fields. A run takes the place of the one of its backend and board; the others stay, so
-one run of a compiler that is not installed everywhere can be recorded by itself. Each line is one op of one run: its
-manifest row and its OpTest.
+changes or that follow from other fields. A run takes the place of the one of its backend, board and format; the others
+stay, so one run of a compiler that is not installed everywhere can be recorded by itself. Each line is one op of one
+run: its manifest row and its OpTest.
 """
 
 from __future__ import annotations
@@ -63,21 +63,33 @@ class RecordedRun:
     ops: tuple[tuple[OpRow, Line], ...]
     """Manifest row of each op, and the fields of its OpTest that were kept."""
 
+    @property
+    def data_format(self) -> str:
+        """The number format that was asked for; empty for the default."""
+        return str(self.record.origin.options.get("data_format") or "")
+
+    @property
+    def name(self) -> str:
+        """Its backend, board and format, as a part of names."""
+        return "-".join(filter(None, (self.record.backend, self.record.arch, self.data_format)))
+
 
 def record(run_dirs: Sequence[Path], models: Sequence[str]) -> None:
     """Writes runs to FILE, with only `models` of each."""
-    of_run: dict[tuple[str, str], list[str]] = {}
+    of_run: dict[tuple[str, str, str], list[str]] = {}
     lines: list[str] = []
     for line in lzma.decompress(FILE.read_bytes()).decode().splitlines():
         entry = json.loads(line)
         if "run" in entry:
-            lines = of_run.setdefault((entry["run"]["backend"], entry["run"]["arch"]), [])
+            head = entry["run"]
+            key = head["backend"], head["arch"], head["options"].get("data_format") or ""
+            lines = of_run.setdefault(key, [])
         lines.append(line)
     for run_dir in run_dirs:
         run = load_run(run_dir)
         models_of_run = [model for model in run.record.models if model in models]
         options = run.record.origin.options
-        lines = of_run[run.record.backend, run.record.arch] = []
+        lines = of_run[run.record.backend, run.record.arch, options.get("data_format") or ""] = []
         head = {
             "backend": run.record.backend,
             "arch": run.record.arch,

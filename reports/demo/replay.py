@@ -23,6 +23,7 @@ from opscope.reports.demo.story import (
     ABSENT,
     ARRIVALS,
     AS_RECORDED,
+    FORMAT_NIGHT,
     JAXLIB_BEFORE,
     JAXLIB_CHANGES,
     NIGHTS,
@@ -49,12 +50,13 @@ class Night:
         """The record of the night in one series; each series has its own night record, with its own models."""
         run = recorded.record
         return NightRecord(
-            name=f"demo-{run.backend}-{run.arch}",
+            name=f"demo-{recorded.name}",
             started=self.started,
             demo=True,
             models=present(self.number, recorded),
             backends=(run.backend,),
             archs=(run.arch,),
+            data_formats=(recorded.data_format,) if recorded.data_format else (),
             config={"note": MARK, "seed": self.seed},
         )
 
@@ -66,6 +68,8 @@ def nights(last: datetime, seed: int, count: int = NIGHTS) -> list[Night]:
 
 def present(number: int, recorded: RecordedRun) -> tuple[str, ...]:
     """The models of a recorded run that are there on a night."""
+    if recorded.data_format and number != FORMAT_NIGHT:
+        return ()
     return tuple(model for model, first in ARRIVALS.items() if first <= number and model in recorded.record.models)
 
 
@@ -80,7 +84,7 @@ def write_night(folder: Path, night: Night) -> Iterator[Path]:
 
 def _write_run(folder: Path, night: Night, recorded: RecordedRun, models: Sequence[str]) -> Path:
     backend, arch = recorded.record.backend, recorded.record.arch
-    run_id = f"demo-{night.started:%Y%m%d}-{backend}-{arch}"
+    run_id = f"demo-{night.started:%Y%m%d}-{recorded.name}"
     run_dir = folder / run_id
     rows, tests = [], []
     for row, recorded_test in recorded.ops:
@@ -152,7 +156,9 @@ def _origin(night: Night, recorded: RecordedRun) -> Origin:
 
 def _test(run_dir: Path, run_id: str, night: Night, recorded: RecordedRun, row: OpRow, recorded_test: Line) -> OpTest:
     backend, arch = recorded.record.backend, recorded.record.arch
-    change = episode(row.op_name, row.op_id, night.number, backend, arch, night.seed)
+    change = None
+    if not recorded.data_format:
+        change = episode(row.op_name, row.op_id, night.number, backend, arch, night.seed)
     started = night.started + timedelta(seconds=int(600 * draw(row.op_id)))
     fields: dict[str, Any] = {
         "run_id": run_id,
@@ -161,19 +167,21 @@ def _test(run_dir: Path, run_id: str, night: Night, recorded: RecordedRun, row: 
         "test_end_ts": started + timedelta(seconds=1),
         "config": {"note": MARK},
         "stages": _stages(recorded_test, night, row.op_id, backend),
-        "repro": _line(row, backend, arch),
+        "repro": _line(row, recorded),
     }
     if change is not None:
         fields |= _changed(change, recorded_test, recorded, fields["stages"])
-    if fields.get("error_message"):
-        fields["artifact"] = _log(run_dir, row, fields, night)
+    if fields.get("error_message") or recorded_test.get("error_message"):
+        fields["artifact"] = _log(run_dir, row, recorded_test | fields, night)
     return test_of(recorded_test, row, **fields)
 
 
-def _line(row: OpRow, backend: str, arch: str) -> str:
+def _line(row: OpRow, recorded: RecordedRun) -> str:
     """The command that runs the op for real: nothing was run in the demo's own folders."""
-    words = ["pytest", "--op-by-op", "--model", row.uses[0].model, "--ops", row.op_id, "--arch", arch]
-    return shlex.join([*words, *(["--backend", backend] if backend != DEFAULT_BACKEND else [])])
+    run = recorded.record
+    words = ["pytest", "--op-by-op", "--model", row.uses[0].model, "--ops", row.op_id, "--arch", run.arch]
+    words += ["--backend", run.backend] if run.backend != DEFAULT_BACKEND else []
+    return shlex.join([*words, *(["--data-format", recorded.data_format] if recorded.data_format else [])])
 
 
 def _stages(recorded_test: Line, night: Night, op_id: str, backend: str) -> list[dict[str, Any]]:

@@ -21,6 +21,7 @@ from opscope.reports.compare.commit_range import commit_of, shortened
 from opscope.reports.compare.night_views import night_view, series_of
 from opscope.reports.compare.outcomes import RunView
 from opscope.reports.database.database import SETTINGS, open_database
+from opscope.reports.database.endings import DEFAULT
 from opscope.reports.database.rows import RAN, SELECTION, series_by_backend
 from opscope.reports.database.schema import MODELS, NIGHT_CELLS, NIGHTS, OP_TESTS, RUNS
 from opscope.reports.database.schema_nights import (
@@ -242,7 +243,8 @@ def _series_row(night: Row, series: str, runs: list[Row], models: list[Row], all
         "series": series,
         "backend": first.get("backend", parts[0]),
         "arch": first.get("arch", parts[1] if len(parts) > 1 else ""),
-        **{name: str(options.get(name) or "") for name in ("dtype", "data_format", "math_fidelity")},
+        **{name: str(options.get(name) or "") for name in ("dtype", "math_fidelity")},
+        "data_format": str(options.get("data_format") or "".join(parts[2:3] if not first else ()) or DEFAULT),
         "started": night["started"],
         "date": datetime.fromisoformat(night["label"][:10]).replace(tzinfo=UTC),
         "previous_night": "",

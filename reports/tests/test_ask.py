@@ -118,12 +118,8 @@ EXPECTED: dict[str, tuple[str, list[tuple[Any, ...]]]] = {
     "worst_numbers": ("op_name pcc models uses", [("stablehlo.mul", 0.9, 1, 1), ("stablehlo.add", 0.999, 2, 4)]),
     "wrong_numbers": ("op_name signature pcc models uses", [("stablehlo.exp", F, 0.1, 1, 2)]),
     "heaviest_ops": (
-        "model op_name uses cycles cycles_of_all_uses",
-        [
-            ("b", "stablehlo.mul", 1, 1000, 1000),
-            ("a", "stablehlo.add", 3, 100, 300),
-            ("b", "stablehlo.add", 1, 100, 100),
-        ],
+        "op_name models uses cycles cycles_of_all_uses",
+        [("stablehlo.mul", 1, 1, 1000, 1000), ("stablehlo.add", 2, 4, 100, 400)],
     ),
     "ran_on_host": ("op_name ran_on models uses", [("stablehlo.host", "host", 1, 5)]),
     "cost_of_limitations": ("limitation ops models uses", [("never: no fft", 1, 1, 1)]),
@@ -145,6 +141,15 @@ EXPECTED: dict[str, tuple[str, list[tuple[Any, ...]]]] = {
             ("night03", "none", 1, 0),
         ],
     ),
+    "pass_rate_by_framework": (
+        "arch framework models ops attempted_ops right_ops host_ops pass_rate",
+        [("n150", "", 4, 8, 7, 3, 1, 3 / 7), ("p150", "", 1, 1, 1, 0, 0, 0.0)],
+    ),
+    "pass_rate_by_format": (
+        "arch data_format models ops attempted_ops right_ops both_ops right_by_default",
+        [("n150", "default", 4, 8, 7, 3, 7, 3), ("p150", "default", 1, 1, 1, 0, 1, 0)],
+    ),
+    "cycles_over_two_weeks": ("model both_ops cycles_before cycles_now", []),
     "flipping_ops": ("arch op_name runs endings right_runs", [("n150", "stablehlo.add", 3, 2, 1)]),
 }
 
@@ -183,10 +188,10 @@ def test_each_question_has_its_answer(url: str, name: str) -> None:
     check(url, name)
 
 
-def test_there_are_seventeen_questions_and_each_asks_something() -> None:
+def test_there_are_twenty_questions_and_each_asks_something() -> None:
     stored = questions()
     assert set(stored) == set(EXPECTED)
-    assert len(stored) == 17
+    assert len(stored) == 20
     for question in stored.values():
         assert question.asks.endswith("?"), question.name
         assert "%%" not in question.sql
@@ -200,7 +205,7 @@ def test_shapes_that_fail_beside_shapes_that_pass(tmp_path: Path) -> None:
     url = fresh(tmp_path / "db.sqlite")
     publish(run_dir, url)
     assert ask(url, "shape_dependent").rows == (
-        ("reference", "n150", "stablehlo.add", 1, 1, F, F, "not a multiple of 32"),
+        ("reference", "n150", "default", "stablehlo.add", 1, 1, F, F, "not a multiple of 32"),
     )
 
 
@@ -300,8 +305,8 @@ def test_the_command_in_its_formats(run: Callable[..., str], url: str) -> None:
     assert next(csv.reader(io.StringIO(run("model_coverage", "--csv")))) == list(answer.columns)
     assert "stablehlo.mul" in run("-", input="SELECT op_name FROM ops")
     assert "and 2 more rows" in run("SELECT 1 AS x UNION SELECT 2 UNION SELECT 3", "--limit", "1")
-    assert len(json.loads(run("--json"))) == 17
-    assert "Which errors hold back the most models?" in run()
+    assert len(json.loads(run("--json"))) == 20
+    assert "What blocks the most models: which errors, by their causes?" in run()
     assert op_id("add") in run("SELECT op_id FROM ops ORDER BY 1", "--csv")
 
 

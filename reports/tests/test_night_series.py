@@ -61,7 +61,7 @@ def test_a_series_is_one_row_with_its_ledger() -> None:
         "backend": "xla",
         "arch": "n150",
         "dtype": "float32",
-        "data_format": "",
+        "data_format": "default",
         "math_fidelity": "LoFi",
         "started": START,
         "date": datetime(2026, 10, 31, tzinfo=UTC),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -9,11 +10,13 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from click.testing import CliRunner, Result
 
 from opscope.base.tests.resealed import reseal
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import ModelFailure
 from opscope.harness.record.stages import ModelStatus
+from opscope.reports.commands.compare import diff
 from opscope.reports.compare import history
 from opscope.reports.compare.night_diff import newest_night
 from opscope.reports.compare.night_views import night_named, night_of, night_view
@@ -194,6 +197,45 @@ def test_what_is_absent_is_not_gone(url: str, tmp_path: Path) -> None:
     publish(run, url)
     after = f"SELECT label, note FROM night_changes WHERE night_id = '{night_record.night_id}'"
     assert rows(url, after) == [("NEVER-RUN", "not run (shard 2 missing)")]
+
+
+def test_what_regressed_since_a_date(url: str, tmp_path: Path) -> None:
+    """Each series: its newest night with the last complete one before the date, whatever happened in between."""
+    right, wrong = Op(uses={"a": 1, "b": 1}), Op("crashed", uses={"a": 1, "b": 1})
+    publish_night(url, tmp_path, 1, {"add": right, "exp": wrong})
+    publish_night(url, tmp_path, 2, {"add": right, "exp": right})
+    publish_night(url, tmp_path, 3, {"add": wrong, "exp": wrong}, models=("a", "b", "c"))  # partial
+    publish_night(url, tmp_path, 4, {"add": wrong, "exp": wrong})
+    last = record(5, backends=("reference", "xla"))
+    publish(shard_run(tmp_path, last, 5, {"add": wrong, "exp": wrong}), url)
+    publish(shard_run(tmp_path, last, 6, {"add": right}, backend="xla"), url)
+
+    def since(*words: str) -> Result:
+        return CliRunner().invoke(diff, ["--since", *words, "--db", url, "--json"])
+
+    for date, before, labels in (
+        ("2026-11-05", "20261103", {"NEW": 2}),  # the night of the fourth is partial
+        ("2026-11-04", "20261103", {"NEW": 2}),
+        ("2026-11-03", "20261102", {"NEW": 1, "PERSISTING": 1}),
+    ):
+        answer = json.loads(since(date).output)
+        (series,) = answer["series"]
+        nights = (series["a"]["run_id"], series["b"]["run_id"])
+        assert (nights, series["counts"]) == ((f"nightly-{before}-020000", "nightly-20261106-020000"), labels), date
+        assert answer["sentence"].startswith("nightly 2026-11-06 02:00, reference n150, xla n150: ")
+    assert json.loads(since("2026-11-06").output)["series"][0]["counts"] == {"PERSISTING": 2}
+    for words, problem in (
+        (
+            ["2026-11-07"],
+            "--since: expected a date with a night on it or later, got 2026-11-07, and the newest night is of",
+        ),
+        (
+            ["2026-11-02"],
+            "--since: expected a complete night before 2026-11-02 in a series that has one since, got none",
+        ),
+        (["2026-11-05", "2026-11-03"], "opscope diff: expected --since alone, got `2026-11-03` too"),
+    ):
+        assert str(since(*words).exception).startswith(problem)
 
 
 def test_history_goes_on_under_a_new_id(url: str, tmp_path: Path) -> None:

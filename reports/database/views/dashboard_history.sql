@@ -2,7 +2,6 @@
 -- its history is found under the new id.
 --   op_id: the op; its new id if that changed
 --   op: name and id
---   dtype: element type of its first operand
 --   z_max: the largest error over its own scale
 --   compile_ms: milliseconds of the stages before `run`
 --   all_ms: milliseconds of all stages

@@ -3,6 +3,7 @@
 --   speaks: of the newest night of a series, `tonight`, or since when the series has stopped; else empty
 --   place: `device` if ops of the night ran on a device or its simulator, else `host`
 --   pass_rate: right_ops / attempted_ops of `dashboard_counts`, over all models, each op once
+--   dtype: element type of the models, as asked for
 --   night_status: `complete` or `partial`
 --   missing: what was expected and is not there
 --   asked: models that were asked for or expected: the sum of the seven columns that follow

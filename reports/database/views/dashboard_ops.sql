@@ -6,7 +6,6 @@
 --   dtype_on: the element type, and the platform if there is more than one tonight
 --   rank_on: the number of dimensions, and the platform if there is more than one tonight
 --   op: name and id
---   dtype: element type of its first operand
 --   uses: how often the op occurs in that model
 --   furthest_stage: the last stage that was passed, numbered in their order
 --   supported: `yes` if it is right, `known gap` for an expected failure, `not tried`, else `no`

@@ -2,7 +2,7 @@
 -- speak tonight together, in which an op that got worse on two boards counts once, and so does a cause. Of a series that has
 -- stopped nothing counts: its sentence says since when.
 --   one_series: 0 for all series together, 1 for one of them
---   platform: backend and board; `all` for all together
+--   platform: backend and board, and the number format if one was asked for; `all` for all together
 --   stopped: series that have stopped; in the row of a series 1 if it has
 --   verdict: `worse`, `better`, `as before`, `first night`, or `stopped`
 --   sentence: what is new and what to do first, or what is right and what still fails

@@ -1,5 +1,4 @@
 -- The ledger of models: every model that was asked for in a run, and whether it ran or why not.
---   framework: what it was built with; empty for a model that ran, and for a StableHLO file
 --   outcome: `ran`, `build_failed`, `export_failed`, `prepare_failed`, `framework_missing` or `not_run`
 --   reason: the error, or how to install what is missing
 --   artifact: the traceback, relative to the run's folder

@@ -1,18 +1,21 @@
--- The ops of each model's newest night on each backend and board, one row per model and op. A run that belongs to no night
+-- The ops of each model's newest night on each backend and board in each number format, one row per model and op. A run that belongs to no night
 -- counts as a night. `uses` counts the op in that model; an op that could not be split off has the status `unsplittable`.
 -- Left out: models that did not become a module, and runs that have not ended.
 --   cluster: the cause of its failure (glossary)
 --   bad: 1 if it went wrong, expected failures included
 --   attempted: 0 if it was deselected or not reached, or has no verdict
 WITH ranked AS (
-    SELECT m.run_id, m.night_id, m.series, s.backend, s.arch, s.started, m.model, m.module_id,
-           ROW_NUMBER() OVER (PARTITION BY s.backend, s.arch, m.model ORDER BY s.started DESC, m.night_id DESC) AS age
+    SELECT m.run_id, m.night_id, m.series, s.backend, s.arch, s.data_format, s.started, m.model, m.module_id,
+           ROW_NUMBER() OVER (PARTITION BY s.backend, s.arch, s.data_format, m.model
+                              ORDER BY s.started DESC, m.night_id DESC, m.series) AS age
     FROM night_models m
     JOIN night_series s ON s.night_id = m.night_id AND s.series = m.series
     JOIN runs r ON r.run_id = m.run_id
     WHERE r.outcome <> 'running' AND m.outcome = 'ran'
 )
-SELECT n.run_id, n.night_id, n.backend, n.arch, n.started, n.model, u.op_id, o.op_name,
+SELECT n.run_id, n.night_id, n.backend, n.arch, n.data_format, n.started, n.model,
+       -- A single value, not a join: a query that does not ask for it does not look for it.
+       (SELECT a.framework FROM models a WHERE a.run_id = n.run_id AND a.model = n.model) AS framework, u.op_id, o.op_name,
        COALESCE(NULLIF(o.op_kind, ''), 'other') AS op_kind, o.signature, o.dtype, o.rank, u.uses,
        COALESCE({ending t}, CASE WHEN o.unsplittable <> '' THEN 'unsplittable' ELSE 'not_run' END) AS status,
        COALESCE(t.stage_reached, 'split') AS stage_reached,

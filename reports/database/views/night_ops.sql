@@ -2,12 +2,12 @@
 -- night, series and op. If an op's id changed, its history is found under the new id. Ask for a night or an op: the view
 -- has millions of rows.
 --   op_id: the op; its new id if that changed
---   dtype: element type of its first operand
+--   data_format: format in which the device computes floats; `default` without --data-format, `unknown` if the op never ran
 --   bad: 1 if it went wrong, expected failures included
 --   attempted: 0 if it was deselected or not reached, or has no verdict
 --   compile_ms: milliseconds of the stages before `run`
 --   cached_from: the run that found the verdict, if it was kept from an earlier run
-SELECT t.night_id, n.label AS night, n.kind, n.started, t.series, t.backend, t.arch, t.data_format, t.math_fidelity,
+SELECT t.night_id, n.label AS night, n.kind, n.started, t.series, t.backend, t.arch, {format t} AS data_format, t.math_fidelity,
        COALESCE(a.new_id, t.op_id) AS op_id, t.op_name, COALESCE(NULLIF(t.op_kind, ''), 'other') AS op_kind, o.signature,
        o.dtype, o.rank, t.run_id, t.model_name, {ending t} AS status, t.stage_reached, t.failed_stage, t.error_signature,
        COALESCE(t.cause, '') AS cause, t.error_message, t.crash_kind, t.expected, t.flaky, t.is_failure, t.ran_on, t.card_type, t.pcc, t.z_max, t.z_place,

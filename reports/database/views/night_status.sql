@@ -1,4 +1,5 @@
 -- What was expected of each night, what it delivered, and what changed besides the results. One row per night and series.
+--   dtype: element type of the models, as asked for
 --   night_status: `complete`, or `partial` if a model, a shard or the end of a run is missing
 --   missing: what is missing, in words
 --   asked: models that were asked for or expected: the sum of the seven columns that follow

@@ -1,0 +1,22 @@
+-- What share of the ops comes out right in each number format, on each backend and board (bf16 is Float16_b)?
+-- Each op counts once, wherever it ran. `default` is what runs without --data-format: the module's own types. `both_ops` are those
+-- that were attempted in the default format too, `right_by_default` those of them that were right there.
+WITH ops_once AS (
+    SELECT backend, arch, data_format, op_id, MAX(attempted) AS attempted,
+           MAX(CASE WHEN status IN ('success', 'passed') THEN 1 ELSE 0 END) AS is_right
+    FROM newest_ops
+    GROUP BY backend, arch, data_format, op_id
+), asked AS (
+    SELECT backend, arch, data_format, COUNT(DISTINCT model) AS models
+    FROM newest_ops
+    GROUP BY backend, arch, data_format
+)
+SELECT a.backend, a.arch, a.data_format, a.models, COUNT(*) AS ops, SUM(o.attempted) AS attempted_ops, SUM(o.is_right) AS right_ops,
+       1.0 * SUM(o.is_right) / NULLIF(SUM(o.attempted), 0) AS pass_rate,
+       SUM(CASE WHEN o.attempted = 1 AND d.attempted = 1 THEN 1 ELSE 0 END) AS both_ops,
+       SUM(CASE WHEN o.attempted = 1 AND d.attempted = 1 THEN d.is_right ELSE 0 END) AS right_by_default
+FROM asked a
+JOIN ops_once o ON o.backend = a.backend AND o.arch = a.arch AND o.data_format = a.data_format
+LEFT JOIN ops_once d ON d.backend = o.backend AND d.arch = o.arch AND d.data_format = 'default' AND d.op_id = o.op_id
+GROUP BY a.backend, a.arch, a.data_format, a.models
+ORDER BY a.backend, a.arch, a.data_format
