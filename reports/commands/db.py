@@ -36,14 +36,31 @@ def upgrade(url: str | None) -> None:
 @click.option("--dry-run", is_flag=True, help="Only print what would be removed.")
 @DB
 def prune(keep: str, dry_run: bool, url: str | None) -> None:
-    """Remove nights and single runs that are older than --keep AGE, with everything that only they use."""
-    from opscope.reports.database.database import default_url
-    from opscope.reports.publish.upkeep import age_of
+    """Remove nights and single runs that are older than --keep AGE, with everything that only they use.
+
+    Then the database is rewritten without gaps, so that the disk gets its space back; for SQLite twice the size of what
+    is left has to be free meanwhile. Exit code 1 if the nights are removed and the disk did not get its space back.
+    """
+    from opscope.reports.database.database import DatabaseAwayError, default_url
+    from opscope.reports.publish.reclaim import reclaim
+    from opscope.reports.publish.upkeep import age_of, size_of
     from opscope.reports.publish.upkeep import prune as remove
 
-    removed = remove(url or default_url(), age_of("--keep", keep), dry_run)
+    target, age = url or default_url(), age_of("--keep", keep)
+    removed = remove(target, age, dry_run)
     verb = "would be removed" if dry_run else "removed"
     click.echo(f"{verb}: {removed['nights']} nights, {removed['runs']} runs, {removed['op_tests']} op tests")
+    if dry_run:
+        return
+    before = size_of(target)
+    try:
+        reclaim(target, removed=removed["nights"] > 0)
+    except DatabaseAwayError as error:
+        click.echo(str(error), err=True)
+        raise SystemExit(error.exit_code) from error
+    after = size_of(target)
+    if after < before:
+        click.echo(f"disk: {before / 1e6:,.1f} MB before, {after / 1e6:,.1f} MB now")
 
 
 @db.command()

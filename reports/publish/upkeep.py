@@ -110,6 +110,12 @@ def statistics(url: str) -> dict[str, Any]:
         }
 
 
+def size_of(url: str) -> int:
+    """Bytes of the database at `url`."""
+    with read_database(url, "--db") as connection:
+        return _size(connection, url)
+
+
 def _size(connection: sa.Connection, url: str) -> int:
     if connection.dialect.name == "postgresql":
         return int(connection.scalar(sa.text("SELECT pg_database_size(current_database())")) or 0)

@@ -7,12 +7,14 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from opscope.reports.database.ask import ask
 from opscope.reports.publish.publish import publish
+from opscope.reports.publish.upkeep import prune as remove
 from opscope.reports.tests.night_runs import fresh
 from opscope.reports.tests.nights import Op, night
 
@@ -24,13 +26,14 @@ import resource, signal, sys
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 size = int(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
-from opscope.reports.commands.publish import publish
-publish(sys.argv[2:], standalone_mode=False)
+from opscope.harness.cli.main import main
+sys.argv[1:] = sys.argv[2:]
+main()
 """
 
 
 def limited(folder: Path, size: int, *words: str) -> subprocess.CompletedProcess[str]:
-    """`opscope publish` where no file may grow beyond `size` bytes."""
+    """`opscope` where no file may grow beyond `size` bytes."""
     command = [sys.executable, "-c", SCRIPT, str(size), *words]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
@@ -41,15 +44,38 @@ def test_a_full_disk_changes_nothing_and_the_run_arrives_later(tmp_path: Path) -
     publish(night(tmp_path, 1, {"add": Op(uses={"a": 1})}), url)
     before = (tmp_path / "db.sqlite").stat().st_size
     run = night(tmp_path, 2, OPS)
-    done = limited(tmp_path, before + 4096, str(run), "--to", url)
+    done = limited(tmp_path, before + 4096, "publish", str(run), "--to", url)
     assert done.returncode == 1, done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert "to write sqlite" in done.stderr
     assert ask(url, "SELECT run_id FROM runs").rows == (("night01",),)
     assert ask(url, "PRAGMA integrity_check").rows == (("ok",),)
-    done = limited(tmp_path, 1 << 30, "--to", url)
+    done = limited(tmp_path, 1 << 30, "publish", "--to", url)
     assert (done.returncode, "from the spool to" in done.stdout) == (0, True), done.stderr
     assert ask(url, "SELECT COUNT(*) FROM op_tests").rows == ((61,),)
+
+
+def full_of_gaps(folder: Path) -> tuple[str, ...]:
+    """A database from which a large night was removed, and that is as large as before; the command that prunes it."""
+    url = fresh(folder / "db.sqlite")
+    publish(night(folder, 1, OPS | {f"more{number}": op for number, op in enumerate(OPS.values())}), url)
+    publish(night(folder, 9, {"add": Op(uses={"a": 1})}), url)
+    remove(url, datetime.now(UTC) - datetime(2026, 11, 5, tzinfo=UTC))
+    return "db", "prune", "--keep", "9999d", "--db", url
+
+
+def test_a_disk_that_fills_while_the_file_is_rewritten_loses_nothing(tmp_path: Path) -> None:
+    prune = full_of_gaps(tmp_path)
+    before = (tmp_path / "db.sqlite").stat().st_size
+    done = limited(tmp_path, 100_000, *prune)  # of a disk on which others write meanwhile no check knows
+    assert (done.returncode, done.stdout) == (1, "removed: 0 nights, 0 runs, 0 op tests\n"), done.stderr
+    assert "--db: expected to give disk space of sqlite" in done.stderr
+    assert (tmp_path / "db.sqlite").stat().st_size == before
+    assert ask(prune[-1], "SELECT run_id FROM runs").rows == (("night09",),)
+    assert ask(prune[-1], "PRAGMA integrity_check").rows == (("ok",),)
+    done = limited(tmp_path, 1 << 30, *prune)
+    assert (done.returncode, "disk: " in done.stdout) == (0, True), done.stderr
+    assert (tmp_path / "db.sqlite").stat().st_size < before
 
 
 @pytest.fixture
@@ -75,14 +101,14 @@ def test_a_disk_with_no_room_left_changes_nothing_and_the_run_arrives_later(tmp_
     with (disk / "fill").open("wb") as fill:
         fill.write(bytes(os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize))
     run = night(tmp_path, 2, OPS)
-    done = limited(tmp_path, 1 << 30, str(run), "--to", url)
+    done = limited(tmp_path, 1 << 30, "publish", str(run), "--to", url)
     assert (done.returncode, len(done.stderr.splitlines())) == (1, 1), done.stderr
     assert "to write sqlite" in done.stderr
     assert ask(url, "SELECT run_id FROM runs").rows == (("night01",),)
     assert ask(url, "PRAGMA integrity_check").rows == (("ok",),)
     (disk / "fill").unlink()
     subprocess.run(["mount", "-o", "remount,size=8m", str(disk)], check=True)
-    done = limited(tmp_path, 1 << 30, "--to", url)
+    done = limited(tmp_path, 1 << 30, "publish", "--to", url)
     assert (done.returncode, "from the spool to" in done.stdout) == (0, True), done.stderr
     assert ask(url, "SELECT COUNT(*) FROM op_tests").rows == ((61,),)
 
@@ -114,9 +140,28 @@ def test_a_run_whose_database_has_no_room_ends_as_its_ops_did_and_arrives_later(
     assert f"--publish: expected to write {url}, got database or disk is full; try opscope publish" in done.stdout
     (disk / "fill").unlink()
     subprocess.run(["mount", "-o", "remount,size=8m", str(disk)], check=True)
-    done = limited(tmp_path, 1 << 30, "--to", url)
+    done = limited(tmp_path, 1 << 30, "publish", "--to", url)
     assert (done.returncode, "from the spool to" in done.stdout) == (0, True), done.stderr
     assert ask(url, "SELECT COUNT(*) FROM op_tests").rows == ((1,),)
+
+
+@pytest.mark.slow
+def test_a_disk_without_room_for_a_copy_is_told_before_the_file_is_rewritten(tmp_path: Path, disk: Path) -> None:
+    prune = full_of_gaps(tmp_path)
+    size = (tmp_path / "db.sqlite").stat().st_size
+    subprocess.run(["mount", "-o", "remount,size=8m", str(disk)], check=True)
+    shutil.move(tmp_path / "db.sqlite", disk / "db.sqlite")
+    url = f"sqlite:///{disk}/db.sqlite"
+    with (disk / "fill").open("wb") as fill:
+        fill.write(bytes(shutil.disk_usage(disk).free - 65536))
+    done = limited(tmp_path, 1 << 30, *prune[:-1], url)
+    assert (done.returncode, done.stdout) == (1, "removed: 0 nights, 0 runs, 0 op tests\n"), done.stderr
+    assert f"MB free in {disk} to give" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert (disk / "db.sqlite").stat().st_size == size
+    (disk / "fill").unlink()
+    assert "disk: " in limited(tmp_path, 1 << 30, *prune[:-1], url).stdout
+    assert (disk / "db.sqlite").stat().st_size < size
 
 
 def test_a_device_that_is_full_takes_no_export(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import shutil
 import threading
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -27,8 +28,10 @@ from opscope.reports.database.frame_types import COUNT, NUMBER, TEXT, TIME, TRUT
 from opscope.reports.database.reading import read_database
 from opscope.reports.database.schema import METADATA
 from opscope.reports.exports import frames
+from opscope.reports.publish import reclaim as reclaiming
 from opscope.reports.publish import spool
 from opscope.reports.publish.publish import publish
+from opscope.reports.publish.upkeep import size_of
 from opscope.reports.tests import (
     every_kind,
     postgres_server,
@@ -184,6 +187,26 @@ def test_publishing_twice_changes_nothing(url: str, tmp_path: Path) -> None:
             tables = METADATA.sorted_tables
             dumps.append([sorted(map(repr, connection.execute(sa.select(table)).all())) for table in tables])
     assert dumps[0] == dumps[1]
+
+
+def test_prune_gives_the_disk_back(url: str, tmp_path: Path) -> None:
+    many = {f"op{number}": Op("crashed", uses={"a": 1}, error=f"{number} " + "x" * 4000) for number in range(300)}
+    publish(night(tmp_path, 1, many), url)
+    publish(night(tmp_path, 9, {"add": Op(uses={"a": 1})}), url)
+    before = size_of(url)
+    days = (datetime.now(UTC) - datetime(2026, 11, 5, tzinfo=UTC)).days
+    keep = ["prune", "--keep", f"{days}d", "--db", url]
+    with read_database(url) as connection:  # somebody reads, and does not stop
+        connection.execute(sa.text("SELECT COUNT(*) FROM op_tests"))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(reclaiming, "WAIT_SECONDS", 1)
+            done = CliRunner().invoke(db, keep)
+    assert done.exit_code == 1, done.output
+    assert "VACUUM FULL" in done.stderr
+    assert ask(url, "SELECT COUNT(*) FROM op_tests").rows == ((1,),)
+    reclaiming.reclaim(url, removed=True)
+    assert size_of(url) < before - 300 * 1000
+    assert CliRunner().invoke(db, keep).output == "removed: 0 nights, 0 runs, 0 op tests\n"
 
 
 def test_two_publishers_at_once(url: str, tmp_path: Path) -> None:

@@ -62,6 +62,27 @@ def test_prune_takes_what_only_old_nights_have_and_compares_anew(url: str) -> No
     assert prune(url, timedelta(days=5), now=now) == {"nights": 0, "runs": 0, "op_tests": 0}
 
 
+def test_prune_gives_the_disk_back(tmp_path: Path) -> None:
+    url = fresh(tmp_path / "db.sqlite")
+    many = {f"op{number}": Op("crashed", uses={"a": 1}, error=f"{number} " + "x" * 2000) for number in range(300)}
+    publish_night(url, tmp_path / "1", 1, many)
+    publish_night(url, tmp_path / "9", 9, LATE)
+    before = (tmp_path / "db.sqlite").stat().st_size
+    days = (datetime.now(UTC) - datetime(2026, 11, 5, tzinfo=UTC)).days  # the first night is older, the second is not
+    keep = ("prune", "--keep", f"{days}d", "--db", url)
+    assert run(*keep, "--dry-run").exit_code == 0
+    assert (tmp_path / "db.sqlite").stat().st_size == before
+    done = run(*keep)
+    after = (tmp_path / "db.sqlite").stat().st_size
+    assert after < before / 2
+    assert done.output.splitlines() == [
+        "removed: 1 nights, 1 runs, 300 op tests",
+        f"disk: {before / 1e6:,.1f} MB before, {after / 1e6:,.1f} MB now",
+    ]
+    assert ask(url, "SELECT COUNT(*) FROM op_tests") == [(2,)]
+    assert run(*keep).output == "removed: 0 nights, 0 runs, 0 op tests\n"
+
+
 @pytest.mark.parametrize(("text", "days"), [("36h", 1.5), ("180d", 180), ("12w", 84), (" 0.5d ", 0.5)])
 def test_an_age_in_hours_days_or_weeks(text: str, days: float) -> None:
     assert age_of("--keep", text) == timedelta(days=days)
