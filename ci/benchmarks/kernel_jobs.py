@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from opscope.compiler.target.fused_params import NormParams, SoftmaxParams
+from opscope.compiler.target.numerics import ttnn_numerics
 from opscope.compiler.target.program import (
     EltwiseParams,
     MatmulParams,
@@ -112,7 +113,7 @@ def _job(row: dict[str, Any], arrays: Callable[[str], dict[str, np.ndarray]]) ->
     result = TensorDesc(out.shape, *target, "tile", "dram")
     params, numerics = (
         _params(kernel, row["args"], inputs[0].ndim),
-        _numerics(kernel, row["args"], source[1], target[1]),
+        _numerics(kernel, row["args"], tuple(descs), target[1]),
     )
     places = tuple(range(len(inputs)))
     operation = Operation(kernel, places, (len(inputs),), params, numerics)
@@ -157,9 +158,13 @@ def _params(kernel: str, arguments: dict[str, Any], rank: int) -> Params:
     raise ValueError(f"expected an op whose parameters are known, got {kernel}")
 
 
-def _numerics(kernel: str, arguments: dict[str, Any], source: str, target: str) -> Numerics:
+def _numerics(kernel: str, arguments: dict[str, Any], inputs: tuple[TensorDesc, ...], target: str) -> Numerics:
     """What the arguments ask for, and where they are silent what ttnn takes."""
+    usual = ttnn_numerics(kernel, inputs, target)
     wide, fidelity = arguments.get("fp32_dest_acc"), arguments.get("fidelity")
-    if wide is None:
-        wide = "Float32" in (source, target) or target == "Int32"
-    return Numerics(fidelity or "HiFi4", "Float32" if wide else "Float16_b")
+    if fidelity is None and wide is None:
+        return usual
+    chosen = usual.dst_format == "Float32" if wide is None else wide
+    dst = "Float32" if chosen else "Float16_b"
+    block = usual.k_block if arguments.get("packer_l1_acc") else 0
+    return Numerics(fidelity or usual.fidelity, dst, block, dst, usual.math_approx)

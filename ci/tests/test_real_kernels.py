@@ -11,7 +11,9 @@ import pytest
 
 from ci.benchmarks.kernel_jobs import kernel_jobs
 from ci.benchmarks.real_kernels import main, report
+from ci.benchmarks.silicon_rows import SILICON
 
+RECORDED = SILICON.parent / "real_kernels"
 ABS = {
     "arch": "blackhole",
     "job": "abs_bf16",
@@ -67,3 +69,12 @@ def test_a_folder_of_another_form_is_refused(
     assert message in capsys.readouterr().err
     assert main([str(tmp_path)]) == 2
     assert "index.json: expected" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not RECORDED.exists(), reason=f"no recorded runs at {RECORDED}")
+def test_products_and_sums_of_real_kernels_have_their_bits() -> None:
+    document = report(*kernel_jobs(RECORDED), exact_order=True)
+    for kind in ("product", "sum", "mean", "max"):
+        of_kind = [job for job in document["jobs"] if job["kind"] == kind]
+        assert of_kind
+        assert {job["job"]: job["equal"] for job in of_kind if job["equal"] < 1} == {}
