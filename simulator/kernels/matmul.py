@@ -7,10 +7,9 @@ HiFi2_B L.Rh: of the phases Lh.Rh, Lh.Rl, Ll.Rh, Ll.Rl it takes the first and th
 rounds after every 16 of them.
 
 By default the phases are one or two products of whole matrices. With `exact_order` products are added as the unit adds
-them (`product_order.py`). Both sum the same products. In a group of eight the unit rounds each but the largest to
-2^-11 of that one, so that, where Dst has 32 bits, they differ by at most 2^-8 of the sum of the groups' largest
-products, and (K + K / 2) 2^-24 of the sum of the products' sizes. Of random products this is
-some 2^-13 of the result.
+them (`product_order.py`). Both sum the same products. In a group of eight the unit rounds each but the largest to 2^-11
+of that one, so that, where Dst has 32 bits, they differ by at most 2^-8 of the sum of the groups' largest products, and
+(K + K / 2) 2^-24 of the sum of the products' sizes. Of random products this is some 2^-13 of the result.
 
 The unit knows neither Inf nor NaN: exponent 255 is a number like others (FloatBitPatterns.md), and a sum of 2^128 or
 more becomes Inf. A product that is not finite in IEEE arithmetic is computed again that way, in float64 and rounded

@@ -1,10 +1,10 @@
 """The order in which the matrix unit adds products, and what it rounds on the way.
 
-The unit goes through the inner dim in tiles of 32, in each phase by phase, 16 products at a time. These are two
-groups of 8. In a group each product (5 bits of the right operand times 7 of the left one) is shifted to the largest
-exponent of the eight and rounded to 10 bits of fraction, halves away from 0. The two sums and the register
-are shifted to the largest of their exponents, to 23 bits of fraction, and rounded to the nearest (halves upwards,
-where the number is a sum of products); a register of 16 bits first rounds each of the three to 10 bits. Their sum is rounded to the register.
+The unit goes through the inner dim in tiles of 32, in each phase by phase, 16 products at a time. These are two groups
+of 8. In a group each product (5 bits of the right operand times 7 of the left one) is shifted to the largest exponent
+of the eight and rounded to 10 bits of fraction, halves away from 0. The two sums and the register are shifted to the
+largest of their exponents, to 23 bits of fraction, and rounded to the nearest (halves upwards, where the number is a
+sum of products); a register of 16 bits first rounds each of the three to 10 bits. Their sum is rounded to the register.
 Exponent 255 is a number like others, denormals are 0, and a result too large is Inf.
 
 Sources: tt-isa-documentation (MVMUL.md, SrcASrcB.md); the alignment and its rounding by the public source of ttsim
