@@ -68,7 +68,11 @@ BOARD_SOURCES = {
 
 PARTS = (
     Part("number formats", "every bit of unpacking, rounding and packing", f"{ISA}: FloatBitPatterns, Packers"),
-    Part("matrix unit", "fidelity phases; the order of sums within 32 is the host's", f"{ISA}: MVMUL, ELWMUL"),
+    Part(
+        "matrix unit",
+        "fidelity phases; with --exact-order its order of addition and its rounding",
+        f"{ISA}: MVMUL, ELWMUL; ttsim",
+    ),
     Part("vector unit", "exact functions, and the published approximations", f"{ISA}: SFPU instructions; tt-llk"),
     Part("L1 and DRAM", "allocation with all banks in step, regions and alignment of the board", f"{ISA}: L1; tt-mlir"),
     Part("cycles of a block on a core", "unpack, math and pack, by fitted constants", OP_MODEL, (WORMHOLE,)),
@@ -182,8 +186,8 @@ DIFFERENCES = (
         "waits for room, and chips of a plan are simulated one by one"
     ),
     Difference(
-        "the order in which the matrix unit adds 16 products, and its rounding within them, are NumPy's in "
-        "float32: public text does not settle them"
+        "products are added in the matrix unit's order with --exact-order alone; otherwise whole matrices at a time, "
+        "at most 2^-8 of the sum of the largest product of each eight apart"
     ),
     Difference("random bits of stochastic rounding are NumPy's"),
     Difference("functions without a published row cost the sum of those with one, or a pass like abs"),

@@ -9,7 +9,8 @@ import numpy as np
 
 from opscope.compiler.target.formats import FORMATS
 from opscope.compiler.target.plan import PlacedOp
-from opscope.compiler.target.program import Operation, Program
+from opscope.compiler.target.program import Operation, Program, TensorDesc
+from opscope.compiler.target.rounding import block_product
 from opscope.compiler.target.system_desc import Profile as CoreProfile
 from opscope.simulator.arithmetic import PLAIN, Arithmetic
 from opscope.simulator.by_pattern import by_pattern
@@ -77,6 +78,8 @@ def execute(
         source = call.inputs[number : number + 1]
         moved = kernel.unit in MOVING and all(d.data_format == desc.data_format for d in source)
         moved |= kernel.unit in ("control", "host") or keeps_bits(kernel.name, call)
+        if kernel.unit == "matrix" and _in_blocks((*call.inputs, desc)):
+            value = block_product(value)
         if on_bits:
             if moved:
                 packed.append(np.asarray(value))
@@ -95,6 +98,11 @@ def _all_held(images: Images, call: Call) -> bool:
     """Whether there are floats in a call, and all are bfloat16's bits and stay so."""
     floats = [is_held(i, d) for i, d in zip(images, call.inputs, strict=True) if FORMATS[d.data_format].is_float]
     return any(floats) and all(floats) and all(desc.data_format == "Float16_b" for desc in call.outputs)
+
+
+def _in_blocks(descs: tuple[TensorDesc, ...]) -> bool:
+    """Whether all tensors are block floats: the packer reads 6 bits of fraction of their products."""
+    return all(FORMATS[desc.data_format].kind == "block" for desc in descs)
 
 
 def value_of(values: dict[int, np.ndarray], tensor: int, where: str) -> np.ndarray:

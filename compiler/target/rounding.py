@@ -197,6 +197,14 @@ def to_block(
     return _unshared(steps, unit, source, np.shape(x))
 
 
+def block_product(x: Image) -> Image:
+    """What the packer reads in Dst of a product of block floats: cut to bfloat16 and rounded to 6 bits of fraction.
+
+    `to_block` then rounds a second time, under the shared exponent.
+    """
+    return to_mantissa(to_mantissa(np.asarray(x, np.float32), 7, "truncate"), 6)
+
+
 def _half(shape: tuple[int, ...], mode: str, random: np.random.Generator | None) -> Image | np.float32:
     """What is added before the fraction is cut."""
     if mode == "stochastic" and random is not None:

@@ -6,10 +6,10 @@ HiFi2_B L.Rh: of the phases Lh.Rh, Lh.Rl, Ll.Rh, Ll.Rl it takes the first and th
 (tt-isa-documentation, WormholeB0: SrcASrcB.md, MVMUL.md, ELWMUL.md). Products are summed in float32; a 16-bit Dst
 rounds after every 16 of them.
 
-By default the phases are one or two products of whole matrices. The unit itself goes through the inner dim in tiles of
-32, in each phase by phase, 16 products at a time (MatrixUnit.md: the fidelity loop is the outer one); `exact_order`
-does so too. Both sum the same products, so they differ by rounding alone: by at most (K + 4 K / 16) 2^-24 times the sum
-of the products' sizes, where Dst has 32 bits. How the 16 products are added is not public; NumPy's order stands in.
+By default the phases are one or two products of whole matrices. With `exact_order` products are added as the unit adds
+them (`product_order.py`). Both sum the same products. In a group of eight the unit rounds each but the largest to 2^-11
+of that one, so that, where Dst has 32 bits, they differ by at most 2^-8 of the sum of the groups' largest products, and
+(K + K / 2) 2^-24 of the sum of the products' sizes. Of random products this is some 2^-13 of the result.
 
 The unit knows neither Inf nor NaN: exponent 255 is a number like others (FloatBitPatterns.md), and a sum of 2^128 or
 more becomes Inf. A product that is not finite in IEEE arithmetic is computed again that way, in float64 and rounded
@@ -20,10 +20,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from opscope.compiler.target.formats import TILE
+from opscope.compiler.target.formats import FORMATS, TILE
 from opscope.compiler.target.program import MatmulParams, Numerics
 from opscope.compiler.target.rare_values import has_special
 from opscope.compiler.target.rounding import as_number, bits, flush, keep_bits, kept, quantise
+from opscope.simulator.kernels import product_order
 from opscope.simulator.kernels.eltwise import ACTIVATIONS, SRC_A_FULL, SRC_A_HIGH, SRC_B_FULL, SRC_B_HIGH
 from opscope.simulator.kernels.registry import Call, Images, kernel, params_of
 
@@ -122,17 +123,20 @@ def matrix_product(
     """
     if left.dtype.kind != "f":
         return integer_product(left, right)
-    wide = numerics.dst_format == "Float32"
-    if wide and not exact_order:
+    if exact_order:
+        if source in FORMATS and FORMATS[source].exponent_bits < 8:
+            left, right = (as_number(x, source).astype(np.float32) for x in (left, right))
+        phases, dst = _checked(numerics.fidelity), numerics.dst_format
+        return product_order.product(left, right, phases, dst, numerics.k_block, numerics.intermediate)
+    if numerics.dst_format == "Float32":
         pairs = phase_operands(left, right, numerics.fidelity, is_left=is_left)
     else:
         pairs = single_phases(left, right, numerics.fidelity)
     depth = left.shape[-1]
     block = numerics.k_block * TILE or max(depth, 1)
-    blocked = _ordered_product if exact_order else _block_product
-    total = blocked(pairs, 0, min(block, depth), numerics.dst_format)
+    total = _block_product(pairs, 0, min(block, depth), numerics.dst_format)
     for start in range(block, depth, block):
-        partial = blocked(pairs, start, min(start + block, depth), numerics.dst_format)
+        partial = _block_product(pairs, start, min(start + block, depth), numerics.dst_format)
         # Partial results go to L1 in the intermediate format and come back to be added to.
         total = quantise(total, numerics.intermediate) + partial
     return total if not has_special(bits(total)) else _unbounded_product(left, right, numerics, source)
@@ -155,20 +159,6 @@ def _unbounded_product(left: np.ndarray, right: np.ndarray, numerics: Numerics, 
 def overflowed(total: np.ndarray) -> np.ndarray:
     """float64 sums as float32, Inf of their sign where they are too large: the unit makes no NaN."""
     return np.where(np.abs(total) >= 2.0**128, np.copysign(np.inf, total), total).astype(np.float32)
-
-
-def _ordered_product(pairs: list[tuple[np.ndarray, np.ndarray]], start: int, stop: int, dst_format: str) -> np.ndarray:
-    """Sum of the phases' products over depth start to stop in the unit's order: tile, phase, 16 at a time."""
-    dst: np.ndarray | None = None
-    for tile in range(start, max(stop, start + 1), TILE):
-        for a, b in pairs:
-            for k in range(tile, max(min(tile + TILE, stop), tile + 1), MVMUL_DEPTH):
-                end = min(k + MVMUL_DEPTH, stop)
-                part = np.matmul(a[..., k:end], b[..., k:end, :])
-                summed = part if dst is None else dst + part
-                dst = summed if dst_format == "Float32" else quantise(summed, dst_format)
-    assert dst is not None
-    return dst
 
 
 def _block_product(pairs: list[tuple[np.ndarray, np.ndarray]], start: int, stop: int, dst_format: str) -> np.ndarray:

@@ -1,8 +1,9 @@
 """Reductions over whole dims.
 
-Float `sum` and `mean` run on the matrix unit (GAPOOL: the data in SrcA, a scaler in SrcB), so that Float32 enters as
-TF32 less its last bit and LoFi reads 4 bits of mantissa; they accumulate in Dst. `max`, `min` and `prod` run on the
-SFPU in float32, integers exactly.
+Float `sum` and `mean` along the last dim are a product with a column of ones, or of 1/N (SrcB reads the data, SrcA the
+column); along others GAPOOL, which has the data in SrcA and the factor in SrcB. 1/N is cut to bfloat16. In Float32
+both run on the vector unit, where the Dst has 32 bits. `max`, `min` and `prod` run on the vector unit in float32,
+integers exactly.
 """
 
 from __future__ import annotations
@@ -12,17 +13,30 @@ from collections.abc import Callable
 
 import numpy as np
 
+from opscope.compiler.target.formats import FACE
 from opscope.compiler.target.program import ReduceParams
 from opscope.compiler.target.rare_values import has_special
-from opscope.compiler.target.rounding import as_number, bits, kept, quantise
-from opscope.simulator.kernels.eltwise import SRC_A_FULL, SRC_A_HIGH, operands
-from opscope.simulator.kernels.matmul import MVMUL_DEPTH, overflowed
+from opscope.compiler.target.rounding import as_number, bits, keep_bits, kept, quantise, to_mantissa
+from opscope.simulator.kernels.eltwise import SRC_A_FULL, SRC_A_HIGH, SRC_B_FULL, SRC_B_HIGH, operands
+from opscope.simulator.kernels.matmul import MVMUL_DEPTH, PHASES, overflowed
+from opscope.simulator.kernels.product_order import add_products, product
 from opscope.simulator.kernels.registry import PASS, Call, Images, kernel, params_of
+from opscope.simulator.kernels.sum_order import column_sums, row_sums
 
 
 def gapool_operand(x: np.ndarray, fidelity: str) -> np.ndarray:
     """Float data as SrcA holds them for a sum (tt-isa-documentation, GAPOOL and SrcASrcB.md)."""
-    return kept(x, SRC_A_HIGH if fidelity == "LoFi" else SRC_A_FULL)
+    return kept(x, _right_bits(fidelity))
+
+
+def _right_bits(fidelity: str) -> int:
+    """The bits that all phases together read of what is in SrcA."""
+    return SRC_A_HIGH if fidelity in ("LoFi", "HiFi2_B") else SRC_A_FULL
+
+
+def _left_bits(fidelity: str) -> int:
+    """The bits that all phases together read of what is in SrcB."""
+    return SRC_B_HIGH if fidelity in ("LoFi", "HiFi2") else SRC_B_FULL
 
 
 def _finish(value: np.ndarray, params: ReduceParams, rank: int) -> np.ndarray:
@@ -30,35 +44,75 @@ def _finish(value: np.ndarray, params: ReduceParams, rank: int) -> np.ndarray:
     return np.expand_dims(value, tuple(d % rank for d in params.dims)) if params.keep_dim else value
 
 
-def _sum(images: Images, call: Call) -> np.ndarray:
+def _sum(images: Images, call: Call, factor: float = 1.0) -> np.ndarray:
+    """The sum, of floats times a factor."""
     params, x = params_of(call, ReduceParams), images[0]
     if x.dtype.kind != "f":
         x = operands(images, call)[0]
         if call.inputs[0].element_type == "i1":
             return (x != 0).any(axis=params.dims)
         return np.add.reduce(x, axis=params.dims, dtype=x.dtype)
-    x = gapool_operand(x, call.numerics.fidelity)
-    total = _float_sum(x, params, call)
+    if call.inputs[0].data_format == "Float32" and call.numerics.dst_format == "Float32":
+        return _vector_sum(operands(images, call)[0], params, call) * np.float32(factor)
+    factor = float(to_mantissa(np.array([factor], np.float32), 7, "truncate")[0])
+    along_rows = tuple(d % x.ndim for d in params.dims) == (x.ndim - 1,)
+    if call.arithmetic.exact_order:
+        return _ordered_sum(x, params, call, factor, along_rows=along_rows)
+    of_data, of_factor = (_left_bits, _right_bits) if along_rows else (_right_bits, _left_bits)
+    fidelity = call.numerics.fidelity
+    x = kept(x, of_data(fidelity))
+    scale = keep_bits(np.array([factor], np.float32), of_factor(fidelity))[0]
+    total = _float_sum(x, params, call) * scale
     if not has_special(bits(total)):
         return total
     # The unit knows neither Inf nor NaN: exponent 255 is a number, and a sum too large is Inf (FloatBitPatterns.md).
     numbers = as_number(x, call.inputs[0].data_format)
-    return quantise(overflowed(np.add.reduce(numbers, axis=params.dims)), call.numerics.dst_format)
+    return quantise(overflowed(np.add.reduce(numbers, axis=params.dims) * scale), call.numerics.dst_format)
+
+
+def _vector_sum(x: np.ndarray, params: ReduceParams, call: Call) -> np.ndarray:
+    """Sum of float32 on the vector unit."""
+    if not call.arithmetic.exact_order:
+        return np.add.reduce(x, axis=params.dims, dtype=np.float32)
+    for dim in sorted((d % x.ndim for d in params.dims), reverse=True):
+        along_rows = dim == x.ndim - 1 and dim == max(d % x.ndim for d in params.dims)
+        x = (row_sums if along_rows else column_sums)(np.moveaxis(x, dim, -1))
+    return x
+
+
+def _ordered_sum(x: np.ndarray, params: ReduceParams, call: Call, factor: float, *, along_rows: bool) -> np.ndarray:
+    """Sum on the matrix unit in its own order: tiles one after another, in each its faces, in each its phases."""
+    flat, lead = _flat(x, params)
+    depth, phases, dst = flat.shape[1], PHASES[call.numerics.fidelity], call.numerics.dst_format
+    if along_rows:
+        return product(flat, np.full((depth, 1), factor, np.float32), phases, dst).reshape(lead)
+    total, data = np.zeros((1, len(flat)), np.float32), np.ascontiguousarray(flat.T)
+    for start in range(0, depth, FACE):
+        face = data[start : start + FACE]
+        for phase in phases:
+            add_products(np.full((1, len(face)), factor, np.float32), face, (phase,), dst, total)
+    return total.reshape(lead)
+
+
+def _flat(x: np.ndarray, params: ReduceParams) -> tuple[np.ndarray, tuple[int, ...]]:
+    """What is added up as rows of a matrix, and the shape of the sums."""
+    dims = [d % x.ndim for d in params.dims]
+    others = [d for d in range(x.ndim) if d not in dims]
+    lead = tuple(x.shape[d] for d in others)
+    columns = math.prod(x.shape[d] for d in dims)
+    return np.ascontiguousarray(x.transpose(*others, *dims)).reshape(math.prod(lead), columns), lead
 
 
 def _float_sum(x: np.ndarray, params: ReduceParams, call: Call) -> np.ndarray:
-    """Sum of what SrcA holds, as Dst accumulates it."""
+    """Sum of what a source register holds, as Dst accumulates it."""
     if call.numerics.dst_format == "Float32":
         return np.add.reduce(x, axis=params.dims, dtype=np.float32)
-    dims = [d % x.ndim for d in params.dims]
-    kept = [d for d in range(x.ndim) if d not in dims]
-    lead = tuple(x.shape[d] for d in kept)
-    flat = x.transpose(*kept, *dims).reshape(*lead, math.prod(x.shape[d] for d in dims))
-    dst = np.zeros(lead, np.float32)
+    flat, lead = _flat(x, params)
+    dst = np.zeros(len(flat), np.float32)
     for start in range(0, flat.shape[-1], MVMUL_DEPTH):
-        part = np.add.reduce(flat[..., start : start + MVMUL_DEPTH], axis=-1, dtype=np.float32)
+        part = np.add.reduce(flat[:, start : start + MVMUL_DEPTH], axis=-1, dtype=np.float32)
         dst = quantise(dst + part, call.numerics.dst_format)
-    return dst
+    return dst.reshape(lead)
 
 
 @kernel("sum", ReduceParams, unit="matrix")
@@ -69,12 +123,14 @@ def sum_(images: Images, call: Call) -> np.ndarray:
 
 @kernel("mean", ReduceParams, unit="matrix")
 def mean(images: Images, call: Call) -> np.ndarray:
-    """Sum over count."""
+    """Sum over count: of floats times 1 over the count, which outside of Float32 is cut to bfloat16."""
     params = params_of(call, ReduceParams)
     count = math.prod(images[0].shape[d] for d in params.dims)
-    total = _sum(images, call)
-    scaled = total / np.float32(count) if images[0].dtype.kind == "f" else total // count
-    return _finish(scaled, params, images[0].ndim)
+    if images[0].dtype.kind == "f":
+        total = _sum(images, call, float(np.float32(1) / np.float32(count)) if count else float("nan"))
+    else:
+        total = _sum(images, call) // count
+    return _finish(total, params, images[0].ndim)
 
 
 def _extreme(name: str, function: np.ufunc, lowest: bool, cycles: tuple[str, ...]) -> None:

@@ -13,7 +13,8 @@ from opscope.compiler.target.program import EltwiseParams, MatmulParams, Numeric
 from opscope.compiler.target.rounding import flush
 from opscope.simulator import plain
 from opscope.simulator.api import Device
-from opscope.simulator.kernels import special
+from opscope.simulator.kernels import product_order, special
+from opscope.simulator.kernels.matmul import PHASES
 from opscope.simulator.tests.programs import run_kernel
 
 if passes.compiled is None:
@@ -144,3 +145,25 @@ def test_a_device_with_signed_zeros_takes_numpys_way(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(passes, "compiled", None)
     expected = run_kernel("maximum", EltwiseParams(), [x, -x], (SIZE,), "f32", device=Device("p150"))
     assert result.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("register", product_order.REGISTERS)
+@pytest.mark.parametrize("fidelity", PHASES)
+@pytest.mark.parametrize("shape", [(3, 5, 7), (33, 70, 40)], ids=["less than a tile", "several tiles"])
+def test_products_are_added_as_by_numpy(
+    shape: tuple[int, int, int], fidelity: str, register: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, depth, columns = shape
+    random = np.random.default_rng(depth)
+    plain_values = [random.standard_normal(size).astype(np.float32) for size in ((rows, depth), (depth, columns))]
+    far_apart = [x * np.exp2(random.integers(-20, 20, x.shape)).astype(np.float32) for x in plain_values]
+    any_bits = [random.integers(0, 1 << 32, x.shape, dtype=np.uint32).view(np.float32) for x in plain_values]
+    small = [np.where(random.random(x.shape) < 0.6, 0, x * 2.0**-60).astype(np.float32) for x in plain_values]
+    for left, right in (plain_values, far_apart, any_bits, small):
+        dst = random.standard_normal((rows, columns)).astype(np.float32)
+        by_numpy = dst.copy()
+        product_order.add_products(left, right, PHASES[fidelity], register, dst)
+        with monkeypatch.context() as patch:
+            patch.setattr(passes, "compiled", None)
+            product_order.add_products(left, right, PHASES[fidelity], register, by_numpy)
+        assert dst.tobytes() == by_numpy.tobytes()

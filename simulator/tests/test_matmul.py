@@ -151,3 +151,31 @@ def test_integers_are_exact_modulo_two_to_the_32() -> None:
         want = (a.astype(np.int64)[:, :, None] * b.astype(np.int64)[None]).sum(1).astype(np.int32)
     assert np.array_equal(integer_product(a, b).astype(np.int32), want)
     assert np.array_equal(run_kernel("matmul", MatmulParams(), [a, b], (9, 5), "i32"), want)
+
+
+@pytest.mark.parametrize(
+    ("values", "dst", "want"),
+    [
+        # One large product and seven that are half of the unit that it leaves them: each is rounded away from 0.
+        ([1.0] + [2.0**-11] * 7, "Float32", 1 + 7 * 2.0**-10),
+        ([1.0] + [-(2.0**-11)] * 7, "Float32", 1 - 7 * 2.0**-10),
+        # In the other group of eight they are only aligned to each other, and Dst has 23 bits.
+        ([1.0] + [0.0] * 7 + [2.0**-11] * 8, "Float32", 1 + 2.0**-8),
+        # A Dst of 16 bits rounds each sum to 10 bits below the largest, then all of them to 7.
+        ([1.0] + [0.0] * 7 + [2.0**-11] + [0.0] * 7, "Float16_b", 1.0),
+        ([1.0] + [0.0] * 7 + [2.0**-8] + [0.0] * 7, "Float16_b", 1 + 2.0**-7),
+    ],
+)
+def test_groups_of_eight_are_aligned_to_their_largest_product(values: list[float], dst: str, want: float) -> None:
+    left, right = np.float32([values]), np.ones((len(values), 1), np.float32)
+    assert matrix_product(left, right, Numerics("HiFi4", dst), exact_order=True).tolist() == [[want]]
+
+
+def test_blocks_of_the_inner_dim_are_added_in_l1() -> None:
+    """Sums of blocks are rounded to the nearest even there; the last block is added to them in Dst."""
+    left = np.zeros((1, 128), np.float32)
+    left[0, [0, 32, 64]] = 1.0, 2.0**-8, 3 * 2.0**-8
+    numerics = Numerics("HiFi4", "Float16_b", k_block=1, intermediate="Float16_b")
+    got = matrix_product(left, np.ones((128, 1), np.float32), numerics, exact_order=True)
+    assert got.tolist() == [[1 + 2.0**-6]], "1 + 2^-8 is a tie and even; 1 + 3 * 2^-8 is one and goes up"
+    assert matrix_product(left, np.ones((128, 1), np.float32), numerics)[0, 0] != 1

@@ -1,7 +1,8 @@
 /* Passes over whole arrays that NumPy makes in several: looks for rare values, rounding, sums and products with both,
- * a table's values, a series, normal values from random bits. Bits are those of the NumPy code in
- * compiler/target/rounding.py, rare_values.py, simulator/plain.py, by_pattern.py, kernels/special.py and
- * models/seeding.py, which says what each means and is used where this file was not compiled.
+ * a table's values, a series, normal values from random bits, products as the matrix unit adds them. Bits are those of
+ * the NumPy code in compiler/target/rounding.py, rare_values.py, simulator/plain.py, by_pattern.py, kernels/special.py,
+ * kernels/product_order.py and models/seeding.py, which says what each means and is used where this file was not
+ * compiled.
  *
  * No sum of floats is reordered and no product contracted (setup.py: -ffp-contract=off), so that every compiler and
  * every processor gives the same bits. Each function checks types and lengths of its arrays before it touches one. It
@@ -218,6 +219,142 @@ static void normal_block(const uint32_t *restrict words, size_t n, const float *
         bits ^= words[i] & SIGN;
         memcpy(&value, &bits, sizeof bits);
         out[i] = value + shift;
+    }
+}
+
+/* Products of tiles: columns and inner places that are computed together, and products that the unit aligns as one. */
+#define COLUMNS 32
+#define DEPTH 32
+#define GROUP 8
+/* The exponent of a 0 among operands: no sum with it is above that of a number. */
+#define NONE (-4096)
+
+INLINE float as_float(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+INLINE uint32_t as_bits(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+/* The most significant bits of an operand (5 of the right one, 7 of the left one), and those that later phases read. */
+typedef struct {
+    int32_t exponent[DEPTH][COLUMNS];
+    float significand[2][DEPTH][COLUMNS];
+} Block;
+
+WIDE static void take_apart(const uint32_t *x, size_t n, int32_t *exponent, float *first, float *rest, int is_left)
+{
+    for (size_t i = 0; i < n; i++) {
+        int32_t field = (int32_t)(x[i] & EXPONENT) >> 23, value = (int32_t)((x[i] >> 13) & 0x3FF) | 0x400;
+        int32_t high = is_left ? value >> 4 : value >> 6, low = is_left ? (value & 15) << 3 : (value >> 1) & 31;
+        int32_t sign = x[i] & SIGN ? -1 : 1, there = field != 0;
+        exponent[i] = there ? field : NONE;
+        first[i] = (float)(high * sign * there);
+        rest[i] = (float)(low * sign * there);
+    }
+}
+
+/* Products of a group, aligned to the largest exponent, each rounded to the nearest and halves away from 0; and that
+ * exponent. A product has 12 bits, so that no step but the rounding loses one. */
+WIDE static void add_group(const int32_t *exponents, const float *factors, const int32_t (*right)[COLUMNS],
+                           const float (*significands)[COLUMNS], int32_t least, int32_t *top, int32_t *sum)
+{
+    for (size_t j = 0; j < COLUMNS; j++) {
+        int32_t most = least;
+        for (size_t k = 0; k < GROUP; k++) {
+            int32_t exponent = exponents[k] + right[k][j];
+            most = exponent > most ? exponent : most;
+        }
+        top[j] = most;
+    }
+    for (size_t j = 0; j < COLUMNS; j++) {
+        int32_t total = 0, offset = 127 - top[j];
+        for (size_t k = 0; k < GROUP; k++) {
+            int32_t field = exponents[k] + right[k][j] + offset;
+            float scale = as_float((uint32_t)(field < 97 ? 97 : field) << 23);
+            float product = factors[k] * significands[k][j] * scale;
+            total += (int32_t)(product + as_float((as_bits(product) & SIGN) | 0x3F000000u));
+        }
+        sum[j] = top[j] > least ? total : 0;
+    }
+}
+
+INLINE int32_t shifted(int32_t size, int32_t places, int32_t negative)
+{
+    places = places > 30 ? 30 : places;
+    int32_t half = (1 << places) >> 1;
+    return (size + half - (places ? negative : 0)) >> places;
+}
+
+/* What a register of the unit is after two groups are added to it. Its exponents lie above `low` and below `high`; of
+ * its 23 bits of fraction `drop` are rounded away. */
+WIDE static void add_to_register(const int32_t (*top)[COLUMNS], const int32_t (*sum)[COLUMNS], uint32_t *dst, size_t n,
+                                 int32_t low, int32_t high, int32_t drop, uint32_t largest)
+{
+    int32_t cut = drop ? 0x1FFF : 0;
+    for (size_t j = 0; j < n; j++) {
+        int32_t own = (int32_t)(dst[j] & EXPONENT) >> 23, own_sign = (int32_t)(dst[j] >> 31);
+        int32_t size = own > low ? (int32_t)(dst[j] & 0x7FFFFF) | 0x800000 : 0;
+        int32_t first = top[0][j], second = top[1][j];
+        int32_t most = first > second ? first : second;
+        most = own > most ? own : most;
+        int32_t first_negative = sum[0][j] < 0, second_negative = sum[1][j] < 0;
+        int32_t a = (first_negative ? -sum[0][j] : sum[0][j]) << 13;
+        int32_t b = (second_negative ? -sum[1][j] : sum[1][j]) << 13;
+        a = shifted(a, most - first, first_negative);
+        b = shifted(b, most - second, second_negative);
+        size = shifted(size, most - own, 0);
+        a = (a + (cut ? 0x1000 - first_negative : 0)) & ~cut;
+        b = (b + (cut ? 0x1000 - second_negative : 0)) & ~cut;
+        size = (size + (cut ? 0x1000 : 0)) & ~cut;
+        int32_t total = (own_sign ? -size : size) + (first_negative ? -a : a) + (second_negative ? -b : b);
+        uint32_t sign = total < 0 ? SIGN : 0;
+        int32_t whole = total < 0 ? -total : total;
+        /* Without the bit after the first one, which could round up, a float has the exponent of an integer. */
+        int32_t leading = (int32_t)(as_bits((float)(whole & ~(whole >> 1))) >> 23) - 127;
+        int32_t exponent = most + leading - 23, right = leading - 23 + drop, left = right < 0 ? -right : 0;
+        right = right > 0 ? right : 0;
+        left = left > 23 ? 23 : left;
+        int32_t bits = (((whole << left) + ((1 << right) >> 1)) >> right) << drop;
+        exponent += bits >> 24 & 1;
+        uint32_t value = sign | (uint32_t)exponent << 23 | (uint32_t)(bits & 0x7FFFFF);
+        value = exponent >= high ? sign | largest : value;
+        dst[j] = whole == 0 || exponent <= low ? 0 : value;
+    }
+}
+
+/* Adds to a block of columns of the result the products of one tile of the inner dim. */
+static void add_tile(const uint32_t *left, size_t rows, size_t stride, size_t depth, const Block *right, uint32_t *dst,
+                     size_t columns, size_t width, uint32_t phases, const int32_t *limits, uint32_t largest)
+{
+    int32_t exponent[DEPTH], moved[DEPTH], top[2][COLUMNS], sum[2][COLUMNS];
+    float significand[2][DEPTH];
+    for (size_t row = 0; row < rows; row++) {
+        uint32_t part[DEPTH] = {0};
+        memcpy(part, left + row * stride, depth * sizeof *part);
+        take_apart(part, DEPTH, exponent, significand[0], significand[1], 1);
+        for (int phase = 0; phase < 4; phase++) {
+            if (!(phases >> phase & 1))
+                continue;
+            int low_right = phase & 1, low_left = phase >> 1;
+            for (size_t k = 0; k < DEPTH; k++)
+                moved[k] = exponent[k] - 127 - 5 * low_right - 7 * low_left;
+            for (size_t k = 0; k < depth; k += 2 * GROUP) {
+                for (size_t group = 0; group < 2; group++) {
+                    size_t at = k + group * GROUP;
+                    add_group(moved + at, significand[low_left] + at, right->exponent + at,
+                              right->significand[low_right] + at, limits[0], top[group], sum[group]);
+                }
+                add_to_register(top, sum, dst + row * width, columns, limits[0], limits[1], limits[2], largest);
+            }
+        }
     }
 }
 
@@ -596,10 +733,70 @@ static PyObject *normal(PyObject *self, PyObject *const *args, Py_ssize_t count)
     Py_RETURN_NONE;
 }
 
+/* add_products(left, right, depth, width, phases, register, dst): adds to what a register holds the products of a
+ * matrix of `depth` columns with one of `width`, in the matrix unit's order. A bit of `phases` for each phase that is
+ * taken; the register is Float32, Float16_b or Float16. */
+static PyObject *add_products(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+    static const struct {
+        const char *name;
+        int32_t limits[3];
+        uint32_t largest;
+    } REGISTERS[] = {
+        {"Float32", {0, 255, 0}, EXPONENT},
+        {"Float16_b", {0, 255, 16}, EXPONENT},
+        {"Float16", {112, 144, 13}, 0x47FFE000u},
+    };
+    Array arrays[3] = {{.taken = 0}, {.taken = 0}, {.taken = 0}};
+    uint32_t depth, width, phases;
+    size_t kind = 0, kinds = sizeof REGISTERS / sizeof *REGISTERS;
+    if (counted(count, 7) || number(args[2], &depth) || number(args[3], &width) || number(args[4], &phases))
+        return NULL;
+    while (kind < kinds &&
+           !(PyUnicode_Check(args[5]) && PyUnicode_CompareWithASCIIString(args[5], REGISTERS[kind].name) == 0))
+        kind++;
+    if (kind == kinds || !depth || !width) {
+        PyErr_SetString(PyExc_ValueError, "expected a depth, a width and the name of a register's format");
+        return NULL;
+    }
+    Array *left = &arrays[0], *right = &arrays[1], *out = &arrays[2];
+    if (take(args[0], left, "f", 0) || take(args[1], right, "f", 0) || take(args[6], out, "f", 1)) {
+        give_back(arrays, 3);
+        return NULL;
+    }
+    size_t rows = left->count / depth;
+    if (left->count != rows * depth || right->count != (size_t)depth * width || out->count != rows * width) {
+        PyErr_SetString(PyExc_ValueError, "expected matrices whose sizes go together");
+        give_back(arrays, 3);
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    Block block;
+    for (size_t column = 0; column < width; column += COLUMNS) {
+        size_t columns = least(COLUMNS, width - column);
+        for (size_t k = 0; k < depth; k += DEPTH) {
+            size_t places = least(DEPTH, depth - k);
+            for (size_t place = 0; place < DEPTH; place++) {
+                uint32_t part[COLUMNS] = {0};
+                if (place < places)
+                    memcpy(part, (const uint32_t *)right->data + (k + place) * width + column, columns * sizeof *part);
+                take_apart(part, COLUMNS, block.exponent[place], block.significand[0][place],
+                           block.significand[1][place], 0);
+            }
+            add_tile((const uint32_t *)left->data + k, rows, depth, places, &block, (uint32_t *)out->data + column,
+                     columns, width, phases, REGISTERS[kind].limits, REGISTERS[kind].largest);
+        }
+    }
+    Py_END_ALLOW_THREADS
+    give_back(arrays, 3);
+    Py_RETURN_NONE;
+}
+
 #define METHOD(NAME) {#NAME, (PyCFunction)(void (*)(void))NAME, METH_FASTCALL, NULL}
 static PyMethodDef METHODS[] = {
     METHOD(has_tiny), METHOD(reaches), METHOD(changes), METHOD(keep),       METHOD(round_floats), METHOD(narrow),
-    METHOD(widen),    METHOD(combine), METHOD(look_up), METHOD(odd_series), METHOD(normal),       {NULL, NULL, 0, NULL},
+    METHOD(widen),    METHOD(combine), METHOD(look_up), METHOD(odd_series), METHOD(normal),
+    METHOD(add_products), {NULL, NULL, 0, NULL},
 };
 
 static int named_source(PyObject *module) { return PyModule_AddStringConstant(module, "SOURCE", SOURCE); }

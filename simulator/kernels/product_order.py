@@ -1,0 +1,162 @@
+"""The order in which the matrix unit adds products, and what it rounds on the way.
+
+The unit goes through the inner dim in tiles of 32, in each phase by phase, 16 products at a time. These are two groups
+of 8. In a group each product (5 bits of the right operand times 7 of the left one) is shifted to the largest exponent
+of the eight and rounded to 10 bits of fraction, halves away from 0. The two sums and the register are shifted to the
+largest of their exponents, to 23 bits of fraction, and rounded to the nearest (halves upwards, where the number is a
+sum of products); a register of 16 bits first rounds each of the three to 10 bits. Their sum is rounded to the register.
+Exponent 255 is a number like others, denormals are 0, and a result too large is Inf.
+
+Sources: tt-isa-documentation (MVMUL.md, SrcASrcB.md); the alignment and its rounding by the public source of ttsim
+1.10.0, Tenstorrent's simulator, whose results this gives bit for bit (docs/conformance.md). Of the unit's own fault, a
+sum of -1 in the last place that Wormhole normalises wrongly, there is nothing here.
+
+Where a product is made in blocks of the inner dim (ttnn: two tiles, one where their number is odd), the register starts
+each block at 0; what the blocks before the last one give is added in L1, in the format of partial results, to the
+nearest even; the last block is added to that sum in the register.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from opscope.base import passes
+from opscope.compiler.target.formats import FORMATS, TILE
+from opscope.compiler.target.rounding import Image, bits, largest, quantise
+
+GROUP = 8
+"""Products that are aligned to one exponent."""
+AT_ONCE = 2 * GROUP
+"""Products that one instruction adds."""
+_NONE = -4096
+"""Exponent of a 0 among operands."""
+
+
+@dataclass(frozen=True)
+class Register:
+    """The range and the precision of a format of Dst."""
+
+    low: int
+    """Exponents up to this one, as float32 counts them, are 0."""
+    high: int
+    """Exponents from this one on are too large."""
+    drop: int
+    """Bits of float32's fraction that it has not."""
+    largest: int
+    """Pattern of what is too large."""
+
+
+REGISTERS = {
+    "Float32": Register(0, 255, 0, 0x7F800000),
+    "Float16_b": Register(0, 255, 16, 0x7F800000),
+    "Float16": Register(112, 144, 13, 0x47FFE000),
+}
+
+
+def product(
+    left: Image, right: Image, phases: tuple[int, ...], dst_format: str, k_block: int = 0, intermediate: str = ""
+) -> Image:
+    """left (..., M, K) times right (..., K, N); leading dims broadcast. `k_block`: tiles of a block, 0 for all."""
+    lead = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+    rows, depth, columns = left.shape[-2], left.shape[-1], right.shape[-1]
+    total = np.zeros((*lead, rows, columns), np.float32)
+    if not depth or not total.size:
+        return total
+    if right.ndim == 2 and left.ndim > 2:  # one product of all rows
+        return product(left.reshape(-1, depth), right, phases, dst_format, k_block, intermediate).reshape(total.shape)
+    left, right = np.broadcast_to(left, (*lead, rows, depth)), np.broadcast_to(right, (*lead, depth, columns))
+    block = k_block * TILE or depth
+    starts = range(0, depth, block)
+    for index in np.ndindex(*lead):
+        for start in starts:
+            stop, is_last = min(start + block, depth), start == starts[-1]
+            part = total[index] if is_last else np.zeros((rows, columns), np.float32)
+            part = np.ascontiguousarray(part)
+            operands = (
+                np.ascontiguousarray(x, np.float32) for x in (left[index][:, start:stop], right[index][start:stop])
+            )
+            add_products(*operands, phases, dst_format, part)
+            total[index] = part if is_last or not start else quantise(total[index] + part, intermediate, "even")
+    if dst_format == "Float16":
+        total[np.abs(total) >= np.float32(largest(FORMATS["Float16"]))] *= np.float32(np.inf)
+    return total
+
+
+def add_products(left: Image, right: Image, phases: tuple[int, ...], dst_format: str, dst: Image) -> None:
+    """Adds the products of two matrices to what a register holds, in place."""
+    if passes.compiled is not None:
+        mask = sum(1 << phase for phase in phases)
+        passes.compiled.add_products(left, right, left.shape[1], right.shape[1], mask, dst_format, dst)
+        return
+    register, pattern = REGISTERS[dst_format], bits(dst)
+    depth = left.shape[1]
+    pad = -depth % AT_ONCE
+    of_left = _Parts.of(np.pad(left, ((0, 0), (0, pad))), high=4, low=(0, 15, 3))
+    of_right = _Parts.of(np.pad(right, ((0, pad), (0, 0))), high=6, low=(1, 31, 0))
+    for tile in range(0, depth, TILE):
+        for phase in phases:
+            for start in range(tile, min(tile + TILE, depth), AT_ONCE):
+                sums = [
+                    _group(of_left, of_right, slice(at, at + GROUP), phase, register.low)
+                    for at in (start, start + GROUP)
+                ]
+                pattern = _added(sums, pattern, register)
+    dst[...] = pattern.view(np.float32)
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """Operands taken apart: exponents, and the significands with their signs that first and later phases read."""
+
+    exponent: np.ndarray
+    significand: tuple[np.ndarray, np.ndarray]
+
+    @classmethod
+    def of(cls, x: Image, high: int, low: tuple[int, int, int]) -> _Parts:
+        """Takes `x` apart: `high` bits are cut for the first phase; `low`: shift, mask and shift of the others."""
+        pattern = bits(x).astype(np.int64)
+        field, value = pattern >> 23 & 255, pattern >> 13 & 0x3FF | 0x400
+        sign = np.where(pattern >> 31, -1, 1) * (field != 0)
+        right, mask, up = low
+        later = ((value >> right & mask) << up) * sign
+        return cls(np.where(field, field, _NONE), ((value >> high) * sign, later))
+
+
+def _group(left: _Parts, right: _Parts, places: slice, phase: int, low: int) -> tuple[np.ndarray, np.ndarray]:
+    """Exponent and sum of eight products."""
+    exponent = left.exponent[:, places, None] + right.exponent[None, places] - 127 - 5 * (phase & 1) - 7 * (phase >> 1)
+    value = left.significand[phase >> 1][:, places, None] * right.significand[phase & 1][None, places]
+    top = np.maximum(exponent.max(axis=1, initial=low), low)
+    down = np.minimum(top[:, None] - exponent, 30)
+    size = (2 * np.abs(value) + (1 << down)) >> down + 1
+    total = np.where(value < 0, -size, size).sum(axis=1)
+    return top, np.where(top > low, total, 0)
+
+
+def _added(sums: list[tuple[np.ndarray, np.ndarray]], pattern: np.ndarray, register: Register) -> np.ndarray:
+    """What a register holds after two sums are added to it."""
+    wide = pattern.astype(np.int64)
+    own = wide >> 23 & 255
+    size = np.where(own > register.low, wide & 0x7FFFFF | 0x800000, 0)
+    most = np.maximum(np.maximum(sums[0][0], sums[1][0]), own)
+    cut = 0x1FFF if register.drop else 0
+    total = np.zeros_like(wide)
+    terms = [(exponent, np.abs(value) << 13, value < 0, True) for exponent, value in sums]
+    for exponent, number, negative, is_sum in (*terms, (own, size, wide >> 31 == 1, False)):
+        down = np.minimum(most - exponent, 30)
+        upwards = negative & is_sum
+        number = number + (1 << down >> 1) - (upwards & (down > 0)) >> down
+        if cut:
+            number = number + 0x1000 - upwards & ~cut
+        total = total + np.where(negative, -number, number)
+    whole = np.abs(total)
+    leading = np.frexp(whole.astype(np.float64))[1] - 1
+    exponent, right = most + leading - 23, leading - 23 + register.drop
+    up, down = np.clip(-right, 0, 23), np.maximum(right, 0)
+    value = (whole << up) + (1 << down >> 1) >> down << register.drop
+    exponent = exponent + (value >> 24 & 1)
+    sign = (total < 0).astype(np.int64) << 31
+    result = np.where(exponent >= register.high, sign | register.largest, sign | exponent << 23 | value & 0x7FFFFF)
+    return np.where((whole == 0) | (exponent <= register.low), 0, result).astype(np.uint32)
