@@ -29,10 +29,14 @@ class QueueContent:
         """Whether a value of this shape can be laid out."""
         if not self.channels:
             return math.prod(shape) == math.prod(self.elements)
-        if len(shape) != 4 or shape[2] != self.channels:
+        if len(shape) != 4 or shape[2] * self.groups != self.channels:
             return False
-        kh, kw, channels, out = shape
-        return self.elements == (1, kh * kw * (channels + -channels % TILE), out)
+        kh, kw, _, out = shape
+        rows = TILE if self._by_channel(out) else self.channels + -self.channels % TILE
+        return self.elements == (1, kh * kw * rows, out)
+
+    def _by_channel(self, out: int) -> bool:
+        return self.groups == self.channels == out and out > 1
 
     def laid_out(self, value: np.ndarray) -> np.ndarray:
         """Returns the content of the queue. Raises ValueError for a value of another size."""
@@ -46,7 +50,7 @@ class QueueContent:
     def _taps(self, value: np.ndarray) -> np.ndarray:
         """Returns convolution weights as rows of taps, each of whole tiles; zeros between groups."""
         kh, kw, own, out = value.shape
-        if self.groups == self.channels == out and out > 1:
+        if self._by_channel(out):
             rows = np.zeros((kh * kw, TILE, out), np.float32)
             rows[:, np.arange(out) % TILE, np.arange(out)] = value.reshape(kh * kw, out)
             return rows

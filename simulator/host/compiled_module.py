@@ -13,7 +13,7 @@ from opscope.compiler.target.formats import host_dtype
 from opscope.compiler.target.program import Binary, TensorDesc
 from opscope.compiler.target.queue_content import QueueContent
 from opscope.simulator.device import Device, Executable
-from opscope.simulator.host.hosted_program import HostedProgram, LoadedProgram
+from opscope.simulator.host.hosted_program import HostedProgram, LoadedProgram, host_device
 from opscope.simulator.host.image_error import ImageError
 from opscope.simulator.profile import Profile
 
@@ -135,7 +135,7 @@ class LoadedModule:
         self.module, self.binary = module, program
         try:
             self.device = Device(board or program.board)
-            self.host = Device(host.board).load_decoded(host)
+            self.host = host_device(host.board).load_decoded(host)
         except ValueError as error:
             raise ImageError(f"{module.name}: {error}") from error
         self.program = self.device.load_decoded(program)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,8 +15,20 @@ from opscope.simulator.profile import Profile
 
 HOST_BOARD = "n150"
 """The board whose formats hold what the host computes: float32 and integers."""
+HOST_MEMORY = 1 << 46
+"""Bytes that its tensors may take. Theirs is the machine's memory, where no matrix is padded to tiles."""
 Described = tuple[str, tuple[int, ...], str]
 """Name, shape and MLIR's element type."""
+
+
+def host_device(board: str = HOST_BOARD) -> Device:
+    """Returns what computes the host's parts: like a card of `board`, without the limit of its DRAM.
+
+    PyTorch's weights [O, I, 1, 1] would take a tile for each element there. Raises ValueError for an unknown board.
+    """
+    host = Device(board)
+    host.profile = replace(host.profile, dram_channel_bytes=HOST_MEMORY)
+    return host
 
 
 @dataclass(frozen=True)
@@ -107,7 +119,7 @@ class LoadedProgram:
         self, program: HostedProgram, device: Executable | None = None, each: Executable | None = None
     ) -> None:
         """`device` and `each` are these two parts of it where they are loaded already."""
-        host = Device(HOST_BOARD)
+        host = host_device()
         self.program = program
         self.device = device or Device(program.board).load(program.device)
         self._once = host.load(program.once) if program.once else None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
@@ -39,7 +41,13 @@ class PyTorchModule(FrameworkModule):
         """Returns it as a function that JAX traces and differentiates: parameters by name, and inputs -> outputs."""
         from opscope.models.frontends import torch_live
 
-        return torch_live.function(self.module)
+        traced = torch_live.function(self.module)
+
+        def function(parameters: Mapping[str, Any], inputs: Sequence[Any]) -> Sequence[Any]:
+            with _whole_classes(self.module):
+                return traced(parameters, inputs)
+
+        return function
 
     def all_parameters(self) -> list[Parameter]:
         """Returns parameters, and running statistics, which no optimizer trains."""
@@ -60,7 +68,7 @@ class PyTorchModule(FrameworkModule):
         from opscope.models.frontends import torch_live
 
         tensors = [to_torch(value) for value in inputs]
-        with in_one_line(self.name):
+        with in_one_line(self.name), _whole_classes(self.module):
             return torch_live.eager(self.module, tensors, self.input_names)
 
     def forward(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
@@ -106,3 +114,26 @@ class PyTorchModule(FrameworkModule):
                 own[name].copy_(to_torch(value))
         if (device := self.get_device()) is not None:
             device.forget()
+
+
+@contextmanager
+def _whole_classes(module: Any) -> Iterator[None]:
+    """Within this context numbers of classes may come as floats, as a sample of targets says that they do.
+
+    Targets of the shape of the predictions are probabilities, and stay as they are.
+    """
+    import torch
+
+    def whole(_: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        predicted, targets, *others = arguments
+        if targets.is_floating_point() and targets.shape != predicted.shape:
+            with warnings.catch_warnings():  # JAX has int32 for it, and says so
+                warnings.simplefilter("ignore", UserWarning)
+                targets = targets.long()
+        return (predicted, targets, *others)
+
+    with ExitStack() as hooks:
+        for part in module.modules():
+            if isinstance(part, torch.nn.CrossEntropyLoss | torch.nn.NLLLoss):
+                hooks.callback(part.register_forward_pre_hook(whole).remove)
+        yield

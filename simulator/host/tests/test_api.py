@@ -102,6 +102,21 @@ def test_a_jax_function_is_a_module_and_arrays_that_it_holds_are_parameters() ->
         pybuda.JaxModule("array", X)
 
 
+def test_pytorchs_weights_of_a_wide_convolution_fit() -> None:
+    """In tiles [O, I, 1, 1] would take 1,024 times its bytes: more than a card's DRAM, where the host has them."""
+    import jax.numpy as jnp
+    from jax import lax
+
+    generator = np.random.default_rng(0)
+    weights = generator.standard_normal((2048, 2048, 1, 1), np.float32)
+    x = generator.standard_normal((1, 2048, 2, 2), np.float32)
+    module = pybuda.JaxModule("wide", lambda x: lax.conv_general_dilated(x, jnp.asarray(weights), (1, 1), "VALID"))
+    pybuda.TTDevice("tt0", arch=WORMHOLE, module=module)
+    (got,) = pybuda.run_inference(inputs=[(x,)], _sequential=True).get()
+    expected = np.einsum("oi,nihw->nohw", weights[:, :, 0, 0], x)
+    assert np.corrcoef(np.asarray(got.value()).ravel(), expected.ravel())[0, 1] > 0.999
+
+
 def test_two_modules_of_a_device_run_in_a_row_and_one_alone_as_subgraph() -> None:
     first, second = Layer("first"), Layer("second")
     device = pybuda.TTDevice("tt0", arch=pybuda.BackendDevice.Grayskull, devtype=pybuda.BackendType.Golden)

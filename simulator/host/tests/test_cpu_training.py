@@ -139,3 +139,21 @@ def test_a_cpu_compiles_and_refuses_in_one_line() -> None:
         pybuda.CPUDevice("cpu1", scheduler_f=lambda optimizer: optimizer)
     with pytest.raises(PyBudaError, match="optimizer_f: expected a function, got 1"):
         pybuda.CPUDevice("cpu2", optimizer_f=1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("on_a_card", [True, False], ids=["card", "cpu"])
+def test_numbers_of_classes_come_as_floats_or_as_integers(on_a_card: bool) -> None:
+    device: Any = pybuda.TTDevice("d", arch=WORMHOLE) if on_a_card else pybuda.CPUDevice("d")
+    device.place_module(pybuda.PyTorchModule("m", network(1)))
+    device.place_loss_module(pybuda.PyTorchModule("loss", torch.nn.CrossEntropyLoss()))
+    x, classes = batch(0)[0], torch.arange(32).remainder(5).expand(1, 32)
+    pybuda.initialize_pipeline(training=True, sample_inputs=(x,), sample_targets=(torch.zeros(1, 32),))
+    losses = []
+    for targets in (classes, classes.float()):
+        device.push_to_inputs(x)
+        device.push_to_target_inputs(targets)
+        pybuda.run_forward()
+        losses.append(pybuda.get_loss_queue().get().value().item())
+    assert losses[0] == losses[1]
+    expected = torch.nn.functional.cross_entropy(network(1)(x), classes).item()
+    assert losses[0] == pytest.approx(expected, rel=2e-2)

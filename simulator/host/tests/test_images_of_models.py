@@ -28,7 +28,7 @@ LOAD_SECONDS = 1.0
 
 
 def exported(name: str) -> tuple[bytes, Sequence[ArgSpec]]:
-    """StableHLO and arguments of a registered model, or of `conv`: two convolutions, a mean and a product."""
+    """StableHLO and arguments of a registered model, or of `conv`: dense, depthwise and grouped ones."""
     if name != "conv":
         result = export_model(registry.get(name))
         return result.bytecode, result.arguments
@@ -37,14 +37,16 @@ def exported(name: str) -> tuple[bytes, Sequence[ArgSpec]]:
 
     specs = (
         ArgSpec("k1", (3, 3, 3, 16), "float32", "normal:0.2"),
-        ArgSpec("k2", (3, 3, 16, 32), "float32", "normal:0.1"),
+        ArgSpec("k2", (3, 3, 1, 16), "float32", "normal:0.3"),
+        ArgSpec("k3", (3, 3, 4, 32), "float32", "normal:0.2"),
         ArgSpec("w", (32, 10), "float32", "normal:0.2"),
         ArgSpec("x", (1, 32, 32, 3), "float32", "normal:1", "input"),
     )
 
-    def net(k1: jax.Array, k2: jax.Array, w: jax.Array, x: jax.Array) -> jax.Array:
-        for kernel in (k1, k2):
-            x = lax.conv_general_dilated(x, kernel, (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+    def net(k1: jax.Array, k2: jax.Array, k3: jax.Array, w: jax.Array, x: jax.Array) -> jax.Array:
+        for kernel in (k1, k2, k3):
+            groups, order = x.shape[-1] // kernel.shape[2], ("NHWC", "HWIO", "NHWC")
+            x = lax.conv_general_dilated(x, kernel, (2, 2), "SAME", dimension_numbers=order, feature_group_count=groups)
             x = jax.nn.relu(x)
         return x.mean((1, 2)) @ w
 

@@ -115,7 +115,7 @@ class TrainingPipeline:
             with self._for_all_or_none():
                 for number, part in enumerate(self.parts):
                     if number == len(self.parts) - 1:
-                        values += [array_of(value) for value in targets]
+                        values += _targets(targets, part)
                     values = part.forward(_fitting(self.devices[number], values, part))
                     if number < min(len(self.forwarded), len(self.parts) - 1):
                         self.forwarded[number].put([Tensor(value) for value in values])
@@ -208,6 +208,15 @@ def _trainable(device: Device) -> TTDevice | CPUDevice:
     if not isinstance(device, TTDevice | CPUDevice):
         raise NoMeaningHere(f"{device.name}: expected a TTDevice or CPUDevice to train, got {type(device).__name__}")
     return device
+
+
+def _targets(targets: Sequence[Any], part: TrainingPart) -> list[np.ndarray]:
+    """Returns targets as arrays: numbers of classes are floats where the sample of targets has floats."""
+    pairs = zip(map(array_of, targets), part.inputs[-len(targets) :], strict=False)
+    return [
+        array.astype(spec.dtype) if array.dtype.kind in "iu" and spec.dtype == "float32" else array
+        for array, spec in pairs
+    ]
 
 
 def _fitting(device: Device, values: Sequence[np.ndarray], part: TrainingPart) -> list[np.ndarray]:
