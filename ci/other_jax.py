@@ -91,8 +91,10 @@ def verdicts(python: Path, folder: Path, models: Sequence[str]) -> Mapping[str, 
     newest = max((folder / ".opscope" / "runs").iterdir())
     command = [python, "-m", "opscope.harness.cli.main", "show", newest, "--json"]
     shown = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True)
-    tests = json.loads(shown.stdout)["op_tests"]
-    return {test["op_id"]: Verdict(test["op_name"], test["status"]) for test in tests}
+    run = json.loads(shown.stdout)
+    for model in run["models"]["failed"]:
+        print(f"  {model['model']}: {model['status']}, {model['error']}")
+    return {test["op_id"]: Verdict(test["op_name"], test["status"]) for test in run["op_tests"]}
 
 
 def summary(of: Mapping[str, Verdict]) -> str:

@@ -156,7 +156,8 @@ def elementwise(lax: Any) -> Iterator[Case]:
         yield from row(name, (FLOAT,) if name == "nextafter" else FLOATS, *distributions)
     for name, distribution in BINARY_INT.items():
         yield from row(name, INTS, "", distribution)
-    yield from row("mulhi", ("int32", "uint32"), "int:0:2147483647", "int:0:2147483647")
+    if hasattr(lax, "mulhi"):  # not in JAX 0.10.1
+        yield from row("mulhi", ("int32", "uint32"), "int:0:2147483647", "int:0:2147483647")
     for name in BOOLEAN:
         yield from row(name, ("bool",), "", "")
     yield from row("bitwise_not", ("bool",), "")

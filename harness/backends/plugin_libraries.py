@@ -20,6 +20,7 @@ from pathlib import Path
 from opscope.base import content_digests
 from opscope.base.plugins import plugins
 from opscope.harness.record.errors import InputError, closest
+from opscope.harness.record.optest import release_in
 
 GROUPS = ("jax_plugins", "xla_plugins", "opscope.pjrt")
 """Entry-point groups: JAX's own, that of packages beside JAX, and ours."""
@@ -61,7 +62,10 @@ def names() -> list[str]:
 
 
 def check(where: str, word: str) -> None:
-    """Raises InputError if there is no plugin of that name, or no such file."""
+    """Raises InputError if there is no plugin of that name, no such file, or no such release."""
+    if release_in(word):
+        find(where, word)
+        return
     if is_file_name(word):
         if not Path(word).is_file():
             raise InputError(where, "the file of a PJRT plugin", f"no file {word}", _way_out(word))
@@ -70,7 +74,14 @@ def check(where: str, word: str) -> None:
 
 
 def find(where: str, word: str) -> Library:
-    """The library of a plugin. Raises InputError if there is none, or if several might be meant."""
+    """The library of a plugin: `NAME`, `FILE.so`, or `NAME@RELEASE`, which is fetched once.
+
+    Raises InputError if there is none, or if several might be meant.
+    """
+    if release := release_in(word):
+        from opscope.harness.backends import plugin_releases
+
+        return plugin_releases.find(where, plugin_releases.distribution_of(word.removesuffix(f"@{release}")), release)
     check(where, word)
     if is_file_name(word):
         return Library(Path(word).stem, Path(word).resolve())
@@ -127,10 +138,11 @@ def _libraries(module: str, _folders: Sequence[str]) -> list[Path]:
         return []
     places = list(spec.submodule_search_locations or ()) if spec is not None else []
     files = sorted({path for place in places for path in Path(place).rglob("*") if path.suffix in SUFFIXES})
-    return files if len(files) == 1 else [path for path in files if _has_entry(path)]
+    return files if len(files) == 1 else [path for path in files if has_entry(path)]
 
 
-def _has_entry(path: Path) -> bool:
+def has_entry(path: Path) -> bool:
+    """Whether a library has the entry of a plugin."""
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
             return content.find(_ENTRY) >= 0

@@ -23,7 +23,7 @@ from opscope.base.visible_text import cut
 from opscope.harness.backends import declarations, plugin_libraries
 from opscope.harness.backends.declarations import Declarations
 from opscope.harness.record.errors import InputError, closest
-from opscope.harness.record.optest import backend_label
+from opscope.harness.record.optest import backend_label, release_in
 
 if TYPE_CHECKING:
     from opscope.harness.backends.base import Backend
@@ -82,14 +82,25 @@ def is_alone(name: str) -> bool:
 
 def is_label_with_argument(label: str) -> bool:
     """Whether records may call a backend so that was given an argument, as `pjrt-cuda`, here or elsewhere."""
-    return any(label.startswith(f"{name}-") for name in own_names() if declares(name, "takes_argument"))
+    return any(label.startswith((f"{name}-", f"{name}@")) for name in own_names() if declares(name, "takes_argument"))
 
 
 def parts(backend: str) -> tuple[str, str]:
-    """The name of a backend and its argument: what stands behind its colon, if it takes one; empty if there is none."""
+    """The name of a backend and its argument: what stands behind its colon, if it takes one; empty if there is none.
+
+    Of one at a release without a colon, `tt@0.1.2`, it is that of its own package: `jax-tt-plugin@0.1.2`.
+    """
     name, _, argument = backend.partition(":")
+    if (release := release_in(backend)) and (not argument or "@" in name):
+        name = backend.removesuffix(f"@{release}")
+        argument = f"{_distribution(name)}@{release}" if name in own_names() and _distribution(name) else ""
     takes = bool(argument) and not _is_path(backend) and name in own_names() and declares(name, "takes_argument")
     return (name, argument) if takes else (backend, "")
+
+
+def _distribution(name: str) -> str:
+    """The package whose releases can be had beside others; empty for a backend of this tree that has none."""
+    return str(declarations_of(name).constants.get("distribution") or "")
 
 
 def split_names(backends: str) -> tuple[str, ...]:
@@ -111,6 +122,11 @@ def check_name(backend: str) -> None:
     if backend == COMMAND:
         raise InputError("--backend command", "a YAML file with stage commands", "none", "--backend FILE.yaml")
     name, argument = parts(backend)
+    release = release_in(backend)
+    if release and not argument and (own := backend.removesuffix(f"@{release}")) in own_names():
+        able = [f"{each}@{release}" for each in own_names() if _distribution(each)]
+        hint = " or ".join([*able, f"pjrt:NAME@{release}"])
+        raise InputError(f"--backend {backend}", "a backend of which a release can be had beside others", own, hint)
     if argument:
         plugin_libraries.check(f"--backend {backend}", argument)
     elif name.removesuffix(":") in own_names() and declares(name.removesuffix(":"), "needs_argument"):
@@ -161,7 +177,7 @@ def declares(backend: str, flag: str) -> bool:
 def declarations_of(backend: str) -> Declarations:
     """What the class of a backend declares in its source; nothing if that cannot be found. Does not import it."""
     try:
-        name = parts(backend)[0] if ":" in backend else backend
+        name = parts(backend)[0]
         return declarations.read(_source(backend), backend_label(name))
     except (OSError, ValueError):
         return declarations.NOTHING
@@ -171,6 +187,9 @@ def absolute(backend: str, folder: Path | None = None) -> str:
     """The backend as it is found from any folder: a file by its whole path, any other by its name. It is looked for
     from `folder`, or from where this process works."""
     name, argument = parts(backend)
+    release = release_in(argument)
+    if release.endswith(".whl"):
+        return f"{backend.removesuffix(release)}{Path(folder or '', release).absolute()}"
     if argument and plugin_libraries.is_file_name(argument):
         return f"{name}:{Path(folder or '', argument).absolute()}"
     return str(Path(folder or "", backend).absolute()) if _is_path(backend) else backend
@@ -182,6 +201,8 @@ def mark(backend: str) -> str:
     name, argument = parts(backend)
     device = declarations_of(backend).constants.get("device_path")
     with_device = f"with {device}" if isinstance(device, str) and device and Path(device).exists() else ""
+    if release := release_in(argument):
+        return f"{release} {with_device}"
     if not argument:
         return with_device
     try:
@@ -200,8 +221,7 @@ def command_file(backend: str) -> Path | None:
 def _source(backend: str) -> Path:
     """The file of a backend. Raises FileNotFoundError."""
     folder = Path(__file__).parent
-    if ":" in backend:
-        backend = parts(backend)[0]
+    backend = parts(backend)[0]
     if backend in own_names():
         return folder / f"{_own_files()[backend]}.py"
     if backend in own_commands():

@@ -59,9 +59,10 @@ _FAILURE = "failure"
 
 
 class Tt(Pjrt):
-    """tt-mlir of an installed package, or `tt:FILE.so`, a build of one's own."""
+    """tt-mlir of an installed package, `tt@0.1.2`, another release, or `tt:FILE.so`, a build of one's own."""
 
     name = "tt"
+    distribution = "jax-tt-plugin"
     needs_argument = False
     device_path = "/dev/tenstorrent"
     scratch_bytes = 440 << 20
@@ -81,6 +82,10 @@ class Tt(Pjrt):
         if self._library is None:
             self._library = super().library() if self.plugin else self._installed()
         return self._library
+
+    def label(self) -> str:
+        """How an error names it: a release as it was asked for."""
+        return super().label().replace(f":{self.distribution}@", "@")
 
     def _installed(self) -> Library:
         for name in PLUGINS:

@@ -36,6 +36,7 @@ KINDS = {
     "javascript": 1,
     "templates": 1,
     "tt-metal": 1,
+    "releases": 1,
 }
 """Folder of each cache -> the depth below it of the entries, which are removed as a whole."""
 

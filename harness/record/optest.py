@@ -56,11 +56,25 @@ _WITH_ARGUMENT = re.compile(r"([\w-]{2,}):(.+)(?<!\.py)(?<!\.yaml)(?<!\.yml)", r
 """`NAME:WHAT`: a backend and what it is given, such as a plugin's name or file."""
 
 
+_AT_RELEASE = re.compile(r".*@(\d[\w.+!]*|[^@]+\.whl)", re.DOTALL)
+"""`NAME@RELEASE`: a backend at a version, or of a wheel."""
+
+
+def release_in(backend: str) -> str:
+    """The version or the wheel that a backend is asked for at: `0.1.2` of `tt@0.1.2`; empty if it is none."""
+    match = _AT_RELEASE.fullmatch(backend)
+    return match[1] if match is not None else ""
+
+
 def backend_label(backend: str) -> str:
     """The name that records use for a backend given by name or by file, which is also part of files' names.
 
     What stands after a colon follows after a dash: `pjrt:cuda` is `pjrt-cuda`, `pjrt:build/libx.so` is `pjrt-libx`.
+    A release stays, a wheel without its folder: `tt@0.1.2`, `tt@build/x-1.0-py3-none-any.whl`.
     """
+    if release := release_in(backend):
+        name = backend.removesuffix(f"@{release}")
+        return f"{backend_label(name)}@{release.rsplit('/', 1)[-1].removesuffix('.whl')}"
     match = _WITH_ARGUMENT.fullmatch(backend)
     file = (match[2] if match else backend).replace("\\", "/").rsplit("/", 1)[-1]
     if match is not None:

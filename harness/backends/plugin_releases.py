@@ -1,0 +1,198 @@
+"""PJRT plugins of a release that need not be installed: `tt@0.1.2`, `pjrt:NAME@1.0`, `tt@FILE.whl`.
+
+The wheel is fetched once by pip and unpacked into the cache, where `opscope clean` finds it; nothing of it is installed
+or imported. A lane loads its library beside whatever else is there.
+"""
+
+from __future__ import annotations
+
+import configparser
+import contextlib
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from opscope.base import stored
+from opscope.base.damage import Damaged
+from opscope.base.plugins import plugins
+from opscope.harness.backends.plugin_libraries import GROUPS, SUFFIXES, Library, has_entry, short_name
+from opscope.harness.cache.claims import Claims
+from opscope.harness.cache.export_folder import default_cache_dir
+from opscope.harness.cache.upkeep import UNFINISHED
+from opscope.harness.record.errors import InputError
+
+FOLDER = "releases"
+"""The folder of the cache."""
+FETCH_SECONDS = 1800
+"""How long pip may take."""
+MOST_BYTES = 4 << 30
+"""The largest wheel that is unpacked: no release is larger, a damaged one may say so."""
+_LIBRARY = "library.json"
+_CLAIMS = Claims()
+"""The releases that this process uses, as long as it lives."""
+_KNOWN = re.compile(r"\(from versions: ([^)]*)\)")
+_LIKE_A_WHEEL = re.compile(r"[\w.]+-[\w.!+]+(?:-\w+)?-[\w.]+-[\w.]+-[\w.]+\.whl")
+
+
+def find(where: str, distribution: str, release: str) -> Library:
+    """The library of a release, fetched and unpacked if it is not there yet.
+
+    `release` is a version of the distribution, or the path of a wheel. Raises InputError for one that cannot be had.
+    """
+    return _found(where, distribution, release, default_cache_dir() / FOLDER)
+
+
+def distribution_of(word: str) -> str:
+    """The distribution that the name of a plugin means: that of an installed one, or a distribution itself."""
+    points = [point for group in GROUPS for point in plugins(group)]
+    near = [point for point in points if word in (point.name, short_name(point.name))]
+    named = {point.dist.name for point in near if point.dist is not None}
+    return named.pop() if len(named) == 1 else word
+
+
+@cache
+def _found(where: str, distribution: str, release: str, cache_dir: Path) -> Library:
+    if release.endswith(".whl"):
+        wheel = Path(release)
+        if not wheel.is_file():
+            raise InputError(where, "the file of a wheel", f"no file {release}", f"{distribution}@VERSION")
+        if not _LIKE_A_WHEEL.fullmatch(wheel.name):
+            raise InputError(where, "a wheel by its whole name", wheel.name, "the name that it was published under")
+        return _unpacked(where, wheel, cache_dir)
+    kept = cache_dir / _safe(f"{distribution}-{release}")
+    return _kept(kept) or _fetched(where, distribution, release, kept)
+
+
+def _kept(folder: Path) -> Library | None:
+    """The library in a folder of the cache; None if there is none, or if it is no longer what was unpacked."""
+    try:
+        said = stored.read_json(folder / _LIBRARY)
+        library = Library(said["name"], folder / said["file"], said["distribution"], said["version"])
+        if library.digest() == said["sha256"]:
+            _CLAIMS.hold(folder)
+            os.utime(folder)
+            return library
+    except (OSError, Damaged, KeyError, TypeError, ValueError):
+        pass
+    return None
+
+
+def _fetched(where: str, distribution: str, release: str, kept: Path) -> Library:
+    """Has pip fetch the wheel. Raises InputError with the releases that there are."""
+    with tempfile.TemporaryDirectory() as temporary:
+        print(f"{where}: fetching {distribution} {release}, once", file=sys.stderr, flush=True)
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "--disable-pip-version-check",
+            "--no-input",
+            "download",
+            "-q",
+            "--no-deps",
+        ]
+        words = ["--only-binary", ":all:", "--dest", temporary, f"{distribution}=={release}"]
+        try:
+            done = subprocess.run([*command, *words], capture_output=True, text=True, timeout=FETCH_SECONDS)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise InputError(where, "pip to fetch a release", str(error), "NAME@FILE.whl") from error
+        wheels = sorted(Path(temporary).glob("*.whl"))
+        if done.returncode or len(wheels) != 1:
+            raise InputError(where, f"a release of {distribution} for this Python and machine", release, _way_out(done))
+        return _unpacked(where, wheels[0], kept.parent, kept.name)
+
+
+def _way_out(done: subprocess.CompletedProcess[str]) -> str:
+    """The releases that pip knows, newest first; else what it said last."""
+    known = _KNOWN.search(done.stderr)
+    versions = known[1].split(", ") if known is not None else []
+    if versions and versions != ["none"]:
+        return ", ".join(reversed(versions[-8:]))
+    lines = [line for line in done.stderr.splitlines() if line.strip()]
+    return f"NAME@FILE.whl (pip: {lines[-1].strip()})" if lines else "NAME@FILE.whl"
+
+
+def _unpacked(where: str, wheel: Path, cache_dir: Path, name: str = "") -> Library:
+    """Unpacks a wheel into a folder of the cache, as a whole or not at all."""
+    digest = _digest(wheel)
+    folder = cache_dir / (name or _safe(f"{wheel.stem}-{digest[:12]}"))
+    if not name and (library := _kept(folder)) is not None:
+        return library
+    cache_dir.mkdir(parents=True, exist_ok=True)
+    making = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=cache_dir))
+    try:
+        _extract(where, wheel, making)
+        found = _library_in(where, making, wheel)
+        said = {"name": found.name, "file": str(found.path.relative_to(making)), "sha256": found.digest()}
+        more = {"distribution": found.distribution, "version": found.version, "wheel": digest}
+        stored.write_json(making / _LIBRARY, {**said, **more})
+        shutil.rmtree(folder, ignore_errors=True)  # it is damaged
+        with contextlib.suppress(OSError):  # somebody else was faster
+            making.rename(folder)
+    except OSError as error:
+        hint = "room on that disk, or another OPSCOPE_CACHE_DIR"
+        raise InputError(where, f"a folder {cache_dir} to unpack a release into", error.strerror or "", hint) from error
+    finally:
+        shutil.rmtree(making, ignore_errors=True)
+    library = _kept(folder)
+    if library is None:
+        raise InputError(where, f"the library of {wheel.name} in {folder}", "another one", "opscope clean")
+    return library
+
+
+def _extract(where: str, wheel: Path, folder: Path) -> None:
+    """Raises InputError for what is no archive, is too large, or would write elsewhere."""
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            size = sum(each.file_size for each in archive.infolist())
+            if size > MOST_BYTES:
+                raise InputError(
+                    where, f"a wheel of at most {MOST_BYTES >> 30} GiB", f"{size >> 20} MiB", "another one"
+                )
+            archive.extractall(folder)
+    except (zipfile.BadZipFile, OSError, NotImplementedError) as error:
+        raise InputError(
+            where, "a wheel that can be unpacked", f"{wheel.name}: {error}", "another copy of it"
+        ) from error
+
+
+def _library_in(where: str, folder: Path, wheel: Path) -> Library:
+    """The one PJRT library of an unpacked wheel, with the name under which its package registers it."""
+    files = [path for path in sorted(folder.rglob("*")) if path.suffix in SUFFIXES and has_entry(path)]
+    if len(files) != 1:
+        raise InputError(where, "a wheel with one PJRT library", f"{len(files)} in {wheel.name}", "pjrt:FILE.so")
+    distribution, version = wheel.name.split("-")[:2]
+    distribution = re.sub(r"[-_.]+", "-", distribution).lower()
+    return Library(_registered(folder) or files[0].stem, files[0], distribution, version)
+
+
+def _registered(folder: Path) -> str:
+    """The name of the entry point in the wheel's own groups; empty if it has none."""
+    for path in folder.glob("*.dist-info/entry_points.txt"):
+        said = configparser.ConfigParser(delimiters=("=",))
+        try:
+            said.read_string(path.read_text(encoding="utf-8"))
+        except (configparser.Error, OSError, UnicodeDecodeError):
+            continue
+        names: Sequence[str] = [name for group in GROUPS if said.has_section(group) for name in said.options(group)]
+        if names:
+            return names[0]
+    return ""
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _safe(name: str) -> str:
+    """A name for a folder of the cache."""
+    return re.sub(r"[^\w.+-]", "_", name)

@@ -1,0 +1,154 @@
+"""Backends at a release: what is asked for, what pip fetches once, and wheels that are none. pip itself, no network."""
+
+from __future__ import annotations
+
+import zipfile
+from importlib import util
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from opscope.harness.backends import plugin_releases, registry
+from opscope.harness.backends.base import Job
+from opscope.harness.backends.pjrt import SMALLEST, Pjrt
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.optest import backend_label, release_in
+from opscope.harness.record.result_options import ResultOptions
+
+PLUGIN = "xla_cpu_pjrt"
+LIBRARY = b"no library, but with the entry GetPjrtApi"
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("OPSCOPE_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "index"))
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    plugin_releases._found.cache_clear()
+    (tmp_path / "index").mkdir()
+    return tmp_path / "cache"
+
+
+def wheel(folder: Path, version: str = "1.0", files: dict[str, bytes] | None = None, name: str = "odd_pjrt") -> Path:
+    """A wheel of a plugin."""
+    path = folder / f"{name}-{version}-py3-none-any.whl"
+    about = f"{name}-{version}.dist-info"
+    with zipfile.ZipFile(path, "w") as archive:
+        for file, content in ({"odd/odd.so": LIBRARY + version.encode()} if files is None else files).items():
+            archive.writestr(file, content)
+        archive.writestr(f"{about}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+        archive.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(f"{about}/entry_points.txt", "[jax_plugins]\nodd = odd\n")
+        archive.writestr(f"{about}/RECORD", "")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("backend", "parts", "label", "release"),
+    [
+        ("tt@0.1.2", ("tt", "jax-tt-plugin@0.1.2"), "tt@0.1.2", "0.1.2"),
+        ("tt@made/x-1.0-py3-none-any.whl", ("tt", "jax-tt-plugin@made/x-1.0-py3-none-any.whl"), None, None),
+        ("pjrt:odd@1.0.dev3+new", ("pjrt", "odd@1.0.dev3+new"), "pjrt-odd@1.0.dev3+new", "1.0.dev3+new"),
+        ("pjrt:/home/a@b/libx.so", ("pjrt", "/home/a@b/libx.so"), "pjrt-libx", ""),
+        ("pjrt:/home/a@1/libx.so", ("pjrt", "/home/a@1/libx.so"), "pjrt-libx", ""),
+        ("a@1/mine.py", ("a@1/mine.py", ""), "mine", ""),
+        ("xla", ("xla", ""), "xla", ""),
+    ],
+)
+def test_a_release_stands_behind_the_name(
+    backend: str, parts: tuple[str, str], label: str | None, release: str | None
+) -> None:
+    assert registry.parts(backend) == parts
+    assert backend_label(backend) == (label or "tt@x-1.0-py3-none-any")
+    assert release_in(backend) == ("made/x-1.0-py3-none-any.whl" if release is None else release)
+
+
+def test_the_path_of_a_wheel_is_found_from_any_folder(tmp_path: Path) -> None:
+    path = tmp_path / "x-1.0-py3-none-any.whl"
+    assert registry.absolute(f"tt@{path.name}", tmp_path) == f"tt@{path}"
+    assert registry.absolute(f"pjrt:odd@{path.name}", tmp_path) == f"pjrt:odd@{path}"
+    assert registry.absolute("tt@0.1.2", tmp_path) == "tt@0.1.2"
+
+
+def test_a_backend_without_releases_names_those_that_have_them() -> None:
+    with pytest.raises(InputError) as refused:
+        registry.check_name("xla@0.10.1")
+    assert "tt@0.10.1 or pjrt:NAME@0.10.1" in str(refused.value)
+
+
+def test_a_release_is_fetched_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for version in ("1.0", "2.0"):
+        wheel(tmp_path / "index", version)
+    first = registry.load("pjrt:odd-pjrt@1.0")
+    assert isinstance(first, Pjrt)
+    library = first.library()
+    assert (library.name, library.distribution, library.version) == ("odd", "odd-pjrt", "1.0")
+    assert library.path.read_bytes() == LIBRARY + b"1.0"
+    assert library.path.is_relative_to(tmp_path / "cache" / plugin_releases.FOLDER)
+    assert "fetching odd-pjrt 1.0, once" in capsys.readouterr().err
+    assert registry.load("pjrt:odd-pjrt@2.0").versions
+    for made in (tmp_path / "index").iterdir():
+        made.unlink()
+    plugin_releases._found.cache_clear()  # another process
+    assert registry.load("pjrt:odd-pjrt@1.0").library() == library
+    assert "fetching odd-pjrt 1.0" not in capsys.readouterr().err
+
+
+def test_a_release_that_there_is_not_names_those_that_there_are(tmp_path: Path) -> None:
+    for version in ("1.0", "2.0"):
+        wheel(tmp_path / "index", version)
+    with pytest.raises(InputError) as refused:
+        registry.check_name("pjrt:odd-pjrt@3.0")
+    assert str(refused.value).endswith(
+        "expected a release of odd-pjrt for this Python and machine, got 3.0; try 2.0, 1.0"
+    )
+
+
+def test_a_library_that_changed_in_the_cache_is_unpacked_again(tmp_path: Path) -> None:
+    made = wheel(tmp_path)
+    library = plugin_releases.find("here", "odd", str(made))
+    library.path.write_bytes(LIBRARY + b"spoiled")
+    plugin_releases._found.cache_clear()
+    again = plugin_releases.find("here", "odd", str(made))
+    assert again.path.read_bytes() == LIBRARY + b"1.0"
+
+
+@pytest.mark.parametrize(
+    ("files", "refusal"),
+    [
+        ({"odd/odd.py": b"x"}, "expected a wheel with one PJRT library, got 0"),
+        ({"odd/a.so": LIBRARY, "odd/b.so": LIBRARY}, "expected a wheel with one PJRT library, got 2"),
+    ],
+)
+def test_a_wheel_without_one_plugin_is_refused(tmp_path: Path, files: dict[str, bytes], refusal: str) -> None:
+    with pytest.raises(InputError, match=refusal):
+        plugin_releases.find("here", "odd", str(wheel(tmp_path, files=files)))
+    assert not list((tmp_path / "cache" / plugin_releases.FOLDER).iterdir())
+
+
+def test_what_is_no_wheel_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "odd-1.0-py3-none-any.whl").write_bytes(b"no archive")
+    for name, refusal in (("odd-1.0-py3-none-any.whl", "can be unpacked"), ("no-2.0-py3-none-any.whl", "no file")):
+        with pytest.raises(InputError, match=refusal):
+            plugin_releases.find("here", "odd", str(tmp_path / name))
+    monkeypatch.setattr(plugin_releases, "MOST_BYTES", 10)
+    with pytest.raises(InputError, match="expected a wheel of at most"):
+        plugin_releases.find("here", "odd", str(wheel(tmp_path)))
+
+
+@pytest.mark.skipif(util.find_spec("xla_plugins") is None, reason="xla-cpu-pjrt is not installed")
+def test_a_plugin_of_a_wheel_computes(tmp_path: Path) -> None:
+    spec = util.find_spec(f"xla_plugins.{PLUGIN}")
+    assert spec is not None
+    assert spec.submodule_search_locations
+    [library] = Path(spec.submodule_search_locations[0]).glob("*.so")
+    made = wheel(tmp_path, files={"there/xla_cpu_pjrt.so": library.read_bytes()})
+    backend = registry.load(f"pjrt:odd@{made}")
+    backend.load()
+    job = Job("op", SMALLEST, [np.ones((2, 2), np.float32)], ResultOptions())
+    for stage in backend.stages:
+        backend.climb(stage, job)
+    assert len(job.outputs) == 1
+    assert "odd-pjrt 1.0" in backend.fingerprint(ResultOptions())
