@@ -20,6 +20,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
+from ci.guides import copied
+
 ROOT = Path(__file__).resolve().parents[1]
 MODELS = ("resnet50", "suite:ops")
 
@@ -72,7 +74,7 @@ def environment(python: str, release: str, folder: Path) -> Path:
         subprocess.run([python, "-m", "venv", folder], check=True, capture_output=True, text=True)
         (folder / "constraints.txt").write_text("\n".join(pins) + "\n")
         install = [made, "-m", "pip", "--disable-pip-version-check", "install", "-qq", "-c", folder / "constraints.txt"]
-        packages = [ROOT, f"jax=={release}", f"jaxlib=={release}"]
+        packages = [copied(folder / "source"), f"jax=={release}", f"jaxlib=={release}"]
         subprocess.run([*install, *packages], check=True, capture_output=True, text=True)
         (folder / "made").touch()
     return made

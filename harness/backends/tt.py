@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 DISTRIBUTIONS = ("jax-tt-plugin", "pjrt-plugin-tt")
 """The packages that hold tt-mlir as a plugin: a third party's build, and Tenstorrent's own."""
 PLUGINS = ("tt", "pjrt_plugin_tt")
-BOARDS = ("n150", "n300", "p100", "p150", "t3000", "galaxy")
+BOARDS = ("n150", "n300", "p100", "p150", "p300", "t3000", "galaxy")
 """The boards of `compiler/target/boards` whose chips tt-mlir knows."""
-LACKS = "levels 1 and 2 on Blackhole alone (p100, p150), as it has no firmware for Wormhole"
+LACKS = "levels 1 and 2 on Blackhole alone (p100, p150, p300), as it has no firmware for Wormhole"
 DEFAULT_FIDELITY = "HiFi4"
 _ASSETS = "libtt-tt-metal-runtime-assets-*"
 """What the library unpacks when it is loaded; only kernels are compiled from it, at level 1 and above."""

@@ -118,6 +118,12 @@ def test_boards_without_a_published_descriptor() -> None:
     assert p100.dram_bank_to_logical_worker_noc0 == tuple(
         worker for bank, worker in enumerate(p150.dram_bank_to_logical_worker_noc0) if bank != 3
     )
+    p300 = descriptor_of(load_board("p300"), HASH)
+    assert [(chip.num_dram_channels, chip.grid_size) for chip in p300.chips] == [(8, (10, 11))] * 2
+    assert [link[:2] + link[3:5] for link in p300.system_desc.chip_channels] == [
+        (0, 2, 1, 9),
+        (0, 3, 1, 8),
+    ], "as tt-umd's example of one has them"
     galaxy = descriptor_of(load_board("galaxy"), HASH).system_desc
     assert len(galaxy.chip_desc_indices) == 32
     assert len({tuple(sorted((link[0], link[3]))) for link in galaxy.chip_channels}) == 4 * 7 + 3 * 8, "a mesh of 4x8"
