@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from opscope.dashboards.asset_files import Assets
 from opscope.dashboards.errors import DashboardError
-from opscope.dashboards.home import Served
+from opscope.dashboards.home import Home, Served
 from opscope.dashboards.layout import address
 
 PASSWORD_VARIABLE = "OPSCOPE_MAIL_PASSWORD"
 """The password for the mail server: no option has it, since everybody on a machine can read command lines."""
 PORTS = {"smtp": 587, "smtps": 465, "smtp+plain": 25}
 """How a mail server is reached -> its usual port: STARTTLS, TLS from the first byte, no encryption."""
+STATE = "alert_clock.json"
+"""File in the home folder, which inside/alert_clock.py writes each minute."""
+SILENT = timedelta(minutes=15)
+"""For how long that process may write nothing: a mail server that hangs is given up after five minutes."""
 MAIL_ADDRESS = re.compile(r"[^\s@,;<>]+@[^\s@,;<>]+")
 
 
@@ -81,6 +86,19 @@ def schedules(assets: Assets, served: Served) -> list[dict[str, Any]]:
         }
         for alert in assets.alerts.values()
     ]
+
+
+def problems(home: Home, served: Served, running: Collection[str], now: datetime) -> list[str]:
+    """Why alerts and reports do not reach anybody, one line each; empty if they do, or are off."""
+    if not served.mail:
+        return []
+    state = home.read(STATE)
+    lines = [f"{name}: {reason}" for name, reason in state.get("failed", {}).items()]
+    if "alerts" not in running:
+        return [f"the process that sends them does not run, see {home.folder / 'alerts.log'}", *lines]
+    if state and now - datetime.fromisoformat(state["at"]) > SILENT:
+        lines.insert(0, f"the process that sends them has not looked since {state['at']}")
+    return lines
 
 
 def as_served(mail: Mail) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import json
 import signal
 import sys
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -231,11 +232,12 @@ def down(folder: Path | None) -> None:
 @JSON
 @HOME
 def status(as_json: bool, folder: Path | None) -> None:
-    """Show what is served, and where. Exit code 1 if the server does not run."""
-    from opscope.dashboards import processes
+    """Show what is served, and where. Exit code 1 if the server does not run, or if alerts are on and do not arrive."""
+    from opscope.dashboards import alerts, processes
 
     home = _home(folder)
     served, running = home.served(), processes.running(home)
+    undelivered = alerts.problems(home, served, running, datetime.now(UTC)) if served else []
     state = {
         "running": "superset" in running,
         "processes": running,
@@ -243,6 +245,8 @@ def status(as_json: bool, folder: Path | None) -> None:
         "database": served.shown_database if served else None,
         "artifact_url": served.artifact_url if served else None,
         "anonymous": served.anonymous if served else None,
+        "alerts_to": ", ".join(served.mail.get("to", [])) if served else None,
+        "alerts_failing": undelivered,
         "installed": home.python.is_file(),
         "home": str(home.folder),
         "environment": str(home.venv),
@@ -253,8 +257,9 @@ def status(as_json: bool, folder: Path | None) -> None:
     else:
         for name, value in state.items():
             shown = ", ".join(f"{key} {item}" for key, item in value.items()) if isinstance(value, dict) else value
+            shown = "; ".join(shown) if isinstance(shown, list) else shown
             click.echo(f"{name:<15} {'-' if shown in (None, '') else shown}")
-    if not state["running"]:
+    if not state["running"] or undelivered:
         raise SystemExit(1)
 
 

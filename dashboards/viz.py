@@ -84,7 +84,7 @@ KINDS: dict[str, Params] = {
         "server_page_length": 10,
         "page_length": 15,
         "include_search": True,
-        "table_timestamp_format": "%Y-%m-%d %H:%M",
+        "table_timestamp_format": "%Y-%m-%d %H:%M UTC",
         "allow_render_html": False,
         "show_cell_bars": False,
         "color_pn": False,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timezone
 from typing import Any
 
 WORKING_SECONDS = 300
@@ -11,6 +12,7 @@ WORKING_SECONDS = 300
 
 def make_alerts(docs: list[dict[str, Any]], database: Any, base: str) -> int:
     """Creates or updates each alert and report by its name; returns how many are active."""
+    import alert_hours
     from superset import db
     from superset.models.slice import Slice
     from superset.reports.models import ReportRecipients, ReportSchedule
@@ -23,7 +25,7 @@ def make_alerts(docs: list[dict[str, Any]], database: Any, base: str) -> int:
             row = ReportSchedule(type=kind, name=doc["name"])
             db.session.add(row)
         row.description = f'{doc["text"]} <a href="{base}{doc["path"]}">{doc["dashboard"]}</a>'
-        row.active, row.crontab, row.timezone = bool(doc["to"]), doc["crontab"], "UTC"
+        row.active, row.crontab = bool(doc["to"]), doc["crontab"]
         row.chart, row.report_format = charts[doc["chart"]], "TEXT"  # a table in the mail: a picture needs a browser
         row.working_timeout = WORKING_SECONDS
         if doc["sql"]:
@@ -32,5 +34,5 @@ def make_alerts(docs: list[dict[str, Any]], database: Any, base: str) -> int:
             row.validator_config_json = json.dumps({"op": ">", "threshold": doc["above"]})
         target = json.dumps({"target": ",".join(doc["to"])})
         row.recipients = [ReportRecipients(type="Email", recipient_config_json=target)] if doc["to"] else []
-    db.session.flush()
+    alert_hours.take(database, docs, datetime.now(timezone.utc))  # noqa: UP017 - Superset may run on Python 3.10
     return sum(bool(doc["to"]) for doc in docs)

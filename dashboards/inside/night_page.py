@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from collections import OrderedDict
@@ -12,6 +13,7 @@ from typing import Any
 
 import commit_pages
 import data_version
+import due
 import grid
 import query_limits
 
@@ -29,8 +31,11 @@ DATABASE = "opscope results"
 """The results as Superset calls them (bundle.py)."""
 WALL_ROWS, WALL_SECONDS = 10, 300
 """Causes on the wall, and after how long that page loads itself anew."""
-OLD = timedelta(hours=36)
-"""From this age on a newest night is old."""
+CLOCK = Path(os.environ.get("OPSCOPE_SERVED", "")).parent / "alert_clock.json"
+"""When the process that sends alerts last looked, and what failed then (alert_clock.py)."""
+SILENT = timedelta(minutes=15)
+"""For how long that process may write nothing."""
+DEMO = "SELECT 1 FROM nights WHERE demo LIMIT 1"
 KEPT = 32
 """Grids, one for each team that is asked for."""
 
@@ -46,25 +51,42 @@ class Nights:
         self._engine = sa.create_engine(url, poolclass=NullPool, **options)
         self._text = sa.text
         self._version = data_version.of_database(uri)
-        self._kept: OrderedDict[tuple[str, str, str], Any] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, str, str], tuple[Any, Any]] = OrderedDict()
         self._lock = threading.Lock()
+        self._demo = "", False
 
-    def grid(self, now: datetime, owner: str) -> Any:
-        """The grid of now, of one team or of all; many who ask at once wait for one answer."""
+    def demo(self) -> bool:
+        """Whether the results are those of `opscope demo`; False if they cannot be read."""
+        from sqlalchemy.exc import SQLAlchemyError
+
+        version = self._version()
+        if self._demo[0] != version:
+            try:
+                with self._engine.connect() as connection:
+                    self._demo = version, connection.execute(self._text(DEMO)).first() is not None
+            except SQLAlchemyError:
+                return False
+        return self._demo[1]
+
+    def grid(self, now: datetime, owner: str) -> tuple[Any, Any]:
+        """The grid of now, of one team or of all, and what is asked of the newest night (due.py).
+
+        Many who ask at once wait for one answer.
+        """
         with self._lock:
             key = (self._version(), f"{now:%Y-%m-%d %H}", owner)  # "today" begins at some full hour in most zones
             if key not in self._kept:
                 with self._engine.connect() as connection:
-                    self._kept[key] = grid.read(
-                        lambda query, values: connection.execute(self._text(query), dict(values)).all(),
-                        now,
-                        commit_pages.page_of_range,
-                        owner,
-                    )
+
+                    def ask(query: str, values: Any) -> Any:
+                        return connection.execute(self._text(query), dict(values)).all()
+
+                    self._kept[key] = grid.read(ask, now, commit_pages.page_of_range, owner), ask(due.NEWEST, {})
             self._kept.move_to_end(key)
             while len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
-            return self._kept[key]
+            rows, newest = self._kept[key]
+        return rows, due.read(lambda *_: newest, now)
 
 
 def install(app: Any, served: dict[str, Any], lets_in: Callable[[], bool]) -> None:
@@ -73,6 +95,7 @@ def install(app: Any, served: dict[str, Any], lets_in: Callable[[], bool]) -> No
     from sqlalchemy.exc import SQLAlchemyError
 
     nights = Nights(served["database_uri"])
+    app.jinja_env.globals["is_demo"] = nights.demo
     style = (ROWS / "night_rows.css").read_text(encoding="utf-8")
 
     @app.route(PATH)
@@ -83,19 +106,21 @@ def install(app: Any, served: dict[str, Any], lets_in: Callable[[], bool]) -> No
             return {"message": "expected an account that may read the results"}, 403
         now, wall = datetime.now(timezone.utc), "wall" in request.args  # noqa: UP017 - Superset's Python may be 3.10
         owner = request.args.get("owner", "")[:200]
-        values: dict[str, Any] = {"grid": grid.Grid(), "problem": "", "age": "", "old": False}
+        values: dict[str, Any] = {"grid": grid.Grid(), "problem": "", "age": "", "old": False, "late": ""}
         try:
-            values["grid"] = nights.grid(now, owner)
+            values["grid"], asked = nights.grid(now, owner)
+            values["late"] = asked.text if asked and asked.late else ""
         except SQLAlchemyError as error:
             reason = str(getattr(error, "orig", None) or type(error).__name__)
             values["problem"] = f"{served['shown_database']}: {grid.cut(reason, 200)}"
         if newest := values["grid"].newest:
-            values |= {"age": grid.age(newest.started, now), "old": now - newest.started > OLD}
+            values |= {"age": grid.age(newest.started, now), "old": now - newest.started > due.OLD}
         page = render_template(
             "night.html",
             wall=wall,
             owner=owner,
             style=style,
+            alerts_fail=bool(served.get("mail")) and alerts_fail(now),
             links=[(title, f"/superset/dashboard/{slug}/") for title, slug in LINKS],
             logs=f"{served['artifact_url']}/" if served["artifact_url"] else None,
             most=WALL_ROWS if wall else grid.MOST,
@@ -103,6 +128,15 @@ def install(app: Any, served: dict[str, Any], lets_in: Callable[[], bool]) -> No
             **values,
         )
         return page, 503 if values["problem"] else 200
+
+
+def alerts_fail(now: datetime) -> bool:
+    """Whether an alert could not be sent, or what sends them is gone; `opscope dashboard status` says why."""
+    try:
+        state = json.loads(CLOCK.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return False  # its first minute
+    return bool(state["failed"]) or now - datetime.fromisoformat(state["at"]) > SILENT
 
 
 def _reads() -> bool:

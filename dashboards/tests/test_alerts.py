@@ -6,8 +6,10 @@ import email
 import json
 import sqlite3
 import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -18,6 +20,9 @@ from opscope.dashboards.errors import DashboardError
 from opscope.dashboards.home import Served
 from opscope.dashboards.processes import free_port
 from opscope.dashboards.tests.installation import Installation
+from opscope.reports.publish.publish import publish
+from opscope.reports.tests.night_runs import record, shard_run
+from opscope.reports.tests.nights import Op
 
 ASSETS = asset_files.read()
 OFF = Served("sqlite:///x", "x", "127.0.0.1", 1, "", "", False)
@@ -137,3 +142,36 @@ def test_mail_arrives_once_an_address_is_given(installation: Installation, mailb
     assert f"{installation.status['url']}/superset/dashboard/opscope-tonight/" in body
     assert {active for active, _ in rows(installation).values()} == {False}
     assert "alerts" not in installation.status["processes"]
+
+
+@pytest.mark.slow
+def test_what_does_not_arrive_is_seen(installation: Installation) -> None:
+    late = ASSETS.alerts["late"].name
+    began = datetime.now(UTC) - timedelta(days=3)
+    night = record(1, started=began, zone="Europe/Berlin", config={"by": "07:00"})
+    publish(
+        shard_run(installation.folder / "runs", night, 1, {"add": Op(uses={"a": 1})}),
+        f"sqlite:///{installation.database}",
+    )
+    try:
+        nobody = f"smtp+plain://127.0.0.1:{free_port('127.0.0.1')}"
+        base = installation.up("--anonymous", "--alerts-to", "team@example.org", "--mail-server", nobody)
+        with closing(sqlite3.connect(installation.folder / "home" / "superset.sqlite")) as connection, connection:
+            assert connection.execute("SELECT DISTINCT timezone FROM report_schedule").fetchall() == [
+                ("Europe/Berlin",)
+            ]
+            connection.execute("UPDATE report_schedule SET crontab = '* * * * *' WHERE name = ?", (late,))
+        deadline = time.monotonic() + 200
+        failing: list[str] = []
+        while not failing and time.monotonic() < deadline:
+            time.sleep(5)
+            failing = json.loads(installation.run("status", "--json", code=None))["alerts_failing"]
+        assert [line.partition(":")[0] for line in failing] == [late], failing
+        installation.run("status", code=1)
+        with urllib.request.urlopen(f"{base}/night/") as answer:
+            page = answer.read().decode()
+        assert "Alerts do not arrive" in page
+        assert "Late: no night by" in page
+        assert "Europe/Berlin: the newest night began" in page
+    finally:
+        installation.up()

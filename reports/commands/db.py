@@ -78,9 +78,8 @@ def stats(url: str | None, as_json: bool) -> None:
         return
     page = Page()
     page.line(f"{figures['database']}, schema {figures['schema']}, {figures['bytes'] / 1e6:,.1f} MB", "bold")
-    page.line(
-        f"{figures['nights']} nights and {figures['runs_alone']} single runs, {figures['first']} to {figures['last']}"
-    )
+    nights = f"{figures['nights']} nights and {figures['runs_alone']} single runs"
+    page.line(f"{nights}, {figures['first']} to {figures['last']} UTC")
     page.table([("table", ""), ("rows", "right")], [(name, f"{count:,}") for name, count in figures["rows"].items()])
 
 

@@ -18,13 +18,16 @@ import click
 def status(max_age: str | None, name: str | None, url: str | None, as_json: bool) -> None:
     """Show the newest night, the newest complete night, and the runs in .opscope/spool that wait for the database.
 
-    Exit code 1 if no complete night is younger than --max-age; 2 if the database cannot be read.
+    Exit code 1 if no complete night is younger than --max-age, if no night came by the hour that `by` of its
+    configuration says, or if a receiver did not take the message of the newest night here; 2 if the database cannot be
+    read.
     """
     from opscope.harness.record.errors import InputError, closest
     from opscope.reports.commands.compare import print_json
     from opscope.reports.database.database import default_url
     from opscope.reports.database.reading import read_database
-    from opscope.reports.database.status import age_text, names_of_nights, newest_nights
+    from opscope.reports.database.status import age_text, missed_hour, names_of_nights, newest_nights
+    from opscope.reports.nightly.night_folder import unsent
     from opscope.reports.publish import spool
     from opscope.reports.publish.upkeep import age_of
 
@@ -38,7 +41,9 @@ def status(max_age: str | None, name: str | None, url: str | None, as_json: bool
         newest, complete = newest_nights(connection, name)
         if name is not None and newest is None and limit is None:
             raise InputError("--name", "the name of a night", repr(name), closest(name, names_of_nights(connection)))
+        missed = missed_hour(connection, name, datetime.now(UTC))
     now = datetime.now(UTC)
+    of_night, undelivered = unsent(Path.cwd())
     late = limit is not None and (complete is None or complete.age(now) >= limit)
     if as_json:
         nights = {
@@ -51,7 +56,8 @@ def status(max_age: str | None, name: str | None, url: str | None, as_json: bool
             }
             for which, night in (("newest", newest), ("newest_complete", complete))
         }
-        print_json({**nights, "spool": waiting, "late": late})
+        more = {"missed": missed, "unsent": undelivered}
+        print_json({**nights, "spool": waiting, "late": late, **more})
     else:
         for line in (
             f"newest complete night: {complete.night_id}, {age_text(complete.age(now))} old"
@@ -61,8 +67,10 @@ def status(max_age: str | None, name: str | None, url: str | None, as_json: bool
             if newest and not newest.complete
             else "",
             f"late: no complete night is younger than {max_age}" if late else "",
+            f"late: {missed}" if missed else "",
+            *(f"the message of {of_night} was not sent: {line}" for line in undelivered),
         ):
             if line:
                 click.echo(line)
-    if late:
+    if late or missed or undelivered:
         raise SystemExit(1)

@@ -185,19 +185,20 @@ def _text(since: CommitRange | None) -> str:
 def head_of(connection: sa.Connection | None, views: Iterable[RunView]) -> str:
     """How the sentence begins: name and date of the night or run that the views are of."""
     views = list(views)
-    nights: list[tuple[str, str]] = []
+    nights: list[tuple[str, ...]] = []
     if connection is not None:
-        query = sa.select(NIGHTS.c.name, NIGHTS.c.label).where(NIGHTS.c.night_id.in_([view.run_id for view in views]))
-        nights = [(name, label) for name, label in connection.execute(query.where(NIGHTS.c.kind == "night"))]
-    return head(nights or [(view.run_id, f"{view.started.astimezone(UTC):%Y-%m-%d %H:%M}") for view in views])
+        query = sa.select(NIGHTS.c.name, NIGHTS.c.label, NIGHTS.c.zone)
+        query = query.where(NIGHTS.c.night_id.in_([view.run_id for view in views]), NIGHTS.c.kind == "night")
+        nights = [tuple(row) for row in connection.execute(query)]
+    return head(nights or [(view.run_id, f"{view.started.astimezone(UTC):%Y-%m-%d %H:%M}", "UTC") for view in views])
 
 
-def head(nights: Iterable[tuple[str, str]]) -> str:
-    """Name and label of a night; of several nights their dates."""
+def head(nights: Iterable[tuple[str, ...]]) -> str:
+    """Name, label and time zone of a night; of several nights their dates."""
     of = list(dict.fromkeys(nights))
     if len(of) == 1:
-        return f"{of[0][0]} {of[0][1]}"
-    return ", ".join(sorted({date_of(label) for _, label in of}))
+        return " ".join(of[0])
+    return ", ".join(sorted({date_of(label) for _, label, *_ in of}))
 
 
 def date_of(label: str) -> str:

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
+from opscope.base.night_grid.due import due
 from opscope.reports.database.schema import NIGHTS
 from opscope.reports.database.schema_nights import NIGHT_SERIES
 from opscope.reports.database.series_names import names_of
@@ -54,6 +55,19 @@ def newest_nights(connection: sa.Connection, name: str | None = None) -> tuple[N
         if night.complete:
             return newest, night
     return newest, None
+
+
+def missed_hour(connection: sa.Connection, name: str | None, now: datetime) -> str:
+    """What is missing, if no night came by the hour that the newest one's configuration says; else empty."""
+    query = sa.select(NIGHTS.c.started, NIGHTS.c.zone, NIGHTS.c.config)
+    query = query.where(NIGHTS.c.kind == "night", sa.not_(NIGHTS.c.demo))
+    if name is not None:
+        query = query.where(NIGHTS.c.name == name)
+    newest = connection.execute(query.order_by(NIGHTS.c.started.desc()).limit(1)).one_or_none()
+    if newest is None:
+        return ""
+    asked = due(*newest, now)
+    return asked.text if asked.by is not None and asked.late else ""
 
 
 def names_of_nights(connection: sa.Connection) -> list[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from opscope.base.night_grid.due import Hour
 from opscope.base.yaml_text import YamlError, read_yaml
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.masking import SECRET_KEY
@@ -61,6 +62,8 @@ class Config:
     """Empty: the default of each backend."""
     name: str = "nightly"
     zone: str = "UTC"
+    by: str | int | None = None
+    """The hour in `zone` by which a night has to be there; None: a day and a half after the newest one."""
     budget: float | None = None
     """Seconds during which one machine may start ops."""
     shards: int = 1
@@ -138,6 +141,12 @@ def _zone(where: str, value: Any) -> str:
     return zone
 
 
+def _by(where: str, value: Any) -> str | int:
+    if Hour.read(value) is None:
+        raise InputError(where, "an hour, perhaps of some days", repr(value), '"07:00" or "Mon-Fri 07:00"')
+    return value
+
+
 def _budget(where: str, value: Any) -> float | None:
     return None if value is None else BY_NAME["budget"].read(where, value)
 
@@ -186,6 +195,7 @@ def _policy(where: str, value: Any) -> dict[str, str]:
 KEYS: dict[str, Callable[[str, Any], dict[str, Any]]] = {
     "name": _named("name", text),
     "zone": _named("zone", _zone),
+    "by": _named("by", _by),
     "models": _named("models", texts),
     "backends": _named("backends", _backends),
     "architectures": _named("archs", texts),

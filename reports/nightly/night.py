@@ -80,7 +80,7 @@ def deliver(
     )
     notes += more
     verdict = verdict_of(results, delivered, config.policy)
-    title = first_sentence(head([(night.name, night.label)]), [result.facts for result in results], rules)
+    title = first_sentence(head([(night.name, night.label, night.zone)]), [result.facts for result in results], rules)
     job = ci_job(environment).url
     links += [("job", job)] if job else []
     page = markdown.Page(title, results, verdict, delivered, notes, links)

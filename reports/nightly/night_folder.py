@@ -88,6 +88,18 @@ def end(root: Path, night: NightRecord, result: dict[str, object]) -> None:
     write_whole(folder_of(root, night) / ENDED, json.dumps(result, indent=1) + "\n", "a writable folder")
 
 
+def unsent(root: Path) -> tuple[str, list[str]]:
+    """The newest night here that has ended, and one line for each receiver that its message did not reach."""
+    ended = sorted((root / NIGHTS).glob(f"*/{ENDED}"), key=lambda path: path.stat().st_mtime)
+    if not ended:
+        return "", []
+    try:
+        lines = json.loads(ended[-1].read_text(encoding="utf-8"))["unsent"]
+    except (OSError, ValueError, KeyError, TypeError):
+        lines = []  # of another opscope
+    return ended[-1].parent.name, lines
+
+
 def runs_of(root: Path, night: NightRecord) -> list[Path]:
     """The folders of the runs that belong to a night, below .opscope/runs."""
     return [run for run in run_folders([runs_root(root)]) if _is_of(run, night)]

@@ -28,21 +28,20 @@ def write_sentences(connection: sa.Connection, night_id: str) -> None:
         NIGHTS.c.kind == night["kind"], NIGHTS.c.label.startswith(date_of(night["label"]), autoescape=True)
     )
     rows = connection.execute(
-        sa.select(NIGHT_SERIES.c.series, NIGHTS.c.night_id, NIGHTS.c.name, NIGHTS.c.label)
+        sa.select(NIGHT_SERIES.c.series, NIGHTS.c.night_id, NIGHTS.c.name, NIGHTS.c.label, NIGHTS.c.zone)
         .join(NIGHTS, NIGHTS.c.night_id == NIGHT_SERIES.c.night_id)
         .where(same_day)
         .order_by(NIGHTS.c.started, NIGHTS.c.night_id)
     ).all()
     newest = {row.series: row for row in rows}
     facts = {(row.night_id, row.series): of_night(connection, row.night_id, row.series) for row in newest.values()}
-    together = (
-        _row(head((row.name, row.label) for row in newest.values()), list(facts.values()), rules) if facts else None
-    )
+    of_day = head((row.name, row.label, row.zone) for row in newest.values()) if facts else ""
+    together = _row(of_day, list(facts.values()), rules) if facts else None
     written: list[Row] = []
     for row in rows:
         if row.night_id == night_id:
             of_series = facts.get((night_id, row.series)) or of_night(connection, night_id, row.series)
-            sentence = _row(head([(row.name, row.label)]), [of_series], rules)
+            sentence = _row(head([(row.name, row.label, row.zone)]), [of_series], rules)
             written.append({"night_id": night_id, "series": row.series, **sentence})
     if together is not None:
         written += [{"night_id": day, "series": ALL, **together} for day in {row.night_id for row in rows}]

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from opscope.harness.record.errors import InputError
 from opscope.reports.commands.status import status
+from opscope.reports.nightly.night_folder import end
 from opscope.reports.publish.publish import publish
 from opscope.reports.tests.night_runs import fresh, record, shard_run
 from opscope.reports.tests.nights import Op
@@ -49,6 +50,34 @@ def test_a_partial_night_is_none_and_a_complete_one_ages(tmp_path: Path, monkeyp
     assert (code, json.loads(text)["newest_complete"]["age_hours"]) == (0, pytest.approx(4, abs=0.1))
     publish(shard_run(tmp_path, record(9), 9, OPS), url)  # an older night that comes late changes nothing
     assert expected(url, "--max-age", "31h", "--name", "nightly")[0] == 0
+
+
+def test_a_night_that_does_not_come_by_its_hour_is_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    url = fresh(tmp_path / "db.sqlite")
+    now = datetime.now(UTC).replace(microsecond=0)
+    by = f"{now - timedelta(minutes=5):%H:%M}"
+    publish(shard_run(tmp_path, record(1, started=now - timedelta(hours=26), config={"by": by}), 1, OPS), url)
+    code, text = expected(url)
+    assert code == 1
+    assert f"late: no night by {now - timedelta(minutes=5):%Y-%m-%d %H:%M} UTC: the newest night began" in text
+    publish(shard_run(tmp_path, record(2, started=now - timedelta(hours=2), config={"by": by}), 2, OPS), url)
+    assert expected(url)[0] == 0
+    assert json.loads(expected(url, "--json")[1])["missed"] == ""
+
+
+def test_a_message_that_nobody_took_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    url = fresh(tmp_path / "db.sqlite")
+    night = record(1)
+    line = "webhook: expected it to take the summary, got HTTP 500; try notify.webhook"
+    end(tmp_path, night, {"unsent": [line]})
+    assert expected(url) == (
+        1,
+        f"newest complete night: none\nthe message of {night.night_id} was not sent: {line}\n",
+    )
+    end(tmp_path, night, {"unsent": []})
+    assert expected(url)[0] == 0
 
 
 def test_bad_input_is_one_line(tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ def test_stats_are_the_rows_that_are_there(url: str, tmp_path: Path) -> None:
     assert figures["bytes"] == (tmp_path / "db.sqlite").stat().st_size
     for table in ("op_tests", "ops", "uses", "nights"):
         assert ask(url, f"SELECT COUNT(*) FROM {table}") == [(figures["rows"][table],)], table
-    assert "2026-11-02 02:00 to 2026-11-10 02:00" in run("stats", "--db", url).output
+    assert "2026-11-02 02:00 to 2026-11-10 02:00 UTC" in run("stats", "--db", url).output
 
 
 def test_stats_tell_nights_from_runs_alone(tmp_path: Path) -> None:

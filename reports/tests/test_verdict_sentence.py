@@ -42,7 +42,7 @@ def test_a_series_that_stopped_has_no_part_in_the_newest_night(tmp_path: Path) -
     url = f"sqlite:///{tmp_path / 'r.sqlite'}"
     publish(night(tmp_path / "runs", 1, {"tanh": NOT_TAKEN}, started=NIGHTS[0], arch="p150"), url)
     publish(night(tmp_path / "runs", 2, {"tanh": RIGHT}, started=NIGHTS[1], arch="n150"), url)
-    newest = "night02 2026-05-02 02:00, reference n150: first night, 1 of 1 ops right, nothing fails"
+    newest = "night02 2026-05-02 02:00 UTC, reference n150: first night, 1 of 1 ops right, nothing fails"
     stopped = "Stopped: no night since 2026-05-01."
     assert sentences(url) == {"all": newest, "reference n150": newest, "reference p150": stopped}
 
@@ -51,10 +51,10 @@ def test_a_first_night_and_a_night_without_change(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'r.sqlite'}"
     publish(night(tmp_path / "runs", 1, {"tanh": NOT_TAKEN}, started=NIGHTS[0], arch="n150"), url)
     failing = f"failing, 1 cause; first: tanh (1 model, cause {CAUSE})"
-    first = f"night01 2026-05-01 02:00, reference n150: first night, 0 of 1 ops right, 1 {failing}"
+    first = f"night01 2026-05-01 02:00 UTC, reference n150: first night, 0 of 1 ops right, 1 {failing}"
     assert sentences(url)["all"] == first
     publish(night(tmp_path / "runs", 2, {"tanh": NOT_TAKEN}, started=NIGHTS[1], arch="n150"), url)
-    as_before = f"night02 2026-05-02 02:00, reference n150: nothing new, 0 of 1 ops right, 1 still {failing}"
+    as_before = f"night02 2026-05-02 02:00 UTC, reference n150: nothing new, 0 of 1 ops right, 1 still {failing}"
     assert sentences(url)["all"] == as_before
 
 
@@ -66,6 +66,6 @@ def test_what_is_worse_came_with_commits_and_never_with_a_fingerprint(tmp_path: 
             origin = {"revision": revision, "backend_revision": revision, "options": options}
             folder = tmp_path / f"runs-{bool(revision)}"
             publish(night(folder, number, {"tanh": op}, started=NIGHTS[number - 1], origin=origin), url)
-    what, first = "night02 2026-05-02 02:00, reference n150: 1 new failure, 1 cause", "tanh (1 model, cause"
+    what, first = "night02 2026-05-02 02:00 UTC, reference n150: 1 new failure, 1 cause", "tanh (1 model, cause"
     assert sentences(known)["all"] == f"{what}, since {'1' * 8}..{'2' * 8}; first: {first} {CAUSE})"
     assert sentences(unknown)["all"] == f"{what}; first: {first} {CAUSE})"

@@ -98,7 +98,7 @@ def test_it_is_the_same_everywhere(
     sentence: str,
 ) -> None:
     result, places = nights(tmp_path, monkeypatch, before, after)
-    assert result.title == f"nightly 2026-11-03 02:00, reference n150, reference p150: {sentence}"
+    assert result.title == f"nightly 2026-11-03 02:00 UTC, reference n150, reference p150: {sentence}"
     assert places == [result.title] * 6
 
 

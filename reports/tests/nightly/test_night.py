@@ -51,14 +51,14 @@ def test_news_fail_a_night_and_old_failures_do_not(tmp_path: Path) -> None:
     assert (same.verdict.fails, same.verdict.changed, same.title) == (
         False,
         False,
-        "nightly 2026-11-03 02:00, reference n150: nothing new, 2 of 3 ops right, 1 still failing, 1 cause; "
+        "nightly 2026-11-03 02:00 UTC, reference n150: nothing new, 2 of 3 ops right, 1 still failing, 1 cause; "
         f"first: fft (1 model, cause {FFT})",
     )
     worse = RIGHT | {"tanh": Op("wrong_result", {"b": 1}, error="PCC 0.2"), "fft": Op(uses={"b": 1})}
     bad = delivered(config, tmp_path, 3, worse, rules=(Rule("numbers", op="stablehlo.tanh"),))
     assert kinds(bad) == {"regression": True, "failure": False}
     assert bad.title == (
-        "nightly 2026-11-04 02:00, reference n150: 1 new failure, 1 cause, since 02020202..03030303; "
+        "nightly 2026-11-04 02:00 UTC, reference n150: 1 new failure, 1 cause, since 02020202..03030303; "
         f"first: tanh (team numbers, 1 model, cause {TANH}); 1 fixed"
     )
     for words in ("## NEW (1)", "`stablehlo.tanh`", "PCC 0.2", "numbers", "**FIXED (1)**: `stablehlo.fft`", "| 1 |"):
