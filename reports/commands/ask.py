@@ -36,7 +36,7 @@ def _questions(_: click.Context, __: click.Parameter, incomplete: str) -> list[C
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="Time limit of the query.",
+    help="Time limit of the query, in seconds.",
 )
 def sql(
     query: str | None,

@@ -74,7 +74,8 @@ class Runs:
         """The database that may have `run`. Raises InputError where there is none."""
         if self.connection is None:
             got = "a folder without run.json" if Path(run).is_dir() else f"`{run}` and no database"
-            raise InputError(where, "a run folder or the id of a published run", got, "a folder below .opscope/runs")
+            newest = next((f"{each.folder}" for each in self.listed()), "pytest --model mnist_mlp --op-by-op")
+            raise InputError(where, "a run folder or the id of a published run", got, newest)
         return self.connection
 
     def _published(self, run: str) -> bool:
@@ -142,7 +143,7 @@ class Runs:
         got = f"{len(runs)} of which no two share backend, board, options and a model" if runs else "none"
         if aside:
             got = f"{len(runs)}, and {len(aside)} of selected ops only"
-        hint = f"opscope diff {both[1][0].run_id} {both[0][0].run_id}" if len(both) > 1 else "publishing a second one"
+        hint = f"opscope diff {both[1][0].run_id} {both[0][0].run_id}" if len(both) > 1 else "opscope publish RUN_DIR"
         raise InputError("opscope diff", "two comparable runs", got, hint)
 
 
