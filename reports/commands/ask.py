@@ -58,7 +58,7 @@ def sql(
     from opscope.reports.database.reading import database_url
 
     if as_json and as_csv:
-        raise InputError("opscope sql", "one format", "--json and --csv", "one of them")
+        raise InputError("opscope sql", "one format", "--json and --csv", "--json")
     if query is None:
         questions = ask.questions().values()
         if as_json:

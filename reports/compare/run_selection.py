@@ -140,9 +140,11 @@ class Runs:
             for early in runs[place + 1 :]:
                 if late.follows(early):
                     return early, late
-        got = f"{len(runs)} of which no two share backend, board, options and a model" if runs else "none"
+        got = f"{len(runs)} run" if len(runs) == 1 else f"{len(runs)} runs" if runs else "none"
         if aside:
-            got = f"{len(runs)}, and {len(aside)} of selected ops only"
+            got = f"{got}, and {len(aside)} of selected ops only"
+        elif len(runs) > 1:
+            got = f"{got}, no two of which share backend, board, options and a model"
         hint = f"opscope diff {both[1][0].run_id} {both[0][0].run_id}" if len(both) > 1 else "opscope publish RUN_DIR"
         raise InputError("opscope diff", "two comparable runs", got, hint)
 

@@ -136,7 +136,7 @@ def test_interrupted_workers_lose_nothing(place: Place) -> None:
 def one_line(text: str) -> str:
     """The only line of a text, which begins with the command that refuses."""
     (line,) = text.strip().splitlines()
-    assert line.startswith(("pytest --op-by-op: ", "opscope ")), text
+    assert line.startswith(("pytest --op-by-op: ", "opscope ")) and "; try " in line, text  # noqa: PT018
     return line
 
 
