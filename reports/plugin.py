@@ -47,7 +47,7 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
 
     The request was read by harness/run/plugin.py.
     """
-    from opscope.harness.record.errors import InputError
+    from opscope.harness.record.errors import PYTEST, InputError, refusal
     from opscope.harness.run.request import KEY
 
     request = config.stash.get(KEY, None)
@@ -59,7 +59,7 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
         try:
             usable_url(request.settings["publish"], "--publish")
         except InputError as error:
-            sys.stderr.write(f"{visible(str(error))}\n")
+            sys.stderr.write(f"{refusal(PYTEST, error)}\n")
             return USAGE
     return None
 

@@ -27,6 +27,8 @@ from opscope.compiler.buda.sparse_pattern import SparsePattern
 from opscope.compiler.errors import CompilerInputError
 from opscope.compiler.target.formats import TILE, number_format
 
+EXAMPLE = "nodes: {x: {input: [32, 64]}, y: {op: gelu, inputs: [x]}}"
+"""The smallest file, for errors."""
 SOURCES = {kind.value: kind for kind in (NodeKind.INPUT, NodeKind.PARAMETER, NodeKind.CONSTANT)}
 OP_KEYS = frozenset(f.name for f in fields(OpSpec)) - {"type", "sparse", "slices"}
 PICKER_FORMAT = "Bfp2_b"
@@ -59,15 +61,13 @@ def read_graph(path: Path) -> BudaGraph:
     except YamlError as error:
         raise CompilerInputError(f"{path}: expected YAML, got: {error}") from error
     if not isinstance(raw, dict) or not isinstance(raw.get("nodes"), dict):
-        raise CompilerInputError(
-            f"{path}: expected a mapping with `nodes`, got none; try a file as in docs/planning.md"
-        )
+        raise CompilerInputError(f"{path}: expected a mapping with `nodes`, got none; try {EXAMPLE}")
     try:
         return _graph(raw, path.stem)
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         if isinstance(error, CompilerInputError):
             raise CompilerInputError(f"{path}: {error}") from error
-        raise CompilerInputError(f"{path}: expected a graph as in docs/planning.md, got: {error!r}") from error
+        raise CompilerInputError(f"{path}: expected a graph, got: {error!r}; try {EXAMPLE}") from error
 
 
 def _graph(raw: dict[str, Any], stem: str) -> BudaGraph:

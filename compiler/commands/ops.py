@@ -87,7 +87,7 @@ def compare(path: Path, kinds: tuple[str, ...], as_json: bool) -> None:
 )
 @click.option("--arch", default="n150", metavar="BOARD", help="With --against-backend: the board.  [default: n150]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--markdown", is_flag=True, help="Print the page docs/ops.md, or docs/tt_mlir.md of a backend.")
+@click.option("--markdown", is_flag=True, help="Print the table as a page in Markdown.")
 def ops(
     names: tuple[str, ...],
     families: tuple[str, ...],

@@ -119,17 +119,17 @@ def frame(body: bytes) -> bytes:
 def unframe(data: bytes) -> bytes:
     """The flatbuffer inside `data`. Raises BinaryError for a wrong magic, version, length or checksum."""
     if len(data) < _FRAME.size:
-        raise BinaryError(f"binary: expected at least {_FRAME.size} bytes, got {len(data)}; try to compile again")
+        raise BinaryError(f"binary: expected at least {_FRAME.size} bytes, got {len(data)}; try `opscope compile`")
     magic, version, _, length, crc = _FRAME.unpack_from(data)
     if magic != MAGIC:
         raise BinaryError(f"binary: expected a file that starts with {MAGIC!r}, got {magic!r}; try a .ttnn file")
     if version != VERSION:
-        raise BinaryError(f"binary: expected version {VERSION}, got {version}; try to compile again")
+        raise BinaryError(f"binary: expected version {VERSION}, got {version}; try `opscope compile`")
     body = data[_FRAME.size :]
     if len(body) != length:
-        raise BinaryError(f"binary: expected {length} bytes after the header, got {len(body)}; try to compile again")
+        raise BinaryError(f"binary: expected {length} bytes after the header, got {len(body)}; try `opscope compile`")
     if zlib.crc32(body) != crc:
-        raise BinaryError("binary: expected the checksum in its header, got another; try to compile again")
+        raise BinaryError("binary: expected the checksum in its header, got another; try `opscope compile`")
     return body
 
 
@@ -137,12 +137,12 @@ def read(data: bytes) -> Binary:
     """The program in `data`. Raises BinaryError, and nothing else, for bytes that are no such program."""
     body = unframe(bytes(data))
     if body[4:8] != IDENTIFIER:
-        raise BinaryError(f"binary: expected file identifier {IDENTIFIER!r}, got {body[4:8]!r}; try to compile again")
+        raise BinaryError(f"binary: expected file identifier {IDENTIFIER!r}, got {body[4:8]!r}; try `opscope compile`")
     try:
         binary = FlatbufferReader(body, _PLANS, _UNION).root(Binary)
         _check(binary)
     except _DECODE_ERRORS as error:
-        raise BinaryError(f"binary: expected a readable flatbuffer, got {error!r}; try to compile again") from error
+        raise BinaryError(f"binary: expected a readable flatbuffer, got {error!r}; try `opscope compile`") from error
     return binary
 
 

@@ -126,8 +126,14 @@ def test_a_convolution_moves_by_one_without_edges_by_default(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[]", "expected a mapping with `nodes`, got none; try a file as in docs/planning.md"),
-        ("{nodes: [x]}", "expected a mapping with `nodes`, got none; try a file as in docs/planning.md"),
+        (
+            "[]",
+            "expected a mapping with `nodes`, got none; try nodes: {x: {input: [32, 64]}, y: {op: gelu, inputs: [x]}}",
+        ),
+        (
+            "{nodes: [x]}",
+            "expected a mapping with `nodes`, got none; try nodes: {x: {input: [32, 64]}, y: {op: gelu, inputs: [x]}}",
+        ),
         ("nodes: {x: {}}", "x: expected input, parameter, constant, convolution or op, got []"),
         ("nodes: {x: 3}", "x: expected a mapping, such as {input: [32, 64]}, got 3"),
         ("nodes: {x: {op: exp}}", "x: inputs: expected a list of names, such as [x, w], got None"),

@@ -49,8 +49,8 @@ def database(tmp_path: Path) -> str:
         (("up", "--public-url", "team.example"), "--public-url: expected an address with http:// or https://"),
         (("up", "--public-url", "https://team.example/opscope"), "--public-url: expected an address without a path"),
         (("up", "--artifact-url", "ftp://store"), "--artifact-url: expected an address with http:// or https://"),
-        (("check",), "opscope dashboard: expected Superset, got none in"),
-        (("backup", "b.zip"), "opscope dashboard backup: expected a dashboard server, got none in"),
+        (("check",), "expected Superset, got none in"),
+        (("backup", "b.zip"), "expected a dashboard server, got none in"),
         (("restore", "b.zip"), "b.zip: expected a backup of `opscope dashboard backup`, got"),
         (("user", "add", "admin", "--role", "viewer"), "NAME: expected a name other than `admin`"),
     ],
@@ -60,7 +60,7 @@ def test_a_bad_command_is_refused_in_one_line(
 ) -> None:
     code, _, err = says(capsys, *words)
     assert code == 2
-    assert err.startswith(line)
+    assert err.startswith(f"opscope dashboard {' '.join(words[:2] if words[0] == 'user' else words[:1])}: {line}")
     assert err.count("\n") == 1
 
 
@@ -107,7 +107,7 @@ def test_a_port_in_use_is_refused_before_anything_is_made(
         taken.listen()
         code, _, err = says(capsys, "up", "--db", database, "--port", str(taken.getsockname()[1]))
     assert code == 2
-    assert err.startswith("--port: expected a free port on 127.0.0.1, got")
+    assert err.startswith("opscope dashboard up: --port: expected a free port on 127.0.0.1, got")
     assert not (tmp_path / "home").exists()
 
 

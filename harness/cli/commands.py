@@ -195,7 +195,9 @@ def _run_folder(name: str) -> Path | None:
     help="Keep the N newest run folders in .opscope/runs.",
 )
 @click.option(
-    "--max-cache", metavar="SIZE", help="Shrink the caches to this size; default: the setting max_cache (20G)."
+    "--max-cache",
+    metavar="SIZE",
+    help="Shrink the caches to this size, such as 5GiB; default: the setting max_cache (20G).",
 )
 @click.option("--dry-run", is_flag=True, help="Only print what would be removed.")
 def clean(keep_runs: int, max_cache: str | None, dry_run: bool) -> None:

@@ -82,6 +82,11 @@ def decode(
             output.mkdir(parents=True, exist_ok=True)
             (output / f"{name}.svg").write_text(page.chart(name, rows), encoding="utf-8")
             (output / f"{name}.jsonl").write_text(page.json_lines(name, rows), encoding="utf-8")
+            click.echo(f"wrote {output / name}.svg (the drift) and {output / name}.jsonl (the steps)", err=True)
+        if (first := next((row.number for row in rows if row.problems), None)) is not None and first not in keep_step:
+            folder = output or f"{name}-steps"
+            again = f"opscope decode {name} --decode-steps {steps} --backend {backend} --keep-step {first} -o {folder}"
+            click.echo(f"its first wrong step op by op: {again}", err=True)
         wrong = wrong or any(row.problems for row in rows)
     if wrong:
         raise SystemExit(1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from importlib.metadata import EntryPoint, PackageNotFoundError, version
-from typing import Any
+from typing import Any, cast
 
 import click
 
@@ -80,13 +80,15 @@ class Verbs(click.Group):
         try:
             return attach(cmd_name, entry.load()) if ctx.resilient_parsing else entry.load()
         except (ImportError, AttributeError) as error:
-            line = f"opscope {cmd_name}: expected {entry.value} to load, got {type(error).__name__}: {error}"
+            got = f"{type(error).__name__}: {error}"
 
             @click.command(cmd_name, help=f"(not usable: {error})", context_settings={"ignore_unknown_options": True})
             @click.argument("anything", nargs=-1)
             def broken(anything: tuple[str, ...]) -> None:
-                click.echo(f"{line}; try pip install --force-reinstall opscope", err=True)
-                raise SystemExit(2)
+                from opscope.harness.record.errors import InputError
+
+                hint = "pip install --force-reinstall opscope"
+                raise InputError(f"opscope {cmd_name}", f"{entry.value} to load", got, hint)
 
             return broken
 
@@ -97,15 +99,28 @@ class Verbs(click.Group):
         with visible_output(), progress.command(f"opscope {verb}".strip()):
             return super().main(*args, **extra)
 
+    def called(self, words: Sequence[str]) -> str:
+        """The command that a line calls, with its groups: `opscope dashboard user add`."""
+        path, command = "opscope", cast("click.Command", self)
+        for word in words:
+            if isinstance(command, click.Group) and not word.startswith("-"):
+                inner = command.get_command(click.Context(command), word)
+                if inner is None:
+                    break
+                path, command = f"{path} {word}", inner
+        return path
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that `args` call. Raises InputError with the closest names if there is no such command."""
-        from opscope.harness.record.errors import InputError, closest
-
+        """The command that `args` call. Raises InputError with the closest name if there is no such command."""
         unknown = bool(args) and not args[0].startswith("-") and args[0] not in self._entries()
         if unknown and not ctx.resilient_parsing:
-            raise InputError("opscope", "a command", repr(args[0]), closest(args[0], self._entries()))
+            from opscope.harness.cli.refused_words import closest_command
+            from opscope.harness.record.errors import InputError
+
+            hint = closest_command("opscope", args[0], self._entries())
+            raise InputError("opscope", "a command", repr(args[0]), hint)
         return super().resolve_command(ctx, args)
 
 
@@ -138,28 +153,41 @@ FILES = ModelFiles(_read, _goldens)
 def main(arguments: Sequence[str] | None = None) -> Any:
     """Runs the command line. Bad input ends in one line on stderr and exit code 2."""
     damage.forget()
+    words = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        return root.main(args=None if arguments is None else list(arguments), prog_name="opscope", obj=FILES)
+        code = root.main(args=words, prog_name="opscope", obj=FILES, standalone_mode=False) or 0
     except SystemExit as ended:
-        if damage.losses() and not ended.code:
-            return sys.exit(DAMAGED)
-        raise
+        code = ended.code
     except BrokenPipeError:
         sys.stderr.close()
-        return sys.exit(1)
-    except (ValueError, OSError) as error:
-        with visible_output():
-            click.echo(_one_line(error), err=True)
-        return sys.exit(2)
+        code = 1
+    except click.Abort:
+        click.echo("Aborted!", err=True)
+        code = 1
+    except (ValueError, OSError, click.ClickException) as error:
+        code = _refuse(root.called(words), error)
+    return sys.exit(DAMAGED if damage.losses() and not code else code)
 
 
-def _one_line(error: Exception) -> str:
-    """The text of an error that the user can act on; anything else is a fault of ours and keeps its traceback."""
-    text = str(error)
-    ours = isinstance(error, OSError) or ": expected " in text
-    if not ours:
-        raise error
-    return " ".join(text.split())
+def _refuse(called: str, error: Exception) -> int:
+    """Prints why a command did not do what it was called for; returns its exit code."""
+    from opscope.harness.cli.refused_words import refused_words
+    from opscope.harness.record.errors import refusal
+
+    code, notes = 2, []
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        error.show()
+        return code
+    if isinstance(error, click.UsageError):
+        error = refused_words(error, called)
+    elif isinstance(error, click.ClickException):  # a compiler's, which may have notes and an exit code of its own
+        code = error.exit_code
+        first, *notes = error.format_message().splitlines()
+        error = ValueError(first)
+    line = refusal(called, error) if code == 2 else f"{called}: {error}"
+    with visible_output():
+        click.echo("\n".join([line, *notes]), err=True)
+    return code
 
 
 def project_version() -> str:

@@ -21,7 +21,7 @@ SUITES = ("suite:onnx",)
 @click.option("--arch", default=None, metavar="BOARD", help="Board, such as `n150`.")
 @click.option("-n", "--jobs", type=click.IntRange(1), default=None, help="Processes.  [default: one per processor]")
 @click.option("--json", "kind", flag_value="json", help="Print one JSON object per case.")
-@click.option("--markdown", "kind", flag_value="markdown", help="Print the section of docs/conformance.md.")
+@click.option("--markdown", "kind", flag_value="markdown", help="Print the scores as a section in Markdown.")
 def score(
     suite: str,
     only: str,

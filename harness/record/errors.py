@@ -1,8 +1,9 @@
-"""Errors that a user can act on."""
+"""Errors that a user can act on, and the one line in which a command prints them."""
 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 
 from opscope.base.visible_text import visible
@@ -15,6 +16,28 @@ class InputError(ValueError):
         self.where, self.expected, self.got, self.hint = where, expected, got, hint
         line = f"{where}: expected {expected}, got {got}"
         super().__init__(visible(f"{line}; try {hint}" if hint else line))
+
+
+PYTEST = "pytest --op-by-op"
+"""How pytest's options of a run are called in a refusal."""
+_COMMAND = re.compile(r"^opscope(?: [a-z][a-z-]*)*: ")
+
+
+def refusal(program: str, error: Exception) -> str:
+    """The line that a user reads: `opscope VERB: <where>: expected X, got Y; try Z`.
+
+    `program` is the command as it was called. Raises `error` itself if it is no refusal of ours: a fault of the program
+    keeps its traceback.
+    """
+    text = " ".join(str(error).split())
+    if isinstance(error, OSError):
+        name = "" if error.filename is None else f"{error.filename}: "
+        text = f"{name}expected to read and write files, got: {error.strerror or text}"
+    elif "expected " not in text:
+        raise error
+    text = _COMMAND.sub("", text).removeprefix(f"{program.split()[-1]}: ")
+    hint = "" if "; try " in text else f"; try {program.split(' --')[0]} --help"
+    return visible(f"{program}: {text}{hint}")
 
 
 def closest(word: str, known: Iterable[str], most: int | None = None) -> str:

@@ -167,7 +167,7 @@ Flag = Annotated[bool, expects("true or false")]
 Integer = Annotated[int, BeforeValidator(_integer), expects("an integer", "0")]
 Count = Annotated[int, Field(ge=0), BeforeValidator(_integer), expects("a whole number from 0 on", "0")]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False), expects("a number of seconds above 0", "60")]
-Duration = Annotated[float, Field(gt=0), BeforeValidator(_span), expects("a time above 0", "30m, 90s or 1h30m")]
+Duration = Annotated[float, Field(gt=0), BeforeValidator(_span), expects("a time with a unit", "30m, 90s or 1h30m")]
 """Seconds, written `1h30m`."""
 Size = Annotated[int, Field(gt=0), BeforeValidator(_bytes), expects("a size of memory above 0", "8GiB")]
 """Bytes, written `8GiB`; all units are powers of 1024, as memory is sold."""

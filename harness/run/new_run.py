@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
+import shutil
 import uuid
 from collections.abc import Sequence
 from datetime import datetime
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from opscope.base import damage
 from opscope.base.file_names import as_text
-from opscope.base.results_folder import make_folder
+from opscope.base.results_folder import make_folder, remove_empty
 from opscope.harness.cache import export_folder
 from opscope.harness.cache.claims import Claims
 from opscope.harness.lanes.flight import Ready
@@ -75,6 +75,7 @@ class _NewRun:
                 raise InputError(where, "a folder whose name is text in this locale", repr(as_text(place)), hint)
         run_id = f"{self._started:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:8]}"
         self._orders = mending(orders_of(request, run_id, self._run_dir, request.settings.values), self._preparation)
+        self._creates_folder = not self._run_dir.exists()
         if not start.dry:
             _claim(self._run_dir, start.claims)
         none_yet = ManifestHeader(models=(), export_dirs=(), module_ops={}, structural={})
@@ -140,12 +141,13 @@ class _NewRun:
         return plan
 
     def abandon(self) -> None:
-        """Ends the preparation, and removes the run folder if it is empty."""
+        """Ends the preparation, and removes the folder of a run that has not begun."""
         if self._preparing is not None:
             self._preparing.stop()
         if not self._start.dry:
-            with contextlib.suppress(OSError):
-                self._run_dir.rmdir()
+            if self._creates_folder and not (self._run_dir / store.RUN_FILE).exists():
+                shutil.rmtree(self._run_dir, ignore_errors=True)
+            remove_empty(self._run_dir)
 
 
 def _claim(run_dir: Path, claims: Claims) -> None:

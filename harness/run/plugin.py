@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 from opscope.base import gc_pause
-from opscope.base.visible_text import visible
-from opscope.harness.record.errors import InputError
+from opscope.harness.record.errors import PYTEST, InputError, refusal
 from opscope.harness.settings import foreign_options
 
 with gc_pause.paused():  # nothing that an import makes is garbage; this one is most of what pytest imports of ours
@@ -148,7 +147,7 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
             server_ahead.for_lanes([side.orders.context.backend for side in plan.sides()])
         server_ahead.begin(run_request)
     except InputError as error:
-        sys.stderr.write(f"{visible(str(error))}\n")
+        sys.stderr.write(f"{refusal(PYTEST, error)}\n")
         return USAGE
     return None
 

@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Generator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
@@ -24,7 +24,7 @@ from opscope.harness.cache.claims import Claims
 from opscope.harness.lanes import scratch
 from opscope.harness.limitations.limitations import Verdict
 from opscope.harness.record import store
-from opscope.harness.record.errors import InputError
+from opscope.harness.record.errors import PYTEST, InputError, refusal
 from opscope.harness.record.records import OpRow, OpTest
 from opscope.harness.record.selection import none_ran, unmatched_globs
 from opscope.harness.run import (
@@ -192,12 +192,18 @@ class OpByOp:
             next(self._making)
         except StopIteration as made:
             return made.value
-        except (InputError, KeyboardInterrupt) as error:
-            self.display.close()
-            self._refused = True
-            why = str(error) if isinstance(error, InputError) else "interrupted while preparing; no op has run"
-            raise pytest.exit.Exception(why, returncode=2) from None
+        except KeyboardInterrupt:
+            self._refuse(f"{PYTEST}: interrupted while preparing; no op has run")
+        except InputError as error:
+            self._refuse(refusal(PYTEST, error))
         return None
+
+    def _refuse(self, line: str) -> NoReturn:
+        """Ends pytest with a line on stderr and exit code 2, before a test runs."""
+        self.display.close()
+        self._refused = True
+        sys.stderr.write(f"{line}\n")
+        raise KeyboardInterrupt  # pytest prints an exit of its own behind the word `Exit`
 
     def _delivering(self, step: str) -> None:
         """Shows a step of the delivery. It is mostly another process's, so this one imports meanwhile what the page at
@@ -241,9 +247,8 @@ class OpByOp:
         try:
             yield
         except EOFError:  # of execnet, which waits for the first byte of each
-            self._refused = True
-            line = "-n: expected workers that start, got one that ended at once; try the same command again"
-            raise pytest.exit.Exception(line, returncode=2) from None
+            hint = "the same command again"
+            self._refuse(refusal(PYTEST, InputError("-n", "workers that start", "one that ended at once", hint)))
         self._beside_conftests()
         try:
             self._prepare()
@@ -412,7 +417,7 @@ class OpByOp:
         """Remembers that the run was interrupted."""
         self.interrupted = True
         if self._refused:
-            # pytest has written the line to stderr, and would write it again between exclamation marks.
+            # The line stands on stderr; pytest would write of an interrupt between exclamation marks.
             reporter: Any = self.config.pluginmanager.getplugin("terminalreporter")
             if reporter is not None:
                 reporter._keyboardinterrupt_memo = None

@@ -133,7 +133,7 @@ class Connection:
             if isinstance(error, OSError):
                 return False  # it is gone already
             got = f"{worker}, which has none ({type(error).__name__}: {cut(str(error), 80)})"
-            why = InputError(self._where, "workers with opscope", got, "installing the same opscope there")
+            why = InputError(self._where, "workers with opscope", got, "installing this version of opscope there")
         else:
             if json.loads(answer)["sources"] == self._sources:
                 self._same_code.add(worker)

@@ -122,7 +122,7 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "golden_memory",
-        "Largest tensor for which a golden is computed; an op with a larger result has no golden.",
+        "Largest tensor for which a golden is computed, such as 2GiB; an op with a larger result has no golden.",
         2 << 30,
         Size,
         "SIZE",
@@ -169,7 +169,7 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "repro_size",
-        "Largest total size of the values in a run's repro folders; 0: no repro folders.",
+        "Largest total size of the values in a run's repro folders, such as 64MiB; 0: no repro folders.",
         256 << 20,
         SizeOrNone,
         "SIZE",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,11 @@ from opscope.harness.settings.settings import BY_NAME
 from opscope.harness.triage import after_run, bundle, from_run, in_child, narrowing
 
 BUDGET = click.option(
-    "--budget", default="5m", show_default=True, metavar="TIME", help="Try no further variant after this time."
+    "--budget",
+    default="5m",
+    show_default=True,
+    metavar="TIME",
+    help="Try no further variant after this time, such as 90s.",
 )
 LANES = click.option(
     "-n",
@@ -71,7 +76,7 @@ def repro(op_id: str, run_dir: Path | None, out: Path | None, source: str | None
         raise InputError("--out", "a new folder or a repro folder", f"{out}, which is neither")
     candidate = narrowing.find(op_id, run_dir, source, "opscope repro", out)
     if isinstance(candidate, Path):
-        _print_issue(candidate) if as_issue else click.echo(candidate)
+        _print_issue(candidate) if as_issue else _print_folder(candidate)
         return
     run_dir, run, row, test = candidate
     if as_issue and not narrowing.narrowable(test):
@@ -86,7 +91,16 @@ def repro(op_id: str, run_dir: Path | None, out: Path | None, source: str | None
     if as_issue:
         _print_issue(folder, after_run.place(run_dir, test))
     else:
-        click.echo(folder)
+        _print_folder(folder)
+
+
+def _print_folder(folder: Path) -> None:
+    """Prints the folder alone on stdout, for `$(opscope repro ID)`, and on stderr what is in it and what comes next."""
+    click.echo(folder)
+    names = sorted(path.name + "/" * path.is_dir() for path in folder.iterdir())
+    click.echo(f"wrote   {', '.join(names)}", err=True)
+    click.echo(f"again   sh {shlex.quote(str(folder))}/run.sh", err=True)
+    click.echo(f"smaller opscope reduce {shlex.quote(str(folder))}", err=True)
 
 
 def _print_issue(folder: Path, *others: Path) -> None:

@@ -59,7 +59,7 @@ class Compared:
     """Why they were not compared."""
 
 
-@click.command("diff-tensors", short_help="Where two tensors or two dumps of a run part, worst first.")
+@click.command("diff-tensors", short_help="Show where two tensors, or two dumps of a run, differ; the worst first.")
 @click.argument("a", type=click.Path(path_type=Path))
 @click.argument("b", type=click.Path(path_type=Path), required=False)
 @click.option(

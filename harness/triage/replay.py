@@ -17,7 +17,7 @@ import click
 from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.base.file_names import resolved
 from opscope.harness.lanes.lane import Lane, LaneConfig
-from opscope.harness.record.errors import InputError
+from opscope.harness.record.errors import InputError, refusal
 from opscope.harness.record.optest import backend_label
 from opscope.harness.record.records import OpTest
 from opscope.harness.record.stages import WENT_THROUGH, Stage
@@ -110,7 +110,10 @@ def _linked(folder: Path, to: Path) -> Path:
 @click.option("--math-fidelity", metavar="FIDELITY", help="Use this fidelity.")
 @click.option("--system-desc", metavar="FILE", help="Use this system descriptor.")
 @click.option(
-    "--op-timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Use this time limit."
+    "--op-timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="Use this time limit, in seconds.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the record.")
 def command(folder: Path, as_json: bool, **changes: Any) -> None:
@@ -128,7 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         command.main(args=None if arguments is None else list(arguments), prog_name="replay")
     except InputError as error:
-        click.echo(str(error), err=True)
+        click.echo(refusal("opscope replay", error), err=True)
         sys.exit(REFUSED)
 
 

@@ -67,8 +67,9 @@ class Page:
     ) -> None:
         """Prints a table; texts are printed as they are, never as markup. Columns in `fillable` are left out if empty.
 
-        No word is broken over two lines. Where the columns do not fit so, those in `spare` are left out, the first
-        first, and a line says so; where that is not enough, or in plain mode, each row is a list of all its cells.
+        No word is broken over two lines. Where the columns do not fit so, those in `spare` are left out, that with the
+        fewest filled cells first, and a line says so; where that is not enough, or in plain mode, each row is a list of
+        all its cells.
         """
         from rich import box
         from rich.table import Table
@@ -98,8 +99,10 @@ class Page:
     ) -> tuple[list[int], list[int] | None]:
         """Positions of the columns that fit, and their widths; None if they do not fit even without `spare`."""
         kept, widths = list(range(len(headings))), None
-        for dropped in range(len(spare) + 1):
-            kept = [n for n, heading in enumerate(headings) if heading not in spare[:dropped]]
+        filled = {heading: sum(1 for row in cells if row[n]) for n, heading in enumerate(headings)}
+        order = sorted(spare, key=lambda heading: filled.get(heading, 0))
+        for dropped in range(len(order) + 1):
+            kept = [n for n, heading in enumerate(headings) if heading not in order[:dropped]]
             rows = [[row[n] for n in kept] for row in (headings, *cells)]
             if (widths := column_widths(rows, self.console.width)) is not None:
                 break

@@ -25,3 +25,20 @@ def make_folder(path: Path) -> Path:
             with contextlib.suppress(OSError):  # if the disk refuses this file, the next write reports it
                 ignored.write_text("*\n", encoding="utf-8")
     return path
+
+
+def remove_empty(path: Path) -> None:
+    """Removes `path` if nothing is in it, and then the results folder around it if that has nothing else in it."""
+    with contextlib.suppress(OSError):
+        if path.exists():
+            path.rmdir()
+        results = next((folder for folder in path.parents if folder.name == NAME), None)
+        if results is None:
+            return
+        for folder in path.parents:
+            if folder == results:
+                break
+            folder.rmdir()
+        if [each.name for each in results.iterdir()] == [".gitignore"]:
+            (results / ".gitignore").unlink()
+            results.rmdir()

@@ -38,7 +38,7 @@ def written(file: Path) -> str:
     try:
         text = file.read_text(encoding="utf-8") if file.exists() else ""
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(str(file), "a text file", str(error)) from error
+        raise InputError(str(file), "a text file", getattr(error, "strerror", None) or "no UTF-8") from error
     begins, ends = text.count(BEGIN), text.count(END)
     if (begins, ends) not in ((0, 0), (1, 1)) or (begins and text.index(END) < text.index(BEGIN)):
         raise InputError(

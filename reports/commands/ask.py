@@ -36,7 +36,7 @@ def _questions(_: click.Context, __: click.Parameter, incomplete: str) -> list[C
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="Time limit of the query.",
+    help="Time limit of the query, in seconds.",
 )
 def sql(
     query: str | None,
@@ -58,7 +58,7 @@ def sql(
     from opscope.reports.database.reading import database_url
 
     if as_json and as_csv:
-        raise InputError("opscope sql", "one format", "--json and --csv", "one of them")
+        raise InputError("opscope sql", "one format", "--json and --csv", "--json")
     if query is None:
         questions = ask.questions().values()
         if as_json:

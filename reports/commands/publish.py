@@ -18,7 +18,7 @@ import click
     "night_file",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Add the runs to the night that FILE describes (docs/nights.md).",
+    help="Add the runs to the night that FILE describes.",
 )
 @click.option("--shard", type=click.IntRange(0), default=0, help="Number of the shard that the runs belong to.")
 @click.option(
@@ -28,7 +28,7 @@ import click
     default=900.0,
     show_default=True,
     metavar="SECONDS",
-    help="Time limit of one run; beyond it, the run is kept in the spool.",
+    help="Time limit of one run, in seconds; beyond it, the run is kept in the spool.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
 def publish(
@@ -43,7 +43,7 @@ def publish(
     import json
 
     from opscope.base.live import progress
-    from opscope.harness.record.errors import InputError
+    from opscope.harness.record.errors import refusal
     from opscope.reports.database.database import DatabaseAwayError, default_url, parse_url, shown
     from opscope.reports.publish import benchmarks, spool
     from opscope.reports.records.night_record import join, read_night
@@ -68,9 +68,6 @@ def publish(
                 away = error
     except DatabaseAwayError as error:
         away = error
-    except InputError as error:
-        click.echo(error, err=True)
-        raise SystemExit(2) from None
     place = shown(parse_url(target))
     if as_json:
         rows = next(iter(counts.values())) if len(counts) == 1 else None
@@ -84,5 +81,5 @@ def publish(
         if not run_dirs and not from_spool and away is None:
             click.echo(f"no run in the spool is waiting for {place}")
     if away is not None:
-        click.echo(away, err=True)
+        click.echo(refusal("opscope publish", away), err=True)
         raise SystemExit(away.exit_code)

@@ -67,10 +67,11 @@ def report(
                 target = out or folder / f"report-{file_name(str(team))}.html"
                 page = write_whole(target, render(load_run(folder), database, folder, owned), "-o FILE")
         else:
-            connection = runs.database(what or "a night", "NIGHT")
-            name = what or newest_night(connection)
+            name = what or (newest_night(runs.connection) if runs.connection is not None else None)
             if name is None:
-                raise InputError("NIGHT", "a night", "none", "opscope publish --night FILE RUN_DIR")
+                newest = next((str(run.folder) for run in runs.listed() if run.folder is not None), "RUN")
+                raise InputError("opscope report", "a night in the database", "none", f"opscope report {newest}")
+            connection = runs.database(name, "NIGHT")
             name = night_named(connection, name) if names_night(connection, name) else night_of(connection, name)
             target = out or Path(f"report-{file_name(f'{name}-{team}' if team else name)}.html")
             text = render_night(connection, name, runs_dir or runs_root(), target, owned)

@@ -70,7 +70,7 @@ def _op(details: Details, page: Page) -> None:
             )
             for night in details["history"]
         ],
-        spare=("compile ms", "cycles", "PCC"),
+        spare=("compile ms", "cycles", "PCC", "owner", "at"),
         fillable=("at", "z", "PCC", "cycles", "compile ms", "owner"),
     )
     failed = [night for night in details["history"] if night["error_message"]]

@@ -74,7 +74,8 @@ class Runs:
         """The database that may have `run`. Raises InputError where there is none."""
         if self.connection is None:
             got = "a folder without run.json" if Path(run).is_dir() else f"`{run}` and no database"
-            raise InputError(where, "a run folder or the id of a published run", got, "a folder below .opscope/runs")
+            newest = next((f"{each.folder}" for each in self.listed()), "pytest --model mnist_mlp --op-by-op")
+            raise InputError(where, "a run folder or the id of a published run", got, newest)
         return self.connection
 
     def _published(self, run: str) -> bool:
@@ -139,10 +140,12 @@ class Runs:
             for early in runs[place + 1 :]:
                 if late.follows(early):
                     return early, late
-        got = f"{len(runs)} of which no two share backend, board, options and a model" if runs else "none"
+        got = f"{len(runs)} run" if len(runs) == 1 else f"{len(runs)} runs" if runs else "none"
         if aside:
-            got = f"{len(runs)}, and {len(aside)} of selected ops only"
-        hint = f"opscope diff {both[1][0].run_id} {both[0][0].run_id}" if len(both) > 1 else "publishing a second one"
+            got = f"{got}, and {len(aside)} of selected ops only"
+        elif len(runs) > 1:
+            got = f"{got}, no two of which share backend, board, options and a model"
+        hint = f"opscope diff {both[1][0].run_id} {both[0][0].run_id}" if len(both) > 1 else "opscope publish RUN_DIR"
         raise InputError("opscope diff", "two comparable runs", got, hint)
 
 

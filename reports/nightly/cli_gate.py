@@ -16,7 +16,9 @@ import click
     "has one of: the branch that the CI job's pull request goes to, the remote's default branch, main, master, and the "
     "night's name.",
 )
-@click.option("--budget", default="10m", show_default=True, metavar="TIME", help="Start no op after this time.")
+@click.option(
+    "--budget", default="10m", show_default=True, metavar="TIME", help="Start no op after this time, such as 30m."
+)
 @click.option(
     "--config",
     "config_file",

@@ -417,7 +417,7 @@ def test_without_a_database_the_folders_are_the_runs(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         Runs(None, tmp_path / "none").newest()
     assert str(caught.value) == "RUN: expected a run, got none; try pytest --model mnist_mlp --op-by-op"
-    with pytest.raises(InputError, match="expected two comparable runs, got none; try publishing a second one"):
+    with pytest.raises(InputError, match="expected two comparable runs, got none; try opscope publish RUN_DIR"):
         Runs(None, tmp_path / "none").pair()
 
 
@@ -427,7 +427,7 @@ def test_runs_that_share_nothing_are_named_to_be_compared_all_the_same(tmp_path:
         publish(night(tmp_path, number, {"slow": OK}, arch=arch), url)
     with open_runs(url) as runs, pytest.raises(InputError) as caught:
         compared(runs)
-    message = "two comparable runs, got 2 of which no two share backend, board, options and a model"
+    message = "two comparable runs, got 2 runs, no two of which share backend, board, options and a model"
     assert str(caught.value) == f"opscope diff: expected {message}; try opscope diff night01 night02"
 
 

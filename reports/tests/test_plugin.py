@@ -86,7 +86,9 @@ def test_a_database_that_cannot_be_had_is_one_line(folder: Path, first: tuple[Pa
     command = [sys.executable, "-P", "-c", ONE_AFTER_ANOTHER, json.dumps(asked)]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
     # A bad URL is refused before an op runs; one that nobody can write to costs the run nothing.
-    expected = [line for message in REFUSED.values() for line in (f"--publish: expected {message}", "code 2")]
+    expected = [
+        line for message in REFUSED.values() for line in (f"pytest --op-by-op: --publish: expected {message}", "code 2")
+    ]
     assert (done.returncode, done.stderr.splitlines()) == (0, [*expected, "code 0"])
     assert not (folder / "fourth").exists()
     assert [line for line in done.stdout.splitlines() if line.startswith("--publish: expected a writable folder")]

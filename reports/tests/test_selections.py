@@ -167,7 +167,7 @@ def test_folders_without_a_database_are_told_apart_as_well(tmp_path: Path) -> No
     assert runs.newest().run_id == "night02"
     with pytest.raises(InputError) as caught:
         compared(runs)
-    expected = "two comparable runs, got 1, and 1 of selected ops only; try opscope diff night01 night02"
+    expected = "two comparable runs, got 1 run, and 1 of selected ops only; try opscope diff night01 night02"
     assert str(caught.value) == f"opscope diff: expected {expected}"
 
 

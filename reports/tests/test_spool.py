@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from opscope.harness.record.errors import InputError
 from opscope.harness.settings.settings import BY_NAME
 from opscope.reports.commands.publish import publish as command
 from opscope.reports.database.ask import ask
@@ -86,8 +87,9 @@ def test_another_database_is_not_drained_and_bad_input_never_waits(tmp_path: Pat
     publish(run, "--to", url)
     other = f"sqlite:///{tmp_path}/other.sqlite"
     assert "no run in the spool is waiting" in publish("--to", other).output
-    assert publish(run, "--to", "mysql://host/db").exit_code == 2
-    assert publish(str(tmp_path / "nowhere"), "--to", other).exit_code == 2
+    for bad in ((run, "--to", "mysql://host/db"), (str(tmp_path / "nowhere"), "--to", other)):
+        with pytest.raises(InputError):
+            publish(*bad)
     assert len(list((tmp_path / ".opscope" / "spool").iterdir())) == 1
 
 
@@ -99,7 +101,8 @@ def test_one_command_makes_runs_a_night(tmp_path: Path, monkeypatch: pytest.Monk
     assert (done.exit_code, list(json.loads(done.output)["runs"])) == (0, runs)
     url = f"sqlite:///{tmp_path}/.opscope/opscope.sqlite"
     assert ask(url, "SELECT DISTINCT night_id, shard FROM runs").rows == (("nightly-20261102-020000", 2),)
-    assert publish(runs[0], "--night", "night.json", "--shard", "3").exit_code == 2
+    with pytest.raises(InputError, match="--shard: expected a number up to 2, got 3"):
+        publish(runs[0], "--night", "night.json", "--shard", "3")
 
 
 def test_every_way_to_publish_has_the_same_limit_of_time() -> None:

@@ -37,7 +37,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 """The time of every entry: the same module gives the same bytes."""
 _LOCAL = struct.Struct("<4s5H3L2H")
 _PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".joblib")
-_TRY = "try to compile the model again with `opscope image MODEL -o FILE.tti`"
+_TRY = "try `opscope image MODEL -o FILE.tti`"
 
 Pieces = Iterable["bytes | memoryview"]
 

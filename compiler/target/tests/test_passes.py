@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from opscope.base import passes
+from opscope.base.installing import install_command
 from opscope.compiler.target.rare_values import has_nan, has_special, has_tiny
 from opscope.compiler.target.rounding import bits, flush, kept, quantise, to_halves, to_mantissa
 
@@ -150,7 +151,7 @@ def test_what_does_not_fit_is_refused_before_it_is_touched(function: str, argume
 
 def test_a_build_of_another_source_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled, "SOURCE", "another")
-    assert passes._load() == (None, "NumPy (compiled from another _passes.c; try make venv)")
+    assert passes._load() == (None, f"NumPy (compiled from another _passes.c; try {install_command()})")
 
 
 def test_without_it_numpy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,8 +75,8 @@ def short_path(file: str) -> str:
     """`file` without the parts that belong to this machine.
 
     It is relative to the project, to installed packages or to the folder that the export was called in. A StableHLO
-    file goes by its name alone: exports are kept by a file's content, so the next run may find it in another folder.
-    Any other file keeps its path.
+    file and a file from anywhere else go by their names alone: exports are kept by a file's content, so who reads one
+    may have the file in another folder, or be on another machine.
     """
     path = PurePath(file)
     ours = path.relative_to(HOME) if path.is_relative_to(HOME) else None
@@ -85,6 +85,5 @@ def short_path(file: str) -> str:
     for part in reversed(_INSTALLED):
         if part in path.parts:
             return PurePath(*path.parts[path.parts.index(part) + 1 :]).as_posix()
-    if path.suffix != ".py":
-        return path.name
-    return path.relative_to(Path.cwd()).as_posix() if path.is_relative_to(Path.cwd()) else path.as_posix()
+    path = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+    return path.name if path.suffix != ".py" or path.is_absolute() else path.as_posix()

@@ -33,7 +33,7 @@ def test_what_cannot_be_asked_for_is_one_line(place: Place):
     commands = [place.sweep("--backend", other, backend="xla") for other in messages]
     for line, done in zip(messages.values(), place.one_after_another(*commands), strict=True):
         assert done.code == 2
-        assert done.err.startswith(line), done.err
+        assert done.err.startswith(f"pytest --op-by-op: {line}"), done.err
         assert len(done.err.strip().splitlines()) == 1
 
 

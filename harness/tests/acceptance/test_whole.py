@@ -137,7 +137,9 @@ def test_the_ops_of_the_compiled_program_are_tests(place: Place, workflow: str, 
     assert "1 passed" in one.out, one.out
     refused = place.run("pytest", "--model", "mnist_mlp", "--workflow", workflow, "--backend", "xla")
     assert refused.code == 2
-    assert refused.err.startswith(f"--workflow {workflow}: expected one backend that hands over its program")
+    assert refused.err.startswith(
+        f"pytest --op-by-op: --workflow {workflow}: expected one backend that hands over its program"
+    )
 
 
 @pytest.mark.parametrize(

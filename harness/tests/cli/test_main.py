@@ -46,7 +46,7 @@ def test_a_command_of_another_package_is_listed_last(
 def test_unknown_verb_names_the_closest(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = opscope(capsys, "shwo")
     assert (code, out) == (2, "")
-    assert err.startswith("opscope: expected a command, got 'shwo'; try show")
+    assert err.startswith("opscope: expected a command, got 'shwo'; try opscope show")
     assert err.count("\n") == 1
 
 

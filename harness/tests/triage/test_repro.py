@@ -102,10 +102,13 @@ def test_one_of_each_cause_comes_first(failed) -> None:
 
 def test_the_verb_takes_any_op_of_a_run(failed, tmp_path: Path) -> None:
     run_dir, tests = failed
-    out = tmp_path / "out"
+    out = tmp_path / "a folder"
     words = [tests[1].op_id[:8], "--run", str(run_dir), "--out", str(out)]
     done = CliRunner().invoke(repro, words)
-    assert done.output == f"{out}\n", done.output
+    assert done.stdout == f"{out}\n", done.output
+    wrote, again, smaller = done.stderr.splitlines()[-3:]
+    assert {*wrote.removeprefix("wrote").strip().split(", ")} == {p.name + "/" * p.is_dir() for p in out.iterdir()}
+    assert (again, smaller) == (f"again   sh '{out}'/run.sh", f"smaller opscope reduce '{out}'")
     assert bundle.read(out).failure.same(tests[1])
     (tmp_path / "else").mkdir()
     for words, message in (

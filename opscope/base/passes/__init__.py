@@ -13,6 +13,8 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
+from opscope.base.installing import install_command
+
 _NOT_COMPILED = "NumPy (not compiled: no C compiler at installation)"
 
 
@@ -25,7 +27,7 @@ def _load() -> tuple[ModuleType | None, str]:
         return None, f"NumPy (compiled, but it does not load: {error})"
     source = Path(__file__).with_name("_passes.c")
     if source.is_file() and hashlib.sha256(source.read_bytes()).hexdigest() != module.SOURCE:
-        return None, "NumPy (compiled from another _passes.c; try make venv)"
+        return None, f"NumPy (compiled from another _passes.c; try {install_command()})"
     return module, "compiled C"
 
 

@@ -95,7 +95,7 @@ def test_other_backends_take_the_place_of_those_in_the_file(file: Path) -> None:
         ("backends: [referense]", "backends: expected"),
         ("architectures: 4", "architectures: expected a list of texts, got 4"),
         ("shards: 0", "shards: expected a whole number of at least 1, got 0"),
-        ("budget: soon", "budget: expected a time above 0, got 'soon'; try 30m, 90s or 1h30m"),
+        ("budget: soon", "budget: expected a time with a unit, got 'soon'; try 30m, 90s or 1h30m"),
         ("by: noon", """by: expected an hour, perhaps of some days, got 'noon'; try "07:00" or "Mon-Fri 07:00\""""),
         ("zone: Mars", "zone: expected a time zone, got `Mars`; try Europe/Berlin"),
         ("options: {backend: xla}", "options: expected a setting of a run, got `backend`"),

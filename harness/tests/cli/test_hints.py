@@ -1,0 +1,130 @@
+"""Every hint of an error, and every text of help, names commands that there are and nothing that a wheel lacks."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+import pytest
+
+from opscope.harness.cli.main import root
+
+HOME = Path(__file__).resolve().parents[3]
+ROOMS = ("compiler", "dashboards", "harness", "models", "opscope/base", "opscope/pybuda", "reports", "simulator")
+GENERATORS = frozenset({"harness/cli/command_reference.py", "reports/commands/new_migration.py"})
+"""Programs of `make`, which a wheel has but nobody calls there."""
+OF_A_CHECKOUT = re.compile(r"\bdocs/|\bmake [a-z-]+|\bpython -m (opscope\.)?ci\b|(?<![\w.])\.?ci/(?!owners|nightly)")
+_COMMAND = re.compile(r"\bopscope ((?:[a-z][a-z-]*\b ?)+)")
+_OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+
+
+class Hint(NamedTuple):
+    """A text that says what to try, with its place."""
+
+    place: str
+    text: str
+
+
+def hints() -> Iterator[Hint]:
+    """The hints of the source: what follows `; try` in a text, and what an error takes as its hint."""
+    for room in ROOMS:
+        for path in sorted((HOME / room).rglob("*.py")):
+            name = path.relative_to(HOME).as_posix()
+            if "/tests/" in name or name in GENERATORS:
+                continue
+            for node in ast.walk(ast.parse(path.read_text())):
+                for text in texts_of(node):
+                    yield Hint(f"{name}:{getattr(node, 'lineno', 0)}", text)
+
+
+def texts_of(node: ast.AST) -> Iterator[str]:
+    """The hints that a node of the syntax tree has."""
+    if isinstance(node, ast.Constant | ast.JoinedStr) and "; try " in (text := spelled(node)):
+        yield text.partition("; try ")[2]
+    if isinstance(node, ast.Call):
+        named = [word.value for word in node.keywords if word.arg == "hint"]
+        is_error = isinstance(node.func, ast.Name) and node.func.id.endswith("Error")
+        for value in [*(node.args[3:4] if is_error else ()), *named]:
+            yield from filter(None, map(spelled, ast.walk(value)))
+    if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and "hint" in t.id.lower() for t in node.targets):
+        yield from filter(None, map(spelled, ast.walk(node.value)))
+
+
+def spelled(node: ast.AST) -> str:
+    """A literal text, with `...` where a value is put in; empty for another node."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if isinstance(node, ast.JoinedStr):
+        return "".join(part.value if isinstance(part, ast.Constant) else "..." for part in node.values)
+    return ""
+
+
+def called(words: str) -> tuple[str, click.Command | None]:
+    """The command that words after `opscope` call, and its name; None if there is no such verb."""
+    command: click.Command | None = root
+    path = "opscope"
+    for word in words.split():
+        if not isinstance(command, click.Group):
+            break
+        command, path = command.get_command(click.Context(command), word), f"{path} {word}"
+    return path, command
+
+
+def test_hints_name_commands_and_options_that_there_are(pytestconfig: pytest.Config) -> None:
+    of_pytest = {name for group in pytestconfig._parser._groups for option in group.options for name in option.names()}
+    wrong = []
+    seen = 0
+    for hint in hints():
+        for match in _COMMAND.finditer(hint.text.replace("of opscope", "")):
+            path, command = called(match[1])
+            seen += 1
+            if command is None:
+                wrong.append(f"{hint.place}: no command `{path}` ({hint.text})")
+                continue
+            rest = re.split(r"[;,)]| or ", hint.text[match.end() :])[0]
+            known = {name for parameter in command.params for name in parameter.opts} | {"--help"}
+            wrong += [f"{hint.place}: `{path}` has no {name}" for name in _OPTION.findall(rest) if name not in known]
+        for line in re.findall(r"\bpytest ([^;,)]*)", hint.text):
+            wrong += [f"{hint.place}: pytest has no {name}" for name in _OPTION.findall(line) if name not in of_pytest]
+    assert not wrong, "\n".join(wrong)
+    assert seen > 50
+
+
+def test_hints_and_help_name_no_file_of_the_checkout() -> None:
+    texts = [*hints(), *(Hint(path, command.help or "") for path, command in commands(root, "opscope"))]
+    texts += [Hint(path, option.help or "") for path, option in options()]
+    wrong = [f"{text.place}: {text.text}" for text in texts if OF_A_CHECKOUT.search(text.text)]
+    assert not wrong, "\n".join(wrong)
+
+
+def commands(command: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:
+    """A command with its path, and the commands in it."""
+    yield path, command
+    for name in command.list_commands(click.Context(command)) if isinstance(command, click.Group) else ():
+        inner = command.get_command(click.Context(command), name)
+        assert inner is not None
+        yield from commands(inner, f"{path} {name}")
+
+
+def options() -> Iterator[tuple[str, click.Option]]:
+    """The options of every command, with where they are."""
+    for path, command in commands(root, "opscope"):
+        yield from ((f"{path} {p.opts[0]}", p) for p in command.params if isinstance(p, click.Option))
+
+
+UNITS = {"SECONDS": "in seconds", "TIME": "such as", "AGE": "such as", "SIZE": "such as"}
+"""Metavar of an option -> what its help says of the unit."""
+
+
+def test_help_names_the_unit_of_a_quantity(pytestconfig: pytest.Config) -> None:
+    known = [(name, option.metavar, option.help or "") for name, option in options()]
+    (ours,) = (group for group in pytestconfig._parser._groups if group.name == "opscope")
+    known += [(o.names()[0], o.attrs().get("metavar"), o.attrs()["help"]) for o in ours.options]
+    # nightly's --started is a moment
+    quantities = [(name, UNITS[m], text) for name, m, text in known if m in UNITS and "ISO 8601" not in text]
+    assert len(quantities) > 15
+    assert not [name for name, unit, text in quantities if unit not in text]
