@@ -161,7 +161,9 @@ def _backends(settings: Resolved) -> Iterator[Finding]:
         needed = name in settings["backend"].split(",")
         got, remedy = _tried(lambda name=name: _backend(name))
         yield Finding("backend", name, not remedy, got, remedy, needed)
-    yield Finding("backend", "FILE.yaml", True, "any compiler with a command line (docs/backends.md)", needed=False)
+    yield Finding(
+        "backend", "FILE.yaml", True, "any compiler with a command line: opscope backend new FILE.yaml", needed=False
+    )
     setting = settings["backend"]
     try:
         for name in registry.split_names(setting):

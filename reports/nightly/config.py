@@ -95,7 +95,7 @@ def read_config(path: Path) -> Config:
         content = read_yaml(path)
     except (OSError, YamlError) as error:
         reason = " ".join(str(getattr(error, "strerror", None) or error).split())
-        hint = "docs/nightly.md" if path.exists() else "opscope nightly --init"
+        hint = "opscope nightly --init" + (" in an empty folder, for one that is right" if path.exists() else "")
         raise InputError(str(path), "the configuration of a night (YAML)", reason, hint) from error
     if not isinstance(content, dict):
         raise InputError(str(path), "a mapping", type(content).__name__, "models: [resnet50]")

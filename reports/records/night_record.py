@@ -139,4 +139,9 @@ def _read(path: Path, kind: Any) -> Any:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
-        raise InputError(str(path), "the record of a night", f"{place}: {first['msg']}", "docs/nights.md") from error
+        raise InputError(
+            str(path),
+            "the record of a night",
+            f"{place}: {first['msg']}",
+            "night.json of a run that opscope nightly started",
+        ) from error

@@ -123,7 +123,7 @@ def read(path: Path) -> CommandFile:
     table = _table(description, where, _KEYS)
     rows = table.get("stages")
     if not isinstance(rows, list) or not rows:
-        raise InputError(where, "a list `stages`", "none", "docs/backends.md")
+        raise InputError(where, "a list `stages`", "none", "opscope backend new, for a file with one")
     stages = tuple(_stage(row, f"{where}: stage {number}", number == 1) for number, row in enumerate(rows, 1))
     _check_order(stages, where)
     repository = str(table.get("repository") or "")
