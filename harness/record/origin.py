@@ -86,9 +86,9 @@ def commit_of_folder(
     here, job = checkout(folder), ci_job(environment)
     about = job.is_about(here, folder)
     if not revision:
-        checked_out = not about or not job.revision or here.revision in (job.revision, *job.also)
+        checked_out = not about or not job.revision or job.has(here)
         revision = here.revision if checked_out else job.revision
-    same = here.revision == revision
+    same = here.revision == revision or (about and revision == job.revision and job.merges(here))
     return Commit(
         revision=revision,
         dirty=here.dirty and same,

@@ -18,7 +18,7 @@ import click
     "night_file",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Add the runs to the night that FILE describes.",
+    help="Add the runs to the night that FILE describes, as night.json in the run folders of a night does.",
 )
 @click.option("--shard", type=click.IntRange(0), default=0, help="Number of the shard that the runs belong to.")
 @click.option(

@@ -38,6 +38,8 @@ class Commit:
     """Name of its author, without the address."""
     url: str = ""
     """Page of its repository, without login; empty if that is not known."""
+    parents: tuple[str, ...] = ()
+    """The commits that it follows, as far as a shallow clone has them; several of a merge."""
 
 
 def checkout(folder: Path) -> Commit:
@@ -45,15 +47,17 @@ def checkout(folder: Path) -> Commit:
     place = git_folder(folder)
     if place is None:
         return Commit()
-    status, author, remote = _answers(
+    status, newest, remote = _answers(
         folder,
         ["status", "--porcelain=v2", "--branch", "--untracked-files=no"],
-        ["log", "-1", "--no-show-signature", "--format=%aN"],
+        ["log", "-1", "--no-show-signature", "--format=%P%n%aN"],
         ["ls-remote", "--get-url"],
     )
+    parents, _, author = (newest or "").partition("\n")
+    known = {"author": _line(author), "url": web_url(_line(remote)), "parents": tuple(parents.split())}
     if status is None:
         revision, branch = _of_files(place)
-        return Commit(revision, False, branch, _line(author), web_url(_line(remote)))
+        return Commit(revision, False, branch, **known)
     lines = status.splitlines()
     heads = dict(line[2:].split(" ", 1) for line in lines if line.startswith("# branch."))
     revision, branch = heads.get("branch.oid", ""), heads.get("branch.head", "")
@@ -61,8 +65,7 @@ def checkout(folder: Path) -> Commit:
         revision="" if revision == "(initial)" else revision,
         dirty=any(not line.startswith("#") for line in lines),
         branch="" if branch == "(detached)" else branch,
-        author=_line(author),
-        url=web_url(_line(remote)),
+        **known,
     )
 
 

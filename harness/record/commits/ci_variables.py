@@ -1,14 +1,14 @@
 """What a CI system says of its job in environment variables: commit, branch, repository, page, folder.
 
-One function per system. Names are those of their documentation: GitHub Actions, GitLab CI, Jenkins with its git plugin,
-Buildkite, Bitbucket Pipelines.
+`SYSTEMS` has a row for each system. A cell holds patterns such as `{CI_PROJECT_URL}/jobs/{CI_JOB_ID}`; it is the first
+of them whose variables are all there.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,38 +52,173 @@ class CiJob:
             return True
         if here.url.lower() != self.repository.lower():
             return False
-        return not (here.revision and self.revision) or here.revision in (self.revision, *self.also)
+        return not (here.revision and self.revision) or self.has(here) or self.merges(here)
+
+    def has(self, here: Commit) -> bool:
+        """Whether what is checked out is the job's commit, or one that its variables name beside it."""
+        return here.revision in (self.revision, *self.also)
+
+    def merges(self, here: Commit) -> bool:
+        """Whether what is checked out merges the job's commit with the branch that its pull request goes to.
+
+        Bitbucket, Jenkins and Buildkite can make such a merge in the job's own folder: no other repository has it.
+        """
+        return bool(self.target) and len(here.parents) > 1 and self.revision in here.parents
+
+
+@dataclass(frozen=True)
+class _System:
+    """How the variables of one system are read."""
+
+    name: str
+    mark: tuple[tuple[str, str], ...]
+    """Variables, any of which says that a job is of this system, and how their values begin."""
+    job: tuple[str, ...]
+    """Variables that make its name, those that are there."""
+    url: tuple[str, ...]
+    revision: tuple[str, ...]
+    branch: tuple[str, ...]
+    tag: tuple[str, str]
+    """Variable, and how its value begins in the job of a tag, which is of no branch."""
+    target: tuple[str, ...]
+    repository: tuple[str, ...]
+    folder: tuple[str, ...]
+    author: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
+    event: str = ""
+    """Variable with a file about what started the job, which holds the head of a pull request."""
+
+
+SYSTEMS = (
+    # docs.github.com: Actions > Reference > Variables. GITHUB_REF_NAME is `7/merge` for a pull request, whose branches
+    # are in GITHUB_HEAD_REF and GITHUB_BASE_REF; GITHUB_SHA is that merge, as is what actions/checkout checks out.
+    _System(
+        "GitHub Actions",
+        mark=(("GITHUB_ACTIONS", "true"),),
+        job=("GITHUB_WORKFLOW", "GITHUB_JOB", "GITHUB_RUN_ID"),
+        url=(
+            "{GITHUB_SERVER_URL}/{GITHUB_REPOSITORY}/actions/runs/{GITHUB_RUN_ID}/attempts/{GITHUB_RUN_ATTEMPT}",
+            "{GITHUB_SERVER_URL}/{GITHUB_REPOSITORY}/actions/runs/{GITHUB_RUN_ID}",
+        ),
+        revision=("{GITHUB_SHA}",),
+        branch=("{GITHUB_HEAD_REF}", "{GITHUB_REF_NAME}"),
+        tag=("GITHUB_REF_TYPE", "tag"),
+        target=("{GITHUB_BASE_REF}",),
+        repository=("{GITHUB_SERVER_URL}/{GITHUB_REPOSITORY}",),
+        folder=("{GITHUB_WORKSPACE}",),
+        event="GITHUB_EVENT_PATH",
+    ),
+    # docs.gitlab.com: CI/CD > Variables > Predefined CI/CD variables reference. CI_COMMIT_SHA is a merge in pipelines
+    # of merged results, the only ones with CI_MERGE_REQUEST_SOURCE_BRANCH_SHA; CI_COMMIT_REF_NAME of a merge request
+    # was `refs/merge-requests/7/head` for a while. CI_COMMIT_AUTHOR is `Name <address>`. The checkout is detached.
+    _System(
+        "GitLab CI",
+        mark=(("GITLAB_CI", "true"),),
+        job=("CI_JOB_NAME", "CI_PIPELINE_ID"),
+        url=("{CI_JOB_URL}",),
+        revision=("{CI_COMMIT_SHA}",),
+        branch=("{CI_MERGE_REQUEST_SOURCE_BRANCH_NAME}", "{CI_COMMIT_REF_NAME}"),
+        tag=("CI_COMMIT_TAG", ""),
+        target=("{CI_MERGE_REQUEST_TARGET_BRANCH_NAME}",),
+        repository=("{CI_PROJECT_URL}",),
+        folder=("{CI_PROJECT_DIR}",),
+        author=("{CI_COMMIT_AUTHOR}",),
+        also=("CI_MERGE_REQUEST_SOURCE_BRANCH_SHA",),
+    ),
+    # buildkite.com/docs: Pipelines > Environment variables. BUILDKITE_COMMIT is `HEAD` where a build is asked for by
+    # hand; BUILDKITE_PULL_REQUEST_BASE_BRANCH is empty but for pull requests.
+    _System(
+        "Buildkite",
+        mark=(("BUILDKITE", "true"),),
+        job=("BUILDKITE_PIPELINE_SLUG", "BUILDKITE_BUILD_NUMBER"),
+        url=("{BUILDKITE_BUILD_URL}",),
+        revision=("{BUILDKITE_COMMIT}",),
+        branch=("{BUILDKITE_BRANCH}",),
+        tag=("BUILDKITE_TAG", ""),
+        target=("{BUILDKITE_PULL_REQUEST_BASE_BRANCH}",),
+        repository=("{BUILDKITE_REPO}",),
+        folder=("{BUILDKITE_BUILD_CHECKOUT_PATH}",),
+        author=("{BUILDKITE_BUILD_AUTHOR}",),
+    ),
+    # support.atlassian.com/bitbucket-cloud: Pipelines > Variables and secrets. The pipeline of a pull request merges
+    # the target branch into the checkout; BITBUCKET_COMMIT stays the head of the pull request.
+    _System(
+        "Bitbucket Pipelines",
+        mark=(("BITBUCKET_BUILD_NUMBER", ""),),
+        job=("BITBUCKET_REPO_SLUG", "BITBUCKET_BUILD_NUMBER"),
+        url=("{BITBUCKET_GIT_HTTP_ORIGIN}/pipelines/results/{BITBUCKET_BUILD_NUMBER}",),
+        revision=("{BITBUCKET_COMMIT}",),
+        branch=("{BITBUCKET_BRANCH}",),
+        tag=("BITBUCKET_TAG", ""),
+        target=("{BITBUCKET_PR_DESTINATION_BRANCH}",),
+        repository=("{BITBUCKET_GIT_HTTP_ORIGIN}",),
+        folder=("{BITBUCKET_CLONE_DIR}",),
+    ),
+    # Each Jenkins lists its own at JENKINS_URL/env-vars.html; GIT_* are of its git plugin (plugins.jenkins.io/git).
+    # JENKINS_URL is missing until an administrator sets it. BRANCH_NAME of a multibranch project is `PR-7` for a
+    # change, whose branch is CHANGE_BRANCH; GIT_BRANCH has the remote's name before it, or is `detached`.
+    _System(
+        "Jenkins",
+        mark=(("JENKINS_URL", ""), ("BUILD_TAG", "jenkins-")),
+        job=("JOB_NAME", "BUILD_NUMBER"),
+        url=("{BUILD_URL}",),
+        revision=("{GIT_COMMIT}",),
+        branch=("{CHANGE_BRANCH}", "{BRANCH_NAME}", "{GIT_LOCAL_BRANCH}", "{GIT_BRANCH}"),
+        tag=("TAG_NAME", ""),
+        target=("{CHANGE_TARGET}",),
+        repository=("{GIT_URL}",),
+        folder=("{WORKSPACE}",),
+        author=("{CHANGE_AUTHOR_DISPLAY_NAME}",),
+    ),
+)
+"""The systems that are known, in the order in which their marks are looked for."""
+
+_NOTHING = {"HEAD", "detached"}
+"""Values of a commit and of a branch that name none."""
 
 
 def ci_job(environment: Mapping[str, str]) -> CiJob:
     """The job that `environment` is of."""
-    for is_there, read in SYSTEMS:
-        if is_there(environment):
-            return read(environment)
+    values = {name: value.strip() for name, value in environment.items() if value.strip()}
+    for system in SYSTEMS:
+        if any(_begins(values, *mark) for mark in system.mark):
+            return _job(system, values)
     return CiJob()
 
 
-def _github(environment: Mapping[str, str]) -> CiJob:
-    get = _getter(environment)
-    server, repository, run = get("GITHUB_SERVER_URL"), get("GITHUB_REPOSITORY"), get("GITHUB_RUN_ID")
-    page = f"{server}/{repository}" if server and repository else ""
-    url, attempt = f"{page}/actions/runs/{run}" if page else "", get("GITHUB_RUN_ATTEMPT") or "1"
-    if url and attempt != "1":
-        url += f"/attempts/{attempt}"
-    head = get("GITHUB_HEAD_REF")  # of pull requests only; GITHUB_REF_NAME is `7/merge` there
-    branch = head or ("" if get("GITHUB_REF_TYPE") == "tag" else get("GITHUB_REF_NAME"))
+def _job(system: _System, values: Mapping[str, str]) -> CiJob:
+    branch, target = _first(system.branch, values).removeprefix("origin/"), _first(system.target, values)
+    revision = _first(system.revision, values)
+    heads = [values.get(name, "") for name in system.also]
+    if system.event:
+        heads.append(_head_of_pull_request(values.get(system.event, "")))
     return CiJob(
-        "GitHub Actions",
-        "/".join(filter(None, (get("GITHUB_WORKFLOW"), get("GITHUB_JOB"), run))),
-        mask_url(url),
-        get("GITHUB_SHA"),
-        tuple(filter(None, [_head_of_pull_request(get("GITHUB_EVENT_PATH"))])) if head else (),
-        branch,
-        get("GITHUB_BASE_REF"),
-        "",
-        web_url(page),
-        get("GITHUB_WORKSPACE"),
+        system.name,
+        "/".join(values[name] for name in system.job if name in values),
+        mask_url(_first(system.url, values).removesuffix("/attempts/1")),
+        "" if revision in _NOTHING else revision,
+        tuple(filter(None, heads)),
+        "" if branch in _NOTHING or _begins(values, *system.tag) else branch,
+        target,
+        re.sub(r"\s*<[^>]*>$", "", _first(system.author, values)),
+        web_url(_first(system.repository, values)),
+        _first(system.folder, values),
     )
+
+
+def _begins(values: Mapping[str, str], name: str, beginning: str) -> bool:
+    """Whether a variable is there, and its value begins so."""
+    return name in values and values[name].startswith(beginning)
+
+
+def _first(patterns: tuple[str, ...], values: Mapping[str, str]) -> str:
+    """The first of the patterns whose variables are all there, with their values; empty if there is none."""
+    for pattern in patterns:
+        try:
+            return pattern.format_map(values)
+        except KeyError:
+            continue
+    return ""
 
 
 def _head_of_pull_request(event: str) -> str:
@@ -92,88 +227,3 @@ def _head_of_pull_request(event: str) -> str:
         return str(json.loads(Path(event).read_text(encoding="utf-8"))["pull_request"]["head"]["sha"])
     except (OSError, ValueError, KeyError, TypeError):
         return ""
-
-
-def _gitlab(environment: Mapping[str, str]) -> CiJob:
-    get = _getter(environment)
-    tag = get("CI_COMMIT_TAG")
-    return CiJob(
-        "GitLab CI",
-        "/".join(filter(None, (get("CI_JOB_NAME"), get("CI_PIPELINE_ID")))),
-        mask_url(get("CI_JOB_URL")),
-        get("CI_COMMIT_SHA"),
-        tuple(filter(None, [get("CI_MERGE_REQUEST_SOURCE_BRANCH_SHA")])),
-        get("CI_MERGE_REQUEST_SOURCE_BRANCH_NAME") or ("" if tag else get("CI_COMMIT_REF_NAME")),
-        get("CI_MERGE_REQUEST_TARGET_BRANCH_NAME"),
-        re.sub(r"\s*<[^>]*>\s*$", "", get("CI_COMMIT_AUTHOR")),
-        web_url(get("CI_PROJECT_URL")),
-        get("CI_PROJECT_DIR"),
-    )
-
-
-def _jenkins(environment: Mapping[str, str]) -> CiJob:
-    get = _getter(environment)
-    # BRANCH_NAME is a multibranch project's, `PR-7` for a change; GIT_BRANCH has the remote's name before it.
-    branch = get("CHANGE_BRANCH") or get("BRANCH_NAME") or get("GIT_LOCAL_BRANCH")
-    if not branch and get("GIT_BRANCH") != "detached":
-        branch = get("GIT_BRANCH").removeprefix("origin/")
-    return CiJob(
-        "Jenkins",
-        "/".join(filter(None, (get("JOB_NAME"), get("BUILD_NUMBER")))),
-        mask_url(get("BUILD_URL")),
-        get("GIT_COMMIT"),
-        (),
-        "" if get("TAG_NAME") else branch,
-        get("CHANGE_TARGET"),
-        get("CHANGE_AUTHOR_DISPLAY_NAME"),
-        web_url(get("GIT_URL")),
-        get("WORKSPACE"),
-    )
-
-
-def _buildkite(environment: Mapping[str, str]) -> CiJob:
-    get = _getter(environment)
-    commit = get("BUILDKITE_COMMIT")  # `HEAD` where a build was asked for by hand
-    return CiJob(
-        "Buildkite",
-        "/".join(filter(None, (get("BUILDKITE_PIPELINE_SLUG"), get("BUILDKITE_BUILD_NUMBER")))),
-        mask_url(get("BUILDKITE_BUILD_URL")),
-        commit if commit != "HEAD" else "",
-        (),
-        "" if get("BUILDKITE_TAG") else get("BUILDKITE_BRANCH"),
-        get("BUILDKITE_PULL_REQUEST_BASE_BRANCH"),
-        get("BUILDKITE_BUILD_AUTHOR"),
-        web_url(get("BUILDKITE_REPO")),
-        get("BUILDKITE_BUILD_CHECKOUT_PATH"),
-    )
-
-
-def _bitbucket(environment: Mapping[str, str]) -> CiJob:
-    get = _getter(environment)
-    page, number = web_url(get("BITBUCKET_GIT_HTTP_ORIGIN")), get("BITBUCKET_BUILD_NUMBER")
-    return CiJob(
-        "Bitbucket Pipelines",
-        "/".join(filter(None, (get("BITBUCKET_REPO_SLUG"), number))),
-        mask_url(f"{page}/pipelines/results/{number}" if page and number else ""),
-        get("BITBUCKET_COMMIT"),
-        (),
-        get("BITBUCKET_BRANCH"),  # of no tag
-        get("BITBUCKET_PR_DESTINATION_BRANCH"),
-        "",
-        page,
-        get("BITBUCKET_CLONE_DIR"),
-    )
-
-
-def _getter(environment: Mapping[str, str]) -> Callable[[str], str]:
-    return lambda name: environment.get(name, "").strip()
-
-
-SYSTEMS: tuple[tuple[Callable[[Mapping[str, str]], bool], Callable[[Mapping[str, str]], CiJob]], ...] = (
-    (lambda environment: environment.get("GITHUB_ACTIONS") == "true", _github),
-    (lambda environment: environment.get("GITLAB_CI") == "true", _gitlab),
-    (lambda environment: environment.get("BUILDKITE") == "true", _buildkite),
-    (lambda environment: "BITBUCKET_BUILD_NUMBER" in environment, _bitbucket),
-    (lambda environment: "JENKINS_URL" in environment, _jenkins),
-)
-"""Whether an environment is that of a system, and how its job is read."""

@@ -247,6 +247,14 @@ PAGE = "https://github.com/ada/compiler"
             ),
             id="Bitbucket",
         ),
+        pytest.param(
+            {name: value for name, value in JENKINS.items() if name != "JENKINS_URL"}
+            | {"BUILD_TAG": "jenkins-compiler-main-7"},
+            CiJob(
+                "Jenkins", "compiler/main/7", "https://ci.example.org/job/compiler/7/", A, (), "main", repository=PAGE
+            ),
+            id="Jenkins without its own address",
+        ),
         pytest.param({"CI": "true", "GITHUB_SHA": A}, CiJob(), id="none"),
     ],
 )
@@ -271,6 +279,7 @@ def test_the_job_of_each_system(environment, expected):
         ),
         (GITLAB | {"CI_COMMIT_TAG": "v1", "CI_COMMIT_REF_NAME": "v1"}, "", ""),
         (BITBUCKET | {"BITBUCKET_BRANCH": "mine", "BITBUCKET_PR_DESTINATION_BRANCH": "main"}, "mine", "main"),
+        ({name: BITBUCKET[name] for name in BITBUCKET if "BRANCH" not in name} | {"BITBUCKET_TAG": "v1"}, "", ""),
         (JENKINS | {"BRANCH_NAME": "PR-2", "CHANGE_BRANCH": "mine", "CHANGE_TARGET": "main"}, "mine", "main"),
         (JENKINS | {"BRANCH_NAME": "v1", "TAG_NAME": "v1"}, "", ""),
         (JENKINS | {"GIT_BRANCH": "detached"}, "", ""),
@@ -316,6 +325,35 @@ def test_the_head_of_a_pull_request_is_in_the_event(tmp_path):
 def test_a_job_is_about_the_checkout_that_it_made(here, folder, about):
     assert ci_job(GITHUB | {"GITHUB_WORKSPACE": "/work"}).is_about(here, Path(folder)) is about
     assert not CiJob().is_about(here, Path(folder))
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        pytest.param(BITBUCKET | {"BITBUCKET_PR_DESTINATION_BRANCH": "main"}, id="Bitbucket"),
+        pytest.param(BUILDKITE | {"BUILDKITE_PULL_REQUEST_BASE_BRANCH": "main"}, id="Buildkite"),
+        pytest.param(JENKINS | {"BRANCH_NAME": "PR-2", "CHANGE_BRANCH": "mine", "CHANGE_TARGET": "main"}, id="Jenkins"),
+    ],
+)
+def test_a_merge_that_a_job_makes_itself_stands_for_the_head_of_its_pull_request(environment, repository):
+    """No other repository has the commit of that merge; a link to it would lead nowhere."""
+    git(repository, "checkout", "-q", "-b", "mine")
+    git(repository, "commit", "-q", "--allow-empty", "-m", "change")
+    head = git(repository, "rev-parse", "HEAD")
+    git(repository, "checkout", "-q", "trunk")
+    git(repository, "commit", "-q", "--allow-empty", "-m", "meanwhile")
+    git(repository, "checkout", "-q", "--detach", head)
+    git(repository, "merge", "-q", "--no-ff", "-m", "merge", "trunk")
+    page = ci_job(environment).repository
+    git(repository, "remote", "add", "origin", f"{page}.git")
+    names = {name: head for name, value in environment.items() if value == A}
+    branches = {name: "mine" for name in ("BITBUCKET_BRANCH", "BUILDKITE_BRANCH") if name in environment}
+    (repository / "a").write_text("2")
+    found = commit_of_folder(repository, "", "", environment | names | branches)
+    assert (found.revision, found.branch, found.dirty, found.url) == (head, "mine", True, page)
+    git(repository, "checkout", "-q", "-f", "trunk")
+    other = commit_of_folder(repository, "", "", environment | names | branches)
+    assert (other.revision, other.branch) == (git(repository, "rev-parse", "HEAD"), "trunk")
 
 
 def test_the_user_comes_before_the_ci_and_the_ci_before_git(repository):

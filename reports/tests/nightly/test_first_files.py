@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from opscope.harness.record.errors import InputError
 from opscope.reports.nightly import first_files
 from opscope.reports.nightly.cli import nightly
 from opscope.reports.nightly.cli_gate import gate
-from opscope.reports.nightly.config import CONFIG_FILE, POLICY, read_config
+from opscope.reports.nightly.config import CONFIG_FILE, KEYS, POLICY, read_config
 
 STAGES = "stages: [{name: lower, command: [cc, '{input}', '{output}']}]\n"
 CLASS = 'from opscope import Backend\n\nclass Mine(Backend):\n    name = "mine"\n'
@@ -84,6 +85,34 @@ def test_the_files_of_ci_start_the_night_and_the_gate_and_keep_a_red_night(repos
     assert gitlab["opscope-night"]["script"] == ["opscope nightly"]
     assert gitlab["opscope-night"]["cache"]["when"] == "always"
     assert gitlab["opscope-gate"]["script"] == ["opscope gate --budget 10m"]
+
+
+def test_the_configuration_has_every_key_and_its_examples_are_right(repository: Path) -> None:
+    init()
+    text = (repository / CONFIG_FILE).read_text()
+    assert set(read_yaml(repository / CONFIG_FILE)["policy"]) == set(POLICY)
+    (repository / CONFIG_FILE).write_text(re.sub(r"^# (?=(  )?\w+:)", "", text, flags=re.MULTILINE))
+    config = read_config(repository / CONFIG_FILE)
+    assert set(config.content) == set(KEYS)
+    assert config.notices is not None
+    assert config.notices.email is not None
+
+
+@pytest.mark.parametrize(
+    ("schema", "place"),
+    [
+        ("vendor.github-workflows", ".github/workflows/opscope-nightly.yml"),
+        ("vendor.gitlab-ci", ".gitlab-ci.opscope.yml"),
+    ],
+    ids=["GitHub", "GitLab"],
+)
+def test_the_systems_take_the_files_of_ci(schema: str, place: str, repository: Path) -> None:
+    checker = pytest.importorskip("check_jsonschema", reason="pip install check-jsonschema")
+    init()
+    assert CliRunner().invoke(checker.main, ["--builtin-schema", schema, place]).exit_code == 0
+    (repository / place).write_text(re.sub("script:|steps:", "scripts:", (repository / place).read_text()))
+    done = CliRunner().invoke(checker.main, ["--builtin-schema", schema, place])
+    assert done.exit_code == 1, "the schema is asked"
 
 
 def test_what_cannot_be_written_is_one_line(repository: Path) -> None:
