@@ -298,13 +298,17 @@ def _spelled(board: str, options: CompileOptions) -> str:
 def planned_binaries(compilation: Compilation, fallback: bool = False) -> tuple[bytes, bytes]:
     """Returns two binaries for a compilation that has a netlist: the host's part and the placed program.
 
-    The host's part is compiled for the board `n150`, whose formats hold float32 and integers. With `fallback` it may
-    have ops of other types, which XLA computes where it runs; otherwise these raise StageFailure.
+    The host's part is compiled for the board `n150`, whose formats hold float32 and integers. With `fallback`, as in an
+    image, it may have ops of other types, which XLA computes where it runs, and has no places in sources; otherwise
+    such ops raise StageFailure.
     """
+    from opscope.compiler.dialects.locations import without_places
+
     assert compilation.host is not None
+    part = without_places(compilation.host.module) if fallback else compilation.host.module
     board = load_board("n150")
     options = CompileOptions(unsupported_types="fallback" if fallback else "fail")
-    host = ttnn_to_flatbuffer(ttir_to_ttnn(compilation.host.module, board, options), board, options)
+    host = ttnn_to_flatbuffer(ttir_to_ttnn(part, board, options), board, options)
     return host, _placed_binary(compilation)
 
 

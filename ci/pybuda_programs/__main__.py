@@ -73,9 +73,10 @@ def run(
 
     `sequential`: in one process, so that what compiles and what fails is known there.
     """
+    folders = [*map(str, [STAND_IN, ROOT, *paths]), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith(("PYBUDA_", "TT_BACKEND_"))},
-        "PYTHONPATH": os.pathsep.join(map(str, [STAND_IN, ROOT, *paths])),
+        "PYTHONPATH": os.pathsep.join(folders),
         "PROGRAM_NOTES": str(notes),
         "OPSCOPE_TIMEOUT_SCALE": "100000",
         "PYBUDA_FORCE_VERIFY_ALL": "1",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from xdsl.dialects.builtin import FileLineColLoc, NameLoc, StringAttr
+from xdsl.dialects.builtin import FileLineColLoc, ModuleOp, NameLoc, StringAttr, UnknownLoc
 from xdsl.ir import Operation, SSAValue
 
 from opscope.compiler.ops.shapes import shape_of
@@ -31,6 +31,16 @@ def location(op: Operation) -> str:
         place = f"{loc.filename.data}:{loc.line.data}"
         return f"{name} ({place})" if name else place
     return name
+
+
+def without_places(module: ModuleOp) -> ModuleOp:
+    """Returns a copy whose ops have the names of their values, and no places in sources: it is the same for whoever
+    calls the model, from wherever."""
+    copied = module.clone()
+    for op in copied.walk():
+        loc: Any = op.location
+        op.location = NameLoc(loc.desc, UnknownLoc()) if isinstance(loc, NameLoc) else UnknownLoc()
+    return copied
 
 
 def name_of(op: Operation) -> str:

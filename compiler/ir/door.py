@@ -112,11 +112,13 @@ def joined(local: bytes, name: str, mesh: on_mesh.Axes, placements: Sequence[Pla
 def portable(module: bytes | str) -> bytes:
     """Returns a module as a portable artifact of the oldest version that still has all its ops, or else as bytecode.
 
-    Ops of other dialects, such as chlo, have no portable form. Raises CompilerInputError if it is not StableHLO.
+    Ops have their names and no places in sources. Ops of other dialects, such as chlo, have no portable form. Raises
+    CompilerInputError if it is not StableHLO.
     """
     ctx = context()
     with ctx, mlir.Location.unknown():
         parsed = parse(ctx, module)
+        parsed.operation.walk(_forget_place)
         # What has no portable form is no error here, and is not printed.
         silence: Any = ctx.attach_diagnostic_handler(lambda diagnostic: True)
         try:
@@ -127,6 +129,12 @@ def portable(module: bytes | str) -> bytes:
             return data.getvalue()
         finally:
             silence.detach()
+
+
+def _forget_place(op: Any) -> mlir.WalkResult:
+    loc = op.location
+    op.location = mlir.Location.name(loc.name_str) if isinstance(loc, mlir.NameLoc) else mlir.Location.unknown()
+    return mlir.WalkResult.ADVANCE
 
 
 def parse(ctx: mlir.Context, module: bytes | str) -> mlir.Module:

@@ -1,8 +1,8 @@
 """Files that say what a device is: device descriptors (tt-umd's soc descriptors) and runtime parameters.
 
 A device descriptor lists the cores that a chip has, as `column-row` of its NoC; the rows of cores that it does not list
-are switched off. A file of runtime parameters has what a device is compiled for, so that a program can be compiled for
-the same device where it is not there; the keys are this project's own.
+are switched off; what an image has also names the board. A file of runtime parameters has what a device is compiled
+for, so that a program can be compiled for the same device where it is not there; the keys are this project's own.
 """
 
 from __future__ import annotations
@@ -27,15 +27,30 @@ def read_device_descriptor(path: Path) -> tuple[str, int]:
     Raises ValueError for a file that is none.
     """
     document = _mapping(path)
-    board = _board_of(path, document.get("arch_name"))
+    board = _board_of(path, document.get("arch_name"), document.get("board"))
+    rows_of = _rows(load_board(board).arch)
     workers = document.get("functional_workers")
     places = [re.fullmatch(r"(\d+)-(\d+)", str(worker)) for worker in workers] if isinstance(workers, list) else []
     if not places or None in places:
         raise ValueError(f"{path}: functional_workers: expected cores as column-row, got {workers!r}"[:200])
     rows = {int(place[2]) for place in places if place is not None}
-    if strange := sorted(rows - set(HARVESTABLE_ROWS)):
-        raise ValueError(f"{path}: functional_workers: expected rows 1-5 and 7-11, got {strange[0]}")
-    return board, sum(1 << row for row in HARVESTABLE_ROWS if row not in rows)
+    if strange := sorted(rows - set(rows_of)):
+        expected = "2-11" if 6 in rows_of else "1-5 and 7-11"
+        raise ValueError(f"{path}: functional_workers: expected rows {expected}, got {strange[0]}")
+    return board, sum(1 << bit for bit, row in zip(HARVESTABLE_ROWS, rows_of, strict=True) if row not in rows)
+
+
+def device_descriptor(board: str, mask: int, columns: Sequence[int]) -> dict[str, Any]:
+    """Returns the device descriptor of a board whose rows of `mask` are switched off; `columns` are those of cores."""
+    arch = load_board(board).arch
+    there = [row for bit, row in zip(HARVESTABLE_ROWS, _rows(arch), strict=True) if not mask >> bit & 1]
+    workers = [f"{column}-{row}" for row in there for column in columns]
+    return {"arch_name": arch.upper(), "board": board, "functional_workers": workers}
+
+
+def _rows(arch: str) -> tuple[int, ...]:
+    """The rows of a NoC that hold cores, in the order of the bits of a mask."""
+    return tuple(range(2, 12)) if arch == "blackhole" else HARVESTABLE_ROWS
 
 
 def read_runtime_params(path: Path) -> tuple[str, int]:
@@ -75,8 +90,13 @@ def _mapping(path: Path) -> dict[str, Any]:
     return document
 
 
-def _board_of(path: Path, arch: Any) -> str:
+def _board_of(path: Path, arch: Any, board: Any) -> str:
+    """The board of that name, or else the default one of an architecture."""
     named = str(arch).lower()
     if named not in DEFAULT_BOARD:
         raise ValueError(f"{path}: arch_name: expected {', '.join(DEFAULT_BOARD)}, got {arch!r}")
-    return DEFAULT_BOARD[named]
+    if board is None:
+        return DEFAULT_BOARD[named]
+    if load_board(str(board)).arch != named:
+        raise ValueError(f"{path}: board: expected one of {named}, got {board!r}")
+    return str(board)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -137,9 +138,12 @@ class CardProgram:
         self._stale = True
 
     def for_image(
-        self, kind: str = "forward", roles: Sequence[tuple[str, str]] = (), results: Sequence[str] = ()
+        self, name: str, kind: str = "forward", roles: Sequence[tuple[str, str]] = (), results: Sequence[str] = ()
     ) -> CompiledModule:
-        """Returns it as an image holds it. Raises PyBudaError where the host computes something after the device."""
+        """Returns it as an image holds it, by the name of its module.
+
+        Raises PyBudaError where the host computes something after the device.
+        """
         refused = sorted({op.name for op in self.compilation.lowering.refused})
         if refused:
             raise PyBudaError(
@@ -151,7 +155,8 @@ class CardProgram:
                 f"{self.exported.name}: expected no tapped ops in an image, got {self.exported.taps[0][0]}"
             )
         named = list(roles) or [(spec.name, spec.role) for spec in self.exported.arguments]
-        return CompiledModule.of(planned_module(self.compilation), named, kind=kind, results=results)
+        module = CompiledModule.of(planned_module(self.compilation), named, kind=kind, results=results)
+        return replace(module, name=name)
 
     def write_backend_output(self, folder: Path) -> None:
         """Writes what TT-Buda's back end would: netlist, kernels, pipes and epochs. Raises OSError."""

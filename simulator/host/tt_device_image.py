@@ -151,7 +151,7 @@ class TTDeviceImage:
             f"- harvested rows: {harvested}",
             "Compilation Graph State...",
             f"- training: {device.training}",
-            f"- modules: {[module.name for module in self.modules]}",
+            f"- modules: {list(dict.fromkeys(module.name for module in self.modules))}",
             f"- ordered input shapes: {self.get_input_shapes()}",
             f"- ordered targets shapes: {self.get_target_shapes()}",
         ]

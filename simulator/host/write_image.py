@@ -13,11 +13,13 @@ import yaml
 
 from opscope.base.digest import digest_of_sources, source_files
 from opscope.base.places import HOME
+from opscope.compiler.target.device_files import device_descriptor
 from opscope.compiler.target.system_desc import SystemDesc, also_harvested, load_board
 from opscope.simulator.host import image_archive, safetensors_file
 from opscope.simulator.host.compiled_module import CompiledModule, LoadedModule
 from opscope.simulator.host.image_error import ImageError
 from opscope.simulator.host.tt_device_image import (
+    ARCHS,
     BUILD,
     CONFIGURATION,
     DEVICE,
@@ -26,6 +28,7 @@ from opscope.simulator.host.tt_device_image import (
     ModuleDescription,
     Versions,
 )
+from opscope.simulator.timing.events.geometry import GEOMETRIES
 
 TENSOR_FORMAT = "safetensors"
 REFUSED_FORMATS = {
@@ -113,7 +116,7 @@ def _add_module(entries: dict[str, Any], number: int, module: CompiledModule) ->
     """Adds the entries of one module, and returns its description."""
     tail = "" if number == 0 else f"_{module.kind}"
     host, program = f"{BUILD}host{tail}.ttnn", f"{BUILD}program{tail}.ttnn"
-    netlist = f"{module.name}{tail}_netlist.yaml"
+    netlist = f"{module.name}{tail}.yaml"
     entries |= {netlist: module.netlist.encode(), host: module.host, program: module.program}
     if module.stablehlo:
         entries[f"module_files/{module.name}{tail}.mlirbc"] = module.stablehlo
@@ -176,22 +179,29 @@ def _yaml(value: Any) -> bytes:
 
 
 def _device_desc(board: SystemDesc, device: DeviceDescription) -> dict[str, Any]:
-    """The board, as boards are described, and which of its rows are left on each chip."""
+    """What tt-umd reads of a chip, here of the one with the fewest rows, and the figures of the board."""
     grids = {
         chip: also_harvested(board, mask).buda for chip, mask in zip(device.chip_ids, device.harvested, strict=True)
     }
     described = {name: value for name, value in asdict(board).items() if name not in ("ttnn", "buda")}
     profile = {name: value for name, value in asdict(board.buda).items() if name != "l1_regions"}
-    return _plain({**described, "buda": profile, "grids": {chip: list(buda.grid) for chip, buda in grids.items()}})
+    descriptor = device_descriptor(
+        board.board, max(device.harvested, key=int.bit_count), GEOMETRIES[board.arch].columns
+    )
+    figures = {"buda": profile, "grids": {chip: list(buda.grid) for chip, buda in grids.items()}}
+    return _plain({**described, **descriptor, **figures})
 
 
 def _cluster_desc(device: DeviceDescription) -> dict[str, Any]:
-    """The chips and their kind. A plan's chips exchange data by queues, so that no links are described."""
-    chips = {
-        chip: {"arch": device.arch, "board": device.board, "harvested_rows": mask}
-        for chip, mask in zip(device.chip_ids, device.harvested, strict=True)
+    """What tt-umd reads of the chips, in a row. A plan's chips exchange data by queues, so that no links are there."""
+    chips = device.chip_ids
+    return {
+        "arch": dict.fromkeys(chips, ARCHS[device.arch]),
+        "chips": {chip: [place, 0, 0, 0] for place, chip in enumerate(chips)},
+        "ethernet_connections": [],
+        "boardtype": dict.fromkeys(chips, device.board),
+        "harvesting": {chip: {"harvest_mask": mask} for chip, mask in zip(chips, device.harvested, strict=True)},
     }
-    return _plain({"chips": chips, "ethernet_connections": []})
 
 
 def _plain(value: Any) -> Any:

@@ -317,7 +317,7 @@ class TTDevice(Device):
         program, module = self.compiled[0], self.active[0]
         write_image(
             path,
-            [program.for_image()],
+            [program.for_image(module.name)],
             program.values,
             device_name=self.name,
             devtype=self.devtype.name,

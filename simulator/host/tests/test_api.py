@@ -14,6 +14,7 @@ import pytest
 from opscope import pybuda
 from opscope.simulator.host.devices import tt_device
 from opscope.simulator.host.errors import NoMeaningHere, NotThereYet, PyBudaError
+from opscope.simulator.host.settings.options import configuration
 from opscope.simulator.host.tests.layers import WORMHOLE, Layer, X, card, layer, near
 
 
@@ -207,6 +208,34 @@ def test_an_image_is_compiled_for_a_card_that_is_not_there_and_gives_the_same_bi
     chosen = pybuda.TTDevice("tt0", arch=WORMHOLE, module=Chosen("two"))
     with pytest.raises(PyBudaError, match="after it, which no image holds"):
         chosen.compile_to_image(img_path=tmp_path / "two.tti", sample_inputs=(X,))
+
+
+@pytest.mark.parametrize(
+    ("arch", "rows", "mask"),
+    [("Grayskull", [1, 11], 2050), ("Wormhole_B0", [], 0), ("Blackhole", [2], 4)],
+)
+def test_equal_modules_are_equal_images_whose_descriptors_are_taken_back(
+    arch: str, rows: list[int], mask: int, tmp_path: Path
+) -> None:
+    pybuda.set_configuration_options(harvested_rows=rows)
+
+    def image(name: str) -> pybuda.TTDeviceImage:
+        device = pybuda.TTDevice("tt0", arch=pybuda.BackendDevice[arch], module=Layer("one"))
+        made = device.compile_to_image(img_path=tmp_path / name, sample_inputs=(X,))
+        pybuda.shutdown()
+        return made
+
+    first = image("first.tti")
+    second = image("second.tti")  # from another line, which is in none of its places
+    assert first.path.read_bytes() == second.path.read_bytes()
+    assert not [name for name, content in first.entries.items() if __file__.encode() in content]
+    pybuda.pybuda_reset()
+    for what in ("device", "cluster"):
+        path = tmp_path / f"{what}.yaml"
+        path.write_bytes(first.entries[f"backend_build_binaries/{what}_desc.yaml"])
+        pybuda.set_configuration_options(**{f"backend_{what}_descriptor_path": str(path)})
+    assert pybuda.detect_available_devices() == [pybuda.BackendDevice[arch]]
+    assert configuration().device == (first.device.board, mask)
 
 
 def test_devices_are_detected(tmp_path: Path) -> None:

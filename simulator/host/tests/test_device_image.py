@@ -77,7 +77,7 @@ def test_the_file_holds_what_tt_budas_does(path: Path) -> None:
     assert names[:2] == ["MANIFEST", "device.json"]
     build = "backend_build_binaries/"
     for name in (
-        "dense_netlist.yaml",
+        "dense.yaml",
         "compile_and_runtime_config.json",
         f"{build}program.ttnn",
         f"{build}host.ttnn",

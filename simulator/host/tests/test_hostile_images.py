@@ -204,7 +204,7 @@ def test_entries_that_are_missing_or_strange_are_refused(good: Path, tmp_path: P
         "compile_and_runtime_config.json",
         f"{build}program.ttnn",
         f"{build}host.ttnn",
-        "dense_netlist.yaml",
+        "dense.yaml",
         "tensors/parameters.safetensors",
     ):
         less = {n: c for n, c in entries.items() if n != name}
@@ -268,7 +268,7 @@ def content(name: str, data: bytes) -> Callable[[Entries], Entries]:
         (content("device.json", b"{" * 100_000), "device.json: expected the description of a device"),
         (content("device.json", b"[]"), "device.json: expected the description of a device"),
         (content("compile_and_runtime_config.json", b"3"), "config.json: expected JSON"),
-        (content("dense_netlist.yaml", b"\xff"), "dense_netlist.yaml: expected text"),
+        (content("dense.yaml", b"\xff"), "dense.yaml: expected text"),
         (content("backend_build_binaries/program.ttnn", b"x"), "dense: binary: expected at least"),
         (content("tensors/parameters.safetensors", b"\x02" + bytes(7) + b"{}"), "expected a value of w"),
         (content("tensors/parameters.safetensors", bytes([255] * 9)), "expected the header of a safetensors"),

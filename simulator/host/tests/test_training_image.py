@@ -57,7 +57,8 @@ def test_steps_from_an_image_in_another_process_have_the_bits_of_the_first(tmp_p
     )
     assert [module.kind for module in image.modules] == ["forward", "backward", "optimizer"]
     text = image.info_text()
-    assert "- training: True\n" in text
+    assert "- training: True\n- modules: ['one']\n" in text
+    assert {"one.yaml", "one_backward.yaml", "one_optimizer.yaml"} <= set(image.entries)
     assert "- ordered input shapes: [[1, 1, 32, 64]]\n- ordered targets shapes: [[1, 1, 32, 64]]" in text
     for _ in range(STEPS):
         device.push_to_inputs(X)

@@ -44,10 +44,10 @@ def write_training_image(
     `devtype` is the name of the device's BackendType. Raises PyBudaError, ImageError, OSError.
     """
     part = compiled_training(device, inputs, targets)
-    modules = []
+    name, modules = "_".join(module.name for module in device.active), []
     for kind, one in part.passes.items():
         named = roles([spec.name for spec in one.built.arguments], len(inputs))
-        modules.append(device.programs[kind].for_image(kind, named, list(one.results)))
+        modules.append(device.programs[kind].for_image(name, kind, named, list(one.results)))
     write_image(
         path,
         modules,
