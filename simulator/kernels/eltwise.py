@@ -19,7 +19,7 @@ from opscope.compiler.target.formats import FORMATS, host_dtype
 from opscope.compiler.target.program import EltwiseParams, TensorDesc
 from opscope.compiler.target.rare_values import has_nan, has_tiny, once
 from opscope.compiler.target.rounding import as_number, bits, flush, keep_bits, to_mantissa
-from opscope.simulator.kernels import integer, special
+from opscope.simulator.kernels import integer, special, vector_unit
 from opscope.simulator.kernels.approximate import approximation
 from opscope.simulator.kernels.registry import MEASURED, PASS, Call, Images, keeps_bits, kernel, params_of
 
@@ -119,9 +119,11 @@ def _register(
             function = approximation(name, call.arithmetic.arch) or function
         if unit == "fpu" and call.arithmetic.exact_order and on_float is function and _is_narrow(call):
             function = functools.partial(_aligned, function)
-        elif call.arithmetic.exact_order and name in EXTREMES and function is on_float:
-            function = EXTREMES[name]
+        elif call.arithmetic.exact_order and function is on_float:
+            function = _exact(name, call) or function
         result = function(*args)
+        if name == "divide" and call.arithmetic.exact_order and function is on_float:
+            result = result + np.float32(0)  # a product with the reciprocal, to which 0 is added
         if name in INVALID and function is not on_int:
             result = with_positive_nan(result)
         return _without_nan(result, function, images, call) if unit == "fpu" else result
@@ -129,6 +131,13 @@ def _register(
     run.__name__ = name
     rounds = unit != "sfpu" or name in ROUNDS_BEFORE_STORE
     kernel(name, EltwiseParams, arity=arity, max_ulp=max_ulp, unit=unit, rounds=rounds, cycles=cycles)(run)
+
+
+def _exact(name: str, call: Call) -> Function | None:
+    """The device's own function of floats, where it is known and another one."""
+    if call.numerics.dst_format == "Float16_b" and name in vector_unit.OF_BFLOAT16:
+        return vector_unit.OF_BFLOAT16[name]
+    return EXTREMES.get(name)
 
 
 def with_positive_nan(x: np.ndarray) -> np.ndarray:
@@ -350,8 +359,11 @@ def multiply(images: Images, call: Call) -> np.ndarray:
     """Product. Of bfloat16 it is the vector unit's, rounded to the nearest even where Dst has 16 bits; +0 times Inf or
     NaN is 0. Narrower floats have the phases of the fidelity (first operand in SrcA, second in SrcB)."""
     a, b = operands(images, call)
-    if a.dtype.kind != "f" or any(desc.data_format == "Float32" for desc in call.inputs):
+    if a.dtype.kind != "f":
         return np.multiply(a, b)
+    if any(desc.data_format == "Float32" for desc in call.inputs):
+        # SFPMUL adds 0 to the product, which so is no -0.
+        return np.multiply(a, b) + np.float32(0) if call.arithmetic.exact_order else np.multiply(a, b)
     if all(desc.data_format == "Float16_b" for desc in call.inputs):
         result = np.multiply(a, b)
         if has_nan(bits(result)):
