@@ -53,6 +53,8 @@ def plain(kernel: Kernel, images: Images, call: Call, dst_format: str) -> np.nda
     scalars = [once(image) if once(image).size == 1 else None for image in images]
     large = [image for image, scalar in zip(images, scalars, strict=True) if scalar is None]
     half = target.data_format == "Float16_b"
+    if half and kernel.name == "multiply" and dst_format == "Float32":
+        return None  # rounded away from 0 by the packer, not to the nearest even
     if not large or not all(_is_whole(image, target, half) for image in large):
         return None
     fixed = [None if s is None else _number(s, d) for s, d in zip(scalars, call.inputs, strict=True)]
@@ -158,6 +160,8 @@ def _by_pairs(
             np.bitwise_and(pairs, HIGH, out=words[middle:])
         if not _computed(function, operands, result):
             return None
+        if function is np.multiply:  # to the nearest even
+            pattern -= ~pattern >> SIXTEEN & np.uint32(1)
         if function is not np.maximum:
             np.add(pattern, HALF, out=pattern)
         np.right_shift(even, SIXTEEN, out=even)

@@ -1,8 +1,9 @@
 """Elementwise kernels: one row per name with its float and its integer function.
 
 Float32 operands are unpacked straight to Dst and computed by the SFPU in float32; narrower floats are computed in
-float32 too and rounded when packed. Multiplication of formats narrower than Float32 runs on the matrix unit
-(ELWMUL), where the fidelity's phases read the mantissas in parts. Integers are computed exactly in the element
+float32 too and rounded when packed. Multiplication of formats narrower than bfloat16 runs on the matrix unit
+(ELWMUL), where the fidelity's phases read the mantissas in parts; of bfloat16 on the vector unit, as ttnn's does.
+Integers are computed exactly in the element
 type's own width. Operands broadcast as in NumPy. Error bounds are measured against float64 (tests/test_eltwise.py).
 """
 
@@ -16,9 +17,9 @@ import numpy as np
 
 from opscope.compiler.target.formats import FORMATS, host_dtype
 from opscope.compiler.target.program import EltwiseParams, TensorDesc
-from opscope.compiler.target.rare_values import has_tiny, once
-from opscope.compiler.target.rounding import as_number, bits, flush, keep_bits
-from opscope.simulator.kernels import integer, special
+from opscope.compiler.target.rare_values import has_nan, has_tiny, once
+from opscope.compiler.target.rounding import as_number, bits, flush, keep_bits, to_mantissa
+from opscope.simulator.kernels import integer, special, vector_unit
 from opscope.simulator.kernels.approximate import approximation
 from opscope.simulator.kernels.registry import MEASURED, PASS, Call, Images, keeps_bits, kernel, params_of
 
@@ -47,10 +48,25 @@ ROUNDS_BEFORE_STORE = frozenset(
         "reciprocal",
         "sqrt",
         "rsqrt",
+        "log",
+        "log1p",
+        "gelu",
+        "sin",
+        "cos",
+        "tan",
+        "cbrt",
+        "asinh",
+        "acosh",
+        "exp2",
+        "square",
     )
 )
 """Functions that tt-metal's kernels round to bfloat16 themselves where Dst has 16 bits (`float_to_fp16b`: nearest,
 ties away), because SFPSTORE would cut them (SFPSTORE.md). Results of all others are cut."""
+INVALID = frozenset(
+    ("sqrt", "rsqrt", "log", "log1p", "asin", "acos", "acosh", "atanh", "sin", "cos", "tan", "erfinv", "divide")
+)
+"""Functions that make a NaN of numbers: the vector unit's is positive, the host's processor's may be negative."""
 
 
 SHOWING = frozenset(("add", "subtract", "maximum", "minimum"))
@@ -101,12 +117,68 @@ def _register(
             raise TypeError(f"{name}: expected operands of a type it has, got {kind}")
         if call.numerics.math_approx and args[-1].dtype.kind == "f":
             function = approximation(name, call.arithmetic.arch) or function
+        if unit == "fpu" and call.arithmetic.exact_order and on_float is function and _is_narrow(call):
+            function = functools.partial(_aligned, function)
+        elif call.arithmetic.exact_order and function is on_float:
+            function = _exact(name, call) or function
         result = function(*args)
+        if name == "divide" and call.arithmetic.exact_order and function is on_float:
+            result = result + np.float32(0)  # a product with the reciprocal, to which 0 is added
+        if name in INVALID and function is not on_int:
+            result = with_positive_nan(result)
         return _without_nan(result, function, images, call) if unit == "fpu" else result
 
     run.__name__ = name
     rounds = unit != "sfpu" or name in ROUNDS_BEFORE_STORE
     kernel(name, EltwiseParams, arity=arity, max_ulp=max_ulp, unit=unit, rounds=rounds, cycles=cycles)(run)
+
+
+def _exact(name: str, call: Call) -> Function | None:
+    """The device's own function of floats, where it is known and another one."""
+    if call.numerics.dst_format == "Float16_b" and name in vector_unit.OF_BFLOAT16:
+        return vector_unit.OF_BFLOAT16[name]
+    return EXTREMES.get(name)
+
+
+def with_positive_nan(x: np.ndarray) -> np.ndarray:
+    """`x` with the NaN that the vector unit makes of numbers without one."""
+    return np.where(np.isnan(x), np.float32(np.nan), x) if has_nan(bits(x)) else x
+
+
+def _is_narrow(call: Call) -> bool:
+    """Whether no operand has 32 bits, so that the matrix unit adds."""
+    return all(desc.data_format != "Float32" for desc in call.inputs)
+
+
+def _aligned(function: Function, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """A sum or difference as the matrix unit makes it: the smaller operand is rounded to 10 bits below the larger's
+    first one, halves away from 0, before they are added (ELWADD; the rounding by ttsim, as for products)."""
+    a, b = (np.asarray(x, np.float64) for x in (a, b))
+    with np.errstate(invalid="ignore"):
+        exponent = np.frexp(np.maximum(np.abs(a), np.abs(b)))[1] - 11
+        a, b = (np.ldexp(np.trunc(np.ldexp(x, -exponent) + np.copysign(0.5, x)), exponent) for x in (a, b))
+        total = function(a, b)
+    return overflowed(total)
+
+
+def overflowed(total: np.ndarray) -> np.ndarray:
+    """float64 sums as float32, Inf of their sign where they are too large: the matrix unit makes no NaN."""
+    return np.where(np.abs(total) >= 2.0**128, np.copysign(np.inf, total), total).astype(np.float32)
+
+
+def _of_patterns(choose: Function) -> Function:
+    """The larger or smaller of two in the order of their bit patterns, as SFPSWAP compares: NaN is above Inf."""
+
+    def run(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        a, b = np.broadcast_arrays(a, b)
+        first, second = (np.where(x < 0, x ^ np.int32(0x7FFFFFFF), x) for x in (bits(v).view(np.int32) for v in (a, b)))
+        return np.where(choose(first, second), a, b)
+
+    return run
+
+
+EXTREMES: dict[str, Function] = {"maximum": _of_patterns(np.greater_equal), "minimum": _of_patterns(np.less_equal)}
+"""The two as the device has them for NaN and zeros too."""
 
 
 def _as_they_are(function: Function, images: Images, call: Call) -> np.ndarray | None:
@@ -150,8 +222,7 @@ def _without_nan(result: np.ndarray, function: Function, images: Images, call: C
     if result.dtype.kind != "f" or any(f.name == "Float32" for f in formats) or np.isfinite(result).all():
         return result
     total = function(*(as_number(flush(image), f) for image, f in zip(images, formats, strict=True)))
-    exact = np.where(np.abs(total) >= 2.0**128, np.copysign(np.inf, total), total).astype(np.float32)
-    return np.where(np.isfinite(result), result, exact)
+    return np.where(np.isfinite(result), result, overflowed(total))
 
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:
@@ -253,7 +324,7 @@ for _name, _on_float, _on_int, _ulp, _unit, _cycles in BINARY:
     _register(_name, (_on_float, _on_int), 2, _ulp, _unit, _cycles)
 
 
-@kernel("gelu", EltwiseParams, max_ulp=4, rounds=False)
+@kernel("gelu", EltwiseParams, max_ulp=4)
 def gelu(images: Images, call: Call) -> np.ndarray:
     """x Phi(x); with a scalar that is not 0 the approximation by tanh, with `math_approx` that by lines."""
     (x,) = operands(images, call)
@@ -285,10 +356,20 @@ def bitwise_not(images: Images, call: Call) -> np.ndarray:
 
 @kernel("multiply", EltwiseParams, unit="fpu", arity=2, max_ulp=0.5)
 def multiply(images: Images, call: Call) -> np.ndarray:
-    """Product; of narrow floats by the phases of the fidelity (first operand in SrcA, second in SrcB)."""
+    """Product. Of bfloat16 it is the vector unit's, rounded to the nearest even where Dst has 16 bits; +0 times Inf or
+    NaN is 0. Narrower floats have the phases of the fidelity (first operand in SrcA, second in SrcB)."""
     a, b = operands(images, call)
-    if a.dtype.kind != "f" or any(desc.data_format == "Float32" for desc in call.inputs):
+    if a.dtype.kind != "f":
         return np.multiply(a, b)
+    if any(desc.data_format == "Float32" for desc in call.inputs):
+        # SFPMUL adds 0 to the product, which so is no -0.
+        return np.multiply(a, b) + np.float32(0) if call.arithmetic.exact_order else np.multiply(a, b)
+    if all(desc.data_format == "Float16_b" for desc in call.inputs):
+        result = np.multiply(a, b)
+        if has_nan(bits(result)):
+            zeros = np.logical_or(*(bits(image) == 0 for image in images))
+            result = np.where(zeros, np.float32(0), with_positive_nan(result))
+        return to_mantissa(result, 7, "even") if call.numerics.dst_format == "Float16_b" else result
     function = functools.partial(_by_phases, call.numerics.fidelity)
     return _without_nan(function(a, b), function, images, call)
 

@@ -25,7 +25,14 @@ from opscope.compiler.target.program import MatmulParams, Numerics
 from opscope.compiler.target.rare_values import has_special
 from opscope.compiler.target.rounding import as_number, bits, flush, keep_bits, kept, quantise
 from opscope.simulator.kernels import product_order
-from opscope.simulator.kernels.eltwise import ACTIVATIONS, SRC_A_FULL, SRC_A_HIGH, SRC_B_FULL, SRC_B_HIGH
+from opscope.simulator.kernels.eltwise import (
+    ACTIVATIONS,
+    SRC_A_FULL,
+    SRC_A_HIGH,
+    SRC_B_FULL,
+    SRC_B_HIGH,
+    overflowed,
+)
 from opscope.simulator.kernels.registry import Call, Images, kernel, params_of
 
 PHASES = {"LoFi": (0,), "HiFi2": (0, 1), "HiFi2_B": (0, 2), "HiFi3": (0, 1, 2), "HiFi4": (0, 1, 2, 3)}
@@ -154,11 +161,6 @@ def _unbounded_product(left: np.ndarray, right: np.ndarray, numerics: Numerics, 
     phases = [(left_high, right_high), (left_high, right_low), (left_low, right_high), (left_low, right_low)]
     total = sum(np.matmul(*phases[phase]) for phase in _checked(numerics.fidelity))
     return quantise(overflowed(np.asarray(total)), numerics.dst_format)
-
-
-def overflowed(total: np.ndarray) -> np.ndarray:
-    """float64 sums as float32, Inf of their sign where they are too large: the unit makes no NaN."""
-    return np.where(np.abs(total) >= 2.0**128, np.copysign(np.inf, total), total).astype(np.float32)
 
 
 def _block_product(pairs: list[tuple[np.ndarray, np.ndarray]], start: int, stop: int, dst_format: str) -> np.ndarray:

@@ -13,7 +13,7 @@ from numpy.testing import assert_array_equal
 
 from opscope.compiler.target.program import EltwiseParams, Numerics
 from opscope.compiler.tests import programs
-from opscope.simulator.api import KernelError, UnsupportedKernel, error_bound
+from opscope.simulator.api import Device, KernelError, UnsupportedKernel, error_bound
 from opscope.simulator.kernels import KERNELS
 from opscope.simulator.kernels.eltwise import BINARY, UNARY
 from opscope.simulator.tests.programs import run_kernel
@@ -207,20 +207,64 @@ def test_bfloat16_rounds_once_at_the_packer() -> None:
 
 def test_multiplication_reads_mantissas_by_fidelity() -> None:
     """ELWMUL.md, SrcASrcB.md: the first phase reads 4 bits of SrcA's mantissa and 6 of SrcB's."""
-    left, right = (np.array([value], ml_dtypes.bfloat16) for value in (1 + 2**-4 + 2**-7, 1 + 2**-6 + 2**-7))
+    left, right = (np.array([value], np.float16) for value in (1 + 2**-4 + 2**-7, 1 + 2**-6 + 2**-7))
     whole, high, other_high = 1 + 2**-4 + 2**-7, 1 + 2**-4, 1 + 2**-6
     phases = [high * other_high, (whole - high) * other_high, high * 2**-7, (whole - high) * 2**-7]
     for number, fidelity in enumerate(("LoFi", "HiFi2", "HiFi3", "HiFi4"), start=1):
         product = run_kernel("multiply", NONE, [left, right], (1,), "f32", Numerics(fidelity))
         assert product.tolist() == [sum(phases[:number])]
-    a, b = RANDOM.standard_normal((2, 4000)).astype(ml_dtypes.bfloat16)
+    a, b = RANDOM.standard_normal((2, 4000)).astype(np.float16)
     true = a.astype(np.float32) * b.astype(np.float32)
     errors = [
-        float(np.linalg.norm(run_kernel("multiply", NONE, [a, b], a.shape, "bf16", Numerics(f)).astype(float) - true))
+        float(np.linalg.norm(run_kernel("multiply", NONE, [a, b], a.shape, "f16", Numerics(f)).astype(float) - true))
         for f in ("LoFi", "HiFi2", "HiFi3", "HiFi4")
     ]
     assert errors[0] > errors[1] > errors[2] * 1.2
     assert errors[2] >= errors[3] > 0
+
+
+@pytest.mark.parametrize("fidelity", ["LoFi", "HiFi4"])
+def test_bfloat16_is_multiplied_on_the_vector_unit(fidelity: str) -> None:
+    """Rounded to the nearest even, whatever the fidelity; Inf and NaN are IEEE's, but +0 times either is 0."""
+    numerics, nan = Numerics(fidelity, "Float16_b"), np.nan
+    pairs = [
+        (1.75, 0.859375, 1.5),
+        (np.inf, -2.0, -np.inf),
+        (-0.0, np.inf, np.inf),
+        (0.0, np.inf, 0),
+        (nan, -1, np.inf),
+    ]
+    left, right = (np.array(side, ml_dtypes.bfloat16) for side in list(zip(*pairs, strict=True))[:2])
+    got = run_kernel("multiply", NONE, [left, right], left.shape, "bf16", numerics, device=Device("p150"))
+    assert got.astype(float).tolist() == [want for _, _, want in pairs]
+    a, b = RANDOM.standard_normal((2, 4000)).astype(ml_dtypes.bfloat16)
+    assert_array_equal(run_kernel("multiply", NONE, [a, b], a.shape, "bf16", numerics), a * b)
+
+
+def test_what_no_number_comes_of_is_positive_infinity_in_bfloat16() -> None:
+    """The vector unit's NaN is positive and becomes Inf in the packer; an x86's default NaN is negative."""
+    numerics = Numerics(dst_format="Float16_b")
+    for name, value in (("sqrt", -1), ("rsqrt", -1), ("log", -1), ("log1p", -2), ("asin", 2), ("acos", 2)):
+        x = np.array([value], ml_dtypes.bfloat16)
+        assert run_kernel(name, NONE, [x], (1,), "bf16", numerics).tolist() == [np.inf], name
+
+
+@pytest.mark.parametrize(("a", "b", "larger", "smaller"), [(np.nan, -1.0, np.inf, -1.0), (-0.0, 0.0, 0.0, 0.0)])
+def test_nan_is_the_largest_number_in_exact_order(a: float, b: float, larger: float, smaller: float) -> None:
+    left, right = (np.array([value], ml_dtypes.bfloat16) for value in (a, b))
+    device = Device("p150", exact_order=True)
+    for name, want in (("maximum", larger), ("minimum", smaller)):
+        for pair in ([left, right], [right, left]):
+            got = run_kernel(name, NONE, pair, (1,), "bf16", Numerics(dst_format="Float16_b"), device=device)
+            assert got.tolist() == [want], name
+
+
+def test_sums_align_the_smaller_number_in_exact_order() -> None:
+    """A recorded sum: the smaller operand is rounded to 10 bits below the larger one's first."""
+    device, numerics = Device("p150", exact_order=True), Numerics(dst_format="Float16_b")
+    left, right = (np.array([value], ml_dtypes.bfloat16) for value in (0.734375, -0.0060424805))
+    assert run_kernel("add", NONE, [left, right], (1,), "bf16", numerics, device=device).tolist() == [0.73046875]
+    assert run_kernel("add", NONE, [left, right], (1,), "bf16", numerics).tolist() == [0.7265625]
 
 
 def test_ternary() -> None:

@@ -90,7 +90,7 @@ def packed(value: Fraction, dtype: type) -> float:
 @pytest.mark.parametrize("fidelity", FIDELITIES)
 def test_the_matrix_unit_has_numbers_where_ieee_has_infinity(dtype: type, fidelity: str) -> None:
     left, right = pairs(dtype)
-    for name in ("multiply", "add", "subtract"):
+    for name in ("add", "subtract", *(("multiply",) if dtype is np.float16 else ())):
         got = run_kernel(
             name,
             EltwiseParams(),

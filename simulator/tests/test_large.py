@@ -144,7 +144,8 @@ def test_a_part_in_which_nothing_special_shows_is_what_numpy_makes_of_it(
         for arrays in ([a, b], [a, one], [one, b]):
             for dst in ("Float32",) if name == "f32" else ("Float32", "Float16_b"):
                 same_bits(kernel, arrays, name, dst_format=dst)
-        assert len([r for r in results if r is not None]) == (3 if name == "f32" else 6)
+        both_widths = name == "bf16" and kernel != "multiply"  # which rounds in another way where Dst has 32 bits
+        assert len([r for r in results if r is not None]) == (6 if both_widths else 3)
         # What hides in the last part: a denormal times a large number, one beside zeros, -0, Inf, NaN.
         for first, second in (
             (1e-39, 2.0**40),

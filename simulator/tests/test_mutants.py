@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -47,7 +48,7 @@ CASES: dict[str, tuple[Params, list[np.ndarray], tuple[int, ...], str]] = {
     "matmul": (MatmulParams(), [normal(48, 64), normal(64, 40)], (48, 40), "f32"),
     "conv2d": (SAME_3X3, [normal(1, 20, 20, 4), normal(3, 3, 4, 8)], (1, 20, 20, 8), "f32"),
     "max_pool2d": (Pool2dParams((3, 3), (2, 2), (1, 1, 1, 1), (1, 1)), [normal(1, 16, 16, 8)], (1, 8, 8, 8), "f32"),
-    "sum": (ReduceParams((2,)), [normal(4, 40, 40)], (4, 40), "f32"),
+    "sum": (ReduceParams((2,)), [normal(4, 40, 40).astype(ml_dtypes.bfloat16)], (4, 40), "bf16"),
     "max": (ReduceParams((0, 1)), [normal(4, 40, 40)], (40,), "f32"),
     "argmax": (ReduceParams((1,)), [normal(40, 64)], (40,), "i32"),
     "add": (NONE, [normal(40, 50), normal(50)], (40, 50), "f32"),

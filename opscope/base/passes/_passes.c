@@ -132,13 +132,13 @@ WIDE static uint32_t load_halves(const uint16_t *x, uint32_t *out, size_t n)
     return nan;
 }
 
-/* `most`: the largest size that a result may have. */
-WIDE static uint32_t store_halves(const uint32_t *x, uint16_t *out, size_t n, uint32_t most)
+/* `most`: the largest size that a result may have. `even`: ties are rounded to the nearest even, else away from 0. */
+WIDE static uint32_t store_halves(const uint32_t *x, uint16_t *out, size_t n, uint32_t most, uint32_t even)
 {
     uint32_t nan = 0;
     for (size_t i = 0; i < n; i++) {
         nan |= (x[i] & SIZE) > most;
-        out[i] = (uint16_t)(((x[i] & EXPONENT ? x[i] : 0) + 0x8000u) >> 16);
+        out[i] = (uint16_t)(((x[i] & EXPONENT ? x[i] : 0) + 0x8000u - (even & ~(x[i] >> 16) & 1u)) >> 16);
     }
     return nan;
 }
@@ -164,13 +164,11 @@ static const struct {
     const char *name;
     Operation run;
     uint32_t most; /* The matrix unit computes these of halves: to it Inf is a number, and the result another one. */
+    uint32_t even; /* Whether a half is rounded to the nearest even. */
 } OPERATIONS[] = {
-    {"add", add_blocks, EXPONENT - 1},
-    {"subtract", subtract_blocks, EXPONENT - 1},
-    {"multiply", multiply_blocks, EXPONENT - 1},
-    {"divide", divide_blocks, EXPONENT},
-    {"maximum", maximum_blocks, EXPONENT},
-    {"minimum", minimum_blocks, EXPONENT},
+    {"add", add_blocks, EXPONENT - 1, 0},  {"subtract", subtract_blocks, EXPONENT - 1, 0},
+    {"multiply", multiply_blocks, EXPONENT, 1}, {"divide", divide_blocks, EXPONENT, 0},
+    {"maximum", maximum_blocks, EXPONENT, 0}, {"minimum", minimum_blocks, EXPONENT, 0},
 };
 
 INLINE float next_term(float total, float square, float term)
@@ -604,13 +602,14 @@ static PyObject *combine(PyObject *self, PyObject *const *args, Py_ssize_t count
 {
     Array arrays[3] = {{.taken = 0}, {.taken = 0}, {.taken = 0}};
     Operation run = NULL;
-    uint32_t nan = 0, most = 0;
+    uint32_t nan = 0, most = 0, even = 0;
     if (counted(count, 4))
         return NULL;
     for (size_t i = 0; PyUnicode_Check(args[0]) && i < sizeof OPERATIONS / sizeof *OPERATIONS; i++)
         if (PyUnicode_CompareWithASCIIString(args[0], OPERATIONS[i].name) == 0) {
             run = OPERATIONS[i].run;
             most = OPERATIONS[i].most;
+            even = OPERATIONS[i].even;
         }
     if (!run) {
         PyErr_SetString(PyExc_ValueError, "expected the name of an operation");
@@ -631,7 +630,7 @@ static PyObject *combine(PyObject *self, PyObject *const *args, Py_ssize_t count
         if (at == 0 || right->count != 1)
             nan |= load(right, at, n, b);
         run((const float *)a, (const float *)b, (float *)c, n);
-        nan |= out->view.itemsize == 2 ? store_halves(c, (uint16_t *)out->data + at, n, most)
+        nan |= out->view.itemsize == 2 ? store_halves(c, (uint16_t *)out->data + at, n, most, even)
                                        : load_floats(c, (uint32_t *)out->data + at, n);
     }
     Py_END_ALLOW_THREADS
