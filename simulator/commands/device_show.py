@@ -27,7 +27,7 @@ device.add_command(system_desc)
 @click.argument("board")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show(board: str, as_json: bool) -> None:
-    """Show what is modelled of BOARD: n150, n300, t3000, galaxy, p150, p300, p100, e150, an arch, or n150-harvested-2052.
+    """Show what is modelled of BOARD: n150, n300, t3000, galaxy, p100, p150, p300, e150, an arch, n150-harvested-2052.
 
     Prints its figures, what is modelled and from which source, errors that were measured against cards, and where the
     simulator is known to differ from silicon.

@@ -24,7 +24,7 @@ FILES = (".yaml", ".yml")
     "schema hash; default: what is installed, else the newest that is known.",
 )
 def system_desc(board: str, output: Path, build: str | None) -> None:
-    """Write tt-mlir's system descriptor of BOARD: n150, n300, t3000, galaxy, p150, p300, p100, or n150-harvested-2052.
+    """Write tt-mlir's system descriptor of BOARD: n150, n300, t3000, galaxy, p100, p150, p300, or n150-harvested-2052.
 
     BOARD may be a board file of your own (.yaml), which can be `like: n150` and change what differs: rows that are
     switched off, another L1. Without a card tt-mlir compiles for what the descriptor says; a build takes only
