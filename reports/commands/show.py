@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 
 from opscope.base import damage
@@ -10,6 +11,7 @@ from opscope.harness.record import explanation, explanation_text, run_folders
 from opscope.harness.record.causes import by_cause, parts_within, short
 from opscope.reports.commands.compare import print_json
 from opscope.reports.compare.op_history import Details, find
+from opscope.reports.database.notes import Note
 
 SHOWN = 20
 """Rows per list."""
@@ -79,6 +81,7 @@ def _op(details: Details, page: Page) -> None:
         more = f" and {others} other{'s' if others > 1 else ''}" if others else ""
         cause = f", cause {short(error.first['cause'])}" if error.first["cause"] else ""
         page.prose(f"{error.first['label']} on {error.first['on']}{more}{cause}: {error.first['error_message']}")
+        _note(details["notes"], error.first["cause"], page)
     for since in details["since"]:
         commits = "  ".join(filter(None, (since["range"], since["url"])))
         page.prose(f"wrong on {since['on']} since {since['night']}{f', commits {commits}' if commits else ''}")
@@ -137,7 +140,7 @@ def _model(details: Details, page: Page) -> None:
             [("furthest stage", ""), ("ops", "right"), ("uses", "right")],
             [(rung["stage"], rung["ops"], rung["uses"]) for rung in series["ladder"]],
         )
-        _causes(series["blockers"], page, ("label", "status", "stage"), "message", "signature")
+        _causes(series["blockers"], page, ("label", "status", "stage"), "message", "signature", details["notes"])
         if len(series["blockers"]) > SHOWN:
             page.line(f"and {len(series['blockers']) - SHOWN} more; see opscope readiness {details['model']}", indent=2)
     page.line()
@@ -160,12 +163,21 @@ def _model(details: Details, page: Page) -> None:
 def _run(details: Details, page: Page) -> None:
     page.line(f"{details['run_id']}: {details['on']}, {details['outcome']}", "bold")
     page.line(", ".join(f"{count} {status}" for status, count in details["statuses"].items()))
-    _causes(details["failing"], page, ("status", "stage"), "error", "types")
+    _causes(details["failing"], page, ("status", "stage"), "error", "types", details["notes"])
     if len(details["failing"]) > SHOWN:
         page.line(f"and {len(details['failing']) - SHOWN} more; see --json", indent=2)
 
 
-def _causes(failures: list[Details], page: Page, same: tuple[str, ...], message: str, types: str) -> None:
+def _note(notes: list[Details], cause: str | None, page: Page) -> None:
+    """Prints the note of a cause, if it has one."""
+    for note in notes:
+        if note["cause"] == cause:
+            page.prose(f"note: {Note(**note).line(f'{datetime.now(UTC):%Y-%m-%d}')}", "bold", indent=4)
+
+
+def _causes(
+    failures: list[Details], page: Page, same: tuple[str, ...], message: str, types: str, notes: list[Details]
+) -> None:
     """Prints each cause once with its ops below; `same`: columns that are equal for all ops of a cause."""
 
     def cause(entry: Details) -> tuple[object, ...]:
@@ -178,6 +190,7 @@ def _causes(failures: list[Details], page: Page, same: tuple[str, ...], message:
         heading += f"; known: {first['known']}" if first["known"] else ""
         heading += f"; owner {first['owner']}" if first["owner"] else ""
         page.prose(group.with_counts(f"{heading}: {first[message]}", first["cluster"]), indent=2)
+        _note(notes, first["cluster"], page)
         for entry in group.failures:
             page.prose(f"{entry['op_name']} [{entry['op_id']}] {entry[types]}", indent=4)
             own = f": {entry[message]}" if entry[message] != first[message] else ""
@@ -187,13 +200,14 @@ def _causes(failures: list[Details], page: Page, same: tuple[str, ...], message:
 
 def _cause(details: Details, page: Page) -> None:
     page.prose(f"cause {details['cause']}: {details['error_message']}", "bold")
+    _note(details["notes"], details["cause"], page)
     for lane in details["lanes"]:
         page.line()
         page.line(f"{lane['series']}, {lane['night']}", "bold")
         page.prose(
             f"{len(lane['failing'])} ops in {', '.join(lane['models']) or 'no model'}; first seen {lane['first_seen']}"
         )
-        _causes(lane["failing"], page, ("label", "status", "stage"), "message", "signature")
+        _causes(lane["failing"], page, ("label", "status", "stage"), "message", "signature", [])
     for lane in details["before"]:
         page.prose(f"{lane['series']}: last in {lane['night']}", "dim")
 

@@ -17,6 +17,7 @@ from opscope.harness.record.isolation import Artefact
 from opscope.harness.record.origin import SOURCE
 from opscope.reports.compare.commit_range import CommitRange, range_of
 from opscope.reports.compare.outcomes import Outcome, RunView
+from opscope.reports.database.notes import Note
 
 
 class Label(StrEnum):
@@ -46,7 +47,7 @@ class Label(StrEnum):
 
 
 NEWS = frozenset({Label.NEW, Label.REASON_CHANGED, Label.PCC_DROP})
-"""Labels that fail a gate, unless a limitation names the failure or the op is flaky."""
+"""Labels that fail a gate, unless a limitation names the failure, the op is flaky or its cause is acknowledged."""
 
 QUIET = frozenset({Label.SAME, Label.ADDED})
 """Labels that are counted and not listed."""
@@ -95,11 +96,15 @@ class Row:
     repro: str
     owner: str = ""
     """The team that owns it (ci/owners.yaml); empty if no rule fits, and for rows that are no failure."""
+    remark: str = ""
+    """What a note says of its cause (opscope note)."""
+    acknowledged: bool = False
+    """Whether that note acknowledges the cause, so that it does not alarm."""
 
     @property
     def news(self) -> bool:
         """Whether the row fails a gate."""
-        return self.label in NEWS and not self.known and not self.flaky
+        return self.label in NEWS and not self.known and not self.flaky and not self.acknowledged
 
 
 Slower = Callable[[Outcome, Outcome], str]
@@ -178,6 +183,7 @@ def of_cause(diff: Diff, cause: str) -> Diff:
 def labelled_rows(a: RunView, b: RunView, slower: Slower | None, without: Collection[Label] = ()) -> list[Row]:
     """A row for each op of either run, except those whose label is in `without`."""
     rows = []
+    notes = b.notes or a.notes  # a run that is no night yet is compared with one of the database
     for op_id in dict.fromkeys([*b.ops, *a.ops]):
         old, new = a.ops.get(op_id), b.ops.get(op_id)
         if new is None and a.workflow != b.workflow:
@@ -186,7 +192,11 @@ def labelled_rows(a: RunView, b: RunView, slower: Slower | None, without: Collec
             label, note = _label(old, new, b, slower)
         if label not in without:
             rows.append(_row(label, note, old, new))
-    return rows
+    return [_with_remark(row, notes[row.cluster], b.day) if row.cluster in notes else row for row in rows]
+
+
+def _with_remark(row: Row, note: Note, day: str) -> Row:
+    return replace(row, remark=note.line(day), acknowledged=note.quiets(day))
 
 
 def _row(label: Label, note: str, old: Outcome | None, new: Outcome | None) -> Row:

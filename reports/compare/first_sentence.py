@@ -18,12 +18,14 @@ from typing import NamedTuple
 import sqlalchemy as sa
 
 from opscope.base.statuses import NOT_ATTEMPTED, RIGHT
+from opscope.base.visible_text import cut
 from opscope.harness.record.causes import short
 from opscope.reports.compare.commit_range import CommitRange, range_of
 from opscope.reports.compare.diff import NEWS, QUIET, Diff, Label, labelled_rows
 from opscope.reports.compare.night_views import newest_run
 from opscope.reports.compare.outcomes import RunView
 from opscope.reports.database.endings import DEFAULT
+from opscope.reports.database.notes import read_notes
 from opscope.reports.database.owners import Rule, owner
 from opscope.reports.database.schema import NIGHTS, OPS
 from opscope.reports.database.schema_nights import NIGHT_CHANGES, NIGHT_COUNTS, NIGHT_SERIES
@@ -43,6 +45,10 @@ MOST_NAMES = 2
 """So many names of a cause's ops are named."""
 
 
+MOST_OF_NOTE = 120
+"""Characters of a note that the sentence has."""
+
+
 class Change(NamedTuple):
     """What happened to one op of a series since the run before."""
 
@@ -54,9 +60,18 @@ class Change(NamedTuple):
     models: tuple[str, ...]
     uses: int
     quiet: bool
-    """Whether a limitation names the failure, or the op is flaky."""
+    """Whether a limitation names the failure, the op is flaky, or its cause is acknowledged."""
     known: bool
     """Whether a limitation names it."""
+    remark: str = ""
+    """What a note says of its cause."""
+    acknowledged: bool = False
+    """Whether that note acknowledges the cause; then it is quiet too."""
+
+    @property
+    def alarms_later(self) -> bool:
+        """Whether it would fail a gate if nobody had acknowledged its cause."""
+        return self.acknowledged and self.label in NEWS and not self.known
 
 
 @dataclass(frozen=True)
@@ -114,8 +129,10 @@ def of_view(view: RunView, diff: Diff | None, partial: bool = False) -> SeriesFa
                 row.failed_stage,
                 row.models,
                 row.uses,
-                bool(row.known) or row.flaky,
+                bool(row.known) or row.flaky or row.acknowledged,
                 bool(row.known),
+                row.remark,
+                row.acknowledged,
             )
             for row in rows
         ),
@@ -134,6 +151,8 @@ def of_night(connection: sa.Connection, night_id: str, series: str) -> SeriesFac
     """A night in one series, from what publishing counted of it."""
     this = (NIGHT_SERIES.c.night_id == night_id) & (NIGHT_SERIES.c.series == series)
     row = connection.execute(sa.select(NIGHT_SERIES).where(this)).mappings().one()
+    label = connection.scalar(sa.select(NIGHTS.c.label).where(NIGHTS.c.night_id == night_id))
+    notes, day = read_notes(connection), date_of(str(label))
     changed = (
         sa.select(NIGHT_CHANGES, OPS.c.op_name)
         .join(OPS, OPS.c.op_id == NIGHT_CHANGES.c.op_id)
@@ -148,10 +167,12 @@ def of_night(connection: sa.Connection, night_id: str, series: str) -> SeriesFac
             each["stage"],
             tuple(filter(None, each["models"].split(", "))),
             each["uses"],
-            bool(each["known"]) or each["flaky"],
+            bool(each["known"]) or each["flaky"] or (note is not None and note.quiets(day)),
             bool(each["known"]),
+            note.line(day) if note is not None else "",
+            note is not None and note.quiets(day),
         )
-        for each in connection.execute(changed).mappings()
+        for each, note in ((each, notes.get(each["cluster"])) for each in connection.execute(changed).mappings())
     )
     counted = sa.select(NIGHT_COUNTS.c.status, sa.func.sum(NIGHT_COUNTS.c.ops)).where(
         NIGHT_COUNTS.c.night_id == night_id, NIGHT_COUNTS.c.series == series, NIGHT_COUNTS.c.model == ""
@@ -215,6 +236,8 @@ def first_sentence(head: str, facts: Sequence[SeriesFacts], rules: Sequence[Rule
     named = {each.series: each.place if names.count(each.place) == 1 else each.series for each in facts}
     on = ", ".join(sorted(named.values()))
     parts = [_what(facts, named, rules)]
+    if quieted := {change.op_id for each in facts for change in each.changes if change.alarms_later}:
+        parts.append(f"{len(quieted)} acknowledged")
     for label, word in ((Label.FIXED, "fixed"), (Label.SLOWER, "slower")):
         ops = {change.op_id for each in facts for change in each.changes if change.label == label}
         parts += [f"{len(ops)} {word}"] if ops else []
@@ -309,6 +332,7 @@ def _first(cause: Sequence[Change], rules: Sequence[Rule]) -> str:
         f"team {team}" if team else "",
         f"{len(models)} model{'' if len(models) == 1 else 's'}",
         f"cause {short(heaviest.cause)}" if heaviest.cause else "",
+        cut(heaviest.remark, MOST_OF_NOTE),
     ]
     return f"{', '.join(names[:MOST_NAMES])}{more} ({', '.join(filter(None, facts))})"
 

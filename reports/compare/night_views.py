@@ -84,7 +84,7 @@ def night_view(connection: sa.Connection, night_id: str, series: str) -> RunView
     of_series = _runs(connection, night_id, series)
     run, backend = of_series[0]
     night_row = connection.execute(
-        sa.select(NIGHT_SERIES.c.status, NIGHT_SERIES.c.missing, NIGHTS.c.started)
+        sa.select(NIGHT_SERIES.c.status, NIGHT_SERIES.c.missing, NIGHTS.c.started, NIGHTS.c.label)
         .join(NIGHTS, NIGHTS.c.night_id == NIGHT_SERIES.c.night_id)
         .where(NIGHT_SERIES.c.night_id == night_id, NIGHT_SERIES.c.series == series)
     ).one()
@@ -97,5 +97,5 @@ def night_view(connection: sa.Connection, night_id: str, series: str) -> RunView
     imports = imports_of(connection, [each["run_id"] for each, _ in reversed(of_series)])
     facts = RunFacts(
         night_id, "night", backend, run["arch"], night_row.started, night_row.status, run, series, missing, imports
-    )
+    )._replace(day=night_row.label[:10])
     return view_of(connection, facts, modules, which)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import takewhile
 from typing import Any
@@ -20,6 +20,7 @@ from opscope.reports.compare.commit_range import CommitRange, commit_of
 from opscope.reports.compare.outcomes import RunView, aliases, climbs_of, from_database
 from opscope.reports.compare.whole_since import whole_since
 from opscope.reports.database.endings import DEFAULT, UNKNOWN
+from opscope.reports.database.notes import read_notes
 from opscope.reports.database.owners import Rule, owner
 from opscope.reports.database.schema import MODELS, MODULE_OPS, NIGHTS, OP_ALIAS, OP_TESTS, OPS, RUNS, USES
 from opscope.reports.database.schema_nights import NIGHT_CHANGES, NIGHT_FIXES, NIGHT_SERIES
@@ -102,7 +103,26 @@ JSON_NAMES = {
 
 
 def find(connection: sa.Connection, name: str, rules: Sequence[Rule], team: str | None) -> Details:
-    """Details of the run, op, model or cause `name`, with its kind in `what`; InputError tells the closest names."""
+    """Details of the run, op, model or cause `name`, with its kind in `what`; InputError tells the closest names.
+
+    `notes` has what people wrote about the causes in it.
+    """
+    details = _find(connection, name, rules, team)
+    causes = set(_causes_in(details))
+    notes = [vars(note) for cause, note in read_notes(connection).items() if cause in causes]
+    return details | {"notes": notes}
+
+
+def _causes_in(details: Any) -> Iterator[str]:
+    if isinstance(details, dict):
+        yield from (str(details[name]) for name in ("cause", "cluster") if details.get(name))
+        details = list(details.values())
+    if isinstance(details, list):
+        for inner in details:
+            yield from _causes_in(inner)
+
+
+def _find(connection: sa.Connection, name: str, rules: Sequence[Rule], team: str | None) -> Details:
     if OP_ID.fullmatch(name) and (details := op(connection, name, rules, team)):
         return details
     if connection.scalar(sa.select(RUNS.c.run_id).where(RUNS.c.run_id == name)) is not None:

@@ -24,6 +24,7 @@ from opscope.harness.record.selection import DESELECTED
 from opscope.harness.record.stages import FAILED, Stage, Status
 from opscope.harness.record.store import StoredRun, load_run
 from opscope.reports.database.database import DamagedValueError
+from opscope.reports.database.notes import Note, read_notes
 from opscope.reports.database.rows import RAN, compile_seconds, compiler_of, series_text, signature
 from opscope.reports.database.schema import MODELS, MODULE_OPS, OP_ALIAS, OP_TESTS, OPS, RUNS
 from opscope.reports.database.series_names import series_name
@@ -151,6 +152,14 @@ class RunView:
     """The board that it was compiled for; empty where its backend has none."""
     climbs: frozenset[tuple[str, ...]] = frozenset()
     """Stages that ops climbed, in the backend's order."""
+    day: str = ""
+    """Its date, in the night's time zone."""
+    notes: Mapping[str, Note] = field(default_factory=dict)
+    """Cause -> what the database that it was read from has of it."""
+
+    def acknowledges(self, cause: str) -> bool:
+        """Whether a note says that the cause is not to alarm on that date."""
+        return cause in self.notes and self.notes[cause].quiets(self.day)
 
     @property
     def on(self) -> str:
@@ -208,6 +217,9 @@ class RunFacts(NamedTuple):
     missing: tuple[str, ...] = ()
     imports: Mapping[str, str] = {}
     climbs: frozenset[tuple[str, ...]] = frozenset()
+    day: str = ""
+    """Empty: that of its start, in UTC."""
+    notes: Mapping[str, Note] = {}
 
 
 # --- from a run folder
@@ -316,7 +328,8 @@ def view_of(
                 uses.setdefault(key, {})[model] = count
     tested = {test["op_id"] for test in tests}
     untested = _untested(connection, [op_id for op_id in uses if op_id not in tested])
-    return _view(facts._replace(climbs=climbs_of(connection, which)), list(modules), tests, untested, uses)
+    facts = facts._replace(climbs=climbs_of(connection, which), notes=read_notes(connection))
+    return _view(facts, list(modules), tests, untested, uses)
 
 
 def climbs_of(connection: sa.Connection, which: sa.ColumnElement[bool]) -> frozenset[tuple[str, ...]]:
@@ -421,6 +434,8 @@ def _view(
         facts.imports,
         board_of({test["card_type"] for test in tests}, facts.arch),
         facts.climbs,
+        facts.day or f"{facts.started:%Y-%m-%d}",
+        facts.notes,
     )
 
 

@@ -13,7 +13,7 @@ OF_TYPE = {str: TEXT, int: COUNT, float: NUMBER, bool: TRUTH}
 
 _NAMED = {
     COUNT: """
-        all_models alone asked attempt attempted attempted_ops attempted_uses bad bad_ops bad_uses both_ops
+        acknowledged all_models alone asked attempt attempted attempted_ops attempted_uses bad bad_ops bad_uses both_ops
         both_uses build_failed causes cycles_before cycles_now cycles_of_all_uses depth epochs expected_ops
         export_failed failing_ops fixed_ops fixes flaky_ops framework_missing host_ops inputs loop_count
         microbatch model_count models_missing module_ops new_failures new_ops newest news nights_ago not_attempted

@@ -78,6 +78,8 @@ SHARED = {
     "artifact": "the full diagnostic, relative to the run's folder",
     "repro": "the command that runs just this op again",
     "owner": "the team that owns the failure (ci/owners.yaml)",
+    "remark": "the note of its cause: who, when, until when it is acknowledged, and what (`opscope note`)",
+    "acknowledged": "1 if a note acknowledges the cause on the night's date, so that it does not alarm",
     "compiler": "fingerprint of the backend",
     "jaxlib": "version of jaxlib",
     "revision": "revision of the compiler under test",

@@ -13,6 +13,7 @@
     limitations  each limitation that named a failure
     op_alias     old and new id of an op whose id changed with the algorithm
     owners       which team owns which ops (ci/owners.yaml)
+    notes        what people know of a cause, and until when it is acknowledged (opscope note)
     benchmarks   one row per `opscope benchmark --database` (reports/publish/benchmarks.py)
 
 A module is the program of a model; a model that did not change has the same module in all runs. Metrics are SQL views
@@ -227,6 +228,10 @@ OWNERS = sa.Table(
 )
 """The rules of ci/owners.yaml in their order; the first that matches decides the team. Patterns are those of SQL's
 LIKE with `!` as the escape character; those of `op` and `model` match a list that is written `, one, two,`."""
+
+NOTES = sa.Table("notes", METADATA, text("cause", key=True), *map(text, ("text", "author", "written", "until")))
+"""One note per cause. `written` is a date and time in UTC, as text; `until` is the last date for which the cause is
+acknowledged, as text, and empty if it is not (notes.py)."""
 
 BENCHMARKS = sa.Table(
     "benchmarks",

@@ -35,7 +35,7 @@ POLICY = {
 """Default policy: what fails a night.
 
 - `no_data`: a backend, board and format of which no op was attempted, or nothing at all
-- `regression`: an op that is NEW, REASON-CHANGED or PCC-DROP, neither known nor flaky
+- `regression`: an op that is NEW, REASON-CHANGED or PCC-DROP, neither known nor flaky, whose cause no note acknowledges
 - `failure`: an op that fails and that no limitation names, new or not
 - `import`: a model whose import differs from its own framework and that no limitation names: its goldens are in doubt
 - `partial`: a model, a shard or the end of a run is missing

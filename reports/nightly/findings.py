@@ -69,8 +69,9 @@ class SeriesResult:
 
     @property
     def failing(self) -> int:
-        """Number of ops that go wrong and that no limitation names, without flaky ones."""
-        return sum(op.bad and not op.expected and not op.flaky for op in self.ops)
+        """Number of ops that go wrong, that no limitation names and no note acknowledges, without flaky ones."""
+        failing = [op for op in self.ops if op.bad and not op.expected and not op.flaky]
+        return sum(self.view is None or not self.view.acknowledges(op.cause) for op in failing)
 
     @property
     def known(self) -> int:

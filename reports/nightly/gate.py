@@ -26,7 +26,7 @@ from opscope.reports.nightly.findings import SeriesResult
 from opscope.reports.nightly.journal_counter import Counter
 from opscope.reports.nightly.running import FINISHED, Watch, child, last_line, outcome_of
 from opscope.reports.nightly.sweeps import Sweep, first_command, labels, sweeps
-from opscope.reports.nightly.verdict import Problem, Verdict, import_lines
+from opscope.reports.nightly.verdict import Problem, Verdict, acknowledged, import_lines
 
 GATES = Path(NAME) / "gates"
 
@@ -174,10 +174,15 @@ def _gate_of(comparisons: Sequence[SweepComparison], night_id: str, folder: Path
     if news:
         worse_ops = "1 op is" if news == 1 else f"{news} ops are"
         problems.append(Problem("regression", f"{worse_ops} worse than in {night_id}", True))
+    diffs = [comparison.diff for comparison in comparisons if comparison.diff is not None]
+    quiet = acknowledged(row for diff in diffs for row in diff.rows)
+    problems += quiet
     imports = {model: text for comparison in comparisons for model, text in _new_imports(comparison).items()}
     problems += [Problem("import", line, True) for line in import_lines(imports)]
     fixed = sum(comparison.diff.counts.get("FIXED", 0) for comparison in comparisons if comparison.diff is not None)
     parts = [f"{news} worse" if news else "nothing worse", *([f"{fixed} fixed"] if fixed else [])]
+    if quiet:
+        parts.append(f"{len(quiet)} acknowledged {'cause' if len(quiet) == 1 else 'causes'}")
     if imports:
         parts.append(f"{len(imports)} imports differ" if len(imports) > 1 else "1 import differs")
     if any(problem.kind == "no_data" for problem in problems) and not news:

@@ -142,7 +142,8 @@ def _of(result: SeriesResult, label: Label) -> list[Row]:
 def _rows(label: Label, rows: Sequence[tuple[SeriesResult, Row]], page: Page) -> list[str]:
     """The table of one label, a line for each cause; expected and flaky rows are only counted below it."""
     news = [(result, row) for result, row in rows if row.news]
-    apart = len(rows) - len(news)
+    quiet = [row for _, row in rows if row.acknowledged and not row.known and not row.flaky]
+    apart = len(rows) - len(news) - len(quiet)
     if not rows:
         return []
     parts = [f"## {label} ({len(news)})"]
@@ -168,6 +169,9 @@ def _rows(label: Label, rows: Sequence[tuple[SeriesResult, Row]], page: Page) ->
         parts.append(table(heads, cells))
         if more := sum(cause.ops for cause in causes[MOST_ROWS:]):
             parts.append(f"and {more} more; see {code('opscope diff')}")
+    for cause in by_cause(quiet, lambda row: row.cluster, lambda row: row.uses):
+        ops = "1 op" if cause.ops == 1 else f"{cause.ops} ops"
+        parts.append(f"{ops} of cause {code(short(cause.first.cluster))}: {escaped(cause.first.remark)}")
     if apart:
         parts.append(f"{apart} more, known or flaky, {'does' if apart == 1 else 'do'} not fail the night.")
     return parts
@@ -197,7 +201,7 @@ def _row(rows: Sequence[Row], series: str, owned: bool) -> list[str]:
         *([escaped(series)] if series else []),
         escaped(", ".join(models)),
         escaped(row.failed_stage),
-        escaped(shortened(message)),
+        escaped(shortened(message)) + (f"<br>note: {escaped(row.remark)}" if row.remark else ""),
         *([escaped(row.owner)] if owned else []),
         code(row.repro),
     ]

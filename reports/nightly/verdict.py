@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from opscope.reports.compare.diff import Label
+from opscope.harness.record.causes import by_cause, short
+from opscope.reports.compare.diff import NEWS, Label, Row
 from opscope.reports.nightly.delivery import Delivered
 from opscope.reports.nightly.findings import SeriesResult
 
@@ -22,7 +23,7 @@ class Problem:
     """A problem of a kind that the policy names."""
 
     kind: str
-    """A key of `POLICY`."""
+    """A key of `POLICY`, or `acknowledged`, which fails nothing."""
     text: str
     fails: bool
 
@@ -50,7 +51,7 @@ def verdict_of(results: Sequence[SeriesResult], delivered: Delivered, policy: Ma
         reasons += [("no_data", f"no op was attempted on {result.name}") for result in results if not result.attempted]
     news = sum(result.diff.news for result in results if result.diff is not None)
     if news:
-        reasons.append(("regression", f"{news} {'op is' if news == 1 else 'ops are'} worse than in the previous night"))
+        reasons.append(("regression", f"{_worse(news)} than in the previous night"))
     failing = sum(result.failing for result in results)
     if failing:
         reasons.append(("failure", f"{failing} {'op fails' if failing == 1 else 'ops fail'} without a known reason"))
@@ -65,11 +66,24 @@ def verdict_of(results: Sequence[SeriesResult], delivered: Delivered, policy: Ma
         reasons.append(("spooled", f"the database could not be reached; {runs} in the spool ({delivered.away})"))
     reasons += [("refused", line) for line in delivered.refused]
     problems = tuple(Problem(kind, text, policy[kind] == "fail") for kind, text in reasons)
-    labels = {
-        label for result in results if result.diff is not None for label, count in result.diff.counts.items() if count
-    }
-    changed = bool(labels & {str(label) for label in CHANGES}) or any(problem.fails for problem in problems)
-    return Verdict(problems, changed)
+    rows = [row for result in results if result.diff is not None for row in result.diff.rows]
+    changed = any(row.label in CHANGES and not row.acknowledged for row in rows)
+    changed = changed or any(problem.fails for problem in problems)
+    return Verdict((*problems, *acknowledged(rows)), changed)
+
+
+def acknowledged(rows: Iterable[Row]) -> list[Problem]:
+    """A line for each cause that fails anew and that somebody acknowledged: it is said, and fails nothing."""
+    quiet = [row for row in rows if row.acknowledged and row.label in NEWS]
+    causes = by_cause(quiet, lambda row: row.cluster, lambda row: row.uses)
+    return [
+        Problem("acknowledged", f"{_worse(cause.ops)}, cause {short(cause.first.cluster)}: {cause.first.remark}", False)
+        for cause in causes
+    ]
+
+
+def _worse(ops: int) -> str:
+    return f"{ops} {'op is' if ops == 1 else 'ops are'} worse"
 
 
 def import_lines(imports: Mapping[str, str]) -> list[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from opscope.base.page import Page, percent
 from opscope.base.statuses import LABELS, TERMINAL
+from opscope.base.visible_text import one_line
 from opscope.harness.record.causes import by_cause, short
 from opscope.harness.record.isolation import lines as isolation_lines
 from opscope.reports.compare.commit_range import named
@@ -101,12 +102,17 @@ def _rows(title: str, rows: list[Row], page: Page, most: int, few: int) -> None:
     style = TERMINAL[LABELS[title].tone] if title in LABELS else "bold"
     expected = sum(bool(row.known) for row in rows)
     page.line()
-    page.line(f"{title} ({len(rows)}{f', {expected} of them expected failures' if expected else ''})", style)
+    acknowledged = sum(row.acknowledged for row in rows)
+    counts = [f"{expected} of them expected failures"] if expected else []
+    counts += [f"{acknowledged} acknowledged"] if acknowledged else []
+    page.line(f"{title} ({', '.join([str(len(rows)), *counts])})", style)
     causes = by_cause(rows, _cause, lambda row: row.uses)
     for cause in causes[:most]:
         heading = _heading(cause.first)
         if heading:
             page.prose(cause.with_counts(heading, cause.first.cluster), indent=2)
+        if cause.first.remark:
+            page.prose(f"note: {one_line(cause.first.remark)}", "bold", indent=4)
         if cause.ops > few:
             page.prose(f"{_op_names(cause.failures)} in {_models(cause.failures)}", indent=4)
         for row in cause.failures[:few]:

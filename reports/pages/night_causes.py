@@ -53,6 +53,7 @@ def of_run(view: RunView, diff: Diff | None, plan: FixPlan, owned: Owned) -> Gri
         view.outcome == "complete",
     )
     rows = diff.rows if diff is not None else ()
+    notes = view.notes or (diff.a.notes if diff is not None else {})
     anew = [row.cluster for row in rows if row.news and row.label in (Label.NEW, Label.REASON_CHANGED)]
     logs = {op.cause: op.artifact for op in sorted(view.ops.values(), key=lambda op: op.uses) if op.artifact}
     alone = _alone(view)
@@ -67,6 +68,7 @@ def of_run(view: RunView, diff: Diff | None, plan: FixPlan, owned: Owned) -> Gri
             expected=fix.known == fix.ops,
             repro=fix.repro,
             log=logs.get(fix.cluster, ""),
+            remark=notes[fix.cluster].line(view.day) if fix.cluster in notes else "",
         )
         for fix in plan.fixes
     }

@@ -44,7 +44,7 @@ FROM night_series s JOIN nights n ON n.night_id = s.night_id
 WHERE n.kind <> 'selection' WINDOW of_series AS (PARTITION BY s.series) ORDER BY s.started, s.night_id"""
 COUNTS = "SELECT night_id, series, cluster, ops, new_ops FROM night_grid WHERE night_id IN ({nights})"
 DETAILS = """
-SELECT cluster, failed_stage, error_message, op_names, models, uses, expected_ops, ops, owner, repro
+SELECT cluster, failed_stage, error_message, op_names, models, uses, expected_ops, ops, owner, repro, remark
 FROM night_grid WHERE night_id = :night AND series = :series"""
 LOGS = """
 SELECT cluster, log FROM night_grid
@@ -108,6 +108,8 @@ class Detail:
     repro: str = ""
     log: str = ""
     """The run, and the path of a diagnostic in its folder."""
+    remark: str = ""
+    """The note of the cause: who, when, and what."""
 
 
 @dataclass(frozen=True)
@@ -258,7 +260,8 @@ class _Details:
         alone: dict[str, list[str]] = {}
         for model, cluster in self._ask(ALONE, place):
             alone.setdefault(cluster, []).append(model)
-        for cluster, stage, message, op_names, models, uses, expected, ops, owner, repro in self._ask(DETAILS, place):
+        for row in self._ask(DETAILS, place):
+            cluster, stage, message, op_names, models, uses, expected, ops, owner, repro, remark = row
             yield (
                 cluster,
                 Detail(
@@ -271,6 +274,7 @@ class _Details:
                     expected=int(expected) == int(ops),
                     owner=owner,
                     repro=repro,
+                    remark=remark,
                 ),
             )
 

@@ -1,8 +1,8 @@
 -- What changed since the previous night, one row per op and model that uses it. Left out: ops that are right in both
 -- nights, and ops that were attempted for the first time and are right.
 --   label: as in `night_diff`
---   change: the label; `known or flaky` for one that would fail a gate, of an op that is expected to fail or flaky
---   news: 1 if the row fails a gate: NEW, REASON-CHANGED or PCC-DROP, neither expected nor flaky
+--   change: the label; `acknowledged`, or `known or flaky`, for one that would fail a gate else
+--   news: 1 if the row fails a gate: NEW, REASON-CHANGED or PCC-DROP, neither expected nor flaky nor acknowledged
 --   note: why it has that label
 --   op: name and id
 --   uses: how often the op occurs in that model
@@ -14,9 +14,9 @@
 --   cause: the short id of the cause, as `opscope show` takes it
 SELECT d.night_id, d.started, d.backend, w.board AS arch, d.series, w.platform,
        w.date, w.newest, w.tonight, w.of_date,
-       d.label, CASE WHEN d.label IN ('NEW', 'REASON-CHANGED', 'PCC-DROP') AND d.news = 0 THEN 'known or flaky'
-            ELSE d.label END AS change, d.note, m.model, d.op_kind, d.op_name, d.op_id, d.op_name || ' ' || d.op_id AS op, d.signature,
-       m.uses, d.news, d.expected, SUBSTR(d.cluster, 1, 8) AS cause, d.failed_stage, d.error_message, d.status_before, d.status_now AS status, d.owner,
+       d.label, CASE WHEN d.label IN ('NEW', 'REASON-CHANGED', 'PCC-DROP') AND d.news = 0
+            THEN CASE d.acknowledged WHEN 1 THEN 'acknowledged' ELSE 'known or flaky' END ELSE d.label END AS change, d.note, m.model, d.op_kind, d.op_name, d.op_id, d.op_name || ' ' || d.op_id AS op, d.signature,
+       m.uses, d.news, d.expected, SUBSTR(d.cluster, 1, 8) AS cause, d.failed_stage, d.error_message, d.status_before, d.status_now AS status, d.owner, d.remark,
        d.pcc_before, d.pcc_now, d.cycles_before, d.cycles_now, d.compile_ms_before, d.compile_ms_now,
        CASE WHEN d.flaky THEN 'flaky' ELSE '' END AS flaky,
        (SELECT MAX(t.z_max) FROM op_tests t WHERE t.night_id = d.night_id AND t.series = d.series AND t.op_id = d.op_id

@@ -5,6 +5,6 @@
 --   cause: the short id of the cause, as `opscope show` takes it
 SELECT f.night_id, f.started, f.backend, w.board AS arch, f.series, w.platform,
        f.position, SUBSTR(f.cluster, 1, 8) AS cause, f.failed_stage, f.error_message, f.op_names, f.models, f.model_count, f.alone, f.uses, f.ops,
-       f.expected_ops, f.repro, f.owner
+       f.expected_ops, f.repro, f.owner, f.remark
 FROM night_clusters f
 JOIN night_dates w ON w.night_id = f.night_id AND w.series = f.series AND w.tonight = 1

@@ -13,7 +13,9 @@ SELECT f.night_id, n.label AS night, n.kind, s.started, f.series, s.backend, s.a
        COALESCE((SELECT w.team FROM owners w
                  WHERE ', ' || f.op_names || ',' LIKE w.op ESCAPE '!' AND f.stage LIKE w.stage ESCAPE '!'
                    AND f.cluster LIKE w.cluster ESCAPE '!' AND ', ' || f.models || ',' LIKE w.model ESCAPE '!'
-                 ORDER BY w.position LIMIT 1), '') AS owner
+                 ORDER BY w.position LIMIT 1), '') AS owner,
+       COALESCE(x.author || ', ' || x.written || ' UTC' || CASE x.until WHEN '' THEN '' ELSE ', until ' || x.until END || ': ' || x.text, '') AS remark
 FROM night_fixes f
 JOIN night_series s ON s.night_id = f.night_id AND s.series = f.series
 JOIN nights n ON n.night_id = f.night_id
+LEFT JOIN notes x ON x.cause = f.cluster

@@ -6,7 +6,7 @@
 --   error_message: the error; for FIXED, the error that it had
 --   models: the models of either night that use the op
 --   owner: the team that owns the failure, by the first rule of owners that matches
---   news: 1 if the row fails a gate: NEW, REASON-CHANGED or PCC-DROP, neither expected nor flaky
+--   news: 1 if the row fails a gate: NEW, REASON-CHANGED or PCC-DROP, neither expected nor flaky nor acknowledged
 --   now_bad: 1 if the op goes wrong in this night
 SELECT d.night_id, n.label AS night, n.kind, s.started, d.series, s.backend, s.arch, s.data_format, s.previous_night,
        d.label, d.note, d.op_id, o.op_name, COALESCE(NULLIF(o.op_kind, ''), 'other') AS op_kind, o.signature, o.dtype,
@@ -16,9 +16,13 @@ SELECT d.night_id, n.label AS night, n.kind, s.started, d.series, s.backend, s.a
                  WHERE ', ' || o.op_name || ',' LIKE w.op ESCAPE '!' AND d.stage LIKE w.stage ESCAPE '!'
                    AND d.cluster LIKE w.cluster ESCAPE '!' AND ', ' || d.models || ',' LIKE w.model ESCAPE '!'
                  ORDER BY w.position LIMIT 1), '') AS owner,
-       CASE WHEN d.label IN ('NEW', 'REASON-CHANGED', 'PCC-DROP') AND d.known = '' AND NOT d.flaky THEN 1 ELSE 0 END AS news,
+       CASE WHEN d.label IN ('NEW', 'REASON-CHANGED', 'PCC-DROP') AND d.known = '' AND NOT d.flaky
+                 AND COALESCE(x.until, '') < SUBSTR(n.label, 1, 10) THEN 1 ELSE 0 END AS news,
+       CASE WHEN x.until >= SUBSTR(n.label, 1, 10) THEN 1 ELSE 0 END AS acknowledged,
+       COALESCE(x.author || ', ' || x.written || ' UTC' || CASE x.until WHEN '' THEN '' ELSE ', until ' || x.until END || ': ' || x.text, '') AS remark,
        CASE WHEN d.label IN ('NEW', 'REASON-CHANGED', 'PERSISTING', 'FIRST') THEN 1 ELSE 0 END AS now_bad
 FROM night_changes d
 JOIN night_series s ON s.night_id = d.night_id AND s.series = d.series
 JOIN nights n ON n.night_id = d.night_id
 JOIN ops o ON o.op_id = d.op_id
+LEFT JOIN notes x ON x.cause = d.cluster

@@ -24,7 +24,8 @@ SELECT c.night_id, n.label AS night, n.kind, s.started, c.series, s.backend, s.a
                  WHERE d.night_id = c.night_id AND d.series = c.series AND d.cluster = c.cluster
                    AND d.label IN ('NEW', 'REASON-CHANGED', 'PERSISTING', 'FIRST')
                    AND t.superseded_by = '' AND t.artifact <> ''
-                 ORDER BY d.uses DESC, d.op_id DESC LIMIT 1), '') AS log
+                 ORDER BY d.uses DESC, d.op_id DESC LIMIT 1), '') AS log,
+       COALESCE((SELECT x.author || ', ' || x.written || ' UTC' || CASE x.until WHEN '' THEN '' ELSE ', until ' || x.until END || ': ' || x.text FROM notes x WHERE x.cause = c.cluster), '') AS remark
 -- From the grouped changes: a condition on the night is then one on them, and no other night is read.
 FROM (SELECT night_id, series, cluster, COUNT(*) AS ops, SUM(CASE WHEN known <> '' THEN 1 ELSE 0 END) AS expected_ops,
              SUM(CASE WHEN label IN ('NEW', 'REASON-CHANGED') AND known = '' AND NOT flaky THEN 1 ELSE 0 END) AS new_ops

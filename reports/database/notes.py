@@ -1,0 +1,78 @@
+"""Notes about causes of failure: what people know of one, and until when it is not to alarm anybody.
+
+A cause has one note; another one takes its place. With a date it acknowledges the cause: nights up to that date do not
+alarm for it (`Row.news`, the views `night_diff` and `dashboard_verdict`), later ones do again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+
+import sqlalchemy as sa
+
+from opscope.base.visible_text import one_line
+from opscope.harness.record.errors import InputError
+from opscope.reports.database.schema import NOTES
+from opscope.reports.database.upsert import upsert
+
+LONGEST = 500
+"""Characters of a note."""
+LONGEST_NAME = 80
+
+
+@dataclass(frozen=True)
+class Note:
+    """What somebody wrote about a cause."""
+
+    cause: str
+    text: str
+    author: str
+    written: str
+    """Date and time in UTC: `2026-11-20 09:30`."""
+    until: str = ""
+    """The last date for which the cause is acknowledged; empty if it is not."""
+
+    def quiets(self, day: str) -> bool:
+        """Whether the cause does not alarm in a night of that date."""
+        return day <= self.until
+
+    def over(self, day: str) -> bool:
+        """Whether the cause alarms again in a night of that date."""
+        return bool(self.until) and self.until < day
+
+    def line(self, day: str) -> str:
+        """The note in a line about a night of that date."""
+        over = f"acknowledged until {self.until}, and alarms again: " if self.over(day) else ""
+        until = f", acknowledged until {self.until}" if self.quiets(day) else ""
+        return f"{over}{self.author}, {self.written} UTC{until}: {self.text}"
+
+
+def note_of(cause: str, text: str, author: str, until: date | None, now: datetime | None = None) -> Note:
+    """A note that is written now. Raises InputError for an empty or a long text, and for a date that has passed."""
+    now = now or datetime.now(UTC)
+    words, who = (one_line(" ".join(each.split())) for each in (text, author))
+    for where, each, most in (("TEXT", words, LONGEST), ("--by", who, LONGEST_NAME)):
+        if not 0 < len(each) <= most:
+            raise InputError(where, f"1 to {most} characters", f"{len(each)}", "a sentence, and a link to the rest")
+    if until is not None and until < now.date():
+        raise InputError("--until", "today or a later day", f"{until}", "opscope note --remove CAUSE")
+    return Note(cause, words, who, f"{now:%Y-%m-%d %H:%M}", f"{until}" if until is not None else "")
+
+
+def read_notes(connection: sa.Connection) -> Mapping[str, Note]:
+    """Cause -> its note."""
+    rows = connection.execute(sa.select(NOTES).order_by(NOTES.c.written, NOTES.c.cause)).mappings()
+    return {row["cause"]: Note(**row) for row in rows}
+
+
+def write_note(connection: sa.Connection, note: Note) -> None:
+    """Stores the note in place of the one that the cause has."""
+    values = {column.name: getattr(note, column.name) for column in NOTES.columns}
+    upsert(connection, NOTES, [values])
+
+
+def remove_note(connection: sa.Connection, cause: str) -> None:
+    """Removes the note of a cause."""
+    connection.execute(sa.delete(NOTES).where(NOTES.c.cause == cause))
