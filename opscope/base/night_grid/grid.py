@@ -35,8 +35,11 @@ Ask = Callable[[str, Mapping[str, Any]], Sequence[Sequence[Any]]]
 """Runs one query with its parameters, and returns its rows."""
 
 NIGHTS = """
-SELECT s.night_id, s.series, s.backend, s.arch, s.started, s.status, s.revision, n.kind, n.label, n.zone, n.demo
-FROM night_series s JOIN nights n ON n.night_id = s.night_id
+SELECT s.night_id, s.series, s.backend, CASE WHEN p.place = 'device' THEN s.arch ELSE '' END AS arch, s.started,
+       s.status, s.revision, n.kind, n.label, n.zone, n.demo
+FROM night_series s
+JOIN nights n ON n.night_id = s.night_id
+JOIN night_places p ON p.night_id = s.night_id AND p.series = s.series
 WHERE n.kind <> 'selection' ORDER BY s.started, s.night_id"""
 COUNTS = "SELECT night_id, series, cluster, ops, new_ops FROM night_grid WHERE night_id IN ({nights})"
 DETAILS = """
@@ -66,6 +69,7 @@ class Night:
     series: str
     backend: str
     arch: str
+    """The board; empty where no op ran on one."""
     date: str
     """In the night's own zone."""
     started: datetime
