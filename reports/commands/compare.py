@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -140,14 +139,14 @@ def unblock(
 ) -> None:
     """Rank fixes by the models and uses that they help, and list the fixes that complete models fastest.
 
-    With RUN (a folder, an id or a night), look at the models of that run, or at each series of that night. Without it,
-    look at every model in its newest run of the same series (backend, board, options) as the newest run. A later run of
-    selected ops (--ops, -k) is left out.
+    With RUN (a folder, an id, or the id or date of a night), look at the models of that run, or at each series of that
+    night; a date stands for all nights of that day. Without it, look at every model in its newest run of the same
+    series (backend, board, options) as the newest run. A later run of selected ops (--ops, -k) is left out.
     """
     from opscope.base.page import Page
     from opscope.reports.compare import unblock as ranking
     from opscope.reports.compare.night_diff import names_night
-    from opscope.reports.compare.night_views import night_named, night_view, series_of
+    from opscope.reports.compare.night_views import night_views
     from opscope.reports.compare.owned import own_plan
     from opscope.reports.compare.readiness import newer_selections, newest_views, views_of
     from opscope.reports.compare.run_selection import Listed, left_out_line, open_runs
@@ -162,9 +161,7 @@ def unblock(
             views = [newest_views(runs)]
             left_out = newer_selections(runs, views[0])
         elif night and runs.connection is not None:
-            night_id = night_named(runs.connection, run)
-            all_series = series_of(runs.connection, night_id)
-            views = [views_of(night_view(runs.connection, night_id, series)) for series in all_series]
+            views = [views_of(view) for view in night_views(runs.connection, run)]
         else:
             views = [views_of(runs.view(run))]
         rules = rules_here(runs.connection, owners_file, team=team)
@@ -181,7 +178,7 @@ def unblock(
 
 @click.command(short_help="List the ops that keep a model from running as a whole.")
 @click.argument("model")
-@click.option("--run", default=None, help="A run folder or id; default: the model's newest run.")
+@click.option("--run", default=None, help="A run, or the id or date of a night; default: the model's newest run.")
 @DB
 @OWNER
 @OWNERS
@@ -192,40 +189,54 @@ def readiness(
 ) -> None:
     """List the ops that keep MODEL from running as a whole, and how many there were in each earlier run.
 
-    A later run of selected ops (--ops, -k) is left out.
+    A later run of selected ops (--ops, -k) is left out. A night is shown series by series; a date stands for all nights
+    of that day.
     """
     from opscope.base.page import Page
     from opscope.harness.record.errors import InputError, closest
+    from opscope.reports.compare.night_diff import names_night
+    from opscope.reports.compare.night_views import night_views
     from opscope.reports.compare.owned import own_missing
     from opscope.reports.compare.readiness import history, newer_selections, newest_views, nights_of, since_of
-    from opscope.reports.compare.run_selection import left_out_line, open_runs
+    from opscope.reports.compare.run_selection import open_runs
     from opscope.reports.compare.unblock import missing
     from opscope.reports.database.owners import rules_here
     from opscope.reports.pages.unblock_page import Readiness, show_readiness
 
     with open_runs(url) as runs:
-        view = newest_views(runs, [model])[model] if run is None else runs.view(run, "--run")
-        if model not in view.models:
-            hint = closest(model, view.models, 3)
-            raise InputError("MODEL", f"a model of run {view.run_id}", f"`{model}`", hint)
-        left_out = newer_selections(runs, {model: view}) if run is None else []
-        earlier = history(runs, view, model)
-        nights = nights_of(runs.connection, view, model)
-        since = since_of(runs.connection, view, nights) if run is None else None
+        night = run is not None and runs.folder(run) is None and names_night(runs.connection, run)
+        if run is None:
+            views = [newest_views(runs, [model])[model]]
+        elif night and runs.connection is not None:
+            views = night_views(runs.connection, run, "--run")
+        else:
+            views = [runs.view(run, "--run")]
+        known = sorted({name for view in views for name in view.models})
+        if model not in known:
+            what = f"night {run}" if night else f"run {views[0].run_id}"
+            raise InputError("MODEL", f"a model of {what}", f"`{model}`", closest(model, known, 3))
         rules = rules_here(runs.connection, owners_file, team=team)
-    rows = own_missing(missing(view, model), model, rules, team)
+        shown = []
+        for view in views:
+            if model not in view.models:
+                continue
+            left_out = newer_selections(runs, {model: view}) if run is None else []
+            nights = nights_of(runs.connection, view, model)
+            shown.append(
+                Readiness(
+                    view,
+                    model,
+                    own_missing(missing(view, model), model, rules, team),
+                    history(runs, view, model),
+                    nights,
+                    since_of(runs.connection, view, nights) if run is None else None,
+                    left_out,
+                )
+            )
     if as_json:
-        print_json(
-            {
-                "model": model,
-                "run_id": view.run_id,
-                "missing": rows,
-                "history": earlier,
-                "nights": nights,
-                "since": None if since is None else asdict(since),
-                "left_out": [run.run_id for run in left_out],
-            }
-        )
+        series = [each.as_json() for each in shown]
+        print_json({"series": series} if night else series[0])
     else:
-        shown = Readiness(view, model, rows, earlier, nights, since, left_out_line(left_out))
-        show_readiness(shown, Page(), limit)
+        page = Page()
+        for each in shown:
+            show_readiness(each, page, limit)

@@ -38,7 +38,8 @@ def report(
 ) -> None:
     """Write the HTML report of a night, a run folder or a published run; it opens without a network.
 
-    Default: the newest night of the database. A published run is shown on the page of its night, with every series,
+    Default: the newest date of the database. A date stands for all nights of that day; each series is shown in the
+    newest of them that has it. A published run is shown on the page of its night, with every series,
     what is missing, and what changed since the previous night. With --owner, lists show only that team's failures;
     ladder, rates and charts still show all ops.
     """
@@ -46,8 +47,8 @@ def report(
     from opscope.harness.record.errors import InputError
     from opscope.harness.record.run_folders import file_name, runs_root
     from opscope.harness.record.store import load_run, read_run, write_whole
-    from opscope.reports.compare.night_diff import names_night, newest_night
-    from opscope.reports.compare.night_views import night_named, night_of
+    from opscope.reports.compare.night_diff import names_night, newest_date
+    from opscope.reports.compare.night_views import night_of, nights_named
     from opscope.reports.compare.owned import Owned
     from opscope.reports.compare.run_selection import open_runs
     from opscope.reports.database.owners import rules_here
@@ -67,13 +68,14 @@ def report(
                 target = out or folder / f"report-{file_name(str(team))}.html"
                 page = write_whole(target, render(load_run(folder), database, folder, owned), "-o FILE")
         else:
-            name = what or (newest_night(runs.connection) if runs.connection is not None else None)
-            if name is None:
+            if what is None and runs.connection is None:
                 newest = next((str(run.folder) for run in runs.listed() if run.folder is not None), "RUN")
                 raise InputError("opscope report", "a night in the database", "none", f"opscope report {newest}")
-            connection = runs.database(name, "NIGHT")
-            name = night_named(connection, name) if names_night(connection, name) else night_of(connection, name)
+            connection = runs.database(what or "a night", "NIGHT")
+            name = what or newest_date(connection, "NIGHT")
+            nights = nights_named(connection, name) if names_night(connection, name) else [night_of(connection, name)]
+            name = name if len(nights) > 1 else nights[0]
             target = out or Path(f"report-{file_name(f'{name}-{team}' if team else name)}.html")
-            text = render_night(connection, name, runs_dir or runs_root(), target, owned)
+            text = render_night(connection, nights, runs_dir or runs_root(), target, owned)
             page = write_whole(target, text, "-o FILE")
     click.echo(f"{page} ({page.stat().st_size / 1e6:.1f} MB)")

@@ -203,13 +203,12 @@ def _cause(details: Details, page: Page) -> None:
     _note(details["notes"], details["cause"], page)
     for lane in details["lanes"]:
         page.line()
-        page.line(f"{lane['series']}, {lane['night']}", "bold")
-        page.prose(
-            f"{len(lane['failing'])} ops in {', '.join(lane['models']) or 'no model'}; first seen {lane['first_seen']}"
-        )
+        page.line(f"{lane['name']}, {lane['night']}", "bold")
+        ops = "1 op" if len(lane["failing"]) == 1 else f"{len(lane['failing'])} ops"
+        page.prose(f"{ops} in {', '.join(lane['models']) or 'no model'}; first seen {lane['first_seen']}")
         _causes(lane["failing"], page, ("label", "status", "stage"), "message", "signature", [])
     for lane in details["before"]:
-        page.prose(f"{lane['series']}: last in {lane['night']}", "dim")
+        page.prose(f"{lane['name']}: last in {lane['night']}", "dim")
 
 
 PAGES = {"op": _op, "model": _model, "run": _run, "cause": _cause}

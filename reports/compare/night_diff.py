@@ -13,7 +13,7 @@ from opscope.harness.record.errors import InputError
 from opscope.reports.compare.diff import Diff, compare
 from opscope.reports.compare.first_sentence import SeriesFacts, date_of, of_missing
 from opscope.reports.compare.history import compared, slower_between_nights
-from opscope.reports.compare.night_views import is_night, night_named, night_view, nights_named, series_of
+from opscope.reports.compare.night_views import is_night, night_view, nights_by_series, nights_named, series_of
 from opscope.reports.compare.outcomes import RunView
 from opscope.reports.compare.run_selection import Runs
 from opscope.reports.database.rows import SELECTION
@@ -39,7 +39,7 @@ def names_night(connection: sa.Connection | None, name: str) -> bool:
     if is_night(connection, name):
         return True
     try:
-        return bool(night_named(connection, name))
+        return bool(nights_named(connection, name))
     except InputError:
         return False
 
@@ -66,7 +66,7 @@ def compared_nights(connection: sa.Connection, a: str | None, b: str | None) -> 
     A date stands for all nights of that day. Raises InputError where there is no night, or none before it.
     """
     if a is not None and b is not None:
-        earlier, late = (_by_series(connection, name, where) for name, where in ((a, "RUN_A"), (b, "RUN_B")))
+        earlier, late = (nights_by_series(connection, name, where) for name, where in ((a, "RUN_A"), (b, "RUN_B")))
         common = sorted(set(earlier) & set(late))
         if not common:
             got = f"{', '.join(sorted(earlier))} and {', '.join(sorted(late))}"
@@ -74,8 +74,8 @@ def compared_nights(connection: sa.Connection, a: str | None, b: str | None) -> 
                 "opscope diff", "nights with a series in common", got, "two nights with the same configuration"
             )
         return [compared_in(connection, earlier[series], late[series], series) for series in common]
-    a = a or _newest_date(connection)
-    late = _by_series(connection, a)
+    a = a or newest_date(connection)
+    late = nights_by_series(connection, a)
     query = sa.select(NIGHT_SERIES.c.series, NIGHT_SERIES.c.night_id, NIGHT_SERIES.c.previous_night)
     rows = connection.execute(query.where(NIGHT_SERIES.c.night_id.in_(set(late.values()))))
     before = {row.series: row.previous_night for row in rows if late.get(row.series) == row.night_id}
@@ -124,7 +124,7 @@ def series_alone(connection: sa.Connection, a: str | None, diffs_of_date: Sequen
     """The series of the night or date `a` (default: the newest) that no earlier night has, so that none of these
     comparisons is theirs."""
     compared_already = {diff.b.series for diff in diffs_of_date}
-    late = _by_series(connection, a or _newest_date(connection))
+    late = nights_by_series(connection, a or newest_date(connection))
     return [night_view(connection, late[series], series) for series in sorted(set(late) - compared_already)]
 
 
@@ -137,18 +137,12 @@ def series_missing(connection: sa.Connection, night_ids: Iterable[str]) -> list[
     return [of_missing(series, rows[series]) for series in sorted(set(rows) - present)]
 
 
-def _newest_date(connection: sa.Connection) -> str:
-    """The date of the newest night, which stands for all nights of that day."""
+def newest_date(connection: sa.Connection, where: str = "opscope diff") -> str:
+    """The date of the newest night, which stands for all nights of that day. Raises InputError if there is none."""
     newest = newest_night(connection)
     if newest is None:
-        raise InputError("opscope diff", "a night", "none", "opscope publish --night FILE RUN_DIR")
+        raise InputError(where, "a night", "none", "opscope publish --night FILE RUN_DIR")
     return date_of(str(connection.scalar(sa.select(NIGHTS.c.label).where(NIGHTS.c.night_id == newest))))
-
-
-def _by_series(connection: sa.Connection, name: str, where: str = "NIGHT") -> dict[str, str]:
-    """Each series of the nights that `name` names -> the newest of these nights that has it."""
-    nights = reversed(nights_named(connection, name, where))
-    return {series: night_id for night_id in nights for series in series_of(connection, night_id)}
 
 
 def compared_in(connection: sa.Connection, earlier: str, late: str, series: str) -> Diff:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import sqlalchemy as sa
 
 from opscope.harness.record.errors import InputError, closest
@@ -17,18 +19,10 @@ def is_night(connection: sa.Connection, night_id: str) -> bool:
     return connection.scalar(query) is not None
 
 
-def night_named(connection: sa.Connection, name: str, where: str = "NIGHT") -> str:
-    """The id of the night that `name` names by its id or label (`2026-11-20` or `2026-11-20 02:00`).
-
-    Of several with one label it is the newest, and of those that started together the one with most models. Raises
-    InputError if there is none.
-    """
-    return nights_named(connection, name, where)[0]
-
-
 def nights_named(connection: sa.Connection, name: str, where: str = "NIGHT") -> list[str]:
-    """The ids of all nights that `name` names by an id or a label (a date is that of a whole day), the newest first.
+    """The ids of all nights that `name` names by an id or a label, the newest first.
 
+    `2026-11-20` names those of a whole day. Of nights that started together, the one with most models comes first.
     Raises InputError if there is none.
     """
     if is_night(connection, name):
@@ -42,6 +36,19 @@ def nights_named(connection: sa.Connection, name: str, where: str = "NIGHT") -> 
     raise InputError(
         where, "a night", f"`{name}`", closest(name, [night.night_id for night in nights], 3) or "opscope publish"
     )
+
+
+def nights_by_series(connection: sa.Connection, name: str, where: str = "NIGHT") -> dict[str, str]:
+    """Each series of the nights that `name` names -> the newest of these nights that has it.
+
+    What every command does with a date: its nights need not have started together, or with the same series.
+    """
+    return newest_by_series(connection, nights_named(connection, name, where))
+
+
+def newest_by_series(connection: sa.Connection, nights: Sequence[str]) -> dict[str, str]:
+    """Each series of `nights`, the newest of which comes first -> the newest that has it."""
+    return {series: night_id for night_id in reversed(nights) for series in series_of(connection, night_id)}
 
 
 def night_of(connection: sa.Connection, run_id: str, where: str = "NIGHT") -> str:
@@ -99,3 +106,9 @@ def night_view(connection: sa.Connection, night_id: str, series: str) -> RunView
         night_id, "night", backend, run["arch"], night_row.started, night_row.status, run, series, missing, imports
     )._replace(day=night_row.label[:10])
     return view_of(connection, facts, modules, which)
+
+
+def night_views(connection: sa.Connection, name: str, where: str = "NIGHT") -> list[RunView]:
+    """Each series of the nights that `name` names, in the newest of them that has it."""
+    nights = sorted(nights_by_series(connection, name, where).items())
+    return [night_view(connection, night_id, series) for series, night_id in nights]

@@ -320,7 +320,8 @@ def cause(connection: sa.Connection, name: str, rules: Sequence[Rule], team: str
         of_series = [night for night in nights if night.series == series]
         last = of_series[0]
         label = connection.scalar(sa.select(NIGHTS.c.label).where(NIGHTS.c.night_id == last.night_id))
-        lane: Details = {"series": series, "night": label}
+        name_of = names_of(connection, last.night_id).get(series, series)
+        lane: Details = {"series": series, "name": name_of, "night": label}
         if last.started != newest[series]:
             before.append(lane)
             continue

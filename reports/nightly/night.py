@@ -148,7 +148,7 @@ def _pages(
 
     def of_night() -> Path:
         with read_database(url, "--database") as connection:
-            text = render_night(connection, night.night_id, runs_root(root), target, owned)
+            text = render_night(connection, [night.night_id], runs_root(root), target, owned)
         return write_whole(target, text, "a writable folder")
 
     of_cells = [partial(write_report, run_dir, url, owned=owned) for run_dir in merged.values()]

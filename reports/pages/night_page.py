@@ -18,17 +18,19 @@ import sqlalchemy as sa
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpTest
 from opscope.reports.compare.diff import Diff, compare
-from opscope.reports.compare.first_sentence import first_sentence, head_of, of_view
+from opscope.reports.compare.first_sentence import date_of, first_sentence, head_of, of_view
 from opscope.reports.compare.history import slower_between_nights
 from opscope.reports.compare.night_diff import series_missing
-from opscope.reports.compare.night_views import night_view, series_of
+from opscope.reports.compare.night_views import newest_by_series, night_view
 from opscope.reports.compare.outcomes import RunView
 from opscope.reports.compare.owned import Owned
 from opscope.reports.compare.readiness import views_of
 from opscope.reports.compare.unblock import plan
 from opscope.reports.compare.whole_models import night_section
+from opscope.reports.database.rows import series_by_backend
 from opscope.reports.database.schema import DROPPED, NIGHTS, OP_TESTS, OPS, RUNS
 from opscope.reports.database.schema_nights import LEDGER, NIGHT_SERIES
+from opscope.reports.database.series_names import names_of
 from opscope.reports.pages import night_causes, page_rows
 from opscope.reports.pages.html import filled, frame
 from opscope.reports.pages.sections import shown
@@ -47,14 +49,17 @@ class NightSeries:
     tests: Sequence[OpTest]
 
 
-def render_night(connection: sa.Connection, night_id: str, runs: Path, out: Path, owned: Owned) -> str:
-    """Renders the page of the night or single run with the id `night_id`, as HTML.
+def render_night(connection: sa.Connection, night_ids: Sequence[str], runs: Path, out: Path, owned: Owned) -> str:
+    """Renders the page of nights of one date, or of a single run, as HTML.
 
-    `runs`: the folder of the run folders, and `out`: the place of the page, for links to files of failing ops;
-    `owned`: whose failures the page lists.
+    `night_ids`: the newest first; each series is shown in the newest that has it. `runs`: the folder of the run
+    folders, and `out`: the place of the page, for links to files of failing ops; `owned`: whose failures are listed.
     """
-    all_series = list(_series_of(connection, night_id))
-    night = connection.execute(sa.select(NIGHTS).where(NIGHTS.c.night_id == night_id)).mappings().one()
+    nights_of_series = newest_by_series(connection, night_ids)
+    all_series = list(_series_of(connection, nights_of_series))
+    shown_nights = sa.select(NIGHTS).where(NIGHTS.c.night_id.in_(nights_of_series.values()))
+    nights = connection.execute(shown_nights.order_by(NIGHTS.c.started.desc())).mappings().all()
+    night = nights[0]
     tests = [test for series in all_series for test in series.tests]
     rows = plain(page_rows.op_rows(tests, owned))
     for row, test in zip(rows, tests, strict=True):
@@ -69,7 +74,9 @@ def render_night(connection: sa.Connection, night_id: str, runs: Path, out: Path
         "night": night_causes.of_night(connection, night, runs, out, owned),
         "sentence": _sentence(connection, all_series, dict(diffs), owned),
         "started": night["started"].isoformat(),
-        "title": night["label"] if night["kind"] == "night" else night_id,
+        "title": (night["label"] if len(nights) == 1 else date_of(night["label"]))
+        if night["kind"] == "night"
+        else night["night_id"],
         "on": ", ".join(series.name or series.view.on for series in all_series),
         "warnings": [
             f"{series.name or 'This night'} is partial: {series.row['missing']} missing. Ops that did not run are not "
@@ -77,34 +84,43 @@ def render_night(connection: sa.Connection, night_id: str, runs: Path, out: Path
             for series in all_series
             if series.row["status"] != "complete"
         ]
-        + (["Demo data: these results are made up."] if night["demo"] else []),
+        + (["Demo data: these results are made up."] if any(each["demo"] for each in nights) else []),
         "since": "Since the previous night",
-        "chips": _chips(night, all_series, models),
+        "chips": _chips(nights, all_series, models),
         "tiles": page_rows.tiles(tests, models, rows),
         "ledger_line": "; ".join(line for line, _ in ledgers),
         "adds_up": all(right for _, right in ledgers),
         "splits": page_rows.splits(tests) if len(all_series) > 1 else None,
-        "whole": night_section(connection, night_id, {series.view.series: series.name for series in all_series}, owned),
+        "whole": [
+            row
+            for each in nights
+            for row in night_section(
+                connection,
+                each["night_id"],
+                {series.view.series: series.name for series in all_series if series.view.run_id == each["night_id"]},
+                owned,
+            )
+        ],
         "unsplittable": [
             {"id": op.op_id, "name": op.op_name, "why": op.error, "uses": op.uses}
             for op in unsplit.values()
             if owned.lists(owned.owner_of_unsplittable(op.op_name, op.uses_of))
         ],
-        "origin": _origin(connection, night),
+        "origin": _origin(connection, nights),
     }
     return filled(context)
 
 
-def _series_of(connection: sa.Connection, night_id: str) -> Iterator[NightSeries]:
+def _series_of(connection: sa.Connection, nights_of_series: Mapping[str, str]) -> Iterator[NightSeries]:
     rows = {}
-    for full_name in series_of(connection, night_id):
+    for full_name, night_id in sorted(nights_of_series.items()):
         this_series = (NIGHT_SERIES.c.night_id == night_id) & (NIGHT_SERIES.c.series == full_name)
         row = connection.execute(sa.select(NIGHT_SERIES).where(this_series)).mappings().one_or_none()
         if row is None:
             got = f"`{night_id}`, a run of selected ops, which nights leave out"
             raise InputError("NIGHT", "a night or a run of whole models", got, "its run folder")
         rows[full_name] = row
-    views = {full_name: night_view(connection, night_id, full_name) for full_name in rows}
+    views = {full_name: night_view(connection, nights_of_series[full_name], full_name) for full_name in rows}
     words = [set(view.name.split()) for view in views.values()]
     common = set.intersection(*words) if words else set()
     for full_name, view in views.items():
@@ -146,7 +162,7 @@ def _sentence(
 ) -> str:
     """What the night comes to, of all its series."""
     facts = [of_view(each.view, diffs.get(each.name), each.row["status"] == "partial") for each in all_series]
-    facts += series_missing(connection, [all_series[0].view.run_id])
+    facts += series_missing(connection, {each.view.run_id for each in all_series})
     return first_sentence(head_of(connection, [each.view for each in all_series]), facts, owned.rules)
 
 
@@ -169,11 +185,11 @@ def _ledger(series: NightSeries) -> tuple[str, bool]:
     return f"{prefix}{asked} models = {models or 0}; {len(series.view.ops)} unique ops = {ops or 0}", right
 
 
-def _chips(night: Any, all_series: Sequence[NightSeries], models: Sequence[str]) -> list[tuple[str, str]]:
+def _chips(nights: Sequence[Any], all_series: Sequence[NightSeries], models: Sequence[str]) -> list[tuple[str, str]]:
     states = {series.row["status"] for series in all_series}
     pairs = [
-        ("night" if night["kind"] == "night" else "run", night["night_id"]),
-        ("started", f"{night['started']:%Y-%m-%d %H:%M} UTC"),
+        ("night" if nights[0]["kind"] == "night" else "run", ", ".join(night["night_id"] for night in nights)),
+        ("started", ", ".join(f"{night['started']:%Y-%m-%d %H:%M} UTC" for night in nights)),
         ("status", "complete" if states == {"complete"} else "partial"),
         ("models", str(len(models))),
         ("on", ", ".join(sorted({series.view.on for series in all_series}))),
@@ -183,14 +199,19 @@ def _chips(night: Any, all_series: Sequence[NightSeries], models: Sequence[str])
     return [(label, value) for label, value in pairs if value]
 
 
-def _origin(connection: sa.Connection, night: Any) -> list[tuple[str, str]]:
+def _origin(connection: sa.Connection, nights: Sequence[Any]) -> list[tuple[str, str]]:
+    ids = [night["night_id"] for night in nights]
     runs = connection.execute(
-        sa.select(RUNS).where(RUNS.c.night_id == night["night_id"]).order_by(RUNS.c.started, RUNS.c.run_id)
+        sa.select(RUNS).where(RUNS.c.night_id.in_(ids)).order_by(RUNS.c.started, RUNS.c.run_id)
     ).mappings()
+    names = {series: name for night_id in ids for series, name in names_of(connection, night_id).items()}
     return [
         (
             run["run_id"],
-            f"{run['outcome']}, {run['backend']} on {run['arch']}"
+            f"{run['outcome']}, "
+            + ", ".join(
+                names[series] for series in series_by_backend(run["backend"], run["arch"], run["options"]).values()
+            )
             + (f", shard {run['shard']}" if run["shard"] else "")
             + f", {run['host']}, {run['backend_revision'][:12]}",
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from opscope.base.page import Page
@@ -12,6 +12,7 @@ from opscope.base.terminal import plain
 from opscope.harness.record.causes import by_cause, parts_within, short
 from opscope.harness.record.signature import shorten
 from opscope.reports.compare.outcomes import RunView
+from opscope.reports.compare.run_selection import Listed, left_out_line
 from opscope.reports.compare.unblock import FixPlan
 from opscope.reports.compare.whole_since import Since
 
@@ -135,16 +136,29 @@ class Readiness:
     """Earlier runs and this one, oldest first."""
     nights: Sequence[dict[str, Any]] = ()
     since: Since | None = None
-    left_out: str = ""
-    """A line about later runs that do not count."""
+    left_out: Sequence[Listed] = ()
+    """Later runs, of selected ops, that do not count."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The same as `--json` prints it."""
+        return {
+            "model": self.model,
+            "run_id": self.view.run_id,
+            "missing": self.missing,
+            "history": self.runs,
+            "nights": self.nights,
+            "since": None if self.since is None else asdict(self.since),
+            "left_out": [run.run_id for run in self.left_out],
+        }
 
 
 def show_readiness(readiness: Readiness, page: Page, most: int) -> None:
     """Prints which failures keep one model from being whole, and how their number changed."""
     view, last = readiness.view, readiness.runs[-1]
-    page.line(f"{readiness.model} on {view.on}, run {view.run_id}", "bold")
+    what = "night" if view.place == "night" else "run"
+    page.line(f"{readiness.model} on {view.on}, {what} {view.run_id}", "bold")
     if readiness.left_out:
-        page.prose(readiness.left_out, TERMINAL["known"])
+        page.prose(left_out_line(readiness.left_out), TERMINAL["known"])
     if view.deselected:
         page.line(
             f"{view.deselected} of {len(view.ops)} ops were deselected in this run (--ops, -k)", TERMINAL["known"]

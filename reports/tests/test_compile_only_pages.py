@@ -35,6 +35,7 @@ VERBS = {
     "show-repaired": "show NEWER",
     "show-op": "show OP --db DB",
     "show-model": "show MODEL --db DB",
+    "show-cause": "show CAUSE --db DB",
     "diff": "diff --db DB",
     "diff-new": "diff NEWER RUN",
     "unblock": "unblock RUN",
@@ -43,6 +44,7 @@ VERBS = {
     "readiness-now": "readiness MODEL --db DB",
     "status": "status --db DB",
     "report": "report RUN -o page.html",
+    "report-night": "report --db DB -o night.html",
     "csv": "export RUN --format csv -o csv",
     "junit": "export RUN --format junit -o junit",
     "optest-json": "export RUN --format optest-json -o json --job-id 5",
@@ -132,13 +134,16 @@ def outputs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     url = f"sqlite:///{folder}/results.sqlite"
     run, newer = sorted(runs_root(folder).iterdir())
     ((op_id,),) = ask(url, "SELECT op_id FROM ops WHERE op_name = 'stablehlo.log'").rows
-    words = {"DB": url, "RUN": str(run), "NEWER": str(newer), "OP": str(op_id), "MODEL": "net"}
+    ((cause,),) = ask(url, "SELECT MIN(cluster) FROM night_changes WHERE cluster <> ''").rows
+    words = {"DB": url, "RUN": str(run), "NEWER": str(newer), "OP": str(op_id), "MODEL": "net", "CAUSE": str(cause)[:8]}
     pages = {}
     for verb, line in VERBS.items():
         damage.forget()
         result = CliRunner().invoke(root, [words.get(word, word) for word in line.split()], obj=FILES)
         pages[verb] = f"{result.output}exit code {result.exit_code}\n"
-    pages["report"] += text_of((folder / "page.html").read_text(encoding="utf-8"))
+    for verb, page in (("report", "page.html"), ("report-night", "night.html")):
+        pages[verb] += text_of((folder / page).read_text(encoding="utf-8"))
+    assert " on n150" not in pages["report-night"], "a board that the compiler does not know"
     for written in ("csv", "junit", "json"):
         (file,) = (folder / written).iterdir()
         pages[written if written in pages else "optest-json"] += file.read_text(encoding="utf-8")
@@ -177,6 +182,7 @@ def stable(text: str, folder: Path) -> str:
     text = re.sub(r"\b\d{8}-\d{6}(-[0-9a-f]{8})?\b", "STAMP", text)
     text = re.sub(r"\b20\d\d-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?)?(\+00:00)?\b", "DATE", text)
     text = re.sub(r"\b\d+(\.\d+)? (s|ms|MB|h old|d old)\b", r"N \2", text)
+    text = re.sub(r"\b(Mon|Tue|Wed|Thu|Fri|Sat|Sun) \d\d\b", "DAY", text)
     text = re.sub(r"\((less than an hour|\d+ (hour|day)s?)\s+ago\)", "(AGE)", text)
     text = re.sub(r"^( DATE .*\S) +[\d.e-]+ *$", r"\1 N", text, flags=re.MULTILINE)  # milliseconds
     text = re.sub(r"\b\d+\.\d{3,}(e-\d+)?\b", "N", text)

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from opscope.harness.record.errors import InputError
 from opscope.reports.compare.night_diff import compared_nights, diffs, names_night, newest_night
-from opscope.reports.compare.night_views import is_night, night_named, night_of, series_of
+from opscope.reports.compare.night_views import is_night, night_of, nights_named, series_of
 from opscope.reports.compare.run_selection import Runs, open_runs
 from opscope.reports.database.database import open_database
 from opscope.reports.publish import counting
@@ -232,7 +232,7 @@ def test_an_unknown_name_is_answered_with_three_known_ones(url: str, tmp_path: P
         publish_night(url, tmp_path / str(number), number, OPS)
     with open_database(url) as connection:
         for find, expected in (
-            (night_named, "nightly-20261105-020000, nightly-20261104-020000, nightly-20261103-020000"),
+            (nights_named, "nightly-20261105-020000, nightly-20261104-020000, nightly-20261103-020000"),
             (night_of, "night21, night20, night10"),
         ):
             with pytest.raises(InputError) as caught:

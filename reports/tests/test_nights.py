@@ -19,7 +19,7 @@ from opscope.harness.record.stages import ModelStatus
 from opscope.reports.commands.compare import diff
 from opscope.reports.compare import history
 from opscope.reports.compare.night_diff import newest_night
-from opscope.reports.compare.night_views import night_named, night_of, night_view
+from opscope.reports.compare.night_views import night_of, night_view, nights_named
 from opscope.reports.compare.readiness import newest_views
 from opscope.reports.compare.run_selection import open_runs
 from opscope.reports.compare.unblock import plan
@@ -102,10 +102,10 @@ def test_two_nights_on_one_date_are_two(url: str, tmp_path: Path) -> None:
     assert rows(url, "SELECT label FROM nights ORDER BY started") == [("2026-11-01 02:00",), ("2026-11-01 05:00",)]
     assert rows(url, "SELECT previous_night FROM night_series ORDER BY started")[1] == ("nightly-20261101-020000",)
     with open_database(url) as connection:
-        assert night_named(connection, "2026-11-01 02:00") == "nightly-20261101-020000"
-        assert night_named(connection, "2026-11-01") == "nightly-20261101-050000"
+        assert nights_named(connection, "2026-11-01 02:00") == ["nightly-20261101-020000"]
+        assert nights_named(connection, "2026-11-01")[0] == "nightly-20261101-050000"
         with pytest.raises(InputError, match="expected a night, got `nightly-20261101`"):
-            night_named(connection, "nightly-20261101")
+            nights_named(connection, "nightly-20261101")
 
 
 def test_of_nights_that_started_together_the_one_of_most_models_is_looked_at(url: str, tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_of_nights_that_started_together_the_one_of_most_models_is_looked_at(url
         publish(shard_run(tmp_path / name, night_record, number, ops, started=night_record.started), url)
     with open_runs(url) as runs:
         assert runs.connection is not None
-        assert newest_night(runs.connection) == night_named(runs.connection, "2026-11-02") == "m-20261102-020000"
+        assert newest_night(runs.connection) == nights_named(runs.connection, "2026-11-02")[0] == "m-20261102-020000"
         assert runs.newest().run_id == "night02"
         assert {view.run_id for view in newest_views(runs, ["a"]).values()} == {"night02"}
 
@@ -375,12 +375,12 @@ def test_a_night_is_slower_by_the_rows_that_count(url: str, tmp_path: Path, monk
 
 def test_a_name_of_no_night_gets_the_closest(url: str, tmp_path: Path) -> None:
     with open_database(url) as connection, pytest.raises(InputError) as caught:
-        night_named(connection, "2026-11-05", "RUN_B")
+        nights_named(connection, "2026-11-05", "RUN_B")
     assert str(caught.value) == "RUN_B: expected a night, got `2026-11-05`; try opscope publish"
     night_id = publish_night(url, tmp_path, 1, OPS)
     with open_database(url) as connection:
         with pytest.raises(InputError) as caught:
-            night_named(connection, "nightly-20261102-030000")
+            nights_named(connection, "nightly-20261102-030000")
         assert str(caught.value).endswith(f"; try {night_id}")
         assert night_of(connection, "night01") == night_id
         with pytest.raises(InputError) as caught:

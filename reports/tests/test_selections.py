@@ -173,4 +173,4 @@ def test_folders_without_a_database_are_told_apart_as_well(tmp_path: Path) -> No
 
 def test_there_is_no_page_of_a_night_that_does_not_count(url: str, tmp_path: Path) -> None:
     with read_database(url) as connection, pytest.raises(InputError, match="a run of selected ops, which nights leave"):
-        render_night(connection, "night03", tmp_path, tmp_path / "page.html", Owned((), None))
+        render_night(connection, ["night03"], tmp_path, tmp_path / "page.html", Owned((), None))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -51,6 +52,26 @@ def test_a_date_is_all_nights_of_that_day(url: str) -> None:
         assert text.count("NEW (5)") == 2
 
 
+def test_each_verb_that_takes_a_date_shows_all_series_of_that_day(url: str, tmp_path: Path) -> None:
+    boards = ("n150", "p150")
+    for words in (("unblock", "2026-11-03"), ("readiness", "a", "--run", "2026-11-03")):
+        assert len(json.loads(printed(url, *words, "--json"))["series"]) == 2, words
+    text = printed(url, "readiness", "a", "--run", "2026-11-02")
+    assert [text.count(f"a on reference ({board}), night on_{board}-") for board in boards] == [1, 1], text
+    assert text.count("5 unique ops = 5 right") == 2, "of that day, not of the newest"
+    plans = json.loads(printed(url, "unblock", "2026-11-03", "--json"))["series"]
+    assert sorted(run["board"] for plan in plans for run in plan["runs"]) == list(boards)
+    for words in (("2026-11-03",), ()):
+        page = tmp_path / "page.html"
+        printed(url, "report", *words, "-o", str(page))
+        text = page.read_text()
+        assert "<title>2026-11-03 on n150, p150 " in text
+        assert "2026-11-03, reference n150, reference p150: 5 new failures, 1 cause" in text
+        assert all(f"on_{board}-20261103" in text for board in boards)
+    printed(url, "report", "2026-11-03 02:00", "-o", str(page))
+    assert "on_p150-" not in page.read_text(), "a time names one night"
+
+
 def test_a_cause_is_one_line_with_its_first_ops(url: str) -> None:
     text = printed(url, "diff", "2026-11-03")
     assert (
@@ -77,6 +98,7 @@ def test_it_is_taken(url: str) -> None:
         text = printed(url, "show", beginning)
         assert text.startswith(f"cause {CAUSE}: failed to legalize operation"), text
         assert text.count("5 ops in a, b; first seen 2026-11-03") == 2
+        assert "\nreference p150, 2026-11-03 02:01\n" in text
     details = json.loads(printed(url, "show", short(CAUSE), "--json"))
     assert [(lane["series"].split()[1], len(lane["failing"])) for lane in details["lanes"]] == [
         ("p150", 5),
