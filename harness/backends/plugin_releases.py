@@ -21,6 +21,7 @@ from functools import cache
 from pathlib import Path
 
 from opscope.base import stored
+from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.base.damage import Damaged
 from opscope.base.plugins import plugins
 from opscope.harness.backends.plugin_libraries import GROUPS, SUFFIXES, Library, has_entry, short_name
@@ -87,7 +88,7 @@ def _kept(folder: Path) -> Library | None:
 
 def _fetched(where: str, distribution: str, release: str, kept: Path) -> Library:
     """Has pip fetch the wheel. Raises InputError with the releases that there are."""
-    with tempfile.TemporaryDirectory() as temporary:
+    with TemporaryFolder("wheel") as temporary:
         print(f"{where}: fetching {distribution} {release}, once", file=sys.stderr, flush=True)
         command = [
             sys.executable,

@@ -145,6 +145,7 @@ def test_boards_of_series_are_those_that_publishing_stores(tmp_path: Path) -> No
         for view in views():
             connection.execute(f"DROP VIEW {view}")
         connection.execute("ALTER TABLE night_series DROP COLUMN board")
+        connection.execute("DROP TABLE notes")
         connection.execute("UPDATE alembic_version SET version_num = '0028'")
         connection.commit()
     assert call("db", "upgrade", "--db", url).exit_code == 0

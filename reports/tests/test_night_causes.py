@@ -123,7 +123,7 @@ def test_since_leads_to_the_commits(tmp_path: Path, sources: tuple[dict[str, Any
     assert cause.since[0].text.startswith("11-03, 01010101..")
     # The report of the night has the same row, that of its run compares with the night before.
     with open_database(url) as connection:
-        of_night = render_night(connection, record(2).night_id, tmp_path, tmp_path / "x.html", Owned())
+        of_night = render_night(connection, [record(2).night_id], tmp_path, tmp_path / "x.html", Owned())
     for text in (of_night, render(load_run(run_dirs[1]), url)):
         (facts,) = re.findall(r'<p class="ng-facts">.*?</p>', text, re.DOTALL)
         assert ("/compare/0101" in facts, "href" in facts) == (bool(link), bool(link))

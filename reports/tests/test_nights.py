@@ -222,7 +222,7 @@ def test_what_regressed_since_a_date(url: str, tmp_path: Path) -> None:
         (series,) = answer["series"]
         nights = (series["a"]["run_id"], series["b"]["run_id"])
         assert (nights, series["counts"]) == ((f"nightly-{before}-020000", "nightly-20261106-020000"), labels), date
-        assert answer["sentence"].startswith("nightly 2026-11-06 02:00, reference n150, xla n150: ")
+        assert answer["sentence"].startswith("nightly 2026-11-06 02:00 UTC, reference n150, xla n150: ")
     assert json.loads(since("2026-11-06").output)["series"][0]["counts"] == {"PERSISTING": 2}
     for words, problem in (
         (

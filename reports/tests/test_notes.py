@@ -139,7 +139,7 @@ def test_it_stands_wherever_the_cause_is(url: str, tmp_path: Path) -> None:
         assert line in ask(url, f"SELECT remark FROM {view} WHERE remark <> ''").rows[0][0], view
     night_id = record(2).night_id
     with read_database(url) as connection:
-        page = render_night(connection, night_id, tmp_path, tmp_path / "report.html", EVERYBODY)
+        page = render_night(connection, [night_id], tmp_path, tmp_path / "report.html", EVERYBODY)
     assert page.count(IN_HTML) >= 3, "in the sentence, among the causes, in the table of changes"
     assert "<b>1.3</b>" not in page
     results = from_database(url, night_id)

@@ -47,6 +47,7 @@ CALLS: dict[str, tuple[str, ...]] = {
     "show": (f"show {NOT_THERE}", f"show RUN --alone {NOT_THERE}", f"show RUN --owner {NOT_THERE}"),
     "report": (f"report {NOT_THERE}", f"report RUN --owner {NOT_THERE}"),
     "diff": (f"diff RUN {NOT_THERE}", f"diff {NOT_THERE} RUN", "diff RUN OTHER_RUN --check"),
+    "note": (f"note {NOT_THERE} text --by me --db DATABASE", f"note {NOT_THERE} text --by me --db {NO_DATABASE}"),
     "unblock": (f"unblock {NOT_THERE}", f"unblock RUN --owner {NOT_THERE}"),
     "readiness": (f"readiness {NOT_THERE}", f"readiness {NOT_THERE} --run RUN"),
     "sql": (f"sql {NOT_THERE}", f"sql model_coverage --db {NO_DATABASE}"),

@@ -199,7 +199,7 @@ STAGE = "stages: [{name: pack, command: [cp, '{input}', '{output}']}%s]"
     [
         ("", "mine.yaml: expected a table of keys and values, got None"),
         ("a: [", "mine.yaml: expected YAML, got "),
-        ("card: x", "mine.yaml: expected a list `stages`, got none; try opscope backend new, for a file with one"),
+        ("card: x", "mine.yaml: expected a list `stages`, got none; try opscope backend new mine.yaml"),
         ("stags: []", "mine.yaml: expected a known key, got 'stags'; try stages"),
         (
             STAGE.replace("{output}", "{outptu}") % "",
