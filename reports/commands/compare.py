@@ -66,7 +66,8 @@ def diff(
     """Compare two runs or two nights, op by op.
 
     Each op gets one label: NEW, FIXED, PERSISTING, REASON-CHANGED, PCC-DROP, SLOWER, VANISHED, NEVER-RUN. RUN_A and
-    RUN_B are run folders, ids in the database, or the ids or dates of nights. Without them, compare the two newest
+    RUN_B are run folders, ids in the database, the ids or dates of nights, or two backends that runs have, such as
+    tt@0.1.2 and tt@0.1.3: in the newest run with both. Without them, compare the two newest
     comparable runs (same backend, board and options, a model in common; no later run of selected ops). With one,
     compare it with the newest comparable run or night before it. Nights are compared series by series; a date stands
     for all nights of that day. --since DATE says what regressed since then. Ops that fail for one cause are one line;
@@ -106,7 +107,7 @@ def diff(
         compared = [one for each in compared if (one := comparison.of_cause(each, cause)).rows]
     if as_json:
         series = [comparison.as_json(series_diff) for series_diff in compared]
-        print_json({"sentence": sentence} | ({"series": series} if nights else series[0]))
+        print_json({"sentence": sentence} | ({"series": series} if nights or len(series) > 1 else series[0]))
     else:
         page = Page()
         if cause_id is None:

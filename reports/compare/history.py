@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import sqlalchemy as sa
 
@@ -165,26 +166,46 @@ def _suspect(now: float, before: float, least: float) -> bool:
 # --- two runs, compared with what is known of earlier ones
 
 
-def compared(runs: Runs, run_a: str | None = None, run_b: str | None = None) -> Diff:
+def compared(runs: Runs, run_a: str | None = None, run_b: str | None = None) -> list[Diff]:
     """Two runs compared: those named; the one named and the newest comparable one before it; or the newest two.
 
-    Raises InputError where a run is missing or has none to be compared with.
+    One comparison for each backend that both have. Raises InputError where a run is missing or has none to be compared
+    with.
     """
     if run_a is None:
         early, late = runs.pair()
         newest = runs.counting()[0]
-        diff = _compared(runs, runs.read(early), runs.read(late))
-        notes = list(diff.notes)
+        first, *others = _by_backend(runs, partial(runs.read, early), partial(runs.read, late))
+        notes = list(first.notes)
         if newest.run_id != late.run_id:
             notes.append(f"the newest run, {newest.run_id}, has no comparable one before it")
         newer = [run for run in runs.left_out() if run.started > late.started and run.series == late.series]
         notes += filter(None, [left_out_line(newer)])
-        return replace(diff, notes=tuple(notes))
+        return [replace(first, notes=tuple(notes)), *others]
     if run_b is None:
-        late_view = runs.view(run_a)
-        return _compared(runs, runs.read(comparable(runs, late_view)), late_view)
-    diff_of_named = _compared(runs, runs.view(run_a, "RUN_A"), runs.view(run_b, "RUN_B"))
-    return labelled(diff_of_named, runs.root)
+        before = comparable(runs, runs.view(run_a))
+        return _by_backend(runs, partial(runs.read, before), partial(runs.view, run_a, "RUN"))
+    sides = (partial(runs.view, name, where) for name, where in ((run_a, "RUN_A"), (run_b, "RUN_B")))
+    return [labelled(diff, runs.root) for diff in _by_backend(runs, *sides)]
+
+
+def between_backends(runs: Runs, a: str, b: str) -> Diff | None:
+    """Two backends compared in the newest run that has both, else each in its newest run; None if either has none."""
+    listed = runs.listed()
+    both = next((run for run in listed if {a, b} <= {*run.backends}), None)
+    of_a, of_b = (both or next((run for run in listed if name in run.backends), None) for name in (a, b))
+    if of_a is None or of_b is None:
+        return None
+    return _compared(runs, runs.read(of_a, a), runs.read(of_b, b))
+
+
+def _by_backend(runs: Runs, a: Callable[..., RunView], b: Callable[..., RunView]) -> list[Diff]:
+    """`a` and `b` give a run, or with `backend` what it says of that one."""
+    of_a, of_b = a(), b()
+    common = [name for name in of_b.backends if name in of_a.backends]
+    if not common or of_a.backends == of_b.backends == (of_b.backend,):
+        return [_compared(runs, of_a, of_b)]
+    return [_compared(runs, a(backend=name), b(backend=name)) for name in common]
 
 
 def _compared(runs: Runs, a: RunView, b: RunView) -> Diff:

@@ -12,7 +12,7 @@ from opscope.base import gc_pause
 from opscope.harness.record.errors import InputError
 from opscope.reports.compare.diff import Diff, compare
 from opscope.reports.compare.first_sentence import SeriesFacts, date_of, of_missing
-from opscope.reports.compare.history import compared, slower_between_nights
+from opscope.reports.compare.history import between_backends, compared, slower_between_nights
 from opscope.reports.compare.night_views import is_night, night_view, nights_by_series, nights_named, series_of
 from opscope.reports.compare.outcomes import RunView
 from opscope.reports.compare.run_selection import Runs
@@ -47,7 +47,8 @@ def names_night(connection: sa.Connection | None, name: str) -> bool:
 def diffs(runs: Runs, a: str | None, b: str | None) -> tuple[list[Diff], bool]:
     """Compares what `a` and `b` name, and whether these are nights: one Diff per series of nights, one of two runs.
 
-    Without either the newest night with the one before it, or the two newest comparable runs. Raises InputError as
+    Two names of backends that runs have (`tt@0.1.2`, `tt@0.1.3`) stand for what the newest run says of them. Without
+    either the newest night with the one before it, or the two newest comparable runs. Raises InputError as
     `compared_nights` and `history.compared`.
     """
     named = [name for name in (a, b) if name is not None]
@@ -57,7 +58,11 @@ def diffs(runs: Runs, a: str | None, b: str | None) -> tuple[list[Diff], bool]:
         else newest_night(runs.connection) is not None
     ):
         return compared_nights(runs.connection, a, b), True
-    return [compared(runs, a, b)], False
+    if a is not None and b is not None and runs.folder(a) is None and runs.folder(b) is None:
+        between = between_backends(runs, a, b)
+        if between is not None:
+            return [between], False
+    return compared(runs, a, b), False
 
 
 def compared_nights(connection: sa.Connection, a: str | None, b: str | None) -> list[Diff]:

@@ -162,6 +162,11 @@ class RunView:
         return cause in self.notes and self.notes[cause].quiets(self.day)
 
     @property
+    def backends(self) -> tuple[str, ...]:
+        """Its backends; several if each op ran on each."""
+        return tuple(self.backend.split(","))
+
+    @property
     def on(self) -> str:
         """`reference (n150)`, or the backend alone where it has no board."""
         return f"{self.backend} ({self.board})" if self.board else self.backend
@@ -225,13 +230,13 @@ class RunFacts(NamedTuple):
 # --- from a run folder
 
 
-def from_folder(run_dir: Path) -> RunView:
-    """The run in `run_dir`. Raises InputError where there is none."""
-    return from_stored(load_run(run_dir), str(run_dir))
+def from_folder(run_dir: Path, backend: str = "") -> RunView:
+    """The run in `run_dir`, or what it says of one of its backends. Raises InputError where there is none."""
+    return from_stored(load_run(run_dir), str(run_dir), backend)
 
 
-def from_stored(run: StoredRun, place: str) -> RunView:
-    """A run as the store read it."""
+def from_stored(run: StoredRun, place: str, backend: str = "") -> RunView:
+    """A run as the store read it, or what it says of one of its backends."""
     uses: dict[str, Counter[str]] = {}
     for row in run.rows:
         for use in row.uses:
@@ -242,6 +247,7 @@ def from_stored(run: StoredRun, place: str) -> RunView:
         | {"cause": cause_of_test(test)}
         | {"op_params": plain(test.op_params)}
         for test in run.tests
+        if backend in ("", test.backend)
     ]
     tested = {test.op_id for test in run.tests}
     untested = [
@@ -260,7 +266,7 @@ def from_stored(run: StoredRun, place: str) -> RunView:
         RunFacts(
             record.run_id,
             place,
-            record.backend,
+            backend or record.backend,
             record.arch,
             record.started,
             record.outcome,
@@ -278,8 +284,11 @@ def from_stored(run: StoredRun, place: str) -> RunView:
 # --- from the database
 
 
-def from_database(connection: sa.Connection, run_id: str, where: str = "RUN") -> RunView:
-    """The run of that id. Raises InputError, with the closest id, where there is none."""
+def from_database(connection: sa.Connection, run_id: str, where: str = "RUN", backend: str = "") -> RunView:
+    """The run of that id, or what it says of one of its backends.
+
+    Raises InputError, with the closest id, where there is none.
+    """
     run = connection.execute(sa.select(RUNS).where(RUNS.c.run_id == run_id)).mappings().one_or_none()
     if run is None:
         run_ids = connection.scalars(sa.select(RUNS.c.run_id)).all()
@@ -290,6 +299,8 @@ def from_database(connection: sa.Connection, run_id: str, where: str = "RUN") ->
     )
     modules = {row.model: row.module_id for row in connection.execute(models_of_run.order_by(MODELS.c.position))}
     which = (OP_TESTS.c.run_id == run_id) & (OP_TESTS.c.superseded_by != run_id)
+    if backend:
+        which &= OP_TESTS.c.backend == backend
     if not isinstance(run["options"], dict):
         raise InputError(
             where, f"the options of run `{run_id}`", cut(str(run["options"]), 80), "publishing the run again"
@@ -297,7 +308,7 @@ def from_database(connection: sa.Connection, run_id: str, where: str = "RUN") ->
     facts = RunFacts(
         run_id,
         "database",
-        run["backend"],
+        backend or run["backend"],
         run["arch"],
         run["started"],
         run["outcome"],
@@ -398,7 +409,11 @@ def _view(
     uses: Mapping[str, Mapping[str, int]],
 ) -> RunView:
     """The view. `untested` ops have no test: no module could be made of them, or they were not reached (yet)."""
-    outcomes = {test["op_id"]: _outcome(test, dict(uses.get(test["op_id"], {}))) for test in tests}
+    outcomes: dict[str, Outcome] = {}
+    for test in tests:
+        outcome, other = _outcome(test, dict(uses.get(test["op_id"], {}))), outcomes.get(test["op_id"])
+        if other is None or not other.bad:  # of several backends, one on which it went wrong speaks for the op
+            outcomes[test["op_id"]] = outcome
     for op in untested:
         fields = {
             "op_id": op["op_id"],

@@ -33,6 +33,7 @@ class Listed:
     folder: Path | None = None
     night: str = ""
     """The night to read instead, if the run is one of several in its series (shards, or runs again)."""
+    backends: tuple[str, ...] = ()
     selection: bool = False
     """Whether the user left out ops (`--ops`, `-k`), so that it does not say how its models are."""
 
@@ -63,12 +64,15 @@ class Runs:
                 return folder
         return None
 
-    def view(self, run: str, where: str = "RUN") -> RunView:
-        """The run that `run` names: a folder, an id in the database, or a folder below .opscope/runs."""
+    def view(self, run: str, where: str = "RUN", backend: str = "") -> RunView:
+        """The run that `run` names: a folder, an id in the database, or a folder below .opscope/runs.
+
+        `backend`: only what it says of one of its backends.
+        """
         folder = self.folder(run)
         if folder is not None:
-            return from_folder(folder)
-        return from_database(self.database(run, where), run, where)
+            return from_folder(folder, backend)
+        return from_database(self.database(run, where), run, where, backend)
 
     def database(self, run: str, where: str = "RUN") -> sa.Connection:
         """The database that may have `run`. Raises InputError where there is none."""
@@ -84,14 +88,17 @@ class Runs:
             and run in self.connection.scalars(sa.select(RUNS.c.run_id).where(RUNS.c.run_id == run)).all()
         )
 
-    def read(self, listed: Listed) -> RunView:
-        """The ops of a listed run. A shard gives those of its whole night, since it left out what the others ran."""
+    def read(self, listed: Listed, backend: str = "") -> RunView:
+        """The ops of a listed run, or those of one of its backends.
+
+        A shard gives those of its whole night, since it left out what the others ran.
+        """
         if listed.folder is not None:
-            return from_folder(listed.folder)
+            return from_folder(listed.folder, backend)
         assert self.connection is not None
         if listed.night:
             return night_view(self.connection, listed.night, listed.series)
-        return from_database(self.connection, listed.run_id)
+        return from_database(self.connection, listed.run_id, backend=backend)
 
     def listed(self) -> list[Listed]:
         """Every run that has ended, newest first; a running one has no result yet.
@@ -168,7 +175,7 @@ def _in_database(connection: sa.Connection) -> list[Listed]:
     ran = sa.select(MODELS.c.run_id, MODELS.c.model).where(MODELS.c.outcome == RAN)
     for run_id, model in connection.execute(ran):
         models.setdefault(run_id, set()).add(model)
-    query = sa.select(RUNS.c.run_id, RUNS.c.started, RUNS.c.series, RUNS.c.night_id, NIGHTS.c.kind)
+    query = sa.select(RUNS.c.run_id, RUNS.c.backend, RUNS.c.started, RUNS.c.series, RUNS.c.night_id, NIGHTS.c.kind)
     query = query.outerjoin(NIGHTS, NIGHTS.c.night_id == RUNS.c.night_id)
     rows = connection.execute(query.where(RUNS.c.outcome != "running")).all()
     of_night = Counter((row.night_id, row.series) for row in rows)
@@ -180,9 +187,10 @@ def _in_database(connection: sa.Connection) -> list[Listed]:
             frozenset(models.get(run_id, ())),
             None,
             night_id if of_night[night_id, series] > 1 else "",
+            tuple(backend.split(",")),
             kind == SELECTION,
         )
-        for run_id, started, series, night_id, kind in rows
+        for run_id, backend, started, series, night_id, kind in rows
     ]
 
 
@@ -195,7 +203,8 @@ def _in_folders(root: Path) -> Iterator[Listed]:
         if record.outcome != "running":
             key = series_text(record.backend, record.arch, record.origin.options)
             selection = _is_selection(path.parent)
-            yield Listed(record.run_id, record.started, key, frozenset(record.models), path.parent, "", selection)
+            models, backends = frozenset(record.models), tuple(record.backend.split(","))
+            yield Listed(record.run_id, record.started, key, models, path.parent, "", backends, selection)
 
 
 def _is_selection(run_dir: Path) -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from opscope.base.tests.resealed import reseal
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.stages import Stage
 from opscope.reports.commands.compare import diff as command
@@ -18,6 +19,7 @@ from opscope.reports.compare import readiness
 from opscope.reports.compare.diff import Diff, Label, compare
 from opscope.reports.compare.history import compared
 from opscope.reports.compare.isolated import labelled
+from opscope.reports.compare.night_diff import diffs
 from opscope.reports.compare.outcomes import from_database, from_folder
 from opscope.reports.compare.run_selection import Listed, Runs, open_runs
 from opscope.reports.database.reading import read_database
@@ -261,9 +263,9 @@ def history(six_nights: str, tmp_path: Path) -> str:
 
 def test_a_compile_time_is_slower_once_a_second_run_confirms_it(history: str) -> None:
     with open_runs(history) as runs:
-        last = compared(runs)
-        before = compared(runs, "night04", "night05")
-        across = compared(runs, "night02", "night06")
+        last = compared(runs)[0]
+        before = compared(runs, "night04", "night05")[0]
+        across = compared(runs, "night02", "night06")[0]
     for comparison in (last, across):
         assert {row.op_name: row.label for row in comparison.rows} == {
             "stablehlo.breaks": Label.NEW,
@@ -277,7 +279,7 @@ def test_a_compile_time_is_slower_once_a_second_run_confirms_it(history: str) ->
 def test_a_step_is_reported_once(history: str, tmp_path: Path) -> None:
     publish(night(tmp_path, 7, {"slow": Op(compile_ms=41.0)}), history)
     with open_runs(history) as runs:
-        assert {row.op_name: row.label for row in compared(runs).rows}["stablehlo.slow"] == Label.SAME
+        assert {row.op_name: row.label for row in compared(runs)[0].rows}["stablehlo.slow"] == Label.SAME
 
 
 def test_a_fast_run_on_a_higher_level_makes_the_next_no_step(tmp_path: Path) -> None:
@@ -285,8 +287,8 @@ def test_a_fast_run_on_a_higher_level_makes_the_next_no_step(tmp_path: Path) -> 
     for number, level in enumerate((20, 20, 20, 20, 40, 40, 20, 40, 40), 1):
         publish(night(tmp_path, number, {"op": Op(compile_ms=level + number % 2)}), url)
     with open_runs(url) as runs:
-        assert dict(compared(runs, "night07", "night09").counts) == {"SAME": 1}
-        assert dict(compared(runs, "night03", "night09").counts) == {"SLOWER": 1}
+        assert dict(compared(runs, "night07", "night09")[0].counts) == {"SAME": 1}
+        assert dict(compared(runs, "night03", "night09")[0].counts) == {"SLOWER": 1}
 
 
 GROWTH: dict[str, tuple[tuple[float, ...], Label]] = {
@@ -324,13 +326,13 @@ def test_growth_that_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         ops = {name: Op(compile_ms=level or 0.0) for name, level in levels.items() if level != 0}
         publish(night(tmp_path, number + 1, ops), url)
     with open_runs(url) as runs:
-        comparison = {row.op_name.removeprefix("stablehlo."): row for row in compared(runs).rows}
-        across = {row.op_name.removeprefix("stablehlo."): row for row in compared(runs, "night05", "night07").rows}
-        far = {row.op_name.removeprefix("stablehlo."): row for row in compared(runs, "night03", "night07").rows}
-        fewer = compared(runs, "night03", "night04").notes, compared(runs, "night04", "night05").notes
+        comparison = {row.op_name.removeprefix("stablehlo."): row for row in compared(runs)[0].rows}
+        across = {row.op_name.removeprefix("stablehlo."): row for row in compared(runs, "night05", "night07")[0].rows}
+        far = {row.op_name.removeprefix("stablehlo."): row for row in compared(runs, "night03", "night07")[0].rows}
+        fewer = compared(runs, "night03", "night04")[0].notes, compared(runs, "night04", "night05")[0].notes
         # A history of at most five runs is enough for those of the last five, and none between others.
         monkeypatch.setattr(history_of_times, "RUNS", 5)
-        short = compared(runs), compared(runs, "night02", "night07")
+        short = compared(runs)[0], compared(runs, "night02", "night07")[0]
     assert {name: comparison[name].label for name in GROWTH} == {name: label for name, (_, label) in GROWTH.items()}
     assert comparison["long"].note == "compile time 500.0 -> 800.0 ms since night06"
     assert {name: across[name].note for name in ACROSS} == {name: note for name, (_, note) in ACROSS.items()}
@@ -364,8 +366,8 @@ def test_cycles_of_silicon_have_a_history_and_those_of_the_simulator_need_none(t
             ops[name] = Op(cycles=levels[number - 1], more={"ran_on": "device"})
         publish(night(tmp_path, number, ops), url)
     with open_runs(url) as runs:
-        notes = {row.op_name: (row.label, row.note) for row in compared(runs).rows}
-        first = {row.op_name: (row.label, row.note) for row in compared(runs, "night04", "night05").rows}
+        notes = {row.op_name: (row.label, row.note) for row in compared(runs)[0].rows}
+        first = {row.op_name: (row.label, row.note) for row in compared(runs, "night04", "night05")[0].rows}
     assert notes["stablehlo.silicon"] == (Label.SLOWER, "cycles 1000 -> 1400 cycles since night05")
     assert notes["stablehlo.simulator"] == (Label.SAME, "")
     assert first["stablehlo.silicon"][0] == Label.SLOWER
@@ -382,8 +384,8 @@ def test_the_newest_comparable_runs_are_taken(history: str, tmp_path: Path) -> N
     publish(night(tmp_path, 9, {"slow": OK}, outcome="running"), history)
     publish(night(tmp_path, 10, {"else": Op(uses={"another": 1})}), history)
     with open_runs(history) as runs:
-        diff = compared(runs)
-        named = compared(runs, "night03")
+        diff = compared(runs)[0]
+        named = compared(runs, "night03")[0]
     assert (diff.a.run_id, diff.b.run_id) == ("night05", "night06")
     assert diff.notes[-1] == "the newest run, night10, has no comparable one before it"
     assert (named.a.run_id, named.b.run_id) == ("night02", "night03")
@@ -476,3 +478,53 @@ def test_missing_runs_are_one_line(history: str, tmp_path: Path, monkeypatch: py
     assert run()[1].startswith("opscope diff: expected two comparable runs, got none")
     (tmp_path / "empty").mkdir()
     assert "got a folder without run.json" in run("empty", "empty")[1]
+
+
+# --- runs of several backends
+
+
+def on_two(folder: Path, number: int, changed: str) -> Path:
+    """A run on two backends: `add` is right on both, `exp` is right on `changed` alone."""
+    run_dir = night(folder, number, {"add": OK, "exp": Op("run_failed")}, backend="reference,xla")
+    journal = run_dir / "journal" / "main.jsonl"
+    other = journal.parent / "another.jsonl"
+    reseal(journal, lambda line: line.replace('"backend":"reference"', '"backend":"xla"'), other)
+    right = journal if changed == "reference" else other
+    reseal(right, lambda line: line.replace("run_failed", "success").replace('"it broke"', '""'), right)
+    return run_dir
+
+
+@pytest.mark.parametrize("published", [False, True])
+def test_each_backend_of_two_runs_is_compared_with_itself(tmp_path: Path, published: bool) -> None:
+    """The verdict of one backend does not stand for that of another, whose record came later."""
+    url = f"sqlite:///{tmp_path / 'r.sqlite'}"
+    names = [str(on_two(tmp_path, number, changed)) for number, changed in ((1, "reference"), (2, "xla"))]
+    if published:
+        for name in names:
+            publish(Path(name), url)
+        names = ["night01", "night02"]
+    with open_runs(url if published else None) as runs:
+        diffs_of_backends = compared(runs, *names)
+        labels = {(diff.b.backend, row.op_name): str(row.label) for diff in diffs_of_backends for row in diff.rows}
+        assert labels == {
+            ("reference", "stablehlo.add"): "SAME",
+            ("reference", "stablehlo.exp"): "NEW",
+            ("xla", "stablehlo.add"): "SAME",
+            ("xla", "stablehlo.exp"): "FIXED",
+        }
+        assert [runs.view(name).ops[op_id("exp")].bad for name in names] == [True, True], "one that is wrong speaks"
+    if published:
+        code, printed = run("xla", "reference", "--db", url, "--json")
+        assert code == 0
+        document = json.loads(printed)
+        assert (document["a"]["backend"], document["b"]["backend"]) == ("xla", "reference")
+        assert document["counts"] == {"NEW": 1, "SAME": 1}
+        code, printed = run(*names, "--db", url, "--json")
+        assert [each["b"]["backend"] for each in json.loads(printed)["series"]] == ["reference", "xla"]
+
+
+def test_a_backend_that_no_run_has_is_no_name(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'r.sqlite'}"
+    publish(on_two(tmp_path, 1, "xla"), url)
+    with open_runs(url) as runs, pytest.raises(InputError, match="expected a run folder or the id of a published run"):
+        diffs(runs, "xla", "iree")
