@@ -103,7 +103,7 @@ CALLS = (
     "repro nosuch",
     "probe nosuch",
     "bisect nosuch --good HEAD~1 --bad HEAD",
-    f"mcp --db sqlite:///nowhere.sqlite",
+    "mcp --db sqlite:///nowhere.sqlite",
     "dashboard up --db sqlite:///nowhere.sqlite",
     "image nowhere.mlir",
     "models nosuch",
