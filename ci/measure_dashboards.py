@@ -97,7 +97,10 @@ def crawled(report: dict) -> Iterator[Figure]:
     print(*report["wrong"], sep="\n")
     value = f"{len(report['wrong'])} wrong in {report['opened']} pages, {report['followed']} links of tables followed"
     yield Figure(
-        "dashboards in Chromium, anonymous and admin, at 390, 1280, 1920 px", value, "0 wrong", not report["wrong"]
+        "dashboards in Chromium, anonymous and admin, at 390, 1280, 1920 px and on two telephones",
+        value,
+        "0 wrong",
+        not report["wrong"],
     )
     slowest = max(report["screens"], key=lambda screen: screen["seconds"])
     cpu = max(screen["server_cpu"] + screen["browser_cpu"] for screen in report["screens"])

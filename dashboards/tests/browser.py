@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -137,23 +138,33 @@ class Window:
         self.page.screenshot(path=path)
 
 
+@dataclass(frozen=True)
+class Browser:
+    """Chromium, and the telephones for which it can pass."""
+
+    chromium: Any
+    phones: Mapping[str, Any]
+    """Name -> size, density, touch and name of the browser, as Playwright has them."""
+
+
 @contextmanager
-def chromium() -> Iterator[Any]:
+def chromium() -> Iterator[Browser]:
     """The browser itself: one at a time. The caller has checked that playwright and Chromium are there."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
         one = playwright.chromium.launch(executable_path=CHROMIUM, headless=True, args=ARGUMENTS)
         try:
-            yield one
+            yield Browser(one, playwright.devices)
         finally:
             one.close()
 
 
 @contextmanager
-def window(browser: Any, base: str) -> Iterator[Window]:
-    """A window that shares nothing with others, cookies neither."""
-    context = browser.new_context(viewport={"width": 1600, "height": 1100})
+def window(browser: Browser, base: str, phone: str = "") -> Iterator[Window]:
+    """A window that shares nothing with others, cookies neither; of a telephone, if one is named."""
+    about = browser.phones[phone] if phone else {"viewport": {"width": 1600, "height": 1100}}
+    context = browser.chromium.new_context(**about)
     context.set_default_timeout(PATIENCE)
     try:
         yield Window(context.new_page(), base)

@@ -1,12 +1,14 @@
-"""Opens every dashboard in Chromium as visitors and as `admin`, at three widths, and follows where it leads.
+"""Opens every dashboard in Chromium as visitors and as `admin`, at three widths and on two telephones, and follows
+where it leads.
 
-    python -m opscope.dashboards.tests.crawl HOME [--users anonymous admin] [--widths 390 1280 1920] [--pictures DIR]
-                                             [--runs DIR]
+    python -m opscope.dashboards.tests.crawl HOME [--users anonymous admin] [--kinds 390 1280 "Pixel 7" ...]
+                                             [--pictures DIR] [--runs DIR]
     python -m opscope.dashboards.tests.crawl HOME --first-screens 3 [--dashboards tonight start]
 
 HOME is the folder of a server that runs (`opscope dashboard up --home HOME`). The page of the night has to fit its
 window, and with `--runs`, the folder of the run folders, its cells have to be what the journals say. Every dashboard
-has to draw all its charts, without an alert, a console error or a request that fails or leaves this machine. Links
+has to draw all its charts, without an alert, a console error, a word that is cut, anything beside the window or a
+request that fails or leaves this machine. Links
 between dashboards, and one link of each other kind (an op, a log), are followed. The last line is JSON: what went
 wrong, how long a first screen took, its requests and its processor time, since the clock measures whatever else the
 machine does. The exit code is 1 if anything went wrong. `--first-screens N` opens each dashboard once, then measures
@@ -20,7 +22,8 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,11 +33,26 @@ from urllib.parse import urlsplit
 from opscope.dashboards import asset_files
 from opscope.dashboards.layout import NIGHT, address
 from opscope.dashboards.tests import night_cells
-from opscope.dashboards.tests.browser import BUSY, BUSY_CHARTS, HOLDER, Window, chromium, window
+from opscope.dashboards.tests.browser import BUSY, BUSY_CHARTS, HOLDER, Browser, Window, chromium, window
+from opscope.dashboards.tests.whole_words import cut_words
 
 WIDTHS = {390: 844, 1280: 800, 1920: 1080}
 """Width of a window -> its height: a telephone, a laptop, a screen."""
+PHONES = ("iPhone 13", "Pixel 7")
+"""Telephones as Playwright knows them: they lay a page out as wide as it says, and without a word at 980 pixels."""
+KINDS = (*map(str, WIDTHS), *PHONES)
 USERS = ("anonymous", "admin")
+WORDS = ", ".join(
+    [
+        *(
+            f"{HOLDER} {place}"
+            for place in ("td", "th", ".header-title", ".header-line", ".subheader-line", ".subtitle-line")
+        ),
+        ".dashboard-markdown p",
+        ".dashboard-markdown a",
+    ]
+)
+"""Where words have to be whole."""
 IN_SIGHT = f"""busy => {{
   const inSight = e => e.getBoundingClientRect().top < window.innerHeight;
   const seen = what => [...document.querySelectorAll(what)].filter(inSight);
@@ -69,12 +87,12 @@ class Screen:
 
 
 def crawl(
-    browser: Any,
+    browser: Browser,
     base: str,
     password: str,
     server: Iterable[int] = (),
     users: Sequence[str] = USERS,
-    widths: Sequence[int] = tuple(WIDTHS),
+    kinds: Sequence[int | str] = KINDS,
     pictures: Path | None = None,
     names: Sequence[str] = (),
     runs: Path | None = None,
@@ -83,27 +101,35 @@ def crawl(
     time counts, `runs` are the run folders that the night is compared with."""
     assets, findings, pids = asset_files.read(), Crawl(), list(server)
     for user in users:
-        for width in widths:
-            with window(browser, base) as one:
+        for kind in kinds:
+            with window_of(browser, base, kind) as one:
                 if user == "admin" and not one.sign_in("admin", password):
                     findings.wrong.append(f"{user}: could not sign in")
                     continue
-                one.page.set_viewport_size({"width": width, "height": WIDTHS.get(width, 1000)})
-                who = f"{user} at {width}"
-                findings.wrong += [f"{who}: night: {text}" for text in night(one, width, runs)]
+                who = f"{user} at {kind}"
+                findings.wrong += [f"{who}: night: {text}" for text in night(one, runs)]
                 if pictures:
                     one.page.screenshot(path=pictures / f"night-{who.replace(' ', '-')}.png")
                 _visit(one, assets, who, findings, pids, pictures, names or list(assets.dashboards))
     return findings
 
 
-def night(one: Window, width: int, runs: Path | None = None) -> list[str]:
+@contextmanager
+def window_of(browser: Browser, base: str, kind: int | str) -> Iterator[Window]:
+    """A window of that width, or of that telephone."""
+    with window(browser, base, str(kind) if kind in PHONES else "") as one:
+        if kind not in PHONES:
+            one.page.set_viewport_size({"width": int(kind), "height": WIDTHS[int(kind)]})
+        yield one
+
+
+def night(one: Window, runs: Path | None = None) -> list[str]:
     """What is wrong with the page to which `/` leads."""
     one.go("/")
     one.page.wait_for_selector("[data-drawn]")
     path = urlsplit(one.page.url).path
     wrong = [] if path == NIGHT else [f"expected / to show {NIGHT}, got {path}"]
-    wrong += [*one.failed, *one.outside, *one.errors, *night_cells.layout(one.page, width)]
+    wrong += [*one.failed, *one.outside, *one.errors, *night_cells.layout(one.page, one.page.viewport_size["width"])]
     if runs is not None:
         wrong += night_cells.cells(one.page, runs, datetime.now(UTC).date())
     log = one.page.locator(".ng-log").first
@@ -134,6 +160,10 @@ def _visit(
         wide = one.page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
         if wide > 0:
             findings.wrong.append(f"{place}: expected nothing beside the window, got {wide} pixels")
+        at = one.page.evaluate("window.innerWidth")
+        if at != (expected := one.page.viewport_size["width"]):
+            findings.wrong.append(f"{place}: expected a page of {expected} pixels, got {at}")
+        findings.wrong += [f"{place}: {text}" for text in cut_words(one.page.locator("body"), WORDS)]
         links = one.page.locator(f"{HOLDER} a[href], .dashboard-markdown a[href]").evaluate_all(
             "all => all.map(a => a.getAttribute('href'))"
         )
@@ -177,30 +207,29 @@ def _first_screen(page: Any, link: str, place: str, queries: list[str], pids: li
 
 
 def first_screens(
-    browser: Any,
+    browser: Browser,
     base: str,
     password: str,
     server: Iterable[int],
     users: Sequence[str],
-    widths: Sequence[int],
+    kinds: Sequence[str],
     names: Sequence[str],
     times: int,
 ) -> list[Screen]:
     """Opens each dashboard in `names` once, so that all caches are warm, then `times` times, which it measures."""
     assets, pids, screens = asset_files.read(), list(server), []
     for user in users:
-        for width in widths:
-            with window(browser, base) as one:
+        for kind in kinds:
+            with window_of(browser, base, kind) as one:
                 if user == "admin" and not one.sign_in("admin", password):
                     raise AssertionError("admin could not sign in")
-                one.page.set_viewport_size({"width": width, "height": WIDTHS.get(width, 1000)})
                 person, queries = one.of_a_person(), []
                 person.on("request", lambda r, to=queries: to.append(r.url) if "/api/v1/chart/data" in r.url else None)
                 for name in names:
                     doc = assets.dashboards[name]
                     link = f"{base}{address(doc.slug)}"
                     for number in range(times + 1):
-                        screen = _first_screen(person, link, f"{user} at {width}: {doc.title}", queries, pids)
+                        screen = _first_screen(person, link, f"{user} at {kind}: {doc.title}", queries, pids)
                         screens += [screen] if number else []
     return screens
 
@@ -246,7 +275,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("home", type=Path)
     parser.add_argument("--users", nargs="+", choices=USERS, default=USERS)
-    parser.add_argument("--widths", nargs="+", type=int, choices=WIDTHS, default=tuple(WIDTHS))
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS, help="widths and telephones")
     parser.add_argument("--pictures", type=Path)
     parser.add_argument("--runs", type=Path, metavar="DIR", help="run folders to compare the page of the night with")
     parser.add_argument("--dashboards", nargs="+", choices=list(asset_files.read().dashboards), help="default: all")
@@ -262,10 +291,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with chromium() as browser:
         names = options.dashboards or list(asset_files.read().dashboards)
         if options.first_screens:
-            who = options.users, options.widths, names
+            who = options.users, options.kinds, names
             findings = Crawl(screens=first_screens(browser, base, password, server, *who, options.first_screens))
         else:
-            who = options.users, options.widths
+            who = options.users, options.kinds
             findings = crawl(browser, base, password, server, *who, options.pictures, names, options.runs)
     for screen in findings.screens:
         print(

@@ -8,6 +8,7 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
+from opscope.dashboards.tests.whole_words import cut_words
 from opscope.harness.record.causes import cause_of_test
 from opscope.harness.record.records import OpTest
 from opscope.harness.record.stages import FAILED
@@ -17,6 +18,9 @@ from opscope.reports.records.night_record import membership
 DAYS, MOST = 14, 20
 Cells = dict[tuple[str, str], list[str]]
 """(cause, series) -> what its cells show, the oldest date first."""
+
+WORDS = "h1, .when, .ng td, .ng th, .ng p, .ng li, .ng-facts span, .ng button, .ng a, .ng summary"
+"""Where words have to be whole."""
 
 LOOK = """() => [...document.querySelectorAll(".ng-cause")].flatMap(cause =>
   [...cause.querySelectorAll("tbody tr")].map(row => [cause.dataset.cause, row.querySelector("th").innerText.trim(),
@@ -33,9 +37,6 @@ MEASURE = """() => {
     cells: all(".ng-cause td").map(each => [box(each).width, box(each).height]),
     buttons: all(".ng-do button, .ng-do a, .ng-do summary").map(each => [box(each).width, box(each).height]),
     unnamed: all(".ng-cause td").filter(each => !each.getAttribute("aria-label")).length,
-    cut: all("h1, .when, .ng td, .ng th, .ng p, .ng span, .ng button, .ng a, .ng summary")
-      .filter(each => getComputedStyle(each).display !== "inline" && each.scrollWidth > each.clientWidth + 1)
-      .map(each => each.textContent.trim()),
     across: all(".ng-cause").flatMap(cause => [...cause.querySelectorAll(".ng-what, table")].filter(each =>
       box(each).right > box(cause).right + 1 || box(each).bottom > box(cause).bottom + 1).map(each => each.className)),
   };
@@ -130,7 +131,7 @@ def layout(page: Any, width: int) -> list[str]:
     """What is wrong with the page in a window of that width, by its size; of a desk, a screen and a telephone."""
     found = page.evaluate(MEASURE)
     wrong = [f"expected nothing beside the window, got {found['wide']} pixels"] if found["wide"] > 0 else []
-    wrong += [f"expected whole words, got `{text}` cut" for text in found["cut"]]
+    wrong += cut_words(page.locator("body"), WORDS)
     wrong += [f"expected all of a cause within its row, got {part} beyond it" for part in found["across"]]
     if found["unnamed"]:
         wrong.append(f"expected every cell to say what it is, got {found['unnamed']} that do not")

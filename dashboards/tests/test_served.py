@@ -22,9 +22,11 @@ import pytest
 
 from opscope.dashboards import asset_files
 from opscope.dashboards.tests.browser import BUSY_CHARTS, CHROMIUM, HOLDER, Window, chromium, window
-from opscope.dashboards.tests.crawl import IN_SIGHT, crawl
+from opscope.dashboards.tests.crawl import IN_SIGHT, PHONES, crawl
 from opscope.dashboards.tests.installation import NASTY, Installation
 from opscope.reports.publish.publish import publish
+from opscope.reports.tests import every_kind
+from opscope.reports.tests.night_runs import fresh
 from opscope.reports.tests.nights import Op, night
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::ResourceWarning")]
@@ -362,19 +364,33 @@ def answers(base: str, path: str) -> int:
         connection.close()
 
 
-@pytest.mark.parametrize("width", [1280, 1920])
-def test_every_link_leads_somewhere(installation: Installation, browser: Any, width: int) -> None:
+@pytest.mark.parametrize("kind", [1280, 1920, *PHONES])
+def test_every_link_leads_somewhere(installation: Installation, browser: Any, kind: int | str) -> None:
     """From two dashboards; `make measure` crawls all of them, at 390 pixels too."""
     base, names = installation.status["url"], ["start", "tonight"]
-    result = crawl(browser, base, installation.password, users=["admin"], widths=[width], names=names)
+    result = crawl(browser, base, installation.password, users=["admin"], kinds=[kind], names=names)
     assert result.wrong == []
     assert (result.opened, result.followed) == (2, 2)
+
+
+def test_nights_of_every_kind_on_telephones(installation: Installation, browser: Any) -> None:
+    """Two boards, three compilers for the host, one of which has stopped: long names, many series, a partial night."""
+    folder = installation.folder / "every_kind"
+    url = fresh(installation.folder / "every_kind.sqlite")
+    every_kind.fill(folder, url)
+    try:
+        base = installation.up("--db", url, "--runs", str(folder), "--anonymous")
+        result = crawl(browser, base, installation.password, users=["anonymous"], kinds=PHONES)
+        assert result.wrong == []
+        assert (result.opened, result.followed) == (2 * len(SLUGS), 4)
+    finally:
+        installation.up()
 
 
 def test_a_visitor_may_follow_every_link(installation: Installation, browser: Any) -> None:
     try:
         base = installation.up("--anonymous")
-        result = crawl(browser, base, installation.password, users=["anonymous"], widths=[1280])
+        result = crawl(browser, base, installation.password, users=["anonymous"], kinds=[1280])
         assert result.wrong == []
         assert (result.opened, result.followed) == (len(SLUGS), 2)
     finally:

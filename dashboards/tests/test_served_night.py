@@ -13,9 +13,10 @@ import pytest
 
 from opscope.dashboards.tests import night_cells
 from opscope.dashboards.tests.browser import CHROMIUM, chromium, window
-from opscope.dashboards.tests.crawl import WIDTHS, night
+from opscope.dashboards.tests.crawl import PHONES, WIDTHS, night, window_of
 from opscope.dashboards.tests.installation import NASTY, Installation
 from opscope.dashboards.tests.test_served_visitors import Server
+from opscope.dashboards.tests.whole_words import cut_words
 from opscope.harness.record.origin import SOURCE
 from opscope.reports.database.database import open_database
 from opscope.reports.database.owners import Rule, store_owners
@@ -99,13 +100,12 @@ def browser() -> Iterator[Any]:
         yield one
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-def test_its_cells_are_what_the_journals_say(installation: Installation, browser: Any, width: int) -> None:
-    with window(browser, installation.status["url"]) as one:
+@pytest.mark.parametrize("kind", [*WIDTHS, *PHONES])
+def test_its_cells_are_what_the_journals_say(installation: Installation, browser: Any, kind: int | str) -> None:
+    with window_of(browser, installation.status["url"], kind) as one:
         one.sign_in("admin", installation.password)
         one.failed.clear()
-        one.page.set_viewport_size({"width": width, "height": WIDTHS[width]})
-        assert night(one, width, installation.folder / "runs") == []
+        assert night(one, installation.folder / "runs") == []
         rows = night_cells.shown(one.page)
         assert night_cells.states(list(rows.values())) == {
             "empty",
@@ -202,7 +202,8 @@ def test_the_wall_begins_with_it(installation: Installation, browser: Any) -> No
             assert page.locator(".ng-cause").count() == 10
             assert page.locator("button:visible, summary:visible, .ng-log:visible").count() == 0
             found = page.locator("body").evaluate(f"() => ({night_cells.MEASURE})()")
-            assert (found["wide"], found["tall"], found["cut"], found["across"]) == (0, 0, [], [])
+            assert (found["wide"], found["tall"], found["across"]) == (0, 0, [])
+            assert cut_words(page.locator("body"), night_cells.WORDS) == []
             assert page.locator(".ng-more").bounding_box()["y"] < 1080
             assert (one.failed, one.errors) == ([], [])
     finally:

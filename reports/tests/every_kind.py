@@ -29,11 +29,13 @@ PLATFORMS = ("reference n150", "reference p150", "xla", "own")
 STOPPED, STOPPED_ON = "iree", DATES[1]
 MODELS = ("conv_net", "mlp", "unbuilt", "whole_net")
 
+LOG = "artifacts/numbers.txt"
+"""What the ops with wrong numbers left behind."""
 UNBUILT = ModelFailure(model="unbuilt", framework="jax", status=ModelStatus.BUILD_FAILED, error="no such layer")
 BOTH = {"conv_net": 2, "mlp": 1}
 RIGHT = Op(uses=BOTH, cycles=1000, compile_ms=20.0)
 NO_LOWERING = Op("compile_failed", BOTH, error="no lowering")
-WRONG = Op("wrong_result", {"mlp": 3}, error="wrong numbers", more={"z_max": 40.0})
+WRONG = Op("wrong_result", {"mlp": 3}, error="wrong numbers", more={"z_max": 40.0, "artifact": LOG})
 KNOWN = Op("run_failed", {"conv_net": 1}, Stage.RUN, "too large", more={"expected": "notyet: too large"})
 FLAKY = Op("run_failed", {"mlp": 1}, Stage.RUN, "sometimes", more={"flaky": True})
 ON_HOST = replace(RIGHT, more={"ran_on": "host"})
@@ -144,6 +146,9 @@ class _Nights:
             "card_type": card or f"sim-{arch}",
         }
         run_dir = night(self.folder, self.number, ops, **record)
+        log = run_dir / LOG
+        log.parent.mkdir()
+        log.write_text("40 times as large as they should be\n", encoding="utf-8")
         night_record = NightRecord(
             name=f"{backend}-{arch}", started=started, zone=ZONE, models=MODELS, backends=(backend,), archs=(arch,)
         )

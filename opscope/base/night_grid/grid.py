@@ -128,8 +128,13 @@ class Cell:
     def text(self) -> str:
         """A number of ops, or a sign, so that a cell is not known by its colour alone."""
         if self.state in (NEW, FAILING):
-            return _short_number(self.ops) + (f"×{self.series}" if self.series > 1 else "")
+            return str(self.ops) if self.ops < 1000 else f"{self.ops / 1000:.0f}k"
         return {RIGHT: "✓", UNKNOWN: "?"}.get(self.state, "")
+
+    @property
+    def times(self) -> str:
+        """In how many series it fails, if the cell is the worst of several."""
+        return f"×{self.series}" if self.series > 1 else ""
 
 
 @dataclass(frozen=True)
@@ -145,7 +150,7 @@ class Since:
     """The start of the unbroken failure in one series."""
 
     series: str
-    """Empty if all series in which it fails agree."""
+    """Those that agree; empty if all in which it fails do."""
     text: str
     title: str
     last: str = ""
@@ -508,7 +513,7 @@ def _complete(rows: Sequence[_Row], nights: Sequence[Night], details: _Details |
 def _since(
     row: _Row, nights: Sequence[Night], names: Mapping[str, str], newest: str, pages: Mapping[Range, str]
 ) -> Iterable[Since]:
-    """The start of the failure in each series in which the cause occurs; one, if they all say the same."""
+    """The start of the failure in each series in which the cause occurs; one of all those that say the same."""
     all_since = []
     for series in (series for series in names if series in row.failing):
         before, first = row.began[series]
@@ -522,11 +527,16 @@ def _since(
         text = f"{first.date[5:]}, {commits}" if commits else first.date
         title = f"{names[series]}: right on {before.date}, failing since {first.date}"
         all_since.append(Since(names[series], text, title, stopped, pages.get((before, first), "")))
-    if len({(since.text, since.last) for since in all_since}) == 1:
-        title = "; ".join(since.title for since in all_since)
-        url = next((since.url for since in all_since if since.url), "")
-        return [replace(all_since[0], series="", title=title, url=url)]
-    return all_since
+    agreeing: dict[tuple[str, str], list[Since]] = {}
+    for since in all_since:
+        agreeing.setdefault((since.text, since.last), []).append(since)
+    for of in agreeing.values():
+        yield replace(
+            of[0],
+            series=", ".join(since.series for since in of) if len(agreeing) > 1 else "",
+            title="; ".join(since.title for since in of),
+            url=next((since.url for since in of if since.url), ""),
+        )
 
 
 def _cells(
@@ -604,10 +614,6 @@ def _commits(before: Night, first: Night) -> str:
     """The revisions of two nights, each as its first digits; empty where they are the same, or one is not known."""
     old, new = (", ".join(each[:DIGITS] for each in night.revision.split(", ") if each) for night in (before, first))
     return f"{old}..{new}" if old and new and old != new else ""
-
-
-def _short_number(number: int) -> str:
-    return str(number) if number < 1000 else f"{number / 1000:.0f}k"
 
 
 def _date(now: datetime, zone: str) -> str:

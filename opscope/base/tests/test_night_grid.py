@@ -124,6 +124,18 @@ def test_a_night_that_says_no_other_commit_is_named_by_its_date() -> None:
     assert one.causes[0].since == (Since("", "2026-11-25", title),)
 
 
+def test_series_that_say_the_same_say_it_once() -> None:
+    series = [f"reference {board}" for board in ("a", "b", "c")]
+    nights = [night(day, name) for name in series for day in (23, 24, 25)]
+    failing = {(day, name): Count(1) for name in series for day in (24, 25)} | {(23, series[2]): Count(1)}
+    (cause,) = grid(nights, {"cause": failing}, 25).causes
+    assert [(since.series, since.text) for since in cause.since] == [
+        ("a, b", "11-24, 23232323..24242424"),
+        ("c", "before 2026-11-23"),
+    ]
+    assert cause.since[0].title == "; ".join(f"{name}: right on 2026-11-23, failing since 2026-11-24" for name in "ab")
+
+
 def test_what_is_fixed_stays_below_until_its_last_failure_leaves_the_dates() -> None:
     nights = [night(day) for day in range(1, 26)]
     places = {
@@ -177,7 +189,7 @@ def test_of_more_than_four_series_the_worst_and_in_how_many() -> None:
     (cause,) = grid(nights, {"cause": places}, 25).causes
     (stripe,) = cause.stripes
     assert stripe.name == "worst of 5"
-    assert [(cell.state, cell.text, cell.series) for cell in stripe.cells[-2:]] == [(FAILING, "4", 1), (NEW, "2×2", 2)]
+    assert [(cell.state, cell.text, cell.times) for cell in stripe.cells[-2:]] == [(FAILING, "4", ""), (NEW, "2", "×2")]
     assert stripe.cells[-1].label == "c, 2026-11-25: 2 ops fail, 1 anew; it fails in 2 of 5 series"
 
 

@@ -4,7 +4,7 @@
 --   whole: models that nothing holds back then
 --   all_models: models that ran
 --   unlocked: models that this fix makes whole
---   cause: the short id of the cause, as `opscope show` takes it
+--   cause: the short id of the cause that the last of these fixes removes
 SELECT c.night_id, c.started, c.backend, w.board AS arch, c.series, w.platform,
        c.fixes, SUBSTR(c.cluster, 1, 8) AS cause, c.whole, c.all_models, c.unlocked
 FROM night_unlock c
