@@ -87,7 +87,7 @@ def _refine(judged: Judged, number: int, check: ResultCheck, results: list[Resul
     errors = element_errors(judged, number, check)
     put(wrong=int(np.count_nonzero(errors.wrong)), count=golden.size, z_limit=errors.limit)
     put(
-        heat=heat_map(errors.wrong, errors.z) if golden.size > 1 else None,
+        heat=heat_map(errors.wrong, errors.z, judged.target.tiled) if golden.size > 1 else None,
         histogram=None if errors.z is None else histogram(errors.z),
     )
     put(worst=tuple(_worst(errors, judged, number)))

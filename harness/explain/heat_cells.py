@@ -38,12 +38,12 @@ def cell_counts(shape: tuple[int, ...], size: tuple[int, ...]) -> np.ndarray:
     return counts[0][:, None, None] * counts[1][None, :, None] * counts[2][None, None, :]
 
 
-def heat_map(wrong: np.ndarray, z: np.ndarray | None) -> HeatMap:
+def heat_map(wrong: np.ndarray, z: np.ndarray | None, tiled: bool) -> HeatMap:
     """Where a result is wrong: the share of wrong elements by cell, or the root mean square of z if no element is
-    beyond its limit."""
+    beyond its limit. `tiled`: whether cells may be called tiles and faces."""
     share = bool(wrong.any()) or z is None
     values = cube(wrong) if share else np.square(cube(np.asarray(z)), dtype=np.float64)
-    size, name = _cell(values.shape)
+    size, name = _cell(values.shape, tiled)
     sums = cell_sums(values, size, np.float64)
     cells = sums / cell_counts(values.shape, size)
     if not share:
@@ -53,7 +53,7 @@ def heat_map(wrong: np.ndarray, z: np.ndarray | None) -> HeatMap:
     return HeatMap(cells=rows, what=what, cell=name, batch_rows=cells.shape[1])
 
 
-def _cell(shape: tuple[int, ...]) -> tuple[tuple[int, int, int], str]:
+def _cell(shape: tuple[int, ...], tiled: bool) -> tuple[tuple[int, int, int], str]:
     """The smallest usual cell with which a map has few enough cells, and its name."""
     batch, rows, columns = shape
     sizes = [(1, 1, "element"), (1, FACE, f"face row (1x{FACE})"), (FACE, FACE, f"face ({FACE}x{FACE})")]
@@ -66,6 +66,8 @@ def _cell(shape: tuple[int, ...]) -> tuple[tuple[int, int, int], str]:
         return -(-columns // wide) <= COLUMNS and (down if high >= TILE else batch * down) <= ROWS
 
     high, wide, name = next(size for size in sizes if fits(*size[:2]))
+    if not tiled and (high, wide) != (1, 1):
+        name = f"{high}x{wide} elements"
     down = -(-rows // high)
     together = math.ceil(batch * down / ROWS)
     return (together, high, wide), name + (f" of {together} batch entries" if together > 1 else "")
@@ -81,21 +83,23 @@ KINDS: tuple[tuple[str, tuple[int | None, int | None, int | None]], ...] = (
     ("face row", (1, 1, FACE)),
 )
 """Structures of a tensor, the larger first: the name, and how many matrices, rows and columns one has (None: all)."""
+ON_TILES = {"tile", "face", "face row"}
+"""Those that a tensor has only where it is held in tiles."""
 NAMED = 4
 """So many structures are named; of more, their number."""
 COMPLETE = 0.99
 
 
-def region(suspect: np.ndarray, inside: np.ndarray) -> str:
+def region(suspect: np.ndarray, inside: np.ndarray, tiled: bool) -> str:
     """The structures that hold all `suspect` elements and consist of elements that are `inside`; empty if there are
-    none such. The fewest are named: `tile (0, 3)`, `3 rows: 5, 6, 7`."""
+    none such. The fewest are named: `tile (0, 3)`, `3 rows: 5, 6, 7`. `tiled`: whether there are tiles and faces."""
     suspects, members = cube(suspect), cube(inside)
     total, best, said = int(suspects.sum()), 0, ""
     if not total:
         return ""
     for kind, spans in KINDS:
         size = tuple(extent if span is None else span for extent, span in zip(suspects.shape, spans, strict=True))
-        if kind == "batch entry" and suspects.shape[0] == 1:
+        if (kind == "batch entry" and suspects.shape[0] == 1) or (kind in ON_TILES and not tiled):
             continue
         counts = cell_counts(suspects.shape, size)
         wrong = cell_sums(suspects, size)

@@ -83,6 +83,11 @@ class Evidence:
         return all(bool(np.isfinite(part).all()) for part in both)
 
     @property
+    def tiled(self) -> bool:
+        """Whether the requested target holds tensors in tiles."""
+        return self.judged.target.tiled
+
+    @property
     def in_blocks(self) -> bool:
         """Whether the requested target computes in a block format."""
         return self.errors.steps is not None and self.errors.steps.block

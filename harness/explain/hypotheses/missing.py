@@ -13,19 +13,23 @@ SEVERAL = 4
 
 
 def missing(evidence: Evidence) -> str | None:
-    """The wrong elements are zero: a tile, face, row or batch entry was not written, or small values were lost."""
+    """The wrong elements are zero: a row, batch entry, tile or face was not written, or small values were lost.
+
+    Tiles and faces are spoken of where the target has them.
+    """
     zero = np.asarray(evidence.got == 0)
     lost = evidence.suspects & zero
     count = int(np.count_nonzero(lost))
     if not count or count < FITS * evidence.wrong_count:
         return None
-    if place := region(lost, zero):
+    if place := region(lost, zero, evidence.tiled):
         return f"zeros throughout {place}, where {_range(evidence, lost)} is expected"
     size = np.abs(np.nan_to_num(evidence.golden[evidence.got != 0].astype(np.complex128), nan=np.inf))
     largest = float(np.max(np.abs(evidence.golden[lost].astype(np.complex128))))
     if size.size and count >= SEVERAL and largest <= float(size.min()):
         return f"values of at most {largest:.3g} are zero: {evidence.share(count)}, and none that is larger"
-    where = "" if count < SEVERAL else ", in no tile, face or row of their own"
+    where = ", in no tile, face or row of their own" if evidence.tiled else ", in no row of their own"
+    where = where if count >= SEVERAL else ""
     return f"{evidence.share(count)} are zero{where}, where {_range(evidence, lost)} is expected"
 
 
@@ -46,7 +50,7 @@ def constant(evidence: Evidence) -> str | None:
     if value == 0 or not np.isfinite(value) or same.mean() < FITS or np.ptp(np.abs(expected)) == 0:
         return None
     repeated = np.asarray(evidence.got == evidence.got[tuple(axis[0] for axis in evidence.wrong_at)])
-    place = region(evidence.suspects, repeated)
+    place = region(evidence.suspects, repeated, evidence.tiled)
     return f"{number_text(value)} stands throughout {place or evidence.share(evidence.wrong_count)}"
 
 
@@ -81,7 +85,7 @@ def stale(evidence: Evidence) -> str | None:
         if x.shape == evidence.shape and x.dtype == evidence.golden.dtype and evidence.explains_wrong(of_array(x)):
             holds = _equal(evidence, x)
             return f"input {number} stands unchanged in {_place(evidence, holds)}"
-    for name, axis, step in _neighbours(evidence.shape):
+    for name, axis, step in _neighbours(evidence.shape, evidence.tiled):
         moved = np.roll(evidence.golden, step, axis)
         if evidence.explains_wrong(of_array(moved)):
             holds = _equal(evidence, moved)
@@ -90,14 +94,13 @@ def stale(evidence: Evidence) -> str | None:
     return None
 
 
-def _neighbours(shape: tuple[int, ...]) -> list[tuple[str, int, int]]:
+def _neighbours(shape: tuple[int, ...], tiled: bool) -> list[tuple[str, int, int]]:
     """Structures beside another one: name, axis, elements from one to the next."""
     rank, sums = len(shape), []
     for axis in range(rank):
         back = rank - axis
-        steps = {1: [("tile", TILE), ("face", FACE)], 2: [("tile", TILE), ("face", FACE), ("row", 1)]}.get(
-            back, [("batch entry", 1)]
-        )
+        on_tiles = [("tile", TILE), ("face", FACE)] if tiled else []
+        steps = {1: on_tiles, 2: [*on_tiles, ("row", 1)]}.get(back, [("batch entry", 1)])
         for name, step in steps:
             if shape[axis] > step:
                 sums += [(name, axis, step), (name, axis, -step)]
@@ -114,4 +117,4 @@ def _equal(evidence: Evidence, other: np.ndarray) -> np.ndarray:
 
 
 def _place(evidence: Evidence, holds: np.ndarray) -> str:
-    return region(evidence.suspects, holds) or evidence.share(evidence.wrong_count)
+    return region(evidence.suspects, holds, evidence.tiled) or evidence.share(evidence.wrong_count)

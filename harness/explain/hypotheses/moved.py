@@ -19,7 +19,7 @@ CORRELATED = 1 << 20
 
 
 def transposed(evidence: Evidence) -> str | None:
-    """Dims were exchanged, of the whole result or inside each tile or face."""
+    """Dims were exchanged, of the whole result or, where the target has tiles, inside each tile or face."""
     if evidence.wrong_count < LEAST or len(evidence.shape) < 2:
         return None
     for name, swapped, scale in _transpositions(evidence):
@@ -47,7 +47,7 @@ def _transpositions(evidence: Evidence) -> Iterator[tuple[str, np.ndarray, np.nd
         back = tuple(np.argsort(order))
         permuted = tuple(evidence.shape[axis] for axis in order)
         yield words, *both(lambda x, to=permuted, back=back: x.reshape(to).transpose(back).reshape(evidence.shape))
-    for name, side in (("each tile", TILE), ("each face", FACE)):
+    for name, side in (("each tile", TILE), ("each face", FACE)) if evidence.tiled else ():
         if rows % side == 0 and columns % side == 0:
             cut = (-1, rows // side, side, columns // side, side)
             yield name, *both(lambda x, cut=cut: x.reshape(cut).transpose(0, 1, 4, 3, 2).reshape(evidence.shape))

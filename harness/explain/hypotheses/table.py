@@ -34,7 +34,11 @@ HYPOTHESES: dict[str, Callable[[Evidence], str | None]] = {
     "another axis": another_axis,
     "stored in blocks": lambda evidence: None if evidence.in_blocks else block_float(evidence),
 }
-"""Name -> the function that tests it. Those that need no run of the op come first."""
+"""Name -> the function that tests it. Those that need no run of the op come first.
+
+Each holds for every target but for what a card alone does: `block format` is of targets that compute in blocks; tiles
+and faces, of which `missing`, `constant`, `stale` and `transposed` may speak, are of targets that hold tensors in them.
+"""
 
 
 def hypothesis(evidence: Evidence) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -22,27 +23,28 @@ from opscope.harness.verdict.operands import Operands
 from opscope.harness.verdict.target import Target
 
 HOST = Target("host", None, "exact")
+CARD = Target("sim-n150", None, "HiFi4", "Tf32")
 RANDOM = np.random.default_rng(7)
 LEFT, RIGHT = (RANDOM.standard_normal((96, 64)).astype(np.float32), RANDOM.standard_normal((64, 80)).astype(np.float32))
 GOLDEN = LEFT @ RIGHT
 
 
 def explained(
-    got: np.ndarray, op_name: str = "stablehlo.dot_general", golden: np.ndarray = GOLDEN
+    got: np.ndarray, op_name: str = "stablehlo.dot_general", golden: np.ndarray = GOLDEN, target: Target = HOST
 ) -> Explanation | None:
     """The explanation of a product without a module; None if it is right."""
     outputs = [TensorDesc(shape=golden.shape, data_type="f32" if golden.dtype == np.float32 else "i32")]
-    checks = compare([golden], [got], op_name, HOST, outputs=outputs)
+    checks = compare([golden], [got], op_name, target, outputs=outputs)
     if checks[0].passed:
         return None
-    judged = Judged(op_name, HOST, (), outputs, {}, [golden], [got], None)
+    judged = Judged(op_name, target, (), outputs, {}, [golden], [got], None)
     return explain(judged, checks, op_id="1" * 16, backend="test", seconds=60)
 
 
 def test_a_lost_tile_is_seen_and_named(tmp_path: Path) -> None:
     got = GOLDEN.copy()
     got[32:64, 64:] = 0
-    explanation = explained(got)
+    explanation = explained(got, target=CARD)
     assert explanation is not None
     (result,) = explanation.results
     assert result.hypothesis.startswith("missing: zeros throughout tile (1, 2), where -")
@@ -94,7 +96,7 @@ def test_kinds_of_wrong_results() -> None:
 
 
 def test_a_systematic_error_has_a_map_of_z() -> None:
-    heat = heat_map(np.zeros((64, 64), bool), np.full((64, 64), 0.5, np.float32))
+    heat = heat_map(np.zeros((64, 64), bool), np.full((64, 64), 0.5, np.float32), tiled=True)
     assert heat.what == "root mean square of z"
     assert {value for row in heat.cells for value in row} == {0.5}
 
@@ -111,12 +113,28 @@ def test_structures_are_named_by_the_fewest() -> None:
     ):
         mask = np.zeros((2, 64, 64), bool)
         mask[place] = True
-        assert region(mask, mask) == said
+        assert region(mask, mask, tiled=True) == said
+
+
+def test_a_target_without_tiles_has_rows_columns_and_batch_entries() -> None:
+    for place, said in ((np.s_[1, 5], "row (1, 5)"), (np.s_[0, :32, :32], ""), (np.s_[1, 7, 16:32], "")):
+        mask = np.zeros((2, 64, 64), bool)
+        mask[place] = True
+        assert region(mask, mask, tiled=False) == said
+    got = GOLDEN.copy()
+    got[32:64, 64:] = 0
+    explanation = explained(got)
+    assert explanation is not None
+    (result,) = explanation.results
+    assert result.hypothesis.startswith("missing: 512 of 7,680 elements are zero, in no row of their own, where -")
+    assert result.heat is not None
+    assert result.heat.cell == "16x16 elements"
+    assert not re.search("tile|face", explanation.model_dump_json()), "of a host's compiler"
 
 
 def test_large_results_have_maps_of_few_cells() -> None:
     for shape in ((1,), (1000,), (3, 5), (70, 3, 40, 40), (1, 5000), (512, 4096)):
-        heat = heat_map(np.ones(shape, bool), None)
+        heat = heat_map(np.ones(shape, bool), None, tiled=True)
         assert len(heat.cells) <= 49
         assert len(heat.cells[0]) <= 64
         assert {value for row in heat.cells for value in row} == {1.0}

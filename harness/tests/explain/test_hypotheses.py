@@ -19,6 +19,7 @@ from opscope.harness.verdict.operands import Operands
 from opscope.harness.verdict.target import Target
 
 HOST = Target("host", None, "exact")
+CARD = Target("sim-n150", None, "HiFi4", "Tf32")
 BLOCKS = Target("sim-n150", "Bfp4_b", "HiFi4", "Tf32")
 DOT = """func.func @main(%a: tensor<2x64x48xf32>, %b: tensor<2x48x64xf32>) -> tensor<2x64x64xf32> {
   %0 = stablehlo.dot_general %a, %b, batching_dims = [0] x [0], contracting_dims = [2] x [1]
@@ -87,7 +88,9 @@ def ran() -> dict[str, Ran]:
     masked[:, ::7] = -1e4
     return {
         "dot": Ran(DOT),
+        "dot on a card": Ran(DOT, target=CARD),
         "exp": Ran(EXP),
+        "exp on a card": Ran(EXP, target=CARD),
         "convert": Ran(CONVERT),
         "divide": Ran(DIVIDE),
         "reverse": Ran(REVERSE),
@@ -109,20 +112,24 @@ def cut(x: np.ndarray, bits: int = 16) -> np.ndarray:
 
 
 FAULTS: list[tuple[str, Callable[[Ran, np.ndarray], np.ndarray], str]] = [
-    ("dot", lambda op, y: changed(y, np.s_[1, 32:, :32], 0), "missing: zeros throughout tile (1, 1, 0), where -"),
-    ("dot", lambda op, y: changed(y, np.s_[0, 16:32, 48:], 0), "missing: zeros throughout face (0, 1, 3)"),
+    (
+        "dot on a card",
+        lambda op, y: changed(y, np.s_[1, 32:, :32], 0),
+        "missing: zeros throughout tile (1, 1, 0), where -",
+    ),
+    ("dot on a card", lambda op, y: changed(y, np.s_[0, 16:32, 48:], 0), "missing: zeros throughout face (0, 1, 3)"),
     ("dot", lambda op, y: changed(y, np.s_[1, 5], 0), "missing: zeros throughout row (1, 5)"),
     ("dot", lambda op, y: changed(y, np.s_[0], 0), "missing: zeros throughout batch entry 0"),
     ("dot", lambda op, y: np.zeros_like(y), "missing: zeros throughout the whole result"),
     ("dot", lambda op, y: np.where(abs(y) < 0.5, np.float32(0), y), "missing: values of at most 0.499 are zero"),
-    ("dot", lambda op, y: changed(y, np.s_[0, :32, 32:], 7), "constant: 7 stands throughout tile (0, 0, 1)"),
+    ("dot on a card", lambda op, y: changed(y, np.s_[0, :32, 32:], 7), "constant: 7 stands throughout tile (0, 0, 1)"),
     ("dot", lambda op, y: np.clip(y, -9, 9), "clipped: values above 9 and below -9 are cut to that bound"),
     ("dot", lambda op, y: -y, "sign: every value has the other sign"),
     ("dot", lambda op, y: abs(y), "sign: every value lost its minus sign"),
     ("dot", lambda op, y: changed(y, (0, 3, 4), -y[0, 3, 4]), "sign: the sign is turned in 1 of 8,192 elements"),
     ("dot", lambda op, y: y.swapaxes(1, 2), "transposed: the matrix of its last two dims is transposed"),
     (
-        "dot",
+        "dot on a card",
         lambda op, y: y.reshape(2, 2, 32, 2, 32).transpose(0, 1, 4, 3, 2).reshape(y.shape),
         "transposed: each tile is transposed",
     ),
@@ -142,12 +149,12 @@ FAULTS: list[tuple[str, Callable[[Ran, np.ndarray], np.ndarray], str]] = [
         "shifted: every value is 3 places too far along dim 1",
     ),
     (
-        "dot",
+        "dot on a card",
         lambda op, y: changed(y, np.s_[0, 32:], y[0, :32]),
         "stale: what belongs in the tile before it stands in 2 tiles",
     ),
     (
-        "exp",
+        "exp on a card",
         lambda op, y: changed(y, np.s_[32:, 32:], op.inputs[0][32:, 32:]),
         "stale: input 0 stands unchanged in tile (1, 1)",
     ),
@@ -199,6 +206,19 @@ FAULTS: list[tuple[str, Callable[[Ran, np.ndarray], np.ndarray], str]] = [
         "masked",
         lambda op, y: np.exp(in_blocks(op.inputs[0], 2, True)),
         "block format: its operands were stored in blocks of 16 that keep 2 bits of the largest (Bfp4): ",
+    ),
+    # A host's tensors have no tiles: what is seen is said by rows, or by how much it is.
+    ("dot", lambda op, y: changed(y, np.s_[1, 32:, :32], 0), "missing: 1,024 of 8,192 elements are zero, in no row of"),
+    ("dot", lambda op, y: changed(y, np.s_[0, :32, 32:], 7), "constant: 7 stands throughout 1,024 of 8,192 elements"),
+    (
+        "dot",
+        lambda op, y: changed(y, np.s_[1, 5], y[1, 4]),
+        "stale: what belongs in the row before it stands in row (1, 5",
+    ),
+    (
+        "exp",
+        lambda op, y: changed(y, np.s_[32:, 32:], op.inputs[0][32:, 32:]),
+        "stale: input 0 stands unchanged in 1,024 of 4,096 elements",
     ),
 ]
 
