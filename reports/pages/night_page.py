@@ -30,7 +30,7 @@ from opscope.reports.compare.whole_models import night_section
 from opscope.reports.database.schema import DROPPED, NIGHTS, OP_TESTS, OPS, RUNS
 from opscope.reports.database.schema_nights import LEDGER, NIGHT_SERIES
 from opscope.reports.pages import night_causes, page_rows
-from opscope.reports.pages.html import filled, frame
+from opscope.reports.pages.html import DEMO, filled, frame
 from opscope.reports.pages.sections import shown
 from opscope.reports.records.columns import plain
 
@@ -77,7 +77,7 @@ def render_night(connection: sa.Connection, night_id: str, runs: Path, out: Path
             for series in all_series
             if series.row["status"] != "complete"
         ]
-        + (["Demo data: these results are made up."] if night["demo"] else []),
+        + ([DEMO] if night["demo"] else []),
         "since": "Since the previous night",
         "chips": _chips(night, all_series, models),
         "tiles": page_rows.tiles(tests, models, rows),
