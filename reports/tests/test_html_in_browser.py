@@ -22,6 +22,24 @@ api = pytest.importorskip("playwright.sync_api", reason="playwright comes with t
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 WIDTHS = {390: 844, 1280: 800, 1920: 1080}
 FFT, TANH, ADD = op_id(3), op_id(2), op_id(0)
+BROKEN = """() => {
+  const broken = [];
+  for (const table of document.querySelectorAll("table.plain")) {
+    const texts = document.createTreeWalker(table, NodeFilter.SHOW_TEXT);
+    while (texts.nextNode()) {
+      const text = texts.currentNode;
+      if (!text.parentElement.checkVisibility()) continue;
+      for (const word of text.data.matchAll(/[A-Za-z0-9]{2,}/g)) {
+        const range = document.createRange();
+        range.setStart(text, word.index);
+        range.setEnd(text, word.index + word[0].length);
+        if (new Set([...range.getClientRects()].map((box) => Math.round(box.top))).size > 1) broken.push(word[0]);
+      }
+    }
+  }
+  return broken;
+}"""
+"""The words of tables that stand on two lines."""
 IR = """"builtin.module"() ({
   ^bb0(%0: tensor<4xf32> loc(unknown)):
     %1 = "stablehlo.add"(%0, %0) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> loc(unknown)
@@ -196,4 +214,21 @@ def test_nothing_is_wider_than_the_window(browser: Any, report: Path, width: int
         page.screenshot(path=Path(folder) / f"report-{width}-{scheme}.png")
         page.evaluate("scrollTo(0, 0)")
         page.screenshot(path=Path(folder) / f"report-{width}-{scheme}-top.png")
+    page.close()
+
+
+def test_on_a_telephone_words_of_tables_are_whole_and_worst_elements_are_seen(browser: Any, report: Path) -> None:
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    opened(page, report, f"#op={TANH}")
+    page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    assert page.evaluate(BROKEN) == []
+    tables = page.locator("table.worst").all()
+    assert len(tables) == 2, "below the failure and in the table of ops"
+    for table in tables:
+        cells = [cell.bounding_box() for cell in table.locator("td").all() if cell.inner_text()]
+        assert cells
+        for box in cells:
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= 390
+        assert "expected" in table.locator("td").nth(1).evaluate("cell => getComputedStyle(cell, '::before').content")
     page.close()

@@ -253,7 +253,7 @@ function worst(why) {
   if (!why.worst.length) return [...parts, why.reason];
   const head = ["element", "expected", "got", "z"].map((word, index) => make("th", index ? { class: "n" } : {}, word));
   const rows = why.worst.map((each) => make("tr", {}, make("td", {}, make("code", {}, each.index), " ", make("small", {}, each.place)),
-    ...[each.expected, each.got, each.z].map((value) => make("td", { class: "n" }, value))));
+    ...["expected", "got", "z"].map((name) => make("td", { class: "n", "data-label": name }, each[name]))));
   return [...parts, make("table", { class: "worst" }, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows))];
 }
 
