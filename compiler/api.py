@@ -339,6 +339,8 @@ def planned_module(compilation: Compilation) -> PlannedModule:
         raise StageFailure("pre-lowering-pass", refused[0], message, kind="host")
     host, program = planned_binaries(c, fallback=True)
     entry = functions(c.initial)[0].function_type
+    saved = _saved(c)
+    behind = range(len(entry.outputs), len(entry.outputs) + len(saved))
     return PlannedModule(
         c.name,
         host,
@@ -346,14 +348,24 @@ def planned_module(compilation: Compilation) -> PlannedModule:
         tuple(content.layout for content in c.host.contents),
         tuple(c.program.graph.sources),
         tuple(map(_described, entry.inputs)),
-        tuple(map(_described, entry.outputs)),
-        tuple(number for number, _, _ in c.lowering.results),
+        (*map(_described, entry.outputs), *((shape, kind) for _, shape, kind in saved)),
+        tuple(name for name, _, _ in saved),
+        (*(number for number, _, _ in c.lowering.results), *behind),
         c.host.outputs,
         c.netlist_text,
         c.configuration.described(),
         door.portable(c.source),
         dict(files(c.plan, c.program, c.netlist_text)),
     )
+
+
+def _saved(c: Compilation) -> list[tuple[str, tuple[int, ...], str]]:
+    """Returns name, shape and element type of the results of ops that `op_intermediates_to_save` adds."""
+    from opscope.compiler.target.queue_content import SAVED
+
+    assert c.program is not None
+    assert c.graph is not None
+    return [(name, c.graph.node(name).extent, "f32") for name in c.program.graph.outputs if name.endswith(SAVED)]
 
 
 def argument_types(source: bytes) -> tuple[tuple[tuple[int, ...], str], ...]:
@@ -401,7 +413,8 @@ def planned_parts(compilation: Compilation) -> PlannedParts:
         each,
         tuple(compilation.program.graph.sources),
         tuple(compilation.program.graph.outputs),
-        tuple(described(made.get(i, ""), value) for i, value in enumerate(last.operands)),
+        (*(described(made.get(i, ""), value) for i, value in enumerate(last.operands)), *_saved(compilation)),
+        len(_saved(compilation)),
         tuple(lowering.rest_results),
         tuple(described(name, value) for value, name in lowering.rest_inputs.items()),
     )

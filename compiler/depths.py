@@ -139,7 +139,12 @@ def _consteval(c: Compilation) -> None:
     """Chooses the ops that the host computes: those of parameters alone once, those of integers for each input."""
     from xdsl.dialects.builtin import UnitAttr
 
-    from opscope.compiler.translations.ttir_to_graph.arguments import NO_CONSTEVAL, mark_parameters, parameters
+    from opscope.compiler.translations.ttir_to_graph.arguments import (
+        DEVICE_COMPARES,
+        NO_CONSTEVAL,
+        mark_parameters,
+        parameters,
+    )
     from opscope.compiler.translations.ttir_to_graph.hosts import host_ops
 
     block = c.entry.body.block
@@ -148,6 +153,9 @@ def _consteval(c: Compilation) -> None:
     if not c.configuration.get("enable_consteval", True):
         c.entry.attributes[NO_CONSTEVAL] = UnitAttr()
     c.on_host = host_ops(block, parameters(block, c.single_op))
+    if not c.single_op and len(c.on_host) == sum(op.name != "func.return" for op in block.ops):
+        c.entry.attributes[DEVICE_COMPARES] = UnitAttr()
+        c.on_host = host_ops(block, parameters(block, c.single_op))
 
 
 def _patterns(c: Compilation) -> None:

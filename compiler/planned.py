@@ -26,7 +26,9 @@ class PlannedModule:
     arguments: tuple[tuple[tuple[int, ...], str], ...]
     """Shape and element type of each of the module's arguments."""
     results: tuple[tuple[tuple[int, ...], str], ...]
-    """Shape and element type of each of the module's results."""
+    """Shape and element type of each of the module's results, and behind them of `saved`."""
+    saved: tuple[str, ...]
+    """Names of the results of ops that `op_intermediates_to_save` adds."""
     device_results: tuple[int, ...]
     """The numbers of the results that the device computes, in the order of its outputs."""
     host_results: tuple[int, ...]
@@ -59,7 +61,11 @@ class PlannedParts:
     outputs: tuple[str, ...]
     """The queues that are the device's outputs, in order."""
     results: tuple[tuple[str, tuple[int, ...], str], ...]
-    """Each result of the program: the device's output that holds it ('' if the host computes it), shape, MLIR type."""
+    """Each result of the program: the device's output that holds it ('' if the host computes it), shape, MLIR type.
+
+    Behind them are the results of ops that `op_intermediates_to_save` adds."""
+    saved: int
+    """How many these are."""
     rest_results: tuple[int, ...]
     """The numbers of the results that the rest computes, in order."""
     rest_inputs: tuple[tuple[str, tuple[int, ...], str], ...]

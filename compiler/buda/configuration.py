@@ -34,6 +34,7 @@ from opscope.compiler.buda.planner import budget_of, plan
 from opscope.compiler.errors import CompilerInputError
 from opscope.compiler.target.device_files import read_device_descriptor, read_runtime_params
 from opscope.compiler.target.formats import number_format
+from opscope.compiler.target.queue_content import SAVED
 from opscope.compiler.target.system_desc import HARVESTABLE_ROWS
 
 TRACE_LEVELS = ("NONE", "LIGHT", "VERBOSE")
@@ -479,6 +480,6 @@ def with_outputs(graph: BudaGraph, names: Iterable[str]) -> BudaGraph:
     nodes, edges = list(graph.nodes), list(graph.edges)
     for name in names:
         op = graph.node(name)
-        nodes.append(Node(f"{name}.saved", NodeKind.OUTPUT, op.shape, op.data_format, elements=op.elements))
-        edges.append(Edge(name, f"{name}.saved"))
+        nodes.append(Node(name + SAVED, NodeKind.OUTPUT, op.shape, op.data_format, elements=op.elements))
+        edges.append(Edge(name, name + SAVED))
     return BudaGraph(graph.name, tuple(nodes), tuple(edges))

@@ -9,6 +9,9 @@ import numpy as np
 
 from opscope.compiler.target.formats import TILE
 
+SAVED = ".saved"
+"""What the name of a device's output that saves the result of an op ends with."""
+
 
 @dataclass(frozen=True)
 class QueueContent:

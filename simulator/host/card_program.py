@@ -92,6 +92,11 @@ class CardProgram:
         """Its binaries, and what leads from one to the next."""
         return self._hosted
 
+    @property
+    def outputs(self) -> tuple[tuple[str, tuple[int, ...], str], ...]:
+        """The module's own results: those of tapped and of saved ops follow them."""
+        return self.parts.results[: len(self.parts.results) - self.parts.saved - len(self.exported.taps)]
+
     @cached_property
     def _hosted(self) -> HostedProgram:
         parts, exported = self.parts, self.exported

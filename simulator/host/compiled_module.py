@@ -76,10 +76,12 @@ class CompiledModule:
     ) -> CompiledModule:
         """Returns a planned module whose arguments have these names and roles, in order.
 
-        `results` are names of its results, in order; without any they are `output_0` and so on. Raises ImageError for
+        `results` are names of its results, in order; without any they are `output_0` and so on. Those of ops that
+        `op_intermediates_to_save` adds have their own. Raises ImageError for
         another number of either, names that are not different, or an unknown role.
         """
-        names = list(results) or [f"output_{i}" for i in range(len(planned.results))]
+        own = len(planned.results) - len(planned.saved)
+        names = [*(results or [f"output_{i}" for i in range(own)]), *planned.saved]
         for what, got, described in (
             ("arguments", [name for name, _ in arguments], planned.arguments),
             ("results", names, planned.results),

@@ -38,7 +38,10 @@ NAMES: dict[str, tuple[str, str]] = {
     "run_generative_inference": ("run", "what `run_inference` does, without past caches"),
     "set_device_pipeline": ("run", "sets the order of devices"),
     "get_tenstorrent_device": ("run", "the first `TTDevice` of the program"),
-    "get_intermediates_queue": ("run", "the results of the op that `insert_tapout_queue_for_op` named"),
+    "get_intermediates_queue": (
+        "run",
+        "results of the ops that `op_intermediates_to_save` or `insert_tapout_queue_for_op` names",
+    ),
     "sync": ("run", "waits until what was asked for has run"),
     "shutdown": ("run", "ends the run and forgets every device"),
     "pybuda_reset": ("run", "also forgets every option"),

@@ -12,12 +12,13 @@ from opscope.simulator.host.devices.cpu_device import CPUDevice
 from opscope.simulator.host.devices.device import Device
 from opscope.simulator.host.devices.tt_device import TTDevice
 from opscope.simulator.host.errors import NotThereYet, PyBudaError
+from opscope.simulator.host.modules.image_module import ImageModule
 from opscope.simulator.host.modules.module import Module
 from opscope.simulator.host.modules.py_buda_module import PyBudaModule
 from opscope.simulator.host.old_spellings import old_spellings
 from opscope.simulator.host.pipeline import Pipeline
 from opscope.simulator.host.settings.enumerations import DeviceMode
-from opscope.simulator.host.settings.options import global_compiler_config, reset_options
+from opscope.simulator.host.settings.options import global_compiler_config, option, reset_options
 from opscope.simulator.host.settings.verify_config import VerifyConfig
 from opscope.simulator.host.tensor import Tensor
 
@@ -295,9 +296,18 @@ def error_raised() -> bool:
 
 
 def get_intermediates_queue() -> queue.Queue[Any]:
-    """Returns the queue of the first op that `insert_tapout_queue_for_op` named. Raises PyBudaError."""
-    for device in sessions.session().devices:
-        for module in device.modules:
-            if isinstance(module, PyBudaModule) and module.tapouts:
-                return next(iter(module.tapouts.values()))
-    raise PyBudaError("get_intermediates_queue: expected an op to tap, got none; try insert_tapout_queue_for_op")
+    """Returns the queue of the first op that `insert_tapout_queue_for_op` named, else of `op_intermediates_to_save`.
+
+    The latter has a list for each run of a device, in the order of the graph. Raises PyBudaError if no op was named.
+    """
+    modules = [module for device in sessions.session().devices for module in device.modules]
+    for module in modules:
+        if isinstance(module, PyBudaModule) and module.tapouts:
+            return next(iter(module.tapouts.values()))
+    of_an_image = any(isinstance(module, ImageModule) and module.saved for module in modules)
+    if of_an_image or option("op_intermediates_to_save", ()):
+        return sessions.session().intermediates
+    raise PyBudaError(
+        "get_intermediates_queue: expected an op to save, got none; try op_intermediates_to_save or "
+        "insert_tapout_queue_for_op"
+    )

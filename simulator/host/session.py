@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import queue
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from opscope.simulator.host.errors import PyBudaError, again
+from opscope.simulator.host.tensor import Tensor
 
 if TYPE_CHECKING:
     from opscope.simulator.host.devices.device import Device
@@ -18,6 +23,8 @@ class Session:
     def __init__(self) -> None:
         self.devices: list[Device] = []
         self.pipeline: Pipeline | TrainingPipeline | None = None
+        self.intermediates: queue.Queue[Any] = queue.Queue()
+        """Of each run of a device, the results of ops that `op_intermediates_to_save` names."""
 
 
 _SESSION = Session()
@@ -26,6 +33,14 @@ _SESSION = Session()
 def session() -> Session:
     """Returns the session."""
     return _SESSION
+
+
+def without_saved(results: Sequence[np.ndarray], saved: int) -> list[np.ndarray]:
+    """Returns the results of a program, and puts the last `saved` of them into the queue of intermediates."""
+    own = len(results) - saved
+    if saved:
+        _SESSION.intermediates.put([Tensor(value) for value in results[own:]])
+    return list(results[:own])
 
 
 def add_device(device: Device) -> None:
@@ -83,4 +98,4 @@ def close() -> Any:
         _SESSION.pipeline.stop()
     for device in _SESSION.devices:
         device.shutdown_device()
-    _SESSION.devices, _SESSION.pipeline = [], None
+    _SESSION.devices, _SESSION.pipeline, _SESSION.intermediates = [], None, queue.Queue()

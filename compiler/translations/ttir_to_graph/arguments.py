@@ -20,6 +20,9 @@ PARAMETERS = "buda.parameters"
 NO_CONSTEVAL = "buda.no_consteval"
 """The attribute of a function in which the device computes what follows from parameters alone."""
 
+DEVICE_COMPARES = "buda.device_compares"
+"""The attribute of a function in which the device compares floats of the host, as there is nothing else for it."""
+
 
 def mark_parameters(entry: FuncOp, indices: Iterable[int]) -> None:
     """Notes which arguments are parameters, so that `parameters` need not find out."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Set
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 
 from opscope.compiler.buda.graph import NodeKind
-from opscope.compiler.translations.ttir_to_graph.arguments import NO_CONSTEVAL
+from opscope.compiler.translations.ttir_to_graph.arguments import DEVICE_COMPARES, NO_CONSTEVAL
 from opscope.compiler.translations.ttir_to_graph.names import HOST, MOVES
 from opscope.compiler.translations.ttir_to_graph.values import RANK
 
@@ -35,8 +35,10 @@ def host_kind(op: Operation, kinds: Mapping[SSAValue, NodeKind]) -> NodeKind | N
         return None
     kind = max((kinds[operand] for operand in op.operands), key=lambda k: RANK[k], default=NodeKind.CONSTANT)
     name = op.name.removeprefix("ttir.")
-    whole = any("f" not in str(value.type).split("x")[-1] for value in (*op.operands, *op.results))
     function = op.parent_op()
+    compares = function is not None and DEVICE_COMPARES in function.attributes
+    types = [str(value.type).split("x")[-1].rstrip(">") for value in (*op.operands, *op.results)]
+    whole = any("f" not in kind and not (compares and kind == "i1") for kind in types)
     consteval = function is None or NO_CONSTEVAL not in function.attributes
     folded = kind is not NodeKind.INPUT and (consteval or not op.operands)
     return kind if folded or whole or name in MOVES or name in HOST else None

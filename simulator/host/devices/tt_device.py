@@ -143,9 +143,8 @@ class TTDevice(Device):
             own.input_names = module.names_of_inputs(len(exported.inputs))
             made = CardProgram(exported, self.board, own, self.numbers)
             compiled.append(made)
-            results = made.parts.results[: len(made.parts.results) - len(exported.taps)]
             if number + 1 < len(self.active):
-                passed = [np.zeros(shape, made.result_type(kind)) for _, shape, kind in results]
+                passed = [np.zeros(shape, made.result_type(kind)) for _, shape, kind in made.outputs]
         self.compiled = compiled
         self._write_files(config)
 
@@ -204,8 +203,7 @@ class TTDevice(Device):
 
     def output_shapes(self) -> list[tuple[int, ...]]:
         """Returns the shapes of the outputs of what was compiled."""
-        last = self.compiled[-1]
-        return [shape for _, shape, _ in last.parts.results[: len(last.parts.results) - len(last.exported.taps)]]
+        return [shape for _, shape, _ in self.compiled[-1].outputs]
 
     def generate_graph(
         self,
@@ -356,14 +354,16 @@ class TTDevice(Device):
         arrays = [array_of(value) for value in inputs]
         image = self.active[0] if self.active and isinstance(self.active[0], ImageModule) else None
         if image is not None:
-            return image.compute(arrays) if self.process is None else self.run_there(image, image.fitting(arrays))
+            made = image.compute(arrays) if self.process is None else self.run_there(image, image.fitting(arrays))
+            return session.without_saved(made, image.saved)
         self.compile_modules(arrays)
         if self.device_mode is DeviceMode.CompileOnly or self.devtype is BackendType.NoBackend:
             self.refuse("a device that runs", "CompileOnly or NoBackend; try DeviceMode.CompileAndRun")
         values: list[np.ndarray] = arrays
         for module, compiled in zip(self.active, self.compiled, strict=True):
             compiled.follow(module.held_values())
-            values = self._run(compiled, fitting(f"{self.name}: {module.name}", values, compiled.exported.inputs))
+            made = self._run(compiled, fitting(f"{self.name}: {module.name}", values, compiled.exported.inputs))
+            values = session.without_saved(made, compiled.parts.saved)
             taps = len(compiled.exported.taps)
             if taps and isinstance(module, PyBudaModule):
                 for key, value in zip(compiled.exported.taps, values[-taps:], strict=True):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from opscope.compiler.target.formats import host_dtype
+from opscope.compiler.target.queue_content import SAVED
 from opscope.simulator.api import DeviceError
 from opscope.simulator.host.errors import PyBudaError
 from opscope.simulator.host.exported import Exported
@@ -40,6 +41,11 @@ class ImageModule(Module):
     def values(self) -> Mapping[str, np.ndarray]:
         """Its parameters."""
         return self.image.parameters
+
+    @property
+    def saved(self) -> int:
+        """How many of its last results are those of ops that `op_intermediates_to_save` named."""
+        return sum(value.name.endswith(SAVED) for value in self.image.modules[0].results)
 
     def exported(self, inputs: Sequence[np.ndarray]) -> Exported:
         """Raises PyBudaError: an image is compiled already."""

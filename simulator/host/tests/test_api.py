@@ -87,6 +87,24 @@ def test_a_pipeline_runs_while_inputs_are_pushed_and_taps_an_op() -> None:
     assert not pybuda.error_raised()
 
 
+@pytest.mark.parametrize("sequential", [True, False], ids=["sequential", "in a process"])
+def test_results_of_ops_are_saved_by_runs_and_by_images(sequential: bool, tmp_path: Path) -> None:
+    pybuda.set_configuration_options(op_intermediates_to_save=["one.product"])
+    module = Layer("one")
+    device = pybuda.TTDevice("tt0", arch=WORMHOLE, module=module)
+    (got,) = pybuda.run_inference(inputs=[X], sequential=sequential).get()
+    (saved,) = pybuda.get_intermediates_queue().get()
+    product = (X @ module.weights.value() + module.bias.value()).reshape(saved.shape)
+    assert np.allclose(saved.value(), product, atol=0.2)
+    image = device.compile_to_image(img_path=tmp_path / "one.tti", sample_inputs=(X,))
+    pybuda.pybuda_reset()
+    pybuda.TTDevice.load_image(img=image)
+    (again,) = pybuda.run_inference(inputs=[X], sequential=sequential).get()
+    (saved_again,) = pybuda.get_intermediates_queue().get()
+    assert np.array_equal(again.value(), got.value())
+    assert np.array_equal(saved_again.value(), saved.value())
+
+
 def test_a_jax_function_is_a_module_and_arrays_that_it_holds_are_parameters() -> None:
     import jax.numpy as jnp
 

@@ -91,3 +91,29 @@ def test_a_window_on_a_card_is_near_xla(case: str) -> None:
     wanted = np.asarray(WINDOWS[case](np.maximum(IMAGE, 0), KERNEL))
     assert got.shape == wanted.shape
     assert np.allclose(got, wanted, rtol=0.03, atol=0.05)
+
+
+ALONE: dict[str, Any] = {
+    "heaviside": lambda x: op.Heaviside("op", x, x),
+    "relu from a threshold": lambda x: op.Relu("op", x, threshold=0.5),
+    "where": lambda x: op.Where("op", op.Greater("", x, 0.25), x, 1.0),
+}
+
+
+class Alone(pybuda.PyBudaModule):
+    """One op that compares, of nothing but the input: else the host has comparisons of its values."""
+
+    def __init__(self, case: str) -> None:
+        super().__init__("alone")
+        self.case = case
+
+    def forward(self, x: Any) -> Any:
+        return ALONE[self.case](x)
+
+
+@pytest.mark.parametrize("case", ALONE)
+def test_an_op_that_compares_runs_alone(case: str) -> None:
+    x = np.arange(-32, 32, dtype=np.float32).reshape(1, 8, 8) / 32
+    pybuda.TTDevice("tt0", arch=pybuda.BackendDevice.Wormhole_B0, module=Alone(case))
+    got = pybuda.run_inference(inputs=[x], _sequential=True).get()[0].numpy()
+    assert np.array_equal(got, np.asarray(ALONE[case](x)))

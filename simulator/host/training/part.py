@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
 
+from opscope.simulator.host import session
 from opscope.simulator.host.card_program import CardProgram
 from opscope.simulator.host.errors import in_one_line
 from opscope.simulator.host.exported import Exported
@@ -162,6 +163,7 @@ def _program(device: Trainee, one: Pass) -> Run:
 
     def run(values: Mapping[str, np.ndarray]) -> Sequence[np.ndarray]:
         inputs = [values[spec.name] for spec in one.built.arguments]
-        return program.run(inputs) if device.process is None else device.run_there(program, inputs)
+        results = program.run(inputs) if device.process is None else device.run_there(program, inputs)
+        return session.without_saved(results, program.parts.saved)
 
     return run
