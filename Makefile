@@ -59,6 +59,7 @@ measurements: $(BASE) ## write docs/measurements.md again, after a new row of do
 conformance: $(TEST) ## write docs/conformance.md again: every stored case of the specification, ONNX's node tests
 	$(BIN)/python -m opscope.compiler.tests.conformance > docs/conformance.md.new
 	echo >> docs/conformance.md.new; $(BIN)/opscope score suite:onnx --markdown >> docs/conformance.md.new
+	echo >> docs/conformance.md.new; $(BIN)/python -m opscope.simulator.real_kernels >> docs/conformance.md.new
 	mv docs/conformance.md.new docs/conformance.md
 
 terminal: $(TEST) ## write what commands print at 80, 120 and 200 columns again, after a change of a page

@@ -74,6 +74,7 @@ __all__ = [
     "fingerprint",
     "load_board",
     "load_board_file",
+    "matrix_numerics",
     "op_table",
     "piece_module",
     "pipeline",
@@ -218,7 +219,8 @@ def ttnn_to_flatbuffer(ttnn: ModuleOp, system_desc: SystemDesc, options: Compile
 
 
 def _repro_note(board: SystemDesc, options: CompileOptions) -> str:
-    words = [f"--arch {board.board}", f"--math-fidelity {options.math_fidelity}"]
+    words = [f"--arch {board.board}", f"--math-fidelity {options.math_fidelity or 'HiFi4'}"]
+    words += [f"--numerics {options.numerics}"] if options.numerics != "hifi4" else []
     words += [f"--data-format {options.data_format}"] if options.data_format else []
     words += ["--unsupported-types fallback"] if options.unsupported_types == "fallback" else []
     words += [f"--optimization-level {options.optimization_level}"] if options.optimization_level else []
@@ -497,6 +499,19 @@ def _follow(program: Program, moves: dict[int, int], tensor: int) -> TensorDesc:
     while tensor in moves and program.tensors[tensor].buffer_type == "system_memory":
         tensor = moves[tensor]
     return program.tensors[tensor]
+
+
+def matrix_numerics(programs: Iterable[Program]) -> tuple[str, bool]:
+    """Returns the lowest fidelity of programs' products and sums of floats, and whether a Dst of theirs is narrow."""
+    from opscope.compiler.target.formats import FORMATS
+    from opscope.compiler.target.numerics import MATRIX, lowest
+
+    return lowest(
+        op.numerics
+        for program in programs
+        for op in program.operations
+        if op.kernel in MATRIX and FORMATS[program.tensors[op.outputs[0]].data_format].is_float
+    )
 
 
 def ran_on(compiled: bytes | Iterable[Program]) -> str:

@@ -25,6 +25,7 @@ class CompileOptions:
     data_format: str | None = None
     """Format in which the device computes and stores floats; None: the module's own types."""
     math_fidelity: str = "HiFi4"
+    """Empty with `numerics` ttnn: that of each op."""
     unsupported_types: str = "fail"
     """One of `UNSUPPORTED_TYPES`."""
     optimization_level: int = 0
@@ -37,3 +38,5 @@ class CompileOptions:
     """Whether functions may be the vector unit's approximations (tanh, sigmoid, gelu, exp)."""
     dump_dir: str | None = None
     """Folder for the IR after each stage."""
+    numerics: str = "hifi4"
+    """One of `opscope.compiler.target.numerics.PROFILES`: how ops compute where nothing else is asked for."""

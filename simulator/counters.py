@@ -20,6 +20,7 @@ from typing import Any
 from opscope.compiler.target.program import AttentionParams, Conv2dParams, Conv3dParams, MatmulParams
 from opscope.compiler.target.system_desc import SystemDesc
 from opscope.simulator.kernels.registry import KERNELS
+from opscope.simulator.modelled import record_error
 from opscope.simulator.profile import OpCost, Profile
 from opscope.simulator.timing.card_rates import dram_cycles
 
@@ -34,6 +35,8 @@ class Counters:
 
     limiter: str | None
     """Of `LIMITERS`, the unit with the most cycles in the operations that it limits; None if no operation takes any."""
+    cycles_error: float | None
+    """How far its cycles may be from a card's, in percent: of the kinds of its kernels, weighted by their cycles."""
     utilisation: float | None
     """Share of the cycles of all cores of the grid in which a core computes, 0 to 1; None if there are none. What a
     placed op's slowest thread takes counts as computing, moving tiles in and out of the core included."""
@@ -74,12 +77,22 @@ def counters(profile: Profile, system: SystemDesc, cores: int) -> Counters:
     total = 0 if profile.partial else profile.total_cycles
     return Counters(
         max(of_limiter, key=lambda name: of_limiter[name]) if total else None,
+        _cycles_error(profile, system.arch) if total else None,
         busy / (total * cores) if total else None,
         sum(cost.dram_bytes for cost in profile.ops),
         sum(cost.noc_bytes for cost in profile.ops),
         sum(cost.dram_read_bytes for cost in profile.ops),
         sum(cost.dram_written_bytes for cost in profile.ops),
     )
+
+
+def _cycles_error(profile: Profile, arch: str) -> float | None:
+    """The uncertainty of an unplanned program's cycles in percent; of a plan's nobody has measured it by kind."""
+    errors = [(cost.cycles, record_error(cost.kernel, arch)) for cost in profile.ops if cost.cycles]
+    known = [(cycles, error) for cycles, error in errors if error is not None]
+    if profile.epochs or not known:
+        return None
+    return round(sum(cycles * error for cycles, error in known) / sum(cycles for cycles, _ in known), 1)
 
 
 def moved_line(figures: Mapping[str, Any]) -> str:

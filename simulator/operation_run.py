@@ -17,7 +17,7 @@ from opscope.simulator.by_pattern import by_pattern
 from opscope.simulator.errors import DeviceError, KernelError
 from opscope.simulator.images import is_held, pack, widened
 from opscope.simulator.kernels import KERNELS
-from opscope.simulator.kernels.registry import Body, Call, Images, keeps_bits
+from opscope.simulator.kernels.registry import Body, Call, Images, Kernel, keeps_bits
 from opscope.simulator.mesh import Chip
 from opscope.simulator.per_core import run_per_core
 from opscope.simulator.placed import run_placed
@@ -78,7 +78,7 @@ def execute(
         source = call.inputs[number : number + 1]
         moved = kernel.unit in MOVING and all(d.data_format == desc.data_format for d in source)
         moved |= kernel.unit in ("control", "host") or keeps_bits(kernel.name, call)
-        if kernel.unit == "matrix" and _in_blocks((*call.inputs, desc)):
+        if _packs_as_blocks(kernel, call, desc):
             value = block_product(value)
         if on_bits:
             if moved:
@@ -100,9 +100,12 @@ def _all_held(images: Images, call: Call) -> bool:
     return any(floats) and all(floats) and all(desc.data_format == "Float16_b" for desc in call.outputs)
 
 
-def _in_blocks(descs: tuple[TensorDesc, ...]) -> bool:
-    """Whether all tensors are block floats: the packer reads 6 bits of fraction of their products."""
-    return all(FORMATS[desc.data_format].kind == "block" for desc in descs)
+def _packs_as_blocks(kernel: Kernel, call: Call, desc: TensorDesc) -> bool:
+    """Whether the packer reads 6 bits of fraction of a result: of a product of block floats to be one, and of what is
+    converted to block floats narrower than BFP8."""
+    if kernel.name == "typecast":
+        return desc.data_format in ("Bfp4_b", "Bfp2_b")
+    return kernel.unit == "matrix" and all(FORMATS[d.data_format].kind == "block" for d in (*call.inputs, desc))
 
 
 def value_of(values: dict[int, np.ndarray], tensor: int, where: str) -> np.ndarray:

@@ -164,7 +164,7 @@ def _params(kernel: str, arguments: dict[str, Any], rank: int) -> Params:
 
 def _numerics(kernel: str, arguments: dict[str, Any], inputs: tuple[TensorDesc, ...], target: str) -> Numerics:
     """What the arguments ask for, and where they are silent what ttnn takes."""
-    usual = ttnn_numerics(kernel, inputs, target)
+    usual = ttnn_numerics(kernel, [desc.data_format for desc in inputs], target, inputs[0].shape[-1])
     wide, fidelity = arguments.get("fp32_dest_acc"), arguments.get("fidelity")
     if fidelity is None and wide is None:
         return usual

@@ -22,6 +22,7 @@ from opscope.compiler.target.rounding import bits
 from opscope.simulator.arithmetic import Arithmetic
 from opscope.simulator.images import is_held, widened
 from opscope.simulator.operation_run import execute
+from opscope.simulator.real_kernels import cause
 
 ENOUGH = 0.99
 """Share of bit-equal values from which on a job counts as the same."""
@@ -91,6 +92,12 @@ def _worst(job: KernelJob, image: np.ndarray, real: np.ndarray, same: np.ndarray
     return f"{operands + ': ' if operands else ''}{float(real[place]):.9g}, here {float(image[place]):.9g}"
 
 
+def cause_of(job: KernelJob) -> str:
+    """Returns the known rules by which a job's results may differ."""
+    formats = {job.program.tensors[tensor].data_format for tensor in (*job.operation.inputs, *job.operation.outputs)}
+    return "; ".join(filter(None, (cause(job.operation.kernel, name) for name in sorted(formats))))
+
+
 def report(jobs: Sequence[KernelJob], without: Sequence[str], *, exact_order: bool) -> dict[str, Any]:
     """Returns every score, and by kind how many jobs are the same, as JSON."""
     scores = [score(job, exact_order=exact_order) for job in jobs]
@@ -112,6 +119,7 @@ def report(jobs: Sequence[KernelJob], without: Sequence[str], *, exact_order: bo
                 "ordinary": each.ordinary,
                 "max_ulp": each.ulp,
                 "first_difference": each.worst,
+                "cause": "" if each.equal == 1 else cause_of(each.job),
             }
             for each in scores
         ],
@@ -124,7 +132,7 @@ def show(document: dict[str, Any]) -> None:
     """Prints a report as tables."""
     page = Page()
     columns = [("job", "left"), ("kind", "left"), *((name, "right") for name in ("equal", "ordinary", "max ulp"))]
-    columns.append(("first difference", "left"))
+    columns += [("first difference", "left"), ("cause", "left")]
     lines = [
         (
             each["job"],
@@ -133,10 +141,11 @@ def show(document: dict[str, Any]) -> None:
             f"{100 * each['ordinary']:.2f} %",
             f"{each['max_ulp']:,.0f}",
             each["first_difference"],
+            each["cause"],
         )
         for each in document["jobs"]
     ]
-    page.table(columns, lines, f"Jobs, {document['order']} order", spare=("first difference", "kind"))
+    page.table(columns, lines, f"Jobs, {document['order']} order", spare=("first difference", "kind", "cause"))
     columns = [("kind", "left"), *((name, "right") for name in ("jobs", "same", "mean equal"))]
     kinds = document["kinds"].items()
     page.table(

@@ -15,6 +15,7 @@ from opscope.base.file_names import resolved
 from opscope.base.model_files import ModelFiles
 from opscope.compiler import passes
 from opscope.compiler.errors import CompilerInputError, StageFailure
+from opscope.compiler.target.numerics import PROFILES
 
 TARGETS = ("ttir", "ttnn", "flatbuffer")
 PIPELINE_NAMES = (
@@ -58,7 +59,17 @@ class InputProblem(click.ClickException):
 @click.option("--arch", default="n150", show_default=True, help="A board, or an arch, which means its default board.")
 @click.option("--mesh", help="Partition a sharded module over a mesh such as 2x4; each device's program is compiled.")
 @click.option("--data-format", help="Number format of all floats, such as Bfp8_b; default: each tensor's own type.")
-@click.option("--math-fidelity", default="HiFi4", show_default=True, help="LoFi, HiFi2, HiFi3 or HiFi4.")
+@click.option(
+    "--math-fidelity",
+    help="LoFi, HiFi2, HiFi3 or HiFi4; default: HiFi4, with --numerics ttnn that of each op.",
+)
+@click.option(
+    "--numerics",
+    type=click.Choice(PROFILES),
+    default="hifi4",
+    show_default=True,
+    help="How ops compute where nothing else is asked for: hifi4, or ttnn as ttnn without a compute configuration.",
+)
 @click.option(
     "--unsupported-types",
     type=click.Choice(("fail", "fallback")),
@@ -107,7 +118,8 @@ def compile_command(
     arch: str,
     mesh: str | None,
     data_format: str | None,
-    math_fidelity: str,
+    math_fidelity: str | None,
+    numerics: str,
     unsupported_types: str,
     optimization_level: str,
     amp_level: str,
@@ -130,13 +142,14 @@ def compile_command(
         raise InputProblem(str(error)) from error
     options = api.CompileOptions(
         data_format,
-        math_fidelity,
+        math_fidelity or ("" if numerics == "ttnn" else "HiFi4"),
         unsupported_types,
         optimization_level=int(optimization_level),
         amp_level=int(amp_level),
         argument_types=tuple(argument_types.split(",")) if argument_types else (),
         math_approx=math_approx,
         dump_dir=str(dump_ir) if dump_ir else None,
+        numerics=numerics,
     )
     try:
         if mesh is not None:

@@ -138,19 +138,22 @@ class MemoryConfigAttr(ParametrizedAttribute):
 class ComputeConfigAttr(ParametrizedAttribute):
     """How a kernel computes: `#ttnn.device_compute_kernel_config<math_fidelity = hifi4, fp32_dest_acc_en = true>`.
 
-    `math_approx_mode = true` stands between the two where functions are approximate.
+    `math_approx_mode = true` stands between the two where functions are approximate, and `packer_l1_acc = true` at the
+    end where a product's blocks are added in L1.
     """
 
     name = "ttnn.device_compute_kernel_config"
     math_fidelity: StringAttr
     fp32_dest_acc_en: StringAttr
     math_approx_mode: StringAttr
+    packer_l1_acc: StringAttr
 
     def print_parameters(self, printer: Printer) -> None:
-        """Prints both fields."""
+        """Prints the fields."""
         fidelity, dest = self.math_fidelity.data, self.fp32_dest_acc_en.data
         approx = "math_approx_mode = true, " if self.math_approx_mode.data == "true" else ""
-        printer.print_string(f"<math_fidelity = {fidelity}, {approx}fp32_dest_acc_en = {dest}>")
+        added = ", packer_l1_acc = true" if self.packer_l1_acc.data == "true" else ""
+        printer.print_string(f"<math_fidelity = {fidelity}, {approx}fp32_dest_acc_en = {dest}{added}>")
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
@@ -167,7 +170,12 @@ class ComputeConfigAttr(ParametrizedAttribute):
                 parser.parse_punctuation(",")
             parser.parse_keyword("fp32_dest_acc_en")
             parser.parse_punctuation("=")
-            return [fidelity, StringAttr(parser.parse_identifier()), approx]
+            dest, added = StringAttr(parser.parse_identifier()), StringAttr("false")
+            if parser.parse_optional_punctuation(",") is not None:
+                parser.parse_keyword("packer_l1_acc")
+                parser.parse_punctuation("=")
+                added = StringAttr(parser.parse_identifier())
+            return [fidelity, dest, approx, added]
 
 
 @irdl_attr_definition

@@ -15,6 +15,7 @@ from opscope.compiler.dialects.ttnn_layout import FIDELITIES
 from opscope.compiler.errors import CompilerInputError
 from opscope.compiler.passes.ttir_to_ttnn import board
 from opscope.compiler.target.formats import number_format
+from opscope.compiler.target.numerics import PROFILES, ttnn_numerics
 
 LEFT_HIGH, RIGHT_HIGH = 7, 5
 """Bits of mantissa, the leading one among them, that a phase reads of each operand (tt-isa-documentation, MVMUL)."""
@@ -31,13 +32,18 @@ class TtnnComputeConfig(ModulePass):
     math_fidelity: str = "HiFi4"
     math_approx_mode: bool = False
     """Whether functions are computed by the vector unit's approximations, where it has one (tt-mlir's option)."""
+    numerics: str = "hifi4"
+    """One of `PROFILES`; with `ttnn`, an empty `math_fidelity` is that of each op."""
     fewest_phases: bool = False
     """Whether products whose operands have few bits use only the phases that they need: the same result, faster."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Annotates kernels. Raises CompilerInputError for an unknown fidelity."""
+        """Annotates kernels. Raises CompilerInputError for an unknown fidelity or way to compute."""
         fidelity = self.math_fidelity.lower()
-        if fidelity not in FIDELITIES:
+        if self.numerics not in PROFILES:
+            raise CompilerInputError(f"numerics: expected one of {', '.join(PROFILES)}, got {self.numerics!r}")
+        as_ttnn = self.numerics == "ttnn"
+        if fidelity not in FIDELITIES and (fidelity or not as_ttnn):
             raise CompilerInputError(
                 f"math fidelity: expected one of {', '.join(FIDELITIES.values())}, got {self.math_fidelity!r}"
             )
@@ -52,14 +58,21 @@ class TtnnComputeConfig(ModulePass):
                 mixed = len({f.register_exponent_bits for f in formats if f.is_float}) > 1
                 # tt-metal demands a wide Dst for FP8 with 4 exponent bits (Blackhole).
                 wide = inner.ROW.matrix or mixed or any(f.name in ("Float32", "Fp8_e4m3") for f in formats)
-                enough = _sufficient_fidelity(inner, fidelity) if self.fewest_phases else fidelity
-                inner.properties["compute_config"] = _config(enough, wide and wide_dst, self.math_approx_mode)
+                own, blocked = fidelity, False
+                if as_ttnn:
+                    count = len(inner.operands)
+                    names = [f.name for f in formats]
+                    usual = ttnn_numerics(inner.ROW.kernel_name, names[:count] or names, names[-1])
+                    own, blocked = fidelity or usual.fidelity.lower(), usual.k_block > 0
+                    wide = usual.dst_format == "Float32"
+                enough = _sufficient_fidelity(inner, own) if self.fewest_phases else own
+                inner.properties["compute_config"] = _config(enough, wide and wide_dst, self.math_approx_mode, blocked)
 
 
 @cache
-def _config(fidelity: str, wide_dst: bool, approximate: bool) -> layout.ComputeConfigAttr:
+def _config(fidelity: str, wide_dst: bool, approximate: bool, blocked: bool) -> layout.ComputeConfigAttr:
     """The attribute of a kernel's configuration: one object for each, so that it is made and verified once."""
-    words = (fidelity, "true" if wide_dst else "false", "true" if approximate else "false")
+    words = (fidelity, *("true" if on else "false" for on in (wide_dst, approximate, blocked)))
     return layout.ComputeConfigAttr(*map(StringAttr, words))
 
 

@@ -119,7 +119,7 @@ def _without_wide_dst(op: Operation, system: SystemDesc) -> None:
     config = op.properties.get("compute_config")
     if isinstance(config, layout.ComputeConfigAttr) and not system.has_fp32_dst:
         op.properties["compute_config"] = layout.ComputeConfigAttr(
-            config.math_fidelity, StringAttr("false"), config.math_approx_mode
+            config.math_fidelity, StringAttr("false"), config.math_approx_mode, config.packer_l1_acc
         )
 
 

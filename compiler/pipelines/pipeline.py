@@ -90,6 +90,7 @@ def ttnn_passes(board: str, options: CompileOptions, runs: dict[str, bool] | Non
         TtnnComputeConfig(
             board=board,
             math_fidelity=options.math_fidelity,
+            numerics=options.numerics,
             math_approx_mode=options.math_approx,
             fewest_phases=options.optimization_level > 0,
         ),

@@ -1,30 +1,50 @@
-"""How ttnn computes where nothing else is asked for: fidelity, width of Dst, blocks of the inner dim, approximation.
+"""Named ways to compute: fidelity, width of Dst and blocks of products where nothing else is asked for.
 
-Found by the bits of ttnn 0.81.1's own kernels (docs/conformance.md), apart from what its source says of compute
-configurations.
+`hifi4` takes all bits and a Dst of 32 bits in the matrix unit. `ttnn` is what ttnn takes without a compute
+configuration, as the bits of ttnn 0.81.1's own kernels show (docs/conformance.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from opscope.compiler.target.formats import FORMATS, TILE
-from opscope.compiler.target.program import Numerics, TensorDesc
+from opscope.compiler.target.program import Numerics
 
-PRODUCTS = frozenset({"matmul", "linear"})
-PRODUCT_FIDELITY = {"Float32": "HiFi4", "Bfp8_b": "LoFi", "Bfp4_b": "LoFi"}
-"""Format of a product's operands -> its fidelity; HiFi2 for others."""
+PROFILES = ("hifi4", "ttnn")
+_ORDER = ("LoFi", "HiFi2", "HiFi2_B", "HiFi3", "HiFi4")
+BLOCKED = frozenset({"matmul", "linear"})
+"""Products that ttnn makes in blocks of the inner dim, which are added in L1."""
+PRODUCTS = BLOCKED | {"conv2d", "conv3d"}
 SUMS = frozenset({"sum", "mean"})
+MATRIX = PRODUCTS | SUMS | {"sum_pool2d", "avg_pool2d"}
+"""Kernels of the matrix unit, whose fidelity is a verdict's."""
+_PRODUCT_FIDELITY = {"Float32": "HiFi4", "Bfp8_b": "LoFi", "Bfp4_b": "LoFi"}
 
 
-def ttnn_numerics(kernel: str, inputs: Sequence[TensorDesc], output: str) -> Numerics:
-    """Returns how ttnn computes a kernel of such inputs whose result has the format `output`."""
-    formats = [*(desc.data_format for desc in inputs), output]
+def product_fidelity(data_format: str) -> str:
+    """Returns the fidelity that ttnn takes for products of operands of a format."""
+    return _PRODUCT_FIDELITY.get(data_format, "HiFi2")
+
+
+def tiles_of_a_block(depth: int) -> int:
+    """Returns how many tiles of the inner dim ttnn multiplies before it adds up in L1."""
+    return 2 if -(-depth // TILE) % 2 == 0 else 1
+
+
+def lowest(numerics: Iterable[Numerics]) -> tuple[str, bool]:
+    """Returns the lowest fidelity of some calls, and whether one of them accumulates in fewer than 32 bits."""
+    calls = list(numerics)
+    fidelity = min((each.fidelity for each in calls), key=_ORDER.index, default="HiFi4")
+    return fidelity, any(each.dst_format != "Float32" for each in calls)
+
+
+def ttnn_numerics(kernel: str, inputs: Sequence[str], output: str, depth: int = 1) -> Numerics:
+    """Returns how ttnn computes a kernel, by the formats of its inputs and its result; `depth`: the inner dim."""
+    formats = [*inputs, output]
     exponents = {FORMATS[name].register_exponent_bits for name in formats if FORMATS[name].is_float}
-    wide = len(exponents) > 1 or any(FORMATS[name].bits == 32 for name in formats)
-    narrow = "Float16" if exponents == {5} else "Float16_b"
-    if kernel in PRODUCTS:
-        dst, tiles = "Float32" if wide else narrow, -(-inputs[0].shape[-1] // TILE)
-        fidelity = PRODUCT_FIDELITY.get(formats[0], "HiFi2")
-        return Numerics(fidelity, dst, k_block=2 if tiles % 2 == 0 else 1, intermediate=dst)
-    return Numerics("HiFi4", "Float32" if wide or kernel in SUMS else narrow)
+    wide = len(exponents) > 1 or any(FORMATS[name].bits == 32 or name == "Fp8_e4m3" for name in formats)
+    dst = "Float32" if wide or kernel in SUMS else "Float16" if exponents == {5} else "Float16_b"
+    if kernel in BLOCKED:
+        return Numerics(product_fidelity(inputs[0]), dst, k_block=tiles_of_a_block(depth), intermediate=dst)
+    return Numerics(product_fidelity(inputs[0]) if kernel in PRODUCTS else "HiFi4", dst)

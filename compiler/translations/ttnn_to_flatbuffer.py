@@ -6,7 +6,7 @@ from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from opscope.compiler.dialects import ttnn_layout as layout
 from opscope.compiler.dialects.from_row import RowOp
@@ -16,6 +16,7 @@ from opscope.compiler.ir.functions import functions
 from opscope.compiler.ops.element_text import element_text
 from opscope.compiler.ops.shapes import shape_of
 from opscope.compiler.target.formats import host_format, number_format
+from opscope.compiler.target.numerics import tiles_of_a_block
 from opscope.compiler.target.program import Binary, HostParams, Numerics, Params, Program, TensorDesc
 from opscope.compiler.target.program import Operation as Call
 from opscope.compiler.target.system_desc import SystemDesc
@@ -127,7 +128,7 @@ def _params(op: RowOp) -> Params:
     return HostParams(bytecode(params.module.decode()))
 
 
-def _numerics(op: Operation) -> Numerics:
+def _numerics(op: RowOp) -> Numerics:
     config = op.properties.get("compute_config")
     if not isinstance(config, layout.ComputeConfigAttr):
         return Numerics()
@@ -137,8 +138,14 @@ def _numerics(op: Operation) -> Numerics:
         formats = [number_format(x.data_type) for x in encodings if x is not None]
         exponents = {data_format.register_exponent_bits for data_format in formats if data_format.is_float}
         dst = "Float16" if 5 in exponents and 8 not in exponents else "Float16_b"
-    return Numerics(
-        fidelity=layout.FIDELITIES[config.math_fidelity.data],
-        dst_format=dst,
-        math_approx=config.math_approx_mode.data == "true",
-    )
+    block, between = 0, "Float32"
+    if config.packer_l1_acc.data == "true":
+        block, between = tiles_of_a_block(_depth(op)), dst
+    fidelity, approximate = layout.FIDELITIES[config.math_fidelity.data], config.math_approx_mode.data == "true"
+    return Numerics(fidelity, dst, block, between, approximate)
+
+
+def _depth(op: RowOp) -> int:
+    """The inner dim of a product."""
+    shape = shape_of(op.operands[0])
+    return shape[-2 if op.read().get("transpose_a") else -1]

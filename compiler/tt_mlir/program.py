@@ -16,6 +16,7 @@ from xdsl.ir import Operation, SSAValue
 
 from opscope.compiler.dialects.ttnn import DeviceType
 from opscope.compiler.errors import CompilerInputError, StageFailure
+from opscope.compiler.target.numerics import MATRIX, lowest
 from opscope.compiler.target.program import Binary, ControlParams, LayoutParams, Program, TensorDesc, programs_of
 from opscope.compiler.target.program import Operation as Call
 from opscope.compiler.target.system_desc import SystemDesc
@@ -31,11 +32,8 @@ from opscope.compiler.tt_mlir.tensors import STAGE, described, on_host
 from opscope.compiler.tt_mlir.values import Unknown
 
 COMPILER = "tt-mlir"
-PRODUCTS = frozenset({"matmul", "linear", "conv2d", "conv3d", "sum", "mean", "sum_pool2d", "avg_pool2d"})
-"""Kernels of the matrix unit, whose fidelity is a verdict's."""
 _ARCH = re.compile(r"\barch = <(\w+)>")
 _ONE_CHIP = "#ttnn<mesh_shape 1x1>"
-ORDER = ("LoFi", "HiFi2", "HiFi3", "HiFi4")
 
 
 @dataclass(frozen=True)
@@ -87,14 +85,16 @@ def tt_mlir_program(text: str, board: SystemDesc, name: str = "<executable>") ->
     own = originals(entry)
     steps = [step for one in programs for step in one.steps]
     narrowings = narrowed([(one.program, one.names, one.truths) for one in programs], own)
-    numerics = [step.call.numerics for step in steps if step.call.kernel in PRODUCTS and step.computes_floats]
+    fidelity, narrow = lowest(
+        step.call.numerics for step in steps if step.call.kernel in MATRIX and step.computes_floats
+    )
     return TtMlirProgram(
         Binary(board.board, board.arch, tuple(one.program for one in programs), COMPILER),
         tuple(dict.fromkeys([*own.narrowed, *(row.words for row in narrowings)])),
         narrowest(narrowings),
-        min((n.fidelity for n in numerics), key=ORDER.index, default="HiFi4"),
+        fidelity,
         "Tf32",
-        any(n.dst_format != "Float32" for n in numerics),
+        narrow,
         tuple(dict.fromkeys(step.call.kernel for step in steps if step.computes_floats and not step.moves)),
     )
 

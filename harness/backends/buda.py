@@ -41,7 +41,7 @@ class Buda(Backend):
 
         Raises InputError if there is no such board or format, or if `--amp-level` is given.
         """
-        refuse(self.name, options, "amp_level")
+        refuse(self.name, options, "amp_level", "numerics")
         board = board_of(options.arch)
         return Target(
             card_type=f"sim-{board.board}",
@@ -49,6 +49,7 @@ class Buda(Backend):
             math_fidelity=options.math_fidelity or FIDELITY,
             matrix_format="Tf32",
             narrow_dst=True,
+            exact_order=options.exact_order,
         )
 
     def fingerprint(self, options: ResultOptions | None = None) -> str:
@@ -108,7 +109,7 @@ def _run(job: Job) -> None:
     assert compilation.program is not None
     queues = compilation.host.queues(Device("n150").load(host).run(job.inputs).outputs)
     inputs = [np.ascontiguousarray(queues[name], np.float32) for name in compilation.program.graph.sources]
-    executable = Device(compilation.board).load(data)
+    executable = Device(compilation.board, exact_order=job.options.exact_order).load(data)
     placed, alone = executable.run(inputs, per_core=True), executable.run(inputs)
     for i, (a, b) in enumerate(zip(placed.outputs, alone.outputs, strict=True)):
         if not np.array_equal(a, b, equal_nan=True):

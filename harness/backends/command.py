@@ -46,7 +46,7 @@ class Command(Backend):
 
         Raises InputError if `--amp-level` is given, because no command takes it.
         """
-        refuse(self.name, options, "amp_level")
+        refuse(self.name, options, "amp_level", "numerics", "exact_order")
         numbers = self._file.numbers
         return Target(
             card_type=self._file.card.replace("{arch}", options.arch),

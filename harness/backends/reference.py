@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cache
 from importlib import metadata, util
 from typing import TYPE_CHECKING, Any
@@ -62,6 +63,7 @@ class Reference(Backend):
             math_fidelity=options.math_fidelity or DEFAULT_FIDELITY,
             matrix_format="Tf32",
             narrow_dst=not board.has_fp32_dst,
+            exact_order=options.exact_order,
             error_bound=simulated.error_bound,
             cuts_result=simulated.cuts_result,
             signed_zeros=True,
@@ -91,8 +93,18 @@ class Reference(Backend):
         """Takes the job through one stage. Raises StageError with the compiler's or the device's own message."""
         with simulated.refusals():
             _STEPS[stage](job, board_of(job.options.arch))
+        if stage is Stage.TTNN_TO_FLATBUFFER and job.options.numerics == "ttnn":
+            job.target = self._as_ttnn(job)
         if stage is Stage.RUN and job.ran_on == "host":
             job.target = self.target(job.options).on_host()
+
+    def _as_ttnn(self, job: Job) -> Target:
+        """The target of an op whose fidelity and width of Dst ttnn chooses."""
+        from opscope.compiler.api import matrix_numerics
+
+        fidelity, narrow = matrix_numerics(job.state[_DECODED][1].programs)
+        target = self.target(job.options)
+        return replace(target, math_fidelity=fidelity, narrow_dst=target.narrow_dst or narrow)
 
     def take_apart(self, module: bytes, options: ResultOptions, argument_types: tuple[str, ...] = ()) -> Apart:
         """Compiles a whole module and returns each op of its TTNN as its own module. Raises StageError."""
@@ -152,7 +164,7 @@ def _run(job: Job, board: SystemDesc) -> None:
 
     binary = job.state.pop(Stage.TTNN_TO_FLATBUFFER)
     written, decoded = job.state.pop(_DECODED, (None, None))
-    device = Device(board.board)
+    device = Device(board.board, exact_order=job.options.exact_order)
     executable = device.load_decoded(decoded) if decoded and written is binary else device.load(binary)
     watched = observer(job.watch, executable.programs.values()) if job.watch is not None else None
     if job.several_devices:
@@ -223,13 +235,14 @@ def _compile_options(job: Job) -> CompileOptions:
     board = board_of(job.options.arch)
     return CompileOptions(
         data_format=float_format_of(board, job.options.data_format),
-        math_fidelity=job.options.math_fidelity or DEFAULT_FIDELITY,
+        math_fidelity=job.options.math_fidelity or ("" if job.options.numerics == "ttnn" else DEFAULT_FIDELITY),
         unsupported_types=job.options.unsupported_types,
         optimization_level=job.options.optimization_level,
         amp_level=job.options.amp_level,
         # Below level 1 no pass reads them, and the pipeline stays short.
         argument_types=job.argument_types if job.options.optimization_level else (),
         dump_dir=str(job.ir_dir) if job.ir_dir else None,
+        numerics=job.options.numerics,
     )
 
 

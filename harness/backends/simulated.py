@@ -41,6 +41,7 @@ def count(job: Job, result: Any, executable: Any) -> None:
     job.cycles, job.device_ns = profile.total_cycles, profile.device_ns
     job.l1_peak_bytes, job.dram_peak_bytes = profile.l1_peak_bytes, profile.dram_peak_bytes
     counted = counters(profile, executable.device.system, executable.cores)
+    job.cycles_error = counted.cycles_error
     job.limiter, job.utilisation = counted.limiter, counted.utilisation
     job.dram_bytes, job.noc_bytes = counted.dram_bytes, counted.noc_bytes
 

@@ -222,7 +222,7 @@ class Tt(Pjrt):
 
     def target(self, options: ResultOptions) -> Target:
         """What a program for the board computes in, unless its TTNN says otherwise. Raises InputError."""
-        refuse(self.name, options, "data_format", "amp_level")
+        refuse(self.name, options, "data_format", "amp_level", "numerics")
         if options.mesh is not None:
             raise InputError("--mesh", f"no mesh with --backend {self.name}", options.mesh, "--backend reference")
         board = simulated.board_of(options.arch)
@@ -239,6 +239,7 @@ class Tt(Pjrt):
             math_fidelity=options.math_fidelity or DEFAULT_FIDELITY,
             matrix_format="Tf32",
             narrow_dst=not board.has_fp32_dst,
+            exact_order=options.exact_order,
             error_bound=simulated.error_bound,
             cuts_result=simulated.cuts_result,
         )
@@ -304,7 +305,7 @@ class Tt(Pjrt):
         board = simulated.board_of(job.options.arch)
         with simulated.refusals():
             program = tt_mlir_program(job.state[Stage.TTNN_TO_FLATBUFFER].ttnn, board)
-            executable = Device(board.board).load_decoded(program.binary)
+            executable = Device(board.board, exact_order=job.options.exact_order).load_decoded(program.binary)
             result = executable.run(program.inputs_of(job.inputs))
         types = [(numpy_dtype(desc.data_type), desc.shape) for desc in job.results]
         job.outputs = program.outputs_as(result.outputs, types)

@@ -299,7 +299,8 @@ def result_text(test: OpTest) -> str:
     figures = [f"PCC {test.pcc:.7f}"] if test.pcc is not None else []
     figures += [f"z {test.z_max:.3g}"] if test.z_max is not None else []
     figures += [f"{check.tolerance}" for check in test.results[:1]]
-    figures += [f"{test.cycles:,} cycles"] if test.cycles else []
+    error = f" +-{test.cycles_error:g} %" if test.cycles_error is not None else ""
+    figures += [f"{test.cycles:,} cycles{error}"] if test.cycles else []
     return f"success ({', '.join(figures)})" if figures else "success"
 
 

@@ -31,6 +31,10 @@ class Measures:
 
     cycles: Annotated[Int | None, Measure("device cycles of one execution")] = None
     """Of the whole program, from the simulator's cycle model."""
+    cycles_error: Annotated[
+        float | None, Measure("how far they may be from a card's, in percent: the error of its kernels' kinds")
+    ] = None
+    """Measured on rows that nobody fitted (`opscope device show`), weighted by the kernels' cycles."""
     device_ns: Annotated[float | None, Measure("nanoseconds of one execution on the device")] = None
     l1_peak_bytes: Annotated[Int | None, Measure("L1 per core")] = None
     dram_peak_bytes: Annotated[Int | None, Measure("DRAM")] = None

@@ -122,6 +122,7 @@ WorkflowName = Annotated[str, one_of(tuple(WORKFLOWS))]
 UnsupportedTypes = Annotated[str, one_of(("fail", "fallback"))]
 Inputs = Annotated[str, BeforeValidator(_inputs)]
 DType = Annotated[str, one_of(DTYPES)]
+NumericsName = Annotated[str, one_of(("hifi4", "ttnn"))]
 LastStage = Annotated[str, BeforeValidator(_stage)]
 
 
@@ -145,6 +146,18 @@ class ResultOptions(BaseModel, frozen=True, extra="forbid", defer_build=True):
         "Passes of the matrix unit: LoFi, HiFi2, HiFi3 or HiFi4; default: the backend's own.",
         "FIDELITY",
         column="passes of the matrix unit",
+    )
+    numerics: NumericsName = row(
+        "hifi4",
+        "How ops compute where nothing else is asked for: hifi4 (all bits, a Dst of 32 bits in the matrix unit), or "
+        "ttnn (what ttnn takes without a compute configuration); --math-fidelity goes before its fidelity.",
+        "WORD",
+        column="how ops computed where nothing else was asked for: hifi4 or ttnn",
+    )
+    exact_order: Flag = row(
+        False,
+        "Add products and sums in the device's own order, bit for bit (slow).",
+        column="whether products and sums were added in the device's own order",
     )
     workflow: WorkflowName = row(
         SPLIT,

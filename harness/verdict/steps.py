@@ -45,6 +45,9 @@ KEPT = {
 """Fidelity -> fraction bits of both operands that the product is made of."""
 HIFI3_LEAVES = 2.0 ** -(SRC_B["high"] + SRC_A["high"])
 """HiFi3 leaves out the product of both operands' low bits."""
+ALIGNED = 2.0**-11
+"""Standard deviation of what a product loses that is rounded to 10 bits below the largest of eight, over a sum's size,
+with a margin of some 1.4 (a group's largest of normal products is 2.5 of them; a rounding is 0.29 of its unit)."""
 DST_DEPTH = 16
 """Products that are added before a 16-bit Dst rounds."""
 RANDOM = 0.5
@@ -182,11 +185,15 @@ def steps_of(
     if sums_terms(op_name, body):
         cut, left_out, added = (0.0, 0.0), 0.0, 2 * floor * math.sqrt(inner)
         in_registers = stored_as not in ("Float32", "Float64") or (
-            stored_as == "Float32" and target.matrix_format is not None
+            stored_as == "Float32"
+            and target.matrix_format is not None
+            and not table.on_vector_unit(target, kind, stored_as)
         )
         if target.math_fidelity != "exact" and in_registers:
             cut = _cut(stored_as, target.math_fidelity, one=kind not in table.PRODUCTS)
             left_out = HIFI3_LEAVES if target.math_fidelity == "HiFi3" else 0.0
+            if target.exact_order:
+                added = max(added, ALIGNED)
             if target.narrow_dst:
                 added = max(added, RANDOM * unit("Float16_b") * math.sqrt(4 * math.ceil(inner / DST_DEPTH)))
         elif table.in_tf32(target, kind, stored_as):
@@ -211,7 +218,8 @@ def steps_of(
         return Steps("sum", added=4 * floor * math.sqrt(inner), function=4 * floor + dst, **common)
     if kind == "eltwise" or op_name == "stablehlo.batch_norm_inference":
         cut, left_out, between = (0.0, 0.0), 0.0, floor
-        if op_name in table.MULTIPLYING and stored_as not in ("Float32", "Float64") and target.math_fidelity != "exact":
+        by_matrix_unit = stored_as not in ("Float32", "Float64", "Float16_b") and target.math_fidelity != "exact"
+        if op_name in table.MULTIPLYING and by_matrix_unit:
             cut = _cut(stored_as, target.math_fidelity, one=False)
             left_out = HIFI3_LEAVES if target.math_fidelity == "HiFi3" else 0.0
         if target.math_fidelity == "exact" and op_name in IEEE_ROUNDED and part == element_type:
@@ -248,8 +256,8 @@ def _cut(stored_as: str, fidelity: str, one: bool) -> tuple[float, float]:
     """Most that either operand loses to the bits that no phase reads; `one`: a sum, whose other operand is 1."""
     left, right = KEPT.get(fidelity, KEPT["HiFi4"])
     if one:
-        # Sums read SrcA, in all phases but LoFi's.
-        left, right = right, 99
+        # Sums read one operand: SrcB's along rows, SrcA's along columns.
+        left, right = min(left, right), 99
     bits = FRACTION_BITS[stored_as]
     return max(0.0, 2.0**-left - 2.0**-bits), max(0.0, 2.0**-right - 2.0**-bits)
 

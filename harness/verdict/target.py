@@ -20,6 +20,8 @@ class Target:
     """What float32 becomes inside the matrix unit: `Tf32`, or None if it stays float32."""
     narrow_dst: bool = False
     """Whether the matrix unit adds up in 16 bits."""
+    exact_order: bool = False
+    """Whether products are added as the matrix unit adds them, which rounds each to 10 bits below the largest."""
     sums_in_own_type: bool = False
     """Whether a host adds floats of 16 bits up in their own type, as IREE does, instead of in float32."""
     tf32_products: bool = False

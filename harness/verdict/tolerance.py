@@ -162,7 +162,7 @@ def tolerance(
         return TABLE["exact"]
     if in_tf32(target, kind, stored):
         row = TABLE["Float32 matrix TF32"]
-    elif _sums(kind, body):
+    elif _sums(kind, body) and not on_vector_unit(target, kind, stored):
         row = _matrix_row(target, stored, "16-bit Dst" if target.narrow_dst else "")
     elif op_name in MULTIPLYING and stored != "Float32":
         row = _matrix_row(target, stored)
@@ -209,6 +209,11 @@ def _keeps_zeros(target: Target, kind: str, own: str, op_name: str) -> bool:
 def in_tf32(target: Target, kind: str, stored: str) -> bool:
     """Whether a host makes an op's products in TF32. What it only adds up stays in float32, unlike on a board."""
     return target.tf32_products and stored == "Float32" and kind in PRODUCTS
+
+
+def on_vector_unit(target: Target, kind: str, stored: str) -> bool:
+    """Whether a board adds up in float32 on the vector unit: whole dims of float32, where its Dst has 32 bits."""
+    return kind == "reduce" and stored == "Float32" and target.matrix_format is not None and not target.narrow_dst
 
 
 def part_type(element_type: str) -> str:

@@ -57,7 +57,8 @@ DROP = 1e-3
 TENFOLD, LEAST_DROP = 10.0, 1e-5
 """A tenfold distance from 1 is a drop too, if it grew by at least this much."""
 MORE_CYCLES = 1.05
-"""Growth of an op's cycles that counts: the cycle model has no noise, but a changed tiling shifts them a little."""
+"""Growth of an op's cycles that counts: the cycle model has no noise, but a changed tiling shifts them a little. What
+lies inside the error of the op's kernel kind counts for nothing either."""
 MORE_TIME, LEAST_NS = 1.25, 50_000
 """Growth of a measured time that counts, where it is also more than the spreads of both runs together: two processes
 differ by more than the runs of one."""
@@ -281,7 +282,7 @@ def _worse(old: Outcome, new: Outcome, slower: Slower | None) -> tuple[Label, st
         drop = old.pcc - new.pcc
         if drop >= DROP or (drop >= LEAST_DROP and 1 - new.pcc >= TENFOLD * (1 - old.pcc)):
             return Label.PCC_DROP, f"1 - PCC: {1 - old.pcc:.1e} before, {1 - new.pcc:.1e} now"
-    if old.cycles and new.cycles and new.cycles > MORE_CYCLES * old.cycles:
+    if old.cycles and new.cycles and new.cycles > max(MORE_CYCLES, 1 + (new.cycles_error or 0) / 100) * old.cycles:
         return Label.SLOWER, f"{100 * (new.cycles / old.cycles - 1):.0f} % more cycles"
     if takes_longer(old, new):
         assert old.run_ns is not None

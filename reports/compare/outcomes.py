@@ -43,6 +43,7 @@ TAKEN = (
     "crash_kind",
     "pcc",
     "cycles",
+    "cycles_error",
     "run_ns",
     "run_spread_ns",
     "l1_peak_bytes",
@@ -84,6 +85,7 @@ class Outcome:
     crash: str = ""
     pcc: float | None = None
     cycles: int | None = None
+    cycles_error: float | None = None
     run_ns: float | None = None
     run_spread_ns: float | None = None
     l1_peak_bytes: int | None = None
@@ -470,6 +472,7 @@ def _outcome(test: Mapping[Any, Any], uses: Mapping[str, int]) -> Outcome:
         crash=test["crash_kind"] or "",
         pcc=test["pcc"],
         cycles=test["cycles"],
+        cycles_error=test["cycles_error"],
         run_ns=test["run_ns"],
         run_spread_ns=test["run_spread_ns"],
         l1_peak_bytes=test["l1_peak_bytes"],

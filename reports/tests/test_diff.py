@@ -59,6 +59,8 @@ TABLE: dict[str, tuple[Op | None, Op | None, Label]] = {
     "pcc_tenfold_of_nothing": (Op(pcc=0.999999), Op(pcc=0.999991), Label.SAME),
     "cycles_limit": (OK, Op(pcc=0.99999, cycles=1050), Label.SAME),
     "cycles_more": (OK, Op(pcc=0.99999, cycles=1051), Label.SLOWER),
+    "cycles_inside_error": (OK, Op(pcc=0.99999, cycles=1080, more={"cycles_error": 9.0}), Label.SAME),
+    "cycles_outside_error": (OK, Op(pcc=0.99999, cycles=1100, more={"cycles_error": 9.0}), Label.SLOWER),
     "cycles_bit": (OK, Op(pcc=0.99999, cycles=1040), Label.SAME),
     "faster": (OK, Op(pcc=0.99999, cycles=10), Label.SAME),
     "vanished": (OK, None, Label.VANISHED),

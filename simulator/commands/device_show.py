@@ -78,6 +78,11 @@ def _show(facts: dict[str, Any]) -> None:
     )
     if not facts["errors"]:
         page.line("none measured")
+    if (bits := facts["bits"]) is not None:
+        page.prose(f"With --exact-order, bits of ttnn's own kernels: {'; '.join(bits['same'])}")
+        columns = [(name, "left") for name in ("kernels", "format", "the real kernel", "how far this is off")]
+        rows = [(", ".join(e["kernels"]), e["data_format"], e["rule"], e["effect"]) for e in bits["apart"]]
+        page.table(columns, rows, "Other bits than ttnn's own kernels on ttsim")
     page.line("Known to differ from silicon:")
     for text in facts["differences"]:
         page.hanging([("- ", "")], [text])

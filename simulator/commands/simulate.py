@@ -384,7 +384,11 @@ def _show(executable: Executable, result: RunResult | None, summary: dict[str, A
             f"{profile.l1_peak_bytes:,} bytes, DRAM {profile.dram_peak_bytes:,} bytes"
         )
         if summary["limiter"]:
-            page.prose(f"limited by {summary['limiter']}; cores compute {summary['utilisation']:.0%} of the time")
+            error = summary["cycles_error"]
+            known = f"; a card's cycles are within {error:g} % by its kernels' kinds" if error is not None else ""
+            page.prose(
+                f"limited by {summary['limiter']}; cores compute {summary['utilisation']:.0%} of the time{known}"
+            )
         page.prose(moved_line(summary))
     if "events" in summary:
         rate = summary["events"] / max(summary["event_seconds"], 1e-3)

@@ -1,9 +1,9 @@
 """Functions as the vector unit's kernels of today compute them, for `exact_order`; others are exact but for rounding.
 
-exp of bfloat16 is `exp_21f` of Moroz and others (Simple Multiple Precision Algorithms for Exponential Functions, 2022,
-https://doi.org/10.1109/MSP.2022.3157460): x / ln 2 plus the exponent's bias as fixed point, whose integer is the
-exponent and whose fraction goes through a parabola. Constants as in tt-llk (ckernel_sfpu_exp.h). Multiplication and addition are
-one rounding here, as in SFPMAD.
+exp of bfloat16 is `exp_21f` of Moroz and others (Simple Multiple Precision Algorithms for Exponential Functions,
+2022, https://doi.org/10.1109/MSP.2022.3157460): x / ln 2 plus the exponent's bias as fixed point, whose integer is
+the exponent and whose fraction goes through a parabola. Constants as in tt-llk (ckernel_sfpu_exp.h). Multiplication
+and addition are one rounding here, as in SFPMAD.
 """
 
 from __future__ import annotations

@@ -44,3 +44,18 @@ def test_counters_of_a_run_add_up():
 def test_a_run_without_cycles_has_no_limiter():
     counted = counters(Profile((), 1.0, 0, 0), N150, 64)
     assert (counted.limiter, counted.utilisation, counted.dram_bytes) == (None, None, 0)
+
+
+@pytest.mark.parametrize(
+    ("board", "kernels", "error"),
+    [
+        ("n150", {"add": 1000}, 3.6),
+        ("p150", {"add": 1000, "matmul": 3000}, (3.6 + 3 * 9.0) / 4),
+        ("n150", {"cholesky": 10}, 25.3),  # of which nobody has published a row
+        ("e150", {"add": 1000}, None),
+    ],
+)
+def test_cycles_have_the_error_of_their_kernels_kinds(board, kernels, error):
+    ops = tuple(cost(kernel, compute=cycles) for kernel, cycles in kernels.items())
+    counted = counters(Profile(ops, 1.0, 0, 0), load_board(board), 64)
+    assert counted.cycles_error == (None if error is None else pytest.approx(error, abs=0.06))

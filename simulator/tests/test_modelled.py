@@ -17,10 +17,13 @@ from ci.benchmarks.fit_products import errors
 from opscope.base import passes
 from opscope.compiler.target.system_desc import load_board
 from opscope.simulator.commands.device_show import device
-from opscope.simulator.modelled import ALL, DIFFERENCES, ERRORS, PARTS, PRODUCTS, TRANSFERS, TUNED
+from opscope.simulator.kernels import KERNELS
+from opscope.simulator.modelled import ALL, DIFFERENCES, ERRORS, PARTS, PRODUCTS, TRANSFERS, TUNED, modelled
+from opscope.simulator.real_kernels import APART, SAME, cause, section
 from opscope.simulator.tests.test_timing import needs_silicon
 
-MEASUREMENTS = Path(__file__).parents[2] / "docs" / "measurements.md"
+DOCS = Path(__file__).parents[2] / "docs"
+MEASUREMENTS = DOCS / "measurements.md"
 
 
 def shown(*words: str) -> tuple[int, str]:
@@ -94,3 +97,13 @@ def test_a_board_shows_its_own() -> None:
 
 def test_an_unknown_board_is_one_line() -> None:
     assert shown("n151") == (2, "Error: arch: expected a board or an arch, got 'n151'; try n150, p150, e150\n")
+
+
+def test_the_page_and_the_board_say_which_bits_differ() -> None:
+    """docs/conformance.md ends with the section; every kernel in it is one of ours."""
+    assert (DOCS / "conformance.md").read_text(encoding="utf-8").endswith(section() + "\n")
+    assert {kernel for row in APART for kernel in row.kernels} <= set(KERNELS)
+    assert "NaN vanishes" in cause("relu6", "Float16_b")
+    assert cause("matmul", "Float16_b") == ""
+    assert modelled(load_board("p150"))["bits"]["same"] == list(SAME)
+    assert modelled(load_board("e150"))["bits"] is None

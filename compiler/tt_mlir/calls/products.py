@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from opscope.compiler.target.numerics import product_fidelity
 from opscope.compiler.target.program import Conv2dParams, MatmulParams, Numerics, PermuteParams
 from opscope.compiler.tt_mlir.calls.call import Emit, activation, emits
 from opscope.compiler.tt_mlir.values import fields
@@ -50,14 +51,12 @@ _CONV_CONFIG = frozenset(
     }
 )
 """Fields of a convolution's configuration: all but the first two say where and how fast, not what."""
-_DEFAULT_FIDELITY = {"Float32": "HiFi4", "Bfp8_b": "LoFi", "Bfp4_b": "LoFi"}
-"""Format of the operands -> the fidelity that ttnn takes for products without a configuration; HiFi2 for others."""
 
 
 def of_products(emit: Emit) -> Numerics:
     """How a product computes; without a configuration as ttnn chooses by its operands' format."""
     data_format = emit.desc(emit.inputs[0]).data_format
-    return emit.numerics(_DEFAULT_FIDELITY.get(data_format, "HiFi2"))
+    return emit.numerics(product_fidelity(data_format))
 
 
 @emits("matmul", "linear")

@@ -15,6 +15,8 @@ DEFAULTS: dict[str, Any] = {
     "arch": "n150",
     "data_format": None,
     "math_fidelity": None,
+    "numerics": "hifi4",
+    "exact_order": False,
     "workflow": "split",
     "unsupported_types": "fail",
     "optimization_level": 0,
@@ -54,6 +56,8 @@ def test_a_record_holds_empty_text_for_what_was_not_given() -> None:
         "arch": "n150",
         "data_format": "",
         "math_fidelity": "",
+        "numerics": "hifi4",
+        "exact_order": False,
         "workflow": "split",
         "optimization_level": 0,
         "amp_level": 0,
@@ -64,7 +68,20 @@ def test_a_record_holds_empty_text_for_what_was_not_given() -> None:
     }
     assert ResultOptions().recorded() == recorded
     assert {name: default for name, (_, default) in record_fields().items()} == recorded
-    assert [kind for kind, _ in record_fields().values()] == [str, str, str, str, int, int, str, str, str, str]
+    assert [kind for kind, _ in record_fields().values()] == [
+        str,
+        str,
+        str,
+        str,
+        bool,
+        str,
+        int,
+        int,
+        str,
+        str,
+        str,
+        str,
+    ]
     assert ResultOptions(shape="b=2", amp_level=2).recorded() == recorded | {"shape": "b=2", "amp_level": 2}
 
 

@@ -85,12 +85,8 @@ F32_SUM = {"added": 2 * p(-24), "function": 2 * p(-24)}
             ),
         ),
         (
-            lambda: of(held("Float16_b", "HiFi3"), "multiply", "bf16"),
-            Steps("bound", left_out=p(-10), function=1e-5 + 8 * p(-8), **BF16),
-        ),
-        (
-            lambda: of(held("Float16_b", "LoFi"), "multiply", "bf16"),
-            Steps("bound", cut=(p(-6) - p(-7), p(-4) - p(-7)), function=1e-5 + 8 * p(-8), **BF16),
+            lambda: of(held("Float16_b", "LoFi"), "multiply", "bf16"),  # by the vector unit
+            Steps("bound", function=1e-5 + 8 * p(-8), **BF16),
         ),
         (
             lambda: of(replace(HOST, float_format="Float16_b"), "multiply", "bf16"),
@@ -133,10 +129,14 @@ F32_SUM = {"added": 2 * p(-24), "function": 2 * p(-24)}
             lambda: of(replace(DEVICE, math_fidelity="LoFi"), "dot_general", "f32"),
             Steps("sum", cut=(p(-6) - p(-23), p(-4) - p(-23)), **F32_SUM),
         ),
-        (lambda: of(DEVICE, "reduce", "f32", 1, SUM), Steps("sum", cut=(p(-9) - p(-23), 0.0), **F32_SUM)),
+        (lambda: of(replace(DEVICE, math_fidelity="LoFi"), "reduce", "f32", 1, SUM), Steps("sum", **F32_SUM)),
         (
-            lambda: of(replace(DEVICE, math_fidelity="LoFi"), "reduce", "f32", 1, SUM),
-            Steps("sum", cut=(p(-4) - p(-23), 0.0), **F32_SUM),
+            lambda: of(held("Float16_b", "HiFi2"), "reduce", "bf16", 1, SUM),  # along rows SrcB is read
+            Steps("sum", cut=(p(-6) - p(-7), 0.0), **F32_SUM, **BF16),
+        ),
+        (
+            lambda: of(replace(DEVICE, exact_order=True), "dot_general", "f32"),
+            Steps("sum", cut=F32_CUT, added=p(-11), function=2 * p(-24)),
         ),
         (
             lambda: of(replace(DEVICE, narrow_dst=True), "dot_general", "bf16", 33),
@@ -191,7 +191,7 @@ def _numbers(steps: Steps) -> list[float]:
 def test_how_many_bits_of_a_term_are_read():
     """Of a sum; a product has two operands, and a host reads all bits."""
     for steps, bits in (
-        (of(DEVICE, "reduce", "f32", 4, SUM), 9),
+        (of(DEVICE, "reduce", "f32", 4, SUM), None),
         (of(held("Float16_b", "LoFi"), "reduce", "bf16", 4, SUM), 4),
         (of(DEVICE, "reduce", "bf16", 4, SUM), None),
         (of(DEVICE, "dot_general", "f32", 4), None),
