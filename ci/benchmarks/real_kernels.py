@@ -231,7 +231,7 @@ def _ordinary(x: np.ndarray) -> np.ndarray:
 def _usual_operands(job: KernelJob) -> np.ndarray:
     """Where all operands of an elementwise job are ordinary; of others everywhere."""
     if not job.kind.startswith(("elementwise", "typecast")):
-        return np.True_
+        return np.array(True)
     return np.logical_and.reduce([_ordinary(value) for value in job.values.values()])
 
 

@@ -82,10 +82,8 @@ def product(
             stop, is_last = min(start + block, depth), start == starts[-1]
             part = total[index] if is_last else np.zeros((rows, columns), np.float32)
             part = np.ascontiguousarray(part)
-            operands = (
-                np.ascontiguousarray(x, np.float32) for x in (left[index][:, start:stop], right[index][start:stop])
-            )
-            add_products(*operands, phases, dst_format, part)
+            a, b = (np.ascontiguousarray(x, np.float32) for x in (left[index][:, start:stop], right[index][start:stop]))
+            add_products(a, b, phases, dst_format, part)
             total[index] = part if is_last or not start else quantise(total[index] + part, intermediate, "even")
     if dst_format == "Float16":
         total[np.abs(total) >= np.float32(largest(FORMATS["Float16"]))] *= np.float32(np.inf)
