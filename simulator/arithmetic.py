@@ -20,8 +20,8 @@ class Arithmetic:
 
     arch: str = "wormhole_b0"
     exact_order: bool = False
-    """Whether products and sums are added in the device's own order (`opscope.simulator.kernels.product_order` and
-    `sum_order`). Otherwise in one or two products of whole matrices (`opscope.simulator.kernels.matmul`)."""
+    """Whether products and sums are added in the device's own order (`opscope.simulator.kernels.addition_order`).
+    Otherwise in one or two products of whole matrices (`opscope.simulator.kernels.matmul`)."""
     random: np.random.Generator | None = None
     """Random bits by which the packer rounds; None: to nearest."""
 

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ci.benchmarks.kernel_jobs import kernel_jobs
-from ci.benchmarks.real_kernels import main, report
+from ci.benchmarks.real_kernels import kernel_jobs, main, report
 from ci.benchmarks.silicon_rows import SILICON
 
 RECORDED = SILICON.parent / "real_kernels"

@@ -19,8 +19,8 @@ from opscope.compiler.target.formats import FORMATS, host_dtype
 from opscope.compiler.target.program import EltwiseParams, TensorDesc
 from opscope.compiler.target.rare_values import has_nan, has_tiny, once
 from opscope.compiler.target.rounding import as_number, bits, flush, keep_bits, to_mantissa
-from opscope.simulator.kernels import integer, special, vector_unit
-from opscope.simulator.kernels.approximate import approximation
+from opscope.simulator.kernels import integer, special
+from opscope.simulator.kernels.approximate import OF_BFLOAT16, approximation
 from opscope.simulator.kernels.registry import MEASURED, PASS, Call, Images, keeps_bits, kernel, params_of
 
 Function = Callable[..., Any]
@@ -135,8 +135,8 @@ def _register(
 
 def _exact(name: str, call: Call) -> Function | None:
     """The device's own function of floats, where it is known and another one."""
-    if call.numerics.dst_format == "Float16_b" and name in vector_unit.OF_BFLOAT16:
-        return vector_unit.OF_BFLOAT16[name]
+    if call.numerics.dst_format == "Float16_b" and name in OF_BFLOAT16:
+        return OF_BFLOAT16[name]
     return EXTREMES.get(name)
 
 

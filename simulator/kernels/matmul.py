@@ -7,9 +7,9 @@ HiFi2_B L.Rh: of the phases Lh.Rh, Lh.Rl, Ll.Rh, Ll.Rl it takes the first and th
 rounds after every 16 of them.
 
 By default the phases are one or two products of whole matrices. With `exact_order` products are added as the unit adds
-them (`product_order.py`). Both sum the same products. In a group of eight the unit rounds each but the largest to 2^-11
-of that one, so that, where Dst has 32 bits, they differ by at most 2^-8 of the sum of the groups' largest products, and
-(K + K / 2) 2^-24 of the sum of the products' sizes. Of random products this is some 2^-13 of the result.
+them (`addition_order.py`). Both sum the same products. In a group of eight the unit rounds each but the largest to
+2^-11 of that one, so that, where Dst has 32 bits, they differ by at most 2^-8 of the sum of the groups' largest
+products, and (K + K / 2) 2^-24 of the sum of the products' sizes. Of random products this is some 2^-13 of the result.
 
 The unit knows neither Inf nor NaN: exponent 255 is a number like others (FloatBitPatterns.md), and a sum of 2^128 or
 more becomes Inf. A product that is not finite in IEEE arithmetic is computed again that way, in float64 and rounded
@@ -24,7 +24,7 @@ from opscope.compiler.target.formats import FORMATS, TILE
 from opscope.compiler.target.program import MatmulParams, Numerics
 from opscope.compiler.target.rare_values import has_special
 from opscope.compiler.target.rounding import as_number, bits, flush, keep_bits, kept, quantise
-from opscope.simulator.kernels import product_order
+from opscope.simulator.kernels import addition_order
 from opscope.simulator.kernels.eltwise import (
     ACTIVATIONS,
     SRC_A_FULL,
@@ -134,7 +134,7 @@ def matrix_product(
         if source in FORMATS and FORMATS[source].exponent_bits < 8:
             left, right = (as_number(x, source).astype(np.float32) for x in (left, right))
         phases, dst = _checked(numerics.fidelity), numerics.dst_format
-        return product_order.product(left, right, phases, dst, numerics.k_block, numerics.intermediate)
+        return addition_order.product(left, right, phases, dst, numerics.k_block, numerics.intermediate)
     if numerics.dst_format == "Float32":
         pairs = phase_operands(left, right, numerics.fidelity, is_left=is_left)
     else:

@@ -13,7 +13,7 @@ from opscope.compiler.target.program import EltwiseParams, MatmulParams, Numeric
 from opscope.compiler.target.rounding import flush
 from opscope.simulator import plain
 from opscope.simulator.api import Device
-from opscope.simulator.kernels import product_order, special
+from opscope.simulator.kernels import addition_order, special
 from opscope.simulator.kernels.matmul import PHASES
 from opscope.simulator.tests.programs import run_kernel
 
@@ -148,7 +148,7 @@ def test_a_device_with_signed_zeros_takes_numpys_way(monkeypatch: pytest.MonkeyP
     assert result.tobytes() == expected.tobytes()
 
 
-@pytest.mark.parametrize("register", product_order.REGISTERS)
+@pytest.mark.parametrize("register", addition_order.REGISTERS)
 @pytest.mark.parametrize("fidelity", PHASES)
 @pytest.mark.parametrize("shape", [(3, 5, 7), (33, 70, 40)], ids=["less than a tile", "several tiles"])
 def test_products_are_added_as_by_numpy(
@@ -163,8 +163,8 @@ def test_products_are_added_as_by_numpy(
     for left, right in (plain_values, far_apart, any_bits, small):
         dst = random.standard_normal((rows, columns)).astype(np.float32)
         by_numpy = dst.copy()
-        product_order.add_products(left, right, PHASES[fidelity], register, dst)
+        addition_order.add_products(left, right, PHASES[fidelity], register, dst)
         with monkeypatch.context() as patch:
             patch.setattr(passes, "compiled", None)
-            product_order.add_products(left, right, PHASES[fidelity], register, by_numpy)
+            addition_order.add_products(left, right, PHASES[fidelity], register, by_numpy)
         assert dst.tobytes() == by_numpy.tobytes()

@@ -1,7 +1,7 @@
 /* Passes over whole arrays that NumPy makes in several: looks for rare values, rounding, sums and products with both,
  * a table's values, a series, normal values from random bits, products as the matrix unit adds them. Bits are those of
  * the NumPy code in compiler/target/rounding.py, rare_values.py, simulator/plain.py, by_pattern.py, kernels/special.py,
- * kernels/product_order.py and models/seeding.py, which says what each means and is used where this file was not
+ * kernels/addition_order.py and models/seeding.py, which says what each means and is used where this file was not
  * compiled.
  *
  * No sum of floats is reordered and no product contracted (setup.py: -ffp-contract=off), so that every compiler and
@@ -221,7 +221,7 @@ static void normal_block(const uint32_t *restrict words, size_t n, const float *
 }
 
 /* Products of tiles: columns and inner places that are computed together, and products that the unit aligns as one. */
-#define COLUMNS 32
+#define COLUMNS 64
 #define DEPTH 32
 #define GROUP 8
 /* The exponent of a 0 among operands: no sum with it is above that of a number. */
@@ -247,7 +247,7 @@ typedef struct {
     float significand[2][DEPTH][COLUMNS];
 } Block;
 
-WIDE static void take_apart(const uint32_t *x, size_t n, int32_t *exponent, float *first, float *rest, int is_left)
+INLINE void take_apart(const uint32_t *x, size_t n, int32_t *exponent, float *first, float *rest, int is_left)
 {
     for (size_t i = 0; i < n; i++) {
         int32_t field = (int32_t)(x[i] & EXPONENT) >> 23, value = (int32_t)((x[i] >> 13) & 0x3FF) | 0x400;
@@ -261,26 +261,23 @@ WIDE static void take_apart(const uint32_t *x, size_t n, int32_t *exponent, floa
 
 /* Products of a group, aligned to the largest exponent, each rounded to the nearest and halves away from 0; and that
  * exponent. A product has 12 bits, so that no step but the rounding loses one. */
-WIDE static void add_group(const int32_t *exponents, const float *factors, const int32_t (*right)[COLUMNS],
+INLINE void add_group(const int32_t *exponents, const float *factors, const int32_t (*right)[COLUMNS],
                            const float (*significands)[COLUMNS], int32_t least, int32_t *top, int32_t *sum)
 {
     for (size_t j = 0; j < COLUMNS; j++) {
-        int32_t most = least;
+        int32_t exponent[GROUP], most = least, total = 0;
         for (size_t k = 0; k < GROUP; k++) {
-            int32_t exponent = exponents[k] + right[k][j];
-            most = exponent > most ? exponent : most;
+            exponent[k] = exponents[k] + right[k][j];
+            most = exponent[k] > most ? exponent[k] : most;
         }
-        top[j] = most;
-    }
-    for (size_t j = 0; j < COLUMNS; j++) {
-        int32_t total = 0, offset = 127 - top[j];
         for (size_t k = 0; k < GROUP; k++) {
-            int32_t field = exponents[k] + right[k][j] + offset;
+            int32_t field = exponent[k] + (127 - most);
             float scale = as_float((uint32_t)(field < 97 ? 97 : field) << 23);
             float product = factors[k] * significands[k][j] * scale;
             total += (int32_t)(product + as_float((as_bits(product) & SIGN) | 0x3F000000u));
         }
-        sum[j] = top[j] > least ? total : 0;
+        top[j] = most;
+        sum[j] = most > least ? total : 0;
     }
 }
 
@@ -293,7 +290,7 @@ INLINE int32_t shifted(int32_t size, int32_t places, int32_t negative)
 
 /* What a register of the unit is after two groups are added to it. Its exponents lie above `low` and below `high`; of
  * its 23 bits of fraction `drop` are rounded away. */
-WIDE static void add_to_register(const int32_t (*top)[COLUMNS], const int32_t (*sum)[COLUMNS], uint32_t *dst, size_t n,
+INLINE void add_to_register(const int32_t (*top)[COLUMNS], const int32_t (*sum)[COLUMNS], uint32_t *dst, size_t n,
                                  int32_t low, int32_t high, int32_t drop, uint32_t largest)
 {
     int32_t cut = drop ? 0x1FFF : 0;
@@ -329,7 +326,7 @@ WIDE static void add_to_register(const int32_t (*top)[COLUMNS], const int32_t (*
 }
 
 /* Adds to a block of columns of the result the products of one tile of the inner dim. */
-static void add_tile(const uint32_t *left, size_t rows, size_t stride, size_t depth, const Block *right, uint32_t *dst,
+WIDE static void add_tile(const uint32_t *left, size_t rows, size_t stride, size_t depth, const Block *right, uint32_t *dst,
                      size_t columns, size_t width, uint32_t phases, const int32_t *limits, uint32_t largest)
 {
     int32_t exponent[DEPTH], moved[DEPTH], top[2][COLUMNS], sum[2][COLUMNS];

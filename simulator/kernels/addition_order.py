@@ -1,4 +1,5 @@
-"""The order in which the matrix unit adds products, and what it rounds on the way.
+"""The order in which the device adds: products in the matrix unit, with what it rounds on the way, and float32 sums on
+the vector unit.
 
 The unit goes through the inner dim in tiles of 32, in each phase by phase, 16 products at a time. These are two groups
 of 8. In a group each product (5 bits of the right operand times 7 of the left one) is shifted to the largest exponent
@@ -14,16 +15,23 @@ sum of -1 in the last place that Wormhole normalises wrongly, there is nothing h
 Where a product is made in blocks of the inner dim (ttnn: two tiles, one where their number is odd), the register starts
 each block at 0; what the blocks before the last one give is added in L1, in the format of partial results, to the
 nearest even; the last block is added to that sum in the register.
+
+**Sums of float32.** Tiles of the reduced dim are added up first, one after another. In a row of the tile that is left,
+places that lie 8 apart in their order of loads (even and odd columns of the left face, then of the right one) are
+added, then those 4, 2 and 1 apart. In a column, every fourth row of a face is added, the two faces, then the four sums.
+The order is that of ckernel_sfpu_reduce.h (tt-llk, Blackhole); recorded sums of ttnn 0.81.1 have its bits
+(docs/conformance.md).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from opscope.base import passes
-from opscope.compiler.target.formats import FORMATS, TILE
+from opscope.compiler.target.formats import FACE, FORMATS, TILE
 from opscope.compiler.target.rounding import Image, bits, largest, quantise
 
 GROUP = 8
@@ -74,10 +82,8 @@ def product(
             stop, is_last = min(start + block, depth), start == starts[-1]
             part = total[index] if is_last else np.zeros((rows, columns), np.float32)
             part = np.ascontiguousarray(part)
-            operands = (
-                np.ascontiguousarray(x, np.float32) for x in (left[index][:, start:stop], right[index][start:stop])
-            )
-            add_products(*operands, phases, dst_format, part)
+            a, b = (np.ascontiguousarray(x, np.float32) for x in (left[index][:, start:stop], right[index][start:stop]))
+            add_products(a, b, phases, dst_format, part)
             total[index] = part if is_last or not start else quantise(total[index] + part, intermediate, "even")
     if dst_format == "Float16":
         total[np.abs(total) >= np.float32(largest(FORMATS["Float16"]))] *= np.float32(np.inf)
@@ -160,3 +166,44 @@ def _added(sums: list[tuple[np.ndarray, np.ndarray]], pattern: np.ndarray, regis
     sign = (total < 0).astype(np.int64) << 31
     result = np.where(exponent >= register.high, sign | register.largest, sign | exponent << 23 | value & 0x7FFFFF)
     return np.where((whole == 0) | (exponent <= register.low), 0, result).astype(np.uint32)
+
+
+def row_sums(x: Image) -> Image:
+    """Sums along the last dim."""
+    tile = _tiles_added(x)
+    faces = tile.reshape(*tile.shape[:-1], 2, FACE // 2, 2)
+    total = _nested([faces[..., face, :, odd] for face in (0, 1) for odd in (0, 1)])
+    while total.shape[-1] > 1:
+        half = total.shape[-1] // 2
+        total = total[..., half:] + total[..., :half]
+    return total[..., 0]
+
+
+def column_sums(x: Image) -> Image:
+    """Sums along the last dim, added as those along a column of a tile are."""
+    tile = _tiles_added(x)
+    rows = tile.reshape(*tile.shape[:-1], 2, 4, 4)
+    faces = _nested([rows[..., group, :] for group in range(4)])
+    both = faces[..., 0, :] + faces[..., 1, :]
+    return _nested([both[..., group] for group in range(4)])
+
+
+def _tiles_added(x: Image) -> Image:
+    """The last dim as one tile of 32, filled with 0."""
+    pad = -x.shape[-1] % TILE
+    filled = np.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, pad)]) if pad else x
+    tiles = filled.reshape(*x.shape[:-1], -1, TILE)
+    if tiles.shape[-2] == 0:
+        return np.zeros((*x.shape[:-1], TILE), np.float32)
+    total = tiles[..., 0, :]
+    for number in range(1, tiles.shape[-2]):
+        total = total + tiles[..., number, :]
+    return total
+
+
+def _nested(parts: Sequence[Image]) -> Image:
+    """The first plus the sum of the rest, which are added in the same way."""
+    total = parts[-1]
+    for part in parts[-2::-1]:
+        total = part + total
+    return total
