@@ -1,8 +1,10 @@
-"""`python -m ci.pybuda_programs DEMOS TESTS --write docs/pybuda_programs.md [--only GLOB] [--json]`.
+"""`python -m ci.pybuda_programs DEMOS TESTS --write docs/pybuda_programs.md [--only GLOB] [--build]
+[--json]`.
 
 DEMOS is a checkout of tenstorrent/tt-buda-demos, TESTS the folder pybuda/test of one of tenstorrent/tt-buda. With
-`--only` the other rows of the page stay as they are. The outputs of each program are compared with PyTorch's on the
-same inputs (correlation >= 0.99), as `PYBUDA_FORCE_VERIFY_ALL` asks for.
+`--only` the other rows of the page stay as they are, and with `--build` those of programs that compile. The outputs of
+each program are compared with PyTorch's on the same inputs (correlation >= 0.99), as `PYBUDA_FORCE_VERIFY_ALL` asks
+for.
 """
 
 from __future__ import annotations
@@ -30,15 +32,16 @@ Made by `python -m ci.pybuda_programs DEMOS TESTS --write docs/pybuda_programs.m
 [tt-buda-demos](https://github.com/tenstorrent/tt-buda-demos) and of the tests of
 [tt-buda](https://github.com/tenstorrent/tt-buda). Programs run as they are, on a simulated card. There is no network:
 models have the sizes of their checkpoints and seeded weights, pictures and tokens are seeded. *Runs* means that the
-program ends well and that its outputs are PyTorch's on the same inputs (correlation of at least 0.99). Above 300
-million parameters a model has two layers of each kind, which its row says. Each program has {minutes:g} minutes and
-{memory} GiB.
+program ends well and that its outputs are PyTorch's on the same inputs (correlation of at least 0.99); *builds* that it
+finds the names that it uses and makes its model, and was not compiled here (`--build`). Above 300 million parameters a
+model has two layers of each kind, which its row says. Each program has {minutes:g} minutes and {memory} GiB.
 
 | outcome | programs |
 |---|---|
 """
-OUTCOMES = ("runs", "compiles", "stops", "needs", "not run")
-"""It runs; it compiles, and takes too long or fails then; something of ours stops it; a package or file is missing."""
+OUTCOMES = ("runs", "compiles", "builds", "stops", "needs", "not run")
+"""It runs; it compiles, and takes too long or fails then; it builds its model, and was not compiled; something of ours
+stops it; a package or file is missing."""
 
 
 @dataclass(frozen=True)
@@ -109,12 +112,12 @@ def run(
 
 def row_of(name: str, code: int | None, output: str, notes: str, seconds: float) -> Row:
     """Returns the row of a program that has ended, or was ended."""
-    said = "; ".join(dict.fromkeys(line for line in notes.splitlines() if line != "compiled"))
-    compiled = "compiled" in notes.splitlines()
+    said = "; ".join(dict.fromkeys(line for line in notes.splitlines() if line not in ("compiled", "built")))
+    compiled, built = ("compiled" in notes.splitlines(), "built" in notes.splitlines())
     last = next((line.strip() for line in reversed(output.splitlines()) if line.strip()), "")
     last = re.sub(r"(/[\w.+-]+){3,}/", ".../", last)[:200]
     if code == 0:
-        return Row(name, "runs", said, round(seconds))
+        return Row(name, "builds" if built else "runs", said, round(seconds))
     if code is None:
         outcome, last = ("compiles" if compiled else "not run"), f"takes more than {seconds / 60:.0f} minutes"
     elif re.match(r"(ModuleNotFoundError|ImportError|FileNotFoundError|LookupError|OSError)", last):
@@ -136,6 +139,21 @@ def demo_rows(demos: Path, only: str, seconds: float, gib: int) -> Iterator[Row]
             notes = Path(folder) / "notes"
             code, output, took = run([str(path)], notes, [demos / "model_demos", path.parent], seconds, gib)
             yield row_of(name, code, output, notes.read_text() if notes.exists() else "", took)
+
+
+def built_rows(demos: Path, only: str, seconds: float, gib: int) -> Iterator[Row]:
+    """Runs each demo up to its first compile, which takes seconds; yields its row."""
+    chosen = {path.relative_to(demos).as_posix(): path for path in programs(demos)}
+    chosen = {name: path for name, path in chosen.items() if fnmatch.fnmatch(name, only)}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        command = [str(STAND_IN / "build_each.py"), name, *map(str, chosen.values())]
+        run(command, folder / "notes", [], seconds * len(chosen), gib)
+        for number, program in enumerate(chosen):
+            code, output, notes = (folder / f"{number}.{what}" for what in ("code", "output", "notes"))
+            if code.exists():
+                said = notes.read_text() if notes.exists() else ""
+                yield row_of(program, int(code.read_text()), output.read_text(errors="replace"), said, 0)
 
 
 def test_rows(tests: Path, only: str, seconds: float, gib: int) -> Iterator[Row]:
@@ -186,6 +204,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("tests", type=Path, help="folder that has test_user.py")
     parser.add_argument("--write", type=Path, help="the page")
     parser.add_argument("--only", default="*", help="glob of programs, such as '*bert*' or test_user.py")
+    parser.add_argument("--build", action="store_true", help="end each demo where it would compile: a quick look")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--minutes", type=float, default=10, help="for each program")
     parser.add_argument("--memory", type=int, default=16, help="GiB of address space for each program")
@@ -193,13 +212,17 @@ def main(argv: list[str] | None = None) -> int:
     for folder in (options.demos, options.tests):
         if not folder.is_dir():
             parser.error(f"{folder}: expected a folder, got none")
-    rows = rows_of_page(options.write) if options.write and options.only != "*" else {}
+    whole = options.only == "*" and not options.build
+    rows = rows_of_page(options.write) if options.write and not whole else {}
     made = []
     limits = options.only, options.minutes * 60, options.memory
-    for some in (test_rows(options.tests.resolve(), *limits), demo_rows(options.demos.resolve(), *limits)):
+    demos = (built_rows if options.build else demo_rows)(options.demos.resolve(), *limits)
+    for some in (iter(()) if options.build else test_rows(options.tests.resolve(), *limits), demos):
         for row in some:
             made.append(row)
-            rows[row.program] = row
+            # What ran or compiled before does so beyond what it builds.
+            if row.outcome != "builds" or rows.get(row.program, row).outcome not in ("runs", "compiles"):
+                rows[row.program] = row
             if not options.json:
                 print(row.line(), flush=True)
             if options.write:

@@ -50,6 +50,7 @@ NEEDS = "import pybuda\nimport a_package_that_is_not_there\nif __name__ == '__ma
         (1, "ValueError: far\n", "compiled\n", ("compiles", "ValueError: far")),
         (None, "", "compiled\n", ("compiles", "takes more than 2 minutes")),
         (None, "", "", ("not run", "takes more than 2 minutes")),
+        (0, "", "built\n", ("builds", "")),
         (1, "OSError: /a/b/c/d/e.txt is missing", "", ("needs", "OSError: .../e.txt is missing")),
     ],
 )
@@ -83,3 +84,9 @@ def test_programs_run_with_a_stand_in_for_the_network(tmp_path: Path) -> None:
     assert rows["stops.py"][0] == "stops"
     assert "expected an attribute of TT-Buda's, got 'best'" in rows["stops.py"][1]
     assert rows["needs.py"] == ("needs", "ModuleNotFoundError: No module named 'a_package_that_is_not_there'")
+    # A quick look says of those that would compile that they build, and leaves the row of what ran.
+    quick = ["--only", "*s.py", "--build", "--write"]
+    for page_of, outcome in ((written, "runs"), (tmp_path / "quick.md", "builds")):
+        assert main([str(tmp_path / "demos"), str(tmp_path / "tests"), *quick, str(page_of)]) == 0
+        outcomes = [row.outcome for row in rows_of_page(page_of).values()]
+        assert outcomes == ["needs", outcome, "stops"]

@@ -14,6 +14,13 @@ _T5 = {
 }
 _GATED = {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}
 _SEGFORMER = {"hidden_sizes": [64, 128, 320, 512], "decoder_hidden_size": 768}
+_PERCEIVER = {
+    "num_latents": 512,
+    "d_latents": 1024,
+    "num_blocks": 8,
+    "num_self_attends_per_block": 6,
+    "num_cross_attention_heads": 1,
+}
 
 SIZES: list[tuple[str, str, dict[str, Any]]] = [
     (r"distilbert", "distilbert", {}),
@@ -121,8 +128,9 @@ SIZES: list[tuple[str, str, dict[str, Any]]] = [
     (r"beit", "beit", {}),
     (r"clip", "clip", {}),
     (r"resnet-50", "resnet", {}),
-    (r"vision-perceiver-learned", "perceiver", {"num_latents": 512, "d_latents": 1024, "d_model": 512}),
-    (r"perceiver", "perceiver", {"num_latents": 512, "d_latents": 1024, "d_model": 261}),
+    (r"vision-perceiver-learned", "perceiver", _PERCEIVER | {"d_model": 512}),
+    (r"vision-perceiver-conv", "perceiver", _PERCEIVER | {"d_model": 322}),
+    (r"perceiver", "perceiver", _PERCEIVER | {"d_model": 261}),
     (r"mit-b0|segformer-b0", "segformer", {}),
     (r"mit-b1|segformer-b1", "segformer", {"hidden_sizes": [64, 128, 320, 512]}),
     (r"mit-b2|segformer-b2", "segformer", _SEGFORMER | {"depths": [3, 4, 6, 3]}),

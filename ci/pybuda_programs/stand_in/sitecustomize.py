@@ -31,7 +31,10 @@ def note(text: str) -> None:
 
 
 class NoWeights(dict):
-    """The weights of a download: none."""
+    """The weights of a download: none. Who counts classes by the last of them counts ImageNet's."""
+
+    def __init__(self) -> None:
+        super().__init__({"classes": [0] * 1000})
 
 
 # --- what each package gets once it is imported
@@ -106,6 +109,7 @@ def transformers_(transformers: Any) -> None:
         configuration_auto,
         feature_extraction_auto,
         image_processing_auto,
+        modeling_auto,
         processing_auto,
         tokenization_auto,
     )
@@ -150,7 +154,9 @@ def transformers_(transformers: Any) -> None:
         return tokens.Processor(config_of(name))
 
     transformers.modeling_utils.PreTrainedModel.from_pretrained = classmethod(made)
-    auto_factory._BaseAutoModelClass.from_pretrained = classmethod(auto)
+    for cls in list(vars(modeling_auto).values()):  # each has a copy of its own
+        if isinstance(cls, type) and issubclass(cls, auto_factory._BaseAutoModelClass):
+            cls.from_pretrained = classmethod(auto)
     for holder in (transformers.configuration_utils.PreTrainedConfig, configuration_auto.AutoConfig):
         holder.from_pretrained = classmethod(lambda cls, name, *args, **options: config_of(name, **options))
     for holder in (transformers.tokenization_utils_base.PreTrainedTokenizerBase, tokenization_auto.AutoTokenizer):

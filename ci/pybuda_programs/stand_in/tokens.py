@@ -111,6 +111,9 @@ class Tokenizer:
 class Processor:
     """Pixels, spectra and tokens of one configuration."""
 
+    sampling_rate, chunk_length, hop_length, n_samples, nb_max_frames = 16_000, 30, 160, 480_000, 3_000
+    """Whisper's."""
+
     def __init__(self, config: Any) -> None:
         vision = getattr(config, "vision_config", config)
         size = getattr(vision, "image_size", 224) or 224
