@@ -121,7 +121,7 @@ def _heading(row: dict[str, Any]) -> str:
     remark = f"; known: {row['known']}" if row["known"] else ""
     remark += f"; owner {row['owner']}" if row.get("owner") else ""
     error = f": {row['error']}" if row["error"] else ""
-    return f"{row['status']}{where}, after {row['stage']} (depth {row['depth']}){remark}{error}"
+    return f"{row['status']}{where}, after {row['stage']}{remark}{error}"
 
 
 @dataclass(frozen=True)

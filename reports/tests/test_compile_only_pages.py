@@ -176,6 +176,7 @@ def stable(text: str, folder: Path) -> str:
     text = re.sub(r"\.opscope/runs/[^/\s`<\"]+", ".opscope/runs/RUN", text)
     text = re.sub(r" \(\d+ \w+ ago\)|, \d+ \w+ ago", "", text)
     text = re.sub(r"^Slowest ops\n(  .*\n)+|^Where this run came from\n(.*\n)+", "", text, flags=re.MULTILINE)
+    text = re.sub(r"^opscope \w+ · sweep .*\n", "", text, flags=re.MULTILINE)  # of a sweep that takes long
     text = re.sub(r'hostname="[^"]*"', 'hostname="HOST"', text)
     text = re.sub(r"(passed|failed) in \d.*", r"\1 in N s", text)
     text = re.sub(r"\bmine-[0-9a-f]{16}\b", "FINGERPRINT", text)

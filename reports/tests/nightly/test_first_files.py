@@ -10,10 +10,11 @@ import pytest
 from click.testing import CliRunner
 
 from opscope.base.yaml_text import read_yaml
+from opscope.harness.cli.main import FILES, root
 from opscope.harness.record.errors import InputError
+from opscope.harness.record.store import read_run
 from opscope.reports.nightly import first_files
 from opscope.reports.nightly.cli import nightly
-from opscope.reports.nightly.cli_gate import gate
 from opscope.reports.nightly.config import CONFIG_FILE, KEYS, POLICY, read_config
 
 STAGES = "stages: [{name: lower, command: [cc, '{input}', '{output}']}]\n"
@@ -125,12 +126,14 @@ def test_what_cannot_be_written_is_one_line(repository: Path) -> None:
         read_config(Path("none.yaml"))
 
 
-@pytest.mark.slow
-def test_a_night_and_a_gate_in_a_fresh_repository(repository: Path) -> None:
-    def git(*words: str) -> str:
-        command = ["git", "-c", "user.name=Ada L", "-c", "user.email=ada@example.org", *words]
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+def git(*words: str) -> str:
+    command = ["git", "-c", "user.name=Ada L", "-c", "user.email=ada@example.org", *words]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
+
+@pytest.fixture
+def commits(repository: Path) -> list[str]:
+    """A repository with a compiler that takes all ops in its first commit, which is checked out, none in its second."""
     git("init", "-q", "-b", "trunk")
     git("remote", "add", "origin", "https://me:geheim@github.com/ada/compiler.git")
     add = "stablehlo.add %a, %a : tensor<4xf32>"
@@ -141,22 +144,58 @@ def test_a_night_and_a_gate_in_a_fresh_repository(repository: Path) -> None:
         'module: text\nrequires: []\nstages:\n  - {name: lower, command: [sh, "{here}/cc", "{input}", "{output}"]}\n'
         "fingerprint: [cc]\n"
     )
-    commits = []
+    made = []
     for script in ('grep -q func "$1" && cp "$1" "$2"\n', "echo no add; exit 1\n"):
         (repository / "cc").write_text(script)
         git("add", ".")
         git("commit", "-q", "-m", "compiler")
-        commits.append(git("rev-parse", "HEAD"))
-    git("checkout", "-q", "-B", "trunk", commits[0])
+        made.append(git("rev-parse", "HEAD"))
+    git("checkout", "-q", "-B", "trunk", made[0])
     init()
-    CliRunner().invoke(nightly, [], catch_exceptions=False)
+    return made
+
+
+def called(*words: str) -> tuple[int, str]:
+    """Exit code and output of a command; an error is the whole output."""
+    done = CliRunner().invoke(root, list(words), obj=FILES)
+    return (2, str(done.exception)) if isinstance(done.exception, InputError) else (done.exit_code, done.output)
+
+
+@pytest.mark.slow
+def test_a_night_and_a_gate_in_a_fresh_repository(repository: Path, commits: list[str]) -> None:
+    called("nightly")
     [run] = (repository / ".opscope" / "runs").glob("*/run.json")
     assert commits[0] in run.read_text()
     assert "geheim" not in run.read_text()
     git("checkout", "-q", "-b", "topic", commits[1])
-    done = CliRunner().invoke(gate, [], catch_exceptions=False)
-    assert "gate against nightly-" in done.output, done.output
-    assert done.exit_code == 1
-    assert f"{commits[0][:8]}..{commits[1][:8]}" in done.output
-    done = CliRunner().invoke(nightly, ["--new"], catch_exceptions=False)
-    assert f"{commits[0][:8]}..{commits[1][:8]}" in done.output
+    code, output = called("gate")
+    assert "gate against nightly-" in output, output
+    assert code == 1
+    assert f"{commits[0][:8]}..{commits[1][:8]}" in output
+    _, output = called("nightly", "--new")
+    assert f"{commits[0][:8]}..{commits[1][:8]}" in output
+
+
+@pytest.mark.slow
+def test_a_night_and_a_gate_are_of_the_commit_and_the_branch_that_the_user_names(
+    repository: Path, commits: list[str]
+) -> None:
+    """As where a CI exports an archive: what git says here, branch `trunk`, is not what is tested."""
+
+    def commit_of(pattern: str) -> tuple[str, str]:
+        [run] = (repository / ".opscope" / "runs").glob(f"{pattern}/run.json")
+        origin = read_run(run.parent).origin
+        return origin.revision, origin.branch
+
+    assert called("nightly", "--revision", commits[0], "--branch", "release")[0] == 0
+    assert commit_of("nightly-*") == (commits[0], "release")
+    code, output = called("gate", "--baseline", "trunk")
+    assert (code, "got none; there are nights of release; try " in output) == (2, True), output
+    git("checkout", "-q", commits[1])
+    code, output = called("gate", "--baseline", "release", "--revision", "v7", "--branch", "topic")
+    assert code == 1, output
+    assert f"[{commits[0][:8]}..v7](https://github.com/ada/compiler/compare/{commits[0]}...v7)" in output
+    assert commit_of("*-gate-*") == ("v7", "topic")
+    for words in (("--revision", ""), ("--branch", "two\nlines")):
+        code, output = called("gate", *words)
+        assert (code, output.startswith(f"{words[0]}: expected ")) == (2, True), (words, output)
