@@ -38,7 +38,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Work on a failure": ("repro", "replay", "reduce", "probe", "bisect", "diff-tensors", "limitations"),
     "Run every night, on many machines": ("nightly", "gate", "status", "costs", "merge", "publish", "db"),
     "Dashboards": ("dashboard", "artifacts", "demo"),
-    "Assistants": ("agents", "mcp"),
+    "Assistants": ("agents", "mcp", "schema"),
 }
 """Commands of `opscope --help` by heading, in order. Commands of other packages follow under OTHERS."""
 OTHERS = "Other commands"

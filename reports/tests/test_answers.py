@@ -1,0 +1,218 @@
+"""What commands print with --json, held to the schemas that `opscope schema` prints and `opscope mcp` states.
+
+WRITE_ANSWERS=1 widens the schemas by what the commands print now. A field that no command prints any more is taken out
+by deleting its file first.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import jsonschema
+import numpy as np
+import pytest
+from pydantic import TypeAdapter
+
+from opscope.base import answers, damage
+from opscope.harness.cli.main import main, root
+from opscope.harness.decode.steps import Step
+from opscope.harness.record.store import load_run
+from opscope.harness.suites.faults import Score
+from opscope.reports.publish.publish import publish
+from opscope.reports.tests import inferred
+from opscope.reports.tests.nights import Op, night, op_id
+from opscope.reports.tests.sample_run import make_run
+
+URL = "--db sqlite:///d.sqlite"
+CALLS = {
+    "doctor": "doctor --json",
+    "models": "models --json",
+    "config": "config --json",
+    "ops": "ops --json",
+    "ops.against-list": "ops --against list.json --json",
+    "plan": "plan m.mlir --json",
+    "netlist": "netlist m.yaml --json",
+    "run-image": "run-image m.tti --inputs m.npz --json",
+    "run-image.info": "run-image m.tti --info --json",
+    "simulate": "simulate m.ttnn --json",
+    "simulate.timed": "simulate m.ttnn --timed --json",
+    "device-show": "device show n150 --json",
+    "show.run": "show sample --json",
+    "show.op": f"show ID {URL} --json",
+    "show.model": f"show a {URL} --json",
+    "diff": f"diff night01 night02 {URL} --json",
+    "unblock": f"unblock {URL} --json",
+    "readiness": f"readiness a {URL} --json",
+    "sql.rows": f"sql 'select run_id, ended from runs' {URL} --json",
+    "sql.questions": f"sql {URL} --json",
+    "diff-tensors": "diff-tensors a.npy b.npy --json",
+    "limitations-list": "limitations list --json",
+    "status": "status --database sqlite:///d.sqlite --json",
+    "publish": "publish sample --to sqlite:///other.sqlite --json",
+    "db-owners": "db owners owners.yaml --db sqlite:///d.sqlite --json",
+    "db-stats": f"db stats {URL} --json",
+    "dashboard-status": "dashboard status --json",
+}
+"""File of a schema -> a call whose answer it describes."""
+SLOW = {
+    "backend-check": "backend check null --json",
+    "reduce": "reduce OP --json --budget 20s",
+    "probe": "probe OP --json --budget 20s",
+    "replay": "replay repro --json",
+}
+"""The same for commands that take a run or half a minute."""
+OF_TYPE = frozenset({"dashboard-check", "decode", "score", "sql.rows"})
+"""What needs a server, weights or a framework, and rows of any query: their schemas follow from types."""
+WRONG_MODEL = """func.func @main(%a: tensor<4x6xf32>, %b: tensor<4x6xf32>) -> tensor<4x6xf32> {
+  %0 = stablehlo.add %a, %b : tensor<4x6xf32>
+  return %0 : tensor<4x6xf32>
+}
+"""
+WRONG_BACKEND = """
+from opscope import Backend, Stage, Target
+
+
+class Wrong(Backend):
+    name = "wrong"
+    stages = (Stage.RUN,)
+
+    def target(self, options):
+        return Target(card_type="host", float_format=None, math_fidelity="exact")
+
+    def fingerprint(self):
+        return "wrong-1"
+
+    def available(self):
+        return None
+
+    def climb(self, stage, job):
+        job.outputs, job.ran_on = [job.inputs[0] - job.inputs[0]], "host"
+"""
+OK, CRASH = Op(uses={"a": 1}), Op("crashed", uses={"a": 2, "b": 1}, error="no kernel for exp")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with runs, a database of two nights, a binary and arrays."""
+    folder = tmp_path_factory.mktemp("answers")
+    nights = ({"add": OK, "exp": OK, "sub": CRASH}, {"add": OK, "exp": CRASH, "sub": OK})
+    for number, ops in enumerate(nights, 1):
+        publish(night(folder, number, ops), f"sqlite:///{folder}/d.sqlite")
+    make_run(folder / "sample")
+    (folder / "list.json").write_text('{"ttir": ["add"]}')
+    (folder / "owners.yaml").write_text("owners:\n- {team: kernels, op: 'stablehlo.*'}\n")
+    (folder / "m.mlir").write_text(
+        "func.func @main(%a: tensor<32x64xf32>, %b: tensor<64x32xf32>) -> tensor<32x32xf32> {\n"
+        "  %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0]"
+        " : (tensor<32x64xf32>, tensor<64x32xf32>) -> tensor<32x32xf32>\n  return %0 : tensor<32x32xf32>\n}\n"
+    )
+    np.savez(folder / "m.npz", arg0=np.ones((32, 64), np.float32), arg1=np.ones((64, 32), np.float32))
+    np.save(folder / "a.npy", np.zeros(4, np.float32))
+    np.save(folder / "b.npy", np.ones(4, np.float32))
+    here = Path.cwd()
+    os.chdir(folder)
+    try:
+        with pytest.raises(SystemExit, match="0"):
+            main(["compile", "m.mlir", "-o", "m.ttnn"])
+        with pytest.raises(SystemExit, match="0"):
+            main(["plan", "m.mlir", "--netlist", "m.yaml"])
+        with pytest.raises(SystemExit, match="0"):
+            main(["image", "m.mlir", "-o", "m.tti"])
+    finally:
+        os.chdir(here)
+    return folder
+
+
+def held_to(name: str, answer: Any) -> None:
+    """Validates an answer against the schema of a file of `opscope.base.answers`; WRITE_ANSWERS=1 widens it first."""
+    path = answers.FOLDER / f"{name}.json"
+    if os.environ.get("WRITE_ANSWERS") and name not in OF_TYPE:
+        before = json.loads(path.read_text()) if path.is_file() else {}
+        head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": name.replace(".", ": ")}
+        known = {word: value for word, value in before.items() if word not in head}
+        schema = inferred.opened(inferred.union(known, inferred.schema_of(answer)))
+        path.write_text(json.dumps(head | schema, indent=1) + "\n")
+    jsonschema.validate(answer, json.loads(path.read_text()))
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_an_answer_is_as_its_schema_says(
+    name: str, place: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(place)
+    monkeypatch.setenv("COLUMNS", "120")
+    damage.forget()
+    with pytest.raises(SystemExit) as ended:
+        main([op_id("exp") if word == "ID" else word for word in shlex.split(CALLS[name])])
+    out, err = capfd.readouterr()
+    assert ended.value.code in (0, 1, None), err
+    held_to(name, json.loads(out))
+
+
+@pytest.mark.slow
+def test_slow_answers_are_as_their_schemas_say(tmp_path: Path) -> None:
+    (tmp_path / "m.mlir").write_text(WRONG_MODEL)
+    (tmp_path / "wrong.py").write_text(WRONG_BACKEND)
+    sweep = ["pytest", "-q", "--model", "m.mlir", "--op-by-op", "--backend", "wrong.py", "--no-report"]
+    environment = os.environ | {"PYTEST_ADDOPTS": "-p no:benchmark -p no:randomly"}
+
+    def call(*words: str) -> str:
+        program = Path(sys.executable).parent / words[0]
+        done = subprocess.run([program, *words[1:]], cwd=tmp_path, capture_output=True, text=True, env=environment)
+        assert done.returncode in (0, 1), done.stdout + done.stderr
+        return done.stdout
+
+    call(*sweep)
+    (test,) = load_run(next((tmp_path / ".opscope" / "runs").iterdir())).tests
+    call("opscope", "repro", test.op_id, "--out", "repro")
+    for name, line in SLOW.items():
+        held_to(name, json.loads(call("opscope", *line.replace("OP", test.op_id).split())))
+
+
+def test_every_command_with_json_has_a_schema() -> None:
+    def of(command: click.Command, path: tuple[str, ...]) -> Iterator[str]:
+        if any("--json" in parameter.opts for parameter in command.params):
+            yield "-".join(path)
+        for name in command.list_commands(click.Context(command)) if isinstance(command, click.Group) else ():
+            inner = command.get_command(click.Context(command), name)
+            assert inner is not None
+            yield from of(inner, (*path, name))
+
+    every = set(of(root, ()))
+    files = {path.name.removesuffix(".json") for path in answers.FOLDER.glob("*.json")}
+    assert files == {*CALLS, *SLOW, *OF_TYPE}
+    assert every == {name.split(".")[0] for name in files}
+
+
+def test_schemas_of_types_are_those_of_today() -> None:
+    step = TypeAdapter(Step).json_schema()
+    step["properties"]["model"] = {"type": "string"}
+    rows = {"type": "array", "items": {"type": "object"}}
+    for name, schema in {
+        "decode": step,
+        "dashboard-check": rows,
+        "score": TypeAdapter(list[Score]).json_schema(),
+    }.items():
+        path = answers.FOLDER / f"{name}.json"
+        if os.environ.get("WRITE_ANSWERS"):
+            path.write_text(json.dumps(schema, indent=1) + "\n")
+        assert json.loads(path.read_text()) == schema
+
+
+def test_a_field_that_nobody_states_and_one_of_another_type_are_noticed(place: Path) -> None:
+    schema = answers.schema_of("publish")
+    assert schema is not None
+    rows = dict.fromkeys(("models", "nights", "op_tests", "ops", "runs", "uses"), 1)
+    good = {"database": "d", "rows": rows, "runs": {"a": rows}, "from_spool": []}
+    jsonschema.validate(good, schema)
+    for bad in (good | {"new": 1}, good | {"database": 1}, {"database": "d"}):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(bad, schema)
