@@ -389,7 +389,6 @@ def add_user(name: str, role: str, team: str, password_stdin: bool, folder: Path
 
     from opscope.dashboards import superset
     from opscope.dashboards.home import write_private
-    from opscope.harness.record.errors import closest
 
     home = _home(folder)
     if name == "admin" or not name.isprintable() or not name.strip():
@@ -402,8 +401,8 @@ def add_user(name: str, role: str, team: str, password_stdin: bool, folder: Path
     for line in superset.run(home, "users", name, role, team, stdin=password):
         if line.startswith("{"):
             teams = json.loads(line)["teams"]
-            close = closest(team, teams) if teams else "opscope db owners"
-            raise DashboardError("--team", "a team that owns something", repr(team), close)
+            there = ", ".join(teams) or "opscope db owners"
+            raise DashboardError("--team", "a team that owns something", repr(team), there)
         if line.startswith("step "):
             click.echo(line.split(" ", 2)[2])
     if not password_stdin:
