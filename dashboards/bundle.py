@@ -86,6 +86,11 @@ def render(assets: Assets, source: Source) -> dict[str, Doc]:
     return files
 
 
+def embedded_uuid(of: str) -> str:
+    """The id by which a frame shows the dashboard of the uuid `of` (inside/embedding.py)."""
+    return str(uuid.uuid5(uuid.UUID(of), "embedded"))
+
+
 def write(files: Mapping[str, Doc], folder: Path) -> None:
     """Writes a bundle to `folder`, which then contains nothing else."""
     for name, doc in files.items():
@@ -231,7 +236,7 @@ def _dashboard(page: Dashboard, assets: Assets) -> Doc:
         "uuid": page.uuid,
         "dashboard_title": page.title,
         "description": page.description,
-        "css": CSS.read_text(encoding="utf-8"),
+        "css": CSS.read_text(encoding="utf-8").replace("TITLE", json.dumps(page.title)),
         "slug": page.slug,
         "certified_by": "",
         "certification_details": "",

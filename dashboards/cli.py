@@ -106,6 +106,12 @@ def dashboard() -> None:
     help="Mail server for them: smtp://[USER@]HOST[:PORT] (STARTTLS), smtps:// or smtp+plain://; the "
     "password is in OPSCOPE_MAIL_PASSWORD.",
 )
+@click.option(
+    "--embed",
+    multiple=True,
+    metavar="ORIGIN",
+    help="Let pages of ORIGIN, such as https://team.example.org, show dashboards in a frame (`guest-token`).",
+)
 @click.option("--foreground", is_flag=True, help="Run until a signal arrives, then stop the server (for systemd).")
 @click.option(
     "--python", metavar="PATH", help="Python for Superset's virtual environment; default: a Python 3.10 to 3.12."
@@ -123,6 +129,7 @@ def up(
     wall: bool,
     alerts_to: tuple[str, ...],
     mail_server: str | None,
+    embed: tuple[str, ...],
     foreground: bool,
     python: str | None,
     folder: Path | None,
@@ -147,6 +154,10 @@ def up(
         parts = urlsplit(text)
         if text and (parts.scheme not in ("http", "https") or not parts.hostname):
             raise DashboardError(option, "an address with http:// or https://", repr(text), "https://host")
+    for origin in embed:
+        parts = urlsplit(origin)
+        if parts.scheme not in ("http", "https") or not parts.hostname or origin != f"{parts.scheme}://{parts.netloc}":
+            raise DashboardError("--embed", "an origin without a path", repr(origin), "https://team.example.org")
     if urlsplit(public_url).path.strip("/"):
         raise DashboardError("--public-url", "an address without a path", public_url, "a host name of its own")
     assets, settings = asset_files.read(), _settings()
@@ -174,6 +185,7 @@ def up(
         (artifact_url or local).rstrip("/"),
         anonymous,
         assets.wall if wall else [],
+        list(embed),
         mail,
     )
     allowed = [name for name in (urlsplit(public_url).hostname,) if name]
@@ -325,6 +337,29 @@ def check(as_json: bool, folder: Path | None) -> None:
         raise SystemExit(1)
 
 
+@dashboard.command("guest-token")
+@click.argument("slug", metavar="DASHBOARD")
+@click.option("--team", default="", metavar="TEAM", help="Show ops, changes and causes of one team only.")
+@click.option(
+    "--minutes",
+    default=5.0,
+    show_default=True,
+    type=click.FloatRange(0, 1440, min_open=True),
+    help="Life of the token.",
+)
+@JSON
+@HOME
+def guest_token(slug: str, team: str, minutes: float, as_json: bool, folder: Path | None) -> None:
+    """Print a token with which a page of yours shows DASHBOARD, such as opscope-start, in a frame."""
+    from dataclasses import asdict
+
+    from opscope.dashboards import asset_files
+    from opscope.dashboards.guests import guest
+
+    made = guest(_home(folder), asset_files.read(), slug, team, minutes)
+    click.echo(json.dumps(asdict(made), indent=1) if as_json else f"{made.frame}\n{made.token}")
+
+
 @dashboard.group()
 def user() -> None:
     """Manage accounts besides `admin`."""
@@ -339,11 +374,17 @@ def user() -> None:
     help="A viewer sees the dashboards; an editor also makes charts and asks SQL.",
 )
 @click.option(
+    "--team",
+    default="",
+    metavar="TEAM",
+    help="Show this user the ops, changes and causes of one team only; rates, models and sentences are those of all.",
+)
+@click.option(
     "--password-stdin", is_flag=True, help="Read the password from stdin; without it, a password is generated."
 )
 @HOME
-def add_user(name: str, role: str, password_stdin: bool, folder: Path | None) -> None:
-    """Add the user NAME, or change the role and password of an existing one."""
+def add_user(name: str, role: str, team: str, password_stdin: bool, folder: Path | None) -> None:
+    """Add the user NAME, or change the role, team and password of an existing one."""
     import secrets
 
     from opscope.dashboards import superset
@@ -352,10 +393,16 @@ def add_user(name: str, role: str, password_stdin: bool, folder: Path | None) ->
     home = _home(folder)
     if name == "admin" or not name.isprintable() or not name.strip():
         raise DashboardError("NAME", "a name other than `admin`", repr(name))
+    if team and role != "viewer":
+        raise DashboardError("--team", "a viewer", f"an {role}, who may ask any SQL", "--role viewer")
     password = sys.stdin.readline().rstrip("\n") if password_stdin else secrets.token_urlsafe(18)
     if not password:
         raise DashboardError("--password-stdin", "a password on stdin", "nothing")
-    for line in superset.run(home, "users", name, role, stdin=password):
+    for line in superset.run(home, "users", name, role, team, stdin=password):
+        if line.startswith("{"):
+            teams = json.loads(line)["teams"]
+            there = ", ".join(teams) or "opscope db owners"
+            raise DashboardError("--team", "a team that owns something", repr(team), there)
         if line.startswith("step "):
             click.echo(line.split(" ", 2)[2])
     if not password_stdin:

@@ -46,6 +46,8 @@ class Served:
     """Whether visitors without an account see the dashboards."""
     wall: list[str] = field(default_factory=list)
     """Slugs of the dashboards that take turns at /wall/; empty if there is no such page."""
+    embed: list[str] = field(default_factory=list)
+    """Origins whose pages may show dashboards in a frame, to people with a guest token."""
     mail: dict[str, Any] = field(default_factory=dict)
     """Whom alerts and reports are sent to, and how (alerts.py); empty if they are off."""
 

@@ -114,7 +114,14 @@ def provision(home: Home, assets: asset_files.Assets, request: UpRequest, echo: 
     files = bundle.render(assets, request.source)
     password = home.admin_password.read_text(encoding="utf-8")
     planned = alerts.schedules(assets, request.served)
-    to_import = (files, planned, dict(assets.retired), request.served.url, request.served.anonymous)
+    to_import = (
+        files,
+        planned,
+        dict(assets.retired),
+        request.served.url,
+        request.served.anonymous,
+        request.served.embed,
+    )
     inputs = json_digest((*to_import, password, home.venv.name))
     digest = digest_of_sources(source_files(ROOM / "inside"), inputs)
     stamp = home.folder / "imported"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import teams
+
 ROLES = {"viewer": ("Gamma",), "editor": ("Alpha", "sql_lab")}
 """Our role -> the built-in roles whose permissions it has; both can read the whole results database."""
 PREFIX = "opscope "
@@ -37,21 +39,22 @@ def open_dashboards(dashboards: list[Any], roles: list[Any], anonymous: bool) ->
         dashboard.roles = [public, *roles] if anonymous else []
 
 
-def add_user(name: str, role: str, password: str, queries: bool) -> str:
-    """Adds a user, or changes the role and password of an existing one; returns what was done, as text.
+def add_user(name: str, role: str, password: str, queries: bool, team: str = "") -> str:
+    """Adds a user, or changes the role, team and password of an existing one; returns what was done, as text.
 
-    `queries`: whether to add the stored questions to the user's saved queries (Superset shows users only their own).
+    `team`: whose rows alone the user sees; empty for all. `queries`: whether to add the stored questions to the user's
+    saved queries (Superset shows users only their own).
     """
     from superset import db
     from superset import security_manager as sm
 
-    wanted_role = sm.find_role(PREFIX + role)
+    roles = [sm.find_role(PREFIX + role), *([teams.make_role(team)] if team else [])]
     user = sm.find_user(username=name)
     if user is None:
-        user = sm.add_user(name, name, "", f"{name}@localhost.invalid", wanted_role, password=password)
+        user = sm.add_user(name, name, "", f"{name}@localhost.invalid", roles, password=password)
         done = "added"
     else:
-        user.roles = [wanted_role]
+        user.roles = roles
         sm.reset_password(user.id, password)
         done = "changed"
     if queries:

@@ -27,8 +27,10 @@ def main(bundle: Path, retired: Path, planned: Path) -> None:
     """Runs all steps, in an application context."""
     import access
     import alerts
+    import embedding
     import flask_migrate
     import superset
+    import teams
     from superset import appbuilder, db
     from superset import security_manager as sm
     from superset.models.core import Database
@@ -58,6 +60,8 @@ def main(bundle: Path, retired: Path, planned: Path) -> None:
     roles = access.make_roles(results)
     dashboards = [dashboard for dashboard in db.session.query(Dashboard).all() if str(dashboard.uuid) in bundle_uuids]
     access.open_dashboards(dashboards, roles, bool(os.environ.get("OPSCOPE_ANONYMOUS")))
+    teams.make_filters()
+    embedding.open_to(dashboards)
     give_queries(admin, bundle_uuids)
     values = json.loads(planned.read_text(encoding="utf-8"))
     active = alerts.make_alerts(values["alerts"], results, values["url"])

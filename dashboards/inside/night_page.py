@@ -16,6 +16,7 @@ import data_version
 import due
 import grid
 import query_limits
+import teams
 
 PATH = "/night/"
 LINKS = (
@@ -35,7 +36,8 @@ CLOCK = Path(os.environ.get("OPSCOPE_SERVED", "")).parent / "alert_clock.json"
 """When the process that sends alerts last looked, and what failed then (alert_clock.py)."""
 SILENT = timedelta(minutes=15)
 """For how long that process may write nothing."""
-DEMO = "SELECT 1 FROM nights WHERE demo LIMIT 1"
+CORNER = """
+SELECT label || ' ' || zone AS night, demo FROM nights WHERE kind = 'night' ORDER BY started DESC, night_id DESC"""
 KEPT = 32
 """Grids, one for each team that is asked for."""
 
@@ -53,20 +55,21 @@ class Nights:
         self._version = data_version.of_database(uri)
         self._kept: OrderedDict[tuple[str, str, str], tuple[Any, Any]] = OrderedDict()
         self._lock = threading.Lock()
-        self._demo = "", False
+        self._corner = "", "", False
 
-    def demo(self) -> bool:
-        """Whether the results are those of `opscope demo`; False if they cannot be read."""
+    def corner(self) -> tuple[str, bool]:
+        """Date, time and zone of the newest night, and whether any is the demo's; neither if they cannot be read."""
         from sqlalchemy.exc import SQLAlchemyError
 
         version = self._version()
-        if self._demo[0] != version:
+        if self._corner[0] != version:
             try:
                 with self._engine.connect() as connection:
-                    self._demo = version, connection.execute(self._text(DEMO)).first() is not None
+                    rows = connection.execute(self._text(CORNER)).all()
             except SQLAlchemyError:
-                return False
-        return self._demo[1]
+                return "", False
+            self._corner = version, rows[0].night if rows else "", any(row.demo for row in rows)
+        return self._corner[1:]
 
     def grid(self, now: datetime, owner: str) -> tuple[Any, Any]:
         """The grid of now, of one team or of all, and what is asked of the newest night (due.py).
@@ -92,10 +95,12 @@ class Nights:
 def install(app: Any, served: dict[str, Any], lets_in: Callable[[], bool]) -> None:
     """Adds the page to Superset's application."""
     from flask import redirect, render_template, request
+    from flask_login import current_user
     from sqlalchemy.exc import SQLAlchemyError
 
     nights = Nights(served["database_uri"])
-    app.jinja_env.globals["is_demo"] = nights.demo
+    app.jinja_env.globals |= {"corner": nights.corner, "team": lambda: teams.of_user(current_user)}
+    app.jinja_env.filters["css_text"] = css_text
     style = (ROWS / "night_rows.css").read_text(encoding="utf-8")
 
     @app.route(PATH)
@@ -105,7 +110,8 @@ def install(app: Any, served: dict[str, Any], lets_in: Callable[[], bool]) -> No
         if not served["anonymous"] and not _reads():
             return {"message": "expected an account that may read the results"}, 403
         now, wall = datetime.now(timezone.utc), "wall" in request.args  # noqa: UP017 - Superset's Python may be 3.10
-        owner = request.args.get("owner", "")[:200]
+        team = teams.of_user(current_user)
+        owner = team or request.args.get("owner", "")[:200]
         values: dict[str, Any] = {"grid": grid.Grid(), "problem": "", "age": "", "old": False, "late": ""}
         try:
             values["grid"], asked = nights.grid(now, owner)
@@ -119,6 +125,7 @@ def install(app: Any, served: dict[str, Any], lets_in: Callable[[], bool]) -> No
             "night.html",
             wall=wall,
             owner=owner,
+            others=bool(owner) and not team,
             style=style,
             alerts_fail=bool(served.get("mail")) and alerts_fail(now),
             links=[(title, f"/superset/dashboard/{slug}/") for title, slug in LINKS],
@@ -128,6 +135,13 @@ def install(app: Any, served: dict[str, Any], lets_in: Callable[[], bool]) -> No
             **values,
         )
         return page, 503 if values["problem"] else 200
+
+
+def css_text(text: str) -> Any:
+    """The text for a string of CSS inside HTML: what is neither a letter nor a digit is written as its number."""
+    from markupsafe import Markup
+
+    return Markup("".join(each if each.isalnum() else f"\\{ord(each):06x}" for each in text))
 
 
 def alerts_fail(now: datetime) -> bool:

@@ -3,6 +3,7 @@
 No broker, no cache server: caches are files, Superset's own database is SQLite.
 """
 
+import hashlib
 import json
 import os
 import sys
@@ -89,8 +90,13 @@ FEATURE_FLAGS = {
     "DASHBOARD_VIRTUALIZATION_DEFER_DATA": True,  # a chart asks for its data when it comes near the window, not before
     "ALERT_REPORTS": bool(_SERVED.get("mail")),
     "THUMBNAILS": False,
-    "EMBEDDED_SUPERSET": False,
+    "EMBEDDED_SUPERSET": bool(_SERVED.get("embed")),
 }
+if _SERVED.get("embed"):  # pages of these origins show dashboards in frames, with tokens of guests.py
+    TALISMAN_CONFIG["content_security_policy"]["frame-ancestors"] = ["'self'", *_SERVED["embed"]]
+    GUEST_ROLE_NAME = "opscope guest"
+    GUEST_TOKEN_JWT_SECRET = hashlib.sha256(b"guests" + SECRET_KEY.encode()).hexdigest()
+    GUEST_TOKEN_JWT_AUDIENCE = "opscope"
 if _MAIL := _SERVED.get("mail"):  # alerts and reports, sent by alert_clock.py, which `up` starts beside this server
     SMTP_HOST, SMTP_PORT = _MAIL["host"], _MAIL["port"]
     SMTP_USER, SMTP_PASSWORD, SMTP_MAIL_FROM = _MAIL["user"], _MAIL["password"], _MAIL["sender"]

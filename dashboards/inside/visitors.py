@@ -13,7 +13,7 @@ from visitor_queries import RefusedError, Sendable
 
 READ = re.compile(
     r"/superset/dashboard/(p/)?[\w-]+/?|/api/v1/dashboard/[a-zA-Z0-9][\w-]*(/charts|/datasets|/filter_state/[\w-]+)?"
-    r"|/api/v1/time_range/|/(static|lang)/.*|/(login|logout|wall|night)/?|/(health|healthcheck|ping|favicon\.ico)"
+    r"|/api/v1/time_range/|/(static|lang)/.*|/(login|logout|wall|night)/?|/embedded/[\w-]+|/(health|healthcheck|ping|favicon\.ico)"
 )
 """What a page of a dashboard reads, besides what is answered before anybody is asked who they are."""
 WRITTEN = frozenset({CHART_DATA, "/login", "/login/", "/api/v1/security/login", "/api/v1/security/refresh"})

@@ -27,9 +27,9 @@ def status(max_age: str | None, name: str | None, url: str | None, as_json: bool
     from opscope.reports.database.database import default_url
     from opscope.reports.database.reading import read_database
     from opscope.reports.database.status import age_text, missed_hour, names_of_nights, newest_nights
-    from opscope.reports.nightly.night_folder import unsent
     from opscope.reports.publish import spool
     from opscope.reports.publish.upkeep import age_of
+    from opscope.reports.records.night_record import unsent
 
     limit = None if max_age is None else age_of("--max-age", max_age)
     target = url or default_url()

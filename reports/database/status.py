@@ -66,7 +66,7 @@ def missed_hour(connection: sa.Connection, name: str | None, now: datetime) -> s
     newest = connection.execute(query.order_by(NIGHTS.c.started.desc()).limit(1)).one_or_none()
     if newest is None:
         return ""
-    asked = due(*newest, now)
+    asked = due(newest.started, newest.zone, newest.config, now)
     return asked.text if asked.by is not None and asked.late else ""
 
 

@@ -19,8 +19,8 @@ from opscope.reports.compare.owned import own_diff
 from opscope.reports.database.owners import Rule
 from opscope.reports.database.reading import read_database
 from opscope.reports.database.schema_nights import LEDGER, NIGHT_SERIES
-from opscope.reports.nightly.night_folder import NIGHTS, RECORD, runs_of
-from opscope.reports.records.night_record import NightRecord
+from opscope.reports.nightly.night_folder import RECORD, runs_of
+from opscope.reports.records.night_record import NIGHTS, NightRecord
 
 
 @dataclass(frozen=True)

@@ -15,16 +15,14 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from opscope.base.results_folder import NAME
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.run_folders import runs_root
 from opscope.harness.record.store import RUN_FILE, write_whole
 from opscope.reports.nightly.config import Config
 from opscope.reports.nightly.sweeps import expected_models, labels
-from opscope.reports.records.night_record import NightRecord, membership, read_night
+from opscope.reports.records.night_record import ENDED, NIGHTS, NightRecord, membership, read_night
 
-NIGHTS = Path(NAME) / "nights"
-RECORD, ENDED, LOGS, SUMMARY, REPORT = "night.json", "ended.json", "logs", "summary.md", "report.html"
+RECORD, LOGS, SUMMARY, REPORT = "night.json", "logs", "summary.md", "report.html"
 
 ABANDONED = timedelta(hours=20)
 """A night older than this is not continued, because the next one, of newer code, is due."""
@@ -86,18 +84,6 @@ def _cut_short(night: NightRecord, root: Path) -> NightRecord | None:
 def end(root: Path, night: NightRecord, result: dict[str, object]) -> None:
     """Marks a night as delivered, so that the next start begins a new one."""
     write_whole(folder_of(root, night) / ENDED, json.dumps(result, indent=1) + "\n", "a writable folder")
-
-
-def unsent(root: Path) -> tuple[str, list[str]]:
-    """The newest night here that has ended, and one line for each receiver that its message did not reach."""
-    ended = sorted((root / NIGHTS).glob(f"*/{ENDED}"), key=lambda path: path.stat().st_mtime)
-    if not ended:
-        return "", []
-    try:
-        lines = json.loads(ended[-1].read_text(encoding="utf-8"))["unsent"]
-    except (OSError, ValueError, KeyError, TypeError):
-        lines = []  # of another opscope
-    return ended[-1].parent.name, lines
 
 
 def runs_of(root: Path, night: NightRecord) -> list[Path]:

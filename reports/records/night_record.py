@@ -9,6 +9,7 @@ Runs belong to the same night if its name and start are the same; whoever starts
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -22,12 +23,15 @@ from opscope.base import stored
 from opscope.base.damage import Damaged
 from opscope.base.digest import json_digest
 from opscope.base.regular_file import read_bytes
+from opscope.base.results_folder import NAME
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import Record
 from opscope.harness.record.store import write_whole
 
 NIGHT_FILE = "night.json"
 NIGHT_SCHEMA = 1
+NIGHTS, ENDED = Path(NAME) / "nights", "ended.json"
+"""The folders of nights below that of a project, and the file in one that says what came of it."""
 
 
 class Cell(NamedTuple):
@@ -145,3 +149,15 @@ def _read(path: Path, kind: Any) -> Any:
             f"{place}: {first['msg']}",
             '{"started": "2026-12-31T01:00:00Z", "models": ["resnet50"]}',
         ) from error
+
+
+def unsent(root: Path) -> tuple[str, list[str]]:
+    """The newest night here that has ended, and one line for each receiver that its message did not reach."""
+    ended = sorted((root / NIGHTS).glob(f"*/{ENDED}"), key=lambda path: path.stat().st_mtime)
+    if not ended:
+        return "", []
+    try:
+        lines = json.loads(ended[-1].read_text(encoding="utf-8"))["unsent"]
+    except (OSError, ValueError, KeyError, TypeError):
+        lines = []  # of another opscope
+    return ended[-1].parent.name, lines
