@@ -112,6 +112,8 @@ def test_a_row_has_both_sides() -> None:
         "note": "a limitation still names it: notyet: now",
         "repro": "now",
         "owner": "",
+        "remark": "",
+        "acknowledged": False,
     }
     gone = asdict(row_of(old, None))
     assert (gone["label"], gone["status_a"], gone["repro"], gone["uses"]) == ("NEVER-RUN", "run_failed", "before", 2)
