@@ -47,6 +47,7 @@ def test_the_assets_have_no_problems() -> None:
         "Op explorer",
         "Performance",
         "Nights",
+        "Two nights",
     ]
 
 
@@ -242,6 +243,8 @@ def test_a_table_that_renders_html_shows_no_column_as_it_is() -> None:
         "z_max",
         "cycles",
         "compile_ms",
+        "uses",
+        *(f"{what}_{when}" for what in ("status", "pcc", "cycles") for when in ("before", "now")),
     }
     for name, doc in ASSETS.charts.items():
         full = bundle.chart_params(doc, ASSETS)

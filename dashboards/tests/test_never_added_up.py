@@ -134,7 +134,17 @@ def test_rows_of_night_by_cause_name_a_board_where_there_is_one(connection: sqli
 # --- a series that stopped, and nights of one date
 
 
-SHOW_STOPPED = {"sentence_by_board", "newest_nights", "nights_list", "regressions", "op_what", "op_models", "op_nights"}
+CHOSEN = {"two_nights_by_cause", "two_nights_by_op"}
+"""Charts of the two nights that are chosen."""
+SHOW_STOPPED = CHOSEN | {
+    "sentence_by_board",
+    "newest_nights",
+    "nights_list",
+    "regressions",
+    "op_what",
+    "op_models",
+    "op_nights",
+}
 """Charts that say of which night each row is."""
 
 

@@ -142,6 +142,7 @@ def test_it_stands_wherever_the_cause_is(url: str, tmp_path: Path) -> None:
         page = render_night(connection, [night_id], tmp_path, tmp_path / "report.html", EVERYBODY)
     assert page.count(IN_HTML) >= 3, "in the sentence, among the causes, in the table of changes"
     assert "<b>1.3</b>" not in page
+    assert f"opscope note {cause} " in page, "the command that writes another"
     results = from_database(url, night_id)
     text = markdown.text(markdown.Page("night", results, verdict_of(results, Delivered(url), POLICY)))
     assert "note: ann, " in text

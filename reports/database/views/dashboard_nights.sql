@@ -1,5 +1,6 @@
 -- Every night of every series: what was asked for, what is missing, and what else changed since the previous night.
 --   night: date and time in the time zone of the night, and that zone
+--   night_before: the same as `night`: the filter of the earlier of two nights offers it
 --   data: `demo` for a night of `opscope demo`, else `real`
 --   speaks: of the newest night of a series, `tonight`, or since when the series has stopped; else empty
 --   place: `device` if ops of the night ran on a device or its simulator, else `host`
@@ -15,7 +16,8 @@
 --   framework_missing: models whose framework is not installed
 --   not_run: models that the time of --budget did not reach
 --   models_missing: models that were expected and that no run has
-SELECT s.night_id, n.name, n.label || ' ' || n.zone AS night, n.kind, CASE WHEN n.demo THEN 'demo' ELSE 'real' END AS data,
+SELECT s.night_id, n.name, n.label || ' ' || n.zone AS night, n.label || ' ' || n.zone AS night_before,
+       n.kind, CASE WHEN n.demo THEN 'demo' ELSE 'real' END AS data,
        s.started, s.series, s.backend, w.board AS arch, w.platform, s.dtype, s.data_format, s.math_fidelity,
        w.date, w.newest, w.tonight, w.of_date,
        CASE WHEN w.tonight = 1 THEN 'tonight' WHEN w.newest = 1 THEN 'stopped since ' || w.day ELSE '' END AS speaks,

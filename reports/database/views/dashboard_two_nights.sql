@@ -1,0 +1,113 @@
+-- Any two nights or runs of a series side by side, op by op: the labels of `opscope diff A B`. Ask for two (`night`, `night_before`):
+-- the view has the rows of every pair. Left out: ops that are right in both, and ops that were attempted for the first time
+-- and are right. An op is SLOWER by its device cycles alone: measured and compile times need a history, which `diff` reads. An op
+-- whose id changed in between is another op here.
+--   night: date and time of the later one, in its time zone
+--   night_before: date and time of the earlier one
+--   label: NEW, REASON-CHANGED, PCC-DROP, SLOWER, PERSISTING, FIXED, VANISHED, NEVER-RUN
+--   change: the label; `acknowledged`, or `known or flaky`, for one that would fail a gate else
+--   before_id: the earlier night
+--   op: name and id
+--   uses: how often the op occurs in the models of the later night; of the earlier one if it is not there
+--   status_before: how the op ended in the earlier night; empty where it was not in it
+--   status_now: how the op ended in the later night; empty where it is not in it
+--   failed_stage: where the op goes wrong; for FIXED, where it went wrong
+--   cluster: the failure's cause; for FIXED, the one that it had
+--   error_message: the error; for FIXED, the error that it had
+--   flaky: `flaky` if repeated attempts of either night disagreed
+--   pcc_before: correlation with the golden in the earlier night
+--   pcc_now: correlation with the golden in the later night
+--   cycles_before: device cycles in the earlier night
+--   cycles_now: device cycles in the later night
+SELECT y.night_id, y.before_id, y.started, y.night, y.night_before, y.series, y.backend, y.arch, y.platform, y.label,
+       CASE WHEN y.label NOT IN ('NEW', 'REASON-CHANGED', 'PCC-DROP') THEN y.label
+            WHEN COALESCE(x.until, '') >= SUBSTR(y.night, 1, 10) THEN 'acknowledged'
+            WHEN y.expected <> '' OR y.flaky <> '' THEN 'known or flaky' ELSE y.label END AS change,
+       COALESCE(NULLIF(o.op_kind, ''), 'other') AS op_kind, o.op_name, y.op_id, o.op_name || ' ' || y.op_id AS op, o.signature,
+       (SELECT SUM(u.uses) FROM night_models m JOIN module_ops u ON u.module_id = m.module_id
+        WHERE m.night_id = CASE y.status_now WHEN '' THEN y.before_id ELSE y.night_id END AND m.series = y.series
+          AND m.outcome = 'ran' AND u.op_id = y.op_id) AS uses,
+       y.status_before, y.status_now, y.failed_stage, y.cluster, y.error_message, y.expected, y.flaky, y.pcc_before, y.pcc_now,
+       y.cycles_before, y.cycles_now,
+       COALESCE(x.author || ', ' || x.written || ' UTC' || CASE x.until WHEN '' THEN '' ELSE ', until ' || x.until END || ': ' || x.text, '') AS remark
+FROM (
+    -- Ops with a test in the later night. SQLite takes tables of a CROSS JOIN in their order: the nights first.
+    SELECT s.night_id, b.night_id AS before_id, s.series, s.started, s.backend, s.arch,
+           TRIM(s.backend || ' ' || s.arch || CASE s.data_format WHEN 'default' THEN '' ELSE ' ' || s.data_format END) AS platform,
+           n.label || ' ' || n.zone AS night, p.label || ' ' || p.zone AS night_before,
+           t.op_id, COALESCE({ending e}, '') AS status_before, {ending t} AS status_now,
+           CASE WHEN {ending t} NOT IN ('success', 'passed', 'golden_in_doubt', 'stopped', 'skipped', 'not_run') THEN
+                    CASE WHEN e.op_id IS NULL OR {ending e} IN ('success', 'passed', 'golden_in_doubt', 'stopped', 'skipped', 'not_run') THEN 'NEW'
+                         WHEN {ending e} = {ending t} AND COALESCE(e.failed_stage, '') = COALESCE(t.failed_stage, '')
+                          AND COALESCE(e.error_signature, '') = COALESCE(t.error_signature, '')
+                          AND COALESCE(e.crash_kind, '') = COALESCE(t.crash_kind, '') THEN 'PERSISTING'
+                         ELSE 'REASON-CHANGED' END
+                WHEN {ending t} IN ('golden_in_doubt', 'stopped', 'skipped', 'not_run') THEN 'NEVER-RUN'
+                WHEN e.op_id IS NULL OR {ending e} IN ('golden_in_doubt', 'stopped', 'skipped', 'not_run') THEN 'ADDED'
+                WHEN {ending e} NOT IN ('success', 'passed') THEN 'FIXED'
+                WHEN e.pcc - t.pcc >= 0.001 OR (e.pcc - t.pcc >= 0.00001 AND 1 - t.pcc >= 10.0 * (1 - e.pcc)) THEN 'PCC-DROP'
+                WHEN e.cycles > 0 AND t.cycles > 1.05 * e.cycles THEN 'SLOWER' ELSE 'SAME' END AS label,
+           CASE WHEN {ending t} NOT IN ('success', 'passed', 'golden_in_doubt', 'stopped', 'skipped', 'not_run') THEN COALESCE(t.failed_stage, t.stage_reached)
+                WHEN {ending e} NOT IN ('success', 'passed', 'golden_in_doubt', 'stopped', 'skipped', 'not_run') THEN COALESCE(e.failed_stage, e.stage_reached) ELSE '' END AS failed_stage,
+           CASE WHEN {ending t} NOT IN ('success', 'passed', 'golden_in_doubt', 'stopped', 'skipped', 'not_run') THEN COALESCE(t.cause, '')
+                WHEN {ending e} NOT IN ('success', 'passed', 'golden_in_doubt', 'stopped', 'skipped', 'not_run') THEN COALESCE(e.cause, '') ELSE '' END AS cluster,
+           CASE WHEN {ending t} = 'passed' THEN '' WHEN {ending t} = 'success' THEN COALESCE(e.error_message, e.crash_kind, '')
+                ELSE COALESCE(t.error_message, t.crash_kind, '') END AS error_message,
+           CASE WHEN {ending t} NOT IN ('success', 'passed', 'golden_in_doubt', 'stopped', 'skipped', 'not_run') THEN t.expected ELSE '' END AS expected,
+           CASE WHEN t.flaky OR COALESCE(e.flaky, FALSE) THEN 'flaky' ELSE '' END AS flaky,
+           e.pcc AS pcc_before, t.pcc AS pcc_now, e.cycles AS cycles_before, t.cycles AS cycles_now
+    FROM nights n
+    CROSS JOIN night_series s
+    CROSS JOIN night_series b
+    CROSS JOIN nights p
+    CROSS JOIN op_tests t
+    LEFT JOIN op_tests e
+      ON e.night_id = b.night_id AND e.series = s.series AND e.op_id = t.op_id AND e.superseded_by = ''
+    WHERE s.night_id = n.night_id AND b.series = s.series AND b.started < s.started AND p.night_id = b.night_id
+      AND t.night_id = s.night_id AND t.series = s.series AND t.superseded_by = ''
+    UNION ALL
+    -- Ops without one: no module could be made of them, they were not reached, or only the earlier night has them.
+    SELECT s.night_id, b.night_id AS before_id, s.series, s.started, s.backend, s.arch,
+           TRIM(s.backend || ' ' || s.arch || CASE s.data_format WHEN 'default' THEN '' ELSE ' ' || s.data_format END) AS platform,
+           n.label || ' ' || n.zone AS night, p.label || ' ' || p.zone AS night_before,
+           o.op_id, COALESCE({ending e}, CASE WHEN NOT EXISTS (SELECT 1 FROM night_models m JOIN module_ops u ON u.module_id = m.module_id
+                       WHERE m.night_id = b.night_id AND m.series = s.series AND m.outcome = 'ran' AND u.op_id = o.op_id) THEN ''
+                    WHEN o.unsplittable <> '' THEN 'unsplittable' ELSE 'not_run' END),
+           CASE WHEN NOT EXISTS (SELECT 1 FROM night_models m JOIN module_ops u ON u.module_id = m.module_id
+                       WHERE m.night_id = s.night_id AND m.series = s.series AND m.outcome = 'ran' AND u.op_id = o.op_id) THEN '' WHEN o.unsplittable <> '' THEN 'unsplittable' ELSE 'not_run' END,
+           CASE WHEN EXISTS (SELECT 1 FROM night_models m JOIN module_ops u ON u.module_id = m.module_id
+                       WHERE m.night_id = s.night_id AND m.series = s.series AND m.outcome = 'ran' AND u.op_id = o.op_id) THEN
+                    CASE WHEN o.unsplittable = '' THEN 'NEVER-RUN' WHEN {ending e} NOT IN ('success', 'passed', 'golden_in_doubt', 'stopped', 'skipped', 'not_run') THEN 'REASON-CHANGED'
+                         WHEN e.op_id IS NULL AND EXISTS (SELECT 1 FROM night_models m JOIN module_ops u ON u.module_id = m.module_id
+                       WHERE m.night_id = b.night_id AND m.series = s.series AND m.outcome = 'ran' AND u.op_id = o.op_id) THEN 'PERSISTING' ELSE 'NEW' END
+                WHEN NOT EXISTS (SELECT 1 FROM night_models m JOIN module_ops u ON u.module_id = m.module_id
+                       WHERE m.night_id = b.night_id AND m.series = s.series AND m.outcome = 'ran' AND u.op_id = o.op_id)
+                  OR EXISTS (SELECT 1 FROM night_models m JOIN module_ops u ON u.module_id = m.module_id
+                             JOIN night_models k ON k.night_id = s.night_id AND k.series = s.series AND k.model = m.model
+                             WHERE m.night_id = b.night_id AND m.series = s.series AND m.outcome = 'ran' AND u.op_id = o.op_id
+                               AND k.outcome = 'ran') THEN 'VANISHED' ELSE 'NEVER-RUN' END,
+           CASE WHEN o.unsplittable <> '' AND (e.op_id IS NULL OR EXISTS (SELECT 1 FROM night_models m JOIN module_ops u ON u.module_id = m.module_id
+                       WHERE m.night_id = s.night_id AND m.series = s.series AND m.outcome = 'ran' AND u.op_id = o.op_id)) THEN 'split' WHEN {ending e} NOT IN ('success', 'passed', 'golden_in_doubt', 'stopped', 'skipped', 'not_run')
+                THEN COALESCE(e.failed_stage, e.stage_reached) ELSE '' END,
+           CASE WHEN o.unsplittable <> '' AND (e.op_id IS NULL OR EXISTS (SELECT 1 FROM night_models m JOIN module_ops u ON u.module_id = m.module_id
+                       WHERE m.night_id = s.night_id AND m.series = s.series AND m.outcome = 'ran' AND u.op_id = o.op_id)) THEN o.cause WHEN {ending e} NOT IN ('success', 'passed', 'golden_in_doubt', 'stopped', 'skipped', 'not_run') THEN COALESCE(e.cause, '') ELSE '' END,
+           CASE WHEN EXISTS (SELECT 1 FROM night_models m JOIN module_ops u ON u.module_id = m.module_id
+                       WHERE m.night_id = s.night_id AND m.series = s.series AND m.outcome = 'ran' AND u.op_id = o.op_id) THEN o.unsplittable ELSE '' END, '',
+           CASE WHEN COALESCE(e.flaky, FALSE) THEN 'flaky' ELSE '' END, e.pcc, NULL, e.cycles, NULL
+    FROM nights n
+    CROSS JOIN night_series s
+    CROSS JOIN night_series b
+    CROSS JOIN nights p
+    CROSS JOIN ops o
+    LEFT JOIN op_tests e
+      ON e.night_id = b.night_id AND e.series = s.series AND e.op_id = o.op_id AND e.superseded_by = ''
+    WHERE s.night_id = n.night_id AND b.series = s.series AND b.started < s.started AND p.night_id = b.night_id
+      AND NOT EXISTS (SELECT 1 FROM op_tests t WHERE t.night_id = s.night_id AND t.series = s.series AND t.op_id = o.op_id
+                      AND t.superseded_by = '')
+      AND (e.op_id IS NOT NULL OR EXISTS (SELECT 1 FROM night_models m JOIN module_ops u ON u.module_id = m.module_id
+                       WHERE m.night_id = b.night_id AND m.series = s.series AND m.outcome = 'ran' AND u.op_id = o.op_id) OR EXISTS (SELECT 1 FROM night_models m JOIN module_ops u ON u.module_id = m.module_id
+                       WHERE m.night_id = s.night_id AND m.series = s.series AND m.outcome = 'ran' AND u.op_id = o.op_id))
+) y
+JOIN ops o ON o.op_id = y.op_id
+LEFT JOIN notes x ON x.cause = y.cluster
+WHERE y.label NOT IN ('SAME', 'ADDED')
