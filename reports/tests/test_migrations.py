@@ -145,6 +145,8 @@ def test_boards_of_series_are_those_that_publishing_stores(tmp_path: Path) -> No
         for view in views():
             connection.execute(f"DROP VIEW {view}")
         connection.execute("ALTER TABLE night_series DROP COLUMN board")
+        for column in ("numerics", "exact_order", "cycles_error"):
+            connection.execute(f"ALTER TABLE op_tests DROP COLUMN {column}")
         connection.execute("DROP TABLE notes")
         connection.execute("UPDATE alembic_version SET version_num = '0028'")
         connection.commit()

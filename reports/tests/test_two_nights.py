@@ -19,7 +19,7 @@ from opscope.reports.tests.test_questions import LAST
 
 COLUMNS = """
 op_id, label, change = label AND label IN ('NEW', 'REASON-CHANGED', 'PCC-DROP') AS news, status_before, status_now,
-failed_stage, error_message, cluster, expected, flaky <> '' AS flaky, uses,
+failed_stage, error_message, cause, expected, flaky <> '' AS flaky, uses,
 pcc_before, pcc_now, cycles_before, cycles_now
 """
 ABSENT = {"add": Op(uses={"a": 1})}
@@ -43,9 +43,9 @@ def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 def fields(row: Row) -> tuple[Any, ...]:
     error = row.error_a if row.label == "FIXED" else row.error_b
-    cluster = "" if row.label == "PCC-DROP" else row.cluster
+    cause = "" if row.label == "PCC-DROP" else row.cluster[:8]
     numbers = (row.pcc_a, row.pcc_b, row.cycles_a, row.cycles_b)
-    words = (row.status_a, row.status_b, row.failed_stage, error, cluster, row.known, row.flaky, row.uses or None)
+    words = (row.status_a, row.status_b, row.failed_stage, error, cause, row.known, row.flaky, row.uses or None)
     return (row.op_id, row.label, row.news, *words, *numbers)
 
 

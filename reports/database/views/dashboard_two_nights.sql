@@ -12,14 +12,14 @@
 --   status_before: how the op ended in the earlier night; empty where it was not in it
 --   status_now: how the op ended in the later night; empty where it is not in it
 --   failed_stage: where the op goes wrong; for FIXED, where it went wrong
---   cluster: the failure's cause; for FIXED, the one that it had
+--   cause: the short id of the failure's cause, as `opscope show` takes it; for FIXED, of the one that it had
 --   error_message: the error; for FIXED, the error that it had
 --   flaky: `flaky` if repeated attempts of either night disagreed
 --   pcc_before: correlation with the golden in the earlier night
 --   pcc_now: correlation with the golden in the later night
 --   cycles_before: device cycles in the earlier night
 --   cycles_now: device cycles in the later night
-SELECT y.night_id, y.before_id, y.started, y.night, y.night_before, y.series, y.backend, y.arch, y.platform, y.label,
+SELECT y.night_id, y.before_id, y.started, y.night, y.night_before, y.series, y.backend, w.board AS arch, w.platform, y.label,
        CASE WHEN y.label NOT IN ('NEW', 'REASON-CHANGED', 'PCC-DROP') THEN y.label
             WHEN COALESCE(x.until, '') >= SUBSTR(y.night, 1, 10) THEN 'acknowledged'
             WHEN y.expected <> '' OR y.flaky <> '' THEN 'known or flaky' ELSE y.label END AS change,
@@ -27,13 +27,12 @@ SELECT y.night_id, y.before_id, y.started, y.night, y.night_before, y.series, y.
        (SELECT SUM(u.uses) FROM night_models m JOIN module_ops u ON u.module_id = m.module_id
         WHERE m.night_id = CASE y.status_now WHEN '' THEN y.before_id ELSE y.night_id END AND m.series = y.series
           AND m.outcome = 'ran' AND u.op_id = y.op_id) AS uses,
-       y.status_before, y.status_now, y.failed_stage, y.cluster, y.error_message, y.expected, y.flaky, y.pcc_before, y.pcc_now,
+       y.status_before, y.status_now, y.failed_stage, SUBSTR(y.cluster, 1, 8) AS cause, y.error_message, y.expected, y.flaky, y.pcc_before, y.pcc_now,
        y.cycles_before, y.cycles_now,
        COALESCE(x.author || ', ' || x.written || ' UTC' || CASE x.until WHEN '' THEN '' ELSE ', until ' || x.until END || ': ' || x.text, '') AS remark
 FROM (
     -- Ops with a test in the later night. SQLite takes tables of a CROSS JOIN in their order: the nights first.
-    SELECT s.night_id, b.night_id AS before_id, s.series, s.started, s.backend, s.arch,
-           TRIM(s.backend || ' ' || s.arch || CASE s.data_format WHEN 'default' THEN '' ELSE ' ' || s.data_format END) AS platform,
+    SELECT s.night_id, b.night_id AS before_id, s.series, s.started, s.backend,
            n.label || ' ' || n.zone AS night, p.label || ' ' || p.zone AS night_before,
            t.op_id, COALESCE({ending e}, '') AS status_before, {ending t} AS status_now,
            CASE WHEN {ending t} NOT IN ('success', 'passed', 'golden_in_doubt', 'stopped', 'skipped', 'not_run') THEN
@@ -46,7 +45,8 @@ FROM (
                 WHEN e.op_id IS NULL OR {ending e} IN ('golden_in_doubt', 'stopped', 'skipped', 'not_run') THEN 'ADDED'
                 WHEN {ending e} NOT IN ('success', 'passed') THEN 'FIXED'
                 WHEN e.pcc - t.pcc >= 0.001 OR (e.pcc - t.pcc >= 0.00001 AND 1 - t.pcc >= 10.0 * (1 - e.pcc)) THEN 'PCC-DROP'
-                WHEN e.cycles > 0 AND t.cycles > 1.05 * e.cycles THEN 'SLOWER' ELSE 'SAME' END AS label,
+                WHEN e.cycles > 0 AND t.cycles > 1.05 * e.cycles AND t.cycles > (1 + COALESCE(t.cycles_error, 0) / 100) * e.cycles
+                THEN 'SLOWER' ELSE 'SAME' END AS label,
            CASE WHEN {ending t} NOT IN ('success', 'passed', 'golden_in_doubt', 'stopped', 'skipped', 'not_run') THEN COALESCE(t.failed_stage, t.stage_reached)
                 WHEN {ending e} NOT IN ('success', 'passed', 'golden_in_doubt', 'stopped', 'skipped', 'not_run') THEN COALESCE(e.failed_stage, e.stage_reached) ELSE '' END AS failed_stage,
            CASE WHEN {ending t} NOT IN ('success', 'passed', 'golden_in_doubt', 'stopped', 'skipped', 'not_run') THEN COALESCE(t.cause, '')
@@ -67,8 +67,7 @@ FROM (
       AND t.night_id = s.night_id AND t.series = s.series AND t.superseded_by = ''
     UNION ALL
     -- Ops without one: no module could be made of them, they were not reached, or only the earlier night has them.
-    SELECT s.night_id, b.night_id AS before_id, s.series, s.started, s.backend, s.arch,
-           TRIM(s.backend || ' ' || s.arch || CASE s.data_format WHEN 'default' THEN '' ELSE ' ' || s.data_format END) AS platform,
+    SELECT s.night_id, b.night_id AS before_id, s.series, s.started, s.backend,
            n.label || ' ' || n.zone AS night, p.label || ' ' || p.zone AS night_before,
            o.op_id, COALESCE({ending e}, CASE WHEN NOT EXISTS (SELECT 1 FROM night_models m JOIN module_ops u ON u.module_id = m.module_id
                        WHERE m.night_id = b.night_id AND m.series = s.series AND m.outcome = 'ran' AND u.op_id = o.op_id) THEN ''
@@ -108,6 +107,7 @@ FROM (
                        WHERE m.night_id = b.night_id AND m.series = s.series AND m.outcome = 'ran' AND u.op_id = o.op_id) OR EXISTS (SELECT 1 FROM night_models m JOIN module_ops u ON u.module_id = m.module_id
                        WHERE m.night_id = s.night_id AND m.series = s.series AND m.outcome = 'ran' AND u.op_id = o.op_id))
 ) y
+JOIN night_dates w ON w.night_id = y.night_id AND w.series = y.series
 JOIN ops o ON o.op_id = y.op_id
 LEFT JOIN notes x ON x.cause = y.cluster
 WHERE y.label NOT IN ('SAME', 'ADDED')
