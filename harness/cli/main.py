@@ -14,7 +14,6 @@ from opscope.base.live import progress
 from opscope.base.model_files import Computed, GoldenOf, ModelFiles
 from opscope.base.plugins import plugins
 from opscope.base.terminal import visible_output
-from opscope.harness.cli.completion import attach
 
 GROUP = "opscope.commands"
 
@@ -78,7 +77,11 @@ class Verbs(click.Group):
         if entry is None:
             return None
         try:
-            return attach(cmd_name, entry.load()) if ctx.resilient_parsing else entry.load()
+            if ctx.resilient_parsing:  # the shell completes a line: only then what knows runs and models is imported
+                from opscope.harness.cli.completion import attach
+
+                return attach(cmd_name, entry.load())
+            return entry.load()
         except (ImportError, AttributeError) as error:
             got = f"{type(error).__name__}: {error}"
 

@@ -14,14 +14,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Iterable
 from functools import lru_cache
-from typing import Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from opscope.base.digest import words_digest
 from opscope.base.op_families import NAMES
 from opscope.harness.record.errors import InputError, closest
-from opscope.harness.record.records import OpTest, TensorDesc
 from opscope.harness.record.signature import normalise
 from opscope.harness.record.stages import FAILED, Status
+
+if TYPE_CHECKING:
+    from opscope.harness.record.records import OpTest, TensorDesc
 
 UNSPLITTABLE = "unsplittable"
 """In place of a status: no module could be made of the op."""

@@ -15,6 +15,10 @@ LIGHT = {
         "from opscope.models import frontends as f; [f.missing(n) for n in f.names()]",
         "jax torch tensorflow onnx numpy",
     ),
+    "a query": (
+        "from opscope.harness.cli.main import root; root.main(['sql'], standalone_mode=False)",
+        "opscope.harness.record.records alembic jax numpy xdsl pytest",
+    ),
     "a command": (
         "from opscope.harness.cli.main import root; root.main(['config'], standalone_mode=False)",
         "sqlalchemy jax numpy xdsl altair",
