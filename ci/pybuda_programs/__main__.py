@@ -43,6 +43,13 @@ OUTCOMES = ("runs", "compiles", "builds", "stops", "needs", "not run")
 """It runs; it compiles, and takes too long or fails then; it builds its model, and was not compiled; something of ours
 stops it; a package or file is missing."""
 
+MISSING = (
+    *("ModuleNotFoundError", "ImportError", "FileNotFoundError", "LookupError", "OSError"),
+    *("DecodeError", "ReadError", "LocalEntryNotFoundError"),
+)
+"""What a program ends with that lacks a package or a file; the last three are those of a model that was to be
+downloaded."""
+
 
 @dataclass(frozen=True)
 class Row:
@@ -120,7 +127,7 @@ def row_of(name: str, code: int | None, output: str, notes: str, seconds: float)
         return Row(name, "builds" if built else "runs", said, round(seconds))
     if code is None:
         outcome, last = ("compiles" if compiled else "not run"), f"takes more than {seconds / 60:.0f} minutes"
-    elif re.match(r"(ModuleNotFoundError|ImportError|FileNotFoundError|LookupError|OSError)", last):
+    elif re.match(rf"[\w.]*({'|'.join(MISSING)})\b", last):
         outcome = "needs"
     elif code < 0 or "MemoryError" in output[-2000:]:
         outcome, last = ("compiles" if compiled else "not run"), last or f"signal {-code}"
