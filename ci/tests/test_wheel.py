@@ -247,7 +247,7 @@ def test_the_owner_of_a_ci_with_a_compiler_of_their_own(python: Path, tmp_path: 
     opscope(0, "readiness mnist_mlp", "24 unique ops = 21 right + 3 missing + 0 not attempted", cause)
     opscope(0, "status", "newest complete night: nightly-")
     opscope(0, "report -o page.html", "page.html")
-    page = re.sub(r"<(script|style)\b.*?</\\1>", "", (folder / "page.html").read_text(), flags=re.DOTALL)
+    page = re.sub(r"<(script|style)\b.*?</\1>", "", (folder / "page.html").read_text(), flags=re.DOTALL)
     assert sentence in page
     assert "on n150" not in page
     assert str(ROOT) not in page
