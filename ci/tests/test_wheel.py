@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -169,3 +170,89 @@ def test_their_tests_and_ours_run_beside_each_other(
     records = [line for path in project.glob(".opscope/runs/*/journal/*") for line in path.read_text().splitlines()]
     assert bool(records) is bool(words)
     assert f"{len(records) or 1} passed" in done.stdout
+
+
+COMPILER = """
+import pathlib, sys
+
+here, text = pathlib.Path(__file__).parent, pathlib.Path(sys.argv[1]).read_text()
+for word in (here / "broken").read_text().split():
+    if f"stablehlo.{word}" in text:
+        sys.exit(f"error: cannot lower stablehlo.{word}")
+pathlib.Path(sys.argv[2]).write_text("object code")
+"""
+BACKEND = """
+module: text
+requires: [python3]
+fingerprint: [mycc.py, broken]
+stages:
+  - {name: compile, command: [python3, -S, "{here}/mycc.py", "{input}", "{output}"]}
+"""
+NOT_OURS = re.compile(r"(?<!-)\bn150|\btiles?\b|\bface\b|\bcycles\b|captured 0|\bdocs/|Traceback")
+"""What no output of a compiler without a board has, nor one of a wheel."""
+
+
+def test_the_owner_of_a_ci_with_a_compiler_of_their_own(python: Path, tmp_path: Path) -> None:
+    """An empty repository: --init, a night, the gate of a branch that breaks it, that night, its causes, the repair."""
+    path = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("GITHUB_", "CI"))}
+    environment |= {"PATH": path, "COLUMNS": "400", "OPSCOPE_CACHE_DIR": str(tmp_path / "cache")}
+    folder = tmp_path / "repository"
+    folder.mkdir()
+
+    def called(*words: str) -> tuple[int, str]:
+        done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
+        return done.returncode, done.stdout + done.stderr
+
+    def git(*words: str) -> str:
+        code, output = called("git", "-c", "user.name=Ada L", "-c", "user.email=ada@example.org", *words)
+        assert code == 0, output
+        return output.strip()
+
+    def commit(broken: str) -> str:
+        (folder / "broken").write_text(broken)
+        git("add", ".")
+        git("commit", "-q", "--allow-empty", "-m", f"broken: {broken}")
+        return git("rev-parse", "HEAD")[:8]
+
+    def opscope(code: int, line: str, *parts: str) -> str:
+        got, output = called("opscope", *line.split())
+        assert got == code, (line, output)
+        assert [part for part in parts if part not in output] == [], (line, output)
+        assert str(ROOT) not in output, line
+        # A table of sql has the database's columns, whatever the backend.
+        assert line.startswith("sql ") or not NOT_OURS.search(output), (line, output)
+        return output
+
+    git("init", "-q", "-b", "main")
+    for name, text in (("mycc.py", COMPILER), ("mycc.yaml", BACKEND)):
+        (folder / name).write_text(text)
+    commit("")
+    good = commit("")
+    opscope(0, "nightly --init", "wrote     ci/nightly.yaml", "wrote     .gitlab-ci.opscope.yml")
+    opscope(0, "nightly", "mycc: first night, 24 of 24 ops right, nothing fails")
+    opscope(0, "gate", "24 verdicts still hold, 0 ops ran", "nothing worse")
+    git("checkout", "-q", "-b", "topic")
+    bad = commit("tanh maximum")
+    opscope(1, "gate", "3 worse", f"{good}..{bad}")
+    opscope(1, "gate --revision v7 --branch other", "3 worse", f"{good}..v7")
+    sentence = f"3 new failures, 1 cause, since {good}..{bad}; first: maximum, reduce (1 model, cause "
+    night = opscope(1, "nightly", sentence)
+    cause = night.partition(sentence)[2][:8]
+    opscope(0, "diff", sentence, f"cause {cause}, 3 ops", "by Ada L")
+    opscope(0, f"show {cause}", f"cause {cause}", "mycc, 20", "3 ops in mnist_mlp")
+    opscope(0, "show mnist_mlp", "not whole since 20", f"{good}..{bad}", cause)
+    opscope(0, f"sql failing_ops --cause {cause}", "stablehlo.maximum", "stablehlo.reduce")
+    opscope(0, "unblock", "1 model, 0 whole", cause)
+    opscope(0, "readiness mnist_mlp", "24 unique ops = 21 right + 3 missing + 0 not attempted", cause)
+    opscope(0, "status", "newest complete night: nightly-")
+    opscope(0, "report -o page.html", "page.html")
+    page = re.sub(r"<(script|style)\b.*?</\1>", "", (folder / "page.html").read_text(), flags=re.DOTALL)
+    assert sentence in page
+    assert "on n150" not in page
+    assert str(ROOT) not in page
+    commit("")
+    opscope(0, "gate --baseline topic", "nothing worse, 3 fixed")
+    opscope(0, "nightly", "nothing fails; 3 fixed")
+    opscope(0, "unblock", "1 model, 1 whole", "Nothing to fix: no op fails.")
+    opscope(0, "diff", "FIXED 3")
