@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from opscope.base.installing import install_command
 from opscope.harness.record.errors import InputError
-from opscope.reports.agents.tools import DATA, TOOLS, Results
+from opscope.reports.agents.tools import DATA, TOOLS, Results, schema_of
 from opscope.reports.database.reading import read_database
 
 if TYPE_CHECKING:
@@ -39,13 +40,22 @@ def server(url: str | None) -> MCPServer[Any]:
     reads = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
     results = Results(url)
     for name in TOOLS:
-        made.add_tool(_explaining(getattr(results, name)), name, annotations=reads)
+        made.add_tool(_explaining(getattr(results, name), schema_of(name)), name, annotations=reads)
     return made
 
 
-def _explaining(tool: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
-    """The tool, whose refusals reach the assistant in their words."""
+def _explaining(tool: Callable[..., dict[str, Any]], schema: dict[str, Any]) -> Callable[..., dict[str, Any]]:
+    """The tool with the schema of its answers, whose refusals reach the assistant in their words."""
     from mcp.server.mcpserver.exceptions import ToolError
+    from pydantic import RootModel
+
+    class Answer(RootModel[dict[str, Any]]):
+        """An answer; the protocol's package asks this type for its schema."""
+
+        @classmethod
+        def __get_pydantic_json_schema__(cls, core_schema: Any, handler: Any) -> dict[str, Any]:
+            """The schema of the command, in place of that of any map."""
+            return schema
 
     @functools.wraps(tool)
     def call(*words: Any, **named: Any) -> dict[str, Any]:
@@ -54,4 +64,5 @@ def _explaining(tool: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, 
         except InputError as error:
             raise ToolError(str(error)) from error
 
+    call.__signature__ = inspect.signature(tool, eval_str=True).replace(return_annotation=Answer)  # type: ignore[attr-defined]
     return call

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from opscope.base import answers
 from opscope.harness.record.errors import InputError
 
 if TYPE_CHECKING:
@@ -103,6 +104,44 @@ class Results:
 
 TOOLS = ("status", "nights", "what_changed", "what_to_fix", "model", "look_up", "questions", "ask", "tables")
 """The methods of `Results` that are tools."""
+
+SCHEMAS = {
+    "status": "status",
+    "what_changed": "diff",
+    "what_to_fix": "unblock",
+    "model": "readiness",
+    "look_up": "show",
+    "nights": "sql",
+    "ask": "sql",
+    "questions": "sql",
+}
+"""Tool -> the command whose answer it gives."""
+
+
+def schema_of(tool: str) -> dict[str, Any]:
+    """The schema of what a tool answers: that of its command, with the counts of rows that were left out."""
+    answer = answers.schema_of(SCHEMAS[tool]) if tool in SCHEMAS else None
+    fields = {"note": {"type": "string"}, "answer": _cut_schema(answer or {"type": "object"})}
+    return {"type": "object", "properties": fields, "required": sorted(fields)}
+
+
+def _cut_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema of an answer behind `_cut`: a list stands in `rows`, and counts stand beside lists that were cut."""
+    if "anyOf" in schema:
+        return {"anyOf": [_cut_schema(each) for each in schema["anyOf"]]}
+    rows = _with_counts(schema)
+    return {"type": "object", "properties": {"rows": rows}, "required": ["rows"]} if "items" in schema else rows
+
+
+def _with_counts(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_with_counts(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    counted = {name: _with_counts(each) for name, each in schema.items()}
+    if schema.get("additionalProperties") is False:
+        counted["patternProperties"] = {"_left_out$": {"type": "integer"}}
+    return counted
 
 
 def _command(module: str, name: str) -> click.Command:

@@ -199,6 +199,7 @@ def test_schemas_of_types_are_those_of_today() -> None:
     for name, schema in {
         "decode": step,
         "dashboard-check": rows,
+        "sql.rows": rows,
         "score": TypeAdapter(list[Score]).json_schema(),
     }.items():
         path = answers.FOLDER / f"{name}.json"

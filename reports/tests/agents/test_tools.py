@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from opscope.harness.record.errors import InputError
@@ -194,10 +195,12 @@ def test_twenty_questions_asked_over_the_protocol_have_the_answers_of_sql(nights
             listed = (await client.list_tools()).tools
             assert [tool.name for tool in listed] == list(TOOLS)
             assert all(tool.annotations and tool.annotations.read_only_hint for tool in listed)
+            schemas = {tool.name: tool.output_schema for tool in listed}
             for question in QUESTIONS:
                 tool, words, wanted, expected = asked(nights, question)
                 got = await client.call_tool(tool, words)
                 assert not got.is_error, (question, got.content)
+                jsonschema.validate(got.structured_content, schemas[tool])
                 assert got.structured_content is not None
                 assert got.structured_content["note"] == DATA
                 answers[question] = (wanted(got.structured_content["answer"]), expected)
