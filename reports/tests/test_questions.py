@@ -6,14 +6,17 @@ from collections import defaultdict
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from opscope.harness.record.causes import cause_of_test, element_type
-from opscope.harness.record.records import OpTest
+from opscope.harness.record.records import ImportCheck, ManifestHeader, OpRow, OpTest, Use
+from opscope.harness.record.stages import ImportStatus
 from opscope.harness.record.store import StoredRun, load_run
 from opscope.reports.database.ask import ask, shown_rows
+from opscope.reports.database.rows import Published, frameworks
 from opscope.reports.demo import replay
 from opscope.reports.publish.publish import publish
 from opscope.reports.tests import postgres_server
@@ -209,3 +212,34 @@ def test_element_types_are_as_the_page_of_metrics_says(url: str, last: dict[Plac
     touched = rows(url, "coverage_by_dtype", "backend arch data_format dtype ops")
     for *key, count in touched:
         assert count >= len(expected[*key]), "an op also touches the types of its other operands"
+
+
+def test_a_models_framework_is_that_of_its_import_or_of_its_own_ops() -> None:
+    """An op that several models have in common names the frontend of the first of them."""
+    models = {"both": "torch 2.4", "jax_one": "jax 0.10.2", "file": ""}
+    uses = (
+        ("own", "both"),
+        ("own", "jax_one"),
+        ("shared", "jax_one", "both"),
+        ("alone", "file"),
+        ("last", "jax_one", "shares"),
+    )
+    rows = [
+        OpRow(
+            op_id=f"{place:016x}",
+            op_name=f"stablehlo.{name}",
+            module=None,
+            uses=tuple(Use(model=model, path="", location="") for model in of),
+            frontend=models[of[0]],
+        )
+        for place, (name, *of) in enumerate(uses)
+    ]
+    checks = (ImportCheck(model="onnx_one", framework="onnx", status=ImportStatus.AGREES),)
+    header = ManifestHeader(models=(), export_dirs=(), module_ops={}, structural={}, imports=checks)
+    published = SimpleNamespace(ops=rows, header=header)
+    assert frameworks(cast(Published, published)) == {
+        "both": "torch",
+        "jax_one": "jax",
+        "shares": "jax",
+        "onnx_one": "onnx",
+    }
