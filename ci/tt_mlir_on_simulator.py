@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opscope.compiler import api
-from opscope.compiler.tt_mlir.program import PRODUCTS
+from opscope.compiler.target.numerics import MATRIX
 from opscope.harness.backends.base import Job
 from opscope.harness.lanes.explained import operands_of
 from opscope.harness.prepare.inputs import row_golden, row_inputs
@@ -61,7 +61,7 @@ def outcome(row: OpRow, text: str, folder: Path, device: Device) -> Outcome:
     cycles, golden = result.profile.total_cycles, row_golden(row, folder)
     if not golden:
         return Outcome(row.op_id, row.op_name, "no_golden", row.no_golden, made.narrowed, cycles)
-    only = made.computes[0] if len(made.computes) == 1 and made.computes[0] not in PRODUCTS else None
+    only = made.computes[0] if len(made.computes) == 1 and made.computes[0] not in MATRIX else None
     target = Target(
         device.card_type,
         made.float_format,

@@ -22,10 +22,12 @@ import pytest
 from pydantic import TypeAdapter
 
 from opscope.base import answers, damage
+from opscope.dashboards.guests import Guest
 from opscope.harness.cli.main import main, root
 from opscope.harness.decode.steps import Step
 from opscope.harness.record.store import load_run
 from opscope.harness.suites.faults import Score
+from opscope.reports.database.notes import Note
 from opscope.reports.publish.publish import publish
 from opscope.reports.tests import inferred
 from opscope.reports.tests.nights import Op, night, op_id
@@ -69,7 +71,7 @@ SLOW = {
     "replay": "replay repro --json",
 }
 """The same for commands that take a run or half a minute."""
-OF_TYPE = frozenset({"dashboard-check", "decode", "score", "sql.rows"})
+OF_TYPE = frozenset({"dashboard-check", "dashboard-guest-token", "decode", "note", "score", "sql.rows"})
 """What needs a server, weights or a framework, and rows of any query: their schemas follow from types."""
 WRONG_MODEL = """func.func @main(%a: tensor<4x6xf32>, %b: tensor<4x6xf32>) -> tensor<4x6xf32> {
   %0 = stablehlo.add %a, %b : tensor<4x6xf32>
@@ -201,6 +203,8 @@ def test_schemas_of_types_are_those_of_today() -> None:
         "dashboard-check": rows,
         "sql.rows": rows,
         "score": TypeAdapter(list[Score]).json_schema(),
+        "note": TypeAdapter(list[Note]).json_schema(),
+        "dashboard-guest-token": TypeAdapter(Guest).json_schema(),
     }.items():
         path = answers.FOLDER / f"{name}.json"
         if os.environ.get("WRITE_ANSWERS"):

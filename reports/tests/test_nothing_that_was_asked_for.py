@@ -78,7 +78,7 @@ CALLS: dict[str, tuple[str, ...]] = {
 }
 """Verb -> calls of it that name something which is not there."""
 
-NAMES_NOTHING = {"models", "config", "clean", "demo", "agents"}
+NAMES_NOTHING = {"models", "config", "clean", "demo", "agents", "schema"}
 """Verbs that take no name of a thing."""
 
 MODEL = """
