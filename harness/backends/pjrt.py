@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from opscope.harness.backends import plugin_libraries
+from opscope.harness.backends import plugin_libraries, plugin_library
 from opscope.harness.backends.base import Backend, BackendError, Job, StageError, Target, exact_host
-from opscope.harness.backends.plugin_libraries import Library
+from opscope.harness.backends.plugin_library import Library
 from opscope.harness.backends.warm_runs import timed
 from opscope.harness.record.element_types import numpy_dtype
 from opscope.harness.record.errors import InputError
@@ -85,7 +85,7 @@ class Pjrt(Backend):
 
     def client_options(self, options: ResultOptions) -> Mapping[str, Any]:
         """What the client is made with: an NVIDIA GPU is shared by the lanes, so none takes all its memory."""
-        if plugin_libraries.short_name(self.library().name) != "cuda":
+        if plugin_library.short_name(self.library().name) != "cuda":
             return {}
         return {"platform_name": "cuda", "preallocate": False, "visible_devices": [0]}
 
@@ -256,7 +256,7 @@ class Pjrt(Backend):
 
     def _name_of(self, library: Library) -> str:
         """The name under which jaxlib keeps the plugin in this process."""
-        return f"{plugin_libraries.short_name(library.name)}_{library.digest()[:12]}"
+        return f"{plugin_library.short_name(library.name)}_{library.digest()[:12]}"
 
 
 @cache

@@ -7,48 +7,18 @@ has one: what a plugin's package does when it is imported is its own affair. Pyt
 from __future__ import annotations
 
 import importlib.util
-import mmap
 import os
-import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
-from opscope.base import content_digests
 from opscope.base.plugins import plugins
+from opscope.harness.backends import plugin_releases
+from opscope.harness.backends.plugin_library import GROUPS, SUFFIXES, Library, has_entry, short_name
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.optest import release_in
-
-GROUPS = ("jax_plugins", "xla_plugins", "opscope.pjrt")
-"""Entry-point groups: JAX's own, that of packages beside JAX, and ours."""
-SUFFIXES = (".so", ".dylib")
-_ENTRY = b"GetPjrtApi"
-_AROUND = re.compile(r"^(?:lib|xla_|jax_|pjrt_)|(?:_pjrt|_plugin)$|\d+$")
-"""What packages put around the name that people use: `xla_cuda12` is `cuda`, `libtt` is `tt`."""
-
-
-@dataclass(frozen=True)
-class Library:
-    """A plugin's shared library."""
-
-    name: str
-    """As it was asked for: an entry point's name, or a file's without its suffix."""
-    path: Path
-    distribution: str = ""
-    """The installed package that registers it; empty of a file."""
-    version: str = ""
-
-    def digest(self) -> str:
-        """SHA-256 of the file, in hex; read once, as long as its size and times stay."""
-        return content_digests.of(str(self.path))
-
-    def mark(self) -> str:
-        """A text that changes when the file is another, without reading it. Raises OSError."""
-        status = self.path.stat()
-        return f"{self.path} {status.st_size} {status.st_mtime_ns} {self.version}"
 
 
 def is_file_name(word: str) -> bool:
@@ -79,8 +49,6 @@ def find(where: str, word: str) -> Library:
     Raises InputError if there is none, or if several might be meant.
     """
     if release := release_in(word):
-        from opscope.harness.backends import plugin_releases
-
         return plugin_releases.find(where, plugin_releases.distribution_of(word.removesuffix(f"@{release}")), release)
     check(where, word)
     if is_file_name(word):
@@ -92,13 +60,6 @@ def find(where: str, word: str) -> Library:
         raise InputError(where, "a package with one PJRT library", got, f"{where.removesuffix(word)}FILE.so")
     package = point.dist
     return Library(point.name, files[0], package.name if package else "", package.version if package else "")
-
-
-def short_name(name: str) -> str:
-    """A plugin's name without what packages put around it."""
-    while (shorter := _AROUND.sub("", name, count=1)) != name and shorter:
-        name = shorter
-    return name
 
 
 def _point(where: str, word: str) -> EntryPoint:
@@ -139,12 +100,3 @@ def _libraries(module: str, _folders: Sequence[str]) -> list[Path]:
     places = list(spec.submodule_search_locations or ()) if spec is not None else []
     files = sorted({path for place in places for path in Path(place).rglob("*") if path.suffix in SUFFIXES})
     return files if len(files) == 1 else [path for path in files if has_entry(path)]
-
-
-def has_entry(path: Path) -> bool:
-    """Whether a library has the entry of a plugin."""
-    try:
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            return content.find(_ENTRY) >= 0
-    except (OSError, ValueError):
-        return False

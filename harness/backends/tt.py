@@ -27,7 +27,7 @@ from opscope.base.installing import install_command
 from opscope.harness.backends import plugin_libraries, simulated, tt_executable, tt_repro
 from opscope.harness.backends.base import BackendError, Job, StageError, Target, refuse
 from opscope.harness.backends.pjrt import SMALLEST, Pjrt
-from opscope.harness.backends.plugin_libraries import Library
+from opscope.harness.backends.plugin_library import Library
 from opscope.harness.backends.reference import Reference
 from opscope.harness.cache import export_folder
 from opscope.harness.record.element_types import numpy_dtype

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from opscope.harness.backends.plugin_libraries import Library
+from opscope.harness.backends.plugin_library import Library
 
 if TYPE_CHECKING:
     from opscope.harness.prepare.pjrt.client import Option

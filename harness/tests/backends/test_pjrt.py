@@ -308,7 +308,7 @@ def test_a_product_in_tf32_is_right_there_and_one_in_bfloat16_is_not() -> None:
 
 
 def test_a_gpu_is_shared_by_lanes_and_other_plugins_get_no_options(monkeypatch: pytest.MonkeyPatch) -> None:
-    from opscope.harness.backends.plugin_libraries import Library
+    from opscope.harness.backends.plugin_library import Library
 
     monkeypatch.setattr(Pjrt, "library", lambda self: Library("xla_cuda13", Path("xla_cuda_plugin.so")))
     assert Pjrt("cuda").client_options(ResultOptions())["preallocate"] is False

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from opscope.harness.backends import plugin_libraries, registry
+from opscope.harness.backends import plugin_libraries, plugin_library, registry
 from opscope.harness.climb import result_cache
 from opscope.harness.limitations.limitation_file import check
 from opscope.harness.limitations.limitations import Limitation
@@ -54,7 +54,7 @@ def test_a_package_is_found_by_its_entry_point_and_not_imported(site: Path, grou
     [("xla_cuda13", "cuda"), ("libtt", "tt"), ("xla_cpu_pjrt", "cpu"), ("cuda", "cuda"), ("12", "12")],
 )
 def test_short_plugin_names_suffice(name: str, short: str) -> None:
-    assert plugin_libraries.short_name(name) == short
+    assert plugin_library.short_name(name) == short
 
 
 def test_of_several_libraries_the_one_with_the_entry_is_taken(site: Path) -> None:

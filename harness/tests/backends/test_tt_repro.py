@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from opscope.harness.backends import tt_repro
-from opscope.harness.backends.plugin_libraries import Library
+from opscope.harness.backends.plugin_library import Library
 
 PACKAGE = Library("libtt", Path("/packages/jax_plugins/libtt/libtt.so"), "jax-tt-plugin", "0.1.3")
 OWN = Library("libtt", Path("/builds/it's mine/libtt.so"))
