@@ -37,6 +37,7 @@ OF_VIEW = {
     "dashboard_changes": {"flaky": TEXT},
     "dashboard_history": {"flaky": TEXT},
     "dashboard_ops": {"flaky": TEXT},
+    "dashboard_two_nights": {"flaky": TEXT},
     "ledger": {"is_expected": COUNT},
 }
 """View -> the columns whose type differs from that of the same name in other views."""
