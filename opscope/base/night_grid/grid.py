@@ -575,7 +575,7 @@ def _worst(stripes: Sequence[Stripe]) -> Stripe:
         failing = sum(cell.state in (NEW, FAILING) for cell in column)
         label = f"{worst.label}; it fails in {failing} of {len(stripes)} series" if failing else worst.label
         cells.append(replace(worst, label=label, series=max(1, failing)))
-    return Stripe(f"worst of {len(stripes)}", tuple(cells))
+    return Stripe(f"{len(stripes)} series", tuple(cells))
 
 
 def short_names(nights: Iterable[Night]) -> dict[str, str]:

@@ -188,7 +188,7 @@ def test_of_more_than_four_series_the_worst_and_in_how_many() -> None:
     places = {(25, series[0]): Count(7), (25, series[2]): Count(2, new_ops=1), (24, series[1]): Count(4)}
     (cause,) = grid(nights, {"cause": places}, 25).causes
     (stripe,) = cause.stripes
-    assert stripe.name == "worst of 5"
+    assert stripe.name == "5 series"
     assert [(cell.state, cell.text, cell.times) for cell in stripe.cells[-2:]] == [(FAILING, "4", ""), (NEW, "2", "×2")]
     assert stripe.cells[-1].label == "c, 2026-11-25: 2 ops fail, 1 anew; it fails in 2 of 5 series"
 
