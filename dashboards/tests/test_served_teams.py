@@ -67,10 +67,8 @@ def test_a_user_of_a_team_sees_its_rows_and_the_counts_of_all(owned: Installatio
 
 def test_a_team_that_owns_nothing_is_refused(owned: Installation) -> None:
     says = owned.refused("user", "add", "bob", "--role", "viewer", "--team", "lovering")
-    assert (
-        says
-        == f"opscope dashboard user add: --team: expected a team that owns something, got 'lovering'; try {OURS}, {OTHERS}\n"
-    )
+    line = f"--team: expected a team that owns something, got 'lovering'; try {OURS}, {OTHERS}\n"
+    assert says == f"opscope dashboard user add: {line}"
 
 
 @pytest.fixture
