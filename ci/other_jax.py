@@ -65,18 +65,21 @@ def main() -> int:
 
 
 def environment(python: str, release: str, folder: Path) -> Path:
-    """The interpreter of an environment with this project and that release of JAX; made once."""
+    """The interpreter of an environment with this project as it is now and that release of JAX."""
     made = folder / "bin" / "python"
+    install = [made, "-m", "pip", "--disable-pip-version-check", "install", "-qq", "-c", folder / "constraints.txt"]
+    source = copied(folder / "source")
     if not (folder / "made").exists():
-        pins = [
-            line for line in (ROOT / "constraints.txt").read_text().splitlines() if not re.match(r"jax(lib)?==", line)
-        ]
+        lines = (ROOT / "constraints.txt").read_text().splitlines()
+        pins = [line for line in lines if not re.match(r"jax(lib)?==", line)]
         subprocess.run([python, "-m", "venv", folder], check=True, capture_output=True, text=True)
         (folder / "constraints.txt").write_text("\n".join(pins) + "\n")
-        install = [made, "-m", "pip", "--disable-pip-version-check", "install", "-qq", "-c", folder / "constraints.txt"]
-        packages = [copied(folder / "source"), f"jax=={release}", f"jaxlib=={release}"]
+        packages = [source, f"jax=={release}", f"jaxlib=={release}"]
         subprocess.run([*install, *packages], check=True, capture_output=True, text=True)
         (folder / "made").touch()
+    else:  # the project may be another by now
+        again = [*install, "--no-deps", "--force-reinstall", source]
+        subprocess.run(again, check=True, capture_output=True, text=True)
     return made
 
 

@@ -34,8 +34,13 @@ class Library:
 
     def mark(self) -> str:
         """A text that changes when the file is another, without reading it. Raises OSError."""
-        status = self.path.stat()
-        return f"{self.path} {status.st_size} {status.st_mtime_ns} {self.version}"
+        return mark_of(self.path, self.version)
+
+
+def mark_of(path: Path, version: str) -> str:
+    """A text that changes when a file is another, without reading it. Raises OSError."""
+    status = path.stat()
+    return f"{path} {status.st_size} {status.st_mtime_ns} {version}"
 
 
 def short_name(name: str) -> str:

@@ -75,9 +75,9 @@ def _found(where: str, distribution: str, release: str, cache_dir: Path) -> Libr
 def _kept(folder: Path) -> Library | None:
     """The library in a folder of the cache; None if there is none, or if it is no longer what was unpacked."""
     try:
-        said = stored.read_json(folder / _LIBRARY)
-        library = Library(said["name"], folder / said["file"], said["distribution"], said["version"])
-        if library.digest() == said["sha256"]:
+        entry = stored.read_json(folder / _LIBRARY)
+        library = Library(entry["name"], folder / entry["file"], entry["distribution"], entry["version"])
+        if library.digest() == entry["sha256"]:
             _CLAIMS.hold(folder)
             os.utime(folder)
             return library
@@ -112,7 +112,7 @@ def _fetched(where: str, distribution: str, release: str, kept: Path) -> Library
 
 
 def _way_out(done: subprocess.CompletedProcess[str]) -> str:
-    """The releases that pip knows, newest first; else what it said last."""
+    """The releases that pip knows, newest first; else the last line that it printed."""
     known = _KNOWN.search(done.stderr)
     versions = known[1].split(", ") if known is not None else []
     if versions and versions != ["none"]:
@@ -131,10 +131,10 @@ def _unpacked(where: str, wheel: Path, cache_dir: Path, name: str = "") -> Libra
     making = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=cache_dir))
     try:
         _extract(where, wheel, making)
-        found = _library_in(where, making, wheel)
-        said = {"name": found.name, "file": str(found.path.relative_to(making)), "sha256": found.digest()}
-        more = {"distribution": found.distribution, "version": found.version, "wheel": digest}
-        stored.write_json(making / _LIBRARY, {**said, **more})
+        unpacked = _library_in(where, making, wheel)
+        entry = {"name": unpacked.name, "file": str(unpacked.path.relative_to(making)), "sha256": unpacked.digest()}
+        more = {"distribution": unpacked.distribution, "version": unpacked.version, "wheel": digest}
+        stored.write_json(making / _LIBRARY, {**entry, **more})
         shutil.rmtree(folder, ignore_errors=True)  # it is damaged
         with contextlib.suppress(OSError):  # somebody else was faster
             making.rename(folder)
@@ -178,12 +178,12 @@ def _library_in(where: str, folder: Path, wheel: Path) -> Library:
 def _registered(folder: Path) -> str:
     """The name of the entry point in the wheel's own groups; empty if it has none."""
     for path in folder.glob("*.dist-info/entry_points.txt"):
-        said = configparser.ConfigParser(delimiters=("=",))
+        parser = configparser.ConfigParser(delimiters=("=",))
         try:
-            said.read_string(path.read_text(encoding="utf-8"))
+            parser.read_string(path.read_text(encoding="utf-8"))
         except (configparser.Error, OSError, UnicodeDecodeError):
             continue
-        names: Sequence[str] = [name for group in GROUPS if said.has_section(group) for name in said.options(group)]
+        names: Sequence[str] = [name for group in GROUPS if parser.has_section(group) for name in parser.options(group)]
         if names:
             return names[0]
     return ""

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from opscope.base.plugins import plugins
 from opscope.base.visible_text import cut
-from opscope.harness.backends import declarations, plugin_libraries
+from opscope.harness.backends import declarations, plugin_libraries, plugin_library
 from opscope.harness.backends.declarations import Declarations
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.optest import backend_label, release_in
@@ -201,11 +201,11 @@ def mark(backend: str) -> str:
     name, argument = parts(backend)
     device = declarations_of(backend).constants.get("device_path")
     with_device = f"with {device}" if isinstance(device, str) and device and Path(device).exists() else ""
-    if release := release_in(argument):
-        return f"{release} {with_device}"
     if not argument:
         return with_device
     try:
+        if release := release_in(argument):  # nothing is fetched for this; a version stays what it is, a wheel may not
+            return plugin_library.mark_of(Path(release), release) + with_device if release.endswith(".whl") else release
         return plugin_libraries.find(f"--backend {name}", argument).mark() + with_device
     except (InputError, OSError):
         return with_device

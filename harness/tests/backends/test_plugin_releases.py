@@ -115,6 +115,16 @@ def test_a_library_that_changed_in_the_cache_is_unpacked_again(tmp_path: Path) -
     assert again.path.read_bytes() == LIBRARY + b"1.0"
 
 
+def test_kept_verdicts_of_a_wheel_end_with_it(tmp_path: Path) -> None:
+    """A wheel is built again under its name; a version stays what it is, and is not fetched to know that."""
+    made = wheel(tmp_path)
+    before = registry.mark(f"tt@{made}")
+    wheel(tmp_path, files={"odd/odd.so": LIBRARY + b"another"})
+    assert registry.mark(f"tt@{made}") != before
+    assert registry.mark("tt@0.1.2").startswith("0.1.2")
+    assert not (tmp_path / "cache").exists()
+
+
 @pytest.mark.parametrize(
     ("files", "refusal"),
     [
