@@ -189,15 +189,16 @@ def up(
         mail,
     )
     allowed = [name for name in (urlsplit(public_url).hostname,) if name]
-    command = (
-        artifact_command(host, artifact_port, list(roots) or artifact_roots(database), allowed) if artifact_host else []
-    )
+    run_folders = list(roots) or artifact_roots(database)
+    command = artifact_command(host, artifact_port, run_folders, allowed) if artifact_host else []
     request = UpRequest(served, source(database, served.artifact_url), command, f"{local}/healthy", python)
     bring_up(home, request, _echo)
     if host not in LOOPBACK:
         _echo(f"note: the server listens on {host}, so anybody who can reach this machine can reach the login page")
     signals = _signals() if foreground else []  # installed before the command prints that the server runs
     click.echo(f"{served.url}{NIGHT}")
+    if artifact_host and not any(root.is_dir() for root in run_folders):
+        _echo(f"note: there are no run folders in {run_folders[0]}, so logs of ops lead nowhere; try --runs FOLDER")
     if wall:
         hint = "" if anonymous else "; sign in once on that screen, or use --anonymous"
         click.echo(f"for a screen on the wall: {served.url}/wall/{hint}")

@@ -10,6 +10,9 @@ from collections.abc import Callable, Mapping
 
 OP_DASHBOARD = "/superset/dashboard/opscope-op/"
 
+PLAIN = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-/"
+"""Characters that neither HTML nor a URL has to escape."""
+
 
 def _replaced(expression: str, pairs: Mapping[str, str]) -> str:
     for old, new in pairs.items():
@@ -34,6 +37,14 @@ def _in_address(expression: str) -> str:
     )
 
 
+def _is_plain(column: str, more: str = "") -> str:
+    """SQL that says whether the text has characters of `PLAIN` and `more` alone.
+
+    Nearly every text does, and to ask is cheap: some forty replacements in each of 11,000 rows take 0.2 s.
+    """
+    return f"LTRIM({column}, '{PLAIN}{more}') = ''"
+
+
 def text(column: str) -> str:
     """SQL that escapes the column in a table that renders HTML. Superset treats a value without `<` as text anyway."""
     return f"CASE WHEN {column} LIKE '%<%' THEN '<span>' || {escaped(column)} || '</span>' ELSE {column} END"
@@ -41,19 +52,27 @@ def text(column: str) -> str:
 
 def op(column: str, _: str) -> str:
     """SQL for a link that opens the op explorer with that op selected."""
-    value = _in_address(_replaced(column, {"!": "!!", "'": "!'"}))
+    quick = _op_link(_replaced(column, {" ": "%20"}), column)
+    whole = _op_link(_in_address(_replaced(column, {"!": "!!", "'": "!'"})), escaped(column))
+    return f"CASE WHEN {_is_plain(column, ' ')} THEN {quick} ELSE {whole} END"
+
+
+def _op_link(value: str, shown: str) -> str:
     chosen = "%27' || " + value + " || '%27"
     query = (
         f"native_filters=(NATIVE_FILTER-op:(extraFormData:(filters:!((col:op,op:IN,val:!({chosen})))),"
         f"filterState:(value:!({chosen})),id:NATIVE_FILTER-op,ownState:()))"
     )
-    return f"'<a href=\"{OP_DASHBOARD}?{query}\">' || {escaped(column)} || '</a>'"
+    return f"'<a href=\"{OP_DASHBOARD}?{query}\">' || {shown} || '</a>'"
 
 
 def artifact(column: str, artifact_url: str) -> str:
     """SQL for a link to the file of a failing op in its run folder; empty if there is none."""
     base = artifact_url.replace("'", "''").replace('"', "%22").replace("<", "%3C").replace(">", "%3E")
-    place = f"{_in_address('run_id')} || '/' || {_in_address(column)}"
+    run_id, path = (
+        f"CASE WHEN {_is_plain(part)} THEN {part} ELSE {_in_address(part)} END" for part in ("run_id", column)
+    )
+    place = f"{run_id} || '/' || {path}"
     return f"CASE WHEN {column} <> '' THEN '<a href=\"{base}/' || {place} || '\" target=\"_blank\">log</a>' ELSE '' END"
 
 

@@ -164,6 +164,7 @@ def artifact_command(host: str, port: int, roots: Sequence[Path], allowed: Seque
         "opscope.harness.cli.main",
         "artifacts",
         "serve",
+        "--wait-for-roots",  # a host of dashboards may have a database and no run yet
         "--host",
         host,
         "--port",

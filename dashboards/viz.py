@@ -81,7 +81,6 @@ KINDS: dict[str, Params] = {
         "order_desc": True,
         "order_by_cols": [],
         "row_limit": 1000,
-        "server_page_length": 10,
         "page_length": 15,
         "include_search": True,
         "table_timestamp_format": "%Y-%m-%d %H:%M UTC",
@@ -117,7 +116,7 @@ _WITHOUT_DEFAULT = {
     "echarts_timeseries_bar": _OF_SERIES,
     "echarts_timeseries_line": _OF_SERIES,
     "heatmap_v2": "y_axis_format",
-    "table": "column_config conditional_formatting server_pagination",
+    "table": "column_config conditional_formatting",
     "pivot_table_v2": "groupbyRows groupbyColumns",
 }
 """Kind -> the params that a chart may have and that are not there without its file."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from enum import StrEnum
 from itertools import pairwise
 
@@ -67,6 +67,13 @@ def in_order(stages: Iterable[str], climbs: Iterable[Sequence[str]]) -> list[str
     ordered = [word for word in ordered if word in wanted]
     last = ordered.index(Stage.COMPARE) if Stage.COMPARE in ordered else len(ordered)
     return [*ordered[:last], *lost, *ordered[last:]]
+
+
+def depths(stages: Iterable[str], climbs: Collection[Sequence[str]]) -> dict[str, int]:
+    """Stage -> its number on the ladder, from 1 (split), of `stages` and of all that ops climbed."""
+    climbed = (str(stage) for climb in climbs for stage in climb)
+    ladder = in_order({str(Stage.SPLIT), *filter(None, stages), *climbed}, climbs)
+    return {stage: number for number, stage in enumerate(ladder, 1)}
 
 
 class Status(StrEnum):

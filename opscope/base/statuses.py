@@ -74,23 +74,25 @@ SUPPORT: dict[str, Word] = {
 NOT_RUN = "not run"
 """The furthest stage of an op that was never attempted."""
 
-STAGES: dict[str, tuple[int, str]] = {
+STAGES: dict[str, tuple[int | None, str]] = {
     NOT_RUN: (0, "#B0BEC5"),
     "split": (0, "#E53935"),
-    "legalize": (5, "#FB8C00"),
+    "legalize": (None, "#FB8C00"),
     "stablehlo-to-ttir": (1, "#F4511E"),
     "ttir-to-ttnn": (2, "#FB8C00"),
     "ttnn-to-flatbuffer": (3, "#FDD835"),
-    "input": (5, "#F4511E"),
-    "flow": (5, "#FB8C00"),
-    "stream": (5, "#FFB300"),
-    "executable": (5, "#FDD835"),
-    "vm": (5, "#C0CA33"),
-    "compile": (5, "#FDD835"),
+    "input": (None, "#F4511E"),
+    "flow": (None, "#FB8C00"),
+    "stream": (None, "#FFB300"),
+    "executable": (None, "#FDD835"),
+    "vm": (None, "#C0CA33"),
+    "compile": (None, "#FDD835"),
     "run": (8, "#8E24AA"),
     "compare": (9, "#2E7D32"),
 }
-"""Furthest stage that an op passed -> the number that dashboards sort it by, and its colour."""
+"""Furthest stage that an op passed -> the number that dashboards sort it by, and its colour. None: a word of some
+backends, whose number is one of OWN_STEPS by its place on their ladder."""
+OWN_STEPS = range(4, 8)
 OTHER_STAGE = "#C0CA33"
 """Colour of any other stage, such as the stages of a user's own backend."""
 
@@ -161,7 +163,12 @@ def effects_table() -> str:
 def label_colours() -> dict[str, str]:
     """Every word that a dashboard may show in a chart -> its colour; stages by name, and as the views number them."""
     words = {**STATUSES, **LABELS, **SUPPORT}
-    stages = {f"{step} {stage}": colour for stage, (step, colour) in STAGES.items() if stage != NOT_RUN}
+    stages = {
+        f"{number} {stage}": colour
+        for stage, (step, colour) in STAGES.items()
+        if stage != NOT_RUN
+        for number in (OWN_STEPS if step is None else [step])
+    }
     plain = {stage: colour for stage, (_, colour) in STAGES.items()}
     colours = {word: about.colour for word, about in words.items()}
     return colours | {KNOWN_OR_FLAKY: SUPPORT["known gap"].colour} | stages | plain

@@ -33,14 +33,15 @@ def artifacts() -> None:
     metavar="NAME",
     help="Accept requests for this host name too, such as a proxy's.",
 )
-def serve(roots: tuple[Path, ...], host: str, port: int, allowed: tuple[str, ...]) -> None:
+@click.option("--wait-for-roots", is_flag=True, help="Accept ROOTS that are not there yet.")
+def serve(roots: tuple[Path, ...], host: str, port: int, allowed: tuple[str, ...], wait_for_roots: bool) -> None:
     """Serve the run folders in ROOTS (default: .opscope/runs) over HTTP, read-only, until interrupted."""
     from opscope.harness.record.errors import InputError
     from opscope.harness.record.run_folders import runs_root
     from opscope.reports.artifact_server import ArtifactServer, Runs
 
     for root in roots:
-        if not root.is_dir():
+        if not root.is_dir() and not wait_for_roots:
             raise InputError("ROOTS", "a folder of runs", f"{root}, which is none", "opscope artifacts serve")
     folders = roots or (runs_root(),)
     with ArtifactServer(host, port, Runs(folders), allowed) as server:

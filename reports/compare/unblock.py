@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from opscope.harness.record.stages import in_order
+from opscope.harness.record.stages import depths
 from opscope.reports.compare.outcomes import Outcome, RunView
 
 BY = ("cluster", "op")
@@ -219,7 +219,7 @@ def as_json(fix_plan: FixPlan) -> dict[str, Any]:
 
 def missing(view: RunView, model: str) -> list[dict[str, Any]]:
     """Each op that keeps `model` from being whole or was not attempted, the one with the most uses first."""
-    ladder = in_order({op.stage for op in view.ops.values()}, view.climbs)
+    depth = depths({op.stage for op in view.ops.values()}, view.climbs)
     rows = [
         {
             "op_id": op.op_id,
@@ -230,7 +230,7 @@ def missing(view: RunView, model: str) -> list[dict[str, Any]]:
             "uses": op.uses_of[model],
             "status": op.status,
             "stage": op.stage,
-            "depth": ladder.index(op.stage) if op.stage in ladder else 0,
+            "depth": depth.get(op.stage, 0),
             "failed_stage": op.failed_stage,
             "cluster": op.cause,
             "error": op.error,

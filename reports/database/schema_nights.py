@@ -180,6 +180,9 @@ NIGHT_CURVE = sa.Table(
 )
 """The unlock curve: how many of the models are whole after each number of fixes."""
 
+NIGHT_STAGES = sa.Table("night_stages", METADATA, *of_night(), text("stage", key=True), count("depth"))
+"""The ladder of a series: each stage that its ops climbed, those of a backend's own words too, by its number from 1."""
+
 NEWEST_OPS = sa.Table(
     "night_newest_ops",
     METADATA,
@@ -233,6 +236,7 @@ COUNTED = (
     NIGHT_CHANGE_MODELS,
     NIGHT_FIXES,
     NIGHT_CURVE,
+    NIGHT_STAGES,
     NEWEST_OPS,
     NIGHT_SENTENCES,
 )

@@ -16,7 +16,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from opscope.harness.record.stages import ModelStatus
+from opscope.harness.record.stages import ModelStatus, depths
 from opscope.reports.compare.commit_range import commit_of, shortened
 from opscope.reports.compare.night_views import night_view, series_of
 from opscope.reports.compare.outcomes import RunView
@@ -31,6 +31,7 @@ from opscope.reports.database.schema_nights import (
     NIGHT_MODELS,
     NIGHT_PAIRS,
     NIGHT_SERIES,
+    NIGHT_STAGES,
 )
 from opscope.reports.database.series_names import board_tried
 from opscope.reports.publish import bulk, counting_sql, night_counts
@@ -183,6 +184,8 @@ def _ops(connection: sa.Connection, night_id: str, series: str) -> RunView | Non
     view = night_view(connection, night_id, series)
     rows = ([night_id, series, *row] for row in night_counts.counts(view))
     bulk.insert(connection, NIGHT_COUNTS, rows)
+    numbers = depths({op.stage for op in view.ops.values()}, view.climbs)
+    bulk.insert(connection, NIGHT_STAGES, ([night_id, series, *row] for row in numbers.items()))
     connection.execute(counting_sql.COVERAGE, {"night": night_id, "series": series})
     for model, counted in night_counts.models(view).items():
         of_model = (NIGHT_MODELS.c.series == series) & (NIGHT_MODELS.c.model == model)

@@ -191,8 +191,11 @@ def test_a_run_folder_that_is_a_link_is_served_from_where_it_is(tmp_path: Path, 
     assert inside(folder, ["report.html"]) == (root / "called otherwise" / "report.html").resolve()
 
 
-def test_the_command_serves_on_loopback_until_sigterm(root: Path) -> None:
-    command = [sys.executable, "-m", "opscope.harness.cli.main", "artifacts", "serve", "--port", "0", str(root)]
+@pytest.mark.parametrize("words", [(), ("--wait-for-roots", "/not/there/yet")], ids=["there", "not there yet"])
+def test_the_command_serves_on_loopback_until_sigterm(root: Path, words: tuple[str, ...]) -> None:
+    """A host of dashboards may have a database and no run yet."""
+    command = [sys.executable, "-m", "opscope.harness.cli.main", "artifacts", "serve", "--port", "0"]
+    command += words or [str(root)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None

@@ -278,15 +278,15 @@ def test_a_fix_lists_its_ops_models_and_uses() -> None:
     assert (fixes.whole, fixes.unknown, fixes.by) == (("o",), {}, "cluster")
     rows = missing(view, "m")
     assert [(row["op_id"], row["uses"], row["depth"], row["cluster"]) for row in rows] == [
-        ("y", 9, 0, "s"),
-        ("x", 2, 0, "s"),
-        ("z", 1, 0, "timeout compare stablehlo.z"),
+        ("y", 9, 2, "s"),
+        ("x", 2, 2, "s"),
+        ("z", 1, 2, "timeout compare stablehlo.z"),
     ]
     deep = run(op("a", "timeout", stage="split"), op("b", "timeout", stage="run"), op("c", "not_run", stage="odd"))
     assert [(row["op_id"], row["depth"], row["cluster"]) for row in missing(deep, "m")] == [
-        ("a", 0, "timeout split stablehlo.a"),
-        ("b", 1, "timeout run stablehlo.b"),
-        ("c", 2, ""),
+        ("a", 1, "timeout split stablehlo.a"),
+        ("b", 2, "timeout run stablehlo.b"),
+        ("c", 3, ""),
     ]
 
 

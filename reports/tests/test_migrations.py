@@ -129,11 +129,14 @@ def test_what_was_stored_is_read_and_added_to(stored: Path) -> None:
     check_stored(f"sqlite:///{stored}/results.sqlite", stored)
 
 
-def test_boards_of_series_are_those_that_publishing_stores(tmp_path: Path) -> None:
+def test_boards_and_ladders_of_series_are_those_that_publishing_stores(tmp_path: Path) -> None:
     url = fresh(tmp_path / "r.sqlite")
     every_kind.fill(tmp_path / "runs", url)
     boards = "SELECT backend, arch, board, COUNT(*) FROM night_series GROUP BY backend, arch, board"
     published = ask(url, boards).rows
+    ladders = "SELECT night_id, series, stage, depth FROM night_stages ORDER BY 1, 2, 4"
+    climbed = ask(url, ladders).rows
+    assert {row[1].split()[0] for row in climbed if row[2:] == ("split", 1)} == {row[0] for row in published}
     assert {row[:3] for row in published} == {
         ("iree", "n150", ""),
         ("own", "n150", ""),
@@ -147,11 +150,13 @@ def test_boards_of_series_are_those_that_publishing_stores(tmp_path: Path) -> No
         connection.execute("ALTER TABLE night_series DROP COLUMN board")
         for column in ("numerics", "exact_order", "cycles_error"):
             connection.execute(f"ALTER TABLE op_tests DROP COLUMN {column}")
-        connection.execute("DROP TABLE notes")
+        for table in ("notes", "night_stages"):
+            connection.execute(f"DROP TABLE {table}")
         connection.execute("UPDATE alembic_version SET version_num = '0028'")
         connection.commit()
     assert call("db", "upgrade", "--db", url).exit_code == 0
     assert ask(url, boards).rows == published
+    assert ask(url, ladders).rows == climbed
 
 
 @pytest.mark.parametrize("version", ["0001", "0025"])

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from opscope.harness.record.records import StageTime
 from opscope.harness.record.stages import Stage
 from opscope.reports.publish.publish import publish
 from opscope.reports.tests.night_runs import fresh, publish_night, record, rows, shard_run
-from opscope.reports.tests.nights import Op, op_id
+from opscope.reports.tests.nights import Op, night, op_id
 
 FIRST = {
     "add": Op(uses={"a": 2, "b": 1}, cycles=100, pcc=0.999, compile_ms=10.0),
@@ -77,8 +79,8 @@ EXPECTED: dict[str, list[tuple[Any, ...]]] = {
     ],
     f"SELECT op_name, stage_reached, depth, ops, uses FROM night_ladder WHERE model = 'all models' "
     f"AND night_id = '{NIGHT}' AND status = 'success' ORDER BY op_name": [
-        ("stablehlo.add", "compare", 6, 1, 3),
-        ("stablehlo.exp", "compare", 6, 1, 1),
+        ("stablehlo.add", "compare", 4, 1, 3),
+        ("stablehlo.exp", "compare", 4, 1, 1),
     ],
     f"SELECT label, op_name, expected <> '', news, now_bad, models, uses FROM night_diff WHERE night_id = '{NIGHT}' "
     "ORDER BY label, op_name": [
@@ -166,3 +168,30 @@ def test_right_means_the_same_in_every_view(tmp_path: Path) -> None:
         assert sorted(rows(url, of.format(view))) == expected, view
     now = "SELECT right_before, right_now FROM model_readiness WHERE model = 'a' AND nights_ago = 0 AND arch = 'p150'"
     assert rows(url, now) == [(2, 2)]
+
+
+OWN_LADDER = ("parse", "lower", "allocate", "emit")
+"""Stages of a compiler in an order that is not that of the alphabet."""
+
+
+def test_stages_of_an_own_compiler_are_numbered_in_the_order_in_which_ops_climb_them(tmp_path: Path) -> None:
+    ops = {
+        stage: Op(
+            "compile_failed",
+            failed=Stage(above),
+            more={
+                "stage_reached": Stage(stage),
+                "stages": tuple(StageTime(stage=Stage(each), seconds=1) for each in OWN_LADDER[: place + 2]),
+            },
+        )
+        for place, (stage, above) in enumerate(pairwise(OWN_LADDER))
+    }
+    url = fresh(tmp_path / "db.sqlite")
+    publish(night(tmp_path, 1, ops, backend="own"), url)
+    climbed = "SELECT stage_reached, depth FROM night_ladder WHERE model = 'm' ORDER BY depth"
+    assert rows(url, climbed) == [("parse", 2), ("lower", 3), ("allocate", 4)]
+    blocked = "SELECT stage_reached, depth FROM model_blockers ORDER BY depth"
+    assert rows(url, blocked) == [("parse", 2), ("lower", 3), ("allocate", 4)]
+    for view in ("dashboard_ops", "dashboard_counts"):
+        of_model = f"SELECT furthest_stage FROM {view} WHERE model = 'm' ORDER BY furthest_stage"
+        assert rows(url, of_model) == [("4 parse",), ("5 lower",), ("6 allocate",)]

@@ -127,9 +127,9 @@ def test_readiness_lists_what_is_missing(tmp_path: Path) -> None:
     view = from_folder(night(tmp_path, 1, OPS))
     rows = missing(view, "b")
     assert [(row["op_name"], row["uses"], row["stage"], row["depth"]) for row in rows] == [
-        ("stablehlo.exp", 4, "split", 0),
-        ("stablehlo.exp2", 2, "split", 0),
-        ("stablehlo.sort", 1, "split", 0),
+        ("stablehlo.exp", 4, "split", 1),
+        ("stablehlo.exp2", 2, "split", 1),
+        ("stablehlo.sort", 1, "split", 1),
     ]
     assert [row["status"] for row in missing(view, "d")] == ["unsplittable", "compile_failed"]
     assert [row["status"] for row in missing(view, "e")] == ["not_run"]

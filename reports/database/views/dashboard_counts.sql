@@ -5,7 +5,7 @@
 --   night_status: `complete` or `partial`
 --   model: the model; empty for all models together
 --   model_on: the model, and the platform if there is more than one tonight
---   furthest_stage: the last stage that was passed, numbered in their order
+--   furthest_stage: the last stage that was passed, numbered in the order of the ladder
 --   cycles_of_all_uses: device cycles of all uses, one after another
 --   compile_seconds: time to compile the ops
 --   attempted_ops: all but golden_in_doubt, stopped, skipped and not_run
@@ -16,7 +16,11 @@ SELECT s.night_id, s.started, s.backend, w.board AS arch, s.series, s.place, c.r
        c.model, c.model || w.named AS model_on, c.op_kind, c.op_name, c.status,
        CASE c.stage_reached WHEN 'split' THEN '0 split' WHEN 'stablehlo-to-ttir' THEN '1 stablehlo-to-ttir'
             WHEN 'ttir-to-ttnn' THEN '2 ttir-to-ttnn' WHEN 'ttnn-to-flatbuffer' THEN '3 ttnn-to-flatbuffer'
-            WHEN 'run' THEN '8 run' WHEN 'compare' THEN '9 compare' ELSE '5 ' || c.stage_reached END AS furthest_stage,
+            WHEN 'run' THEN '8 run' WHEN 'compare' THEN '9 compare'
+            ELSE CASE (SELECT l.depth FROM night_stages l  -- a chart that does not show it does not look for it
+                       WHERE l.night_id = c.night_id AND l.series = c.series AND l.stage = c.stage_reached)
+                 WHEN 2 THEN '4 ' WHEN 3 THEN '5 ' WHEN 4 THEN '6 ' ELSE '7 ' END || c.stage_reached
+            END AS furthest_stage,
        c.ops, c.uses, c.flaky_ops, c.cycles AS cycles_of_all_uses, c.compile_seconds,
        CASE WHEN c.status IN ('golden_in_doubt', 'stopped', 'skipped', 'not_run') THEN 0 ELSE c.ops END AS attempted_ops,
        CASE WHEN c.status IN ('golden_in_doubt', 'stopped', 'skipped', 'not_run') THEN 0 ELSE c.uses END AS attempted_uses,

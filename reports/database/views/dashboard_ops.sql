@@ -7,7 +7,7 @@
 --   rank_on: the number of dimensions, and the platform if there is more than one tonight
 --   op: name and id
 --   uses: how often the op occurs in that model
---   furthest_stage: the last stage that was passed, numbered in their order
+--   furthest_stage: the last stage that was passed, numbered in the order of the ladder
 --   supported: `yes` if it is right, `known gap` for an expected failure, `not tried`, else `no`
 --   right_op: 1 if it is right at the place where an op has to run to count
 --   compile_seconds: time of the stages before `run`
@@ -21,7 +21,11 @@ SELECT r.night_id, w.started, w.date, w.tonight, w.backend, w.board AS arch, r.s
        'rank ' || r.rank || w.named AS rank_on,
        CASE r.stage_reached WHEN 'split' THEN '0 split' WHEN 'stablehlo-to-ttir' THEN '1 stablehlo-to-ttir'
             WHEN 'ttir-to-ttnn' THEN '2 ttir-to-ttnn' WHEN 'ttnn-to-flatbuffer' THEN '3 ttnn-to-flatbuffer'
-            WHEN 'run' THEN '8 run' WHEN 'compare' THEN '9 compare' ELSE '5 ' || r.stage_reached END AS furthest_stage,
+            WHEN 'run' THEN '8 run' WHEN 'compare' THEN '9 compare'
+            ELSE CASE (SELECT l.depth FROM night_stages l  -- a chart that does not show it does not look for it
+                       WHERE l.night_id = r.night_id AND l.series = r.series AND l.stage = r.stage_reached)
+                 WHEN 2 THEN '4 ' WHEN 3 THEN '5 ' WHEN 4 THEN '6 ' ELSE '7 ' END || r.stage_reached
+            END AS furthest_stage,
        r.failed_stage, SUBSTR(r.cluster, 1, 8) AS cause, r.error_message, r.expected, r.ran_on,
        CASE WHEN r.status IN ('success', 'passed') THEN 'yes'
             WHEN r.status IN ('golden_in_doubt', 'stopped', 'skipped', 'not_run') THEN 'not tried'

@@ -18,19 +18,22 @@ WITH newest_date AS (
     JOIN night_series s ON s.date >= d.date
     JOIN of_series b ON b.series = s.series
     GROUP BY d.date
+), dates AS MATERIALIZED (
+    -- Materialized, or the texts are made anew for each row that they are joined to.
+    SELECT s.night_id, s.series, s.started, s.backend, l.board,
+           TRIM(s.backend || ' ' || l.board || CASE s.data_format WHEN 'default' THEN '' ELSE ' ' || s.data_format END) AS platform,
+           s.date,
+           SUBSTR(n.label, 1, 10) AS day,
+           CASE WHEN s.started = l.started THEN 1 ELSE 0 END AS newest,
+           CASE WHEN s.started = l.started AND s.date >= t.date THEN 1 ELSE 0 END AS tonight,
+           CASE WHEN EXISTS (SELECT 1 FROM night_series o WHERE o.series = s.series AND o.date = s.date AND o.started > s.started)
+                THEN 0 ELSE 1 END AS of_date,
+           CASE WHEN t.platforms > 1
+                THEN ', ' || TRIM(s.backend || ' ' || l.board || CASE s.data_format WHEN 'default' THEN '' ELSE ' ' || s.data_format END)
+                ELSE '' END AS named
+    FROM night_series s
+    JOIN nights n ON n.night_id = s.night_id
+    JOIN of_series l ON l.series = s.series
+    CROSS JOIN tonight t
 )
-SELECT s.night_id, s.series, s.started, s.backend, l.board,
-       TRIM(s.backend || ' ' || l.board || CASE s.data_format WHEN 'default' THEN '' ELSE ' ' || s.data_format END) AS platform,
-       s.date,
-       SUBSTR(n.label, 1, 10) AS day,
-       CASE WHEN s.started = l.started THEN 1 ELSE 0 END AS newest,
-       CASE WHEN s.started = l.started AND s.date >= t.date THEN 1 ELSE 0 END AS tonight,
-       CASE WHEN EXISTS (SELECT 1 FROM night_series o WHERE o.series = s.series AND o.date = s.date AND o.started > s.started)
-            THEN 0 ELSE 1 END AS of_date,
-       CASE WHEN t.platforms > 1
-            THEN ', ' || TRIM(s.backend || ' ' || l.board || CASE s.data_format WHEN 'default' THEN '' ELSE ' ' || s.data_format END)
-            ELSE '' END AS named
-FROM night_series s
-JOIN nights n ON n.night_id = s.night_id
-JOIN of_series l ON l.series = s.series
-CROSS JOIN tonight t
+SELECT night_id, series, started, backend, board, platform, date, day, newest, tonight, of_date, named FROM dates

@@ -6,10 +6,9 @@
 --   compile_seconds: time to compile all of the ops
 SELECT c.night_id, n.label AS night, n.kind, s.started, c.series, s.backend, s.arch, s.data_format,
        CASE WHEN c.model = '' THEN 'all models' ELSE c.model END AS model, c.op_kind, c.op_name, c.stage_reached,
-       CASE c.stage_reached WHEN 'split' THEN 1 WHEN 'stablehlo-to-ttir' THEN 2 WHEN 'ttir-to-ttnn' THEN 3
-            WHEN 'ttnn-to-flatbuffer' THEN 4 WHEN 'compile' THEN 4 WHEN 'run' THEN 5 WHEN 'compare' THEN 6 ELSE 0 END
-           AS depth,
-       c.status, c.ran_on, c.known AS is_expected, c.ops, c.uses, c.flaky_ops, c.cycles AS cycles_of_all_uses, c.compile_seconds
+       COALESCE(d.depth, 0) AS depth, c.status, c.ran_on, c.known AS is_expected, c.ops, c.uses,
+       c.flaky_ops, c.cycles AS cycles_of_all_uses, c.compile_seconds
 FROM night_counts c
 JOIN night_series s ON s.night_id = c.night_id AND s.series = c.series
 JOIN nights n ON n.night_id = c.night_id
+LEFT JOIN night_stages d ON d.night_id = c.night_id AND d.series = c.series AND d.stage = c.stage_reached
