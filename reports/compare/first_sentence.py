@@ -117,7 +117,7 @@ def of_view(view: RunView, diff: Diff | None, partial: bool = False) -> SeriesFa
     used = [op for op in view.ops.values() if op.uses_of]
     return SeriesFacts(
         view.series,
-        _place(view.backend, view.board, view.origin["options"].get("data_format")),
+        place_of(view.backend, view.board, view.origin["options"].get("data_format")),
         sum(op.right for op in used),
         sum(op.attempted for op in used),
         tuple(
@@ -142,9 +142,17 @@ def of_view(view: RunView, diff: Diff | None, partial: bool = False) -> SeriesFa
     )
 
 
-def of_missing(series: str, previous: str) -> SeriesFacts:
+def of_missing(series: str, place: str, previous: str) -> SeriesFacts:
     """A series of a night that has no run; `previous` is the night before it, if there is one."""
-    return SeriesFacts(series, " ".join(series.split()[:2]), 0, 0, (), not previous, "", True)
+    return SeriesFacts(series, place, 0, 0, (), not previous, "", True)
+
+
+def place_asked_for(connection: sa.Connection, backend: str, arch: str, data_format: str) -> str:
+    """The place of a series without a run: with the board that the backend last had, else the one that was asked for."""
+    had = sa.select(NIGHT_SERIES.c.board).where(NIGHT_SERIES.c.board.is_not(None))
+    had = had.where(NIGHT_SERIES.c.backend == backend, NIGHT_SERIES.c.arch == arch)
+    board = connection.scalar(had.order_by(NIGHT_SERIES.c.started.desc()).limit(1))
+    return place_of(backend, arch if board is None else board, data_format)
 
 
 def of_night(connection: sa.Connection, night_id: str, series: str) -> SeriesFacts:
@@ -184,7 +192,7 @@ def of_night(connection: sa.Connection, night_id: str, series: str) -> SeriesFac
         since = None if old is None or new is None else range_of(old, row["backend"], new, row["backend"])
     return SeriesFacts(
         series,
-        _place(row["backend"], board_in(connection, night_id, series, row["arch"]), row["data_format"]),
+        place_of(row["backend"], board_in(connection, night_id, series, row["arch"]), row["data_format"]),
         sum(count for status, count in ops.items() if status in RIGHT),
         sum(count for status, count in ops.items() if status not in NOT_ATTEMPTED),
         changes,
@@ -194,7 +202,7 @@ def of_night(connection: sa.Connection, night_id: str, series: str) -> SeriesFac
     )
 
 
-def _place(backend: str, board: str, data_format: str | None) -> str:
+def place_of(backend: str, board: str, data_format: str | None) -> str:
     """`reference n150`, `reference p150 Float16_b`, or the backend alone where it has neither."""
     return " ".join(filter(None, (backend, board, "" if data_format == DEFAULT else data_format)))
 

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from opscope.base import gc_pause
 from opscope.harness.record.errors import InputError
 from opscope.reports.compare.diff import Diff, compare
-from opscope.reports.compare.first_sentence import SeriesFacts, date_of, of_missing
+from opscope.reports.compare.first_sentence import SeriesFacts, date_of, of_missing, place_asked_for
 from opscope.reports.compare.history import between_backends, compared, slower_between_nights
 from opscope.reports.compare.night_views import is_night, night_view, nights_by_series, nights_named, series_of
 from opscope.reports.compare.outcomes import RunView
@@ -137,9 +137,12 @@ def series_missing(connection: sa.Connection, night_ids: Iterable[str]) -> list[
     """The series that were expected in some nights and have no run in any of them, for the first sentence."""
     nights = set(night_ids)
     present = {series for night_id in nights for series in series_of(connection, night_id)}
-    query = sa.select(NIGHT_SERIES.c.series, NIGHT_SERIES.c.previous_night).where(NIGHT_SERIES.c.night_id.in_(nights))
-    rows = {row.series: row.previous_night for row in connection.execute(query)}
-    return [of_missing(series, rows[series]) for series in sorted(set(rows) - present)]
+    rows = connection.execute(sa.select(NIGHT_SERIES).where(NIGHT_SERIES.c.night_id.in_(nights))).all()
+    missing = {row.series: row for row in rows if row.series not in present}
+    return [
+        of_missing(series, place_asked_for(connection, row.backend, row.arch, row.data_format), row.previous_night)
+        for series, row in sorted(missing.items())
+    ]
 
 
 def newest_date(connection: sa.Connection, where: str = "opscope diff") -> str:

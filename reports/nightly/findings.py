@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.store import read_run
 from opscope.reports.compare.diff import Diff, compare
-from opscope.reports.compare.first_sentence import SeriesFacts, of_missing, of_view
+from opscope.reports.compare.first_sentence import SeriesFacts, of_missing, of_view, place_asked_for, place_of
 from opscope.reports.compare.night_diff import compared_in
 from opscope.reports.compare.night_views import night_view, series_of
 from opscope.reports.compare.outcomes import Outcome, RunView, from_folder
@@ -39,11 +39,13 @@ class SeriesResult:
     diff: Diff | None
     models: Mapping[str, int]
     """The ledger of models: asked, ran, build_failed, ..."""
+    place: str = ""
+    """What was asked for; empty if there is a run."""
 
     @property
     def name(self) -> str:
         """What the series is called."""
-        return self.view.name if self.view is not None else self.series
+        return self.view.name if self.view is not None else self.place
 
     @property
     def ops(self) -> Iterable[Outcome]:
@@ -54,7 +56,7 @@ class SeriesResult:
     def facts(self) -> SeriesFacts:
         """What the first sentence tells of it."""
         if self.view is None:
-            return of_missing(self.series, self.previous)
+            return of_missing(self.series, self.place, self.previous)
         return of_view(self.view, self.diff, self.status == "partial")
 
     @property
@@ -99,7 +101,8 @@ def read_night_of(connection: sa.Connection, night_id: str, rules: Sequence[Rule
         elif series in with_runs:
             view = night_view(connection, night_id, series)
         models = {name: row[name] for name in LEDGER}
-        results.append(SeriesResult(series, row["status"], row["missing"], previous, view, diff, models))
+        asked = "" if view else place_asked_for(connection, row["backend"], row["arch"], row["data_format"])
+        results.append(SeriesResult(series, row["status"], row["missing"], previous, view, diff, models, asked))
     return results
 
 
@@ -138,7 +141,9 @@ def from_folders(
             names = [f"model {name}" for name in night.models]
             models = dict.fromkeys(LEDGER, 0) | {"asked": len(names), "models_missing": len(names)}
             series = " ".join(filter(None, (backend, arch, data_format)))
-            results.append(SeriesResult(series, "partial", ", ".join(names), "", None, None, models))
+            had = [view.board for view in earlier.values() if (view.backend, view.arch) == (backend, arch)]
+            place = place_of(backend, had[0] if had else arch, data_format)
+            results.append(SeriesResult(series, "partial", ", ".join(names), "", None, None, models, place))
     return results
 
 

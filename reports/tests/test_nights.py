@@ -284,6 +284,20 @@ def test_backends_of_one_run_are_series_of_their_own(url: str, tmp_path: Path) -
     ]
 
 
+def test_a_series_without_a_run_has_the_board_that_its_backend_last_had(url: str, tmp_path: Path) -> None:
+    """The night says what was asked for: `n150`, which a backend for the host does not have."""
+    for number in (1, 2):
+        night_record = record(number, backends=("reference", "xla"))
+        publish(shard_run(tmp_path, night_record, 10 * number, OPS), url)
+        if number == 1:
+            on_host = {"add": Op(uses={"a": 1, "b": 1}, more={"ran_on": "host"})}
+            publish(shard_run(tmp_path, night_record, 11, on_host, backend="xla", card_type="cpu"), url)
+    assert rows(url, "SELECT board FROM night_series WHERE backend = 'xla' ORDER BY started") == [("",), (None,)]
+    sentence = json.loads(CliRunner().invoke(diff, ["2026-11-03", "--db", url, "--json"]).output)["sentence"]
+    assert "reference n150, xla" in sentence
+    assert "xla n150" not in sentence
+
+
 def test_runs_that_disagree_on_their_night_are_refused(url: str, tmp_path: Path) -> None:
     publish_night(url, tmp_path, 1, OPS)
     other = shard_run(tmp_path, record(1, config={"budget": "1h"}), 2, OPS)
