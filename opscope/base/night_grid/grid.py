@@ -1,8 +1,8 @@
 """The rows of night by cause, and the queries of the results database that they follow from.
 
 `build` makes them of what the queries have, `read` asks these. A row is a cause, which has a stripe of cells for each
-series and in it a cell for each date. Of several nights of a series on one date the last one counts. A partial night
-in which a cause does not occur says nothing about it.
+series and in it a cell for each date. Of several nights of a series on one date the last one has the cell; a cause of an
+earlier one that it does not have is fixed by it. A partial night in which a cause does not occur says nothing about it.
 """
 
 from __future__ import annotations
@@ -226,7 +226,7 @@ def read(
     nights, last = [row.night for row in rows], rows[-1]
     today = _date(now, last.zone) if until is None else last.night.date
     dates = dates_until(today, last.night.date)
-    found = ask(*_of_nights(COUNTS, picked(nights, dates)))
+    found = ask(*_of_nights(COUNTS, (night for night in nights if night.date in dates)))
     counts = {(night_id, series, cluster): Count(int(ops), int(new)) for night_id, series, cluster, ops, new in found}
     grid = build(nights, counts, _Details(ask, page_of_range), dates, owner, most)
     sentences = ask(SENTENCE, {}) if until is None and not owner else []
@@ -371,6 +371,13 @@ def picked(nights: Iterable[Night], dates: Sequence[str]) -> list[Night]:
     return list({(night.series, night.date): night for night in nights if night.date in dates}.values())
 
 
+def _by_series(nights: Iterable[Night]) -> dict[str, list[Night]]:
+    by_series: dict[str, list[Night]] = {}
+    for night in nights:
+        by_series.setdefault(night.series, []).append(night)
+    return by_series
+
+
 def build(
     nights: Sequence[Night],
     counts: Mapping[tuple[str, str, str], Count],
@@ -380,9 +387,7 @@ def build(
     most: int = MOST,
 ) -> Grid:
     """The grid. `nights`: all there are, the oldest first; `counts`: by night, series and cause."""
-    by_series: dict[str, list[Night]] = {}
-    for night in picked(nights, dates):
-        by_series.setdefault(night.series, []).append(night)
+    by_series = _by_series(picked(nights, dates))
     names = short_names([by_series[series][0] for series in sorted(by_series)])
     begun: dict[str, str] = {}
     for night in nights:
@@ -390,7 +395,8 @@ def build(
     newest = max((night for of in by_series.values() for night in of), key=lambda night: night.started, default=None)
     if newest is None:
         return Grid(tuple(dates))
-    every = [_Row(cluster, by_series, counts, newest.date) for cluster in sorted({cluster for _, _, cluster in counts})]
+    tried = _by_series(night for night in nights if night.date in dates)
+    every = [_Row(cluster, tried, counts, newest.date) for cluster in sorted({cluster for _, _, cluster in counts})]
     rows = [row for row in every if row.nights]
     failing = [row.looked_up(details) for row in rows if row.failing]
     fixed = sorted((row for row in rows if not row.failing), key=lambda row: (row.fixed, row.cluster), reverse=True)

@@ -159,6 +159,13 @@ def test_the_last_night_of_a_date_counts() -> None:
     assert (cause.fixed, cause.stripes[0].cells[-1].state) == ("2026-11-25", RIGHT)
 
 
+def test_a_cause_that_comes_and_is_fixed_on_one_date_stays_below() -> None:
+    nights = [night(24), night(25), night(25, hour=9)]
+    counts = {("25.2", N150, "cause"): Count(1)}
+    (cause,) = build(nights, counts, Known({}), dates_until("2026-11-25", "2026-11-25")).causes
+    assert (cause.fixed, cause.stripes[0].cells[-1].state) == ("2026-11-25", RIGHT)
+
+
 def test_what_to_do_first() -> None:
     """Expected failures are last of those that fail, a series that stopped before them; what is new is first."""
     nights = [night(day) for day in range(20, 26)] + [night(day, P150) for day in range(20, 24)]
