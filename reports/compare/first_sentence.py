@@ -148,7 +148,7 @@ def of_missing(series: str, place: str, previous: str) -> SeriesFacts:
 
 
 def place_asked_for(connection: sa.Connection, backend: str, arch: str, data_format: str) -> str:
-    """The place of a series without a run: with the board that the backend last had, else the one that was asked for."""
+    """The place of a series without a run: with the board that the backend last had, else with the one asked for."""
     had = sa.select(NIGHT_SERIES.c.board).where(NIGHT_SERIES.c.board.is_not(None))
     had = had.where(NIGHT_SERIES.c.backend == backend, NIGHT_SERIES.c.arch == arch)
     board = connection.scalar(had.order_by(NIGHT_SERIES.c.started.desc()).limit(1))
