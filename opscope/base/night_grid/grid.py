@@ -2,7 +2,7 @@
 
 `build` makes them of what the queries have, `read` asks these. A row is a cause, which has a stripe of cells for each
 series and in it a cell for each date. Of several nights of a series on one date the last one has the cell; a cause of
-an earlier one that it does not have is fixed by it. A partial night in which a cause does not occur says nothing about it.
+an earlier one that it does not have is fixed by it. A partial night without a cause says nothing about it.
 """
 
 from __future__ import annotations
