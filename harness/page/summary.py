@@ -277,7 +277,7 @@ def imports_line(imports: Sequence[ImportCheck]) -> str:
     }
     counts = Counter(check.status for check in imports)
     parts = [f"{counts[status]} {word}" for status, word in words.items() if counts[status]]
-    return f"{len(imports)} imports = {' + '.join(parts)}" if parts else ""
+    return f"{len(imports)} import{'s' * (len(imports) != 1)} = {' + '.join(parts)}" if parts else ""
 
 
 def _place(failure: ModelFailure) -> str:

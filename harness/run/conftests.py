@@ -57,8 +57,8 @@ class Beside:
     folder: str = field(default_factory=os.getcwd)
     left_out: str = ""
     """One line, if a conftest file could not be imported."""
-    unasked: list[str] = field(default_factory=list)
-    """The files with hooks that are not asked about ops, each with these hooks."""
+    uncalled: list[str] = field(default_factory=list)
+    """Plugins with hooks that are not called in an op-by-op run, each with these hooks."""
     changed: list[str] = field(default_factory=list)
     """The variables that they changed, which have been put back."""
 
@@ -120,7 +120,7 @@ def _keep_from_ops(config: pytest.Config, known: Beside, name: str, plugin: obje
             caller._remove_plugin(plugin)  # pluggy can only unregister a plugin as a whole
             taken.append(hook)
     if taken:
-        known.unasked.append(f"{_short(config, name)}: {', '.join(taken)}")
+        known.uncalled.append(f"{_short(config, name)}: {', '.join(taken)}")
 
 
 def _short(config: pytest.Config, name: str) -> str:
@@ -163,6 +163,6 @@ def notes(config: pytest.Config) -> list[str]:
 
 
 def header(config: pytest.Config) -> Sequence[str]:
-    """Lines of pytest's header: which hooks are not asked about ops."""
+    """Lines of pytest's header: which hooks are not called."""
     known = config.stash.get(KEY, None)
-    return [] if known is None else [f"not asked about ops: {line}" for line in known.unasked]
+    return [] if known is None else [f"not called in an op-by-op run: {line}" for line in known.uncalled]

@@ -234,7 +234,7 @@ def failure_lines(test: OpTest, why: str = "") -> list[str]:
     if test.flaky:
         lines.append(f"{test.stability}: its runs ended as {', '.join(test.outcomes)}")
     elif test.stability:
-        lines.append(f"{test.stability}: so in each of {len(test.outcomes)} runs")
+        lines.append(f"{test.stability}: the same in all {len(test.outcomes)} runs")
     if test.artifact:
         lines.append(f"diagnostic {test.artifact} in the run folder")
     lines.append(f"again: {test.repro}")

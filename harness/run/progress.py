@@ -33,7 +33,7 @@ NOW = {
     "export": "exporting",
     "split": "splitting",
     "golden": "golden",
-    "import": "holding it to its own framework",
+    "import": "checking the import against its framework",
     "whole": "running it as one program",
 }
 """The words of the line that lives while a phase of the preparation is under way."""

@@ -235,7 +235,7 @@ class OpByOp:
                 reporter.write_line(f"opscope: {line}")
 
     def pytest_report_header(self) -> Sequence[str]:
-        """Says which hooks of conftest files are not asked about ops, whether passes in C are left unused, and what is
+        """Says which hooks of conftest files are not called, whether passes in C are left unused, and what is
         wrong with the release of JAX."""
         slower = [f"passes over arrays: {passes.state}"] if passes.left_unused else []
         return [*conftests.header(self.config), *slower, *xla_releases.notes()]
@@ -509,7 +509,7 @@ class OpByOp:
         )
         summary.show(page, console)
         if self.waited >= LONG and self.config.get_verbosity() >= 0:
-            terminalreporter.write_line(f"lanes waited {self.waited:.1f} s for goldens, which were made meanwhile")
+            terminalreporter.write_line(f"waited {self.waited:.1f} s for goldens")
         problem = self._given_up or self.closed.problem
         if problem:
             terminalreporter.write_line(problem, red=True)

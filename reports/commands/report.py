@@ -68,11 +68,12 @@ def report(
                 target = out or folder / f"report-{file_name(str(team))}.html"
                 page = write_whole(target, render(load_run(folder), database, folder, owned), "-o FILE")
         else:
+            newest = next(iter(runs.listed()), None)
+            hint = f"opscope report {'RUN' if newest is None else newest.folder or newest.run_id}"
             if what is None and runs.connection is None:
-                newest = next((str(run.folder) for run in runs.listed() if run.folder is not None), "RUN")
-                raise InputError("opscope report", "a night in the database", "none", f"opscope report {newest}")
+                raise InputError("opscope report", "a night in the database", "none", hint)
             connection = runs.database(what or "a night", "NIGHT")
-            name = what or newest_date(connection, "NIGHT")
+            name = what or newest_date(connection, "NIGHT", hint)
             nights = nights_named(connection, name) if names_night(connection, name) else [night_of(connection, name)]
             name = name if len(nights) > 1 else nights[0]
             target = out or Path(f"report-{file_name(f'{name}-{team}' if team else name)}.html")

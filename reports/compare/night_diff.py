@@ -145,11 +145,13 @@ def series_missing(connection: sa.Connection, night_ids: Iterable[str]) -> list[
     ]
 
 
-def newest_date(connection: sa.Connection, where: str = "opscope diff") -> str:
+def newest_date(
+    connection: sa.Connection, where: str = "opscope diff", hint: str = "opscope publish --night FILE RUN_DIR"
+) -> str:
     """The date of the newest night, which stands for all nights of that day. Raises InputError if there is none."""
     newest = newest_night(connection)
     if newest is None:
-        raise InputError(where, "a night", "none", "opscope publish --night FILE RUN_DIR")
+        raise InputError(where, "a night", "none", hint)
     return date_of(str(connection.scalar(sa.select(NIGHTS.c.label).where(NIGHTS.c.night_id == newest))))
 
 

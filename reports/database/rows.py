@@ -341,9 +341,9 @@ def is_failure(test: OpTest) -> bool:
 
 
 def signature(inputs: Iterable[TensorDesc], outputs: Iterable[TensorDesc]) -> str:
-    """An op's types in one line: `f32[1,64] * f32[64,10] -> f32[1,10]`; a scalar is `f32[]`."""
+    """An op's types in one line: `f32[1,64], f32[64,10] -> f32[1,10]`; a scalar is `f32[]`."""
     sides = (
-        " * ".join(f"{tensor.data_type}[{','.join(map(str, tensor.shape))}]" for tensor in tensors)
+        ", ".join(f"{tensor.data_type}[{','.join(map(str, tensor.shape))}]" for tensor in tensors)
         for tensors in (inputs, outputs)
     )
     return " -> ".join(sides)

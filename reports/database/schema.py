@@ -132,7 +132,7 @@ OPS = sa.Table(
     text("unsplittable"),
     text("cause"),
 )
-"""One row per op id. `signature` is its types in one line: `f32[1,64] * f32[64,10] -> f32[1,10]`; `dtype` and `rank`
+"""One row per op id. `signature` is its types in one line: `f32[1,64], f32[64,10] -> f32[1,10]`; `dtype` and `rank`
 are those of its first operand (of its first result if it has no operands). `cause` is that of an op that cannot be
 split off (harness/record/causes.py), else empty. Dashboards look up an op by name and id
 together, with an index (its migration) that SQLAlchemy cannot reflect in SQLite."""

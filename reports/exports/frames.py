@@ -48,7 +48,7 @@ COLUMNS: dict[str, dict[str, Column]] = {
         "op_id": Column(TEXT, "the op, in every run and model the same"),
         "op_name": Column(TEXT, "its name, `stablehlo.add`"),
         "op_kind": Column(TEXT, "its family, `eltwise`"),
-        "types": Column(TEXT, "its types, `f32[1,64] * f32[64,10] -> f32[1,10]`"),
+        "types": Column(TEXT, "its types, `f32[1,64], f32[64,10] -> f32[1,10]`"),
         "status": Column(TEXT, "how it ended"),
         "stage_reached": Column(TEXT, "the last stage that it passed"),
         "failed_stage": Column(TEXT, "the stage that it failed at"),

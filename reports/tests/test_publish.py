@@ -139,4 +139,4 @@ def test_a_folder_of_another_schema_is_one_line(
 
 def test_signature_reads_like_a_type(run_dir: Path) -> None:
     row = next(row for row in load_run(run_dir).rows if row.op_id == op_id(0))
-    assert signature(row.inputs, row.outputs) == "f32[1,64] * f32[] -> f32[1,64]"
+    assert signature(row.inputs, row.outputs) == "f32[1,64], f32[] -> f32[1,64]"

@@ -62,7 +62,10 @@ def test_their_options_and_hooks_work_and_no_op_passes_through_them(place: Place
     assert done.code == 0, done.out + done.err
     assert "their board is n300" in done.lines
     assert "passes over arrays" not in done.out
-    assert "not asked about ops: conftest.py: pytest_collection_modifyitems, pytest_runtest_makereport" in done.lines
+    assert (
+        "not called in an op-by-op run: conftest.py: pytest_collection_modifyitems, pytest_runtest_makereport"
+        in done.lines
+    )
     changed = (
         "opscope: a conftest file or plugin changes XLA_FLAGS, the current folder, THEIRS; the ops run without that"
     )

@@ -75,7 +75,7 @@ def test_verdicts_before_a_failed_preparation_stay(place: Place, workers: tuple[
     )
     assert done.code == 1, done.out + done.err
     assert "the ledger does not add up" not in done.out
-    assert "lanes waited" in done.out
+    assert "s for goldens" in done.out
     stored = store.load_run(run)
     status = {test.op_name.removeprefix("stablehlo."): test for test in stored.tests}
     known, not_run = Status.STOPPED, Status.NOT_RUN  # the null backend stops after the split
@@ -109,7 +109,7 @@ def test_shares_of_a_sweep_are_joined_although_goldens_of_a_model_failed_meanwhi
         )
         assert done.code == 1, done.out + done.err
         printed += done.out
-    assert "lanes waited" in printed, "ops ran while goldens were made"
+    assert "s for goldens" in printed, "ops ran while goldens were made"
     done = place.run("opscope", "merge", "s1", "s2", "--into", "joined")
     assert done.code == 0, done.out + done.err
     stored = store.load_run(place.folder / "joined")

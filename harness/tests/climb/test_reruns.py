@@ -222,4 +222,4 @@ def test_another_plugins_option_of_that_name_is_read_and_left_to_it(tmp_path: Pa
     )
     assert f"they see {'None' if ops else '1'}" in run.stdout, run.stdout + run.stderr
     if ops:
-        assert "deterministic: so in each of 2 runs" in run.stdout
+        assert "deterministic: the same in all 2 runs" in run.stdout

@@ -6,8 +6,15 @@ from dataclasses import dataclass
 
 from opscope.compiler.buda.balancer.op_model import OpModel
 
-BUCKETS = ("best", "bad_rows", "too_slow", "failed_prologue", "bad_rows_failed_prologue", "too_slow_failed_prologue")
-"""Best first."""
+BUCKETS = {
+    "best": "with the rows of cores that are wanted and room for the parameter in L1",
+    "bad_rows": "of other rows of cores than are wanted, with room for the parameter in L1",
+    "too_slow": "slower than the target, with room for the parameter in L1",
+    "failed_prologue": "with the rows of cores that are wanted, the parameter read from DRAM",
+    "bad_rows_failed_prologue": "of other rows of cores than are wanted, the parameter read from DRAM",
+    "too_slow_failed_prologue": "slower than the target, the parameter read from DRAM",
+}
+"""What the models of each bucket have in common; the best first."""
 
 
 @dataclass(frozen=True)
@@ -18,6 +25,11 @@ class Pick:
     bucket: str
     size: int
     """Models in that bucket."""
+
+    def why(self, best: str, rows: int) -> str:
+        """Why it was picked: `best` (slowest or fastest) of its bucket, where so many rows of cores were wanted."""
+        among = "the only model" if self.size == 1 else f"{best} of the {self.size} models"
+        return f"{among} {BUCKETS[self.bucket]} ({rows} wanted)"
 
 
 def pick(models: tuple[OpModel, ...], target_rows: int, target_cycles: int | None, min_volume: int) -> Pick:

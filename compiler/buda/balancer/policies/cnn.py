@@ -36,6 +36,5 @@ class Cnn:
             rows = max(model.grid.r for model in possible)
             picked = pick(possible, rows, None, volumes[parameter_of(solver.graph, node)])
             solver.set(node.name, picked.model)
-            why = f"slowest of {picked.size} models in bucket {picked.bucket!r} ({rows} rows of cores)"
-            chosen[node.name] = Choice(picked.model, why)
+            chosen[node.name] = Choice(picked.model, picked.why("slowest", rows))
         return chosen

@@ -45,10 +45,7 @@ class Nlp:
             picked = pick(possible, rows, target, volumes[parameter_of(solver.graph, node)])
             solver.set(node.name, picked.model)
             best = "fastest" if picked.bucket.startswith("too_slow") else "slowest"
-            why = (
-                f"{best} of {picked.size} models in bucket {picked.bucket!r} "
-                f"(target {target} cycles, {rows} rows of cores; {len(possible)} models)"
-            )
+            why = f"{picked.why(best, rows)}, target {target} cycles; {len(possible)} models in all"
             chosen[node.name] = Choice(picked.model, why)
         return chosen
 

@@ -144,13 +144,18 @@ def test_a_sparse_product_has_at_most_forty_cores_with_cnn() -> None:
         policy = cnn.Cnn(PolicyOptions())
     assert [each.filename for each in warned] == [__file__]
     dense = resident((2, 2), (8, 2), (8, 1))
+    words = {"rows": "with the rows of cores that are wanted", "room": "room for the parameter in L1"}
     for grids, taken, why in (
-        ([(5, 8), (41, 1)], 0, "1 models in bucket 'best' (5 rows"),
-        ([(5, 8), (2, 20), (3, 20), (5, 4)], 3, "2 models in bucket 'best' (5 rows"),
-        ([(41, 1), (2, 40)], 0, "1 models in bucket 'best' (41 rows"),
+        ([(5, 8), (41, 1)], 0, "the only model {rows} and {room} (5 wanted)"),
+        (
+            [(5, 8), (2, 20), (3, 20), (5, 4)],
+            3,
+            "slowest of the 2 models {rows} and {room} (5 wanted)",
+        ),
+        ([(41, 1), (2, 40)], 0, "the only model {rows} and {room} (41 wanted)"),
     ):
         models = resident(*grids)
         solver: Any = Solver(graph, gather=models, mm=dense)
         got = policy.choose(solver, BUDGET)
         assert {name: choice.model for name, choice in got.items()} == {"gather": models[taken], "mm": dense[2]}
-        assert got["gather"].why == f"slowest of {why} of cores)"
+        assert got["gather"].why == why.format(**words)

@@ -1,4 +1,4 @@
-"""The ladder of each series of a night: the stages that its ops climbed, in their order."""
+"""The ladder of each series of a night: the stages that its ops climbed, in their order; operands with commas."""
 
 from __future__ import annotations
 
@@ -31,6 +31,8 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("night_id", "series", "stage", name="pk_night_stages"),
         sa.ForeignKeyConstraint(["night_id"], ["nights.night_id"], name="fk_night_stages_nights", ondelete="CASCADE"),
     )
+    for of_types in ("ops", "night_newest_ops"):  # a comma between operands, as MLIR has it
+        op.execute(f"UPDATE {of_types} SET signature = REPLACE(signature, ' * ', ', ') WHERE signature LIKE '% * %'")
     reached = defaultdict(set)
     climbs = defaultdict(set)
     for night, series, stage, stages in op.get_bind().execute(sa.text(CLIMBS)):
