@@ -13,19 +13,24 @@ WITH lanes AS (
     WHERE t.superseded_by <> t.run_id AND {ending t} NOT IN ('golden_in_doubt', 'stopped', 'skipped', 'not_run')
     GROUP BY t.backend, t.arch, t.op_id
 ), tried AS (
-    SELECT t.backend, t.arch, t.op_id, {ending t} AS status, t.expected
+    SELECT t.backend, t.arch, o.op_name, o.dtype, COUNT(*) AS ops,
+           SUM(CASE WHEN {ending t} IN ('success', 'passed') THEN 1 ELSE 0 END) AS supported,
+           SUM(CASE WHEN {ending t} NOT IN ('success', 'passed') AND t.expected = '' THEN 1 ELSE 0 END) AS fails,
+           SUM(CASE WHEN {ending t} NOT IN ('success', 'passed') AND t.expected <> '' THEN 1 ELSE 0 END) AS known_gaps
     FROM newest n
     JOIN ended r ON r.place = n.place
     JOIN op_tests t ON t.run_id = r.run_id AND t.op_id = n.op_id AND t.backend = n.backend AND t.arch = n.arch
-    WHERE t.superseded_by <> t.run_id
+    JOIN ops o ON o.op_id = t.op_id
+    WHERE t.superseded_by <> t.run_id AND o.unsplittable = ''
+    GROUP BY t.backend, t.arch, o.op_name, o.dtype
+), asked AS (  -- counted before it is joined: PostgreSQL joins two large tables that a query makes row by row
+    SELECT op_name, dtype, COUNT(*) AS ops FROM ops
+    WHERE unsplittable = '' AND op_name NOT LIKE 'ttnn.%'
+    GROUP BY op_name, dtype
 )
-SELECT l.backend, l.arch, o.op_name, o.dtype, SUM(CASE WHEN t.status IN ('success', 'passed') THEN 1 ELSE 0 END) AS supported,
-       SUM(CASE WHEN t.status NOT IN ('success', 'passed') AND t.expected = '' THEN 1 ELSE 0 END) AS fails,
-       SUM(CASE WHEN t.status NOT IN ('success', 'passed') AND t.expected <> '' THEN 1 ELSE 0 END) AS known_gaps,
-       SUM(CASE WHEN t.op_id IS NULL THEN 1 ELSE 0 END) AS never_tried
+SELECT l.backend, l.arch, a.op_name, a.dtype, COALESCE(t.supported, 0) AS supported, COALESCE(t.fails, 0) AS fails,
+       COALESCE(t.known_gaps, 0) AS known_gaps, a.ops - COALESCE(t.ops, 0) AS never_tried
 FROM lanes l
-CROSS JOIN ops o
-LEFT JOIN tried t ON t.backend = l.backend AND t.arch = l.arch AND t.op_id = o.op_id
-WHERE o.unsplittable = '' AND o.op_name NOT LIKE 'ttnn.%'
-GROUP BY l.backend, l.arch, o.op_name, o.dtype
-ORDER BY l.backend, l.arch, o.op_name, o.dtype
+CROSS JOIN asked a
+LEFT JOIN tried t ON t.backend = l.backend AND t.arch = l.arch AND t.op_name = a.op_name AND t.dtype = a.dtype
+ORDER BY l.backend, l.arch, a.op_name, a.dtype

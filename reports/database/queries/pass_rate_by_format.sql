@@ -6,6 +6,11 @@ WITH ops_once AS (
            MAX(CASE WHEN status IN ('success', 'passed') THEN 1 ELSE 0 END) AS is_right
     FROM newest_ops
     GROUP BY backend, arch, data_format, op_id
+), with_default AS (  -- by a window: PostgreSQL joins two large tables that a query makes row by row
+    SELECT backend, arch, data_format, attempted, is_right,
+           MAX(CASE WHEN data_format = 'default' THEN attempted ELSE 0 END) OVER of_op AS attempted_by_default,
+           MAX(CASE WHEN data_format = 'default' THEN is_right ELSE 0 END) OVER of_op AS right_by_default
+    FROM ops_once WINDOW of_op AS (PARTITION BY backend, arch, op_id)
 ), asked AS (
     SELECT backend, arch, data_format, COUNT(DISTINCT model) AS models
     FROM newest_ops
@@ -13,10 +18,9 @@ WITH ops_once AS (
 )
 SELECT a.backend, a.arch, a.data_format, a.models, COUNT(*) AS ops, SUM(o.attempted) AS attempted_ops, SUM(o.is_right) AS right_ops,
        1.0 * SUM(o.is_right) / NULLIF(SUM(o.attempted), 0) AS pass_rate,
-       SUM(CASE WHEN o.attempted = 1 AND d.attempted = 1 THEN 1 ELSE 0 END) AS both_ops,
-       SUM(CASE WHEN o.attempted = 1 AND d.attempted = 1 THEN d.is_right ELSE 0 END) AS right_by_default
+       SUM(CASE WHEN o.attempted = 1 AND o.attempted_by_default = 1 THEN 1 ELSE 0 END) AS both_ops,
+       SUM(CASE WHEN o.attempted = 1 AND o.attempted_by_default = 1 THEN o.right_by_default ELSE 0 END) AS right_by_default
 FROM asked a
-JOIN ops_once o ON o.backend = a.backend AND o.arch = a.arch AND o.data_format = a.data_format
-LEFT JOIN ops_once d ON d.backend = o.backend AND d.arch = o.arch AND d.data_format = 'default' AND d.op_id = o.op_id
+JOIN with_default o ON o.backend = a.backend AND o.arch = a.arch AND o.data_format = a.data_format
 GROUP BY a.backend, a.arch, a.data_format, a.models
 ORDER BY a.backend, a.arch, a.data_format
