@@ -112,6 +112,13 @@ def dashboard() -> None:
     metavar="ORIGIN",
     help="Let pages of ORIGIN, such as https://team.example.org, show dashboards in a frame (`guest-token`).",
 )
+@click.option(
+    "--notes-db",
+    "notes_url",
+    metavar="URL",
+    help="Let people with an account write notes on /night/, through this URL of the same database; in PostgreSQL that "
+    "of a role that may write the table `notes` alone.",
+)
 @click.option("--foreground", is_flag=True, help="Run until a signal arrives, then stop the server (for systemd).")
 @click.option(
     "--python", metavar="PATH", help="Python for Superset's virtual environment; default: a Python 3.10 to 3.12."
@@ -130,6 +137,7 @@ def up(
     alerts_to: tuple[str, ...],
     mail_server: str | None,
     embed: tuple[str, ...],
+    notes_url: str | None,
     foreground: bool,
     python: str | None,
     folder: Path | None,
@@ -141,7 +149,7 @@ def up(
     from opscope.dashboards import alerts, asset_files, processes
     from opscope.dashboards.home import Served
     from opscope.dashboards.layout import NIGHT
-    from opscope.dashboards.results import artifact_roots, results_uri, source
+    from opscope.dashboards.results import artifact_roots, notes_uri, results_uri, source
     from opscope.dashboards.up import UpRequest, artifact_command, bring_up
 
     home = _home(folder)
@@ -186,6 +194,7 @@ def up(
         anonymous,
         assets.wall if wall else [],
         list(embed),
+        notes_uri(notes_url, database) if notes_url else "",
         mail,
     )
     allowed = [name for name in (urlsplit(public_url).hostname,) if name]

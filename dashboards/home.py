@@ -48,6 +48,8 @@ class Served:
     """Slugs of the dashboards that take turns at /wall/; empty if there is no such page."""
     embed: list[str] = field(default_factory=list)
     """Origins whose pages may show dashboards in a frame, to people with a guest token."""
+    notes_uri: str = ""
+    """The results database for writing notes, as Superset's SQLAlchemy 1.4 names it; empty if pages write none."""
     mail: dict[str, Any] = field(default_factory=dict)
     """Whom alerts and reports are sent to, and how (alerts.py); empty if they are off."""
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from opscope.base.results_folder import results_folder
+from opscope.base.visible_text import one_line
 from opscope.dashboards.asset_files import read
 from opscope.dashboards.bundle import Source, ViewComment
 from opscope.dashboards.errors import DashboardError
@@ -59,8 +61,54 @@ def results_uri(url: str | None) -> Results:
             raise DashboardError("--db", "a file of SQLite", shown(parsed), "sqlite:///results.sqlite")
         path = Path(parsed.database).absolute()
         return Results(target, f"sqlite:///file:{quote(str(path))}?mode=ro&uri=true", shown(parsed), path)
-    superset_url = parsed.set(drivername="postgresql+psycopg2").update_query_dict({"options": SESSION}, append=True)
-    return Results(target, superset_url.render_as_string(hide_password=False), shown(parsed), None)
+    superset_url = _for_superset(parsed, SESSION)
+    return Results(target, superset_url, shown(parsed), None)
+
+
+def _for_superset(url: Any, session: str) -> str:
+    """The URL of a PostgreSQL database for psycopg2, with settings of the session."""
+    mine = url.set(drivername="postgresql+psycopg2").update_query_dict({"options": session}, append=True)
+    return str(mine.render_as_string(hide_password=False))
+
+
+MAY_WRITE = """
+SELECT table_name FROM information_schema.tables
+WHERE table_schema = CURRENT_SCHEMA() AND table_type = 'BASE TABLE'
+  AND has_table_privilege(quote_ident(table_schema) || '.' || quote_ident(table_name),
+                          'INSERT, UPDATE, DELETE, TRUNCATE')
+ORDER BY table_name"""
+"""The tables that a role may write in one way or another."""
+GRANT = "GRANT SELECT, INSERT, UPDATE ON notes"
+
+
+def notes_uri(url: str, results: Results) -> str:
+    """The URL for writing notes, as Superset's SQLAlchemy 1.4 names it.
+
+    Raises an error if it is another database than the results', or that of a role that may write more than notes.
+    """
+    import sqlalchemy as sa
+
+    from opscope.reports.database.database import parse_url, shown
+
+    parsed, other = parse_url(url, "--notes-db"), parse_url(results.url, "--db")
+    if results.file is not None:
+        if parsed.get_backend_name() != "sqlite" or Path(parsed.database or "").absolute() != results.file:
+            raise DashboardError("--notes-db", f"the database {results.shown}", shown(parsed), "the URL of --db")
+        return f"sqlite:///file:{quote(str(results.file))}?mode=rw&uri=true"
+    if (parsed.host, parsed.port, parsed.database) != (other.host, other.port, other.database):
+        expected = f"another role of the database {results.shown}"
+        raise DashboardError("--notes-db", expected, shown(parsed), "the URL of --db with its name and password")
+    engine = sa.create_engine(parsed, poolclass=sa.NullPool)
+    try:
+        with engine.connect() as connection:
+            tables = list(connection.scalars(sa.text(MAY_WRITE)))
+    except sa.exc.SQLAlchemyError as error:
+        raise DashboardError("--notes-db", f"to read {shown(parsed)}", one_line(str(error)), GRANT) from error
+    if tables != ["notes"]:
+        got = f"one that may write {', '.join(tables[:3])}" if tables else "one that may write nothing"
+        hint = f"a role of its own with {GRANT} TO it"
+        raise DashboardError("--notes-db", "a role that may write `notes` alone", got, hint)
+    return _for_superset(parsed, "-c timezone=UTC")
 
 
 def artifact_roots(results: Results) -> list[Path]:

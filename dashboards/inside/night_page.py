@@ -15,6 +15,7 @@ import commit_pages
 import data_version
 import due
 import grid
+import note_form
 import query_limits
 import teams
 
@@ -103,6 +104,16 @@ def install(app: Any, served: dict[str, Any], lets_in: Callable[[], bool]) -> No
     app.jinja_env.filters["css_text"] = css_text
     style = (ROWS / "night_rows.css").read_text(encoding="utf-8")
 
+    def may_write() -> bool:
+        return bool(served.get("notes_uri")) and current_user.is_authenticated and _reads()
+
+    def causes() -> set[str]:
+        now = datetime.now(timezone.utc)  # noqa: UP017 - Superset's Python may be 3.10
+        return {cause.cluster for cause in nights.grid(now, teams.of_user(current_user))[0].causes}
+
+    if served.get("notes_uri"):
+        note_form.install(app, served["notes_uri"], may_write, causes, PATH)
+
     @app.route(PATH)
     def night() -> Any:
         if not lets_in():
@@ -130,6 +141,7 @@ def install(app: Any, served: dict[str, Any], lets_in: Callable[[], bool]) -> No
             alerts_fail=bool(served.get("mail")) and alerts_fail(now),
             links=[(title, f"/superset/dashboard/{slug}/") for title, slug in LINKS],
             logs=f"{served['artifact_url']}/" if served["artifact_url"] else None,
+            write=note_form.PATH if not wall and may_write() else "",
             most=WALL_ROWS if wall else grid.MOST,
             reload_seconds=WALL_SECONDS,
             **values,

@@ -190,6 +190,36 @@ def test_a_published_night_shows_at_once_and_a_database_that_is_away_is_said(
             away.rename(installation.database)
 
 
+def test_a_note_is_written_by_people_with_an_account_alone(installation: Installation, browser: Any) -> None:
+    database = f"sqlite:///{installation.database}"
+    try:
+        base = installation.up("--anonymous", "--notes-db", database)
+        with window(browser, base) as one:
+            one.page.goto(f"{base}/night/")
+            assert one.page.locator(".ng-cause").first.locator("form").count() == 0
+            ask = one.page.request.post(f"{base}/night/note", form={"cause": "x", "text": "y"}, max_redirects=0)
+            assert (ask.status, ask.headers["location"]) == (302, "/login/?next=%2Fnight%2Fnote")
+            assert one.sign_in("admin", installation.password)
+            one.go("/night/")
+            first = one.page.locator(".ng-cause").first
+            cause = first.get_attribute("data-cause")
+            form = {"cause": cause, "text": "y"}
+            assert one.page.request.post(f"{base}/night/note", form=form, max_redirects=0).status != 303, "no token"
+            assert installation.ask("SELECT COUNT(*) FROM notes") == 0
+            first.get_by_text("Note", exact=True).click()
+            tomorrow = f"{datetime.now(UTC).date() + timedelta(days=1)}"
+            first.get_by_label("Note").fill("<b>known</b>, see the board")
+            first.get_by_label("No alarm until").fill(tomorrow)
+            first.get_by_role("button", name="Write").click()
+            one.page.wait_for_url(f"**/night/#cause-{cause[:8]}")
+            said = one.page.locator(f"#cause-{cause[:8]} .ng-remark").inner_text()
+            assert said.endswith(f"UTC, until {tomorrow}: <b>known</b>, see the board")
+            assert said.startswith("admin, ")
+        assert installation.ask("SELECT COUNT(*) FROM notes") == 1
+    finally:
+        installation.up()
+
+
 def test_the_wall_begins_with_it(installation: Installation, browser: Any) -> None:
     try:
         base = installation.up("--anonymous", "--wall")

@@ -12,14 +12,11 @@ from datetime import UTC, date, datetime
 
 import sqlalchemy as sa
 
+from opscope.base.night_grid.note_rules import refusal
 from opscope.base.visible_text import one_line
 from opscope.harness.record.errors import InputError
 from opscope.reports.database.schema import NOTES
 from opscope.reports.database.upsert import upsert
-
-LONGEST = 500
-"""Characters of a note."""
-LONGEST_NAME = 80
 
 
 @dataclass(frozen=True)
@@ -53,11 +50,9 @@ def note_of(cause: str, text: str, author: str, until: date | None, now: datetim
     """A note that is written now. Raises InputError for an empty or a long text, and for a date that has passed."""
     now = now or datetime.now(UTC)
     words, who = (one_line(" ".join(each.split())) for each in (text, author))
-    for where, each, most in (("TEXT", words, LONGEST), ("--by", who, LONGEST_NAME)):
-        if not 0 < len(each) <= most:
-            raise InputError(where, f"1 to {most} characters", f"{len(each)}", "a sentence, and a link to the rest")
-    if until is not None and until < now.date():
-        raise InputError("--until", "today or a later day", f"{until}", "opscope note --remove CAUSE")
+    if refused := refusal(words, who, until, now.date()):
+        passed = refused[0] == "--until"
+        raise InputError(*refused, "opscope note --remove CAUSE" if passed else "a sentence, and a link to the rest")
     return Note(cause, words, who, f"{now:%Y-%m-%d %H:%M}", f"{until}" if until is not None else "")
 
 
