@@ -53,13 +53,15 @@ class Results:
         """The nights in the database, the newest first, one row per series (compiler, board, options)."""
         return self.ask(NIGHTS, rows)
 
-    def what_changed(self, before: str = "", after: str = "", rows: int = ROWS) -> dict[str, Any]:
+    def what_changed(self, before: str = "", after: str = "", since: str = "", rows: int = ROWS) -> dict[str, Any]:
         """What broke, was fixed or became slower between two nights or runs, op by op, with causes and commits.
 
         `before` and `after` are ids or dates of nights, or ids of runs. Without them, the two newest are compared; with
-        `after` alone, that is compared with the one before it.
+        `after` alone, that is compared with the one before it. `since`, a date as 2026-11-20, stands for itself: each
+        newest night is compared with the last complete one before that date.
         """
-        return self._of(_command("compare", "diff"), _apart(before, after), rows)
+        words = [f"--since={since}"] if since else []
+        return self._of(_command("compare", "diff"), [*words, *_apart(before, after)], rows)
 
     def what_to_fix(self, run: str = "", by: str = "cluster", rows: int = ROWS) -> dict[str, Any]:
         """Causes of failure, those first whose fix helps most models, and the order that makes models whole fastest.

@@ -26,7 +26,7 @@ def status(max_age: str | None, name: str | None, url: str | None, as_json: bool
     from opscope.reports.commands.compare import print_json
     from opscope.reports.database.database import default_url
     from opscope.reports.database.reading import read_database
-    from opscope.reports.database.status import age_text, missed_hour, names_of_nights, newest_nights
+    from opscope.reports.database.status import age_text, demo_nights, missed_hour, names_of_nights, newest_nights
     from opscope.reports.publish import spool
     from opscope.reports.publish.upkeep import age_of
     from opscope.reports.records.night_record import unsent
@@ -42,6 +42,7 @@ def status(max_age: str | None, name: str | None, url: str | None, as_json: bool
         if name is not None and newest is None and limit is None:
             raise InputError("--name", "the name of a night", repr(name), closest(name, names_of_nights(connection)))
         missed = missed_hour(connection, name, datetime.now(UTC))
+        demos = demo_nights(connection)
     now = datetime.now(UTC)
     of_night, undelivered = unsent(Path.cwd())
     late = limit is not None and (complete is None or complete.age(now) >= limit)
@@ -66,6 +67,7 @@ def status(max_age: str | None, name: str | None, url: str | None, as_json: bool
             f"newest night: {newest.night_id}, {age_text(newest.age(now))} old, partial: {newest.missing}"
             if newest and not newest.complete
             else "",
+            f"not counted: demo data of {demos} night{'s' * (demos != 1)}" if demos else "",
             f"late: no complete night is younger than {max_age}" if late else "",
             f"late: {missed}" if missed else "",
             *(f"the message of {of_night} was not sent: {line}" for line in undelivered),

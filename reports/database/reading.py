@@ -34,7 +34,8 @@ from opscope.reports.database.database import (
     views,
 )
 
-RENEW = "opscope publish RUN_DIR, which brings it up to date"
+RENEW = "opscope db upgrade"
+"""What gives a database of an earlier opscope the schema and the views of this one."""
 
 
 def database_url(url: str | None) -> str:
@@ -74,8 +75,9 @@ def read_database(url: str, where: str = "--db") -> Iterator[sa.Connection]:
     hint = ""
     try:
         with engine.connect() as connection:
-            _check_schema(connection, where)
-            hint = "" if has_views(connection, digest_of(views())) else f"{RENEW} (its views are another opscope's)"
+            renew = f"{RENEW} --db {shown(parsed)}"
+            _check_schema(connection, where, renew)
+            hint = "" if has_views(connection, digest_of(views())) else f"{renew} (its views are another opscope's)"
             yield connection
     except SQLAlchemyError as error:
         raise InputError(where, f"to read {shown(parsed)}", driver_reason(error, parsed), hint) from error
@@ -110,8 +112,8 @@ def _engine(url: sa.URL) -> sa.Engine:
     return engine.execution_options(postgresql_readonly=True)
 
 
-def _check_schema(connection: sa.Connection, where: str) -> None:
+def _check_schema(connection: sa.Connection, where: str, renew: str) -> None:
     version = schema_version(connection)
     refuse_foreign_schema(version, where)
     if version != head():
-        raise InputError(where, f"a database of schema {head()}", f"schema {version}" if version else "none", RENEW)
+        raise InputError(where, f"a database of schema {head()}", f"schema {version}" if version else "none", renew)

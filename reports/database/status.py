@@ -57,6 +57,12 @@ def newest_nights(connection: sa.Connection, name: str | None = None) -> tuple[N
     return newest, None
 
 
+def demo_nights(connection: sa.Connection) -> int:
+    """How many nights the demo made."""
+    demos = sa.select(sa.func.count()).select_from(NIGHTS).where(NIGHTS.c.kind == "night", NIGHTS.c.demo)
+    return int(connection.scalar(demos) or 0)
+
+
 def missed_hour(connection: sa.Connection, name: str | None, now: datetime) -> str:
     """What is missing, if no night came by the hour that the newest one's configuration says; else empty."""
     query = sa.select(NIGHTS.c.started, NIGHTS.c.zone, NIGHTS.c.config)

@@ -270,7 +270,7 @@ def test_a_database_of_another_opscope_says_what_renews_it(url: str, tmp_path: P
         connection.execute("DROP VIEW newest_ops")
         connection.execute("UPDATE opscope_settings SET value = 'x' WHERE name = 'views_digest'")
     connection.close()
-    with pytest.raises(InputError, match="try opscope publish RUN_DIR, which brings it up to date"):
+    with pytest.raises(InputError, match="try opscope db upgrade"):
         ask(f"sqlite:///{old}", "top_errors")
     with sqlite3.connect(old) as connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")

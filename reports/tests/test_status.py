@@ -43,6 +43,7 @@ def test_a_partial_night_is_none_and_a_complete_one_ages(tmp_path: Path, monkeyp
     code, text = expected(url, "--max-age", "26h", "--name", "nightly")
     assert code == 1
     assert ", 30 h old\n" in text
+    assert "not counted: demo data of 1 night\n" in text
     assert "partial: reference n150: model c\n" in text
     assert "late: no complete night is younger than 26h\n" in text
     assert expected(url, "--max-age", "31h", "--name", "nightly")[0] == 0

@@ -36,6 +36,12 @@ QUESTIONS: dict[str, tuple[str, dict[str, Any], Callable[[Json], Any], str]] = {
         lambda answer: answer["series"][0]["counts"]["NEW"],
         "SELECT COUNT(*) FROM night_diff WHERE night_id = 'NIGHT' AND label = 'NEW'",
     ),
+    "and since a date?": (
+        "what_changed",
+        {"since": "2026-11-20"},
+        lambda answer: answer["series"][0]["counts"]["NEW"],
+        "SELECT COUNT(*) FROM night_diff WHERE night_id = 'NIGHT' AND label = 'NEW'",
+    ),
     "how many of them fail a gate?": (
         "what_changed",
         {"after": "NIGHT"},
