@@ -73,6 +73,8 @@ def native_filters(page: Dashboard, assets: Assets, numbers: Mapping[str, int]) 
         extra: Doc = {"sortMetric": chosen.sort} if chosen.sort else {}
         if chosen.first:
             extra["requiredFirst"] = True  # applied when the page opens, not at the next *Apply*
+        if chosen.column:
+            extra["adhoc_filters"] = [_no_empty_value(chosen.column)]
         of_column = chosen.column and {
             "column": {"name": chosen.column},
             "datasetUuid": assets.datasets[chosen.dataset].uuid,
@@ -93,6 +95,12 @@ def native_filters(page: Dashboard, assets: Assets, numbers: Mapping[str, int]) 
             }
         )
     return filters
+
+
+def _no_empty_value(column: str) -> Doc:
+    """The condition that keeps the empty value out of a filter's list: of a backend without a board, say."""
+    is_not = {"operator": "!=", "operatorId": "NOT_EQUALS", "comparator": "<empty string>"}  # as Superset names it
+    return {"clause": "WHERE", "expressionType": "SIMPLE", "subject": column, **is_not}
 
 
 def _is_excluded(name: str, chart: Chart, assets: Assets) -> bool:

@@ -274,6 +274,9 @@ def test_the_bundle_has_the_fields_that_superset_reads() -> None:
             assert len(set(ids.values())) == len(ids)
             for one in doc["metadata"]["native_filter_configuration"]:
                 assert set(one["scope"]["excluded"]) <= set(ids.values())
+                names = [target["column"]["name"] for target in one["targets"] if target]
+                left_out = [(each["subject"], each["comparator"]) for each in one.get("adhoc_filters", [])]
+                assert left_out == [(name, "<empty string>") for name in names]
     assert files["charts/heaviest.yaml"]["description"].endswith("What it holds.")
     columns = {
         one["column_name"]: one["description"] for one in files["datasets/results/dashboard_ops.yaml"]["columns"]

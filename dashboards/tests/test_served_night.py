@@ -206,7 +206,7 @@ def test_a_note_is_written_by_people_with_an_account_alone(installation: Install
             form = {"cause": cause, "text": "y"}
             assert one.page.request.post(f"{base}/night/note", form=form, max_redirects=0).status != 303, "no token"
             assert installation.ask("SELECT COUNT(*) FROM notes") == 0
-            first.get_by_text("Note", exact=True).click()
+            first.locator("summary").click()
             tomorrow = f"{datetime.now(UTC).date() + timedelta(days=1)}"
             first.get_by_label("Note").fill("<b>known</b>, see the board")
             first.get_by_label("No alarm until").fill(tomorrow)
