@@ -298,6 +298,15 @@ def test_a_series_without_a_run_has_the_board_that_its_backend_last_had(url: str
     assert "xla n150" not in sentence
 
 
+def test_a_run_after_the_night_does_not_speak_for_it(url: str, tmp_path: Path) -> None:
+    publish_night(url, tmp_path, 1, {"add": Op(uses={"a": 1, "b": 1})})
+    publish_night(url, tmp_path, 2, {"add": Op("crashed", uses={"a": 1, "b": 1})})
+    later = START + timedelta(days=2, hours=1)
+    publish(night(tmp_path, 9, {"exp": Op(uses={"c": 1})}, started=later, arch="p150"), url)
+    spoken = "SELECT night_id, verdict, new_failures FROM dashboard_verdict v JOIN nights n ON n.started = v.started "
+    assert rows(url, f"{spoken} WHERE one_series = 0") == [("nightly-20261103-020000", "worse", 1)]
+
+
 def test_runs_that_disagree_on_their_night_are_refused(url: str, tmp_path: Path) -> None:
     publish_night(url, tmp_path, 1, OPS)
     other = shard_run(tmp_path, record(1, config={"budget": "1h"}), 2, OPS)

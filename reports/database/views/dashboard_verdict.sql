@@ -25,5 +25,8 @@ FROM night_sentences v
 JOIN nights n ON n.night_id = v.night_id
 LEFT JOIN night_dates w ON w.night_id = v.night_id AND w.series = v.series
 WHERE w.newest = 1
-   OR (v.series = '' AND v.night_id = (SELECT d.night_id FROM night_dates d WHERE d.newest = 1 AND d.tonight = 1
-                                       ORDER BY d.started DESC, d.night_id DESC LIMIT 1))
+   -- A run that belongs to no night speaks for all only where there are no nights.
+   OR (v.series = '' AND v.night_id = (SELECT d.night_id FROM night_dates d JOIN nights k ON k.night_id = d.night_id
+                                       WHERE d.newest = 1 AND d.tonight = 1
+                                       ORDER BY CASE k.kind WHEN 'night' THEN 0 ELSE 1 END, d.started DESC, d.night_id DESC
+                                       LIMIT 1))
