@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import subprocess
 import sys
@@ -30,6 +31,12 @@ def name_and_version(wheel: Path) -> tuple[str, str]:
     """Which package a wheel is of, as the index spells it, and at which version."""
     name, version = wheel.name.split("-")[:2]
     return re.sub(r"[-_.]+", "-", name).lower(), version
+
+
+def digest(file: Path) -> str:
+    """The SHA-256 of a file, in hex."""
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def run(where: str, *words: str) -> subprocess.CompletedProcess[str]:

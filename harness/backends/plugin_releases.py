@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import configparser
 import contextlib
-import hashlib
 import os
 import re
 import shutil
@@ -91,7 +90,7 @@ def _fetched(where: str, distribution: str, release: str, kept: Path) -> Library
 
 def _unpacked(where: str, wheel: Path, cache_dir: Path, name: str = "") -> Library:
     """Unpacks a wheel into a folder of the cache, as a whole or not at all."""
-    digest = _digest(wheel)
+    digest = package_index.digest(wheel)
     folder = cache_dir / (name or _safe(f"{wheel.stem}-{digest[:12]}"))
     if not name and (library := _kept(folder)) is not None:
         return library
@@ -154,11 +153,6 @@ def _registered(folder: Path) -> str:
         if names:
             return names[0]
     return ""
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _safe(name: str) -> str:

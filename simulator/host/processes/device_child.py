@@ -1,6 +1,6 @@
 """A device's own process: `serve` loads programs, keeps the values of their parameters, and runs them.
 
-A command is a JSON object with a key `do`, its answer is one, too; tensors lie in memory that both map (`shared_arrays`).
+A command is a JSON object with a key `do`, its answer is one, too; tensors are in memory of both (`shared_arrays`).
 The process knows no module, no compiler and no framework; JAX is imported where XLA has to compute something.
 """
 
@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from opscope.base.children import shared_arrays
 from opscope.base.children.inside import Parent
 from opscope.base.children.shared_block import MappedBlock, SharedBlock
 from opscope.simulator.errors import DeviceError
 from opscope.simulator.host.hosted_program import HostedProgram, LoadedProgram, LoadedXla, XlaProgram, in_order
-from opscope.base.children import shared_arrays
 from opscope.simulator.host.processes.signs_of_life import SignsOfLife
 
 KINDS: dict[str, type[HostedProgram | XlaProgram]] = {"HostedProgram": HostedProgram, "XlaProgram": XlaProgram}
