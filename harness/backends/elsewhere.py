@@ -94,7 +94,7 @@ class Elsewhere(Backend):
     def climb(self, stage: Stage, job: Job) -> None:
         """Has the other process take the job through the stage. Raises what the backend raises there."""
         if self._problem is not None:
-            raise type(self._problem)(*_words(self._problem))
+            raise _again(self._problem)
         assert self._child is not None
         token, module = job.state.get(_TOKEN), b""
         if token is None:
@@ -117,12 +117,11 @@ class Elsewhere(Backend):
             "of_device": [len(inputs) for inputs in job.mesh_inputs],
             "arrays": shared_arrays.write(arrays, self._ours),
         }
+        self._child.send(message)
         try:
-            self._child.send(message)
-            answer = self._child.receive(Deadline(None))
+            self._take(self._child.receive(Deadline(None)), job)
         except ChildEnded as ended:
-            _end_like(ended.ending)
-        self._take(answer, job)
+            raise _end_like(ended.ending) from None
 
     def close(self) -> None:
         """Ends the process."""
@@ -193,14 +192,15 @@ class _Relay(CappedLog):
             data = data[os.write(2, data) :]
 
 
-def _words(error: StageError) -> tuple[str, ...]:
-    """The arguments of an error that is raised again."""
-    kind = (error.kind,) if isinstance(error, StageCrashError) else ()
-    return (*kind, error.message, error.diagnostic)
+def _again(error: StageError) -> StageError:
+    """An error of its own for each op."""
+    if isinstance(error, StageCrashError):
+        return StageCrashError(error.kind, error.message, error.diagnostic)
+    return StageError(error.message, error.diagnostic)
 
 
-def _end_like(ending: Ending) -> None:
-    """Ends this process as the other one has ended, so that the lane sees it. Raises StageCrashError otherwise."""
+def _end_like(ending: Ending) -> StageCrashError:
+    """Ends this process as the other one has ended, which the lane sees; an error for any other end."""
     if ending.cause is Cause.SIGNAL:
         faulthandler.disable()  # the stack that matters has been written
         if ending.code not in (signal.SIGKILL, signal.SIGSTOP):
@@ -209,7 +209,7 @@ def _end_like(ending: Ending) -> None:
         time.sleep(1)
     if ending.cause is Cause.EXIT:
         os._exit(ending.code)
-    raise StageCrashError(ending.kind, ending.text, ending.traceback)
+    return StageCrashError(ending.kind, ending.text, ending.traceback)
 
 
 # --- the other process
@@ -265,13 +265,13 @@ class _Jobs:
         except BackendError as error:
             return {"broken": [error.got, error.expected, error.hint]}
         except StageCrashError as error:
-            return {"crashed": _words(error)}
+            return {"crashed": [error.kind, error.message, error.diagnostic]}
         except StageError as error:
             files = dict(error.files)
             return {"refused": [error.message, error.diagnostic, error.suffix, files]}
         except Exception as error:  # noqa: BLE001  a library may raise anything
-            message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            return {"refused": [message, traceback.format_exc()]}
+            text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            return {"refused": [text, traceback.format_exc()]}
         return self._answer(job)
 
     def _new(self, message: Message, module: bytes) -> Job:
