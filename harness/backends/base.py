@@ -200,6 +200,9 @@ class Backend(ABC):
     given. For the backends of this folder."""
     needs_argument: bool = False
     """Whether there is no such backend without an argument."""
+    packages: str = ""
+    """Names of the packages, the compiler's own first, of which `NAME@VERSION` has other versions than those that are
+    installed, in an environment of its own. For the backends of this folder."""
     lasting: bool = False
     """Whether fingerprint and target follow from this project's sources and the installed packages alone. A run whose
     verdicts are all kept then need not start the backend."""
@@ -262,6 +265,11 @@ class Backend(ABC):
         """Returns name -> version of what the backend consists of: distributions, digests of libraries. Called after
         `open`, for the run's facts; `opscope doctor` shows it."""
         return {}
+
+    def reads_stablehlo(self) -> str:
+        """Returns the newest version of StableHLO that its compiler reads, if it says so; at another release, ops are
+        then written for that version."""
+        return ""
 
     @abstractmethod
     def climb(self, stage: Stage, job: Job) -> None:

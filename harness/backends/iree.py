@@ -57,7 +57,6 @@ BUFFERS = {
 _ERROR = 2
 """Severity of an error among the compiler's diagnostics."""
 _LISTENER = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
-_PACKAGES = ("iree-base-compiler", "iree-base-runtime")
 _SMALLEST = b"""func.func @main(%a: tensor<2x2xf32>) -> tensor<2x2xf32> {
   %0 = stablehlo.negate %a : tensor<2x2xf32>
   return %0 : tensor<2x2xf32>
@@ -68,6 +67,7 @@ class Iree(Backend):
     """IREE's CPU code in IREE's runtime. It ignores `arch`, and refuses number formats other than the module's own."""
 
     name = "iree"
+    packages = "iree-base-compiler iree-base-runtime"
     lasting = True
     stages = (*PHASES, Stage.RUN)
 
@@ -80,7 +80,7 @@ class Iree(Backend):
 
     def fingerprint(self, options: ResultOptions | None = None) -> str:
         """The versions of compiler and runtime, and the flags with which they are called."""
-        versions = "-".join(metadata.version(package) for package in _PACKAGES)
+        versions = "-".join(metadata.version(package) for package in self.packages.split())
         return f"iree-{versions}-{DRIVER} {' '.join(FLAGS)}"
 
     def climb(self, stage: Stage, job: Job) -> None:

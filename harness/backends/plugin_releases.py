@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import configparser
 import contextlib
-import hashlib
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import zipfile
@@ -24,6 +22,7 @@ from opscope.base import stored
 from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.base.damage import Damaged
 from opscope.base.plugins import plugins
+from opscope.harness.backends import package_index
 from opscope.harness.backends.plugin_library import GROUPS, SUFFIXES, Library, has_entry, short_name
 from opscope.harness.cache.claims import Claims
 from opscope.harness.cache.export_folder import default_cache_dir
@@ -32,15 +31,11 @@ from opscope.harness.record.errors import InputError
 
 FOLDER = "releases"
 """The folder of the cache."""
-FETCH_SECONDS = 1800
-"""How long pip may take."""
 MOST_BYTES = 4 << 30
 """The largest wheel that is unpacked: no release is larger, a damaged one may say so."""
 _LIBRARY = "library.json"
 _CLAIMS = Claims()
 """The releases that this process uses, as long as it lives."""
-_KNOWN = re.compile(r"\(from versions: ([^)]*)\)")
-_LIKE_A_WHEEL = re.compile(r"[\w.]+-[\w.!+]+(?:-\w+)?-[\w.]+-[\w.]+-[\w.]+\.whl")
 
 
 def find(where: str, distribution: str, release: str) -> Library:
@@ -62,12 +57,7 @@ def distribution_of(word: str) -> str:
 @cache
 def _found(where: str, distribution: str, release: str, cache_dir: Path) -> Library:
     if release.endswith(".whl"):
-        wheel = Path(release)
-        if not wheel.is_file():
-            raise InputError(where, "the file of a wheel", f"no file {release}", f"{distribution}@VERSION")
-        if not _LIKE_A_WHEEL.fullmatch(wheel.name):
-            raise InputError(where, "a wheel by its whole name", wheel.name, "the name that it was published under")
-        return _unpacked(where, wheel, cache_dir)
+        return _unpacked(where, package_index.wheel(where, distribution, release), cache_dir)
     kept = cache_dir / _safe(f"{distribution}-{release}")
     return _kept(kept) or _fetched(where, distribution, release, kept)
 
@@ -90,40 +80,17 @@ def _fetched(where: str, distribution: str, release: str, kept: Path) -> Library
     """Has pip fetch the wheel. Raises InputError with the releases that there are."""
     with TemporaryFolder("wheel") as temporary:
         print(f"{where}: fetching {distribution} {release}, once", file=sys.stderr, flush=True)
-        command = [
-            sys.executable,
-            "-m",
-            "pip",
-            "--disable-pip-version-check",
-            "--no-input",
-            "download",
-            "-q",
-            "--no-deps",
-        ]
-        words = ["--only-binary", ":all:", "--dest", temporary, f"{distribution}=={release}"]
-        try:
-            done = subprocess.run([*command, *words], capture_output=True, text=True, timeout=FETCH_SECONDS)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise InputError(where, "pip to fetch a release", str(error), "NAME@FILE.whl") from error
+        words = ["--no-deps", "--dest", temporary, f"{distribution}=={release}"]
+        done = package_index.run(where, "download", *words)
         wheels = sorted(Path(temporary).glob("*.whl"))
         if done.returncode or len(wheels) != 1:
-            raise InputError(where, f"a release of {distribution} for this Python and machine", release, _way_out(done))
+            raise package_index.refusal(where, distribution, release, done)
         return _unpacked(where, wheels[0], kept.parent, kept.name)
-
-
-def _way_out(done: subprocess.CompletedProcess[str]) -> str:
-    """The releases that pip knows, newest first; else the last line that it printed."""
-    known = _KNOWN.search(done.stderr)
-    versions = known[1].split(", ") if known is not None else []
-    if versions and versions != ["none"]:
-        return ", ".join(reversed(versions[-8:]))
-    lines = [line for line in done.stderr.splitlines() if line.strip()]
-    return f"NAME@FILE.whl (pip: {lines[-1].strip()})" if lines else "NAME@FILE.whl"
 
 
 def _unpacked(where: str, wheel: Path, cache_dir: Path, name: str = "") -> Library:
     """Unpacks a wheel into a folder of the cache, as a whole or not at all."""
-    digest = _digest(wheel)
+    digest = package_index.digest(wheel)
     folder = cache_dir / (name or _safe(f"{wheel.stem}-{digest[:12]}"))
     if not name and (library := _kept(folder)) is not None:
         return library
@@ -170,8 +137,7 @@ def _library_in(where: str, folder: Path, wheel: Path) -> Library:
     files = [path for path in sorted(folder.rglob("*")) if path.suffix in SUFFIXES and has_entry(path)]
     if len(files) != 1:
         raise InputError(where, "a wheel with one PJRT library", f"{len(files)} in {wheel.name}", "pjrt:FILE.so")
-    distribution, version = wheel.name.split("-")[:2]
-    distribution = re.sub(r"[-_.]+", "-", distribution).lower()
+    distribution, version = package_index.name_and_version(wheel)
     return Library(_registered(folder) or files[0].stem, files[0], distribution, version)
 
 
@@ -187,11 +153,6 @@ def _registered(folder: Path) -> str:
         if names:
             return names[0]
     return ""
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _safe(name: str) -> str:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from opscope.base.plugins import plugins
 from opscope.base.visible_text import cut
-from opscope.harness.backends import declarations, plugin_libraries, plugin_library
+from opscope.harness.backends import declarations, environments, plugin_libraries, plugin_library
 from opscope.harness.backends.declarations import Declarations
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.optest import backend_label, release_in
@@ -82,25 +82,34 @@ def is_alone(name: str) -> bool:
 
 def is_label_with_argument(label: str) -> bool:
     """Whether records may call a backend so that was given an argument, as `pjrt-cuda`, here or elsewhere."""
-    return any(label.startswith((f"{name}-", f"{name}@")) for name in own_names() if declares(name, "takes_argument"))
+    return any(
+        (declares(name, "takes_argument") and label.startswith((f"{name}-", f"{name}@")))
+        or (_constant(name, "packages") and label.startswith(f"{name}@"))
+        for name in own_names()
+    )
 
 
 def parts(backend: str) -> tuple[str, str]:
     """The name of a backend and its argument: what stands behind its colon, if it takes one; empty if there is none.
 
-    Of one at a release without a colon, `tt@0.1.2`, it is that of its own package: `jax-tt-plugin@0.1.2`.
+    Of one at a release without a colon, `tt@0.1.2`, it is that of its own package: `jax-tt-plugin@0.1.2`. Of one that
+    has an environment for each release, `xla@0.10.1`, it is the release alone: `@0.10.1`.
     """
     name, _, argument = backend.partition(":")
     if (release := release_in(backend)) and (not argument or "@" in name):
         name = backend.removesuffix(f"@{release}")
-        argument = f"{_distribution(name)}@{release}" if name in own_names() and _distribution(name) else ""
+        if name in own_names() and _constant(name, "packages"):
+            return name, f"@{release}"
+        package = _constant(name, "distribution") if name in own_names() else ""
+        argument = f"{package}@{release}" if package else ""
     takes = bool(argument) and not _is_path(backend) and name in own_names() and declares(name, "takes_argument")
     return (name, argument) if takes else (backend, "")
 
 
-def _distribution(name: str) -> str:
-    """The package whose releases can be had beside others; empty for a backend of this tree that has none."""
-    return str(declarations_of(name).constants.get("distribution") or "")
+def _constant(name: str, constant: str) -> str:
+    """A text that the class of a backend of this tree declares, as the packages whose releases can be had beside
+    others; empty for one that has none."""
+    return str(declarations_of(name).constants.get(constant) or "")
 
 
 def split_names(backends: str) -> tuple[str, ...]:
@@ -124,10 +133,16 @@ def check_name(backend: str) -> None:
     name, argument = parts(backend)
     release = release_in(backend)
     if release and not argument and (own := backend.removesuffix(f"@{release}")) in own_names():
-        able = [f"{each}@{release}" for each in own_names() if _distribution(each)]
+        able = [
+            f"{each}@{release}"
+            for each in own_names()
+            if _constant(each, "distribution") or _constant(each, "packages")
+        ]
         hint = " or ".join([*able, f"pjrt:NAME@{release}"])
         raise InputError(f"--backend {backend}", "a backend of which a release can be had beside others", own, hint)
-    if argument:
+    if argument.startswith("@"):
+        environments.find(f"--backend {backend}", _constant(name, "packages"), release)
+    elif argument:
         plugin_libraries.check(f"--backend {backend}", argument)
     elif name.removesuffix(":") in own_names() and declares(name.removesuffix(":"), "needs_argument"):
         name = name.removesuffix(":")
@@ -156,6 +171,10 @@ def load(backend: str) -> Backend:
     name, argument = parts(backend)
     if name in own_names():
         loaded = _class_in(importlib.import_module(f"opscope.harness.backends.{_own_files()[name]}"), name)
+        if argument.startswith("@"):
+            environment = environments.find(f"--backend {backend}", loaded.packages, release_in(argument))
+            elsewhere = importlib.import_module("opscope.harness.backends.elsewhere").Elsewhere
+            return elsewhere(loaded(), backend_label(backend), environment)
         return loaded(argument) if argument else loaded()
     return _completed(_entry_points()[backend].load(), backend)()
 

@@ -21,6 +21,7 @@ class Xla(Backend):
     """XLA CPU. It ignores `arch`, and refuses number formats other than the module's own."""
 
     name = "xla"
+    packages = "jaxlib jax"
     lasting = True
     runs_meshes = True
     stages = (Stage.COMPILE, Stage.RUN)
@@ -34,6 +35,12 @@ class Xla(Backend):
         from opscope.harness.prepare import golden
 
         return f"xla-{metadata.version('jaxlib')}-{golden.VERSION}"
+
+    def reads_stablehlo(self) -> str:
+        """The version that jaxlib reads."""
+        from opscope.harness.prepare import mlir
+
+        return mlir.stablehlo_version()
 
     def climb(self, stage: Stage, job: Job) -> None:
         """Compiles, or runs the compiled program. Raises StageError with XLA's own message."""

@@ -37,6 +37,7 @@ KINDS = {
     "templates": 1,
     "tt-metal": 1,
     "releases": 1,
+    "environments": 1,
 }
 """Folder of each cache -> the depth below it of the entries, which are removed as a whole."""
 

@@ -91,9 +91,9 @@ def _of_options() -> list[Setting]:
 SETTINGS: tuple[Setting, ...] = (
     Setting(
         "backend",
-        "Compiler that takes the ops, with what runs its output: a name, pjrt:NAME or pjrt:FILE.so "
-        "for a PJRT plugin, either at a release (tt@0.1.2), a .py file, or a .yaml file with the commands "
-        "of its stages. Given several times (or as a,b), each op runs on each backend.",
+        "Compiler that takes the ops, with what runs its output: a name, also at a release (xla@0.10.1, tt@0.1.2), "
+        "pjrt:NAME or pjrt:FILE.so for a PJRT plugin, a .py file, or a .yaml file with the commands of its stages. "
+        "Given several times (or as a,b), each op runs on each backend.",
         DEFAULT_BACKEND,
         metavar="NAME",
         repeated=True,

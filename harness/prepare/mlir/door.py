@@ -201,7 +201,19 @@ def to_bytecode(module: Module) -> bytes:
     return buffer.getvalue()
 
 
-def portable(module: Module) -> bytes:
-    """`module` as a portable artifact of the oldest version that this one still writes: what other compilers read."""
+def stablehlo_version() -> str:
+    """The newest version of StableHLO that jaxlib reads and writes."""
+    return str(stablehlo.get_current_version())
+
+
+def portable(module: Module, version: str = "") -> bytes:
+    """`module` as a portable artifact of the oldest version that this one still writes: what other compilers read.
+
+    With `version`, it is one of that version, or of ours if that is newer, and ops of other dialects (`chlo`) stay.
+    Raises ValueError for an op that the version lacks.
+    """
     with module.context:
-        return stablehlo.serialize_portable_artifact(module, stablehlo.get_minimum_version())
+        if not version:
+            return stablehlo.serialize_portable_artifact(module, stablehlo.get_minimum_version())
+        older = stablehlo.get_smaller_version(version, stablehlo_version())
+        return stablehlo.serialize_portable_artifact(module, older, allow_other_dialects=True)

@@ -55,6 +55,7 @@ def wheel(folder: Path, version: str = "1.0", files: dict[str, bytes] | None = N
         ("pjrt:/home/a@1/libx.so", ("pjrt", "/home/a@1/libx.so"), "pjrt-libx", ""),
         ("a@1/mine.py", ("a@1/mine.py", ""), "mine", ""),
         ("xla", ("xla", ""), "xla", ""),
+        ("xla@0.10.1", ("xla", "@0.10.1"), "xla@0.10.1", "0.10.1"),
     ],
 )
 def test_a_release_stands_behind_the_name(
@@ -74,8 +75,8 @@ def test_the_path_of_a_wheel_is_found_from_any_folder(tmp_path: Path) -> None:
 
 def test_a_backend_without_releases_names_those_that_have_them() -> None:
     with pytest.raises(InputError) as refused:
-        registry.check_name("xla@0.10.1")
-    assert "tt@0.10.1 or pjrt:NAME@0.10.1" in str(refused.value)
+        registry.check_name("null@0.10.1")
+    assert "iree@0.10.1 or tt@0.10.1 or xla@0.10.1 or pjrt:NAME@0.10.1" in str(refused.value)
 
 
 def test_a_release_is_fetched_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

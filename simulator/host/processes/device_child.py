@@ -1,6 +1,6 @@
 """A device's own process: `serve` loads programs, keeps the values of their parameters, and runs them.
 
-A command is a JSON object with a key `do`, its answer is one, too; tensors lie in memory that both map (`tensors`).
+A command is a JSON object with a key `do`, its answer is one, too; tensors are in memory of both (`shared_arrays`).
 The process knows no module, no compiler and no framework; JAX is imported where XLA has to compute something.
 """
 
@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from opscope.base.children import shared_arrays
 from opscope.base.children.inside import Parent
 from opscope.base.children.shared_block import MappedBlock, SharedBlock
 from opscope.simulator.errors import DeviceError
 from opscope.simulator.host.hosted_program import HostedProgram, LoadedProgram, LoadedXla, XlaProgram, in_order
-from opscope.simulator.host.processes import tensors
 from opscope.simulator.host.processes.signs_of_life import SignsOfLife
 
 KINDS: dict[str, type[HostedProgram | XlaProgram]] = {"HostedProgram": HostedProgram, "XlaProgram": XlaProgram}
@@ -42,7 +42,7 @@ class _Device:
 
     def answer(self, command: dict[str, Any]) -> dict[str, Any]:
         """Does what a command says. Raises DeviceError."""
-        arrays = tensors.read(command["tensors"], self._theirs)
+        arrays = shared_arrays.read(command["tensors"], self._theirs)
         match command["do"]:
             case "load":
                 return self._load(command, arrays)
@@ -55,7 +55,7 @@ class _Device:
                 loaded, values = self._programs[command["program"]]
                 results = loaded.run(in_order(loaded.program, arrays, values))
                 profile = msgspec.to_builtins(loaded.profile) if command["profile"] else None
-                return {"tensors": tensors.write(results, self._ours), "profile": profile}
+                return {"tensors": shared_arrays.write(results, self._ours), "profile": profile}
             case "forget":
                 self._programs.clear()
                 return {}

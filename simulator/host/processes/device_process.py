@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from opscope.base.children import shared_arrays
 from opscope.base.children.child import Child
 from opscope.base.children.ending import Cause, ChildEnded, Deadline
 from opscope.base.children.shared_block import MappedBlock, SharedBlock
 from opscope.simulator.host.errors import DeviceDied, PyBudaError
 from opscope.simulator.host.hosted_program import HostedProgram, Sendable, XlaProgram
-from opscope.simulator.host.processes import tensors
 from opscope.simulator.host.processes.signs_of_life import VARIABLE, answer_of, silence_allowed
 from opscope.simulator.profile import Profile
 
@@ -58,7 +58,7 @@ class DeviceProcess:
             answer = self._ask(program, "run", inputs, program=sent.number, profile=profile)
             if answer["profile"] is not None:
                 program.profile = msgspec.convert(answer["profile"], Profile)
-            return tensors.read(answer["tensors"], self._theirs)
+            return shared_arrays.read(answer["tensors"], self._theirs)
 
     def forget(self) -> None:
         """Has the process forget the programs that it has."""
@@ -103,7 +103,7 @@ class DeviceProcess:
 
     def _ask(self, asked: Sendable | None, do: str, arrays: Sequence[np.ndarray], **rest: Any) -> dict[str, Any]:
         """Sends a command and returns the answer to it."""
-        self._child.send({"do": do, "tensors": tensors.write(arrays, self._ours), **rest})
+        self._child.send({"do": do, "tensors": shared_arrays.write(arrays, self._ours), **rest})
         try:
             answer = answer_of(self._child, self._silence)
         except ChildEnded as ended:

@@ -17,11 +17,11 @@ import numpy as np
 import pytest
 
 from opscope import pybuda
+from opscope.base.children import shared_arrays
 from opscope.base.children.child import Child
 from opscope.base.children.ending import ChildEnded
 from opscope.base.children.shared_block import MappedBlock, SharedBlock
 from opscope.simulator.host.errors import DeviceDied, PyBudaError
-from opscope.simulator.host.processes import tensors
 from opscope.simulator.host.processes.signs_of_life import VARIABLE, answer_of, silence_allowed
 from opscope.simulator.host.tests.layers import WORMHOLE, Layer, X, layer, near
 
@@ -167,7 +167,7 @@ def test_tensors_of_every_kind_cross_and_memory_without_a_name_is_gone(anonymous
     with SharedBlock(anonymous) as block:
         path, mapped = Path(block.path), MappedBlock()
         for some in (arrays[:2], arrays, arrays[3:]):
-            for got, wanted in zip(tensors.read(tensors.write(some, block), mapped), some, strict=True):
+            for got, wanted in zip(shared_arrays.read(shared_arrays.write(some, block), mapped), some, strict=True):
                 assert got.dtype == wanted.dtype
                 assert np.array_equal(got, wanted)
         assert path.exists()

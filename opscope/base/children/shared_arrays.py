@@ -1,14 +1,14 @@
-"""Tensors in memory that two processes share: their elements there, their shapes and types as JSON."""
+"""Arrays in memory that two processes share: their elements there, their shapes and types as JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+import ml_dtypes  # noqa: F401 - NumPy then knows bfloat16, float8_e4m3fn, ... by name
 import numpy as np
 
 from opscope.base.children.shared_block import MappedBlock, SharedBlock
-from opscope.simulator.host.fitting import host_dtype_of
 
 _ALIGNMENT = 64
 
@@ -28,7 +28,7 @@ def write(arrays: Sequence[np.ndarray], block: SharedBlock) -> dict[str, Any]:
 def read(written: dict[str, Any], block: MappedBlock) -> list[np.ndarray]:
     """Returns copies of the arrays that `write` wrote in the other process. Raises OSError, ValueError, TypeError."""
     memory = block.at(written["path"], written["size"])
-    arrays = []
-    for place in written["places"]:
-        arrays.append(np.ndarray(tuple(place["shape"]), host_dtype_of(place["dtype"]), memory, place["at"]).copy())
-    return arrays
+    return [
+        np.ndarray(tuple(place["shape"]), np.dtype(place["dtype"]), memory, place["at"]).copy()
+        for place in written["places"]
+    ]

@@ -1,0 +1,60 @@
+"""Asks pip for releases of packages: the one place that calls it, with what it says where there is no such release."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from opscope.harness.record.errors import InputError
+
+SECONDS = 1800
+"""How long pip may take."""
+_PIP = ("-m", "pip", "--disable-pip-version-check", "--no-input")
+_KNOWN = re.compile(r"\(from versions: ([^)]*)\)")
+_LIKE_A_WHEEL = re.compile(r"[\w.]+-[\w.!+]+(?:-\w+)?-[\w.]+-[\w.]+-[\w.]+\.whl")
+
+
+def wheel(where: str, package: str, file: str) -> Path:
+    """The path of a wheel. Raises InputError if there is no such file, or if it has lost its name."""
+    path = Path(file)
+    if not path.is_file():
+        raise InputError(where, "the file of a wheel", f"no file {file}", f"{package}@VERSION")
+    if not _LIKE_A_WHEEL.fullmatch(path.name):
+        raise InputError(where, "a wheel by its whole name", path.name, "the name that it was published under")
+    return path
+
+
+def name_and_version(wheel: Path) -> tuple[str, str]:
+    """Which package a wheel is of, as the index spells it, and at which version."""
+    name, version = wheel.name.split("-")[:2]
+    return re.sub(r"[-_.]+", "-", name).lower(), version
+
+
+def digest(file: Path) -> str:
+    """The SHA-256 of a file, in hex."""
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def run(where: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """Runs pip for this interpreter, with wheels alone. Raises InputError if it cannot be run."""
+    command = [sys.executable, *_PIP, *words[:1], "-q", "--only-binary", ":all:", *words[1:]]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise InputError(where, "pip to fetch a release", str(error), "NAME@FILE.whl") from error
+
+
+def refusal(where: str, package: str, release: str, done: subprocess.CompletedProcess[str]) -> InputError:
+    """The line for a release that pip did not find, with those that there are, newest first, or its last words."""
+    known = _KNOWN.search(done.stderr)
+    versions = known[1].split(", ") if known is not None else []
+    if versions and versions != ["none"]:
+        hint = ", ".join(reversed(versions[-8:]))
+    else:
+        lines = [line for line in done.stderr.splitlines() if line.strip()]
+        hint = f"NAME@FILE.whl (pip: {lines[-1].strip()})" if lines else "NAME@FILE.whl"
+    return InputError(where, f"a release of {package} for this Python and machine", release, hint)

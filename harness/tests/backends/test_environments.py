@@ -1,0 +1,189 @@
+"""Releases in environments of their own: pip itself without a network, the installed jaxlib under other versions."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import jaxlib
+import numpy as np
+import pytest
+
+from opscope.harness.backends import environments, life, registry
+from opscope.harness.backends.base import Declined, Job
+from opscope.harness.backends.xla import _SMALLEST
+from opscope.harness.cache import upkeep
+from opscope.harness.lanes.lane import Lane, LaneConfig
+from opscope.harness.prepare import mlir
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.optest import RunContext
+from opscope.harness.record.result_options import ResultOptions
+from opscope.harness.record.stages import Stage, Status
+from opscope.harness.tests.ops import add_row
+
+ADD = b"""func.func @main(%a: tensor<4x8xf32>, %b: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %0 = stablehlo.add %a, %b : tensor<4x8xf32>
+  return %0 : tensor<4x8xf32>
+}"""
+CUSTOM = b"""func.func @main(%a: tensor<4x8xf32>, %b: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %0 = stablehlo.custom_call @Sharding(%a) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %0 : tensor<4x8xf32>
+}"""
+"""For a custom call the backend imports jax."""
+INSTALLED = f"__path__.append({str(Path(jaxlib.__file__).parent)!r})\n"
+"""A package with the modules of the jaxlib that is installed."""
+DIES = "import os, signal\nprint('last words', flush=True)\nos.kill(os.getpid(), signal.SIGSEGV)\n"
+
+
+@pytest.fixture(scope="module")
+def releases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder with all releases that there are, with a cache that is kept for this file."""
+    index = tmp_path_factory.mktemp("index")
+    wheel(index, "jaxlib", "9.1", {"jaxlib/__init__.py": INSTALLED})
+    wheel(index, "jax", "9.1", {"jax/__init__.py": DIES})
+    wheel(index, "jaxlib", "9.2", {"jaxlib/__init__.py": "raise ImportError('libodd.so.7: no such file')\n"})
+    wheel(index, "jax", "9.2", {"jax/__init__.py": ""}, needs="odd-part>=2")
+    wheel(index, "odd-part", "2.5", {"odd_part.py": ""})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPSCOPE_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("PIP_NO_INDEX", "1")
+        patch.setenv("PIP_FIND_LINKS", str(index))
+        patch.setenv("PIP_CONFIG_FILE", "/dev/null")
+        environments._found.cache_clear()
+        yield index
+    environments._found.cache_clear()
+
+
+def wheel(folder: Path, name: str, version: str, files: dict[str, str], needs: str = "") -> Path:
+    path = folder / f"{name.replace('-', '_')}-{version}-py3-none-any.whl"
+    about = f"{name.replace('-', '_')}-{version}.dist-info"
+    requires = f"Requires-Dist: {needs}\n" if needs else ""
+    with zipfile.ZipFile(path, "w") as archive:
+        for file, content in files.items():
+            archive.writestr(file, content)
+        archive.writestr(f"{about}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{requires}")
+        archive.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(f"{about}/RECORD", "")
+    return path
+
+
+def lane(folder: Path, backend: str) -> Lane:
+    return Lane(LaneConfig(RunContext("r1", str(folder / "run"), backend), {"toy": str(folder)}))
+
+
+def test_an_op_is_computed_by_the_release_and_one_that_kills_it_costs_itself(releases: Path, tmp_path: Path) -> None:
+    with lane(tmp_path, "xla@9.1") as own:
+        ready = own.ready()
+        assert ready.fingerprint.startswith("xla-9.1-")
+        assert dict(ready.versions) == {"jax": "9.1", "jaxlib": "9.1"}
+        right = own.run(add_row(tmp_path, "right", ADD))
+        assert (right.status, right.ran_on, right.left_behind) == (Status.SUCCESS, "host", ())
+        crashed = own.run(add_row(tmp_path, "crashed", CUSTOM))
+        assert (crashed.status, crashed.crash_kind) == (Status.CRASHED, "signal SIGSEGV")
+        assert crashed.failed_stage is Stage.COMPILE
+        assert "last words" in (tmp_path / "run" / str(crashed.artifact)).read_text()
+        refused = own.run(add_row(tmp_path, "refused", b"func.func @main("))
+        assert refused.status is Status.COMPILE_FAILED, "the next op has a process of its own"
+        assert own.starts == 2
+
+
+def test_a_release_that_cannot_be_loaded_fails_with_each_op(releases: Path, tmp_path: Path) -> None:
+    with lane(tmp_path, "xla@9.2") as own:
+        tests = [own.run(add_row(tmp_path, name, ADD)) for name in ("one", "two")]
+        assert not own.ready().lasting, "another day it may load"
+    for test in tests:
+        assert (test.status, test.failed_stage) == (Status.COMPILE_FAILED, Stage.COMPILE)
+        assert "xla@9.2 cannot be loaded" in str(test.error_message)
+        assert "libodd.so.7" in str(test.error_message)
+
+
+def test_ops_are_written_for_the_stablehlo_of_the_release(releases: Path) -> None:
+    backend = life.load("xla@9.1")
+    life.open_("xla@9.1", backend, ResultOptions())
+    try:
+        backend._ready["stablehlo"] = "1.0.0"
+        job = Job("negate", _SMALLEST, [], ResultOptions())
+        assert backend._as_it_reads(_SMALLEST).startswith(mlir.door.MAGIC + b"\rStableHLO_v1.0.0")
+        backend.climb(Stage.COMPILE, job)
+        for value in (1.0, 2.0):
+            job.inputs = [np.full((2, 2), value, np.float32)]
+            backend.climb(Stage.RUN, job)
+            np.testing.assert_array_equal(job.outputs, [np.full((2, 2), -value)])
+        newer = Job("tan", _SMALLEST.replace(b"negate", b"tan"), [], ResultOptions())
+        with pytest.raises(Declined, match=r"StableHLO 1\.0\.0, which this release reads, lacks it"):
+            backend.climb(Stage.COMPILE, newer)
+    finally:
+        backend.close()
+
+
+def test_it_is_installed_once_with_what_is_missing_and_its_hashes(
+    releases: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OPSCOPE_CACHE_DIR", str(tmp_path))
+    made = environments.find("here", "jaxlib jax", "9.2")
+    assert made.versions == {"jaxlib": "9.2", "jax": "9.2", "odd-part": "2.5"}, "numpy is here, and so is not installed"
+    assert "installing jaxlib 9.2" in capsys.readouterr().err
+    assert all(
+        len(each["sha256"]) == 64
+        for each in environments.stored.read_json(made.folder / "environment.json")["packages"]
+    )
+    assert [entry.path for entry in upkeep.cached(tmp_path)] == [made.folder]
+    environments._found.cache_clear()  # another process
+    (made.folder / "jax" / "__pycache__").mkdir()
+    assert environments.find("here", "jaxlib jax", "9.2") == made
+    assert "installing" not in capsys.readouterr().err
+    environments._found.cache_clear()
+    (made.folder / "odd_part.py").write_text("spoiled")
+    assert environments.find("here", "jaxlib jax", "9.2") == made
+    assert (made.folder / "odd_part.py").read_text() == ""
+
+
+def test_two_runs_at_once_make_one_and_one_that_is_killed_leaves_none(releases: Path, tmp_path: Path) -> None:
+    code = "from opscope.harness.backends import environments; environments.find('here', 'jaxlib jax', '9.1')"
+    environment = {**os.environ, "OPSCOPE_CACHE_DIR": str(tmp_path)}
+
+    def begin() -> subprocess.Popen[str]:
+        return subprocess.Popen([sys.executable, "-c", code], env=environment, stderr=subprocess.PIPE, text=True)
+
+    killed = begin()
+    while not list(tmp_path.glob("environments/.making-*")):
+        time.sleep(0.05)
+    killed.kill()
+    killed.communicate()
+    both = [begin(), begin()]
+    said = [process.communicate()[1].count("installing") for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    assert sorted(said) == [0, 1]
+    later = time.time() + 2 * upkeep.FRESH_SECONDS
+    old = [entry for entry in upkeep.cached(tmp_path, later) if entry.unfinished]
+    assert upkeep.shrink(upkeep.cached(tmp_path, later), 1 << 30, upkeep.remove) == old
+    assert len(list(tmp_path.glob("environments/*"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("backend", "message"),
+    [
+        ("xla@9.9", "expected a release of jaxlib for this Python and machine, got 9.9; try 9.2, 9.1"),
+        ("iree@3.0", "a release of iree-base-compiler for this Python and machine"),
+        ("xla@none.whl", "expected the file of a wheel, got no file none.whl; try jaxlib@VERSION"),
+    ],
+)
+def test_a_release_that_there_is_not_is_one_line(releases: Path, backend: str, message: str) -> None:
+    with pytest.raises(InputError) as refused:
+        registry.check_name(backend)
+    assert message in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_wheel_of_ones_own_decides_the_version_of_the_others(releases: Path, tmp_path: Path) -> None:
+    own = wheel(tmp_path, "jaxlib", "9.1", {"jaxlib/__init__.py": INSTALLED + "built = 'here'\n"})
+    made = environments.find("here", "jaxlib jax", str(own))
+    assert "built = 'here'" in (made.folder / "jaxlib" / "__init__.py").read_text()
+    assert made.versions == {"jaxlib": "9.1", "jax": "9.1"}
+    assert made.digest != environments.find("here", "jaxlib jax", "9.1").digest
+    assert registry.absolute(f"xla@{own.name}", tmp_path) == f"xla@{own}"
