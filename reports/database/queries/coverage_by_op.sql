@@ -1,36 +1,38 @@
--- Which ops does each backend support, of which element type: how many are right, fail, or were never tried?
+-- Which ops does each backend support, in each number format and of which element type: how many are right, fail, or were never tried?
 -- Of all ops that stand in any run of the database, by how each was tried last, whichever night that was: `suite:ops` has
 -- every op, and what one backend tried another may never have. Left out: ops that could not be split off, and those of
 -- compiled programs (ttnn), which are one compiler's own, and runs that have not ended.
 WITH lanes AS (
-    SELECT DISTINCT backend, arch FROM night_series
+    SELECT DISTINCT backend, arch, data_format FROM night_series
 ), ended AS (
     SELECT run_id, ROW_NUMBER() OVER (ORDER BY started, run_id) AS place FROM runs WHERE outcome <> 'running'
 ), newest AS (
-    SELECT t.backend, t.arch, t.op_id, MAX(r.place) AS place
+    SELECT t.backend, t.arch, {format t} AS data_format, t.op_id, MAX(r.place) AS place
     FROM op_tests t
     JOIN ended r ON r.run_id = t.run_id
     WHERE t.superseded_by <> t.run_id AND {ending t} NOT IN ('golden_in_doubt', 'stopped', 'skipped', 'not_run')
-    GROUP BY t.backend, t.arch, t.op_id
+    GROUP BY t.backend, t.arch, {format t}, t.op_id
 ), tried AS (
-    SELECT t.backend, t.arch, o.op_name, o.dtype, COUNT(*) AS ops,
+    SELECT t.backend, t.arch, n.data_format, o.op_name, o.dtype, COUNT(*) AS ops,
            SUM(CASE WHEN {ending t} IN ('success', 'passed') THEN 1 ELSE 0 END) AS supported,
            SUM(CASE WHEN {ending t} NOT IN ('success', 'passed') AND t.expected = '' THEN 1 ELSE 0 END) AS fails,
            SUM(CASE WHEN {ending t} NOT IN ('success', 'passed') AND t.expected <> '' THEN 1 ELSE 0 END) AS known_gaps
     FROM newest n
     JOIN ended r ON r.place = n.place
     JOIN op_tests t ON t.run_id = r.run_id AND t.op_id = n.op_id AND t.backend = n.backend AND t.arch = n.arch
+     AND {format t} = n.data_format
     JOIN ops o ON o.op_id = t.op_id
     WHERE t.superseded_by <> t.run_id AND o.unsplittable = ''
-    GROUP BY t.backend, t.arch, o.op_name, o.dtype
+    GROUP BY t.backend, t.arch, n.data_format, o.op_name, o.dtype
 ), asked AS (  -- counted before it is joined: PostgreSQL joins two large tables that a query makes row by row
     SELECT op_name, dtype, COUNT(*) AS ops FROM ops
     WHERE unsplittable = '' AND op_name NOT LIKE 'ttnn.%'
     GROUP BY op_name, dtype
 )
-SELECT l.backend, l.arch, a.op_name, a.dtype, COALESCE(t.supported, 0) AS supported, COALESCE(t.fails, 0) AS fails,
+SELECT l.backend, l.arch, l.data_format, a.op_name, a.dtype, COALESCE(t.supported, 0) AS supported, COALESCE(t.fails, 0) AS fails,
        COALESCE(t.known_gaps, 0) AS known_gaps, a.ops - COALESCE(t.ops, 0) AS never_tried
 FROM lanes l
 CROSS JOIN asked a
-LEFT JOIN tried t ON t.backend = l.backend AND t.arch = l.arch AND t.op_name = a.op_name AND t.dtype = a.dtype
-ORDER BY l.backend, l.arch, a.op_name, a.dtype
+LEFT JOIN tried t ON t.backend = l.backend AND t.arch = l.arch AND t.data_format = l.data_format
+  AND t.op_name = a.op_name AND t.dtype = a.dtype
+ORDER BY l.backend, l.arch, l.data_format, a.op_name, a.dtype
