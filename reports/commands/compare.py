@@ -159,18 +159,18 @@ def unblock(
         night = run is not None and runs.folder(run) is None and names_night(runs.connection, run)
         if run is None:
             runs.newest()
-            views = [newest_views(runs)]
+            views = newest_views(runs)
             left_out = newer_selections(runs, views[0])
         elif night and runs.connection is not None:
             views = [views_of(view) for view in night_views(runs.connection, run)]
         else:
-            views = [views_of(runs.view(run))]
+            views = [views_of(view) for view in runs.views(run)]
         rules = rules_here(runs.connection, owners_file, team=team)
     plans = [own_plan(ranking.plan(plan, by), rules, team) for plan in views]
     if as_json:
         names = {"left_out": [run.run_id for run in left_out]}
         plans_as_json = [ranking.as_json(plan) | names for plan in plans]
-        print_json({"series": plans_as_json} if night else plans_as_json[0])
+        print_json({"series": plans_as_json} if night or len(plans) > 1 else plans_as_json[0])
     else:
         page = Page()
         for plan in plans:
@@ -207,11 +207,11 @@ def readiness(
     with open_runs(url) as runs:
         night = run is not None and runs.folder(run) is None and names_night(runs.connection, run)
         if run is None:
-            views = [newest_views(runs, [model])[model]]
+            views = [newest[model] for newest in newest_views(runs, [model])]
         elif night and runs.connection is not None:
             views = night_views(runs.connection, run, "--run")
         else:
-            views = [runs.view(run, "--run")]
+            views = runs.views(run, "--run")
         known = sorted({name for view in views for name in view.models})
         if model not in known:
             what = f"night {run}" if night else f"run {views[0].run_id}"
@@ -236,7 +236,7 @@ def readiness(
             )
     if as_json:
         series = [each.as_json() for each in shown]
-        print_json({"series": series} if night else series[0])
+        print_json({"series": series} if night or len(series) > 1 else series[0])
     else:
         page = Page()
         for each in shown:

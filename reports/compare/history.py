@@ -37,7 +37,7 @@ def slower_between(runs: Runs, a: RunView, b: RunView) -> Slower | None:
         return None
     earlier = runs.before(b.run_id, b.started, b.series, b.models)[: RUNS - 1]
     order = [run.run_id for run in reversed(earlier)] + [b.run_id]
-    right = OP_TESTS.c.superseded_by != OP_TESTS.c.run_id
+    right = (OP_TESTS.c.superseded_by != OP_TESTS.c.run_id) & OP_TESTS.c.backend.in_(b.backends)
     return _slower_in(runs.connection, a, b, order, OP_TESTS.c.run_id, right)
 
 

@@ -20,11 +20,11 @@ HISTORY = 30
 """Most runs in a model's history."""
 
 
-def newest_views(runs: Runs, models: Sequence[str] = ()) -> dict[str, RunView]:
+def newest_views(runs: Runs, models: Sequence[str] = ()) -> list[dict[str, RunView]]:
     """Model -> its newest run, among the runs of the newest run's series; `newer_selections` are left out.
 
-    Runs on another backend or board or with other options do not count here. Raises InputError for a model that no run
-    has.
+    One for each backend of these runs. Runs on another backend or board or with other options do not count here. Raises
+    InputError for a model that no run has.
     """
     listed = runs.counting()
     newest = listed[0] if not models else _newest_with(listed, models)
@@ -33,11 +33,13 @@ def newest_views(runs: Runs, models: Sequence[str] = ()) -> dict[str, RunView]:
         if run.series == newest.series:
             for model in run.models:
                 newest_of_models.setdefault(model, run)
-    views: dict[str, RunView] = {}
-    for run in {listed.run_id: listed for listed in newest_of_models.values()}.values():
-        views[run.run_id] = runs.read(run)
-    views_of_models = {model: views[run.run_id] for model, run in sorted(newest_of_models.items())}
-    return {model: views_of_models[model] for model in models} if models else views_of_models
+    wanted = {model: newest_of_models[model] for model in models or sorted(newest_of_models)}
+    each = {run.run_id: run for run in wanted.values()}.values()
+    of_backends = []
+    for backend in newest.backends if len(newest.backends) > 1 else ("",):
+        views = {run.run_id: runs.read(run, backend) for run in each}
+        of_backends.append({model: views[run.run_id] for model, run in wanted.items()})
+    return of_backends
 
 
 def newer_selections(runs: Runs, views: Mapping[str, RunView]) -> list[Listed]:
@@ -72,7 +74,7 @@ def history(runs: Runs, view: RunView, model: str) -> list[dict[str, Any]]:
         listed = runs.before(view.run_id, view.started, view.series, [model])
         earlier = [run for run in listed if model in run.models]
         ids = [run.run_id for run in earlier[: HISTORY - 1]]
-        rows = [*_counted(runs.connection, ids, model), *rows]
+        rows = [*_counted(runs.connection, ids, model, view.backends), *rows]
     return rows
 
 
@@ -100,7 +102,9 @@ def _row(run_id: str, started: Any, revision: str, ops: int, missing: int, unatt
     }
 
 
-def _counted(connection: sa.Connection, run_ids: Sequence[str], model: str) -> list[dict[str, Any]]:
+def _counted(
+    connection: sa.Connection, run_ids: Sequence[str], model: str, backends: Sequence[str]
+) -> list[dict[str, Any]]:
     """The same counts by SQL, without reading the ops one by one."""
     # An op without a test could not be split off, and holds the model back all the same, or was not reached.
     untested = OP_TESTS.c.op_id.is_(None)
@@ -119,7 +123,8 @@ def _counted(connection: sa.Connection, run_ids: Sequence[str], model: str) -> l
             OP_TESTS,
             (OP_TESTS.c.run_id == MODELS.c.run_id)
             & (OP_TESTS.c.op_id == MODULE_OPS.c.op_id)
-            & (OP_TESTS.c.superseded_by != OP_TESTS.c.run_id),
+            & (OP_TESTS.c.superseded_by != OP_TESTS.c.run_id)
+            & OP_TESTS.c.backend.in_(backends),
         )
         .where(MODELS.c.run_id.in_(run_ids), MODELS.c.model == model)
         .group_by(MODELS.c.run_id)

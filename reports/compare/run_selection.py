@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -36,6 +36,10 @@ class Listed:
     backends: tuple[str, ...] = ()
     selection: bool = False
     """Whether the user left out ops (`--ops`, `-k`), so that it does not say how its models are."""
+
+    def series_of(self, backend: str) -> str:
+        """The series of what the run says of one of its backends."""
+        return f"{backend}{self.series.removeprefix(','.join(self.backends))}"
 
     def follows(self, other: Listed) -> bool:
         """Whether it can be compared with `other`: an earlier run of the same series, with a model in common."""
@@ -74,6 +78,12 @@ class Runs:
             return from_folder(folder, backend)
         return from_database(self.database(run, where), run, where, backend)
 
+    def views(self, run: str, where: str = "RUN") -> list[RunView]:
+        """The run that `run` names, apart for each of its backends: what one can says nothing of another."""
+        whole = self.view(run, where)
+        several = len(whole.backends) > 1
+        return [self.view(run, where, backend) for backend in whole.backends] if several else [whole]
+
     def database(self, run: str, where: str = "RUN") -> sa.Connection:
         """The database that may have `run`. Raises InputError where there is none."""
         if self.connection is None:
@@ -97,7 +107,7 @@ class Runs:
             return from_folder(listed.folder, backend)
         assert self.connection is not None
         if listed.night:
-            return night_view(self.connection, listed.night, listed.series)
+            return night_view(self.connection, listed.night, listed.series_of(backend) if backend else listed.series)
         return from_database(self.connection, listed.run_id, backend=backend)
 
     def listed(self) -> list[Listed]:
@@ -135,9 +145,17 @@ class Runs:
         return runs[0]
 
     def before(self, run_id: str, started: datetime, series: str, models: Sequence[str]) -> list[Listed]:
-        """Earlier runs of the same series with a model in common, the newest first, without those left out."""
+        """Earlier runs of the same series with a model in common, the newest first, without those left out.
+
+        Where `series` is that of one backend, a run of several has it too.
+        """
         this = Listed(run_id, started, series, frozenset(models))
-        return [run for run in self.counting() if run.run_id != run_id and this.follows(run)]
+        return [
+            run
+            for run in self.counting()
+            if run.run_id != run_id
+            and (this.follows(run) or any(this.follows(replace(run, series=run.series_of(b))) for b in run.backends))
+        ]
 
     def pair(self) -> tuple[Listed, Listed]:
         """The two newest comparable runs, the older first. Raises InputError where no two are."""

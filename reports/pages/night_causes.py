@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -41,9 +41,32 @@ def of_night(connection: sa.Connection, night: sa.RowMapping, runs: Path, out: P
     return replace(grid, causes=tuple(causes))
 
 
-def of_run(view: RunView, diff: Diff | None, plan: FixPlan, owned: Owned) -> Grid:
+Side = tuple[RunView, Diff | None, FixPlan]
+"""What a run says of one of its backends, compared with the run before, and its causes."""
+
+
+def of_run(sides: Sequence[Side], owned: Owned) -> Grid:
     """The causes of one run; what fails anew, and since when, where there is a run to compare it with."""
-    night = Night(
+    nights: list[Night] = []
+    counts: dict[tuple[str, str, str], Count] = {}
+    details: dict[tuple[str, str], Detail] = {}
+    since: dict[str, list[Since]] = {}
+    for view, diff, plan in sides:
+        nights.append(_night(view))
+        details |= _details(view, diff, plan)
+        rows = diff.rows if diff is not None else ()
+        anew = [row.cluster for row in rows if row.news and row.label in (Label.NEW, Label.REASON_CHANGED)]
+        for fix in plan.fixes:
+            counts[view.run_id, view.series, fix.cluster] = Count(fix.ops, anew.count(fix.cluster))
+            series = view.name if len(sides) > 1 else ""
+            since.setdefault(fix.cluster, []).extend(_since(fix.cluster, diff, series))
+    grid = build(nights, counts, Known(details), (nights[0].date,), most=EVERY)
+    causes = (replace(cause, since=tuple(since.get(cause.cluster, ()))) for cause in grid.causes)
+    return _owned(replace(grid, causes=tuple(causes)), owned)
+
+
+def _night(view: RunView) -> Night:
+    return Night(
         view.run_id,
         view.series,
         view.backend,
@@ -52,12 +75,14 @@ def of_run(view: RunView, diff: Diff | None, plan: FixPlan, owned: Owned) -> Gri
         view.started,
         view.outcome == "complete",
     )
-    rows = diff.rows if diff is not None else ()
+
+
+def _details(view: RunView, diff: Diff | None, plan: FixPlan) -> dict[tuple[str, str], Detail]:
+    """(series, cause) -> what is said of it."""
     notes = view.notes or (diff.a.notes if diff is not None else {})
-    anew = [row.cluster for row in rows if row.news and row.label in (Label.NEW, Label.REASON_CHANGED)]
     logs = {op.cause: op.artifact for op in sorted(view.ops.values(), key=lambda op: op.uses) if op.artifact}
     alone = _alone(view)
-    details = {
+    return {
         (view.series, fix.cluster): Detail(
             message=fix.error,
             stage=fix.stage,
@@ -72,10 +97,6 @@ def of_run(view: RunView, diff: Diff | None, plan: FixPlan, owned: Owned) -> Gri
         )
         for fix in plan.fixes
     }
-    counts = {(view.run_id, view.series, fix.cluster): Count(fix.ops, anew.count(fix.cluster)) for fix in plan.fixes}
-    grid = build([night], counts, Known(details), (night.date,), most=EVERY)
-    causes = (replace(cause, since=tuple(_since(cause.cluster, diff))) for cause in grid.causes)
-    return _owned(replace(grid, causes=tuple(causes)), owned)
 
 
 def _alone(view: RunView) -> list[tuple[str, str]]:
@@ -89,15 +110,15 @@ def _alone(view: RunView) -> list[tuple[str, str]]:
     return found
 
 
-def _since(cluster: str, diff: Diff | None) -> Iterable[Since]:
+def _since(cluster: str, diff: Diff | None, series: str) -> Iterable[Since]:
     if diff is None:
         return
     day = f"{diff.a.started:%Y-%m-%d}"
     if any(op.bad and op.cause == cluster for op in diff.a.ops.values()):
-        yield Since("", f"before {day}", f"it failed in {diff.a.run_id} too")
+        yield Since(series, f"before {day}", f"it failed in {diff.a.run_id} too")
     else:
         commits, url = (diff.since.text, diff.since.url) if diff.since is not None else ("", "")
-        yield Since("", commits or f"after {day}", f"{diff.a.run_id} did not have it", url=url)
+        yield Since(series, commits or f"after {day}", f"{diff.a.run_id} did not have it", url=url)
 
 
 def _owned(grid: Grid, owned: Owned) -> Grid:

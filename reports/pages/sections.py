@@ -35,14 +35,16 @@ MOST_FIXES = 30
 
 def sections(run: StoredRun, url: str | None, owned: Owned) -> dict[str, Any]:
     """The values of the sections for the template, and night by cause; a list is empty if there is nothing to show."""
-    view = from_stored(run, "")
-    diff = since_last(view, url)
-    fixes = plan(views_of(view))
+    backends = run.record.backend.split(",")
+    views = [from_stored(run, "", backend) for backend in (backends if len(backends) > 1 else [""])]
+    sides = [(view, since_last(view, url), plan(views_of(view))) for view in views]
+    names = [view.name if len(views) > 1 else "" for view in views]
+    diffs = [(name, diff) for name, (_, diff, _) in zip(names, sides, strict=True) if diff is not None]
     return {
-        **shown([] if diff is None else [("", diff)], [("", fixes)], owned),
-        "night": night_causes.of_run(view, diff, fixes, owned),
-        "sentence": first_sentence(head_of(None, [view]), [of_view(view, diff)], owned.rules),
-        "started": view.started.isoformat(),
+        **shown(diffs, [(name, fixes) for name, (_, _, fixes) in zip(names, sides, strict=True)], owned),
+        "night": night_causes.of_run(sides, owned),
+        "sentence": first_sentence(head_of(None, views), [of_view(view, diff) for view, diff, _ in sides], owned.rules),
+        "started": views[0].started.isoformat(),
     }
 
 
@@ -69,7 +71,7 @@ def since_last(view: RunView, url: str | None) -> Diff | None:
             earlier = runs.before(view.run_id, view.started, view.series, view.models)
             if not earlier:
                 return None
-            before = runs.read(earlier[0])
+            before = runs.read(earlier[0], view.backend if len(earlier[0].backends) > 1 else "")
             return comparison.compare(before, view, slower_between(runs, before, view))
     except InputError:
         return None  # publishing reports what is wrong with a database; the rest of the report does not need it

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -13,7 +14,9 @@ from click.testing import CliRunner
 from opscope.base.tests.resealed import reseal
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.stages import Stage
+from opscope.reports.commands import compare as commands
 from opscope.reports.commands.compare import diff as command
+from opscope.reports.commands.report import report
 from opscope.reports.compare import history as history_of_times
 from opscope.reports.compare import readiness
 from opscope.reports.compare.diff import Diff, Label, compare
@@ -523,6 +526,40 @@ def test_each_backend_of_two_runs_is_compared_with_itself(tmp_path: Path, publis
         assert document["counts"] == {"NEW": 1, "SAME": 1}
         code, printed = run(*names, "--db", url, "--json")
         assert [each["b"]["backend"] for each in json.loads(printed)["series"]] == ["reference", "xla"]
+
+
+@pytest.mark.parametrize("published", [False, True])
+def test_what_one_backend_can_says_nothing_of_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, published: bool
+) -> None:
+    """A model that is whole on one backend of a run and not on the other: in every command, and on the page."""
+    monkeypatch.chdir(tmp_path)
+    runs = [
+        on_two(tmp_path / ".opscope" / "runs", number, changed) for number, changed in ((1, "reference"), (2, "xla"))
+    ]
+    if published:
+        for each in runs:
+            publish(each, f"sqlite:///{tmp_path}/.opscope/opscope.sqlite")
+
+    def asked(*words: str) -> list[dict[str, Any]]:
+        done = CliRunner().invoke(getattr(commands, words[0]), [*words[1:], "--json"], catch_exceptions=False)
+        return list(json.loads(done.output)["series"])
+
+    newest = "night02" if published else str(runs[1])
+    for words in ([], [newest]):
+        assert [plan["curve"][0]["whole"] for plan in asked("unblock", *words)] == [0, 1]
+    for words in ([], ["--run", newest]):
+        ready = asked("readiness", "m", *words)
+        assert [len(each["missing"]) for each in ready] == [1, 0]
+        earlier = [[row["missing"] for row in each["history"]] for each in ready]
+        assert earlier == ([[0, 1], [1, 0]] if published else [[1], [0]])
+    CliRunner().invoke(report, [str(runs[1]), "-o", "page.html"], catch_exceptions=False)
+    page = Path("page.html").read_text()
+    assert (
+        "reference n150, xla n150: 1 new failure" in page
+        if published
+        else "reference n150 1 of 2, xla n150 2 of 2 ops right" in page
+    )
 
 
 def test_a_backend_that_no_run_has_is_no_name(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def check_stored(url: str, folder: Path) -> None:
     """Reads, shows and brings up to date a database with the first two of these nights, and adds the third."""
     verdicts = "SELECT label, COUNT(*) FROM night_diff GROUP BY label"
     with pytest.raises(
-        InputError, match=f"expected a database of schema {head()}, got schema 0026; try opscope publish"
+        InputError, match=f"expected a database of schema {head()}, got schema 0026; try opscope db upgrade --db"
     ):
         ask(url, verdicts)
     assert call("db", "upgrade", "--db", url).exit_code == 0

@@ -163,7 +163,7 @@ def test_folders_without_a_database_are_told_apart_as_well(tmp_path: Path) -> No
         write_json(night(tmp_path, number, ops) / SELECTION_FILE, {"ops": []})
     runs = Runs(None, tmp_path)
     assert [(run.run_id, run.selection) for run in runs.listed()] == [("night02", True), ("night01", False)]
-    assert newest_views(runs)["m"].run_id == "night01"
+    assert newest_views(runs)[0]["m"].run_id == "night01"
     assert runs.newest().run_id == "night02"
     with pytest.raises(InputError) as caught:
         compared(runs)

@@ -75,7 +75,7 @@ def test_everybody_agrees_on_which_models_are_whole(tmp_path: Path) -> None:
     assert (set(plan.whole), set(plan.curve[0].unlocked)) == (whole, whole)
     assert {model for model in view.models if not unblock.missing(view, model)} == whole
     with open_runs(url) as runs:
-        stored = newest_views(runs)
+        (stored,) = newest_views(runs)
         assert {model for model, view in stored.items() if view.whole(model)} == whole
         for model, of_model in stored.items():
             (row,) = history(runs, of_model, model)
