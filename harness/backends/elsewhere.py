@@ -93,9 +93,10 @@ class Elsewhere(Backend):
 
     def climb(self, stage: Stage, job: Job) -> None:
         """Has the other process take the job through the stage. Raises what the backend raises there."""
-        if self._problem is not None:
-            raise _again(self._problem)
-        assert self._child is not None
+        if self._child is None and self._problem is None:
+            self.open(job.options)
+        if self._child is None or self._problem is not None:
+            raise _again(self._problem or StageError(f"{self.name} has ended"))
         token, module = job.state.get(_TOKEN), b""
         if token is None:
             token, module = _Token(next(self._numbers)), self._as_it_reads(job.module)
@@ -121,6 +122,7 @@ class Elsewhere(Backend):
         try:
             self._take(self._child.receive(Deadline(None)), job)
         except ChildEnded as ended:
+            self.close()
             raise _end_like(ended.ending) from None
 
     def close(self) -> None:
