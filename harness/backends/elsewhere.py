@@ -98,7 +98,8 @@ class Elsewhere(Backend):
         if self._child is None or self._problem is not None:
             raise _again(self._problem or StageError(f"{self.name} has ended"))
         token, module = job.state.get(_TOKEN), b""
-        if token is None:
+        new = token is None
+        if new:
             token, module = _Token(next(self._numbers)), self._as_it_reads(job.module)
             weakref.finalize(token, self._dropped.append, token.number)
             job.state[_TOKEN] = token
@@ -108,6 +109,7 @@ class Elsewhere(Backend):
             "stage": stage,
             "number": token.number,
             "dropped": dropped,
+            "new": new,
             "portable": module != job.module,
             "op_id": job.op_id,
             "results": [desc.model_dump(mode="json") for desc in job.results],
@@ -151,6 +153,8 @@ class Elsewhere(Backend):
             if version == mlir.stablehlo_version():
                 return module
             return mlir.portable(mlir.load(module), version)
+        except InputError:
+            return module  # the release says itself what is wrong with it
         except ValueError as error:
             first = str(error).strip().partition("\n")[0]
             raise Declined(f"StableHLO {version}, which this release reads, lacks it: {first}") from error
@@ -247,7 +251,7 @@ class _Jobs:
         for number in message["dropped"]:
             self._jobs.pop(number, None)
         module, *arrays = shared_arrays.read(message["arrays"], self._theirs)
-        if module.size:
+        if message["new"]:
             job = self._new(message, module.tobytes())
             if message["portable"] and (unread := _unread(job.module)):
                 return {"declined": f"its StableHLO cannot be read by this release: {unread}"}
