@@ -93,11 +93,13 @@ class Elsewhere(Backend):
 
     def climb(self, stage: Stage, job: Job) -> None:
         """Has the other process take the job through the stage. Raises what the backend raises there."""
-        if self._problem is not None:
-            raise _again(self._problem)
-        assert self._child is not None
+        if self._child is None and self._problem is None:
+            self.open(job.options)
+        if self._child is None or self._problem is not None:
+            raise _again(self._problem or StageError(f"{self.name} has ended"))
         token, module = job.state.get(_TOKEN), b""
-        if token is None:
+        new = token is None
+        if new:
             token, module = _Token(next(self._numbers)), self._as_it_reads(job.module)
             weakref.finalize(token, self._dropped.append, token.number)
             job.state[_TOKEN] = token
@@ -107,6 +109,7 @@ class Elsewhere(Backend):
             "stage": stage,
             "number": token.number,
             "dropped": dropped,
+            "new": new,
             "portable": module != job.module,
             "op_id": job.op_id,
             "results": [desc.model_dump(mode="json") for desc in job.results],
@@ -121,6 +124,7 @@ class Elsewhere(Backend):
         try:
             self._take(self._child.receive(Deadline(None)), job)
         except ChildEnded as ended:
+            self.close()
             raise _end_like(ended.ending) from None
 
     def close(self) -> None:
@@ -149,6 +153,8 @@ class Elsewhere(Backend):
             if version == mlir.stablehlo_version():
                 return module
             return mlir.portable(mlir.load(module), version)
+        except InputError:
+            return module  # the release says itself what is wrong with it
         except ValueError as error:
             first = str(error).strip().partition("\n")[0]
             raise Declined(f"StableHLO {version}, which this release reads, lacks it: {first}") from error
@@ -245,7 +251,7 @@ class _Jobs:
         for number in message["dropped"]:
             self._jobs.pop(number, None)
         module, *arrays = shared_arrays.read(message["arrays"], self._theirs)
-        if module.size:
+        if message["new"]:
             job = self._new(message, module.tobytes())
             if message["portable"] and (unread := _unread(job.module)):
                 return {"declined": f"its StableHLO cannot be read by this release: {unread}"}

@@ -201,7 +201,7 @@ def _run_folder(name: str) -> Path | None:
 )
 @click.option("--dry-run", is_flag=True, help="Only print what would be removed.")
 def clean(keep_runs: int, max_cache: str | None, dry_run: bool) -> None:
-    """Remove old run folders, and the exports, executables, results and scripts that have been unused the longest.
+    """Remove old run folders, and the exports, executables, releases, results and scripts, the longest unused first.
 
     Whatever a running run uses stays, and so does anything that was used within the last minute.
     """

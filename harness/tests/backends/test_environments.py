@@ -92,6 +92,7 @@ def test_an_op_is_computed_by_the_release_and_one_that_kills_it_costs_itself(rel
         assert own.starts == 2
 
 
+@pytest.mark.slow
 def test_a_release_that_cannot_be_loaded_fails_with_each_op(releases: Path, tmp_path: Path) -> None:
     with lane(tmp_path, "xla@9.2") as own:
         tests = [own.run(add_row(tmp_path, name, ADD)) for name in ("one", "two")]
@@ -104,8 +105,9 @@ def test_a_release_that_cannot_be_loaded_fails_with_each_op(releases: Path, tmp_
 
 def test_ops_are_written_for_the_stablehlo_of_the_release(releases: Path) -> None:
     backend = life.load("xla@9.1")
-    life.open_("xla@9.1", backend, ResultOptions())
     try:
+        assert backend.available() is None
+        backend.open(ResultOptions())
         backend._ready["stablehlo"] = "1.0.0"
         job = Job("negate", _SMALLEST, [], ResultOptions())
         assert backend._as_it_reads(_SMALLEST).startswith(mlir.door.MAGIC + b"\rStableHLO_v1.0.0")
@@ -143,6 +145,7 @@ def test_it_is_installed_once_with_what_is_missing_and_its_hashes(
     assert (made.folder / "odd_part.py").read_text() == ""
 
 
+@pytest.mark.slow
 def test_two_runs_at_once_make_one_and_one_that_is_killed_leaves_none(releases: Path, tmp_path: Path) -> None:
     code = "from opscope.harness.backends import environments; environments.find('here', 'jaxlib jax', '9.1')"
     environment = {**os.environ, "OPSCOPE_CACHE_DIR": str(tmp_path)}
@@ -180,6 +183,7 @@ def test_a_release_that_there_is_not_is_one_line(releases: Path, backend: str, m
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.slow
 def test_a_wheel_of_ones_own_decides_the_version_of_the_others(releases: Path, tmp_path: Path) -> None:
     own = wheel(tmp_path, "jaxlib", "9.1", {"jaxlib/__init__.py": INSTALLED + "built = 'here'\n"})
     made = environments.find("here", "jaxlib jax", str(own))
