@@ -1,8 +1,8 @@
 /* Passes over whole arrays that NumPy makes in several: looks for rare values, rounding, sums and products with both,
- * a table's values, a series, normal values from random bits, products as the matrix unit adds them. Bits are those of
- * the NumPy code in compiler/target/rounding.py, rare_values.py, simulator/plain.py, by_pattern.py, kernels/special.py,
- * kernels/addition_order.py and models/seeding.py, which says what each means and is used where this file was not
- * compiled.
+ * a table's values, a series, normal values from random bits, products as the matrix unit adds them and as the vector
+ * unit does. Bits are those of the NumPy code in compiler/target/rounding.py, rare_values.py, simulator/plain.py,
+ * by_pattern.py, kernels/special.py, kernels/addition_order.py, kernels/vector_unit.py and models/seeding.py, which says
+ * what each means and is used where this file was not compiled.
  *
  * No sum of floats is reordered and no product contracted (setup.py: -ffp-contract=off), so that every compiler and
  * every processor gives the same bits. Each function checks types and lengths of its arrays before it touches one. It
@@ -351,6 +351,64 @@ WIDE static void add_tile(const uint32_t *left, size_t rows, size_t stride, size
             }
         }
     }
+}
+
+/* The vector unit's numbers have 3 bits more than float32 while two are added, and whether there was more. */
+enum { EXTRA = 3 };
+
+INLINE uint64_t with_first_bit(uint32_t bits) { return bits & EXPONENT ? (bits & 0x7FFFFF) | 0x800000 : 0; }
+
+/* Shifted; the last bit tells of bits that are gone, unless all are. */
+INLINE uint64_t with_lost_bits(uint64_t value, int32_t down)
+{
+    uint64_t left = down > 62 ? 0 : value >> down;
+    return left && left << down != value ? left | 1 : left;
+}
+
+/* x y + z where one of them is Inf or NaN, or the product alone is too large. */
+static uint32_t fused_end(uint32_t x, uint32_t y, uint32_t z)
+{
+    uint32_t a = x & SIZE, b = y & SIZE, c = z & SIZE, sign = (x ^ y) & SIGN;
+    int no_number = a > EXPONENT || b > EXPONENT || c > EXPONENT;
+    no_number |= (a == EXPONENT && !with_first_bit(y)) || (b == EXPONENT && !with_first_bit(x));
+    no_number |= c == EXPONENT && (a == EXPONENT || b == EXPONENT) && (z & SIGN) != sign;
+    return no_number ? 0x7FC00000u : c == EXPONENT ? z : sign | EXPONENT;
+}
+
+/* x y + z of the vector unit. */
+INLINE uint32_t fused(uint32_t x, uint32_t y, uint32_t z)
+{
+    int32_t ex = x >> 23 & 255, ey = y >> 23 & 255, ez = z >> 23 & 255, ep = ex + ey - 127;
+    uint32_t sign = (x ^ y) & SIGN;
+    if (ex == 255 || ey == 255 || ez == 255 || ep >= 255)
+        return fused_end(x, y, z);
+    uint64_t p = with_first_bit(x) * with_first_bit(y) << EXTRA, c = with_first_bit(z) << EXTRA;
+    if (!p || ep < 0)
+        return c ? z : z & sign;
+    p = with_lost_bits(p, 23) | ((p & 0x7FFFFF) != 0);
+    int32_t exponent = ep > ez ? ep : ez;
+    p = with_lost_bits(p, exponent - ep);
+    c = with_lost_bits(c, exponent - ez);
+    uint64_t total = ((z ^ sign) & SIGN) == 0 ? p + c : p >= c ? p - c : c - p;
+    if (!total)
+        return z & sign;
+    sign = p >= c ? sign : z & SIGN;
+    /* The place of the first bit, by which the sum is made one of 24 bits and those extra. */
+    double wide = (double)total;
+    uint64_t pattern;
+    memcpy(&pattern, &wide, sizeof pattern);
+    int32_t down = (int32_t)(pattern >> 52) - 1023 - 26;
+    exponent += down;
+    if (exponent >= 255)
+        return sign | EXPONENT;
+    if (exponent <= 0) {
+        exponent = 0;
+        down++;
+    }
+    total = down <= 0 ? total << -down : total >> down | ((total & (uint64_t)(down | 1)) != 0);
+    uint32_t result = ((uint32_t)exponent << 23) + (uint32_t)(total >> EXTRA & 0x7FFFFF);
+    result += (total & 7) + (result & 1) > 4;
+    return sign | (result >> 23 ? result : 0);
 }
 
 /* ---- arrays ---- */
@@ -788,11 +846,35 @@ static PyObject *add_products(PyObject *self, PyObject *const *args, Py_ssize_t 
     Py_RETURN_NONE;
 }
 
+/* multiply_add(a, b, c, out): a b + c as the vector unit computes it. An operand may be one number. */
+static PyObject *multiply_add(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+    Array arrays[4] = {{.taken = 0}, {.taken = 0}, {.taken = 0}, {.taken = 0}};
+    if (counted(count, 4))
+        return NULL;
+    Array *out = &arrays[3];
+    int wrong = take(args[3], out, "f", 1);
+    for (int i = 0; i < 3 && !wrong; i++)
+        wrong = take(args[i], &arrays[i], "f", 0) || (arrays[i].count != 1 && same_length(&arrays[i], out));
+    if (wrong) {
+        give_back(arrays, 4);
+        return NULL;
+    }
+    const uint32_t *a = arrays[0].data, *b = arrays[1].data, *c = arrays[2].data;
+    size_t step_a = arrays[0].count != 1, step_b = arrays[1].count != 1, step_c = arrays[2].count != 1;
+    Py_BEGIN_ALLOW_THREADS
+    for (size_t i = 0; i < out->count; i++)
+        ((uint32_t *)out->data)[i] = fused(a[i * step_a], b[i * step_b], c[i * step_c]);
+    Py_END_ALLOW_THREADS
+    give_back(arrays, 4);
+    Py_RETURN_NONE;
+}
+
 #define METHOD(NAME) {#NAME, (PyCFunction)(void (*)(void))NAME, METH_FASTCALL, NULL}
 static PyMethodDef METHODS[] = {
     METHOD(has_tiny), METHOD(reaches), METHOD(changes), METHOD(keep),       METHOD(round_floats), METHOD(narrow),
     METHOD(widen),    METHOD(combine), METHOD(look_up), METHOD(odd_series), METHOD(normal),
-    METHOD(add_products), {NULL, NULL, 0, NULL},
+    METHOD(add_products), METHOD(multiply_add), {NULL, NULL, 0, NULL},
 };
 
 static int named_source(PyObject *module) { return PyModule_AddStringConstant(module, "SOURCE", SOURCE); }
