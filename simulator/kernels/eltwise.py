@@ -20,6 +20,7 @@ from opscope.compiler.target.program import EltwiseParams, TensorDesc
 from opscope.compiler.target.rare_values import has_nan, has_tiny, once
 from opscope.compiler.target.rounding import as_number, bits, flush, keep_bits, to_mantissa
 from opscope.simulator.kernels import integer, real_functions, real_trigonometry, special, vector_unit
+from opscope.simulator.kernels.addition_order import aligned, overflowed
 from opscope.simulator.kernels.approximate import approximation
 from opscope.simulator.kernels.registry import MEASURED, PASS, Call, Images, keeps_bits, kernel, params_of
 
@@ -119,7 +120,7 @@ def _register(
         if call.numerics.math_approx and args[-1].dtype.kind == "f":
             function = approximation(name, call.arithmetic.arch) or function
         if unit == "fpu" and call.arithmetic.exact_order and on_float is function and _is_narrow(call):
-            function = functools.partial(_aligned, function)
+            function = functools.partial(aligned, function)
         elif call.arithmetic.exact_order and function is on_float:
             if (real := _real(name, call)) is not None:
                 return real(*images)
@@ -153,22 +154,6 @@ def with_positive_nan(x: np.ndarray) -> np.ndarray:
 def _is_narrow(call: Call) -> bool:
     """Whether no operand has 32 bits, so that the matrix unit adds."""
     return all(desc.data_format != "Float32" for desc in call.inputs)
-
-
-def _aligned(function: Function, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """A sum or difference as the matrix unit makes it: the smaller operand is rounded to 10 bits below the larger's
-    first one, halves away from 0, before they are added (ELWADD; the rounding by ttsim, as for products)."""
-    a, b = (np.asarray(x, np.float64) for x in (a, b))
-    with np.errstate(invalid="ignore"):
-        exponent = np.frexp(np.maximum(np.abs(a), np.abs(b)))[1] - 11
-        a, b = (np.ldexp(np.trunc(np.ldexp(x, -exponent) + np.copysign(0.5, x)), exponent) for x in (a, b))
-        total = function(a, b)
-    return overflowed(total)
-
-
-def overflowed(total: np.ndarray) -> np.ndarray:
-    """float64 sums as float32, Inf of their sign where they are too large: the matrix unit makes no NaN."""
-    return np.where(np.abs(total) >= 2.0**128, np.copysign(np.inf, total), total).astype(np.float32)
 
 
 def _of_patterns(choose: Function) -> Function:
