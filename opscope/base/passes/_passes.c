@@ -259,24 +259,36 @@ INLINE void take_apart(const uint32_t *x, size_t n, int32_t *exponent, float *fi
     }
 }
 
-/* Products of a group, aligned to the largest exponent, each rounded to the nearest and halves away from 0; and that
- * exponent. A product has 12 bits, so that no step but the rounding loses one. */
-INLINE void add_group(const int32_t *exponents, const float *factors, const int32_t (*right)[COLUMNS],
-                           const float (*significands)[COLUMNS], int32_t least, int32_t *top, int32_t *sum)
+/* The largest exponent of the products of each group, and the scales by which its products are aligned to it: those of
+ * all phases, whose exponents lie a number apart that is the same for all. */
+INLINE void align_group(const int32_t *exponents, const int32_t (*right)[COLUMNS], int32_t *top, float (*scale)[COLUMNS])
 {
     for (size_t j = 0; j < COLUMNS; j++) {
-        int32_t exponent[GROUP], most = least, total = 0;
+        int32_t exponent[GROUP], most = NONE;
         for (size_t k = 0; k < GROUP; k++) {
             exponent[k] = exponents[k] + right[k][j];
             most = exponent[k] > most ? exponent[k] : most;
         }
         for (size_t k = 0; k < GROUP; k++) {
             int32_t field = exponent[k] + (127 - most);
-            float scale = as_float((uint32_t)(field < 97 ? 97 : field) << 23);
-            float product = factors[k] * significands[k][j] * scale;
-            total += (int32_t)(product + as_float((as_bits(product) & SIGN) | 0x3F000000u));
+            scale[k][j] = as_float((uint32_t)(field < 97 ? 97 : field) << 23);
         }
         top[j] = most;
+    }
+}
+
+/* Products of a group, each rounded to the nearest and halves away from 0. A product has 12 bits, so that no step but
+ * the rounding loses one. Nothing is left of a group whose largest exponent is not above the least one. */
+INLINE void add_group(const float *factors, const float (*significands)[COLUMNS], const float (*scale)[COLUMNS],
+                      const int32_t *aligned, int32_t offset, int32_t least, int32_t *top, int32_t *sum)
+{
+    for (size_t j = 0; j < COLUMNS; j++) {
+        int32_t total = 0, most = aligned[j] - offset;
+        for (size_t k = 0; k < GROUP; k++) {
+            float product = factors[k] * significands[k][j] * scale[k][j];
+            total += (int32_t)(product + as_float((as_bits(product) & SIGN) | 0x3F000000u));
+        }
+        top[j] = most > least ? most : least;
         sum[j] = most > least ? total : 0;
     }
 }
@@ -329,23 +341,25 @@ INLINE void add_to_register(const int32_t (*top)[COLUMNS], const int32_t (*sum)[
 WIDE static void add_tile(const uint32_t *left, size_t rows, size_t stride, size_t depth, const Block *right, uint32_t *dst,
                      size_t columns, size_t width, uint32_t phases, const int32_t *limits, uint32_t largest)
 {
-    int32_t exponent[DEPTH], moved[DEPTH], top[2][COLUMNS], sum[2][COLUMNS];
-    float significand[2][DEPTH];
+    int32_t exponent[DEPTH], aligned[DEPTH / GROUP][COLUMNS], top[2][COLUMNS], sum[2][COLUMNS];
+    float significand[2][DEPTH], scale[DEPTH][COLUMNS];
     for (size_t row = 0; row < rows; row++) {
         uint32_t part[DEPTH] = {0};
         memcpy(part, left + row * stride, depth * sizeof *part);
         take_apart(part, DEPTH, exponent, significand[0], significand[1], 1);
+        for (size_t k = 0; k < depth; k += 2 * GROUP) {
+            align_group(exponent + k, right->exponent + k, aligned[k / GROUP], scale + k);
+            align_group(exponent + k + GROUP, right->exponent + k + GROUP, aligned[k / GROUP + 1], scale + k + GROUP);
+        }
         for (int phase = 0; phase < 4; phase++) {
             if (!(phases >> phase & 1))
                 continue;
             int low_right = phase & 1, low_left = phase >> 1;
-            for (size_t k = 0; k < DEPTH; k++)
-                moved[k] = exponent[k] - 127 - 5 * low_right - 7 * low_left;
             for (size_t k = 0; k < depth; k += 2 * GROUP) {
                 for (size_t group = 0; group < 2; group++) {
                     size_t at = k + group * GROUP;
-                    add_group(moved + at, significand[low_left] + at, right->exponent + at,
-                              right->significand[low_right] + at, limits[0], top[group], sum[group]);
+                    add_group(significand[low_left] + at, right->significand[low_right] + at, scale + at,
+                              aligned[at / GROUP], 127 + 5 * low_right + 7 * low_left, limits[0], top[group], sum[group]);
                 }
                 add_to_register(top, sum, dst + row * width, columns, limits[0], limits[1], limits[2], largest);
             }
