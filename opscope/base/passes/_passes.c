@@ -425,6 +425,42 @@ INLINE uint32_t fused(uint32_t x, uint32_t y, uint32_t z)
     return sign | (result >> 23 ? result : 0);
 }
 
+/* A number of 32 bits shifted; the last bit tells of bits that are gone, unless all are. */
+INLINE uint32_t with_lost_bits_32(uint32_t value, int32_t down)
+{
+    down = down > 31 ? 31 : down;
+    uint32_t left = value >> down;
+    return left | ((left != 0) & (left << down != value));
+}
+
+/* x y + z of many, none with a choice in it: where an operand or the result is not usual, `rare` says so and `out` is of
+ * no use. Float32 rounds to the nearest even what has up to 29 bits. */
+WIDE static uint32_t fused_block(const uint32_t *restrict x, const uint32_t *restrict y, const uint32_t *restrict z,
+                                 uint32_t *restrict out, uint32_t *restrict rare, size_t n)
+{
+    uint32_t any = 0;
+    for (size_t i = 0; i < n; i++) {
+        int32_t ex = x[i] >> 23 & 255, ey = y[i] >> 23 & 255, ez = z[i] >> 23 & 255, ep = ex + ey - 127;
+        uint64_t wide = (uint64_t)((x[i] & 0x7FFFFF) | 0x800000) * ((y[i] & 0x7FFFFF) | 0x800000) << EXTRA;
+        uint32_t p = (uint32_t)(wide >> 23) | ((wide & 0x7FFFFF) != 0);
+        uint32_t c = ((z[i] & 0x7FFFFF) | 0x800000) << EXTRA;
+        uint32_t usual = (ex != 0) & (ey != 0) & (ex != 255) & (ey != 255) & (ez != 255) & (ep >= 0) & (ep < 255);
+        c = ez ? c : 0;
+        int32_t exponent = ep > ez ? ep : ez;
+        p = with_lost_bits_32(p, exponent - ep);
+        c = with_lost_bits_32(c, exponent - ez);
+        uint32_t p_sign = (x[i] ^ y[i]) & SIGN, c_sign = z[i] & SIGN;
+        int32_t total = (int32_t)(p_sign == c_sign ? p + c : p - c);
+        uint32_t sign = p_sign ^ (total < 0 ? SIGN : 0);
+        uint32_t pattern = as_bits((float)(total < 0 ? -total : total));
+        int32_t field = (int32_t)(pattern >> 23) - 127 - 26 + exponent;
+        rare[i] = !(usual & (total != 0) & (field > 0) & (field < 255));
+        out[i] = sign | (pattern + ((uint32_t)(exponent - 127 - 26) << 23));
+        any |= rare[i];
+    }
+    return any;
+}
+
 /* ---- arrays ---- */
 
 typedef struct {
@@ -860,6 +896,14 @@ static PyObject *add_products(PyObject *self, PyObject *const *args, Py_ssize_t 
     Py_RETURN_NONE;
 }
 
+/* A number as often as a block wants it; none are written where they are there already. */
+static const uint32_t *repeated(const uint32_t *number, uint32_t *block, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        block[i] = *number;
+    return block;
+}
+
 /* multiply_add(a, b, c, out): a b + c as the vector unit computes it. An operand may be one number. */
 static PyObject *multiply_add(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
@@ -877,8 +921,19 @@ static PyObject *multiply_add(PyObject *self, PyObject *const *args, Py_ssize_t 
     const uint32_t *a = arrays[0].data, *b = arrays[1].data, *c = arrays[2].data;
     size_t step_a = arrays[0].count != 1, step_b = arrays[1].count != 1, step_c = arrays[2].count != 1;
     Py_BEGIN_ALLOW_THREADS
-    for (size_t i = 0; i < out->count; i++)
-        ((uint32_t *)out->data)[i] = fused(a[i * step_a], b[i * step_b], c[i * step_c]);
+    uint32_t blocks[4][BLOCK];
+    for (size_t at = 0; at < out->count; at += BLOCK) {
+        size_t n = least(BLOCK, out->count - at);
+        uint32_t *result = (uint32_t *)out->data + at;
+        const uint32_t *x = a + at * step_a, *y = b + at * step_b, *z = c + at * step_c;
+        x = step_a ? x : repeated(x, blocks[0], at ? 0 : n);
+        y = step_b ? y : repeated(y, blocks[1], at ? 0 : n);
+        z = step_c ? z : repeated(z, blocks[2], at ? 0 : n);
+        if (fused_block(x, y, z, result, blocks[3], n))
+            for (size_t i = 0; i < n; i++)
+                if (blocks[3][i])
+                    result[i] = fused(x[i], y[i], z[i]);
+    }
     Py_END_ALLOW_THREADS
     give_back(arrays, 4);
     Py_RETURN_NONE;
