@@ -9,7 +9,7 @@ import numpy as np
 
 from opscope.compiler.target.formats import FORMATS
 from opscope.compiler.target.plan import PlacedOp
-from opscope.compiler.target.program import Operation, Program, TensorDesc
+from opscope.compiler.target.program import EltwiseParams, Operation, Program, TensorDesc
 from opscope.compiler.target.rounding import block_product
 from opscope.compiler.target.system_desc import Profile as CoreProfile
 from opscope.simulator.arithmetic import PLAIN, Arithmetic
@@ -51,7 +51,8 @@ def execute(
     on_bits = kernel.picks and placed is None and cores is None and _all_held(images, call)
     halves = halves and placed is None and cores is None
     dst = "Float32" if kernel.unit in MOVING else op.numerics.dst_format
-    rounds = kernel.rounds and not (op.numerics.math_approx and kernel.unit == "sfpu")
+    approximate = op.numerics.math_approx and kernel.unit == "sfpu" and kernel.params is EltwiseParams
+    rounds = kernel.rounds and not approximate
     packer = functools.partial(pack, dst_format=dst, rounds=rounds, arithmetic=arithmetic, halves=halves)
     try:
         if halves and (result := plain(kernel, images, call, dst)) is not None:

@@ -164,7 +164,7 @@ def _params(kernel: str, arguments: dict[str, Any], rank: int) -> Params:
         dim = arguments["dim"]
         return ReduceParams(tuple(d % rank for d in ([dim] if isinstance(dim, int) else dim)), keep_dim=True)
     if cls is SoftmaxParams:
-        return SoftmaxParams(int(arguments.get("dim", -1)), bool(arguments.get("numeric_stable", False)))
+        return SoftmaxParams(int(arguments.get("dim", -1)), bool(arguments.get("numeric_stable", True)))
     if cls is NormParams:
         return NormParams(float(arguments.get("epsilon", EPSILON)))
     raise ValueError(f"expected an op whose parameters are known, got {kernel}")
@@ -179,7 +179,7 @@ def _numerics(kernel: str, arguments: dict[str, Any], inputs: tuple[TensorDesc, 
     chosen = usual.dst_format == "Float32" if wide is None else wide
     dst = "Float32" if chosen else "Float16_b"
     block = usual.k_block if arguments.get("packer_l1_acc") else 0
-    return Numerics(fidelity or usual.fidelity, dst, block, dst, usual.math_approx)
+    return Numerics(fidelity or usual.fidelity, dst, block, dst)
 
 
 ENOUGH = 0.99

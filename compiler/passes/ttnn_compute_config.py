@@ -58,15 +58,15 @@ class TtnnComputeConfig(ModulePass):
                 mixed = len({f.register_exponent_bits for f in formats if f.is_float}) > 1
                 # tt-metal demands a wide Dst for FP8 with 4 exponent bits (Blackhole).
                 wide = inner.ROW.matrix or mixed or any(f.name in ("Float32", "Fp8_e4m3") for f in formats)
-                own, blocked = fidelity, False
+                own, blocked, approximate = fidelity, False, self.math_approx_mode
                 if as_ttnn:
                     count = len(inner.operands)
                     names = [f.name for f in formats]
                     usual = ttnn_numerics(inner.ROW.kernel_name, names[:count] or names, names[-1])
                     own, blocked = fidelity or usual.fidelity.lower(), usual.k_block > 0
-                    wide = usual.dst_format == "Float32"
+                    wide, approximate = usual.dst_format == "Float32", approximate or usual.math_approx
                 enough = _sufficient_fidelity(inner, own) if self.fewest_phases else own
-                inner.properties["compute_config"] = _config(enough, wide and wide_dst, self.math_approx_mode, blocked)
+                inner.properties["compute_config"] = _config(enough, wide and wide_dst, approximate, blocked)
 
 
 @cache

@@ -45,6 +45,9 @@ def ttnn_numerics(kernel: str, inputs: Sequence[str], output: str, depth: int = 
     exponents = {FORMATS[name].register_exponent_bits for name in formats if FORMATS[name].is_float}
     wide = len(exponents) > 1 or any(FORMATS[name].bits == 32 or name == "Fp8_e4m3" for name in formats)
     dst = "Float32" if wide or kernel in SUMS else "Float16" if exponents == {5} else "Float16_b"
+    if kernel in ("softmax", "layer_norm", "rms_norm"):
+        narrow = kernel == "rms_norm" or (kernel == "softmax" and not wide)
+        return Numerics("HiFi4", "Float16_b" if kernel == "rms_norm" else "Float32", math_approx=narrow)
     if kernel in BLOCKED:
         return Numerics(product_fidelity(inputs[0]), dst, k_block=tiles_of_a_block(depth), intermediate=dst)
     return Numerics(product_fidelity(inputs[0]) if kernel in PRODUCTS else "HiFi4", dst)

@@ -32,7 +32,7 @@ import numpy as np
 
 from opscope.base import passes
 from opscope.compiler.target.formats import FACE, FORMATS, TILE
-from opscope.compiler.target.rounding import Image, bits, largest, quantise
+from opscope.compiler.target.rounding import Image, bits, keep_bits, largest, quantise
 
 GROUP = 8
 """Products that are aligned to one exponent."""
@@ -207,3 +207,51 @@ def _nested(parts: Sequence[Image]) -> Image:
     for part in parts[-2::-1]:
         total = part + total
     return total
+
+
+def elementwise_product(a: Image, b: Image, phases: tuple[int, ...], dst_format: str) -> Image:
+    """Products of `a` in SrcA and `b` in SrcB, which broadcast, phase after phase (ELWMUL).
+
+    In 32 bits all phases of a product have room, so that their sum is one product, unless one alone is too small.
+    """
+    a, b = (np.ascontiguousarray(x, np.float32) for x in np.broadcast_arrays(a, b))
+    if dst_format != "Float32" or len(phases) < 4:
+        return _phase_by_phase(a, b, phases, dst_format)
+    with np.errstate(all="ignore"):
+        result = keep_bits(a, 0xFFFFC000) * keep_bits(b, 0xFFFFE000)
+    rare = ~((np.abs(result) > SMALL) & np.isfinite(result))
+    if rare.any():
+        result[rare] = _phase_by_phase(a[rare], b[rare], phases, dst_format)
+    return result
+
+
+SMALL = 2.0**-100
+"""Above it, no phase of a product is a denormal."""
+
+
+def _phase_by_phase(a: Image, b: Image, phases: tuple[int, ...], dst_format: str) -> Image:
+    register = REGISTERS[dst_format]
+    left, right = _Parts.of(b, high=4, low=(0, 15, 3)), _Parts.of(a, high=6, low=(1, 31, 0))
+    pattern = np.zeros(a.shape, np.uint32)
+    none = np.full(a.shape, register.low), np.zeros(a.shape, np.int64)
+    for phase in phases:
+        exponent = left.exponent + right.exponent - 127 - 5 * (phase & 1) - 7 * (phase >> 1)
+        value = left.significand[phase >> 1] * right.significand[phase & 1]
+        top = np.maximum(exponent, register.low)
+        pattern = _added([(top, np.where(top > register.low, value, 0)), none], pattern, register)
+    return pattern.view(np.float32)
+
+
+def aligned(function: np.ufunc, a: Image, b: Image) -> Image:
+    """A sum or difference as the matrix unit makes it: the smaller operand is rounded to 10 bits below the larger's
+    first one, halves away from 0, before they are added (ELWADD; the rounding by ttsim, as for products)."""
+    wide = [np.asarray(x, np.float64) for x in (a, b)]
+    with np.errstate(invalid="ignore"):
+        exponent = np.frexp(np.maximum(*(np.abs(x) for x in wide)))[1] - 11
+        total = function(*(np.ldexp(np.trunc(np.ldexp(x, -exponent) + np.copysign(0.5, x)), exponent) for x in wide))
+    return overflowed(total)
+
+
+def overflowed(total: np.ndarray) -> Image:
+    """float64 sums as float32, Inf of their sign where they are too large: the matrix unit makes no NaN."""
+    return np.where(np.abs(total) >= 2.0**128, np.copysign(np.inf, total), total).astype(np.float32)

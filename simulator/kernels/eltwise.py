@@ -19,8 +19,9 @@ from opscope.compiler.target.formats import FORMATS, host_dtype
 from opscope.compiler.target.program import EltwiseParams, TensorDesc
 from opscope.compiler.target.rare_values import has_nan, has_tiny, once
 from opscope.compiler.target.rounding import as_number, bits, flush, keep_bits, to_mantissa
-from opscope.simulator.kernels import integer, special
-from opscope.simulator.kernels.approximate import OF_BFLOAT16, approximation
+from opscope.simulator.kernels import integer, real_functions, real_trigonometry, special, vector_unit
+from opscope.simulator.kernels.addition_order import aligned, overflowed
+from opscope.simulator.kernels.approximate import approximation
 from opscope.simulator.kernels.registry import MEASURED, PASS, Call, Images, keeps_bits, kernel, params_of
 
 Function = Callable[..., Any]
@@ -59,6 +60,7 @@ ROUNDS_BEFORE_STORE = frozenset(
         "acosh",
         "exp2",
         "square",
+        "atanh",
     )
 )
 """Functions that tt-metal's kernels round to bfloat16 themselves where Dst has 16 bits (`float_to_fp16b`: nearest,
@@ -118,12 +120,12 @@ def _register(
         if call.numerics.math_approx and args[-1].dtype.kind == "f":
             function = approximation(name, call.arithmetic.arch) or function
         if unit == "fpu" and call.arithmetic.exact_order and on_float is function and _is_narrow(call):
-            function = functools.partial(_aligned, function)
+            function = functools.partial(aligned, function)
         elif call.arithmetic.exact_order and function is on_float:
-            function = _exact(name, call) or function
+            if (real := _real(name, call)) is not None:
+                return real(*images)
+            function = EXTREMES.get(name, function)
         result = function(*args)
-        if name == "divide" and call.arithmetic.exact_order and function is on_float:
-            result = result + np.float32(0)  # a product with the reciprocal, to which 0 is added
         if name in INVALID and function is not on_int:
             result = with_positive_nan(result)
         return _without_nan(result, function, images, call) if unit == "fpu" else result
@@ -133,11 +135,15 @@ def _register(
     kernel(name, EltwiseParams, arity=arity, max_ulp=max_ulp, unit=unit, rounds=rounds, cycles=cycles)(run)
 
 
-def _exact(name: str, call: Call) -> Function | None:
-    """The device's own function of floats, where it is known and another one."""
-    if call.numerics.dst_format == "Float16_b" and name in OF_BFLOAT16:
-        return OF_BFLOAT16[name]
-    return EXTREMES.get(name)
+REAL: dict[str, Function] = {**real_functions.FUNCTIONS, **real_trigonometry.FUNCTIONS}
+"""The device's own functions of float32 and bfloat16, by the kernel's name."""
+
+
+def _real(name: str, call: Call) -> Function | None:
+    """The device's own function of operands as they are, if it is known and they have float32's exponents."""
+    if name not in REAL or any(FORMATS[desc.data_format].exponent_bits != 8 for desc in call.inputs):
+        return None
+    return functools.partial(REAL[name], wide=call.numerics.dst_format == "Float32")
 
 
 def with_positive_nan(x: np.ndarray) -> np.ndarray:
@@ -148,22 +154,6 @@ def with_positive_nan(x: np.ndarray) -> np.ndarray:
 def _is_narrow(call: Call) -> bool:
     """Whether no operand has 32 bits, so that the matrix unit adds."""
     return all(desc.data_format != "Float32" for desc in call.inputs)
-
-
-def _aligned(function: Function, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """A sum or difference as the matrix unit makes it: the smaller operand is rounded to 10 bits below the larger's
-    first one, halves away from 0, before they are added (ELWADD; the rounding by ttsim, as for products)."""
-    a, b = (np.asarray(x, np.float64) for x in (a, b))
-    with np.errstate(invalid="ignore"):
-        exponent = np.frexp(np.maximum(np.abs(a), np.abs(b)))[1] - 11
-        a, b = (np.ldexp(np.trunc(np.ldexp(x, -exponent) + np.copysign(0.5, x)), exponent) for x in (a, b))
-        total = function(a, b)
-    return overflowed(total)
-
-
-def overflowed(total: np.ndarray) -> np.ndarray:
-    """float64 sums as float32, Inf of their sign where they are too large: the matrix unit makes no NaN."""
-    return np.where(np.abs(total) >= 2.0**128, np.copysign(np.inf, total), total).astype(np.float32)
 
 
 def _of_patterns(choose: Function) -> Function:
@@ -331,8 +321,9 @@ def gelu(images: Images, call: Call) -> np.ndarray:
     lines = approximation("gelu", call.arithmetic.arch) if call.numerics.math_approx else None
     if lines is not None:
         return lines(x)
-    scalars = params_of(call, EltwiseParams).scalars
-    return special.gelu_tanh(x) if any(scalars) else special.gelu(x)
+    name = "gelu_tanh" if any(params_of(call, EltwiseParams).scalars) else "gelu"
+    real = _real(name, call) if call.arithmetic.exact_order else None
+    return real(*images) if real is not None else ACTIVATIONS[name](x)
 
 
 ACTIVATIONS: dict[str, Function] = {
@@ -362,8 +353,7 @@ def multiply(images: Images, call: Call) -> np.ndarray:
     if a.dtype.kind != "f":
         return np.multiply(a, b)
     if any(desc.data_format == "Float32" for desc in call.inputs):
-        # SFPMUL adds 0 to the product, which so is no -0.
-        return np.multiply(a, b) + np.float32(0) if call.arithmetic.exact_order else np.multiply(a, b)
+        return vector_unit.multiply(a, b) if call.arithmetic.exact_order else np.multiply(a, b)
     if all(desc.data_format == "Float16_b" for desc in call.inputs):
         result = np.multiply(a, b)
         if has_nan(bits(result)):

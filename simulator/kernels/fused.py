@@ -1,7 +1,8 @@
 """Kernels that compute several ops at once, with intermediate values in Dst or circular buffers.
 
 Exponentials, roots, divisions and sums run on the SFPU in float32, and sums use all bits of their operands. So softmax
-and norms are at least as exact as the ops that they replace.
+and norms are at least as exact as the ops that they replace. In exact order softmax and norms are those of ttnn's own
+kernels (`opscope.simulator.kernels.real_fused`).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from opscope.compiler.target.fused_params import NormParams, SoftmaxParams
+from opscope.simulator.kernels import real_fused
 from opscope.simulator.kernels.eltwise import operands
 from opscope.simulator.kernels.registry import Call, Images, kernel, params_of
 
@@ -22,6 +24,9 @@ def _softmax(x: np.ndarray, dim: int, stable: bool) -> np.ndarray:
 def softmax(images: Images, call: Call) -> np.ndarray:
     """Exponentials over their sum along a dim."""
     (x,), params = operands(images, call), params_of(call, SoftmaxParams)
+    if call.arithmetic.exact_order:
+        last = np.moveaxis(x, params.dim, -1)
+        return np.moveaxis(real_fused.softmax(last, call.numerics, stable=params.stable), -1, params.dim)
     return _softmax(x, params.dim, params.stable)
 
 
@@ -36,10 +41,17 @@ def _scaled(value: np.ndarray, vectors: Images) -> np.ndarray:
     return value + vectors[1] if len(vectors) > 1 else value
 
 
+def _real_norm(x: np.ndarray, vectors: Images, call: Call, *, centred: bool) -> np.ndarray:
+    epsilon = params_of(call, NormParams).epsilon
+    return real_fused.norm(x, vectors, epsilon, call.numerics, centred=centred)
+
+
 @kernel("rms_norm", NormParams, arity=(1, 3), max_ulp=16, cycles=("multiply", "sum", "multiply", "multiply"))
 def rms_norm(images: Images, call: Call) -> np.ndarray:
     """x over the root of its mean square along the last dim, times a weight and plus a bias where they are given."""
     x, *vectors = operands(images, call)
+    if call.arithmetic.exact_order:
+        return _real_norm(x, vectors, call, centred=False)
     return _scaled(_normalised(x, params_of(call, NormParams).epsilon), vectors)
 
 
@@ -53,5 +65,7 @@ def rms_norm(images: Images, call: Call) -> np.ndarray:
 def layer_norm(images: Images, call: Call) -> np.ndarray:
     """`rms_norm` of x minus its mean."""
     x, *vectors = operands(images, call)
+    if call.arithmetic.exact_order:
+        return _real_norm(x, vectors, call, centred=True)
     centred = x - np.mean(x, axis=-1, keepdims=True, dtype=np.float32)
     return _scaled(_normalised(centred, params_of(call, NormParams).epsilon), vectors)

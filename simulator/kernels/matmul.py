@@ -25,13 +25,13 @@ from opscope.compiler.target.program import MatmulParams, Numerics
 from opscope.compiler.target.rare_values import has_special
 from opscope.compiler.target.rounding import as_number, bits, flush, keep_bits, kept, quantise
 from opscope.simulator.kernels import addition_order
+from opscope.simulator.kernels.addition_order import overflowed
 from opscope.simulator.kernels.eltwise import (
     ACTIVATIONS,
     SRC_A_FULL,
     SRC_A_HIGH,
     SRC_B_FULL,
     SRC_B_HIGH,
-    overflowed,
 )
 from opscope.simulator.kernels.registry import Call, Images, kernel, params_of
 

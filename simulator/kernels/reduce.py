@@ -17,8 +17,8 @@ from opscope.compiler.target.formats import FACE
 from opscope.compiler.target.program import ReduceParams
 from opscope.compiler.target.rare_values import has_special
 from opscope.compiler.target.rounding import as_number, bits, keep_bits, kept, quantise, to_mantissa
-from opscope.simulator.kernels.addition_order import add_products, column_sums, product, row_sums
-from opscope.simulator.kernels.eltwise import SRC_A_FULL, SRC_A_HIGH, SRC_B_FULL, SRC_B_HIGH, operands, overflowed
+from opscope.simulator.kernels.addition_order import add_products, column_sums, overflowed, product, row_sums
+from opscope.simulator.kernels.eltwise import SRC_A_FULL, SRC_A_HIGH, SRC_B_FULL, SRC_B_HIGH, operands
 from opscope.simulator.kernels.matmul import MVMUL_DEPTH, PHASES
 from opscope.simulator.kernels.registry import PASS, Call, Images, kernel, params_of
 

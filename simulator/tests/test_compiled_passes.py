@@ -13,7 +13,7 @@ from opscope.compiler.target.program import EltwiseParams, MatmulParams, Numeric
 from opscope.compiler.target.rounding import flush
 from opscope.simulator import plain
 from opscope.simulator.api import Device
-from opscope.simulator.kernels import addition_order, special
+from opscope.simulator.kernels import addition_order, special, vector_unit
 from opscope.simulator.kernels.matmul import PHASES
 from opscope.simulator.tests.programs import run_kernel
 
@@ -168,3 +168,22 @@ def test_products_are_added_as_by_numpy(
             patch.setattr(passes, "compiled", None)
             addition_order.add_products(left, right, PHASES[fidelity], register, by_numpy)
         assert dst.tobytes() == by_numpy.tobytes()
+
+
+ENDS = np.concatenate([RARE, np.float32([np.nan, -np.inf, 2.0**-125, 2.0**127]), -np.float32([np.nan, 2.0**-125])])
+
+
+def test_the_vector_units_sums_are_those_of_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(5)
+    any_bits = [random.integers(0, 1 << 32, SIZE, dtype=np.uint32).view(np.float32) for _ in range(3)]
+    near = [random.standard_normal(SIZE).astype(np.float32) for _ in range(3)]
+    small = [(x * 2.0**-63).astype(np.float32) for x in near[:2]]
+    with np.errstate(all="ignore"):
+        cancelled = [*near[:2], -near[0] * near[1]]
+        tiny = [*small, (near[2] * 2.0**-126).astype(np.float32)]
+    ends = [np.ascontiguousarray(x) for x in np.meshgrid(ENDS, ENDS, ENDS)]
+    for operands in (any_bits, near, cancelled, tiny, ends, [near[0], np.float32(3), np.float32(-1)]):
+        compiled = vector_unit.multiply_add(*operands)
+        with monkeypatch.context() as patch:
+            patch.setattr(passes, "compiled", None)
+            assert vector_unit.multiply_add(*operands).tobytes() == compiled.tobytes()

@@ -1,8 +1,8 @@
 /* Passes over whole arrays that NumPy makes in several: looks for rare values, rounding, sums and products with both,
- * a table's values, a series, normal values from random bits, products as the matrix unit adds them. Bits are those of
- * the NumPy code in compiler/target/rounding.py, rare_values.py, simulator/plain.py, by_pattern.py, kernels/special.py,
- * kernels/addition_order.py and models/seeding.py, which says what each means and is used where this file was not
- * compiled.
+ * a table's values, a series, normal values from random bits, products as the matrix unit adds them and as the vector
+ * unit does. Bits are those of the NumPy code in compiler/target/rounding.py, rare_values.py, simulator/plain.py,
+ * by_pattern.py, kernels/special.py, kernels/addition_order.py, kernels/vector_unit.py and models/seeding.py, which says
+ * what each means and is used where this file was not compiled.
  *
  * No sum of floats is reordered and no product contracted (setup.py: -ffp-contract=off), so that every compiler and
  * every processor gives the same bits. Each function checks types and lengths of its arrays before it touches one. It
@@ -259,24 +259,36 @@ INLINE void take_apart(const uint32_t *x, size_t n, int32_t *exponent, float *fi
     }
 }
 
-/* Products of a group, aligned to the largest exponent, each rounded to the nearest and halves away from 0; and that
- * exponent. A product has 12 bits, so that no step but the rounding loses one. */
-INLINE void add_group(const int32_t *exponents, const float *factors, const int32_t (*right)[COLUMNS],
-                           const float (*significands)[COLUMNS], int32_t least, int32_t *top, int32_t *sum)
+/* The largest exponent of the products of each group, and the scales by which its products are aligned to it: those of
+ * all phases, whose exponents lie a number apart that is the same for all. */
+INLINE void align_group(const int32_t *exponents, const int32_t (*right)[COLUMNS], int32_t *top, float (*scale)[COLUMNS])
 {
     for (size_t j = 0; j < COLUMNS; j++) {
-        int32_t exponent[GROUP], most = least, total = 0;
+        int32_t exponent[GROUP], most = NONE;
         for (size_t k = 0; k < GROUP; k++) {
             exponent[k] = exponents[k] + right[k][j];
             most = exponent[k] > most ? exponent[k] : most;
         }
         for (size_t k = 0; k < GROUP; k++) {
             int32_t field = exponent[k] + (127 - most);
-            float scale = as_float((uint32_t)(field < 97 ? 97 : field) << 23);
-            float product = factors[k] * significands[k][j] * scale;
-            total += (int32_t)(product + as_float((as_bits(product) & SIGN) | 0x3F000000u));
+            scale[k][j] = as_float((uint32_t)(field < 97 ? 97 : field) << 23);
         }
         top[j] = most;
+    }
+}
+
+/* Products of a group, each rounded to the nearest and halves away from 0. A product has 12 bits, so that no step but
+ * the rounding loses one. Nothing is left of a group whose largest exponent is not above the least one. */
+INLINE void add_group(const float *factors, const float (*significands)[COLUMNS], const float (*scale)[COLUMNS],
+                      const int32_t *aligned, int32_t offset, int32_t least, int32_t *top, int32_t *sum)
+{
+    for (size_t j = 0; j < COLUMNS; j++) {
+        int32_t total = 0, most = aligned[j] - offset;
+        for (size_t k = 0; k < GROUP; k++) {
+            float product = factors[k] * significands[k][j] * scale[k][j];
+            total += (int32_t)(product + as_float((as_bits(product) & SIGN) | 0x3F000000u));
+        }
+        top[j] = most > least ? most : least;
         sum[j] = most > least ? total : 0;
     }
 }
@@ -329,28 +341,124 @@ INLINE void add_to_register(const int32_t (*top)[COLUMNS], const int32_t (*sum)[
 WIDE static void add_tile(const uint32_t *left, size_t rows, size_t stride, size_t depth, const Block *right, uint32_t *dst,
                      size_t columns, size_t width, uint32_t phases, const int32_t *limits, uint32_t largest)
 {
-    int32_t exponent[DEPTH], moved[DEPTH], top[2][COLUMNS], sum[2][COLUMNS];
-    float significand[2][DEPTH];
+    int32_t exponent[DEPTH], aligned[DEPTH / GROUP][COLUMNS], top[2][COLUMNS], sum[2][COLUMNS];
+    float significand[2][DEPTH], scale[DEPTH][COLUMNS];
     for (size_t row = 0; row < rows; row++) {
         uint32_t part[DEPTH] = {0};
         memcpy(part, left + row * stride, depth * sizeof *part);
         take_apart(part, DEPTH, exponent, significand[0], significand[1], 1);
+        for (size_t k = 0; k < depth; k += 2 * GROUP) {
+            align_group(exponent + k, right->exponent + k, aligned[k / GROUP], scale + k);
+            align_group(exponent + k + GROUP, right->exponent + k + GROUP, aligned[k / GROUP + 1], scale + k + GROUP);
+        }
         for (int phase = 0; phase < 4; phase++) {
             if (!(phases >> phase & 1))
                 continue;
             int low_right = phase & 1, low_left = phase >> 1;
-            for (size_t k = 0; k < DEPTH; k++)
-                moved[k] = exponent[k] - 127 - 5 * low_right - 7 * low_left;
             for (size_t k = 0; k < depth; k += 2 * GROUP) {
                 for (size_t group = 0; group < 2; group++) {
                     size_t at = k + group * GROUP;
-                    add_group(moved + at, significand[low_left] + at, right->exponent + at,
-                              right->significand[low_right] + at, limits[0], top[group], sum[group]);
+                    add_group(significand[low_left] + at, right->significand[low_right] + at, scale + at,
+                              aligned[at / GROUP], 127 + 5 * low_right + 7 * low_left, limits[0], top[group], sum[group]);
                 }
                 add_to_register(top, sum, dst + row * width, columns, limits[0], limits[1], limits[2], largest);
             }
         }
     }
+}
+
+/* The vector unit's numbers have 3 bits more than float32 while two are added, and whether there was more. */
+enum { EXTRA = 3 };
+
+INLINE uint64_t with_first_bit(uint32_t bits) { return bits & EXPONENT ? (bits & 0x7FFFFF) | 0x800000 : 0; }
+
+/* Shifted; the last bit tells of bits that are gone, unless all are. */
+INLINE uint64_t with_lost_bits(uint64_t value, int32_t down)
+{
+    uint64_t left = down > 62 ? 0 : value >> down;
+    return left && left << down != value ? left | 1 : left;
+}
+
+/* x y + z where one of them is Inf or NaN, or the product alone is too large. */
+static uint32_t fused_end(uint32_t x, uint32_t y, uint32_t z)
+{
+    uint32_t a = x & SIZE, b = y & SIZE, c = z & SIZE, sign = (x ^ y) & SIGN;
+    int no_number = a > EXPONENT || b > EXPONENT || c > EXPONENT;
+    no_number |= (a == EXPONENT && !with_first_bit(y)) || (b == EXPONENT && !with_first_bit(x));
+    no_number |= c == EXPONENT && (a == EXPONENT || b == EXPONENT) && (z & SIGN) != sign;
+    return no_number ? 0x7FC00000u : c == EXPONENT ? z : sign | EXPONENT;
+}
+
+/* x y + z of the vector unit. */
+INLINE uint32_t fused(uint32_t x, uint32_t y, uint32_t z)
+{
+    int32_t ex = x >> 23 & 255, ey = y >> 23 & 255, ez = z >> 23 & 255, ep = ex + ey - 127;
+    uint32_t sign = (x ^ y) & SIGN;
+    if (ex == 255 || ey == 255 || ez == 255 || ep >= 255)
+        return fused_end(x, y, z);
+    uint64_t p = with_first_bit(x) * with_first_bit(y) << EXTRA, c = with_first_bit(z) << EXTRA;
+    if (!p || ep < 0)
+        return c ? z : z & sign;
+    p = with_lost_bits(p, 23) | ((p & 0x7FFFFF) != 0);
+    int32_t exponent = ep > ez ? ep : ez;
+    p = with_lost_bits(p, exponent - ep);
+    c = with_lost_bits(c, exponent - ez);
+    uint64_t total = ((z ^ sign) & SIGN) == 0 ? p + c : p >= c ? p - c : c - p;
+    if (!total)
+        return z & sign;
+    sign = p >= c ? sign : z & SIGN;
+    /* The place of the first bit, by which the sum is made one of 24 bits and those extra. */
+    double wide = (double)total;
+    uint64_t pattern;
+    memcpy(&pattern, &wide, sizeof pattern);
+    int32_t down = (int32_t)(pattern >> 52) - 1023 - 26;
+    exponent += down;
+    if (exponent >= 255)
+        return sign | EXPONENT;
+    if (exponent <= 0) {
+        exponent = 0;
+        down++;
+    }
+    total = down <= 0 ? total << -down : total >> down | ((total & (uint64_t)(down | 1)) != 0);
+    uint32_t result = ((uint32_t)exponent << 23) + (uint32_t)(total >> EXTRA & 0x7FFFFF);
+    result += (total & 7) + (result & 1) > 4;
+    return sign | (result >> 23 ? result : 0);
+}
+
+/* A number of 32 bits shifted; the last bit tells of bits that are gone, unless all are. */
+INLINE uint32_t with_lost_bits_32(uint32_t value, int32_t down)
+{
+    down = down > 31 ? 31 : down;
+    uint32_t left = value >> down;
+    return left | ((left != 0) & (left << down != value));
+}
+
+/* x y + z of many, none with a choice in it: where an operand or the result is not usual, `rare` says so and `out` is of
+ * no use. Float32 rounds to the nearest even what has up to 29 bits. */
+WIDE static uint32_t fused_block(const uint32_t *restrict x, const uint32_t *restrict y, const uint32_t *restrict z,
+                                 uint32_t *restrict out, uint32_t *restrict rare, size_t n)
+{
+    uint32_t any = 0;
+    for (size_t i = 0; i < n; i++) {
+        int32_t ex = x[i] >> 23 & 255, ey = y[i] >> 23 & 255, ez = z[i] >> 23 & 255, ep = ex + ey - 127;
+        uint64_t wide = (uint64_t)((x[i] & 0x7FFFFF) | 0x800000) * ((y[i] & 0x7FFFFF) | 0x800000) << EXTRA;
+        uint32_t p = (uint32_t)(wide >> 23) | ((wide & 0x7FFFFF) != 0);
+        uint32_t c = ((z[i] & 0x7FFFFF) | 0x800000) << EXTRA;
+        uint32_t usual = (ex != 0) & (ey != 0) & (ex != 255) & (ey != 255) & (ez != 255) & (ep >= 0) & (ep < 255);
+        c = ez ? c : 0;
+        int32_t exponent = ep > ez ? ep : ez;
+        p = with_lost_bits_32(p, exponent - ep);
+        c = with_lost_bits_32(c, exponent - ez);
+        uint32_t p_sign = (x[i] ^ y[i]) & SIGN, c_sign = z[i] & SIGN;
+        int32_t total = (int32_t)(p_sign == c_sign ? p + c : p - c);
+        uint32_t sign = p_sign ^ (total < 0 ? SIGN : 0);
+        uint32_t pattern = as_bits((float)(total < 0 ? -total : total));
+        int32_t field = (int32_t)(pattern >> 23) - 127 - 26 + exponent;
+        rare[i] = !(usual & (total != 0) & (field > 0) & (field < 255));
+        out[i] = sign | (pattern + ((uint32_t)(exponent - 127 - 26) << 23));
+        any |= rare[i];
+    }
+    return any;
 }
 
 /* ---- arrays ---- */
@@ -788,11 +896,54 @@ static PyObject *add_products(PyObject *self, PyObject *const *args, Py_ssize_t 
     Py_RETURN_NONE;
 }
 
+/* A number as often as a block wants it; none are written where they are there already. */
+static const uint32_t *repeated(const uint32_t *number, uint32_t *block, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        block[i] = *number;
+    return block;
+}
+
+/* multiply_add(a, b, c, out): a b + c as the vector unit computes it. An operand may be one number. */
+static PyObject *multiply_add(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+    Array arrays[4] = {{.taken = 0}, {.taken = 0}, {.taken = 0}, {.taken = 0}};
+    if (counted(count, 4))
+        return NULL;
+    Array *out = &arrays[3];
+    int wrong = take(args[3], out, "f", 1);
+    for (int i = 0; i < 3 && !wrong; i++)
+        wrong = take(args[i], &arrays[i], "f", 0) || (arrays[i].count != 1 && same_length(&arrays[i], out));
+    if (wrong) {
+        give_back(arrays, 4);
+        return NULL;
+    }
+    const uint32_t *a = arrays[0].data, *b = arrays[1].data, *c = arrays[2].data;
+    size_t step_a = arrays[0].count != 1, step_b = arrays[1].count != 1, step_c = arrays[2].count != 1;
+    Py_BEGIN_ALLOW_THREADS
+    uint32_t blocks[4][BLOCK];
+    for (size_t at = 0; at < out->count; at += BLOCK) {
+        size_t n = least(BLOCK, out->count - at);
+        uint32_t *result = (uint32_t *)out->data + at;
+        const uint32_t *x = a + at * step_a, *y = b + at * step_b, *z = c + at * step_c;
+        x = step_a ? x : repeated(x, blocks[0], at ? 0 : n);
+        y = step_b ? y : repeated(y, blocks[1], at ? 0 : n);
+        z = step_c ? z : repeated(z, blocks[2], at ? 0 : n);
+        if (fused_block(x, y, z, result, blocks[3], n))
+            for (size_t i = 0; i < n; i++)
+                if (blocks[3][i])
+                    result[i] = fused(x[i], y[i], z[i]);
+    }
+    Py_END_ALLOW_THREADS
+    give_back(arrays, 4);
+    Py_RETURN_NONE;
+}
+
 #define METHOD(NAME) {#NAME, (PyCFunction)(void (*)(void))NAME, METH_FASTCALL, NULL}
 static PyMethodDef METHODS[] = {
     METHOD(has_tiny), METHOD(reaches), METHOD(changes), METHOD(keep),       METHOD(round_floats), METHOD(narrow),
     METHOD(widen),    METHOD(combine), METHOD(look_up), METHOD(odd_series), METHOD(normal),
-    METHOD(add_products), {NULL, NULL, 0, NULL},
+    METHOD(add_products), METHOD(multiply_add), {NULL, NULL, 0, NULL},
 };
 
 static int named_source(PyObject *module) { return PyModule_AddStringConstant(module, "SOURCE", SOURCE); }

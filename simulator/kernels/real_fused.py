@@ -1,0 +1,102 @@
+"""softmax and norms of ttnn's own kernels on Blackhole, bit for bit: which unit does each step, what holds its result.
+
+By ttnn 0.81.1's softmax.cpp, layernorm.cpp (ttnn/operations/normalization) and numeric.h of their kernel_util. The
+matrix unit subtracts, multiplies and sums: it reads its operands as TF32, where Dst has 16 bits as bfloat16. Between
+two steps results lie in L1 as float32, softmax's approximate exponentials as bfloat16. This, and what ttnn takes by
+itself (`opscope.compiler.target.numerics`), was fitted to recorded runs, all of whose bits it gives. Weight and bias,
+other dims than the last, and softmax with a Dst of 16 bits are in none of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from opscope.compiler.target.program import Numerics
+from opscope.compiler.target.rounding import Image, bits, quantise, to_mantissa
+from opscope.simulator.kernels import real_functions
+from opscope.simulator.kernels.addition_order import aligned, elementwise_product, product
+from opscope.simulator.kernels.matmul import PHASES
+from opscope.simulator.kernels.vector_unit import from_bits, larger, multiply, multiply_add, to_integer
+
+TF32 = 10
+"""Bits of its fraction."""
+BFLOAT16 = 7
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The steps of a kernel on the units of a core."""
+
+    numerics: Numerics
+
+    @property
+    def wide(self) -> bool:
+        """Whether Dst has 32 bits."""
+        return self.numerics.dst_format == "Float32"
+
+    def read(self, x: Image) -> Image:
+        """What the matrix unit reads of `x`."""
+        return to_mantissa(np.ascontiguousarray(x, np.float32), TF32 if self.wide else BFLOAT16, "truncate")
+
+    def in_dst(self, x: Image, mode: str = "away") -> Image:
+        """`x` once it is in Dst."""
+        return x if self.wide else to_mantissa(np.ascontiguousarray(x, np.float32), BFLOAT16, mode)
+
+    def add(self, a: Image, b: Image) -> Image:
+        """a + b on the matrix unit: the smaller one is aligned to 10 bits below the first one of the larger."""
+        return self.in_dst(aligned(np.add, *np.broadcast_arrays(self.read(a), self.read(b))))
+
+    def multiply(self, a: Image, b: Image) -> Image:
+        """a b on the matrix unit."""
+        phases, dst = PHASES[self.numerics.fidelity], self.numerics.dst_format
+        return elementwise_product(self.read(a), self.read(b), phases, dst)
+
+    def sum(self, x: Image) -> Image:
+        """Sums along the last dim on the matrix unit, as a column."""
+        ones = np.ones((x.shape[-1], 1), np.float32)
+        return product(self.read(x), ones, PHASES[self.numerics.fidelity], self.numerics.dst_format)
+
+    def mean(self, x: Image) -> Image:
+        """The sum on the matrix unit times 1 / N on the vector unit."""
+        return self.in_dst(multiply(self.sum(x), np.float32(1) / np.float32(x.shape[-1])), "truncate")
+
+
+def fast_exp(x: Image) -> Image:
+    """exp with one bit below bfloat16's last: x / ln 2 as fixed point, whose bits are those of the result
+    (ckernel_sfpu_exp.h, with `APPROXIMATION_MODE`)."""
+    fixed = multiply_add(256 * 1.4426950408889634, larger(x, np.float32(-88.5)), 32500.818359375)
+    return from_bits(to_integer(fixed, 0xFFFF) << 15)
+
+
+def fast_rsqrt(x: Image) -> Image:
+    """1 over the square root with 10 bits (ckernel_sfpu_sqrt.h, with `APPROXIMATION_MODE`)."""
+    y = from_bits(0x5F0B3892 - (bits(x) >> 1).astype(np.int64))
+    return multiply(y, multiply_add(-y, multiply(x, y), 1.89099014875))
+
+
+def softmax(x: Image, numerics: Numerics, *, stable: bool) -> Image:
+    """Exponentials over their sum along the last dim."""
+    steps = Steps(numerics)
+    if stable:
+        x = steps.add(x, -steps.read(x).max(-1, keepdims=True, initial=-np.inf))
+    if numerics.math_approx:
+        raised = quantise(steps.in_dst(fast_exp(x), "truncate"), "Float16_b")
+    else:
+        raised = steps.in_dst(real_functions.exp(x, wide=steps.wide))
+    inverse = steps.in_dst(real_functions.reciprocal(steps.sum(raised), wide=steps.wide), "truncate")
+    return steps.multiply(raised, inverse)
+
+
+def norm(x: Image, vectors: list[Image], epsilon: float, numerics: Numerics, *, centred: bool) -> Image:
+    """x, or x minus its mean, over the root of its mean square along the last dim; times a weight, plus a bias."""
+    steps = Steps(numerics)
+    if centred:
+        x = steps.add(x, -steps.read(steps.mean(x)))
+    square = steps.add(steps.mean(steps.multiply(x, x)), np.float32(epsilon))
+    root = fast_rsqrt(square) if numerics.math_approx else real_functions.rsqrt(square, wide=steps.wide)
+    value = steps.multiply(x, steps.in_dst(root))
+    if vectors:
+        value = steps.multiply(value, vectors[0])
+    return steps.add(value, vectors[1]) if len(vectors) > 1 else value
