@@ -1,10 +1,10 @@
-"""`python -m ci.pybuda_programs DEMOS TESTS --write docs/pybuda_programs.md [--only GLOB] [--build]
-[--json]`.
+"""`python -m ci.pybuda_programs DEMOS TESTS --write docs/pybuda_programs.md [--only GLOB...]
+[--build | --compile] [--json]`.
 
 DEMOS is a checkout of tenstorrent/tt-buda-demos, TESTS the folder pybuda/test of one of tenstorrent/tt-buda. With
-`--only` the other rows of the page stay as they are, and with `--build` those of programs that compile. The outputs of
-each program are compared with PyTorch's on the same inputs (correlation >= 0.99), as `PYBUDA_FORCE_VERIFY_ALL` asks
-for.
+`--only` the other rows of the page stay as they are, with `--build` those of programs that compile, and with
+`--compile` those of programs that run. The outputs of each program are compared with PyTorch's on the same inputs
+(correlation >= 0.99), as `PYBUDA_FORCE_VERIFY_ALL` asks for.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ import fnmatch
 import json
 import os
 import re
-import resource
+import signal
 import subprocess
 import sys
 import tempfile
-import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -32,9 +31,11 @@ Made by `python -m ci.pybuda_programs DEMOS TESTS --write docs/pybuda_programs.m
 [tt-buda-demos](https://github.com/tenstorrent/tt-buda-demos) and of the tests of
 [tt-buda](https://github.com/tenstorrent/tt-buda). Programs run as they are, on a simulated card. There is no network:
 models have the sizes of their checkpoints and seeded weights, pictures and tokens are seeded. *Runs* means that the
-program ends well and that its outputs are PyTorch's on the same inputs (correlation of at least 0.99); *builds* that it
-finds the names that it uses and makes its model, and was not compiled here (`--build`). Above 300 million parameters a
-model has two layers of each kind, which its row says. Each program has {minutes:g} minutes and {memory} GiB.
+program ends well and that its outputs are PyTorch's on the same inputs (correlation of at least 0.99); *compiles* that
+its model is placed on a card, and how its run ended if it was run (`--compile` ends it there); *builds* that it finds
+the names that it uses and makes its model, and was not compiled here (`--build`). Above 300 million parameters a
+model has two layers of each kind, which its row says. Each program has {minutes:g} minutes of two processors, and
+{memory} GiB.
 
 | outcome | programs |
 |---|---|
@@ -76,14 +77,12 @@ def programs(demos: Path) -> list[Path]:
     return found
 
 
-def run(
-    command: list[str], notes: Path, paths: list[Path], seconds: float, gib: int, sequential: bool = True
-) -> tuple[int | None, str, float]:
-    """Runs a program with the stand-in; returns its exit code, None for too long, what it printed, and the time.
+def started(command: list[str], notes: Path, sequential: bool = True) -> subprocess.Popen[str]:
+    """Starts Python with the stand-in, in the folder of `notes`.
 
-    `sequential`: in one process, so that what compiles and what fails is known there.
+    `sequential`: devices run in one process, so that what compiles and what fails is known there.
     """
-    folders = [*map(str, [STAND_IN, ROOT, *paths]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    folders = [str(STAND_IN), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith(("PYBUDA_", "TT_BACKEND_"))},
         "PYTHONPATH": os.pathsep.join(folders),
@@ -94,41 +93,35 @@ def run(
         "JAX_PLATFORMS": "cpu",
         "HF_HUB_OFFLINE": "1",
     }
-    with tempfile.TemporaryDirectory() as folder:
-        begin = time.monotonic()
-        process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", "opscope.pybuda", *command],
-            cwd=folder,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (gib << 30, gib << 30)),
-        )
-        try:
-            output, _ = process.communicate(timeout=seconds)
-            code: int | None = process.returncode
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, 9)
-            output, _ = process.communicate()
-            code = None
-        return code, output, time.monotonic() - begin
+    return subprocess.Popen(
+        [sys.executable, "-W", "ignore", *command],
+        cwd=notes.parent,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
 
 
 def row_of(name: str, code: int | None, output: str, notes: str, seconds: float) -> Row:
     """Returns the row of a program that has ended, or was ended."""
-    said = "; ".join(dict.fromkeys(line for line in notes.splitlines() if line not in ("compiled", "built")))
-    compiled, built = ("compiled" in notes.splitlines(), "built" in notes.splitlines())
+    lines = notes.splitlines()
+    said = "; ".join(dict.fromkeys(line for line in lines if line not in ("compiled", "stopped")))
+    compiled, stopped = "compiled" in lines, "stopped" in lines
     last = next((line.strip() for line in reversed(output.splitlines()) if line.strip()), "")
     last = re.sub(r"(/[\w.+-]+){3,}/", ".../", last)[:200]
+    if stopped:
+        return Row(name, "compiles" if compiled else "builds", said)
     if code == 0:
-        return Row(name, "builds" if built else "runs", said, round(seconds))
+        return Row(name, "runs", said, round(seconds))
     if code is None:
-        outcome, last = ("compiles" if compiled else "not run"), f"takes more than {seconds / 60:.0f} minutes"
+        outcome, last = ("compiles" if compiled else "not run"), f"takes more than {round(seconds / 60, 1):g} minutes"
     elif re.match(rf"[\w.]*({'|'.join(MISSING)})\b", last):
         outcome = "needs"
+    elif "NotImplementedError: Model not supported" in last:
+        outcome, last = "not run", f"it refuses this card itself: {last}"
     elif code < 0 or "MemoryError" in output[-2000:]:
         outcome, last = ("compiles" if compiled else "not run"), last or f"signal {-code}"
     else:
@@ -136,44 +129,46 @@ def row_of(name: str, code: int | None, output: str, notes: str, seconds: float)
     return Row(name, outcome, "; ".join(filter(None, [last, said])), round(seconds))
 
 
-def demo_rows(demos: Path, only: str, seconds: float, gib: int) -> Iterator[Row]:
-    """Runs each demo; yields its row."""
-    for path in programs(demos):
-        name = path.relative_to(demos).as_posix()
-        if not fnmatch.fnmatch(name, only):
-            continue
-        with tempfile.TemporaryDirectory() as folder:
-            notes = Path(folder) / "notes"
-            code, output, took = run([str(path)], notes, [demos / "model_demos", path.parent], seconds, gib)
-            yield row_of(name, code, output, notes.read_text() if notes.exists() else "", took)
-
-
-def built_rows(demos: Path, only: str, seconds: float, gib: int) -> Iterator[Row]:
-    """Runs each demo up to its first compile, which takes seconds; yields its row."""
-    chosen = {path.relative_to(demos).as_posix(): path for path in programs(demos)}
-    chosen = {name: path for name, path in chosen.items() if fnmatch.fnmatch(name, only)}
+def demo_rows(demos: Path, only: list[str], stage: str, seconds: float, gib: int) -> Iterator[Row]:
+    """Runs each demo that matches, in the order of `only`, up to a stage; yields its row."""
+    named = {path.relative_to(demos).as_posix(): path for path in programs(demos)}
+    chosen = list(dict.fromkeys(name for glob in only for name in fnmatch.filter(named, glob)))
+    if not chosen:
+        return
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        command = [str(STAND_IN / "build_each.py"), name, *map(str, chosen.values())]
-        run(command, folder / "notes", [], seconds * len(chosen), gib)
-        for number, program in enumerate(chosen):
-            code, output, notes = (folder / f"{number}.{what}" for what in ("code", "output", "notes"))
-            if code.exists():
-                said = notes.read_text() if notes.exists() else ""
-                yield row_of(program, int(code.read_text()), output.read_text(errors="replace"), said, 0)
+        limits = [name, stage, str(seconds), str(gib)]
+        server = started(
+            [str(STAND_IN / "run_each.py"), *limits, *(str(named[one]) for one in chosen)], folder / "notes"
+        )
+        assert server.stdout is not None
+        printed = []
+        for line in server.stdout:
+            ended = re.fullmatch(r"(\d+) (late|-?\d+) ([\d.]+)\n", line)
+            if ended is None:
+                printed.append(line)
+                continue
+            output, notes = (folder / f"{ended[1]}.{what}" for what in ("output", "notes"))
+            said = notes.read_text() if notes.exists() else ""
+            code = None if ended[2] == "late" else int(ended[2])
+            yield row_of(chosen[int(ended[1])], code, output.read_text(errors="replace"), said, float(ended[3]))
+        if server.wait():
+            raise SystemExit("".join(printed))
 
 
-def test_rows(tests: Path, only: str, seconds: float, gib: int) -> Iterator[Row]:
+def test_rows(tests: Path, seconds: float) -> Iterator[Row]:
     """Runs each case of test_user.py; yields its row."""
-    if not fnmatch.fnmatch("test_user.py", only):
-        return
     with tempfile.TemporaryDirectory() as folder:
-        report, notes = Path(folder) / "report.xml", Path(folder) / "notes"
+        report = Path(folder) / "report.xml"
         quiet = ["--noconftest", "-c", os.devnull, "--rootdir", folder, "-p", "no:cacheprovider", "-p", "no:randomly"]
         arguments = [*quiet, "-q", f"--junitxml={report}", str(tests / "test_user.py")]
-        _, output, _ = run(
-            [str(STAND_IN / "run_pytest.py"), *arguments], notes, [], 40 * seconds, gib, sequential=False
-        )
+        command = ["-m", "opscope.pybuda", str(STAND_IN / "run_pytest.py"), *arguments]
+        process = started(command, Path(folder) / "notes", sequential=False)
+        try:
+            output, _ = process.communicate(timeout=40 * seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            output, _ = process.communicate()
         if not report.exists():
             yield Row("test_user.py", "stops", output.strip().splitlines()[-1][:200])
             return
@@ -210,25 +205,35 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("demos", type=Path, help="checkout of tt-buda-demos")
     parser.add_argument("tests", type=Path, help="folder that has test_user.py")
     parser.add_argument("--write", type=Path, help="the page")
-    parser.add_argument("--only", default="*", help="glob of programs, such as '*bert*' or test_user.py")
-    parser.add_argument("--build", action="store_true", help="end each demo where it would compile: a quick look")
+    parser.add_argument(
+        "--only", nargs="+", default=["*"], metavar="GLOB", help="programs, such as '*bert*' or test_user.py, in order"
+    )
+    ends = parser.add_mutually_exclusive_group()
+    for stage, where in (("build", "compile: a quick look"), ("compile", "run")):
+        text = f"end each demo where it would {where}"
+        ends.add_argument(f"--{stage}", dest="stage", action="store_const", const=stage, default="run", help=text)
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--minutes", type=float, default=10, help="for each program")
+    parser.add_argument("--minutes", type=float, default=10, help="of two processors, for each program")
     parser.add_argument("--memory", type=int, default=16, help="GiB of address space for each program")
     options = parser.parse_args(argv)
     for folder in (options.demos, options.tests):
         if not folder.is_dir():
             parser.error(f"{folder}: expected a folder, got none")
-    whole = options.only == "*" and not options.build
+    whole = options.only == ["*"] and options.stage == "run"
     rows = rows_of_page(options.write) if options.write and not whole else {}
     made = []
-    limits = options.only, options.minutes * 60, options.memory
-    demos = (built_rows if options.build else demo_rows)(options.demos.resolve(), *limits)
-    for some in (iter(()) if options.build else test_rows(options.tests.resolve(), *limits), demos):
+    seconds = options.minutes * 60
+    reached = {"build": "builds", "compile": "compiles"}.get(options.stage)
+    tests = options.stage == "run" and any(fnmatch.fnmatch("test_user.py", glob) for glob in options.only)
+    for some in (
+        test_rows(options.tests.resolve(), seconds) if tests else (),
+        demo_rows(options.demos.resolve(), options.only, options.stage, seconds, options.memory),
+    ):
         for row in some:
             made.append(row)
-            # What ran or compiled before does so beyond what it builds.
-            if row.outcome != "builds" or rows.get(row.program, row).outcome not in ("runs", "compiles"):
+            # What came further before does so beyond the stage that it was asked to reach.
+            before = rows.setdefault(row.program, row)
+            if row.outcome != reached or OUTCOMES.index(before.outcome) > OUTCOMES.index(row.outcome):
                 rows[row.program] = row
             if not options.json:
                 print(row.line(), flush=True)

@@ -28,6 +28,7 @@ if __name__ == "__main__":
     assert np.allclose(output[0].value(), 2.0 * picture, rtol=0.01)
 """
 STOPS = "import pybuda\nif __name__ == '__main__':\n    pybuda.config._get_global_compiler_config().best = 1\n"
+LATE = "import pybuda\nimport time\nif __name__ == '__main__':\n    time.sleep(600)\n"
 NEEDS = "import pybuda\nimport a_package_that_is_not_there\nif __name__ == '__main__':\n    pass\n"
 
 
@@ -50,7 +51,14 @@ NEEDS = "import pybuda\nimport a_package_that_is_not_there\nif __name__ == '__ma
         (1, "ValueError: far\n", "compiled\n", ("compiles", "ValueError: far")),
         (None, "", "compiled\n", ("compiles", "takes more than 2 minutes")),
         (None, "", "", ("not run", "takes more than 2 minutes")),
-        (0, "", "built\n", ("builds", "")),
+        (0, "", "stopped\n", ("builds", "")),
+        (0, "", "compiled\nstopped\n", ("compiles", "")),
+        (
+            1,
+            "NotImplementedError: Model not supported on Wormhole",
+            "",
+            ("not run", "it refuses this card itself: NotImplementedError: Model not supported on Wormhole"),
+        ),
         (1, "OSError: /a/b/c/d/e.txt is missing", "", ("needs", "OSError: .../e.txt is missing")),
     ],
 )
@@ -58,7 +66,7 @@ def test_how_a_program_ended_is_its_outcome(
     code: int | None, output: str, notes: str, expected: tuple[str, str]
 ) -> None:
     row = row_of("p.py", code, output, notes, 120.0)
-    assert (row.outcome, row.why, row.seconds) == (*expected, 120)
+    assert (row.outcome, row.why, row.seconds) == (*expected, 0 if "stopped" in notes else 120)
 
 
 def test_a_page_gives_its_rows_back(tmp_path: Path) -> None:
@@ -84,9 +92,21 @@ def test_programs_run_with_a_stand_in_for_the_network(tmp_path: Path) -> None:
     assert rows["stops.py"][0] == "stops"
     assert "expected an attribute of TT-Buda's, got 'best'" in rows["stops.py"][1]
     assert rows["needs.py"] == ("needs", "ModuleNotFoundError: No module named 'a_package_that_is_not_there'")
-    # A quick look says of those that would compile that they build, and leaves the row of what ran.
-    quick = ["--only", "*s.py", "--build", "--write"]
-    for page_of, outcome in ((written, "runs"), (tmp_path / "quick.md", "builds")):
-        assert main([str(tmp_path / "demos"), str(tmp_path / "tests"), *quick, str(page_of)]) == 0
-        outcomes = [row.outcome for row in rows_of_page(page_of).values()]
-        assert outcomes == ["needs", outcome, "stops"]
+    # Who ends them earlier is told how far they come, and that leaves the row of what ran.
+    other = tmp_path / "quick.md"
+    for stage, page_of, outcome in (
+        ("--build", written, "runs"),
+        ("--build", other, "builds"),
+        ("--compile", other, "compiles"),
+        ("--build", other, "compiles"),
+    ):
+        stopped = ["--only", "*s.py", stage, "--write", str(page_of)]
+        assert main([str(tmp_path / "demos"), str(tmp_path / "tests"), *stopped]) == 0
+        assert [row.outcome for row in rows_of_page(page_of).values()] == ["needs", outcome, "stops"]
+    # One that takes too long is ended, and those after it run.
+    (tmp_path / "demos" / "late.py").write_text(LATE)
+    only = ["--only", "late*", "stops*", "--minutes", "0.1"]
+    assert main([str(tmp_path / "demos"), str(tmp_path / "tests"), *only, "--write", str(other)]) == 0
+    late, stops = (rows_of_page(other)[name] for name in ("late.py", "stops.py"))
+    assert (late.outcome, late.why) == ("not run", "takes more than 0.1 minutes")
+    assert stops.outcome == "stops"

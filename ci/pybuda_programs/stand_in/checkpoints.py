@@ -80,6 +80,7 @@ SIZES: list[tuple[str, str, dict[str, Any]]] = [
         },
     ),
     (r"codegen-350M", "codegen", {"n_embd": 1024, "n_layer": 20, "n_head": 16, "rotary_dim": 32, "vocab_size": 51200}),
+    (r"falcon-7b", "falcon", {"hidden_size": 4544, "num_hidden_layers": 32, "num_attention_heads": 71}),
     (r"xglm", "xglm", {}),
     (
         r"phi-2",
@@ -146,6 +147,6 @@ def size_of(name: str) -> tuple[str, dict[str, Any]]:
         if re.search(pattern, name):
             if family == "t5":
                 size = re.search("small|base|large", name)
-                differs = differs | _T5[size.group() if size else "small"]
+                differs = differs | _T5[size.group() if size else "small"] | {"decoder_start_token_id": 0}
             return family, dict(differs)
     raise LookupError(f"checkpoint {name}: expected one of the table, got none")

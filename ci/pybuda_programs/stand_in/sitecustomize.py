@@ -6,6 +6,7 @@ What a program would need of a repository that no package has is an error that s
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import io
 import json
@@ -139,7 +140,13 @@ def transformers_(transformers: Any) -> None:
                 config.layer_types = config.layer_types[:2]
             note(f"two layers of {count / 1e6:,.0f} million parameters")
         torch.manual_seed(0)
-        return cls._from_config(config).eval()
+        model = cls._from_config(config).eval()
+        if not config.return_dict:
+            # Parts of a model read results of other parts by name, also where it is asked for a tuple; those of
+            # release 5 do not find them.
+            config.return_dict, forward = True, model.forward
+            model.forward = functools.wraps(forward)(lambda *args, **given: forward(*args, return_dict=False, **given))
+        return model
 
     def auto(cls: Any, name: str, *args: Any, config: Any = None, **options: Any) -> Any:
         config = config or config_of(name, **options)
@@ -153,7 +160,10 @@ def transformers_(transformers: Any) -> None:
     def processor(cls: Any, name: str, *args: Any, **options: Any) -> Any:
         return tokens.Processor(config_of(name))
 
-    transformers.modeling_utils.PreTrainedModel.from_pretrained = classmethod(made)
+    base = transformers.modeling_utils.PreTrainedModel
+    base.from_pretrained = classmethod(made)
+    # Models that a program brings itself may ask for it, as they did before release 5.
+    base.get_head_mask = lambda self, head_mask, layers, *args: [None] * layers
     for cls in list(vars(modeling_auto).values()):  # each has a copy of its own
         if isinstance(cls, type) and issubclass(cls, auto_factory._BaseAutoModelClass):
             cls.from_pretrained = classmethod(auto)

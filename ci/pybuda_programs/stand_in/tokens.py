@@ -103,6 +103,16 @@ class Tokenizer:
         """Returns the tokens of words."""
         return self._ids(tokens)[0] if isinstance(tokens, str) else [self._ids(token)[0] for token in tokens]
 
+    def add_special_tokens(self, tokens: dict[str, str], **options: Any) -> int:
+        """Takes the words of special tokens, whose numbers it has; returns how many it had to add: none."""
+        vars(self).update(tokens)
+        return 0
+
+    def apply_chat_template(self, messages: list[dict[str, str]], tokenize: bool = True, **options: Any) -> Any:
+        """Returns a conversation as one text, or its tokens."""
+        text = "\n".join(f"{message['role']}: {message['content']}" for message in messages)
+        return self.encode(text, **options) if tokenize else text
+
     def save_pretrained(self, *folder: Any, **options: Any) -> tuple[str, ...]:
         """Writes nothing."""
         return ()

@@ -1,4 +1,4 @@
-"""What TT-Buda's devices say to their own processes; none of it has a meaning where a device runs in its program."""
+"""What TT-Buda's devices say to their own processes; none of it has a meaning to the processes of devices here."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from typing import Any, NoReturn
 
 from opscope.simulator.host.errors import NoMeaningHere
 
-WHY = "a device runs in the program's own process, which sends it no commands; try push_to_inputs and run_inference"
+WHY = (
+    "a device's process is sent programs and tensors by the pipeline, never a Command of TT-Buda's, which is a pickled "
+    "object; try push_to_inputs and run_inference"
+)
 
 
 class ProcessCommands:
