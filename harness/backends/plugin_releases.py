@@ -17,6 +17,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
@@ -40,6 +41,9 @@ _LIBRARY = "library.json"
 _CLAIMS = Claims()
 """The releases that this process uses, as long as it lives."""
 _KNOWN = re.compile(r"\(from versions: ([^)]*)\)")
+_NO_RELEASE = "0.dev0+none"
+"""A version that no release has: pip says then which there are."""
+_NO_TIME = (1980, 1, 1, 0, 0, 0)
 _LIKE_A_WHEEL = re.compile(r"[\w.]+-[\w.!+]+(?:-\w+)?-[\w.]+-[\w.]+-[\w.]+\.whl")
 
 
@@ -90,32 +94,63 @@ def _fetched(where: str, distribution: str, release: str, kept: Path) -> Library
     """Has pip fetch the wheel. Raises InputError with the releases that there are."""
     with TemporaryFolder("wheel") as temporary:
         print(f"{where}: fetching {distribution} {release}, once", file=sys.stderr, flush=True)
-        command = [
-            sys.executable,
-            "-m",
-            "pip",
-            "--disable-pip-version-check",
-            "--no-input",
-            "download",
-            "-q",
-            "--no-deps",
-        ]
-        words = ["--only-binary", ":all:", "--dest", temporary, f"{distribution}=={release}"]
-        try:
-            done = subprocess.run([*command, *words], capture_output=True, text=True, timeout=FETCH_SECONDS)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise InputError(where, "pip to fetch a release", str(error), "NAME@FILE.whl") from error
+        done = _download(where, f"{distribution}=={release}", temporary)
         wheels = sorted(Path(temporary).glob("*.whl"))
         if done.returncode or len(wheels) != 1:
             raise InputError(where, f"a release of {distribution} for this Python and machine", release, _way_out(done))
         return _unpacked(where, wheels[0], kept.parent, kept.name)
 
 
-def _way_out(done: subprocess.CompletedProcess[str]) -> str:
-    """The releases that pip knows, newest first; else the last line that it printed."""
+def known_releases(where: str, distribution: str) -> list[str]:
+    """The releases of a distribution that pip can fetch for this Python and machine, by version, the oldest first.
+
+    Raises InputError where pip knows none.
+    """
+    with TemporaryFolder("wheel") as temporary:
+        done = _download(where, f"{distribution}=={_NO_RELEASE}", temporary)
+    if not (versions := _known_in(done)):
+        raise InputError(where, f"releases of {distribution} for this Python and machine", "none", _way_out(done))
+    return versions  # pip sorts them
+
+
+def release_date(distribution: str, release: str) -> datetime | None:
+    """When a release that was fetched was made: the newest time of a file in its wheel; None if that is not known."""
+    try:
+        entry = stored.read_json(default_cache_dir() / FOLDER / _safe(f"{distribution}-{release}") / _LIBRARY)
+        return datetime.fromisoformat(entry["made"])
+    except (OSError, Damaged, KeyError, TypeError, ValueError):
+        return None
+
+
+def _download(where: str, requirement: str, folder: str) -> subprocess.CompletedProcess[str]:
+    """Has pip fetch the wheel of `NAME==VERSION`. Raises InputError where there is no pip, or it takes too long."""
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--disable-pip-version-check",
+        "--no-input",
+        "download",
+        "-q",
+        "--no-deps",
+    ]
+    words = ["--only-binary", ":all:", "--dest", folder, requirement]
+    try:
+        return subprocess.run([*command, *words], capture_output=True, text=True, timeout=FETCH_SECONDS)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise InputError(where, "pip to fetch a release", str(error), "NAME@FILE.whl") from error
+
+
+def _known_in(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """The releases that pip says it knows."""
     known = _KNOWN.search(done.stderr)
     versions = known[1].split(", ") if known is not None else []
-    if versions and versions != ["none"]:
+    return [version for version in versions if version != "none"]
+
+
+def _way_out(done: subprocess.CompletedProcess[str]) -> str:
+    """The releases that pip knows, newest first; else the last line that it printed."""
+    if versions := _known_in(done):
         return ", ".join(reversed(versions[-8:]))
     lines = [line for line in done.stderr.splitlines() if line.strip()]
     return f"NAME@FILE.whl (pip: {lines[-1].strip()})" if lines else "NAME@FILE.whl"
@@ -134,7 +169,8 @@ def _unpacked(where: str, wheel: Path, cache_dir: Path, name: str = "") -> Libra
         unpacked = _library_in(where, making, wheel)
         entry = {"name": unpacked.name, "file": str(unpacked.path.relative_to(making)), "sha256": unpacked.digest()}
         more = {"distribution": unpacked.distribution, "version": unpacked.version, "wheel": digest}
-        stored.write_json(making / _LIBRARY, {**entry, **more})
+        made = {"made": time.isoformat()} if (time := _made(wheel)) is not None else {}
+        stored.write_json(making / _LIBRARY, {**entry, **more, **made})
         shutil.rmtree(folder, ignore_errors=True)  # it is damaged
         with contextlib.suppress(OSError):  # somebody else was faster
             making.rename(folder)
@@ -163,6 +199,13 @@ def _extract(where: str, wheel: Path, folder: Path) -> None:
         raise InputError(
             where, "a wheel that can be unpacked", f"{wheel.name}: {error}", "another copy of it"
         ) from error
+
+
+def _made(wheel: Path) -> datetime | None:
+    """The newest time of a file in a wheel; None where its builder wrote none, which zip files hold as 1980."""
+    with zipfile.ZipFile(wheel) as archive:
+        newest = max((each.date_time for each in archive.infolist()), default=_NO_TIME)
+    return datetime(*newest, tzinfo=UTC) if newest[0] > _NO_TIME[0] else None
 
 
 def _library_in(where: str, folder: Path, wheel: Path) -> Library:

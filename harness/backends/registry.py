@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from opscope.base.plugins import plugins
 from opscope.base.visible_text import cut
-from opscope.harness.backends import declarations, plugin_libraries, plugin_library
+from opscope.harness.backends import declarations, plugin_libraries, plugin_library, plugin_releases
 from opscope.harness.backends.declarations import Declarations
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.optest import backend_label, release_in
@@ -96,6 +96,14 @@ def parts(backend: str) -> tuple[str, str]:
         argument = f"{_distribution(name)}@{release}" if name in own_names() and _distribution(name) else ""
     takes = bool(argument) and not _is_path(backend) and name in own_names() and declares(name, "takes_argument")
     return (name, argument) if takes else (backend, "")
+
+
+def distribution(backend: str) -> str:
+    """The package whose releases a backend can be had at, `jax-tt-plugin` of `tt`; empty if there is none."""
+    name, _, word = backend.partition(":")
+    if word and name in own_names() and declares(name, "takes_argument"):
+        return plugin_releases.distribution_of(word)
+    return _distribution(name) if name in own_names() else ""
 
 
 def _distribution(name: str) -> str:
