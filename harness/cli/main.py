@@ -35,7 +35,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     ),
     "Look at runs": ("show", "report", "diff", "unblock", "readiness", "note", "sql", "export"),
     "Work on a failure": ("repro", "replay", "reduce", "probe", "bisect", "diff-tensors", "limitations"),
-    "Run every night, on many machines": ("nightly", "gate", "status", "costs", "merge", "publish", "db"),
+    "Run every night, on many machines": ("nightly", "history", "gate", "status", "costs", "merge", "publish", "db"),
     "Dashboards": ("dashboard", "artifacts", "demo"),
     "Assistants": ("agents", "mcp", "schema"),
 }

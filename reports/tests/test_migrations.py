@@ -147,6 +147,8 @@ def test_boards_of_series_are_those_that_publishing_stores(tmp_path: Path) -> No
         connection.execute("ALTER TABLE night_series DROP COLUMN board")
         for column in ("numerics", "exact_order", "cycles_error"):
             connection.execute(f"ALTER TABLE op_tests DROP COLUMN {column}")
+        for column in ("axis", "release"):
+            connection.execute(f"ALTER TABLE nights DROP COLUMN {column}")
         connection.execute("DROP TABLE notes")
         connection.execute("UPDATE alembic_version SET version_num = '0028'")
         connection.commit()
