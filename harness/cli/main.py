@@ -33,7 +33,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "score",
         "decode",
     ),
-    "Look at runs": ("show", "report", "diff", "unblock", "readiness", "note", "sql", "export"),
+    "Look at runs": ("show", "report", "diff", "unblock", "scoreboard", "readiness", "note", "sql", "export"),
     "Work on a failure": ("repro", "replay", "reduce", "probe", "bisect", "diff-tensors", "limitations"),
     "Run every night, on many machines": ("nightly", "history", "gate", "status", "costs", "merge", "publish", "db"),
     "Dashboards": ("dashboard", "artifacts", "demo"),
