@@ -54,7 +54,7 @@ class Nights:
         self._engine = sa.create_engine(url, poolclass=NullPool, **options)
         self._text = sa.text
         self._version = data_version.of_database(uri)
-        self._kept: OrderedDict[tuple[str, str, str], tuple[Any, Any]] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, str, str, str], tuple[Any, Any]] = OrderedDict()
         self._lock = threading.Lock()
         self._corner = "", "", False
 
@@ -72,20 +72,21 @@ class Nights:
             self._corner = version, rows[0].night if rows else "", any(row.demo for row in rows)
         return self._corner[1:]
 
-    def grid(self, now: datetime, owner: str) -> tuple[Any, Any]:
-        """The grid of now, of one team or of all, and what is asked of the newest night (due.py).
+    def grid(self, now: datetime, owner: str, kind: str) -> tuple[Any, Any]:
+        """The grid of now of one team or of all, of nights or releases, and what is asked of the newest night (due.py).
 
         Many who ask at once wait for one answer.
         """
         with self._lock:
-            key = (self._version(), f"{now:%Y-%m-%d %H}", owner)  # "today" begins at some full hour in most zones
+            key = (self._version(), f"{now:%Y-%m-%d %H}", owner, kind)  # "today" begins at some full hour in most zones
             if key not in self._kept:
                 with self._engine.connect() as connection:
 
                     def ask(query: str, values: Any) -> Any:
                         return connection.execute(self._text(query), dict(values)).all()
 
-                    self._kept[key] = grid.read(ask, now, commit_pages.page_of_range, owner), ask(due.NEWEST, {})
+                    rows = grid.read(ask, now, commit_pages.page_of_range, owner, kind=kind)
+                    self._kept[key] = rows, ask(due.NEWEST, {})
             self._kept.move_to_end(key)
             while len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
@@ -123,9 +124,10 @@ def install(app: Any, served: dict[str, Any], lets_in: Callable[[], bool]) -> No
         now, wall = datetime.now(timezone.utc), "wall" in request.args  # noqa: UP017 - Superset's Python may be 3.10
         team = teams.of_user(current_user)
         owner = team or request.args.get("owner", "")[:200]
+        kind = grid.RELEASE if request.args.get("axis") == "version" else "night"
         values: dict[str, Any] = {"grid": grid.Grid(), "problem": "", "age": "", "old": False, "late": ""}
         try:
-            values["grid"], asked = nights.grid(now, owner)
+            values["grid"], asked = nights.grid(now, owner, kind)
             values["late"] = asked.text if asked and asked.late else ""
         except SQLAlchemyError as error:
             reason = str(getattr(error, "orig", None) or type(error).__name__)

@@ -8,11 +8,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.harness.record.errors import InputError
 
 SECONDS = 1800
 """How long pip may take."""
 _PIP = ("-m", "pip", "--disable-pip-version-check", "--no-input")
+_NO_RELEASE = "0.dev0+none"
+"""A version that no release has: pip says then which there are."""
 _KNOWN = re.compile(r"\(from versions: ([^)]*)\)")
 _LIKE_A_WHEEL = re.compile(r"[\w.]+-[\w.!+]+(?:-\w+)?-[\w.]+-[\w.]+-[\w.]+\.whl")
 
@@ -48,11 +51,27 @@ def run(where: str, *words: str) -> subprocess.CompletedProcess[str]:
         raise InputError(where, "pip to fetch a release", str(error), "NAME@FILE.whl") from error
 
 
+def known_releases(where: str, package: str) -> list[str]:
+    """The releases of a package that pip can fetch for this Python and machine, by version, the oldest first.
+
+    Raises InputError where pip knows none.
+    """
+    with TemporaryFolder("wheel") as temporary:
+        done = run(where, "download", "--no-deps", "--dest", temporary, f"{package}=={_NO_RELEASE}")
+    if not (versions := _known_in(done)):
+        raise refusal(where, package, "none", done)
+    return versions  # pip sorts them
+
+
+def _known_in(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """The releases that pip says it knows."""
+    known = _KNOWN.search(done.stderr)
+    return [version for version in known[1].split(", ") if version != "none"] if known is not None else []
+
+
 def refusal(where: str, package: str, release: str, done: subprocess.CompletedProcess[str]) -> InputError:
     """The line for a release that pip did not find, with those that there are, newest first, or its last words."""
-    known = _KNOWN.search(done.stderr)
-    versions = known[1].split(", ") if known is not None else []
-    if versions and versions != ["none"]:
+    if versions := _known_in(done):
         hint = ", ".join(reversed(versions[-8:]))
     else:
         lines = [line for line in done.stderr.splitlines() if line.strip()]

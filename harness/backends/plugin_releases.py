@@ -15,6 +15,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
@@ -36,6 +37,7 @@ MOST_BYTES = 4 << 30
 _LIBRARY = "library.json"
 _CLAIMS = Claims()
 """The releases that this process uses, as long as it lives."""
+_NO_TIME = (1980, 1, 1, 0, 0, 0)
 
 
 def find(where: str, distribution: str, release: str) -> Library:
@@ -88,6 +90,15 @@ def _fetched(where: str, distribution: str, release: str, kept: Path) -> Library
         return _unpacked(where, wheels[0], kept.parent, kept.name)
 
 
+def release_date(distribution: str, release: str) -> datetime | None:
+    """When a release that was fetched was made: the newest time of a file in its wheel; None if that is not known."""
+    try:
+        entry = stored.read_json(default_cache_dir() / FOLDER / _safe(f"{distribution}-{release}") / _LIBRARY)
+        return datetime.fromisoformat(entry["made"])
+    except (OSError, Damaged, KeyError, TypeError, ValueError):
+        return None
+
+
 def _unpacked(where: str, wheel: Path, cache_dir: Path, name: str = "") -> Library:
     """Unpacks a wheel into a folder of the cache, as a whole or not at all."""
     digest = package_index.digest(wheel)
@@ -101,7 +112,8 @@ def _unpacked(where: str, wheel: Path, cache_dir: Path, name: str = "") -> Libra
         unpacked = _library_in(where, making, wheel)
         entry = {"name": unpacked.name, "file": str(unpacked.path.relative_to(making)), "sha256": unpacked.digest()}
         more = {"distribution": unpacked.distribution, "version": unpacked.version, "wheel": digest}
-        stored.write_json(making / _LIBRARY, {**entry, **more})
+        made = {"made": time.isoformat()} if (time := _made(wheel)) is not None else {}
+        stored.write_json(making / _LIBRARY, {**entry, **more, **made})
         shutil.rmtree(folder, ignore_errors=True)  # it is damaged
         with contextlib.suppress(OSError):  # somebody else was faster
             making.rename(folder)
@@ -130,6 +142,13 @@ def _extract(where: str, wheel: Path, folder: Path) -> None:
         raise InputError(
             where, "a wheel that can be unpacked", f"{wheel.name}: {error}", "another copy of it"
         ) from error
+
+
+def _made(wheel: Path) -> datetime | None:
+    """The newest time of a file in a wheel; None where its builder wrote none, which zip files hold as 1980."""
+    with zipfile.ZipFile(wheel) as archive:
+        newest = max((each.date_time for each in archive.infolist()), default=_NO_TIME)
+    return datetime(*newest, tzinfo=UTC) if newest[0] > _NO_TIME[0] else None
 
 
 def _library_in(where: str, folder: Path, wheel: Path) -> Library:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from opscope.base.plugins import plugins
 from opscope.base.visible_text import cut
-from opscope.harness.backends import declarations, environments, plugin_libraries, plugin_library
+from opscope.harness.backends import declarations, environments, plugin_libraries, plugin_library, plugin_releases
 from opscope.harness.backends.declarations import Declarations
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.optest import backend_label, release_in
@@ -104,6 +104,16 @@ def parts(backend: str) -> tuple[str, str]:
         argument = f"{package}@{release}" if package else ""
     takes = bool(argument) and not _is_path(backend) and name in own_names() and declares(name, "takes_argument")
     return (name, argument) if takes else (backend, "")
+
+
+def distribution(backend: str) -> str:
+    """The package whose releases a backend can be had at, `jax-tt-plugin` of `tt`; empty if there is none."""
+    name, _, word = backend.partition(":")
+    if word and name in own_names() and declares(name, "takes_argument"):
+        return plugin_releases.distribution_of(word)
+    if name not in own_names():
+        return ""
+    return _constant(name, "distribution") or _constant(name, "packages").partition(" ")[0]
 
 
 def _constant(name: str, constant: str) -> str:

@@ -25,6 +25,7 @@ from opscope.harness.settings.settings import Resolved
 GIB = 2**30
 ENOUGH_MEMORY, ENOUGH_DISK = 4 * GIB, 2 * GIB
 """What the five models need at least, with one lane."""
+KNOWN_BUG = "known bug"
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Finding:
     """One part of the machine."""
 
     kind: str
-    """`machine`, `backend`, `version` (of a part of a backend), `framework`, `database`."""
+    """`machine`, `backend`, `version` (of a part of a backend), `known bug`, `framework`, `database`."""
     name: str
     usable: bool
     found: str
@@ -44,7 +45,8 @@ class Finding:
 
 def examine(settings: Resolved, folder: Path) -> list[Finding]:
     """All findings; `folder` is where runs would be written."""
-    return [*_machine(settings, folder), *_backends(settings), *_frameworks(), _database(settings, folder)]
+    findings = [*_machine(settings, folder), *_backends(settings), *_known_bugs(), *_frameworks()]
+    return [*findings, _database(settings, folder)]
 
 
 def examine_backend(settings: Resolved, name: str) -> list[Finding]:
@@ -173,6 +175,17 @@ def _backends(settings: Resolved) -> Iterator[Finding]:
         )
 
 
+def _known_bugs() -> Iterator[Finding]:
+    """What installed compilers are known to do wrong, and how that shows."""
+    from opscope.base.xla.xla_releases import known_bugs
+
+    for release, bug in known_bugs():
+        mended = f"; kept out of goldens by {bug.mended_by}" if bug.mended_by else ""
+        releases = f"{bug.first} to {bug.last}" if bug.last else f"from {bug.first} on"
+        text = f"{bug.what}: {bug.shows} ({bug.source}; {releases}){mended}"
+        yield Finding(KNOWN_BUG, f"{bug.package} {release}", True, text, needed=False)
+
+
 def _backend(name: str) -> tuple[str, str]:
     """The description of a backend and its remedy."""
     from opscope.harness.backends import registry
@@ -252,6 +265,8 @@ def show(findings: list[Finding], page: Page) -> None:
     width = max((len(f.name) for f in findings), default=0)
     for finding in findings:
         mark, style = ("ok", "green") if finding.usable else ("no", "red") if finding.needed else ("off", "yellow")
+        if finding.kind == KNOWN_BUG:
+            mark, style = "bug", "yellow"
         head = f"{mark:<4}{finding.kind:<10} {finding.name:<{width}}  "
         texts = [finding.found, *([f"try: {finding.remedy}"] if finding.remedy else [])]
         page.hanging([(head, style), *((" " * len(head), "") for _ in texts[1:])], texts)

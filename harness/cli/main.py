@@ -33,9 +33,9 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "score",
         "decode",
     ),
-    "Look at runs": ("show", "report", "diff", "unblock", "readiness", "note", "sql", "export"),
+    "Look at runs": ("show", "report", "diff", "unblock", "scoreboard", "readiness", "note", "sql", "export"),
     "Work on a failure": ("repro", "replay", "reduce", "probe", "bisect", "diff-tensors", "limitations"),
-    "Run every night, on many machines": ("nightly", "gate", "status", "costs", "merge", "publish", "db"),
+    "Run every night, on many machines": ("nightly", "history", "gate", "status", "costs", "merge", "publish", "db"),
     "Dashboards": ("dashboard", "artifacts", "demo"),
     "Assistants": ("agents", "mcp", "schema"),
 }

@@ -67,22 +67,23 @@ def diff(
 
     Each op gets one label: NEW, FIXED, PERSISTING, REASON-CHANGED, PCC-DROP, SLOWER, VANISHED, NEVER-RUN. RUN_A and
     RUN_B are run folders, ids in the database, the ids or dates of nights, or two backends that runs have, such as
-    tt@0.1.2 and tt@0.1.3: in the newest run with both. Without them, compare the two newest
-    comparable runs (same backend, board and options, a model in common; no later run of selected ops). With one,
-    compare it with the newest comparable run or night before it. Nights are compared series by series; a date stands
-    for all nights of that day. --since DATE says what regressed since then. Ops that fail for one cause are one line;
-    --cause lists them all.
+    tt@0.1.2 and tt@0.1.3: as `opscope history` has recorded them, else in the newest run with both. Without them,
+    compare the two newest comparable runs (same backend, board and options, a model in common; no later run of
+    selected ops). With one, compare it with the newest comparable run or night before it. Nights are compared series
+    by series; a date stands for all nights of that day. --since DATE says what regressed since then. Ops that fail for
+    one cause are one line; --cause lists them all.
     """
     from opscope.base.page import Page
     from opscope.harness.record.causes import cause_named
     from opscope.harness.record.errors import InputError
     from opscope.reports.compare import diff as comparison
     from opscope.reports.compare.first_sentence import age, first_sentence, head_of, of_view
+    from opscope.reports.compare.lowered_differently import compare_lowered, folder_of
     from opscope.reports.compare.night_diff import diffs, series_alone, series_missing, since_date
     from opscope.reports.compare.owned import own_diff
     from opscope.reports.compare.run_selection import open_runs
     from opscope.reports.database.owners import rules_here
-    from opscope.reports.pages.diff_page import show, show_cause
+    from opscope.reports.pages.diff_page import show, show_cause, show_lowered
 
     if since is not None and run_a is not None:
         raise InputError("opscope diff", "--since alone", f"`{run_a}` too", "opscope diff RUN_A RUN_B, or --since DATE")
@@ -98,6 +99,10 @@ def diff(
             missing = series_missing(
                 runs.connection, (view.run_id for view in [*(each.b for each in compared), *alone])
             )
+        lowered = [
+            compare_lowered(each.a, each.b, *(folder_of(runs.connection, view, runs.root) for view in (each.a, each.b)))
+            for each in compared
+        ]
         beginning = head_of(runs.connection, [*(each.b for each in compared), *alone])
     compared = [own_diff(series_diff, rules, team) for series_diff in compared]
     facts = [*(of_view(each.b, each) for each in compared), *(of_view(view, None) for view in alone), *missing]
@@ -106,14 +111,18 @@ def diff(
         cause = cause_named(cause_id, (row.cluster for each in compared for row in each.rows), "--cause")
         compared = [one for each in compared if (one := comparison.of_cause(each, cause)).rows]
     if as_json:
-        series = [comparison.as_json(series_diff) for series_diff in compared]
+        series = [
+            comparison.as_json(series_diff) | ({"lowered": of.as_json()} if of.sentence and cause_id is None else {})
+            for series_diff, of in zip(compared, lowered, strict=False)
+        ]
         print_json({"sentence": sentence} | ({"series": series} if nights or len(series) > 1 else series[0]))
     else:
         page = Page()
         if cause_id is None:
             page.prose(f"{sentence} ({age(max(each.b.started for each in compared))})", "bold")
-        for series_diff in compared:
+        for series_diff, of in zip(compared, lowered, strict=False):
             if cause_id is None:
+                show_lowered(of, page, limit)
                 show(series_diff, page, limit, team)
             else:
                 show_cause(series_diff, page, limit)

@@ -10,7 +10,10 @@ from typing import Any
 
 from opscope.base.night_grid.commit_pages import page_of_commit, page_of_range
 from opscope.harness.record.commits.checkout import Commit, authors_between, web_url
+from opscope.harness.record.optest import release_in
 from opscope.harness.record.origin import source_of
+from opscope.reports.database.rows import AXIS
+from opscope.reports.records.night_record import VERSION
 
 DIGITS = 8
 """Hex digits of a commit in a text."""
@@ -64,7 +67,11 @@ def range_of(old: Mapping[Any, Any], old_backend: str, new: Mapping[Any, Any], n
 
 
 def commit_of(origin: Mapping[Any, Any], backend: str) -> Commit:
-    """The commit of a run on one backend: the one that the compiler has of its own, else that of the tested folder."""
+    """The commit of a run on one backend: the one that the compiler has of its own, else that of the tested folder. Of
+    a night of a release it is the release."""
+    options = origin.get("options")
+    if isinstance(options, Mapping) and options.get(AXIS) == VERSION:
+        return Commit(release_in(backend))
     source = source_of(origin.get("options"))
     compilers = source.get("compilers")
     own = compilers.get(backend) if isinstance(compilers, dict) else None

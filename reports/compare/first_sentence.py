@@ -27,6 +27,7 @@ from opscope.reports.compare.outcomes import RunView
 from opscope.reports.database.endings import DEFAULT
 from opscope.reports.database.notes import read_notes
 from opscope.reports.database.owners import Rule, owner
+from opscope.reports.database.rows import RELEASE
 from opscope.reports.database.schema import NIGHTS, OPS
 from opscope.reports.database.schema_nights import NIGHT_CHANGES, NIGHT_COUNTS, NIGHT_SERIES
 from opscope.reports.database.series_names import board_in
@@ -217,7 +218,9 @@ def head_of(connection: sa.Connection | None, views: Iterable[RunView]) -> str:
     nights: list[tuple[str, ...]] = []
     if connection is not None:
         query = sa.select(NIGHTS.c.name, NIGHTS.c.label, NIGHTS.c.zone)
-        query = query.where(NIGHTS.c.night_id.in_([view.run_id for view in views]), NIGHTS.c.kind == "night")
+        query = query.where(
+            NIGHTS.c.night_id.in_([view.run_id for view in views]), NIGHTS.c.kind.in_(("night", RELEASE))
+        )
         nights = [tuple(row) for row in connection.execute(query)]
     return head(nights or [(view.run_id, f"{view.started.astimezone(UTC):%Y-%m-%d %H:%M}", "UTC") for view in views])
 

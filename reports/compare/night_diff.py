@@ -16,18 +16,19 @@ from opscope.reports.compare.history import between_backends, compared, slower_b
 from opscope.reports.compare.night_views import is_night, night_view, nights_by_series, nights_named, series_of
 from opscope.reports.compare.outcomes import RunView
 from opscope.reports.compare.run_selection import Runs
-from opscope.reports.database.rows import SELECTION
+from opscope.reports.database.rows import RELEASE, SELECTION
 from opscope.reports.database.schema import NIGHTS
 from opscope.reports.database.schema_nights import NIGHT_SERIES
 
 
 def newest_night(connection: sa.Connection) -> str | None:
-    """The newest night, or None if a single run is newer; a run of selected ops does not count.
+    """The newest night, or None if a single run is newer; runs of selected ops and of releases do not count.
 
     Of nights that started together, the one with most models.
     """
-    newest = sa.select(sa.func.max(NIGHTS.c.started)).where(NIGHTS.c.kind != SELECTION).scalar_subquery()
-    query = sa.select(NIGHTS.c.night_id, NIGHTS.c.kind, NIGHTS.c.models).where(NIGHTS.c.started == newest)
+    dated = NIGHTS.c.kind.not_in((SELECTION, RELEASE))
+    newest = sa.select(sa.func.max(NIGHTS.c.started)).where(dated).scalar_subquery()
+    query = sa.select(NIGHTS.c.night_id, NIGHTS.c.kind, NIGHTS.c.models).where(dated, NIGHTS.c.started == newest)
     night = max(connection.execute(query), key=lambda row: (len(row.models), row.night_id), default=None)
     return night.night_id if night is not None and night.kind == "night" else None
 

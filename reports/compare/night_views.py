@@ -7,29 +7,34 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 
 from opscope.harness.record.errors import InputError, closest
+from opscope.harness.record.optest import release_in
 from opscope.reports.compare.outcomes import RunFacts, RunView, imports_of, view_of
-from opscope.reports.database.rows import series_by_backend
+from opscope.reports.database.rows import RELEASE, series_by_backend
 from opscope.reports.database.schema import NIGHTS, OP_TESTS, RUNS
 from opscope.reports.database.schema_nights import NIGHT_MODELS, NIGHT_SERIES
 
 
 def is_night(connection: sa.Connection, night_id: str) -> bool:
     """Whether there is a night with that id; single runs do not count."""
-    query = sa.select(NIGHTS.c.night_id).where(NIGHTS.c.night_id == night_id, NIGHTS.c.kind == "night")
+    query = sa.select(NIGHTS.c.night_id).where(NIGHTS.c.night_id == night_id, NIGHTS.c.kind.in_(("night", RELEASE)))
     return connection.scalar(query) is not None
 
 
 def nights_named(connection: sa.Connection, name: str, where: str = "NIGHT") -> list[str]:
     """The ids of all nights that `name` names by an id or a label, the newest first.
 
-    `2026-11-20` names those of a whole day. Of nights that started together, the one with most models comes first.
-    Raises InputError if there is none.
+    `2026-11-20` names those of a whole day, `tt@0.1.2` those of a release. Of nights that started together, the one
+    with most models comes first. Raises InputError if there is none.
     """
     if is_night(connection, name):
         return [name]
     query = sa.select(NIGHTS.c.night_id, NIGHTS.c.label, NIGHTS.c.started, NIGHTS.c.models)
     nights = connection.execute(query.where(NIGHTS.c.kind == "night")).all()
     matching = [night for night in nights if name in (night.label, night.label.partition(" ")[0])]
+    if release_in(name):
+        of_release = sa.select(RUNS.c.night_id).where(RUNS.c.backend == name)
+        releases = query.where(NIGHTS.c.kind == RELEASE, NIGHTS.c.night_id.in_(of_release))
+        matching = list(connection.execute(releases).all())
     if matching:
         matching.sort(key=lambda night: (night.started, len(night.models), night.night_id), reverse=True)
         return [night.night_id for night in matching]

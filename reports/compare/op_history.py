@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ from opscope.reports.compare.whole_since import whole_since
 from opscope.reports.database.endings import DEFAULT, UNKNOWN
 from opscope.reports.database.notes import read_notes
 from opscope.reports.database.owners import Rule, owner
+from opscope.reports.database.rows import RELEASE
 from opscope.reports.database.schema import MODELS, MODULE_OPS, NIGHTS, OP_ALIAS, OP_TESTS, OPS, RUNS, USES
 from opscope.reports.database.schema_nights import NIGHT_CHANGES, NIGHT_FIXES, NIGHT_SERIES
 from opscope.reports.database.series_names import board_in, names_of
@@ -62,6 +64,8 @@ HISTORY = (
     "run_id",
     "repro",
 )
+ORDERED_BY = ("kind", "series")
+"""Columns that say which nights follow each other; they are not shown."""
 READY = (
     "night",
     "night_id",
@@ -174,7 +178,7 @@ def op(connection: sa.Connection, op_id: str, rules: Sequence[Rule], team: str |
     uses: Counter[str] = Counter()
     for name, _, count in modules:
         uses[name] = max(uses[name], count)
-    history = _rows(connection, "night_ops", HISTORY, {"op_id": op_id}, HISTORY_NIGHTS)
+    history = _rows(connection, "night_ops", (*HISTORY, *ORDERED_BY), {"op_id": op_id}, HISTORY_NIGHTS)
     for night in history:
         night["on"] = _on(night, board_of([night["card_type"]], night["arch"]))
         night["owner"] = (
@@ -183,13 +187,16 @@ def op(connection: sa.Connection, op_id: str, rules: Sequence[Rule], team: str |
             else ""
         )
     _say_whose_program(connection, ids, history)
+    since = _since(connection, history)
+    for night, name in itertools.product(history, ORDERED_BY):
+        del night[name]
     return {
         "what": "op",
         **{name: row[name] for name in ("op_id", "op_name", "op_kind", "signature", "op_params", "unsplittable")},
         "once": ids[1:],
         "models": dict(sorted(uses.items(), key=lambda pair: (-pair[1], pair[0]))),
         "places": _places(connection, ids, [module_id for _, module_id, _ in modules]),
-        "since": _since(connection, history),
+        "since": since,
         "history": [night for night in history if team is None or night["owner"] == team],
         "repro": next((night["repro"] for night in history if night["repro"]), ""),
     }
@@ -202,15 +209,19 @@ def _since(connection: sa.Connection, history: Sequence[Details]) -> list[Detail
     of_series: dict[tuple[str, ...], list[Details]] = {}
     for night in history:
         if night["status"] not in UNATTEMPTED:
-            of_series.setdefault((night["backend"], night["arch"], night["data_format"] or ""), []).append(night)
+            series = night["backend"], night["arch"], night["data_format"] or ""
+            if night["kind"] == RELEASE:  # nights of one series have other backends
+                series = (night["series"],)
+            of_series.setdefault(series, []).append(night)
     failing = []
-    for (backend, _, _), nights in of_series.items():
+    for nights in of_series.values():
         wrong = list(takewhile(lambda night: night["cause"], nights))
         if not wrong:
             continue
         first = wrong[-1]
-        before = commit_of(runs[nights[len(wrong)]["run_id"]], backend) if len(wrong) < len(nights) else Commit()
-        since = CommitRange(before, commit_of(runs[first["run_id"]], backend))
+        right = nights[len(wrong)] if len(wrong) < len(nights) else None
+        before = Commit() if right is None else commit_of(runs[right["run_id"]], right["backend"])
+        since = CommitRange(before, commit_of(runs[first["run_id"]], first["backend"]))
         commits = {"range": since.text, "url": since.url} if since.old.revision or since.new.revision else {}
         failing.append({"on": nights[0]["on"], "night": first["label"], "range": "", "url": "", **commits})
     return failing

@@ -18,8 +18,9 @@ from opscope.harness.record.store import RUN_FILE, SELECTION_FILE, load_run, rea
 from opscope.reports.compare.night_views import night_view
 from opscope.reports.compare.outcomes import RunView, from_database, from_folder
 from opscope.reports.database.reading import database_url, exists, read_database
-from opscope.reports.database.rows import RAN, SELECTION, series_text
+from opscope.reports.database.rows import RAN, RELEASE, SELECTION, series_text
 from opscope.reports.database.schema import MODELS, NIGHTS, RUNS
+from opscope.reports.records.night_record import membership
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ class Runs:
         return from_database(self.connection, listed.run_id, backend=backend)
 
     def listed(self) -> list[Listed]:
-        """Every run that has ended, newest first; a running one has no result yet.
+        """Every run that has ended, newest first; a running one has no result yet. Runs of releases are of no time.
 
         Of runs that started together, the one with the most models comes first.
         """
@@ -195,7 +196,8 @@ def _in_database(connection: sa.Connection) -> list[Listed]:
         models.setdefault(run_id, set()).add(model)
     query = sa.select(RUNS.c.run_id, RUNS.c.backend, RUNS.c.started, RUNS.c.series, RUNS.c.night_id, NIGHTS.c.kind)
     query = query.outerjoin(NIGHTS, NIGHTS.c.night_id == RUNS.c.night_id)
-    rows = connection.execute(query.where(RUNS.c.outcome != "running")).all()
+    ended = (RUNS.c.outcome != "running") & (NIGHTS.c.kind.is_(None) | (NIGHTS.c.kind != RELEASE))
+    rows = connection.execute(query.where(ended)).all()
     of_night = Counter((row.night_id, row.series) for row in rows)
     return [
         Listed(
@@ -218,11 +220,20 @@ def _in_folders(root: Path) -> Iterator[Listed]:
             record = read_run(path.parent)
         except InputError:
             continue  # another schema, or no run of ours: it can still be named
-        if record.outcome != "running":
+        if record.outcome != "running" and not _is_of_release(path.parent):
             key = series_text(record.backend, record.arch, record.origin.options)
             selection = _is_selection(path.parent)
             models, backends = frozenset(record.models), tuple(record.backend.split(","))
             yield Listed(record.run_id, record.started, key, models, path.parent, "", backends, selection)
+
+
+def _is_of_release(run_dir: Path) -> bool:
+    """Whether a run is of a night of a release."""
+    try:
+        member = membership(run_dir)
+    except InputError:
+        return False
+    return member is not None and bool(member.night.release)
 
 
 def _is_selection(run_dir: Path) -> bool:

@@ -27,7 +27,7 @@ SHARED = {
     "newest": "1 in the newest night of its series",
     "tonight": "1 if it speaks tonight (`night_dates`)",
     "of_date": "1 in the last night of its series of that date",
-    "kind": "`night`, or `run` for a run that belongs to no night",
+    "kind": "`night`, or `run` for a run that belongs to no night, or `release` for a night of `opscope history`",
     "name": "name of the night",
     "demo": "whether it is demo data",
     "started": "start, in UTC",

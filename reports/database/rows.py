@@ -13,6 +13,7 @@ from opscope.base.digest import words_digest
 from opscope.base.visible_text import cut
 from opscope.harness.record.causes import UNSPLITTABLE, cause_of, cause_of_test, element_type
 from opscope.harness.record.errors import InputError
+from opscope.harness.record.optest import release_in
 from opscope.harness.record.option_types import path_of
 from opscope.harness.record.records import ManifestHeader, ModelFailure, OpRow, OpTest, RunRecord, TensorDesc, fails_run
 from opscope.harness.record.result_options import OPTIONS
@@ -22,7 +23,7 @@ from opscope.harness.record.store import StoredRun, latest, read_run, whole_mode
 from opscope.reports.database.schema import DROPPED, OP_TESTS
 from opscope.reports.records import quick_records
 from opscope.reports.records.columns import plain
-from opscope.reports.records.night_record import Membership, membership
+from opscope.reports.records.night_record import TIME, VERSION, Membership, membership
 
 Row = dict[str, Any]
 
@@ -42,6 +43,12 @@ RAN = "ran"
 """Outcome of a model that has a module; the other outcomes are reasons why there is none."""
 SELECTION = "selection"
 """Kind of night of a single run in which ops were deselected."""
+RELEASE = "release"
+"""Kind of night of a release (opscope history)."""
+AXIS = "axis"
+"""Option of a stored run of such a night, so that its series is known by its row alone."""
+ANY_RELEASE = "@*"
+"""In place of the release in the name of a series of such nights."""
 
 
 class Published(NamedTuple):
@@ -90,12 +97,16 @@ def read(run_dir: Path, records: tuple[StoredRun, Sequence[OpTest]] | None = Non
 def series_text(backend: str, arch: str, options: dict[str, Any]) -> str:
     """The readable key of comparable runs: within a series, a difference comes from a change of the code.
 
+    Runs of releases are one series: `tt@* n150 ...`.
+
     Raises InputError where a database holds something else than options.
     """
     if not isinstance(options, dict):
         raise InputError("options of a run", "names and values", cut(str(options), 80), "publishing the run again")
     workflow = options.get("workflow")
     unnamed = (*(options.get(name) for name in UNNAMED), workflow if workflow != OPTIONS["workflow"].default else None)
+    if options.get(AXIS) == VERSION and (release := release_in(backend)):
+        backend = f"{backend.removesuffix(f'@{release}')}{ANY_RELEASE}"
     named = (
         f"{name}={without_folder(plain(options[name]))}"
         for name in NAMED
@@ -125,7 +136,13 @@ def night_row(published: Published) -> Row:
     if published.member is not None:
         night = published.member.night
         fields = night.model_dump(exclude={"schema_version"}, mode="python")
-        more = {"night_id": night.night_id, "kind": "night", "label": night.label, "config_hash": night.config_hash}
+        more = {
+            "night_id": night.night_id,
+            "kind": RELEASE if night.release else "night",
+            "label": night.label,
+            "config_hash": night.config_hash,
+            "axis": night.axis,
+        }
         return plain({**fields, **more})
     record = published.record
     kind = SELECTION if count_deselected(latest(published.attempts)) else "run"
@@ -145,6 +162,8 @@ def night_row(published: Published) -> Row:
             "data_formats": [],
             "shards": 0,
             "demo": False,
+            "axis": TIME,
+            "release": "",
         }
     )
 
@@ -154,6 +173,8 @@ def run_row(published: Published) -> Row:
     record = plain(published.record)
     origin = record.pop("origin")
     options = published.record.origin.options
+    if published.member is not None and published.member.night.release:
+        options = origin["options"] = {**origin["options"], AXIS: VERSION}
     return {
         **record,
         **origin,

@@ -65,9 +65,12 @@ NIGHTS = sa.Table(
     sa.Column("data_formats", sa.JSON(), nullable=False),
     count("shards"),
     sa.Column("demo", sa.Boolean(), nullable=False),
+    text("axis"),
+    text("release"),
 )
-"""`kind` is `night`, or `run` for a single run, or `selection` for one in which ops were deselected. `label` is the
-date and time in the night's time zone."""
+"""`kind` is `night`, or `run` for a single run, or `selection` for one in which ops were deselected, or `release` for
+the night of a release. `label` is the date and time in the night's time zone. `axis` is `version` for a night of a
+release, `time` for every other; `release` is the release, else empty."""
 
 NIGHT_CELLS = sa.Table(
     "night_cells",

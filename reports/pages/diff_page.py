@@ -13,6 +13,7 @@ from opscope.harness.record.causes import by_cause, short
 from opscope.harness.record.isolation import lines as isolation_lines
 from opscope.reports.compare.commit_range import named
 from opscope.reports.compare.diff import NEWS, QUIET, Diff, Label, Row
+from opscope.reports.compare.lowered_differently import Lowered
 
 MOST = 30
 """Largest number of causes and rows per label; `--json` and the report have them all."""
@@ -43,6 +44,28 @@ def show(diff: Diff, page: Page, most: int = MOST, team: str | None = None) -> N
     _labels(diff, page, most, FEW)
     for note in diff.notes:
         page.prose(f"note: {note}", "dim")
+
+
+def show_lowered(lowered: Lowered, page: Page, most: int = MOST) -> None:
+    """Prints what two releases lower, compute and abort differently, if their runs have kept what they made of ops."""
+    if not lowered.sentence:
+        return
+    page.prose(lowered.sentence, "bold")
+    for title, groups in (
+        ("lower differently", lowered.lowering),
+        ("compute differently", lowered.computing),
+        ("compile or abort differently", (*lowered.compiling, *lowered.aborting)),
+    ):
+        if not groups:
+            continue
+        page.line(f"{title} ({sum(len(group.ops) for group in groups)})", "bold")
+        for group in groups[:most]:
+            page.prose(f"{len(group.ops)}  {group.what}", indent=2)
+            page.prose(f"{group.smallest} [{group.ops[0]}]", indent=4)
+            page.line(group.command, "dim", indent=4)
+        if len(groups) > most:
+            page.line(f"and {len(groups) - most} more ways; see --limit, --json", indent=2)
+    page.line()
 
 
 def _labels(diff: Diff, page: Page, most: int, few: int) -> None:

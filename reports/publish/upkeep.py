@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from opscope.harness.record.errors import InputError
 from opscope.reports.database.database import open_database, parse_url, schema_version, shown
 from opscope.reports.database.reading import read_database, refuse_missing
-from opscope.reports.database.rows import SELECTION
+from opscope.reports.database.rows import RELEASE, SELECTION
 from opscope.reports.database.schema import (
     ERRORS,
     LIMITATIONS,
@@ -44,12 +44,13 @@ def age_of(where: str, text: str) -> timedelta:
 def prune(url: str, keep: timedelta, dry_run: bool = False, now: datetime | None = None) -> dict[str, int]:
     """Removes nights that started more than `keep` ago, and modules, ops and errors that nothing has any more.
 
-    How many nights, runs and op tests went; with `dry_run` would go.
+    Nights of releases stay: they are of no time. How many nights, runs and op tests went; with `dry_run` would go.
     """
     before = (now or datetime.now(UTC)) - keep
     refuse_missing(url)
     with open_counted(url, "--db") as connection:
-        old = sa.select(NIGHTS.c.night_id).where(NIGHTS.c.started < before)
+        aged = (NIGHTS.c.started < before) & (NIGHTS.c.kind != RELEASE)
+        old = sa.select(NIGHTS.c.night_id).where(aged)
         nights = list(connection.scalars(old))
         removed = {
             "nights": len(nights),
@@ -65,7 +66,7 @@ def prune(url: str, keep: timedelta, dry_run: bool = False, now: datetime | None
         ).scalars()
         later = sorted(set(followers))
         connection.execute(sa.delete(RUNS).where(RUNS.c.night_id.in_(old)))
-        connection.execute(sa.delete(NIGHTS).where(NIGHTS.c.started < before))
+        connection.execute(sa.delete(NIGHTS).where(aged))
         # A run of selected ops counts where the whole run before it is gone.
         for night_id in [*later, *selections(connection, before)]:
             count_night(connection, night_id, "--db")
@@ -102,7 +103,7 @@ def statistics(url: str) -> dict[str, Any]:
             "database": shown(parse_url(url)),
             "schema": schema_version(connection),
             "bytes": _size(connection, url),
-            "nights": kinds.get("night", 0),
+            "nights": kinds.get("night", 0) + kinds.get(RELEASE, 0),
             "runs_alone": kinds.get("run", 0) + kinds.get(SELECTION, 0),
             "first": str(first)[:16] if first else None,
             "last": str(last)[:16] if last else None,

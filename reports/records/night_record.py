@@ -1,5 +1,8 @@
 """A night: runs that belong together, and which results were expected of them.
 
+A night of a release is one of a compiler that was published earlier, recorded afterwards (`opscope history`). Its axis
+is the version and not the time: its nights stand in the order of releases, and none of them is ever the newest.
+
     RUN/night.json    Membership: the night that a run belongs to, and which shard of it the run is
 
 The file is in the run's folder, so that a shard can be published late and from another machine, without any other file.
@@ -34,6 +37,10 @@ NIGHTS, ENDED = Path(NAME) / "nights", "ended.json"
 """The folders of nights below that of a project, and the file in one that says what came of it."""
 
 
+TIME, VERSION = "time", "version"
+"""What the nights of a series follow each other by."""
+
+
 class Cell(NamedTuple):
     """One combination that is expected of a night."""
 
@@ -63,6 +70,14 @@ class NightRecord(Record):
     """Number of shards that report; 0 if the night is not sharded."""
     demo: bool = False
     """Whether `opscope demo` made the night; such nights are shown and marked as demo data."""
+    release: str = ""
+    """Of a night of a release: the release, `0.1.2`. `started` is then when it was made, or stands between those of the
+    releases around it."""
+
+    @property
+    def axis(self) -> str:
+        """`version` of a night of a release, else `time`."""
+        return VERSION if self.release else TIME
 
     @field_validator("started")
     @classmethod
@@ -80,8 +95,12 @@ class NightRecord(Record):
 
     @property
     def night_id(self) -> str:
-        """`nightly-20261120-020000`, with the start in UTC, so that two nights on one date have different ids."""
-        return f"{re.sub(r'[^A-Za-z0-9_.+-]+', '_', self.name)}-{self.started:%Y%m%d-%H%M%S}"
+        """`nightly-20261120-020000`, with the start in UTC, so that two nights on one date have different ids.
+
+        Of a night of a release its name alone, which has the release: no two of a name are wanted.
+        """
+        name = re.sub(r"[^A-Za-z0-9_.+@-]+" if self.release else r"[^A-Za-z0-9_.+-]+", "_", self.name)
+        return name if self.release else f"{name}-{self.started:%Y%m%d-%H%M%S}"
 
     @property
     def label(self) -> str:

@@ -152,6 +152,8 @@ def test_boards_and_ladders_of_series_are_those_that_publishing_stores(tmp_path:
             connection.execute(f"ALTER TABLE op_tests DROP COLUMN {column}")
         for table in ("notes", "night_stages"):
             connection.execute(f"DROP TABLE {table}")
+        for column in ("axis", "release"):
+            connection.execute(f"ALTER TABLE nights DROP COLUMN {column}")
         connection.execute("UPDATE alembic_version SET version_num = '0028'")
         connection.commit()
     assert call("db", "upgrade", "--db", url).exit_code == 0

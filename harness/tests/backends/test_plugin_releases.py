@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import zipfile
+from datetime import UTC, datetime
 from importlib import util
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from opscope.harness.backends import plugin_releases, registry
+from opscope.harness.backends import package_index, plugin_releases, registry
 from opscope.harness.backends.base import Job
 from opscope.harness.backends.pjrt import SMALLEST, Pjrt
 from opscope.harness.record.errors import InputError
@@ -37,11 +38,15 @@ def wheel(folder: Path, version: str = "1.0", files: dict[str, bytes] | None = N
     about = f"{name}-{version}.dist-info"
     with zipfile.ZipFile(path, "w") as archive:
         for file, content in ({"odd/odd.so": LIBRARY + version.encode()} if files is None else files).items():
-            archive.writestr(file, content)
-        archive.writestr(f"{about}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-        archive.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        archive.writestr(f"{about}/entry_points.txt", "[jax_plugins]\nodd = odd\n")
-        archive.writestr(f"{about}/RECORD", "")
+            archive.writestr(zipfile.ZipInfo(file, (2024, 5, 6, 7, 8, 10)), content)
+        about_it = {
+            "METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+            "WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+            "entry_points.txt": "[jax_plugins]\nodd = odd\n",
+            "RECORD": "",
+        }
+        for file, text in about_it.items():
+            archive.writestr(zipfile.ZipInfo(f"{about}/{file}"), text)
     return path
 
 
@@ -105,6 +110,23 @@ def test_a_release_that_there_is_not_names_those_that_there_are(tmp_path: Path) 
     assert str(refused.value).endswith(
         "expected a release of odd-pjrt for this Python and machine, got 3.0; try 2.0, 1.0"
     )
+
+
+def test_releases_that_pip_knows_and_when_one_was_made(tmp_path: Path) -> None:
+    for version in ("0.10.0", "0.9.2", "0.9.10"):
+        wheel(tmp_path / "index", version)
+    assert package_index.known_releases("here", "odd-pjrt") == ["0.9.2", "0.9.10", "0.10.0"]
+    with pytest.raises(InputError, match="expected a release of none-such"):
+        package_index.known_releases("here", "none-such")
+    assert plugin_releases.release_date("odd-pjrt", "0.9.2") is None  # it is not fetched to know that
+    plugin_releases.find("here", "odd-pjrt", "0.9.2")
+    made = plugin_releases.release_date("odd-pjrt", "0.9.2")
+    assert made == datetime(2024, 5, 6, 7, 8, 10, tzinfo=UTC)
+
+
+def test_the_distribution_of_a_backend() -> None:
+    backends = {"tt": "jax-tt-plugin", "pjrt:odd-pjrt": "odd-pjrt", "reference": "", "./own.py": ""}
+    assert {backend: registry.distribution(backend) for backend in backends} == backends
 
 
 def test_a_library_that_changed_in_the_cache_is_unpacked_again(tmp_path: Path) -> None:

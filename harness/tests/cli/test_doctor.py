@@ -20,7 +20,7 @@ def findings(tmp_path: Path, **given: object) -> dict[str, doctor.Finding]:
 
 def test_every_part_is_examined(tmp_path: Path) -> None:
     got = findings(tmp_path)
-    assert {f.kind for f in got.values()} == {"machine", "backend", "framework", "database"}
+    assert {f.kind for f in got.values()} == {"machine", "backend", "known bug", "framework", "database"}
     assert got["backend null"].usable
     assert "compare; passes by " in got["backend reference"].found
     assert got["framework jax"].usable

@@ -2,14 +2,15 @@
 
 `build` makes them of what the queries have, `read` asks these. A row is a cause, which has a stripe of cells for each
 series and in it a cell for each date. Of several nights of a series on one date the last one has the cell; a cause of
-an earlier one that it does not have is fixed by it. A partial night without a cause says nothing about it.
+an earlier one that it does not have is fixed by it. A partial night without a cause says nothing about it. Nights of
+releases (`opscope history`) are shown by themselves: their columns are releases.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta, timezone
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -27,6 +28,8 @@ LONGEST = 140
 DIGITS = 8
 """Hex digits of a commit, and of the short id of a cause."""
 
+RELEASE = "release"
+"""The kind of a night of a release."""
 NEW, FAILING, UNKNOWN, NO_NIGHT, RIGHT, EMPTY = "new", "failing", "unknown", "no-night", "right", "empty"
 WORST = (NEW, FAILING, UNKNOWN, NO_NIGHT, RIGHT, EMPTY)
 """What a cell says, the worst first: it fails, some of it anew; it fails; a partial night did not have it; the series
@@ -39,7 +42,7 @@ PageOfRange = Callable[[str, str, str], str]
 
 NIGHTS = """
 SELECT s.night_id, s.series, s.backend, COALESCE(MIN(s.board) OVER of_series, MIN(s.arch) OVER of_series), s.started,
-       s.status, s.revision, n.kind, n.label, n.zone, n.demo
+       s.status, s.revision, n.kind, n.label, n.zone, n.demo, n.release
 FROM night_series s JOIN nights n ON n.night_id = s.night_id
 WHERE n.kind <> 'selection' WINDOW of_series AS (PARTITION BY s.series) ORDER BY s.started, s.night_id"""
 COUNTS = "SELECT night_id, series, cluster, ops, new_ops FROM night_grid WHERE night_id IN ({nights})"
@@ -73,10 +76,16 @@ class Night:
     board: str
     """Empty for a backend that has none."""
     date: str
-    """In the night's own zone."""
+    """In the night's own zone. Of the night of a release, which may share a day with others, date and time."""
     started: datetime
     complete: bool = True
     revision: str = ""
+    release: str = ""
+
+    @property
+    def name(self) -> str:
+        """Its date, or its release."""
+        return self.release or self.date
 
 
 Range = tuple[Night, Night]
@@ -154,7 +163,7 @@ class Since:
     text: str
     title: str
     last: str = ""
-    """Date of the last night of a series that has stopped."""
+    """Date of the last night of a series that has stopped; one of releases never does."""
     url: str = ""
     """The page with the commits; empty where their repository is not known."""
 
@@ -200,11 +209,16 @@ class Grid:
     """Date, time and zone of the newest night."""
     sentence: str = ""
     demo: bool = False
+    releases: Mapping[str, str] = field(default_factory=dict)
+    """Date -> its release, if the columns are releases."""
 
     @property
-    def days(self) -> tuple[str, ...]:
-        """The dates as the heads of columns."""
-        return tuple(f"{date.fromisoformat(each):%a} {each[8:]}" for each in self.dates)
+    def days(self) -> tuple[tuple[str, str], ...]:
+        """The heads of columns: day of the week and of the month, or nothing and a release."""
+        return tuple(
+            ("", self.releases[each]) if each in self.releases else (f"{date.fromisoformat(each):%a}", each[8:])
+            for each in self.dates
+        )
 
 
 def read(
@@ -217,32 +231,38 @@ def read(
     most: int = MOST,
 ) -> Grid:
     """The grid of a results database. `owner`: the team whose causes are wanted; `until`: the start of a night
-    after which none is looked at, whose date is then the last; `kind`: nights or single runs."""
+    after which none is looked at, whose date is then the last; `kind`: nights, single runs, or nights of releases."""
     rows = [_Named(*row) for row in ask(NIGHTS, {})]
     rows = [row for row in rows if until is None or row.night.started <= until]
-    rows = [row for row in rows if row.kind == kind] or rows  # single runs, where there is nothing else
+    # Single runs, where there is nothing else.
+    rows = [row for row in rows if row.kind == kind] or [row for row in rows if row.kind != RELEASE] or rows
     if not rows:
         return Grid()
     nights, last = [row.night for row in rows], rows[-1]
+    releases = {night.date: night.release for night in nights if night.release}
     today = _date(now, last.zone) if until is None else last.night.date
-    dates = dates_until(today, last.night.date)
+    dates = tuple(sorted(releases)[-DAYS:]) or dates_until(today, last.night.date)
     found = ask(*_of_nights(COUNTS, (night for night in nights if night.date in dates)))
     counts = {(night_id, series, cluster): Count(int(ops), int(new)) for night_id, series, cluster, ops, new in found}
     grid = build(nights, counts, _Details(ask, page_of_range), dates, owner, most)
-    sentences = ask(SENTENCE, {}) if until is None and not owner else []
+    sentences = ask(SENTENCE, {}) if until is None and not owner and not releases else []
     sentence = sentences[0][0] if sentences else ""
-    return replace(grid, label=f"{last.label} {last.zone}", sentence=sentence, demo=last.demo)
+    return replace(grid, label=f"{last.label} {last.zone}", sentence=sentence, demo=last.demo, releases=releases)
 
 
 class _Named:
     """A row of NIGHTS."""
 
     def __init__(self, *row: Any) -> None:
-        night_id, series, backend, board, started, status, revision, self.kind, self.label, self.zone, demo = row
+        night_id, series, backend, board, started, status, revision, self.kind, self.label, self.zone, demo, release = (
+            row
+        )
         moment = started if isinstance(started, datetime) else datetime.fromisoformat(str(started))
         if moment.tzinfo is None:  # SQLite has it as a text, in UTC
             moment = moment.replace(tzinfo=timezone.utc)  # noqa: UP017 - Superset's Python may be 3.10
-        self.night = Night(night_id, series, backend, board, self.label[:10], moment, status == "complete", revision)
+        day = moment.isoformat() if release else self.label[:10]
+        complete = status == "complete"
+        self.night = Night(night_id, series, backend, board, day, moment, complete, revision, release)
         self.demo = bool(demo)
 
 
@@ -407,6 +427,7 @@ def build(
     shown = (failing + fixed)[:most]
     _complete(shown, nights, details)
     began = {(before, first) for row in shown for before, first in row.began.values() if before is not None}
+    shown_as = {night.date: night.name for night in nights}
     pages = details.pages(both for both in began if _commits(*both)) if began else {}
     causes = []
     for row in shown:
@@ -416,7 +437,7 @@ def build(
         ]
         stripes = stripes if len(stripes) <= STRIPES else [_worst(stripes)]
         since = tuple(_since(row, nights, names, newest.date, pages))
-        causes.append(Cause(row.cluster, row.detail, tuple(stripes), since, row.fixed))
+        causes.append(Cause(row.cluster, row.detail, tuple(stripes), since, shown_as.get(row.fixed, row.fixed)))
     return Grid(
         tuple(dates),
         tuple(names.values()),
@@ -524,14 +545,16 @@ def _since(
     for series in (series for series in names if series in row.failing):
         before, first = row.began[series]
         own = [night for night in nights if night.series == series]
-        stopped = row.failing[series].date if own[-1].date != newest else ""
+        stopped = row.failing[series].date if own[-1].date != newest and not own[-1].release else ""
         if before is None:
-            text, title = f"before {own[0].date}", f"{names[series]}: in every complete night since the first"
+            text, title = f"before {own[0].name}", f"{names[series]}: in every complete night since the first"
             all_since.append(Since(names[series], text, title, stopped))
             continue
         commits = _commits(before, first)
-        text = f"{first.date[5:]}, {commits}" if commits else first.date
-        title = f"{names[series]}: right on {before.date}, failing since {first.date}"
+        text = first.name
+        if commits:
+            text = commits if first.release else f"{first.date[5:]}, {commits}"
+        title = f"{names[series]}: right on {before.name}, failing since {first.name}"
         all_since.append(Since(names[series], text, title, stopped, pages.get((before, first), "")))
     agreeing: dict[tuple[str, str], list[Since]] = {}
     for since in all_since:
@@ -555,7 +578,8 @@ def _cells(
 ) -> Iterable[Cell]:
     by_date = {night.date: night for night in nights}
     for day in dates:
-        night, place = by_date.get(day), f"{name}, {day}"
+        night = by_date.get(day)
+        place = f"{name}, {day if night is None else night.name}"
         if night is None:
             if day < begun:
                 yield Cell(EMPTY, f"{place}: the series had not begun")

@@ -9,7 +9,7 @@ import pytest
 
 from opscope.base.places import HOME
 from opscope.base.xla import xla_releases
-from opscope.base.xla.xla_releases import BEFORE, FIRST, KNOWN_BUGS, OPTIONS, KnownBug, flags, notes
+from opscope.base.xla.xla_releases import BEFORE, FIRST, KNOWN_BUGS, OPTIONS, KnownBug, flags, known_bugs, notes
 
 
 def lines(release: str) -> list[str]:
@@ -50,8 +50,34 @@ def test_a_known_bug_without_a_mend_is_named(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_every_known_bug_has_a_source_and_a_mend_that_exists() -> None:
     for bug in KNOWN_BUGS:
-        assert bug.source.startswith(("jax#", "xla#"))
-        assert bug.mended_by in OPTIONS or bug.mended_by == "a second authority", bug
+        assert bug.what
+        assert bug.shows
+        assert bug.source.startswith(("jax#", "xla#") if bug.package == "jaxlib" else "shown with ")
+        assert bug.package != "jaxlib" or bug.mended_by in OPTIONS or bug.mended_by == "a second authority", bug
+
+
+@pytest.mark.parametrize(
+    ("releases", "found"),
+    [
+        ({}, []),
+        ({"jaxlib": "0.11.1"}, ["jax#39707", "xla#29362"]),
+        (
+            {"jaxlib": "0.5.2", "jax-tt-plugin": "0.1.1"},
+            ["reduce_precision", "bitcast_convert", "select_and", "triang"],
+        ),
+        ({"jax-tt-plugin": "0.1.3"}, ["select_and_scatter", "triangular_solve"]),
+    ],
+)
+def test_known_bugs_of_what_is_installed(releases: dict[str, str], found: list[str]) -> None:
+    def installed(package: str) -> str:
+        if package not in releases:
+            raise PackageNotFoundError(package)
+        return releases[package]
+
+    bugs = list(known_bugs(installed))
+    assert [release for release, _ in bugs] == [releases[bug.package] for _, bug in bugs]
+    for (_, bug), word in zip(bugs, found, strict=True):
+        assert word in f"{bug.what} ({bug.source})"
 
 
 def test_ours_stand_after_the_users_and_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,27 +42,72 @@ class KnownBug:
     source: str
     mended_by: str = ""
     """The option of `OPTIONS`, or what else, that keeps it out of goldens; empty if nothing does."""
+    shows: str = ""
+    """How it shows itself."""
+    package: str = "jaxlib"
 
     def is_in(self, release: str) -> bool:
-        """Whether a release of jaxlib has it."""
+        """Whether a release of its package has it."""
         return number(self.first) <= number(release) and (not self.last or number(release) <= number(self.last))
 
 
 _YNN = "xla_cpu_experimental_ynn_fusion_type"
+_SECOND = "a second authority"
+_TT, _TT_BUILD = "jax-tt-plugin", "shown with 0.1.0 to 0.1.3 for n150, 2026-11"
+_WRONG, _CRASH, _REFUSED = "wrong numbers", "the process ends", "an error of the compiler"
 KNOWN_BUGS = (
-    KnownBug("0.10.2", "0.10.2", "a product, squared and summed, is wrong in its last row", "jax#39103", _YNN),
-    KnownBug("0.10.2", "0.11.0", "multiply and reduce of rank 7 and 8 crashes or does not end", "jax#39257", _YNN),
-    KnownBug("0.10.2", "0.10.2", "multiply and reduce of rank 7 with a dim of size 1 crashes", "jax#40412", _YNN),
-    KnownBug("0.5.3", "", "log_plus_one of f64 is off by up to 128 ulp", "jax#39707", "a second authority"),
+    KnownBug("0.10.2", "0.10.2", "a product, squared and summed, is wrong in its last row", "jax#39103", _YNN, _WRONG),
+    KnownBug(
+        "0.10.2",
+        "0.11.0",
+        "multiply and reduce of rank 7 and 8 crashes or does not end",
+        "jax#39257",
+        _YNN,
+        "the process ends, or no end within the time limit",
+    ),
+    KnownBug(
+        "0.10.2", "0.10.2", "multiply and reduce of rank 7 with a dim of size 1 crashes", "jax#40412", _YNN, _CRASH
+    ),
+    KnownBug("0.5.3", "", "log_plus_one of f64 is off by up to 128 ulp", "jax#39707", _SECOND, _WRONG),
     KnownBug(
         "0.10.2",
         "",
         "a scatter of several equal operands gives result 0 for all, and writes into its indices",
         "xla#29362; the indices: shown with jaxlib 0.10.2 alone",
-        "a second authority",
+        _SECOND,
+        _WRONG,
+    ),
+    KnownBug(
+        "0.1.0",
+        "0.1.0",
+        "its system descriptor has other tables, which nobody here can write",
+        _TT_BUILD,
+        shows="the process ends (SIGSEGV) when the client is made",
+        package=_TT,
+    ),
+    KnownBug("0.1.0", "0.1.1", "reduce_precision", _TT_BUILD, shows=_REFUSED, package=_TT),
+    KnownBug(
+        "0.1.0", "0.1.2", "bitcast_convert, stablehlo.dot, stablehlo.broadcast", _TT_BUILD, shows=_REFUSED, package=_TT
+    ),
+    KnownBug(
+        "0.1.0",
+        "",
+        "select_and_scatter with an initial value that is no constant of its module",
+        _TT_BUILD,
+        shows="the process ends (LLVM ERROR: initValue_ must be a stablehlo.constant)",
+        package=_TT,
+    ),
+    KnownBug(
+        "0.1.0",
+        "",
+        "triangular_solve, cholesky, rng, fft RFFT, if, map, and reduce of an index with its value",
+        _TT_BUILD,
+        shows="Failed to convert from SHLO to TTIR module",
+        package=_TT,
     ),
 )
-"""Sources are issues of jax-ml/jax and openxla/xla."""
+"""What releases of compilers are known to do wrong. Sources are issues of jax-ml/jax and openxla/xla, or what was seen
+here."""
 
 
 def number(release: str) -> tuple[int, ...]:
@@ -108,5 +153,15 @@ def notes(installed: Callable[[str], str] = version) -> Iterator[str]:
     except PackageNotFoundError:
         return
     for bug in KNOWN_BUGS:
-        if bug.is_in(release) and not bug.mended_by:
+        if bug.package == "jaxlib" and bug.is_in(release) and not bug.mended_by:
             yield f"jaxlib {release}, which makes goldens, is known to be wrong: {bug.what} ({bug.source})"
+
+
+def known_bugs(installed: Callable[[str], str] = version) -> Iterator[tuple[str, KnownBug]]:
+    """Each known bug of a compiler that is installed, with its release."""
+    for package in dict.fromkeys(bug.package for bug in KNOWN_BUGS):
+        try:
+            release = installed(package)
+        except PackageNotFoundError:
+            continue
+        yield from ((release, bug) for bug in KNOWN_BUGS if bug.package == package and bug.is_in(release))

@@ -1,6 +1,6 @@
 -- Which night of a series speaks for a date, and which speaks tonight. Tonight is the date of the newest night of any
 -- series, each in its time zone; runs that belong to no night make no tonight, unless there are no nights. A series whose
--- newest night is of an earlier date has stopped: it is in no number of tonight.
+-- newest night is of an earlier date has stopped: it is in no number of tonight. Nights of releases are of no date.
 --   day: the same date as text
 --   newest: 1 in the newest night of its series
 --   tonight: 1 in the newest night of its series, if that is of tonight's date or later
@@ -10,6 +10,7 @@ WITH newest_date AS (
     SELECT COALESCE(MAX(CASE WHEN n.kind = 'night' THEN s.date END), MAX(s.date)) AS date
     FROM night_series s
     JOIN nights n ON n.night_id = s.night_id
+    WHERE n.axis = 'time'
 ), of_series AS (
     SELECT series, MAX(started) AS started, COALESCE(MIN(board), MIN(arch)) AS board FROM night_series GROUP BY series
 ), tonight AS (
@@ -35,5 +36,6 @@ WITH newest_date AS (
     JOIN nights n ON n.night_id = s.night_id
     JOIN of_series l ON l.series = s.series
     CROSS JOIN tonight t
+    WHERE n.axis = 'time'
 )
 SELECT night_id, series, started, backend, board, platform, date, day, newest, tonight, of_date, named FROM dates

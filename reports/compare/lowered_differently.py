@@ -1,0 +1,184 @@
+"""What two releases of a compiler lower, compute and abort differently, each difference named.
+
+    37 of 967 ops lower differently, 5 compute differently, 1 aborts no more
+
+Compared are the last IRs that `opscope history` keeps (reports/records/lowered.py), in the folders of the runs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from opscope.harness.record.stages import Status
+from opscope.reports.compare.night_views import newest_run
+from opscope.reports.compare.outcomes import Outcome, RunView
+from opscope.reports.records import lowered
+
+_OP = re.compile(r'(?:^|= )(?:"(\w+\.[\w.]+)"\(|(\w+\.[\w.]+) )', re.MULTILINE)
+_TYPES = re.compile(r" : .*$", re.MULTILINE)
+_LAYOUT = re.compile(r"#[\w.]*layout\w*<[^\n]*")
+_SIZES = re.compile(r"\[([\d,]*)\]")
+_SILENT = frozenset({"ttnn.deallocate", "func.func", "func.return"})
+"""Ops that follow from others."""
+MOST_OPS = 3
+"""Ops that a name has, of those that came and of those that went."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Ops that differ in the same way."""
+
+    what: str
+    """`ops: ttnn.typecast is gone`, `layouts of ttnn.matmul`, `attributes of ttnn.matmul`, `compiles now`."""
+    ops: tuple[str, ...]
+    """Their ids, the smallest op first."""
+    smallest: str
+    """Name and types of the smallest."""
+    command: str
+    """What looks into it: `opscope reduce` for an op that goes wrong, else its repro line."""
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """Two runs compared."""
+
+    compared: int
+    """Ops of which both have kept an IR."""
+    lowering: tuple[Group, ...]
+    computing: tuple[Group, ...]
+    compiling: tuple[Group, ...]
+    """What compiles now, or no more."""
+    aborting: tuple[Group, ...]
+
+    @property
+    def sentence(self) -> str:
+        """In one line; empty if neither run has kept an IR."""
+        if not self.compared:
+            return ""
+        lower, compute = (sum(len(group.ops) for group in groups) for groups in (self.lowering, self.computing))
+        words = [
+            f"{lower} of {self.compared} ops lower{'s' * (lower == 1)} differently",
+            f"{compute} compute{'s' * (compute == 1)} differently",
+        ]
+        for group in (*self.compiling, *self.aborting):
+            count = len(group.ops)
+            verb, _, when = group.what.partition(" ")
+            words.append(f"{count} {verb if count == 1 else verb.removesuffix('s')} {when}")
+        return ", ".join(words)
+
+    def as_json(self) -> dict[str, Any]:
+        """The comparison as JSON."""
+        return {"sentence": self.sentence, **asdict(self)}
+
+
+def compare_lowered(a: RunView, b: RunView, folder_a: Path, folder_b: Path) -> Lowered:
+    """Compares what two runs have kept in their folders."""
+    before, now = lowered.read(folder_a, a.backend), lowered.read(folder_b, b.backend)
+    lowering: dict[str, list[Outcome]] = {}
+    computing: dict[str, list[Outcome]] = {}
+    verdicts: dict[str, list[Outcome]] = {}
+    both = [op_id for op_id in now if op_id in before and op_id in b.ops]
+    for op_id in both:
+        if before[op_id] != now[op_id]:
+            lowering.setdefault(difference(before[op_id], now[op_id]), []).append(b.ops[op_id])
+    for op_id, new in b.ops.items():
+        old = a.ops.get(op_id)
+        if old is None or not (old.attempted and new.attempted):
+            continue
+        if what := _verdict(old, new):
+            verdicts.setdefault(what, []).append(new)
+        elif _ran(old) and _ran(new) and (old.status, old.pcc) != (new.status, new.pcc):
+            computing.setdefault(f"{old.status} -> {new.status}", []).append(new)
+    named = {what: _groups({what: ops}, b)[0] for what, ops in verdicts.items()}
+    return Lowered(
+        len(both),
+        tuple(_groups(lowering, b)),
+        tuple(_groups(computing, b)),
+        tuple(named[what] for what in sorted(named) if what.startswith("compiles")),
+        tuple(named[what] for what in sorted(named) if what.startswith("aborts")),
+    )
+
+
+def difference(before: str, now: str) -> str:
+    """Names in what two IRs of one op differ: in ops, else in layouts, else in attributes, each by the ops' names."""
+    old_ops, new_ops = (Counter(filter(None, (one or two for one, two in _OP.findall(ir)))) for ir in (before, now))
+    gone, come = old_ops - new_ops, new_ops - old_ops
+    left, came = (sorted(names.keys() - _SILENT) for names in (gone, come))
+    if left and came:
+        return f"ops: {_listed(left)} {'becomes' if len(left) == 1 else 'become'} {_listed(came)}"
+    if left or came:
+        fused = f", fused into {_listed(fusing)}" if left and (fusing := _fusing(before, now)) else ""
+        return f"ops: {_listed(left)} no more{fused}" if left else f"ops: {_listed(came)} anew"
+    old_lines, new_lines = before.splitlines(), now.splitlines()
+    changed = [(old, new) for old, new in zip(old_lines, new_lines, strict=False) if old != new]
+    changed = [(old, new) for old, new in changed if _name(new) not in _SILENT] or changed
+    if len(old_lines) != len(new_lines) or not changed:
+        return "order of ops"
+    names = sorted({_name(new) for _, new in changed} - _SILENT) or ["the function"]
+    if all(_TYPES.sub("", old) == _TYPES.sub("", new) for old, new in changed):
+        layouts = all(_LAYOUT.sub("", old) == _LAYOUT.sub("", new) for old, new in changed)
+        return f"{'layouts' if layouts else 'types'} of {_listed(names)}"
+    return f"attributes of {_listed(names)}"
+
+
+def _fusing(before: str, now: str) -> list[str]:
+    """The ops that have more attributes than before, where others have gone: these were fused into them."""
+    old = {_name(line): line.count(" = ") for line in before.splitlines()}
+    more = {name for line in now.splitlines() if (name := _name(line)) in old and line.count(" = ") > old[name]}
+    return sorted(more - _SILENT)
+
+
+def _name(line: str) -> str:
+    match = _OP.search(line)
+    return (match[1] or match[2]) if match is not None else "func.func"
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - MOST_OPS
+    return " + ".join(names[:MOST_OPS]) + (f" and {more} more" if more > 0 else "")
+
+
+def _verdict(old: Outcome, new: Outcome) -> str:
+    """What changed of whether an op compiles at all; empty if nothing did."""
+    crashed = old.status == Status.CRASHED, new.status == Status.CRASHED
+    if crashed[0] != crashed[1]:
+        return "aborts now" if crashed[1] else "aborts no more"
+    refused = old.status == Status.COMPILE_FAILED, new.status == Status.COMPILE_FAILED
+    if refused[0] != refused[1]:
+        return "compiles no more" if refused[1] else "compiles now"
+    return ""
+
+
+def _ran(op: Outcome) -> bool:
+    return op.right or op.status == Status.WRONG_RESULT
+
+
+def _groups(ops_of: Mapping[str, Sequence[Outcome]], run: RunView) -> list[Group]:
+    """The groups, those of most ops first."""
+    groups = []
+    for what, ops in ops_of.items():
+        first, *_ = by_size = sorted(ops, key=lambda op: (_elements(op.types), op.op_id))
+        command = f"opscope reduce {first.op_id} --run {run.run_id}" if first.bad else first.repro
+        groups.append(Group(what, tuple(op.op_id for op in by_size), f"{first.op_name} {first.types}", command))
+    return sorted(groups, key=lambda group: (-len(group.ops), group.what))
+
+
+def _elements(types: str) -> int:
+    """The elements of an op's operands and results: `f32[8,10] -> f32[8]` has 88."""
+    return sum(prod(int(size) for size in sizes.split(",") if size) for sizes in _SIZES.findall(types))
+
+
+def folder_of(connection: sa.Connection | None, view: RunView, root: Path) -> Path:
+    """The place where the folder of a run, or of the newest run of a night, lies if it is below `root`."""
+    if view.place == "night" and connection is not None:
+        run = newest_run(connection, view.run_id, view.series)
+        return root / str(run["run_id"] if run is not None else view.run_id)
+    return root / view.run_id if view.place == "database" else Path(view.place)

@@ -1,0 +1,149 @@
+"""`opscope history`: a night of each release of a compiler, and the first release in which each op fails."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from opscope.reports.nightly.cli import INTERRUPTED
+
+if TYPE_CHECKING:
+    from opscope.reports.nightly.history import First, Line
+
+
+@click.command(short_help="Run a night of each release of a compiler.")
+@click.option(
+    "--backend",
+    "backends",
+    required=True,
+    metavar="NAME@A..B,...",
+    help="Releases of backends: tt@0.1.1..0.1.3, tt@0.1.2.. or tt for all that pip knows.",
+)
+@click.option("--model", "models", multiple=True, required=True, metavar="NAME", help="A model, as for pytest --model.")
+@click.option("--since", type=click.DateTime(["%Y-%m", "%Y-%m-%d"]), help="Only releases that were made since then.")
+@click.option("--arch", default="n150", show_default=True, metavar="BOARD", help="The board.")
+@click.option("--until", metavar="STAGE", help="The last stage, as for pytest --until.")
+@click.option("-n", "workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes of a night.")
+@click.option("--bisect", is_flag=True, help="Run only the releases that tell since which one each failing op fails.")
+@click.option("--database", "--db", "url", metavar="URL", help="Results database; default: .opscope/opscope.sqlite.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def history(
+    backends: str,
+    models: tuple[str, ...],
+    since: datetime | None,
+    arch: str,
+    until: str | None,
+    workers: int,
+    bisect: bool,
+    url: str | None,
+    as_json: bool,
+) -> None:
+    """Run a night of each release of a compiler, publish it, and compare each release with the one before it.
+
+    A release is fetched once and not installed. Its night is one of the past: it is never the newest, and nothing
+    alarms for it. A release that is published already is not run again. `opscope diff tt@0.1.2 tt@0.1.3` says what
+    two of them do differently. Exit code 1 if no release could be run, 2 for bad input.
+    """
+    from opscope.harness.settings.settings import BY_NAME
+    from opscope.reports.commands.compare import print_json
+    from opscope.reports.database.database import default_url, usable_url
+    from opscope.reports.database.reading import read_database
+    from opscope.reports.nightly import history as nights_of_releases
+    from opscope.reports.nightly import running
+    from opscope.reports.nightly.progress import Display
+
+    target = url or default_url(Path.cwd())
+    usable_url(target, "--database")
+    releases = nights_of_releases.asked_releases(backends, None if since is None else since.replace(tzinfo=UTC))
+    options = {"until": BY_NAME["until"].read("--until", until)} if until is not None else {}
+    asked = nights_of_releases.History(models, arch, workers, options, target, Path.cwd(), tuple(releases))
+    display = Display(len(releases))
+    ran: list[nights_of_releases.Night] = []
+
+    def one(release: nights_of_releases.Release) -> nights_of_releases.Night:
+        night = asked.run(release, display.watch, display.ended)
+        ran.append(night)
+        return night
+
+    def failing(release: nights_of_releases.Release) -> dict[str, nights_of_releases.Outcome] | None:
+        night = one(release)
+        if night.problem:
+            return None
+        with read_database(target, "--database") as connection:
+            return {op.op_id: op for op in asked.view(connection, night.night_id).ops.values() if op.bad}
+
+    firsts: list[nights_of_releases.First] = []
+    try:
+        with running.ended_by_signal(), display:
+            if bisect:
+                for backend in dict.fromkeys(release.backend for release in releases):
+                    own = [release for release in releases if release.backend == backend]
+                    firsts += nights_of_releases.bisected(own, failing)
+            else:
+                for release in releases:
+                    one(release)
+    except KeyboardInterrupt:
+        click.echo("interrupted; run the same command again to continue this history", err=True)
+        raise SystemExit(INTERRUPTED) from None
+    ran.sort(key=lambda night: releases.index(night.release))
+    there = [night for night in ran if not night.problem]
+    lines = asked.lines(there) if there else []
+    problems = {night.release.name: night.problem for night in ran if night.problem}
+    if as_json:
+        found = [{"op_id": each.op.op_id, "op_name": each.op.op_name, **_ends(each)} for each in firsts]
+        print_json({"releases": [asdict(line) for line in lines], "problems": problems, "first_failing": found})
+    else:
+        _show(lines, problems)
+        if bisect:
+            _show_firsts(firsts, len(there), len(releases))
+    if not there:
+        raise SystemExit(1)
+
+
+def _ends(first: First) -> dict[str, str]:
+    return {"right": first.right, "failing": first.failing}
+
+
+def _show(lines: list[Line], problems: dict[str, str]) -> None:
+    """Prints a row for each release."""
+    from opscope.base.page import Page
+
+    page = Page()
+    statuses = sorted({status for line in lines for status in line.statuses})
+    labels = sorted({label for line in lines for label in line.changes})
+    columns = [("release", ""), ("made", ""), *((status, "right") for status in statuses)]
+    columns += [*((label, "right") for label in labels), ("lower differently", "right")]
+    rows = [
+        (
+            line.release,
+            line.made,
+            *(line.statuses.get(status, 0) for status in statuses),
+            *(line.changes.get(label, "") for label in labels),
+            "" if line.lower_differently is None else line.lower_differently,
+        )
+        for line in lines
+    ]
+    if rows:
+        page.table(columns, rows, fillable=tuple(name for name, _ in columns))
+    for release, problem in problems.items():
+        page.prose(f"{release}: not run: {problem}", "yellow")
+    for line, earlier in zip(lines[1:], lines, strict=False):
+        if line.changes or line.lower_differently:
+            page.line(f"opscope diff {earlier.release} {line.release}", "dim")
+
+
+def _show_firsts(firsts: list[First], ran: int, releases: int) -> None:
+    """Prints since which release each op fails."""
+    from opscope.base.page import Page
+
+    page = Page()
+    page.line(f"{len(firsts)} failing ops, {ran} of {releases} releases needed", "bold")
+    for first in firsts:
+        since = f"in every one from {first.failing} on"
+        if first.right:
+            since = f"since {first.failing}, right in {first.right}"
+        page.prose(f"{first.op.op_name} [{first.op.op_id}] {first.op.types}: {since}", indent=2)
