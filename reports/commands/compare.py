@@ -119,7 +119,8 @@ def diff(
     else:
         page = Page()
         if cause_id is None:
-            page.prose(f"{sentence} ({age(max(each.b.started for each in compared))})", "bold")
+            dated = "" if sentence.startswith("release ") else f" ({age(max(each.b.started for each in compared))})"
+            page.prose(f"{sentence}{dated}", "bold")
         for series_diff, of in zip(compared, lowered, strict=False):
             if cause_id is None:
                 show_lowered(of, page, limit)

@@ -217,10 +217,11 @@ def head_of(connection: sa.Connection | None, views: Iterable[RunView]) -> str:
     views = list(views)
     nights: list[tuple[str, ...]] = []
     if connection is not None:
-        query = sa.select(NIGHTS.c.name, NIGHTS.c.label, NIGHTS.c.zone)
-        query = query.where(
-            NIGHTS.c.night_id.in_([view.run_id for view in views]), NIGHTS.c.kind.in_(("night", RELEASE))
-        )
+        these = NIGHTS.c.night_id.in_([view.run_id for view in views])
+        releases = sa.select(NIGHTS.c.release).where(these, NIGHTS.c.kind == RELEASE).order_by(NIGHTS.c.started)
+        if of := connection.scalars(releases).all():  # not by a date, which is only where it stands in its series
+            return f"release {', '.join(dict.fromkeys(of))}"
+        query = sa.select(NIGHTS.c.name, NIGHTS.c.label, NIGHTS.c.zone).where(these, NIGHTS.c.kind == "night")
         nights = [tuple(row) for row in connection.execute(query)]
     return head(nights or [(view.run_id, f"{view.started.astimezone(UTC):%Y-%m-%d %H:%M}", "UTC") for view in views])
 
