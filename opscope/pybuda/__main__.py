@@ -9,6 +9,7 @@ import runpy
 import sys
 from pathlib import Path
 
+from opscope.base.children import jax_plugins
 from opscope.pybuda import aliases
 from opscope.simulator.errors import DeviceError
 from opscope.simulator.host.errors import PyBudaError
@@ -25,6 +26,7 @@ def main(argv: list[str]) -> int:
     if not program.is_file():
         print(f"pybuda: {program}: expected a Python program, got no such file", file=sys.stderr)
         return 2
+    jax_plugins.keep_out()  # a simulated card computes on the processor
     aliases.install()
     sys.argv = argv
     sys.path.insert(0, str(program.resolve().parent))

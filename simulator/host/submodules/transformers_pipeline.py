@@ -64,7 +64,7 @@ class NLPPipelineWrapper:
         self.parameters = tuple(inspect.signature(self.original).parameters)
         self._device: TTDevice | None = None
         self._fp32_fallback = fp32_fallback
-        self._names: tuple[str, ...] = ()
+        self._compiled_for: dict[str, torch.Size] = {}
         model.forward = self.forward
         if (config := getattr(model, "generation_config", None)) is not None:
             config.use_cache = False
@@ -113,16 +113,32 @@ class NLPPipelineWrapper:
         if self.forward_fn is not None:
             with in_one_line(self.name):
                 return self.forward_fn(inputs)
-        names = tuple(tensors)
-        if self._device is None or names != self._names:
+        names, shapes = tuple(tensors), {name: tensor.shape for name, tensor in tensors.items()}
+        if self._device is None or shapes != self._compiled_for:
             if self._device is not None:
                 self._device.remove_modules()
             else:
                 self._device = TTDevice("tt0", fp32_fallback=self._fp32_fallback)
-            self._names = names
+            self._compiled_for = shapes
             self._device.place_module(PyTorchModule(self.name, ForwardOfTensors(self.model, self.original, names)))
         self._device.push_to_inputs(inputs)
         return run_inference(_sequential=True).get()[0].value()
+
+
+class TextToText:
+    """What `transformers.pipeline` has for text2text-generation before its release 5: texts in, generated texts out."""
+
+    def __init__(self, model: Any, tokenizer: Any) -> None:
+        self.model, self.tokenizer = model, tokenizer
+
+    def __call__(self, texts: str | list[str], **generate: Any) -> list[dict[str, str]]:
+        """Returns `generated_text` of each text; `generate` are arguments of the model's `generate`."""
+        made = []
+        for text in [texts] if isinstance(texts, str) else texts:
+            encoded = self.tokenizer(text, return_tensors="pt")
+            tokens = self.model.generate(encoded["input_ids"], attention_mask=encoded["attention_mask"], **generate)
+            made.append({"generated_text": self.tokenizer.decode(tokens[0], skip_special_tokens=True)})
+        return made
 
 
 def pipeline(pipeline_type: str, *args: Any, **kwargs: Any) -> Any:
@@ -149,4 +165,6 @@ def pipeline(pipeline_type: str, *args: Any, **kwargs: Any) -> Any:
     NLPPipelineWrapper(
         kwargs["model"], kwargs.get("tokenizer"), name, use_cache, forward_fn=forward_fn, max_length=longest
     )
+    if pipeline_type == "text2text-generation" and pipeline_type not in SUPPORTED_TASKS:
+        return TextToText(kwargs["model"], kwargs["tokenizer"])
     return transformers.pipeline(pipeline_type, *args, **kwargs)

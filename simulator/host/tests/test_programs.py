@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -53,6 +54,20 @@ def test_a_wrong_call_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
     program.write_text("import pybuda\nfrom pybuda import op\npybuda.run_inference()\n")
     done = run(tmp_path, str(program), code=2)
     assert done.stderr == "pybuda: run: expected a module on a device, got none; try place_module\n"
+
+
+@pytest.mark.slow
+def test_a_program_loads_no_plugin_of_jax(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a_plugin.py").write_text("def initialize():\n    print('a plugin was loaded')\n")
+    about = tmp_path / "a_plugin-1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: a-plugin\nVersion: 1\n")
+    (about / "entry_points.txt").write_text("[jax_plugins]\na_plugin = a_plugin\n")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    program = tmp_path / "program.txt"
+    program.write_text("import pybuda\nimport jax\nprint(jax.devices()[0].platform)\n")
+    assert run(tmp_path, str(program)).stdout == "cpu\n"
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -40,3 +41,31 @@ def test_a_decoder_gets_all_tokens_padded_to_one_length() -> None:
         wrapper(model, None, use_cache=True)
     with pytest.raises(PyBudaError, match=r"expected model, a name or a torch.nn.Module, got NoneType"):
         pybuda.transformers.pipeline.pipeline("text-generation")
+
+
+class Words:
+    """A tokenizer of numbers."""
+
+    pad_token_id = 0
+
+    def __call__(self, text: str, return_tensors: str) -> dict[str, Any]:
+        tokens = torch.tensor([[int(word) for word in text.split()]])
+        return {"input_ids": tokens, "attention_mask": torch.ones_like(tokens)}
+
+    def decode(self, tokens: Any, skip_special_tokens: bool) -> str:
+        return " ".join(map(str, tokens.tolist()))
+
+
+@pytest.mark.filterwarnings("ignore:Explicitly requested dtype int64")  # JAX has int32 for it
+def test_text_to_text_generates_what_the_model_alone_does() -> None:
+    torch.manual_seed(0)
+    config = transformers.T5Config(
+        vocab_size=64, d_model=32, d_kv=16, d_ff=64, num_layers=1, num_heads=2, decoder_start_token_id=0
+    )
+    model = transformers.T5ForConditionalGeneration(config).eval()
+    texts = ["5 9 33", "7"]
+    wanted = [Words().decode(model.generate(Words()(text, "pt")["input_ids"], max_length=5)[0], True) for text in texts]
+    pipeline = pybuda.transformers.pipeline.pipeline
+    generator = pipeline("text2text-generation", model=model, tokenizer=Words(), pybuda_max_length=32)
+    assert [made["generated_text"] for made in generator(texts, max_length=5)] == wanted
+    assert pybuda.get_tenstorrent_device() is not None
