@@ -206,6 +206,11 @@ def test_what_says_nothing_of_the_program_is_left_out() -> None:
     assert lowered.plain(old) == lowered.plain(new)
     assert "loc" not in lowered.plain(old)
     assert lowered.digest(lowered.plain(old)) == lowered.digest(lowered.plain(new))
+    for attributes in ("<{a = []}>", "<{a = [], b = []}>", ""):
+        assert (
+            lowered.plain(f'%1 = "x.y"(%0) {attributes} : () -> ()'.replace("  ", " ")) == '%1 = "x.y"(%0) : () -> ()'
+        )
+    assert lowered.plain('"x.y"() <{a = [], b = 1, c = []}>') == '"x.y"() <{b = 1}>'
     assert lowered.plain('  a = f32[] add(b), metadata={op_name="x"}') == "a = f32[] add(b)"
 
 
