@@ -229,6 +229,7 @@ def test_a_diff_counts_what_lowers_computes_and_compiles_differently(tmp_path: P
             folder.mkdir(parents=True)
             (folder / "ttir.mlir").write_text("no", encoding="utf-8")
             (folder / "ttnn.mlir").write_text(module(op if name == "a" else ADD), encoding="utf-8")
+        run_dir = run_dir.rename(root / f"a-night-names-it-otherwise-{release}")
         lowered.keep(run_dir, load_run(run_dir).tests)
         left = {path.parent.name for path in run_dir.glob(f"{ARTIFACT_DIR}/*/ir-*")}
         assert left == {op_id(name) for name, one in ops.items() if one.failed or one.status == "crashed"}
