@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from math import prod
 from pathlib import Path
@@ -17,7 +18,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from opscope.harness.record.errors import InputError
 from opscope.harness.record.stages import Status
+from opscope.harness.record.store import read_run
 from opscope.reports.compare.night_views import newest_run
 from opscope.reports.compare.outcomes import Outcome, RunView
 from opscope.reports.records import lowered
@@ -177,8 +180,19 @@ def _elements(types: str) -> int:
 
 
 def folder_of(connection: sa.Connection | None, view: RunView, root: Path) -> Path:
-    """The place where the folder of a run, or of the newest run of a night, lies if it is below `root`."""
-    if view.place == "night" and connection is not None:
-        run = newest_run(connection, view.run_id, view.series)
-        return root / str(run["run_id"] if run is not None else view.run_id)
-    return root / view.run_id if view.place == "database" else Path(view.place)
+    """The folder of a run, or of the newest run of a night, if it is below `root` and has kept an IR."""
+    run_id = view.run_id
+    if view.place == "night" and connection is not None and (run := newest_run(connection, run_id, view.series)):
+        run_id = str(run["run_id"])
+    elif view.place != "database":
+        return Path(view.place)
+    return folder_of_run(run_id, root)
+
+
+def folder_of_run(run_id: str, root: Path) -> Path:
+    """The folder below `root` of a run that has kept an IR: a night names the folders of its runs otherwise."""
+    for file in sorted(root.glob(f"*/{lowered.FILE}")):
+        with suppress(InputError):
+            if read_run(file.parent).run_id == run_id:
+                return file.parent
+    return root / run_id

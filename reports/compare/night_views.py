@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 
 from opscope.harness.record.errors import InputError, closest
-from opscope.harness.record.optest import release_in
+from opscope.harness.record.optest import backend_label, release_in
 from opscope.reports.compare.outcomes import RunFacts, RunView, imports_of, view_of
 from opscope.reports.database.rows import RELEASE, series_by_backend
 from opscope.reports.database.schema import NIGHTS, OP_TESTS, RUNS
@@ -32,7 +32,7 @@ def nights_named(connection: sa.Connection, name: str, where: str = "NIGHT") -> 
     nights = connection.execute(query.where(NIGHTS.c.kind == "night")).all()
     matching = [night for night in nights if name in (night.label, night.label.partition(" ")[0])]
     if release_in(name):
-        of_release = sa.select(RUNS.c.night_id).where(RUNS.c.backend == name)
+        of_release = sa.select(RUNS.c.night_id).where(RUNS.c.backend == backend_label(name))
         releases = query.where(NIGHTS.c.kind == RELEASE, NIGHTS.c.night_id.in_(of_release))
         matching = list(connection.execute(releases).all())
     if matching:

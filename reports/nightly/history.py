@@ -22,7 +22,7 @@ from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import backend_label, release_in
 from opscope.harness.record.run_folders import runs_root
 from opscope.harness.record.store import load_run, write_whole
-from opscope.reports.compare.lowered_differently import compare_lowered
+from opscope.reports.compare.lowered_differently import compare_lowered, folder_of_run
 from opscope.reports.compare.night_views import night_view, series_of
 from opscope.reports.compare.outcomes import Outcome, RunView
 from opscope.reports.database.reading import exists, read_database
@@ -234,7 +234,7 @@ class History:
                     NIGHT_CHANGES.c.night_id == night.night_id, NIGHT_CHANGES.c.label != "FIRST"
                 )
                 run_id = connection.scalar(sa.select(RUNS.c.run_id).where(RUNS.c.night_id == night.night_id))
-                folder = runs_root(self.root) / str(run_id)
+                folder = folder_of_run(str(run_id), runs_root(self.root))
                 earlier = before.get(night.release.backend)
                 compared = compare_lowered(earlier[0], view, earlier[1], folder) if earlier is not None else None
                 before[night.release.backend] = view, folder
@@ -244,7 +244,7 @@ class History:
                         f"{view.started:%Y-%m-%d}" if view.started.year > UNDATED.year else "",
                         _counts(op.status for op in view.ops.values() if op.status not in NOT_ATTEMPTED),
                         sum(op.status in RIGHT for op in view.ops.values()),
-                        dict(connection.execute(changes.group_by(NIGHT_CHANGES.c.label)).tuples().all()),
+                        dict(map(tuple, connection.execute(changes.group_by(NIGHT_CHANGES.c.label)))),
                         sum(len(group.ops) for group in compared.lowering)
                         if compared is not None and compared.compared
                         else None,

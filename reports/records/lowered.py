@@ -29,6 +29,8 @@ _ALIAS = re.compile(r"^([#!][\w$.-]+) = (.*)$", re.MULTILINE)
 _USED = re.compile(r"[#!][A-Za-z_][\w$.-]*")
 _WRAPPER = re.compile(r"^\s*(?:module|builtin\.module|ttcore\.device_module|ttcore\.device)\b.*$\n?", re.MULTILINE)
 _METADATA = re.compile(r",? ?metadata=\{[^{}]*\}")
+_EMPTY = re.compile(r"\b\w+ = \[\](?:, )?")
+"""An attribute without a value: one release prints it, another does not."""
 _DESCRIPTOR = "ttcore.system_desc"
 _MOST_NESTED = 8
 """Aliases stand for what has aliases in it; so deep at most."""
@@ -66,7 +68,7 @@ def digest(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """An IR without locations, descriptors and modules around it, its aliases replaced by what they stand for."""
+    """An IR without locations, descriptors, modules around it and empty attributes, and with no aliases."""
     aliases = {match[1]: match[2] for match in _ALIAS.finditer(text) if not match[2].startswith("loc(")}
     aliases = {name: f"#{_DESCRIPTOR}" if _DESCRIPTOR in value else value for name, value in aliases.items()}
     body = _WRAPPER.sub("", _without_locations(_METADATA.sub("", _ALIAS.sub("", text))))
@@ -75,6 +77,8 @@ def plain(text: str) -> str:
         if replaced == body:
             break
         body = replaced
+    body = _EMPTY.sub("", body)
+    body = re.sub(r" <\{,? ?\}>", "", re.sub(r", \}>", "}>", body))
     lines = (line.strip() for line in body.splitlines())
     return "\n".join(line for line in lines if line.strip("} "))
 

@@ -206,6 +206,11 @@ def test_what_says_nothing_of_the_program_is_left_out() -> None:
     assert lowered.plain(old) == lowered.plain(new)
     assert "loc" not in lowered.plain(old)
     assert lowered.digest(lowered.plain(old)) == lowered.digest(lowered.plain(new))
+    for attributes in ("<{a = []}>", "<{a = [], b = []}>", ""):
+        assert (
+            lowered.plain(f'%1 = "x.y"(%0) {attributes} : () -> ()'.replace("  ", " ")) == '%1 = "x.y"(%0) : () -> ()'
+        )
+    assert lowered.plain('"x.y"() <{a = [], b = 1, c = []}>') == '"x.y"() <{b = 1}>'
     assert lowered.plain('  a = f32[] add(b), metadata={op_name="x"}') == "a = f32[] add(b)"
 
 
@@ -224,6 +229,7 @@ def test_a_diff_counts_what_lowers_computes_and_compiles_differently(tmp_path: P
             folder.mkdir(parents=True)
             (folder / "ttir.mlir").write_text("no", encoding="utf-8")
             (folder / "ttnn.mlir").write_text(module(op if name == "a" else ADD), encoding="utf-8")
+        run_dir = run_dir.rename(root / f"a-night-names-it-otherwise-{release}")
         lowered.keep(run_dir, load_run(run_dir).tests)
         left = {path.parent.name for path in run_dir.glob(f"{ARTIFACT_DIR}/*/ir-*")}
         assert left == {op_id(name) for name, one in ops.items() if one.failed or one.status == "crashed"}
