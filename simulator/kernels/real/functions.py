@@ -3,7 +3,7 @@
 Each is computed in the kernel's own steps, by the rules and constants of the files of tt-metal (ttnn 0.81.1,
 tt_metal/hw/ckernels/blackhole/metal/llk_api/llk_sfpu) that it names. `wide` says whether Dst has 32 bits: kernels take
 shorter series where it has 16. The results are float32; a narrow Dst rounds them to bfloat16, halves away from 0.
-`opscope.simulator.kernels.real_trigonometry` has the rest.
+`opscope.simulator.kernels.real.trigonometry` has the rest.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from opscope.compiler.target.rounding import Image, bits, to_mantissa
-from opscope.simulator.kernels.vector_unit import (
+from opscope.simulator.kernels.real.vector_unit import (
     above,
     exponent_field,
     from_bits,
