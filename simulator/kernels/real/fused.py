@@ -18,7 +18,7 @@ from opscope.compiler.target.rounding import Image, bits, quantise, to_mantissa
 from opscope.simulator.kernels.addition_order import aligned, elementwise_product, product
 from opscope.simulator.kernels.matmul import PHASES
 from opscope.simulator.kernels.real import functions
-from opscope.simulator.kernels.real.vector_unit import from_bits, larger, multiply, multiply_add, to_integer
+from opscope.simulator.kernels.real.vector_unit import Number, from_bits, larger, multiply, multiply_add, to_integer
 
 TF32 = 10
 """Bits of its fraction."""
@@ -36,7 +36,7 @@ class Steps:
         """Whether Dst has 32 bits."""
         return self.numerics.dst_format == "Float32"
 
-    def read(self, x: Image) -> Image:
+    def read(self, x: Number) -> Image:
         """What the matrix unit reads of `x`."""
         return to_mantissa(np.ascontiguousarray(x, np.float32), TF32 if self.wide else BFLOAT16, "truncate")
 
@@ -44,7 +44,7 @@ class Steps:
         """`x` once it is in Dst."""
         return x if self.wide else to_mantissa(np.ascontiguousarray(x, np.float32), BFLOAT16, mode)
 
-    def add(self, a: Image, b: Image) -> Image:
+    def add(self, a: Image, b: Number) -> Image:
         """a + b on the matrix unit: the smaller one is aligned to 10 bits below the first one of the larger."""
         return self.in_dst(aligned(np.add, *np.broadcast_arrays(self.read(a), self.read(b))))
 
