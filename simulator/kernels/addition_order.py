@@ -25,7 +25,7 @@ The order is that of ckernel_sfpu_reduce.h (tt-llk, Blackhole); recorded sums of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -242,7 +242,7 @@ def _phase_by_phase(a: Image, b: Image, phases: tuple[int, ...], dst_format: str
     return pattern.view(np.float32)
 
 
-def aligned(function: np.ufunc, a: Image, b: Image) -> Image:
+def aligned(function: Callable[..., np.ndarray], a: Image, b: Image) -> Image:
     """A sum or difference as the matrix unit makes it: the smaller operand is rounded to 10 bits below the larger's
     first one, halves away from 0, before they are added (ELWADD; the rounding by ttsim, as for products)."""
     wide = [np.asarray(x, np.float64) for x in (a, b)]

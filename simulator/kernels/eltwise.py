@@ -19,9 +19,10 @@ from opscope.compiler.target.formats import FORMATS, host_dtype
 from opscope.compiler.target.program import EltwiseParams, TensorDesc
 from opscope.compiler.target.rare_values import has_nan, has_tiny, once
 from opscope.compiler.target.rounding import as_number, bits, flush, keep_bits, to_mantissa
-from opscope.simulator.kernels import integer, real_functions, real_trigonometry, special, vector_unit
+from opscope.simulator.kernels import integer, special
 from opscope.simulator.kernels.addition_order import aligned, overflowed
 from opscope.simulator.kernels.approximate import approximation
+from opscope.simulator.kernels.real import functions, trigonometry, vector_unit
 from opscope.simulator.kernels.registry import MEASURED, PASS, Call, Images, keeps_bits, kernel, params_of
 
 Function = Callable[..., Any]
@@ -135,7 +136,7 @@ def _register(
     kernel(name, EltwiseParams, arity=arity, max_ulp=max_ulp, unit=unit, rounds=rounds, cycles=cycles)(run)
 
 
-REAL: dict[str, Function] = {**real_functions.FUNCTIONS, **real_trigonometry.FUNCTIONS}
+REAL: dict[str, Function] = {**functions.FUNCTIONS, **trigonometry.FUNCTIONS}
 """The device's own functions of float32 and bfloat16, by the kernel's name."""
 
 

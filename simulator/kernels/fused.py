@@ -2,7 +2,7 @@
 
 Exponentials, roots, divisions and sums run on the SFPU in float32, and sums use all bits of their operands. So softmax
 and norms are at least as exact as the ops that they replace. In exact order softmax and norms are those of ttnn's own
-kernels (`opscope.simulator.kernels.real_fused`).
+kernels (`opscope.simulator.kernels.real.fused`).
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from opscope.compiler.target.fused_params import NormParams, SoftmaxParams
-from opscope.simulator.kernels import real_fused
 from opscope.simulator.kernels.eltwise import operands
+from opscope.simulator.kernels.real import fused as real
 from opscope.simulator.kernels.registry import Call, Images, kernel, params_of
 
 
@@ -26,7 +26,7 @@ def softmax(images: Images, call: Call) -> np.ndarray:
     (x,), params = operands(images, call), params_of(call, SoftmaxParams)
     if call.arithmetic.exact_order:
         last = np.moveaxis(x, params.dim, -1)
-        return np.moveaxis(real_fused.softmax(last, call.numerics, stable=params.stable), -1, params.dim)
+        return np.moveaxis(real.softmax(last, call.numerics, stable=params.stable), -1, params.dim)
     return _softmax(x, params.dim, params.stable)
 
 
@@ -43,7 +43,7 @@ def _scaled(value: np.ndarray, vectors: Images) -> np.ndarray:
 
 def _real_norm(x: np.ndarray, vectors: Images, call: Call, *, centred: bool) -> np.ndarray:
     epsilon = params_of(call, NormParams).epsilon
-    return real_fused.norm(x, vectors, epsilon, call.numerics, centred=centred)
+    return real.norm(x, vectors, epsilon, call.numerics, centred=centred)
 
 
 @kernel("rms_norm", NormParams, arity=(1, 3), max_ulp=16, cycles=("multiply", "sum", "multiply", "multiply"))

@@ -13,8 +13,9 @@ from opscope.compiler.target.program import EltwiseParams, MatmulParams, Numeric
 from opscope.compiler.target.rounding import flush
 from opscope.simulator import plain
 from opscope.simulator.api import Device
-from opscope.simulator.kernels import addition_order, special, vector_unit
+from opscope.simulator.kernels import addition_order, special
 from opscope.simulator.kernels.matmul import PHASES
+from opscope.simulator.kernels.real import vector_unit
 from opscope.simulator.tests.programs import run_kernel
 
 if passes.compiled is None:

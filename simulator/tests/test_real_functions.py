@@ -12,7 +12,7 @@ from opscope.compiler.target.rounding import to_mantissa
 from opscope.simulator.api import Device
 from opscope.simulator.kernels import special
 from opscope.simulator.kernels.eltwise import REAL
-from opscope.simulator.kernels.vector_unit import SEED, multiply_add, reciprocal_seed
+from opscope.simulator.kernels.real.vector_unit import SEED, multiply_add, reciprocal_seed
 from opscope.simulator.tests.programs import run_kernel
 
 WIDE, NARROW = Numerics(dst_format="Float32"), Numerics(dst_format="Float16_b")

@@ -14,7 +14,7 @@ from opscope.compiler.target.program import Numerics
 from opscope.simulator.api import Device
 from opscope.simulator.kernels.addition_order import _phase_by_phase, elementwise_product, product
 from opscope.simulator.kernels.matmul import PHASES
-from opscope.simulator.kernels.real_fused import fast_exp, fast_rsqrt, softmax
+from opscope.simulator.kernels.real.fused import fast_exp, fast_rsqrt, softmax
 from opscope.simulator.tests.programs import run_kernel
 
 RANDOM = np.random.default_rng(11)

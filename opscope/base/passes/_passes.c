@@ -1,7 +1,7 @@
 /* Passes over whole arrays that NumPy makes in several: looks for rare values, rounding, sums and products with both,
  * a table's values, a series, normal values from random bits, products as the matrix unit adds them and as the vector
  * unit does. Bits are those of the NumPy code in compiler/target/rounding.py, rare_values.py, simulator/plain.py,
- * by_pattern.py, kernels/special.py, kernels/addition_order.py, kernels/vector_unit.py and models/seeding.py, which says
+ * by_pattern.py, kernels/special.py, kernels/addition_order.py, kernels/real/vector_unit.py and models/seeding.py, which says
  * what each means and is used where this file was not compiled.
  *
  * No sum of floats is reordered and no product contracted (setup.py: -ffp-contract=off), so that every compiler and

@@ -157,7 +157,7 @@ def test_memory_of_a_plan_is_that_of_its_ops_and_queues() -> None:
         ("n150", (9, 8), (8, 8)),
         ("n300", (8, 8), (8, 8)),
         ("galaxy", (10, 8), (8, 8)),
-        ("p150", (10, 14), (10, 13)),
+        ("p150", (10, 14), (10, 11)),
     ],
 )
 def test_cores_of_a_plan_are_those_of_its_grid(board: str, buda: tuple[int, int], ttnn: tuple[int, int]) -> None:

@@ -101,7 +101,7 @@ def _shifted(value: np.ndarray, down: np.ndarray) -> np.ndarray:
 
 def polynomial(x: Image, *coefficients: float | Number) -> Image:
     """A polynomial by Horner's rule, its highest coefficient first."""
-    total: Number = np.float32(coefficients[0])
+    total: Image = np.asarray(coefficients[0], np.float32)
     for coefficient in coefficients[1:]:
         total = multiply_add(total, x, np.float32(coefficient))
     return total
@@ -179,6 +179,6 @@ def smaller(a: Image, b: Number) -> Image:
     return np.where(_order(a) <= _order(b), a, b)
 
 
-def above(a: Image, b: Number) -> np.ndarray:
+def above(a: Number, b: Number) -> np.ndarray:
     """Whether a is above b in the order of their bits."""
     return _order(a) > _order(b)

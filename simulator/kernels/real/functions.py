@@ -3,7 +3,7 @@
 Each is computed in the kernel's own steps, by the rules and constants of the files of tt-metal (ttnn 0.81.1,
 tt_metal/hw/ckernels/blackhole/metal/llk_api/llk_sfpu) that it names. `wide` says whether Dst has 32 bits: kernels take
 shorter series where it has 16. The results are float32; a narrow Dst rounds them to bfloat16, halves away from 0.
-`opscope.simulator.kernels.real_trigonometry` has the rest.
+`opscope.simulator.kernels.real.trigonometry` has the rest.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from opscope.compiler.target.rounding import Image, bits, to_mantissa
-from opscope.simulator.kernels.vector_unit import (
+from opscope.simulator.kernels.real.vector_unit import (
     above,
     exponent_field,
     from_bits,
@@ -167,13 +167,13 @@ def expm1(x: Image, *, wide: bool) -> Image:
         f = multiply_add(j, -0.6931471805599453, x)
         r = polynomial(f, 8.361816406e-03, 4.177856445e-02, 1.666259766e-01, HALF)
         r = multiply_add(r, multiply(f, f), f)
-        more = _ended(multiply_add(scale, r, subtract(scale, HALF)), jm2, usual=np.False_)
+        more = _ended(multiply_add(scale, r, subtract(scale, HALF)), jm2, usual=False)
     return np.where(j == 0, r, multiply(more, TWO))
 
 
-def _ended(value: Image, jm2: Image, *, usual: np.ndarray) -> Image:
+def _ended(value: Image, jm2: Image, *, usual: np.ndarray | bool) -> Image:
     """`value`, and where 2^j is beyond float32 Inf, -1/2 or NaN."""
-    far = (to_integer(jm2, 127) >= 127) & ~usual & ~(np.isnan(jm2) & is_negative(jm2))
+    far = (to_integer(jm2, 127) >= 127) & np.logical_not(usual) & ~(np.isnan(jm2) & is_negative(jm2))
     return np.where(far, np.where(is_negative(jm2), -HALF, multiply(jm2, INF)), value)
 
 

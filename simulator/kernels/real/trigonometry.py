@@ -1,6 +1,6 @@
 """The functions of ttnn's own kernels on Blackhole: trigonometric and hyperbolic ones, and their inverses.
 
-All by ckernel_sfpu_trigonometry.h, as `opscope.simulator.kernels.real_functions` says. An angle loses its multiple of
+All by ckernel_sfpu_trigonometry.h, as `opscope.simulator.kernels.real.functions` says. An angle loses its multiple of
 pi in four float32 steps, so that no digit is right above some 1e6 and the result is Inf where a step overflows.
 """
 
@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from opscope.compiler.target.rounding import Image, bits, to_mantissa
-from opscope.simulator.kernels.real_functions import HALF, INF, NAN, ONE, TWO, log1p, reciprocal_by_newton
-from opscope.simulator.kernels.vector_unit import (
+from opscope.simulator.kernels.real.functions import HALF, INF, NAN, ONE, TWO, log1p, reciprocal_by_newton
+from opscope.simulator.kernels.real.vector_unit import (
     exponent_field,
     from_bits,
     integer_bits,

@@ -15,10 +15,10 @@ import numpy as np
 
 from opscope.compiler.target.program import Numerics
 from opscope.compiler.target.rounding import Image, bits, quantise, to_mantissa
-from opscope.simulator.kernels import real_functions
 from opscope.simulator.kernels.addition_order import aligned, elementwise_product, product
 from opscope.simulator.kernels.matmul import PHASES
-from opscope.simulator.kernels.vector_unit import from_bits, larger, multiply, multiply_add, to_integer
+from opscope.simulator.kernels.real import functions
+from opscope.simulator.kernels.real.vector_unit import Number, from_bits, larger, multiply, multiply_add, to_integer
 
 TF32 = 10
 """Bits of its fraction."""
@@ -36,7 +36,7 @@ class Steps:
         """Whether Dst has 32 bits."""
         return self.numerics.dst_format == "Float32"
 
-    def read(self, x: Image) -> Image:
+    def read(self, x: Number) -> Image:
         """What the matrix unit reads of `x`."""
         return to_mantissa(np.ascontiguousarray(x, np.float32), TF32 if self.wide else BFLOAT16, "truncate")
 
@@ -44,7 +44,7 @@ class Steps:
         """`x` once it is in Dst."""
         return x if self.wide else to_mantissa(np.ascontiguousarray(x, np.float32), BFLOAT16, mode)
 
-    def add(self, a: Image, b: Image) -> Image:
+    def add(self, a: Image, b: Number) -> Image:
         """a + b on the matrix unit: the smaller one is aligned to 10 bits below the first one of the larger."""
         return self.in_dst(aligned(np.add, *np.broadcast_arrays(self.read(a), self.read(b))))
 
@@ -84,8 +84,8 @@ def softmax(x: Image, numerics: Numerics, *, stable: bool) -> Image:
     if numerics.math_approx:
         raised = quantise(steps.in_dst(fast_exp(x), "truncate"), "Float16_b")
     else:
-        raised = steps.in_dst(real_functions.exp(x, wide=steps.wide))
-    inverse = steps.in_dst(real_functions.reciprocal(steps.sum(raised), wide=steps.wide), "truncate")
+        raised = steps.in_dst(functions.exp(x, wide=steps.wide))
+    inverse = steps.in_dst(functions.reciprocal(steps.sum(raised), wide=steps.wide), "truncate")
     return steps.multiply(raised, inverse)
 
 
@@ -95,7 +95,7 @@ def norm(x: Image, vectors: list[Image], epsilon: float, numerics: Numerics, *, 
     if centred:
         x = steps.add(x, -steps.read(steps.mean(x)))
     square = steps.add(steps.mean(steps.multiply(x, x)), np.float32(epsilon))
-    root = fast_rsqrt(square) if numerics.math_approx else real_functions.rsqrt(square, wide=steps.wide)
+    root = fast_rsqrt(square) if numerics.math_approx else functions.rsqrt(square, wide=steps.wide)
     value = steps.multiply(x, steps.in_dst(root))
     if vectors:
         value = steps.multiply(value, vectors[0])
