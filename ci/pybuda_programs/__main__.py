@@ -138,21 +138,20 @@ def demo_rows(demos: Path, only: list[str], stage: str, seconds: float, gib: int
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         limits = [name, stage, str(seconds), str(gib)]
-        server = started(
-            [str(STAND_IN / "run_each.py"), *limits, *(str(named[one]) for one in chosen)], folder / "notes"
-        )
-        assert server.stdout is not None
+        command = [str(STAND_IN / "run_each.py"), *limits, *(str(named[one]) for one in chosen)]
         printed = []
-        for line in server.stdout:
-            ended = re.fullmatch(r"(\d+) (late|-?\d+) ([\d.]+)\n", line)
-            if ended is None:
-                printed.append(line)
-                continue
-            output, notes = (folder / f"{ended[1]}.{what}" for what in ("output", "notes"))
-            said = notes.read_text() if notes.exists() else ""
-            code = None if ended[2] == "late" else int(ended[2])
-            yield row_of(chosen[int(ended[1])], code, output.read_text(errors="replace"), said, float(ended[3]))
-        if server.wait():
+        with started(command, folder / "notes") as server:
+            for line in server.stdout or ():
+                ended = re.fullmatch(r"(\d+) (late|-?\d+) ([\d.]+)\n", line)
+                if ended is None:
+                    printed.append(line)
+                    continue
+                output, notes = (folder / f"{ended[1]}.{what}" for what in ("output", "notes"))
+                said = notes.read_text() if notes.exists() else ""
+                code = None if ended[2] == "late" else int(ended[2])
+                took = seconds if code is None else float(ended[3])
+                yield row_of(chosen[int(ended[1])], code, output.read_text(errors="replace"), said, took)
+        if server.returncode:
             raise SystemExit("".join(printed))
 
 

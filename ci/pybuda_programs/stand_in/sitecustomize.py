@@ -263,6 +263,8 @@ HOOKS: dict[str, Callable[[Any], None]] = {
 
 
 def _content(url: str) -> bytes:
+    if url.endswith("mapping.txt"):  # number and label
+        return "\n".join(f"{number}\tlabel {number}" for number in range(1000)).encode()
     if url.endswith((".txt", ".names")):
         return "\n".join(f"label {number}" for number in range(1000)).encode()
     if url.endswith(".json"):
