@@ -287,7 +287,15 @@ def _bring_up_to_date(connection: sa.Connection, where: str) -> None:
     if version != head():
         _drop_views(connection)
         _migrate(connection)
+        count_small_tables(connection)
     _renew_views(connection, version != head())
+
+
+def count_small_tables(connection: sa.Connection) -> None:
+    """Has PostgreSQL look at the tables of nights. It does so by itself after 50 changed rows, which may be a month;
+    until then it takes them for other than they are, and joins nights row by row: 5 s where 0.3 do."""
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql("ANALYZE nights, night_series")
 
 
 def schema_version(connection: sa.Connection) -> str | None:
