@@ -87,6 +87,7 @@ def notes_uri(url: str, results: Results) -> str:
     Raises an error if it is another database than the results', or that of a role that may write more than notes.
     """
     import sqlalchemy as sa
+    from sqlalchemy.exc import SQLAlchemyError
 
     from opscope.reports.database.database import parse_url, shown
 
@@ -102,7 +103,7 @@ def notes_uri(url: str, results: Results) -> str:
     try:
         with engine.connect() as connection:
             tables = list(connection.scalars(sa.text(MAY_WRITE)))
-    except sa.exc.SQLAlchemyError as error:
+    except SQLAlchemyError as error:
         raise DashboardError("--notes-db", f"to read {shown(parsed)}", one_line(str(error)), GRANT) from error
     if tables != ["notes"]:
         got = f"one that may write {', '.join(tables[:3])}" if tables else "one that may write nothing"

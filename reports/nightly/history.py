@@ -244,7 +244,10 @@ class History:
                         f"{view.started:%Y-%m-%d}" if view.started.year > UNDATED.year else "",
                         _counts(op.status for op in view.ops.values() if op.status not in NOT_ATTEMPTED),
                         sum(op.status in RIGHT for op in view.ops.values()),
-                        dict(map(tuple, connection.execute(changes.group_by(NIGHT_CHANGES.c.label)))),
+                        {
+                            str(label): int(ops)
+                            for label, ops in connection.execute(changes.group_by(NIGHT_CHANGES.c.label))
+                        },
                         sum(len(group.ops) for group in compared.lowering)
                         if compared is not None and compared.compared
                         else None,

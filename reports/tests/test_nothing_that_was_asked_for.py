@@ -60,6 +60,8 @@ CALLS: dict[str, tuple[str, ...]] = {
     "diff-tensors": (f"diff-tensors {NOT_THERE} RUN", "diff-tensors RUN RUN"),
     "limitations": (f"limitations check {NOT_THERE}", f"limitations update {NOT_THERE}"),
     "nightly": (f"nightly {NOT_THERE}",),
+    "history": (f"history --backend {NOT_THERE}@1 --model {NOT_THERE}",),
+    "scoreboard": (f"scoreboard -o FILE --db {NO_DATABASE}",),
     "gate": (f"gate --config {NOT_THERE}",),
     "status": (f"status --name {NOT_THERE} --db DATABASE", f"status --db {NO_DATABASE}"),
     "costs": (f"costs {NOT_THERE}",),
