@@ -72,7 +72,7 @@ SLOW = {
 }
 """The same for commands that take a run or half a minute."""
 OF_TYPE = frozenset({"dashboard-check", "dashboard-guest-token", "decode", "history", "note", "score", "sql.rows"})
-"""What needs a server, a package index, weights or a framework, and rows of any query: schemas that follow from types."""
+"""What needs a server, a package index, weights or a framework, or any query: their schemas follow from types."""
 WRONG_MODEL = """func.func @main(%a: tensor<4x6xf32>, %b: tensor<4x6xf32>) -> tensor<4x6xf32> {
   %0 = stablehlo.add %a, %b : tensor<4x6xf32>
   return %0 : tensor<4x6xf32>
