@@ -39,6 +39,8 @@ SILENT = timedelta(minutes=15)
 """For how long that process may write nothing."""
 CORNER = """
 SELECT label || ' ' || zone AS night, demo FROM nights WHERE kind = 'night' ORDER BY started DESC, night_id DESC"""
+KINDS = ("night", grid.RELEASE)
+"""What the page has rows of: nights, or with `?axis=version` releases."""
 KEPT = 32
 """Grids, one for each team that is asked for."""
 
@@ -110,7 +112,8 @@ def install(app: Any, served: dict[str, Any], lets_in: Callable[[], bool]) -> No
 
     def causes() -> set[str]:
         now = datetime.now(timezone.utc)  # noqa: UP017 - Superset's Python may be 3.10
-        return {cause.cluster for cause in nights.grid(now, teams.of_user(current_user))[0].causes}
+        team = teams.of_user(current_user)
+        return {cause.cluster for kind in KINDS for cause in nights.grid(now, team, kind)[0].causes}
 
     if served.get("notes_uri"):
         note_form.install(app, served["notes_uri"], may_write, causes, PATH)

@@ -119,7 +119,7 @@ def diff(
     else:
         page = Page()
         if cause_id is None:
-            dated = "" if sentence.startswith("release ") else f" ({age(max(each.b.started for each in compared))})"
+            dated = "" if beginning.startswith("release ") else f" ({age(max(each.b.started for each in compared))})"
             page.prose(f"{sentence}{dated}", "bold")
         for series_diff, of in zip(compared, lowered, strict=False):
             if cause_id is None:

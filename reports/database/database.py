@@ -287,11 +287,11 @@ def _bring_up_to_date(connection: sa.Connection, where: str) -> None:
     if version != head():
         _drop_views(connection)
         _migrate(connection)
-        count_small_tables(connection)
+        analyze_nights(connection)
     _renew_views(connection, version != head())
 
 
-def count_small_tables(connection: sa.Connection) -> None:
+def analyze_nights(connection: sa.Connection) -> None:
     """Has PostgreSQL look at the tables of nights. It does so by itself after 50 changed rows, which may be a month;
     until then it takes them for other than they are, and joins nights row by row: 5 s where 0.3 do."""
     if connection.dialect.name == "postgresql":

@@ -18,7 +18,7 @@ from opscope.harness.record.records import OpTest
 from opscope.harness.record.store import StoredRun, latest, read_run
 from opscope.reports.compare.whole_models import WHOLE_MODELS, whole_model_rows
 from opscope.reports.database import rows
-from opscope.reports.database.database import count_small_tables
+from opscope.reports.database.database import analyze_nights
 from opscope.reports.database.reading import exists, read_database
 from opscope.reports.database.rows import Published, Row
 from opscope.reports.database.schema import (
@@ -102,7 +102,7 @@ def write(connection: sa.Connection, published: Published, where: str = "--to") 
     if before is not None and before != night["night_id"]:
         count_night(connection, before, where)  # the run left it
     count_night(connection, night["night_id"], where)
-    count_small_tables(connection)
+    analyze_nights(connection)
     return {"nights": 1, "runs": 1, "models": len(models), "ops": described, "uses": uses, "op_tests": tests}
 
 

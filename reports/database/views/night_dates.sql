@@ -17,6 +17,7 @@ WITH newest_date AS (
     SELECT d.date, COUNT(DISTINCT s.backend || ' ' || b.board || ' ' || s.data_format) AS platforms
     FROM newest_date d
     JOIN night_series s ON s.date >= d.date
+    JOIN nights n ON n.night_id = s.night_id AND n.axis = 'time'
     JOIN of_series b ON b.series = s.series
     GROUP BY d.date
 ), dates AS MATERIALIZED (
