@@ -9,7 +9,7 @@ import click
 
 from opscope.reports.database import sqlite_file
 from opscope.reports.database.files import default_url
-from opscope.reports.demo import SAID
+from opscope.reports.records.demo_data import SAID
 
 ANY = "SELECT 1 FROM nights WHERE demo LIMIT 1"
 """A database has either demo data or real runs (reports/demo/guard.py)."""

@@ -24,11 +24,11 @@ from opscope.harness.record.stages import ImportStatus
 from opscope.harness.record.store import StoredRun, load_run, write_whole
 from opscope.reports.compare.owned import EVERYBODY, Owned
 from opscope.reports.compare.whole_models import models_section
-from opscope.reports.demo import SAID
 from opscope.reports.pages import charts, explanations, op_ir, page_rows, vega
 from opscope.reports.pages.night_causes import ROWS, STYLE
 from opscope.reports.pages.sections import sections, unlock_chart
 from opscope.reports.records.columns import plain
+from opscope.reports.records.demo_data import SAID
 from opscope.reports.records.night_record import membership
 
 PAGE = Path(__file__).parent / "assets"

@@ -31,11 +31,11 @@ from opscope.reports.database.rows import series_by_backend
 from opscope.reports.database.schema import DROPPED, NIGHTS, OP_TESTS, OPS, RUNS
 from opscope.reports.database.schema_nights import LEDGER, NIGHT_SERIES
 from opscope.reports.database.series_names import names_of
-from opscope.reports.demo import SAID
 from opscope.reports.pages import night_causes, page_rows
 from opscope.reports.pages.html import filled, frame
 from opscope.reports.pages.sections import shown
 from opscope.reports.records.columns import plain
+from opscope.reports.records.demo_data import SAID
 
 
 @dataclass(frozen=True)
