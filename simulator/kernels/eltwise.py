@@ -17,7 +17,7 @@ import numpy as np
 
 from opscope.compiler.target.formats import FORMATS, host_dtype
 from opscope.compiler.target.program import EltwiseParams, TensorDesc
-from opscope.compiler.target.rare_values import has_nan, has_tiny, once
+from opscope.compiler.target.rare_values import has_nan, has_special, has_tiny, once
 from opscope.compiler.target.rounding import as_number, bits, flush, keep_bits, to_mantissa
 from opscope.simulator.kernels import integer, special
 from opscope.simulator.kernels.addition_order import aligned, overflowed
@@ -210,7 +210,7 @@ def _without_nan(result: np.ndarray, function: Function, images: Images, call: C
     computes, for which exponent 255 is a number and a result too large is Inf (FloatBitPatterns.md).
     """
     formats = [FORMATS[desc.data_format] for desc in call.inputs]
-    if result.dtype.kind != "f" or any(f.name == "Float32" for f in formats) or np.isfinite(result).all():
+    if result.dtype.kind != "f" or any(f.name == "Float32" for f in formats) or not has_special(bits(result)):
         return result
     total = function(*(as_number(flush(image), f) for image, f in zip(images, formats, strict=True)))
     return np.where(np.isfinite(result), result, overflowed(total))
