@@ -63,7 +63,7 @@ class Device:
         stochastic_seed: int | None = None,
         timing: Timing | None = None,
     ) -> None:
-        """`exact_order` adds products in the matrix unit's own order; `stochastic_seed` makes the packer round by
+        """`exact_order` computes in the steps of ttnn's own kernels; `stochastic_seed` makes the packer round by
         random bits (slower and other numbers; NumPy's bits, not the hardware's). `timing` is the model of time, by
         default a formula for each operation. `profile` names whose figures of grid, L1 and DRAM hold: `ttnn`, which a
         program with a plan is refused for, or `buda`; by default ttnn's, and buda's for what a plan places.

@@ -74,7 +74,11 @@ PARTS = (
         "fidelity phases; with --exact-order its order of addition and its rounding",
         f"{ISA}: MVMUL, ELWMUL; ttsim",
     ),
-    Part("vector unit", "exact functions, and the published approximations", f"{ISA}: SFPU instructions; tt-llk"),
+    Part(
+        "vector unit",
+        "exact functions, and the published approximations; with --exact-order the steps of ttnn's own kernels",
+        f"{ISA}: SFPU instructions; tt-llk; tt-metal, tt_metal/hw/ckernels",
+    ),
     Part("L1 and DRAM", "allocation with all banks in step, regions and alignment of the board", f"{ISA}: L1; tt-mlir"),
     Part("cycles of a block on a core", "unpack, math and pack, by fitted constants", OP_MODEL, (WORMHOLE,)),
     Part(

@@ -45,7 +45,11 @@ class InputProblem(click.ClickException):
     help="Whose figures of grid and memory hold; default: ttnn's, and buda's for what a plan places.",
 )
 @click.option("--per-core", is_flag=True, help="Make each result core by core, by the plan if there is one.")
-@click.option("--exact-order", is_flag=True, help="Add products in the matrix unit's own order (slow).")
+@click.option(
+    "--exact-order",
+    is_flag=True,
+    help="Compute products, sums, functions, softmax and norms in the steps of ttnn's own kernels (slow).",
+)
 @click.option(
     "--stochastic-rounding",
     type=click.IntRange(min=0),

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from opscope.compiler.target.formats import FORMATS, host_dtype
-from opscope.compiler.target.program import EltwiseParams, TensorDesc
+from opscope.compiler.target.program import EltwiseParams, Numerics, TensorDesc
 from opscope.compiler.target.rare_values import has_nan, has_special, has_tiny, once
 from opscope.compiler.target.rounding import as_number, bits, flush, keep_bits, to_mantissa
 from opscope.simulator.kernels import integer, special
@@ -142,9 +142,15 @@ REAL: dict[str, Function] = {**functions.FUNCTIONS, **trigonometry.FUNCTIONS}
 
 def _real(name: str, call: Call) -> Function | None:
     """The device's own function of operands as they are, if it is known and they have float32's exponents."""
-    if name not in REAL or any(FORMATS[desc.data_format].exponent_bits != 8 for desc in call.inputs):
+    known = [real_function(name, desc.data_format, call.numerics) for desc in call.inputs]
+    return known[0] if all(known) else None
+
+
+def real_function(name: str, data_format: str, numerics: Numerics) -> Function | None:
+    """The device's own function of values of a format, if it is known and they have float32's exponents."""
+    if name not in REAL or FORMATS[data_format].exponent_bits != 8:
         return None
-    return functools.partial(REAL[name], wide=call.numerics.dst_format == "Float32")
+    return functools.partial(REAL[name], wide=numerics.dst_format == "Float32")
 
 
 def with_positive_nan(x: np.ndarray) -> np.ndarray:

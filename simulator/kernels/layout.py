@@ -69,7 +69,7 @@ def typecast(images: Images, call: Call) -> np.ndarray:
     (x,), target = operands(images, call), call.outputs[0]
     dtype = host_dtype(target.element_type)
     if FORMATS[target.data_format].is_float or target.element_type == "i1" or x.dtype.kind != "f":
-        return x.astype(np.float32) if FORMATS[target.data_format].is_float else x
+        return x.astype(np.float32, copy=False) if FORMATS[target.data_format].is_float else x
     low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
     wide = np.trunc(x.astype(np.float64))
     if has_nan(bits(x)):
