@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -69,6 +70,8 @@ class PreparedOperation:
         self._pack = functools.partial(pack, **packing)
         self._is_plain = halves and may_be_plain(kernel, call, dst)
         self._is_by_pattern = halves and may_be_by_pattern(kernel, call)
+        computes_nothing = call.outputs and not any(math.prod(desc.shape) for desc in call.outputs)
+        self._is_empty = computes_nothing and kernel.unit not in ("control", "host") and not self._is_joint
         self._results: list[_Result] = []
         for number, desc in enumerate(call.outputs):
             source = call.inputs[number : number + 1]
@@ -96,6 +99,8 @@ class PreparedOperation:
         if self._is_joint:
             call = replace(call, mesh=replace(chip or Chip(), at=where))
         images = [value_of(values, tensor, where) for tensor in self.op.inputs]
+        if self._is_empty:  # no core has a tile to make
+            return [packer(desc, moved=True)(np.zeros(desc.shape)) for desc in call.outputs]
         held = [i for i in self._halves if images[i].dtype == np.uint16]
         on_bits = self._picks_bits and len(held) == len(self._halves) and placed is None and cores is None
         try:
