@@ -55,6 +55,7 @@ class Difference:
 
 ISA = "tt-isa-documentation"
 OP_MODEL = "tt-budabackend, perf_lib/op_model"
+BUDA = "tt-buda, pybuda/csrc/balancer"
 EPOCHS = "performance checks of tt-budabackend's netlists"
 GEMM = "tt-metal, tech_reports/GEMM_FLOPS"
 PROFILES = "profiles of four runs of models (tt-perf-report)"
@@ -66,6 +67,9 @@ BOARD_SOURCES = {
     BLACKHOLE: f"{ISA}, {GEMM}, tt-metal's Saturating_DRAM_bandwidth; profile buda: tt-buda",
 }
 """Where a board's own figures are from; its file in compiler/target/boards says so line by line."""
+
+BORROWED = {(BLACKHOLE, "buda"): "sizes of L1 are Wormhole's in tt-buda"}
+"""Arch and profile -> which of its figures are another chip's."""
 
 PARTS = (
     Part("number formats", "every bit of unpacking, rounding and packing", f"{ISA}: FloatBitPatterns, Packers"),
@@ -88,6 +92,13 @@ PARTS = (
         (GRAYSKULL,),
     ),
     Part("cycles of a block on a core", "Wormhole's constants: nobody published Blackhole's", OP_MODEL, (BLACKHOLE,)),
+    Part("how TT-Buda's planner places ops", "its formulas, with its own constants", BUDA, (GRAYSKULL, WORMHOLE)),
+    Part(
+        "how TT-Buda's planner places ops",
+        "its formulas with Wormhole's constants of cycles, L1 and DRAM, borrowed: it has no others",
+        BUDA,
+        (BLACKHOLE,),
+    ),
     Part("an epoch of a plan", "a pipeline of its ops; --timed simulates buffers, NoC links and channels", EPOCHS),
     Part(
         "an op that no plan places",
@@ -242,7 +253,10 @@ def modelled(system: SystemDesc) -> dict[str, Any]:
         "dram_efficiency": system.dram_efficiency,
         "dram_interleaved_gb_per_s": [round(rate * system.clock_ghz, 1) for rate in dram_rates(system)],
         "ethernet": asdict(system.ethernet) if system.ethernet is not None else None,
-        "profiles": {profile.name: _profile(profile) for profile in (system.ttnn, system.buda)},
+        "profiles": {
+            profile.name: _profile(profile) | {"borrowed": BORROWED.get((arch, profile.name), "")}
+            for profile in (system.ttnn, system.buda)
+        },
         "source": BOARD_SOURCES[arch],
         "passes_by": passes.state,
         "modelled": [

@@ -31,6 +31,12 @@ def shown(*words: str) -> tuple[int, str]:
     return done.exit_code, done.output
 
 
+def test_a_board_says_which_figures_are_another_chips() -> None:
+    for board, borrowed in (("p150", 2), ("p300", 2), ("n150", 0), ("e150", 0)):
+        code, text = shown(board)
+        assert (code, text.count("borrowed")) == (0, borrowed), board
+
+
 def test_every_figure_of_a_board_is_in_the_document() -> None:
     lines = MEASUREMENTS.read_text(encoding="utf-8").splitlines()
     names = {"grayskull": "Grayskull", "wormhole_b0": "Wormhole", "blackhole": "Blackhole"}
