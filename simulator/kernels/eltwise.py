@@ -10,7 +10,7 @@ type's own width. Operands broadcast as in NumPy. Error bounds are measured agai
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -77,6 +77,8 @@ SHOWING = frozenset(("add", "subtract", "maximum", "minimum"))
 SMALL = 27 << 23
 """Bit pattern of 2^-100."""
 ROW = 1 << 10
+PART = 1 << 15
+"""Elements that the device's own functions are computed of together."""
 
 
 def operands(images: Images, call: Call) -> Images:
@@ -150,7 +152,21 @@ def real_function(name: str, data_format: str, numerics: Numerics) -> Function |
     """The device's own function of values of a format, if it is known and they have float32's exponents."""
     if name not in REAL or FORMATS[data_format].exponent_bits != 8:
         return None
-    return functools.partial(REAL[name], wide=numerics.dst_format == "Float32")
+    function = functools.partial(REAL[name], wide=numerics.dst_format == "Float32")
+    return lambda *images: _in_parts(function, images)
+
+
+def _in_parts(function: Function, images: Sequence[np.ndarray]) -> np.ndarray:
+    """`function` of parts that fit a cache, of which it goes through dozens of steps: a third of the time."""
+    size, shape = images[0].size, images[0].shape
+    if size <= PART or any(image.shape != shape for image in images):
+        return function(*images)
+    flat = [np.ascontiguousarray(image).reshape(-1) for image in images]
+    out = np.empty(shape, np.float32)
+    whole = out.reshape(-1)
+    for start in range(0, size, PART):
+        whole[start : start + PART] = function(*(x[start : start + PART] for x in flat))
+    return out
 
 
 def with_positive_nan(x: np.ndarray) -> np.ndarray:
