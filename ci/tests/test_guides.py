@@ -8,7 +8,7 @@ import pytest
 
 from ci.guides import EXTRAS, GUIDES, README, fresh_environment, install_extra, readme
 from ci.guides import walk as walk_in_empty_folder
-from ci.walk import Command, File, missing, steps, walk
+from ci.walk import Command, File, missing, steps, too_wide, walk
 
 
 def test_a_page_is_read_as_a_reader_would() -> None:
@@ -24,8 +24,17 @@ def test_a_page_is_read_as_a_reader_would() -> None:
 def test_lines_are_looked_for_in_their_order() -> None:
     output = "one  two\n  three (four)\nfive"
     assert missing(("one two", "three (...)", "...", "five"), output) == ""
+    assert missing(("two three", "(four) five"), output) == "", "a terminal of 80 columns breaks lines"
     assert missing(("five", "one two"), output) == "one two"
     assert missing(("three .four.",), output) == "three .four."
+    assert missing(("one two", "one two"), output) == "one two"
+
+
+def test_a_line_fits_the_terminal_unless_it_is_to_be_copied() -> None:
+    wide = "word " * 20
+    assert too_wide(f"short\n{wide}\n") == wide
+    for whole in ("again: pytest --op-by-op ", "    %0 = stablehlo.add ", "see docs/guide/ci_owner.md "):
+        assert too_wide(f"{whole}{wide}") == ""
 
 
 def test_a_command_that_ends_or_prints_differently_is_a_problem(tmp_path: Path) -> None:
