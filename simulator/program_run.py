@@ -389,8 +389,9 @@ class _Values:
         cores = executable.device.profile if self.run.per_core else None
         placed = executable.placed.get(number) if self.run.per_core else None
         bodies = tuple(executable.scalar(name) for name in programs_of(op.params))
+        prepared = executable.steps(program, as_one=False)[number].prepared
+        assert prepared is not None, "only whole tensors are moved by no operation"
         with np.errstate(all="ignore"):
-            prepared = PreparedOperation(op, program, executable.device.arithmetic)
             made = prepared.run(values, cores, bodies, placed)
         cost = executable.costs(program)[number]
         self.run._costs.append(cost.of_later_input() if self.entry else cost)
