@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from ci import on_telephones
 from ci.guides import EXTRAS, GUIDES, README, fresh_environment, install_extra, readme
 from ci.guides import walk as walk_in_empty_folder
 from ci.walk import Command, File, missing, steps, too_wide, walk
+from opscope.dashboards.tests.browser import CHROMIUM
 
 
 def test_a_page_is_read_as_a_reader_would() -> None:
@@ -86,3 +89,7 @@ def test_every_command_does_what_the_page_says(
     # Superset is installed once for all sessions.
     monkeypatch.setenv("OPSCOPE_CACHE_DIR", str(pytestconfig.cache.mkdir("superset")))
     assert walk_in_empty_folder(python, readme(scratch) if page.stem == README else page, scratch) == ""
+    if CHROMIUM and find_spec("playwright"):
+        pages = sorted((scratch / page.stem / "empty").rglob("report.html"))
+        assert pages, "each page makes a run"
+        assert list(on_telephones.problems(pages)) == []
