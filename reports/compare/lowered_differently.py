@@ -8,7 +8,6 @@ Compared are the last IRs that `opscope history` keeps (reports/records/lowered.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -19,20 +18,14 @@ from typing import Any
 import sqlalchemy as sa
 
 from opscope.harness.record.errors import InputError
+from opscope.harness.record.lowered_ir import difference
 from opscope.harness.record.stages import Status
 from opscope.harness.record.store import read_run
 from opscope.reports.compare.night_views import newest_run
 from opscope.reports.compare.outcomes import Outcome, RunView
 from opscope.reports.records import lowered
 
-_OP = re.compile(r'(?:^|= )(?:"(\w+\.[\w.]+)"\(|(\w+\.[\w.]+) )', re.MULTILINE)
-_TYPES = re.compile(r" : .*$", re.MULTILINE)
-_LAYOUT = re.compile(r"#[\w.]*layout\w*<[^\n]*")
 _SIZES = re.compile(r"\[([\d,]*)\]")
-_SILENT = frozenset({"ttnn.deallocate", "func.func", "func.return"})
-"""Ops that follow from others."""
-MOST_OPS = 3
-"""Ops that a name has, of those that came and of those that went."""
 
 
 @dataclass(frozen=True)
@@ -108,45 +101,6 @@ def compare_lowered(a: RunView, b: RunView, folder_a: Path, folder_b: Path) -> L
         tuple(named[what] for what in sorted(named) if what.startswith("compiles")),
         tuple(named[what] for what in sorted(named) if what.startswith("aborts")),
     )
-
-
-def difference(before: str, now: str) -> str:
-    """Names in what two IRs of one op differ: in ops, else in layouts, else in attributes, each by the ops' names."""
-    old_ops, new_ops = (Counter(filter(None, (one or two for one, two in _OP.findall(ir)))) for ir in (before, now))
-    gone, come = old_ops - new_ops, new_ops - old_ops
-    left, came = (sorted(names.keys() - _SILENT) for names in (gone, come))
-    if left and came:
-        return f"ops: {_listed(left)} {'becomes' if len(left) == 1 else 'become'} {_listed(came)}"
-    if left or came:
-        fused = f", fused into {_listed(fusing)}" if left and (fusing := _fusing(before, now)) else ""
-        return f"ops: {_listed(left)} no more{fused}" if left else f"ops: {_listed(came)} anew"
-    old_lines, new_lines = before.splitlines(), now.splitlines()
-    changed = [(old, new) for old, new in zip(old_lines, new_lines, strict=False) if old != new]
-    changed = [(old, new) for old, new in changed if _name(new) not in _SILENT] or changed
-    if len(old_lines) != len(new_lines) or not changed:
-        return "order of ops"
-    names = sorted({_name(new) for _, new in changed} - _SILENT) or ["the function"]
-    if all(_TYPES.sub("", old) == _TYPES.sub("", new) for old, new in changed):
-        layouts = all(_LAYOUT.sub("", old) == _LAYOUT.sub("", new) for old, new in changed)
-        return f"{'layouts' if layouts else 'types'} of {_listed(names)}"
-    return f"attributes of {_listed(names)}"
-
-
-def _fusing(before: str, now: str) -> list[str]:
-    """The ops that have more attributes than before, where others have gone: these were fused into them."""
-    old = {_name(line): line.count(" = ") for line in before.splitlines()}
-    more = {name for line in now.splitlines() if (name := _name(line)) in old and line.count(" = ") > old[name]}
-    return sorted(more - _SILENT)
-
-
-def _name(line: str) -> str:
-    match = _OP.search(line)
-    return (match[1] or match[2]) if match is not None else "func.func"
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - MOST_OPS
-    return " + ".join(names[:MOST_OPS]) + (f" and {more} more" if more > 0 else "")
 
 
 def _verdict(old: Outcome, new: Outcome) -> str:
