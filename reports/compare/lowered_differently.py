@@ -8,12 +8,13 @@ Compared are the last IRs that `opscope history` keeps (reports/records/lowered.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
@@ -39,7 +40,7 @@ class Group:
     smallest: str
     """Name and types of the smallest."""
     command: str
-    """What looks into it: `opscope reduce` for an op that goes wrong, else its repro line."""
+    """`opscope reduce` of the smallest: of its failure in one of the runs, else of what differs."""
 
 
 @dataclass(frozen=True)
@@ -75,9 +76,23 @@ class Lowered:
         return {"sentence": self.sentence, **asdict(self)}
 
 
+class _Side(NamedTuple):
+    """A run, and its folder."""
+
+    run: RunView
+    folder: Path
+
+    @property
+    def place(self) -> str:
+        """The folder as a command names it."""
+        here = Path.cwd()
+        return shlex.quote(str(self.folder.relative_to(here) if self.folder.is_relative_to(here) else self.folder))
+
+
 def compare_lowered(a: RunView, b: RunView, folder_a: Path, folder_b: Path) -> Lowered:
     """Compares what two runs have kept in their folders."""
     before, now = lowered.read(folder_a, a.backend), lowered.read(folder_b, b.backend)
+    sides = _Side(a, folder_a), _Side(b, folder_b)
     lowering: dict[str, list[Outcome]] = {}
     computing: dict[str, list[Outcome]] = {}
     verdicts: dict[str, list[Outcome]] = {}
@@ -93,11 +108,11 @@ def compare_lowered(a: RunView, b: RunView, folder_a: Path, folder_b: Path) -> L
             verdicts.setdefault(what, []).append(new)
         elif _ran(old) and _ran(new) and (old.status, old.pcc) != (new.status, new.pcc):
             computing.setdefault(f"{old.status} -> {new.status}", []).append(new)
-    named = {what: _groups({what: ops}, b)[0] for what, ops in verdicts.items()}
+    named = {what: _groups({what: ops}, *sides)[0] for what, ops in verdicts.items()}
     return Lowered(
         len(both),
-        tuple(_groups(lowering, b)),
-        tuple(_groups(computing, b)),
+        tuple(_groups(lowering, *sides)),
+        tuple(_groups(computing, *sides)),
         tuple(named[what] for what in sorted(named) if what.startswith("compiles")),
         tuple(named[what] for what in sorted(named) if what.startswith("aborts")),
     )
@@ -118,12 +133,14 @@ def _ran(op: Outcome) -> bool:
     return op.right or op.status == Status.WRONG_RESULT
 
 
-def _groups(ops_of: Mapping[str, Sequence[Outcome]], run: RunView) -> list[Group]:
+def _groups(ops_of: Mapping[str, Sequence[Outcome]], before: _Side, now: _Side) -> list[Group]:
     """The groups, those of most ops first."""
     groups = []
     for what, ops in ops_of.items():
         first, *_ = by_size = sorted(ops, key=lambda op: (_elements(op.types), op.op_id))
-        command = f"opscope reduce {first.op_id} --run {run.run_id}" if first.bad else first.repro
+        failing = next((side for side in (now, before) if (op := side.run.ops.get(first.op_id)) and op.bad), None)
+        command = f"opscope reduce {first.op_id} --run {(failing or now).place}"
+        command += "" if failing is not None else f" --against {before.run.backend}"
         groups.append(Group(what, tuple(op.op_id for op in by_size), f"{first.op_name} {first.types}", command))
     return sorted(groups, key=lambda group: (-len(group.ops), group.what))
 

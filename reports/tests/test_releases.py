@@ -244,6 +244,11 @@ def test_a_diff_counts_what_lowers_computes_and_compiles_differently(tmp_path: P
     found = json.loads(call("diff", "tt@0.1.2", "tt@0.1.3", "--db", url, "--json"))
     lowers = found["series"][0]["lowered"]
     assert [(group["what"], group["ops"]) for group in lowers["compiling"]] == [("compiles now", [op_id("b")])]
+    runs = ".opscope/runs/a-night-names-it-otherwise-0.1"
+    assert [lowers[key][0]["command"] for key in ("lowering", "computing", "compiling", "aborting")] == [
+        *[f"opscope reduce {op_id('a')} --run {runs}.3 --against tt@0.1.2"] * 2,
+        *(f"opscope reduce {op_id(op)} --run {runs}.2" for op in "bc"),
+    ]
     (run_dir / lowered.FILE).write_bytes(lzma.compress(b"["))
     assert lowered.read(run_dir, "tt@0.1.3") == {}
     assert "lowers differently" not in call("diff", "tt@0.1.2", "tt@0.1.3", "--db", url)
