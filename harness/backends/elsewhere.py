@@ -35,6 +35,8 @@ from opscope.harness.record.records import TensorDesc
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage
 
+LOAD_SECONDS = 60.0
+"""How long a release may take to load: less than a lane may take to start, so that it costs itself alone."""
 _TOKEN = "elsewhere"
 """Key of a job's state: what the other process knows it by."""
 _PLAIN = ("ran_on", "compiled_by", "narrowed", "pipeline", *MEASURES)
@@ -72,14 +74,15 @@ class Elsewhere(Backend):
         self._child = child = Child(f"{__name__}:serve", environment=self._environment.variables(), log=_Relay())
         try:
             child.send({"backend": self._own.name, "options": options.model_dump(mode="json")})
-            self._ready = child.receive(Deadline(None))
+            self._ready = child.receive(Deadline(LOAD_SECONDS))
             reason = self._ready.get("refused", "")
             self._problem = StageError(f"{self.name} cannot be loaded: {reason}", reason) if reason else None
         except ChildEnded as ended:
             kind, text = ended.ending.kind, f"{self.name} cannot be loaded: {ended}"
-            crashed = ended.ending.cause is not Cause.RAISED
+            crashed = ended.ending.cause not in (Cause.RAISED, Cause.TIMEOUT)
             self._problem = StageCrashError(kind, text) if crashed else StageError(text, ended.ending.traceback)
         if self._problem is not None:
+            self._problem.of_backend = True
             self.lasting, self._ready = False, {}
             self.close()
 
@@ -201,8 +204,11 @@ class _Relay(CappedLog):
 def _again(error: StageError) -> StageError:
     """An error of its own for each op."""
     if isinstance(error, StageCrashError):
-        return StageCrashError(error.kind, error.message, error.diagnostic)
-    return StageError(error.message, error.diagnostic)
+        copy: StageError = StageCrashError(error.kind, error.message, error.diagnostic)
+    else:
+        copy = StageError(error.message, error.diagnostic)
+    copy.of_backend = error.of_backend
+    return copy
 
 
 def _end_like(ending: Ending) -> StageCrashError:

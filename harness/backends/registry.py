@@ -12,6 +12,7 @@ import importlib
 import importlib.util
 import re
 import sys
+from datetime import datetime
 from functools import cache
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -114,6 +115,13 @@ def distribution(backend: str) -> str:
     if name not in own_names():
         return ""
     return _constant(name, "distribution") or _constant(name, "packages").partition(" ")[0]
+
+
+def release_date(backend: str, release: str) -> datetime | None:
+    """When a release of a backend that is in the cache was made; None if that is not known."""
+    if backend in own_names() and (packages := _constant(backend, "packages")):
+        return environments.release_date(packages, release)
+    return plugin_releases.release_date(distribution(backend), release)
 
 
 def _constant(name: str, constant: str) -> str:

@@ -8,16 +8,18 @@ import sys
 import time
 import zipfile
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import jaxlib
 import numpy as np
 import pytest
 
-from opscope.harness.backends import environments, life, registry
-from opscope.harness.backends.base import Declined, Job
+from opscope.harness.backends import elsewhere, environments, life, registry
+from opscope.harness.backends.base import Declined, Job, StageCrashError, StageError
 from opscope.harness.backends.xla import _SMALLEST
 from opscope.harness.cache import upkeep
+from opscope.harness.climb.reruns import Reruns
 from opscope.harness.lanes.lane import Lane, LaneConfig
 from opscope.harness.prepare import mlir
 from opscope.harness.record.errors import InputError
@@ -37,6 +39,7 @@ CUSTOM = b"""func.func @main(%a: tensor<4x8xf32>, %b: tensor<4x8xf32>) -> tensor
 """For a custom call the backend imports jax."""
 INSTALLED = f"__path__.append({str(Path(jaxlib.__file__).parent)!r})\n"
 """A package with the modules of the jaxlib that is installed."""
+MADE = (2026, 3, 7, 12, 0, 0)
 DIES = "import os, signal\nprint('last words', flush=True)\nos.kill(os.getpid(), signal.SIGSEGV)\n"
 
 
@@ -48,6 +51,8 @@ def releases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     wheel(index, "jax", "9.1", {"jax/__init__.py": DIES})
     wheel(index, "jaxlib", "9.2", {"jaxlib/__init__.py": "raise ImportError('libodd.so.7: no such file')\n"})
     wheel(index, "jax", "9.2", {"jax/__init__.py": ""}, needs="odd-part>=2")
+    wheel(index, "jaxlib", "9.3", {"jaxlib/__init__.py": "import time\ntime.sleep(600)\n"})
+    wheel(index, "jax", "9.3", {"jax/__init__.py": ""})
     wheel(index, "odd-part", "2.5", {"odd_part.py": ""})
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OPSCOPE_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
@@ -63,12 +68,14 @@ def wheel(folder: Path, name: str, version: str, files: dict[str, str], needs: s
     path = folder / f"{name.replace('-', '_')}-{version}-py3-none-any.whl"
     about = f"{name.replace('-', '_')}-{version}.dist-info"
     requires = f"Requires-Dist: {needs}\n" if needs else ""
+    told = {
+        "METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{requires}",
+        "WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        "RECORD": "",
+    }
     with zipfile.ZipFile(path, "w") as archive:
-        for file, content in files.items():
-            archive.writestr(file, content)
-        archive.writestr(f"{about}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{requires}")
-        archive.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        archive.writestr(f"{about}/RECORD", "")
+        for file, content in (files | {f"{about}/{file}": text for file, text in told.items()}).items():
+            archive.writestr(zipfile.ZipInfo(file, MADE), content)
     return path
 
 
@@ -99,8 +106,23 @@ def test_a_release_that_cannot_be_loaded_fails_with_each_op(releases: Path, tmp_
         assert not own.ready().lasting, "another day it may load"
     for test in tests:
         assert (test.status, test.failed_stage) == (Status.COMPILE_FAILED, Stage.COMPILE)
+        assert Reruns(1).label(test, lambda: pytest.fail("an op of a release that cannot be loaded runs again")) == test
         assert "xla@9.2 cannot be loaded" in str(test.error_message)
         assert "libodd.so.7" in str(test.error_message)
+
+
+def test_a_release_that_hangs_while_it_is_loaded_fails_with_each_op(
+    releases: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(elsewhere, "LOAD_SECONDS", 3.0)
+    backend = life.load("xla@9.3")
+    began = time.monotonic()
+    for name in ("one", "two"):
+        with pytest.raises(StageError, match=r"xla@9\.3 cannot be loaded: .*no answer within 3 s") as refused:
+            backend.climb(Stage.COMPILE, Job(name, ADD, [], ResultOptions()))
+        assert not isinstance(refused.value, StageCrashError)
+        assert refused.value.of_backend
+    assert time.monotonic() - began < 15, "it is waited for once"
 
 
 def test_ops_are_written_for_the_stablehlo_of_the_release(releases: Path) -> None:
@@ -134,6 +156,8 @@ def test_it_is_installed_once_with_what_is_missing_and_its_hashes(
         len(each["sha256"]) == 64
         for each in environments.stored.read_json(made.folder / "environment.json")["packages"]
     )
+    assert registry.release_date("xla", "9.2") == datetime(*MADE, tzinfo=UTC)
+    assert registry.release_date("xla", "9.1") is None, "nobody has installed it here"
     assert [entry.path for entry in upkeep.cached(tmp_path)] == [made.folder]
     environments._found.cache_clear()  # another process
     (made.folder / "jax" / "__pycache__").mkdir()
@@ -171,7 +195,7 @@ def test_two_runs_at_once_make_one_and_one_that_is_killed_leaves_none(releases: 
 @pytest.mark.parametrize(
     ("backend", "message"),
     [
-        ("xla@9.9", "expected a release of jaxlib for this Python and machine, got 9.9; try 9.2, 9.1"),
+        ("xla@9.9", "expected a release of jaxlib for this Python and machine, got 9.9; try 9.3, 9.2, 9.1"),
         ("iree@3.0", "a release of iree-base-compiler for this Python and machine"),
         ("xla@none.whl", "expected the file of a wheel, got no file none.whl; try jaxlib@VERSION"),
     ],
