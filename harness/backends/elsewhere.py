@@ -28,7 +28,7 @@ from opscope.base.children.inside import Parent
 from opscope.base.children.shared_block import MappedBlock, SharedBlock
 from opscope.harness.backends import life
 from opscope.harness.backends.base import Backend, BackendError, Declined, Job, StageCrashError, StageError, Target
-from opscope.harness.backends.environments import Environment
+from opscope.harness.cache.environments import Environment
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.measures import MEASURES
 from opscope.harness.record.records import TensorDesc

@@ -23,8 +23,8 @@ from opscope.base import stored
 from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.base.damage import Damaged
 from opscope.base.plugins import plugins
-from opscope.harness.backends import package_index
 from opscope.harness.backends.plugin_library import GROUPS, SUFFIXES, Library, has_entry, short_name
+from opscope.harness.cache import package_index
 from opscope.harness.cache.claims import Claims
 from opscope.harness.cache.export_folder import default_cache_dir
 from opscope.harness.cache.upkeep import UNFINISHED

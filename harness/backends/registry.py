@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 from opscope.base.plugins import plugins
 from opscope.base.visible_text import cut
-from opscope.harness.backends import declarations, environments, plugin_libraries, plugin_library, plugin_releases
+from opscope.harness.backends import declarations, plugin_libraries, plugin_library, plugin_releases
 from opscope.harness.backends.declarations import Declarations
+from opscope.harness.cache import environments
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.optest import backend_label, release_in
 

@@ -16,7 +16,7 @@ from opscope.base.children.slots import SlotFile
 from opscope.base.digest import file_digest
 from opscope.base.file_names import label, resolved
 from opscope.harness.cache import export_folder, upkeep
-from opscope.harness.prepare import argument_files, file_models, user_files
+from opscope.harness.prepare import argument_files, file_models, golden_author, user_files
 from opscope.harness.prepare.allowance import SECONDS, Allowance
 from opscope.harness.prepare.exporting import Export
 from opscope.harness.prepare.onnx_suite import node_tests
@@ -45,6 +45,8 @@ class Preparation:
     """Sizes for dimensions that a model's file leaves open: `arg0=4x16,batch=4`."""
     mesh: str | None = None
     """The devices that a model is split over: `2x4`."""
+    goldens_by: str | None = None
+    """The release of XLA that makes goldens, `xla@0.10.2`; None for the installed one (`golden_author.py`)."""
     seed: int = 0
     cache_dir: str | None = None
     """If None, OPSCOPE_CACHE_DIR or else the user's cache folder."""
@@ -162,6 +164,7 @@ def _task(named: Named, request: Preparation, cache: Path, sources: str) -> Task
         **{option: file_digest(Path(path)) for option, path in brought.items()},
         "shape": request.shape,
         **({"mesh": request.mesh} if request.mesh else {}),
+        **golden_author.key(request.goldens_by),
         "seed": request.seed,
         "limits": (request.max_tensor_bytes, request.max_live_bytes),
     }

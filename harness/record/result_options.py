@@ -103,6 +103,11 @@ def _fidelity(value: object) -> str:
     return next((name for name in FIDELITIES if name.lower() == str(value).lower()), "") or choice(value, FIDELITIES)
 
 
+def _goldens_by(value: object) -> str:
+    name, at, release = str(value).partition("@")
+    return f"{name}{at}{absolute(release)}" if release.endswith(".whl") else str(value)
+
+
 def _stage(value: object) -> str:
     from opscope.harness.record.depths import STAGES
 
@@ -121,6 +126,7 @@ Fidelity = Annotated[str, BeforeValidator(_fidelity)]
 WorkflowName = Annotated[str, one_of(tuple(WORKFLOWS))]
 UnsupportedTypes = Annotated[str, one_of(("fail", "fallback"))]
 Inputs = Annotated[str, BeforeValidator(_inputs)]
+GoldensBy = Annotated[str, BeforeValidator(_goldens_by)]
 DType = Annotated[str, one_of(DTYPES)]
 NumericsName = Annotated[str, one_of(("hifi4", "ttnn"))]
 LastStage = Annotated[str, BeforeValidator(_stage)]
@@ -233,6 +239,14 @@ class ResultOptions(BaseModel, frozen=True, extra="forbid", defer_build=True):
         column="mesh of devices that the model was split over",
     )
     seed: Integer = row(0, "Seed of weights and inputs.", "N", Decides.PROGRAM)
+    goldens_by: GoldensBy | None = row(
+        None,
+        "The release of XLA that makes goldens, such as xla@0.10.2, in an environment of its own; default: the "
+        "installed one.",
+        "xla@VERSION",
+        Decides.PROGRAM,
+        series=False,
+    )
     training: Flag = row(
         False,
         "Run the model's training step (forward, backward, Adam) instead of its forward pass.",

@@ -86,7 +86,7 @@ class Lab:
         self._lanes: list[list[Lane]] = []
         """For each variant that is tried at once, a lane of each backend."""
         self._lane_count, self._pool = lanes, ThreadPoolExecutor(lanes)
-        self._evaluator = Evaluator()
+        self._evaluator = Evaluator(repro.options.goldens_by)
         self._mlir = threading.Lock()
         self._tried: dict[tuple[str, str], Tried] = {}
         self.count = 0

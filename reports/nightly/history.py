@@ -18,7 +18,8 @@ import sqlalchemy as sa
 
 from opscope.base.digest import json_digest
 from opscope.base.statuses import NOT_ATTEMPTED, RIGHT
-from opscope.harness.backends import package_index, registry
+from opscope.harness.backends import registry
+from opscope.harness.cache import package_index
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import backend_label, release_in
 from opscope.harness.record.run_folders import runs_root

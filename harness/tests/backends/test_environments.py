@@ -6,19 +6,17 @@ import os
 import subprocess
 import sys
 import time
-import zipfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-import jaxlib
 import numpy as np
 import pytest
 
-from opscope.harness.backends import elsewhere, environments, life, registry
+from opscope.harness.backends import elsewhere, life, registry
 from opscope.harness.backends.base import Declined, Job, StageCrashError, StageError
 from opscope.harness.backends.xla import _SMALLEST
-from opscope.harness.cache import upkeep
+from opscope.harness.cache import environments, upkeep
 from opscope.harness.climb.reruns import Reruns
 from opscope.harness.lanes.lane import Lane, LaneConfig
 from opscope.harness.prepare import mlir
@@ -27,6 +25,7 @@ from opscope.harness.record.optest import RunContext
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage, Status
 from opscope.harness.tests.ops import add_row
+from opscope.harness.tests.wheels import INSTALLED, MADE, only_index, wheel
 
 ADD = b"""func.func @main(%a: tensor<4x8xf32>, %b: tensor<4x8xf32>) -> tensor<4x8xf32> {
   %0 = stablehlo.add %a, %b : tensor<4x8xf32>
@@ -37,9 +36,6 @@ CUSTOM = b"""func.func @main(%a: tensor<4x8xf32>, %b: tensor<4x8xf32>) -> tensor
   return %0 : tensor<4x8xf32>
 }"""
 """For a custom call the backend imports jax."""
-INSTALLED = f"__path__.append({str(Path(jaxlib.__file__).parent)!r})\n"
-"""A package with the modules of the jaxlib that is installed."""
-MADE = (2026, 3, 7, 12, 0, 0)
 DIES = "import os, signal\nprint('last words', flush=True)\nos.kill(os.getpid(), signal.SIGSEGV)\n"
 
 
@@ -56,27 +52,9 @@ def releases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     wheel(index, "odd-part", "2.5", {"odd_part.py": ""})
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OPSCOPE_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-        patch.setenv("PIP_NO_INDEX", "1")
-        patch.setenv("PIP_FIND_LINKS", str(index))
-        patch.setenv("PIP_CONFIG_FILE", "/dev/null")
-        environments._found.cache_clear()
+        only_index(patch, index)
         yield index
     environments._found.cache_clear()
-
-
-def wheel(folder: Path, name: str, version: str, files: dict[str, str], needs: str = "") -> Path:
-    path = folder / f"{name.replace('-', '_')}-{version}-py3-none-any.whl"
-    about = f"{name.replace('-', '_')}-{version}.dist-info"
-    requires = f"Requires-Dist: {needs}\n" if needs else ""
-    told = {
-        "METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{requires}",
-        "WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-        "RECORD": "",
-    }
-    with zipfile.ZipFile(path, "w") as archive:
-        for file, content in (files | {f"{about}/{file}": text for file, text in told.items()}).items():
-            archive.writestr(zipfile.ZipInfo(file, MADE), content)
-    return path
 
 
 def lane(folder: Path, backend: str) -> Lane:
@@ -171,7 +149,7 @@ def test_it_is_installed_once_with_what_is_missing_and_its_hashes(
 
 @pytest.mark.slow
 def test_two_runs_at_once_make_one_and_one_that_is_killed_leaves_none(releases: Path, tmp_path: Path) -> None:
-    code = "from opscope.harness.backends import environments; environments.find('here', 'jaxlib jax', '9.1')"
+    code = "from opscope.harness.cache import environments; environments.find('here', 'jaxlib jax', '9.1')"
     environment = {**os.environ, "OPSCOPE_CACHE_DIR": str(tmp_path)}
 
     def begin() -> subprocess.Popen[str]:

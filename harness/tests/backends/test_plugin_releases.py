@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from opscope.harness.backends import package_index, plugin_releases, registry
+from opscope.harness.backends import plugin_releases, registry
 from opscope.harness.backends.base import Job
 from opscope.harness.backends.pjrt import SMALLEST, Pjrt
+from opscope.harness.cache import package_index
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import backend_label, release_in
 from opscope.harness.record.result_options import ResultOptions

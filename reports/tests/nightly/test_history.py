@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from opscope.harness.backends import package_index
+from opscope.harness.cache import package_index
 from opscope.harness.cli.main import root as opscope
 from opscope.harness.record.errors import InputError
 from opscope.reports.compare.outcomes import Outcome
