@@ -113,7 +113,6 @@ class Elsewhere(Backend):
             "number": token.number,
             "dropped": dropped,
             "new": new,
-            "portable": module != job.module,
             "op_id": job.op_id,
             "results": [desc.model_dump(mode="json") for desc in job.results],
             "argument_types": job.argument_types,
@@ -125,7 +124,10 @@ class Elsewhere(Backend):
         }
         self._child.send(message)
         try:
-            self._take(self._child.receive(Deadline(None)), job)
+            answer = self._child.receive(Deadline(None))
+            if "unread" in answer and not _unread(job.module):
+                raise Declined(f"its StableHLO cannot be read by this release: {answer['unread']}")
+            self._take(answer, job)
         except ChildEnded as ended:
             self.close()
             raise _end_like(ended.ending) from None
@@ -164,6 +166,8 @@ class Elsewhere(Backend):
 
     def _take(self, answer: Message, job: Job) -> None:
         """Puts what the process has answered into the job. Raises what the backend raised there."""
+        if "unread" in answer:
+            raise StageError(answer["unread"])
         if "declined" in answer:
             raise Declined(answer["declined"])
         if "broken" in answer:
@@ -259,8 +263,8 @@ class _Jobs:
         module, *arrays = shared_arrays.read(message["arrays"], self._theirs)
         if message["new"]:
             job = self._new(message, module.tobytes())
-            if message["portable"] and (unread := _unread(job.module)):
-                return {"declined": f"its StableHLO cannot be read by this release: {unread}"}
+            if self._backend.reads_stablehlo() and (unread := _unread(job.module)):
+                return {"unread": unread}
             self._jobs[message["number"]] = job
         job, stage = self._jobs[message["number"]], Stage(message["stage"])
         parts = iter(arrays)
