@@ -13,7 +13,6 @@ from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import backend_label
 
 WHERE = "--goldens-by"
-NAME = "xla"
 
 
 def environment(author: str | None) -> environments.Environment | None:
@@ -24,8 +23,8 @@ def environment(author: str | None) -> environments.Environment | None:
     if not author:
         return None
     name, _, release = author.partition("@")
-    if name != NAME or not release:
-        raise InputError(WHERE, "a release of XLA", author, f"{NAME}@{FIRST}")
+    if name != PACKAGES[1] or not release:
+        raise InputError(WHERE, "a release of jaxlib", author, f"{PACKAGES[1]}@{FIRST}")
     return environments.find(f"{WHERE} {author}", " ".join(reversed(PACKAGES)), release)
 
 

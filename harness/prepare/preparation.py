@@ -46,7 +46,7 @@ class Preparation:
     mesh: str | None = None
     """The devices that a model is split over: `2x4`."""
     goldens_by: str | None = None
-    """The release of XLA that makes goldens, `xla@0.10.2`; None for the installed one (`golden_author.py`)."""
+    """The release of XLA that makes goldens, `jaxlib@0.10.2`; None for the installed one (`golden_author.py`)."""
     seed: int = 0
     cache_dir: str | None = None
     """If None, OPSCOPE_CACHE_DIR or else the user's cache folder."""

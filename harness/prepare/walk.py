@@ -76,7 +76,7 @@ class WalkTask:
     provenance: str
     """Beginning of the provenance of captured inputs: `captured:<module>:<weights seed>`."""
     author: str = field(default="", kw_only=True)
-    """End of the provenance: ` by xla@0.10.2`, where it is not the installed release that makes goldens."""
+    """End of the provenance: ` by jaxlib@0.10.2`, where it is not the installed release that makes goldens."""
     cache_dir: Path | None = None
     limits: Limits = field(default_factory=Limits)
     fatal_ops: Mapping[str, str] = field(default_factory=dict)

@@ -241,9 +241,9 @@ class ResultOptions(BaseModel, frozen=True, extra="forbid", defer_build=True):
     seed: Integer = row(0, "Seed of weights and inputs.", "N", Decides.PROGRAM)
     goldens_by: GoldensBy | None = row(
         None,
-        "The release of XLA that makes goldens, such as xla@0.10.2, in an environment of its own; default: the "
+        "The release of XLA that makes goldens, such as jaxlib@0.10.2, in an environment of its own; default: the "
         "installed one.",
-        "xla@VERSION",
+        "jaxlib@VERSION",
         Decides.PROGRAM,
         series=False,
     )

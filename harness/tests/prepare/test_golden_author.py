@@ -46,9 +46,9 @@ def test_goldens_are_made_by_the_release_and_the_record_names_it(tmp_path: Path,
     seen: set[Path] = set()
     provenance, golden = run("installed", backend="reference")
     assert not mark.exists()
-    other, same = run("stated", backend="reference", goldens_by="xla@9.1")
+    other, same = run("stated", backend="reference", goldens_by="jaxlib@9.1")
     assert mark.exists()
-    assert other == f"{provenance} by xla@9.1"
+    assert other == f"{provenance} by jaxlib@9.1"
     np.testing.assert_array_equal(golden, same)
     assert len(seen) == 2, "neither is taken for the other"
 
@@ -57,12 +57,12 @@ def test_a_release_that_cannot_make_them_is_one_line(tmp_path: Path, mark: Path)
     file = tmp_path / "net.mlir"
     file.write_text(TANH, encoding="utf-8")
     for author, words in {
-        "iree@3.0": "--goldens-by: expected a release of XLA, got iree@3.0; try xla@",
-        "xla": "--goldens-by: expected a release of XLA, got xla",
-        "xla@9.9": "a release of jaxlib for this Python and machine, got 9.9; try 9.2, 9.1",
+        "iree@3.0": "--goldens-by: expected a release of jaxlib, got iree@3.0; try jaxlib@",
+        "jaxlib": "--goldens-by: expected a release of jaxlib, got jaxlib",
+        "jaxlib@9.9": "a release of jaxlib for this Python and machine, got 9.9; try 9.2, 9.1",
     }.items():
         with pytest.raises(InputError) as refused:
             tasks(Preparation((str(file),), goldens_by=author))
         assert words in str(refused.value)
     with pytest.raises(InputError, match=r"libodd\.so\.7"):
-        run_op_by_op(TANH, name="net", run_dir=tmp_path / "run", goldens_by="xla@9.2")
+        run_op_by_op(TANH, name="net", run_dir=tmp_path / "run", goldens_by="jaxlib@9.2")
