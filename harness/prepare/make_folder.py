@@ -296,7 +296,8 @@ def _run_child(job: ModelJob, making: Making) -> Outcome:
         memory=allowance.memory,
         on_message=take,
         watch=check_op,
-        **({"environment": own} if own else _fork_options(job.name)),
+        environment=own,
+        **({} if own else _fork_options(job.name)),
     )
     if error and "where" not in error:
         raise Unpreparable(error["got"])

@@ -16,7 +16,7 @@ from opscope.base.children.slots import SlotFile
 from opscope.base.digest import file_digest
 from opscope.base.file_names import label, resolved
 from opscope.harness.cache import export_folder, upkeep
-from opscope.harness.prepare import argument_files, file_models, golden_author, user_files
+from opscope.harness.prepare import argument_files, file_models, golden_author, interpreters, user_files
 from opscope.harness.prepare.allowance import SECONDS, Allowance
 from opscope.harness.prepare.exporting import Export
 from opscope.harness.prepare.onnx_suite import node_tests
@@ -45,6 +45,8 @@ class Preparation:
     """Sizes for dimensions that a model's file leaves open: `arg0=4x16,batch=4`."""
     mesh: str | None = None
     """The devices that a model is split over: `2x4`."""
+    export_python: str | None = None
+    """The interpreters that export models: `PATH`, `GLOB=PATH` (`interpreters.py`); None for this one."""
     goldens_by: str | None = None
     """The release of XLA that makes goldens, `jaxlib@0.10.2`; None for the installed one (`golden_author.py`)."""
     seed: int = 0
@@ -179,12 +181,13 @@ def _task(named: Named, request: Preparation, cache: Path, sources: str) -> Task
     bound = named.values or (request.inputs if shapes and named.framework == "onnx" else "")
     sizes = request.shape or ""
     source = Source(named.name, str(named.path), request.dtype, request.training, named.entry, shapes, sizes, bound)
-    export = Export(named.framework, source, (*map(str, named.files), *filter(None, [bound])))
+    python = interpreters.of(request.export_python, named.name)
+    export = Export(named.framework, source, (*map(str, named.files), *filter(None, [bound])), python)
     try:
         key = export_folder.key([], {**settings, "export": export.key()}, sources)
     except OSError as error:
         return _unreadable(named, _system_error(error), cache, request)
-    missing = frontends.missing(named.framework, named.path)
+    missing = frontends.missing(named.framework, named.path, **interpreters.installed_in(python))
     return Task(named.name, str(named.path), export, missing, str(cache / "exports" / key), request)
 
 

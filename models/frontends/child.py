@@ -11,7 +11,8 @@ Its task is `framework`, the fields of `base.Source`, and `folder`. It writes `m
 
 If the process ends before it has exported, the stage that it began last has failed. `own` in the task, `{"seed",
 "cap"}`, asks for the model's results in its own framework too (`own_results.py`). `slots` is a file of slots and their
-number: the exporter works in one of them; null for none.
+number: the exporter works in one of them; null for none. With `portable`, the module is a portable artifact where this
+StableHLO can write one: what reads it may have another.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ def export(parent: Parent) -> None:
     task = parent.task()
     framework, folder, own = task.pop("framework"), Path(task.pop("folder")), task.pop("own", None)
     take_one(task.pop("slots", None))
+    crosses = task.pop("portable", False)
     source = source_of(task)
     stage = "build"
     try:
@@ -54,6 +56,8 @@ def export(parent: Parent) -> None:
         result = frontend.export(built, source)
         shardings = registry.shardings_of(source.entry or source.name, source.path)
         result = replace(result, shardings={} if source.training else shardings)
+        if crosses:
+            result = replace(result, bytecode=portable(result.bytecode))
         write_result(result, folder)
         emit("exported", bytes=own_results.size_of(result.arguments) if own else 0)
         if own:
@@ -62,6 +66,28 @@ def export(parent: Parent) -> None:
         emit("refused", where=error.where, expected=error.expected, got=error.got, hint=error.hint)
     except Exception as error:  # noqa: BLE001 - whatever a model or a framework raises is the model's row
         emit("failed", stage=stage, error=in_one_line(error, source.path), traceback=traceback.format_exc())
+
+
+def portable(bytecode: bytes) -> bytes:
+    """A module as a portable artifact: of the oldest version that this StableHLO writes, or of its own where the module
+    has newer ops. As it is where there is no JAX here that could write one."""
+    try:
+        from jax.interpreters import mlir
+        from jaxlib.mlir import ir
+        from jaxlib.mlir.dialects import stablehlo
+
+        context: Any = mlir.make_ir_context()
+        versions = stablehlo.get_minimum_version(), stablehlo.get_current_version()
+    except (ImportError, AttributeError):
+        return bytecode
+    with context:
+        module: Any = ir.Module.parse(bytecode)
+        for version in versions:
+            try:
+                return stablehlo.serialize_portable_artifact(module, version, allow_other_dialects=True)
+            except (TypeError, ValueError):  # a newer op; or a release that keeps no ops of other dialects (`chlo`)
+                continue
+    return bytecode
 
 
 def use_safe_flags(frontend: Frontend) -> None:

@@ -135,9 +135,18 @@ def quick_options(release: str = "") -> dict[str, bool]:
 
 def flags() -> str:
     """XLA_FLAGS with which goldens are made: those of this process, and after them ours, which win."""
-    ours = [f"--{name}={value}" for name, value in OPTIONS.items()]
+    ours = [f"--{name}={value}" for name, value in OPTIONS.items()] if _knows_options() else []
     theirs = os.environ.get(XLA_FLAGS, "").split()
     return " ".join([*(flag for flag in theirs if flag not in ours), *ours])
+
+
+def _knows_options() -> bool:
+    """Whether this process's jaxlib is one of the releases that know them: an older one ends at flags that it does not
+    know."""
+    try:
+        return number(version("jaxlib")) >= number(FIRST)
+    except PackageNotFoundError:
+        return True
 
 
 def use_flags() -> None:
