@@ -18,8 +18,9 @@ from opscope.base.children.ending import Cause, ChildEnded, Ending
 from opscope.harness.cache import export_folder, upkeep
 from opscope.harness.cache.claims import Claims
 from opscope.harness.cache.export_folder import JOURNAL
-from opscope.harness.prepare import exporting, golden_author
+from opscope.harness.prepare import exporting
 from opscope.harness.prepare.allowance import Allowance, BudgetSpent, ModelRefused
+from opscope.harness.prepare.authorities import golden_author
 from opscope.harness.prepare.model_job import ModelJob
 from opscope.harness.prepare.preparation import Task
 from opscope.harness.record.errors import InputError

@@ -16,8 +16,9 @@ from opscope.base.children.slots import SlotFile
 from opscope.base.digest import file_digest
 from opscope.base.file_names import label, resolved
 from opscope.harness.cache import export_folder, upkeep
-from opscope.harness.prepare import argument_files, file_models, golden_author, interpreters, user_files
+from opscope.harness.prepare import argument_files, file_models, interpreters, user_files
 from opscope.harness.prepare.allowance import SECONDS, Allowance
+from opscope.harness.prepare.authorities import golden_author
 from opscope.harness.prepare.exporting import Export
 from opscope.harness.prepare.onnx_suite import node_tests
 from opscope.harness.record.errors import InputError
@@ -48,7 +49,7 @@ class Preparation:
     export_python: str | None = None
     """The interpreters that export models: `PATH`, `GLOB=PATH` (`interpreters.py`); None for this one."""
     goldens_by: str | None = None
-    """The release of XLA that makes goldens, `jaxlib@0.10.2`; None for the installed one (`golden_author.py`)."""
+    """The release of XLA that makes goldens, `jaxlib@0.10.2`; None for the installed one (`authorities/golden_author.py`)."""
     seed: int = 0
     cache_dir: str | None = None
     """If None, OPSCOPE_CACHE_DIR or else the user's cache folder."""

@@ -229,7 +229,7 @@ class _Split:
 
     def walk(self, arguments: _Arguments, announcer: growing_export.Announcer | None, slots: Slots | None) -> Walked:
         """Evaluates the program, in several processes where that is worth it."""
-        from opscope.harness.prepare import golden_author
+        from opscope.harness.prepare.authorities import golden_author
         from opscope.harness.prepare.parts import walk_in_parts
         from opscope.harness.prepare.walk import WalkTask, walk
 

@@ -18,8 +18,8 @@ from opscope.harness.backends import registry
 from opscope.harness.cache import export_folder
 from opscope.harness.cache.claims import Claims
 from opscope.harness.lanes.flight import Ready
-from opscope.harness.prepare import golden_author
 from opscope.harness.prepare.allowance import Allowance, BudgetSpent
+from opscope.harness.prepare.authorities import golden_author
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.manifests import merge
 from opscope.harness.record.optest import RunContext

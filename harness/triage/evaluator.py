@@ -9,7 +9,7 @@ from typing import Any
 from opscope.base.children.child import Child
 from opscope.base.children.ending import ChildEnded, Deadline
 from opscope.base.machine import memory_limit
-from opscope.harness.prepare import golden_author
+from opscope.harness.prepare.authorities import golden_author
 from opscope.harness.record.records import OpRow
 
 SECONDS = 120.0
