@@ -49,7 +49,7 @@ class Preparation:
     export_python: str | None = None
     """The interpreters that export models: `PATH`, `GLOB=PATH` (`interpreters.py`); None for this one."""
     goldens_by: str | None = None
-    """The release of XLA that makes goldens, `jaxlib@0.10.2`; None for the installed one (`authorities/golden_author.py`)."""
+    """The release that makes goldens, `jaxlib@0.10.2`; None for the installed one (authorities/golden_author.py)."""
     seed: int = 0
     cache_dir: str | None = None
     """If None, OPSCOPE_CACHE_DIR or else the user's cache folder."""

@@ -28,7 +28,7 @@ from opscope.base.children.slots import take_one
 from opscope.base.xla import xla_releases
 from opscope.models import frontends, registry
 from opscope.models.arguments import ArgSpec
-from opscope.models.frontends import own_results
+from opscope.models.frontends import own_results, portable_artifact
 from opscope.models.frontends.base import ExportResult, Frontend, Refused, Source
 
 MODULE, ARGUMENTS, VALUES = "module.mlirbc", "arguments.json", "values"
@@ -57,7 +57,7 @@ def export(parent: Parent) -> None:
         shardings = registry.shardings_of(source.entry or source.name, source.path)
         result = replace(result, shardings={} if source.training else shardings)
         if crosses:
-            result = replace(result, bytecode=portable(result.bytecode))
+            result = replace(result, bytecode=portable_artifact.of(result.bytecode))
         write_result(result, folder)
         emit("exported", bytes=own_results.size_of(result.arguments) if own else 0)
         if own:
@@ -66,28 +66,6 @@ def export(parent: Parent) -> None:
         emit("refused", where=error.where, expected=error.expected, got=error.got, hint=error.hint)
     except Exception as error:  # noqa: BLE001 - whatever a model or a framework raises is the model's row
         emit("failed", stage=stage, error=in_one_line(error, source.path), traceback=traceback.format_exc())
-
-
-def portable(bytecode: bytes) -> bytes:
-    """A module as a portable artifact: of the oldest version that this StableHLO writes, or of its own where the module
-    has newer ops. As it is where there is no JAX here that could write one."""
-    try:
-        from jax.interpreters import mlir
-        from jaxlib.mlir import ir
-        from jaxlib.mlir.dialects import stablehlo
-
-        context: Any = mlir.make_ir_context()
-        versions = stablehlo.get_minimum_version(), stablehlo.get_current_version()
-    except (ImportError, AttributeError):
-        return bytecode
-    with context:
-        module: Any = ir.Module.parse(bytecode)
-        for version in versions:
-            try:
-                return stablehlo.serialize_portable_artifact(module, version, allow_other_dialects=True)
-            except (TypeError, ValueError):  # a newer op; or a release that keeps no ops of other dialects (`chlo`)
-                continue
-    return bytecode
 
 
 def use_safe_flags(frontend: Frontend) -> None:
