@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 
@@ -19,9 +20,9 @@ def of(bytecode: bytes) -> bytes:
         return bytecode
     with context:
         module: Any = ir.Module.parse(bytecode)
-        for version in versions:
+        for version, more in product(versions, ({"allow_other_dialects": True}, {})):
             try:
-                return stablehlo.serialize_portable_artifact(module, version, allow_other_dialects=True)
-            except (TypeError, ValueError):  # a newer op; or a release that keeps no ops of other dialects (`chlo`)
+                return stablehlo.serialize_portable_artifact(module, version, **more)
+            except (TypeError, ValueError):  # a newer op; or JAX before 0.5, which keeps no ops of `chlo`
                 continue
     return bytecode

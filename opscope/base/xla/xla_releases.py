@@ -25,8 +25,8 @@ No op goes to the library YNNPACK: releases without it by default were right whe
 """
 
 _FUSION_EMITTERS = "xla_cpu_use_fusion_emitters"
-_LAST_WITH_FUSION_EMITTERS = "0.11.0"
-"""The last release of jaxlib with that option: later ones refuse whatever is compiled with it."""
+_WITH_FUSION_EMITTERS = "0.7.1", "0.11.0"
+"""The first and the last release of jaxlib that is known to take that option: others refuse what is compiled with it."""
 
 XLA_FLAGS = "XLA_FLAGS"
 
@@ -129,7 +129,8 @@ def quick_options(release: str = "") -> dict[str, bool]:
 
     MLIR's pipeline for loops takes three times as long to compile as the emitter that it replaces.
     """
-    known = number(release or version("jaxlib")) <= number(_LAST_WITH_FUSION_EMITTERS)
+    first, last = map(number, _WITH_FUSION_EMITTERS)
+    known = first <= number(release or version("jaxlib")) <= last
     return {_FUSION_EMITTERS: False} if known else {}
 
 
