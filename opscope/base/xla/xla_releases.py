@@ -26,7 +26,7 @@ No op goes to the library YNNPACK: releases without it by default were right whe
 
 _FUSION_EMITTERS = "xla_cpu_use_fusion_emitters"
 _WITH_FUSION_EMITTERS = "0.7.1", "0.11.0"
-"""The first and the last release of jaxlib that is known to take that option: others refuse what is compiled with it."""
+"""The first and the last release of jaxlib known to take that option: others refuse what is compiled with it."""
 
 XLA_FLAGS = "XLA_FLAGS"
 
