@@ -123,7 +123,7 @@ def test_every_element_type_is_one_of_onnx() -> None:
     assert {f"tensor({word})" for word in onnx_nodes.ELEMENTS.values()} < known
 
 
-@pytest.mark.parametrize("name", ["onnxruntime", "openvino"])
+@pytest.mark.parametrize("name", ["onnxruntime", "openvino", "tvm"])
 def test_a_runtime_computes_an_op_and_refuses_in_its_own_words(name: str) -> None:
     pytest.importorskip(name)
     backend = registry.load(name)
