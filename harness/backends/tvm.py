@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from functools import cache
 from importlib import import_module, metadata, util
 from typing import Any
@@ -34,7 +35,7 @@ class Tvm(Backend):
 
     def target(self, options: ResultOptions) -> Target:
         """The host in exact IEEE arithmetic. Raises InputError if the options ask for a device's number formats."""
-        return exact_host(self.name, options)
+        return replace(exact_host(self.name, options), sums_in_own_type=True)
 
     def fingerprint(self, options: ResultOptions | None = None) -> str:
         """Its version, that of ONNX, which writes the graphs, and the target."""
