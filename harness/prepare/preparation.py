@@ -183,7 +183,8 @@ def _task(named: Named, request: Preparation, cache: Path, sources: str) -> Task
     sizes = request.shape or ""
     source = Source(named.name, str(named.path), request.dtype, request.training, named.entry, shapes, sizes, bound)
     python = interpreters.of(request.export_python, named.name)
-    export = Export(named.framework, source, (*map(str, named.files), *filter(None, [bound])), python)
+    crosses = python is not None or bool(request.goldens_by)
+    export = Export(named.framework, source, (*map(str, named.files), *filter(None, [bound])), python, crosses)
     try:
         key = export_folder.key([], {**settings, "export": export.key()}, sources)
     except OSError as error:
