@@ -279,7 +279,9 @@ LOWERS = """
     def climb(self, stage, job):
         super().climb(stage, job)
         if stage == "compile" and job.ir_dir is not None:
-            (job.ir_dir / "0.mlir").write_text(f'%0 = "my.op"() <{{tiled = {job.state["broken"]}}}> : () -> ()')
+            tiny = self.name == "new" and job.results[0].shape[-1] < 10
+            name = "my.tiny" if tiny else "my.op"  # another difference, which does not count
+            (job.ir_dir / "0.mlir").write_text(f'%0 = "{name}"() <{{tiled = {job.state["broken"]}}}> : () -> ()')
 """
 
 
