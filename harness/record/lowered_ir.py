@@ -11,12 +11,15 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-_LAST = ("ttnn.mlir", "2-ttnn.mlir", "optimised.hlo")
+_LAST = ("ttnn.mlir", "2-ttnn.mlir", "optimised.hlo", "stream.mlir")
 """The last IR that says what is computed, of the compilers that are known; of others it is the newest file."""
 _TEXTS = (".mlir", ".hlo", ".txt", ".ll")
 _ALIAS = re.compile(r"^([#!][\w$.-]+) = (.*)$", re.MULTILINE)
 _USED = re.compile(r"[#!][A-Za-z_][\w$.-]*")
-_WRAPPER = re.compile(r"^\s*(?:module|builtin\.module|ttcore\.device_module|ttcore\.device)\b.*$\n?", re.MULTILINE)
+_WRAPPER = re.compile(
+    r"^\s*(?:module\b|builtin\.module\b|ttcore\.device_module\b|ttcore\.device\b|util\.global .*@__device_).*$\n?",
+    re.MULTILINE,
+)
 _METADATA = re.compile(r",? ?metadata=\{[^{}]*\}")
 _EMPTY = re.compile(r"\b\w+ = \[\](?:, )?")
 """An attribute without a value: one release prints it, another does not."""

@@ -214,6 +214,8 @@ def test_what_says_nothing_of_the_program_is_left_out() -> None:
     for attributes in ("<{a = []}>", "<{a = [], b = []}>", ""):
         assert plain(f'%1 = "x.y"(%0) {attributes} : () -> ()'.replace("  ", " ")) == '%1 = "x.y"(%0) : () -> ()'
     assert plain('"x.y"() <{a = [], b = 1, c = []}>') == '"x.y"() <{b = 1}>'
+    device = 'util.global private @__device_0 = #hal.device.local<"local", [#hal.executable.target<"llvm-cpu", {n}>]>'
+    assert plain(f"{device}\n%1 = x.y %0") == plain(f"{device.replace('{n}', '7')}\n%1 = x.y %0") == "%1 = x.y %0"
     assert plain('  a = f32[] add(b), metadata={op_name="x"}') == "a = f32[] add(b)"
 
 
