@@ -143,8 +143,11 @@ def transformers_(transformers: Any) -> None:
         model = cls._from_config(config).eval()
         if not config.return_dict:
             # Parts of a model read results of other parts by name, also where it is asked for a tuple; those of
-            # release 5 do not find them.
-            config.return_dict, forward = True, model.forward
+            # release 5 do not find them. Some parts have a copy of the configuration.
+            for part in model.modules():
+                if hasattr(own := getattr(part, "config", None), "return_dict"):
+                    own.return_dict = True
+            forward = model.forward
             model.forward = functools.wraps(forward)(lambda *args, **given: forward(*args, return_dict=False, **given))
         return model
 
