@@ -22,8 +22,8 @@
 
 From then on truth values are the numbers 0 and 1; an op that stays and takes truth values has them converted back.
 2^126 times the smallest difference of two Float16_b is 1 or more, so that comparisons are exact (TT-Buda takes 1e4,
-within which unequal numbers count as equal). As in TT-Buda, an Inf or NaN that a `where` does not select still makes its
-result NaN. Ops of the host are left alone.
+within which unequal numbers count as equal). As in TT-Buda, an Inf or NaN that a `where` does not select still makes
+its result NaN. Ops of the host are left alone.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from opscope.compiler.buda.graph import NodeKind
@@ -67,7 +67,7 @@ class TtirDecomposeBuda(ModulePass):
 def _decompose(func: FuncOp, all_inputs: bool) -> None:
     block = func.body.blocks[0]
     on_host = host_values(block, parameters(block, all_inputs))
-    truths: dict[SSAValue, TensorType] = {}
+    truths: dict[SSAValue, Attribute] = {}
     for op in list(block.ops):
         if isinstance(op, ReturnOp):
             _return(op, func)
@@ -93,7 +93,7 @@ def _decompose(func: FuncOp, all_inputs: bool) -> None:
             _restore(op, truths)
 
 
-def _restore(op: RowOp, truths: Mapping[SSAValue, TensorType]) -> None:
+def _restore(op: RowOp, truths: Mapping[SSAValue, Attribute]) -> None:
     """Converts back the operands of an op that are numbers in place of truth values."""
     block = op.parent
     assert block is not None
