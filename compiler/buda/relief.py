@@ -24,9 +24,9 @@ def relieved(
 ) -> tuple[BudaGraph, dict[str, LegalModels], tuple[Edge, ...]]:
     """Returns the graph, perhaps with nops, every op's candidates, and edges whose data has to wait in DRAM.
 
-    An op that cannot be cut in time since its readers move what it makes is read from DRAM by them; stacks of an operand
-    that keep it from a model are a nop's. All ops at once, since a deep model has many that are alike. Raises NoLegalModel
-    where that does not help, CompilerInputError for a bad override.
+    Readers that move what an op makes, so that it cannot be cut in time, take it from DRAM; stacks of an operand that
+    keep an op from a model are a nop's. All such ops at once, since a deep model has many that are alike. Raises
+    NoLegalModel where that does not help, CompilerInputError for a bad override.
     """
     in_dram: dict[Edge, None] = {}
     while True:

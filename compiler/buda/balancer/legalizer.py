@@ -53,9 +53,11 @@ class NoLegalModel(CompilerInputError):
     """Ops of a graph have no legal model."""
 
     def __init__(self, arch: str, ops: Sequence[LegalModels]) -> None:
-        node, reasons = ops[0].node, ", ".join(f"{reason.value} ({n})" for reason, n in ops[0].failures.most_common())
+        node = ops[0].node
+        reasons = ", ".join(f"{reason.value} ({n})" for reason, n in ops[0].failures.most_common())
         super().__init__(
-            f"{node.name}: expected a legal op model on {arch} for {node.spec.type} of {node.shape}, got none: {reasons}"
+            f"{node.name}: expected a legal op model on {arch} for {node.spec.type} of {node.shape}, "
+            f"got none: {reasons}"
         )
         self.ops = tuple(ops)
 
@@ -108,11 +110,11 @@ def _as_overridden(
         return legalize(graph, name, budget, options, in_dram)
     try:
         legal = legalize(graph, name, budget, options, in_dram)
-        refused = "" if legal.models else "no model of the op is like that"
+        if legal.models:
+            return legal
+        refused = "no model of the op is like that"
     except CompilerInputError as error:
         refused = str(error)
-    if not refused:
-        return legal
     warnings.warn(f"{name}: its override has no effect here: {refused}", NoEffect, stacklevel=2)
     return legalize(graph, name, budget, replace(options, overrides={}), in_dram)
 
