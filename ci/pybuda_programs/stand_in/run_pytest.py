@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 import types
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -67,9 +68,10 @@ HELPERS: dict[str, dict[str, Any]] = {
     "pybuda.op.eval.common": {"compare_tensor_to_golden": compare_tensor_to_golden},
 }
 """Modules beside the tests, and of the compiler's inside, with what of them is used."""
+tests = next(folder for folder in Path(sys.argv[-1]).parents if folder.name == "test")
 for name, names in HELPERS.items():
     module = types.ModuleType(name)
-    module.__path__ = []
+    module.__path__ = [str(tests.joinpath(*name.split(".")[1:]))] if name.startswith("test") else []
     vars(module).update(names)
     sys.modules[name] = module
 for name in ("pybuda", "pybuda.config"):
