@@ -21,8 +21,16 @@ from pathlib import Path
 FENCE = re.compile(r"^```(?P<kind>\w+)(?P<more>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 EXIT = re.compile(r"\s+# exit code (\d+)$")
 ANY = "..."
+NEAR = ".{0,300}?"
+"""What ANY stands for, at most."""
+COLUMNS = 80
+"""Width of the reader's terminal."""
+WHOLE = re.compile(r"/|\b(pytest|opscope) |^\s+%\w+ = |^(plugins|benchmark): ")
+"""What a line has that may be wider: an address or a path, a command to copy, an op of MLIR, pytest's own header."""
 TIMEOUT = 900.0
 """Seconds that one command may take."""
+FOR_PEOPLE = re.compile(r"(?!.*--(csv|json)\b)(opscope|pytest) ")
+"""A command that prints for people; what others print has no width."""
 
 
 @dataclass(frozen=True)
@@ -65,23 +73,28 @@ def _commands(text: str) -> Iterator[Command]:
 
 
 def missing(expected: tuple[str, ...], output: str) -> str:
-    """Returns the first expected line that is missing from the output, in order; empty if none is missing."""
-    lines = [" ".join(line.split()) for line in output.splitlines()]
-    place = 0
-    for expected_line in expected:
-        pattern = ".*".join(re.escape(" ".join(part.split())) for part in expected_line.split(ANY))
-        hit = next((number for number in range(place, len(lines)) if re.search(pattern, lines[number])), None)
-        if hit is None and expected_line.strip() != ANY:
-            return expected_line
-        place = place if hit is None else hit
+    """Returns the first expected line that is missing from the output, in order; empty if none is missing. Where the
+    terminal broke a line does not matter."""
+    text, place = " ".join(output.split()), 0
+    for line in expected:
+        parts = (re.escape(" ".join(part.split())) for part in line.split(ANY))
+        hit = re.compile(NEAR.join(parts)).search(text, place)
+        if hit is None and line.strip() != ANY:
+            return line
+        place = place if hit is None else hit.end()
     return ""
+
+
+def too_wide(output: str) -> str:
+    """Returns the first line that is wider than the terminal, but for what cannot be broken; empty if none is."""
+    return next((line for line in output.splitlines() if len(line) > COLUMNS and not WHOLE.search(line)), "")
 
 
 def walk(page: Path, folder: Path, environment: Mapping[str, str] | None = None) -> list[str]:
     """Writes the page's files and runs its commands in `folder`; stops at the first problem and returns it as lines."""
     variables = {**os.environ, **(environment or {})}
     variables["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{variables.get('PATH', '')}"
-    variables.setdefault("COLUMNS", "160")
+    variables["COLUMNS"] = str(COLUMNS)
     for step in steps(page.read_text(encoding="utf-8")):
         if isinstance(step, File):
             (folder / step.name).parent.mkdir(parents=True, exist_ok=True)
@@ -107,6 +120,8 @@ def walk(page: Path, folder: Path, environment: Mapping[str, str] | None = None)
         missing_line = missing(step.expected, done.stdout)
         if missing_line:
             return [f"{page.name}: $ {step.line}", f"expected a line `{missing_line}`, got none", done.stdout]
+        if FOR_PEOPLE.match(step.line) and (wide := too_wide(done.stdout)):
+            return [f"{page.name}: $ {step.line}", f"expected at most {COLUMNS} columns, got `{wide}`"]
     return []
 
 

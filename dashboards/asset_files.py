@@ -79,6 +79,8 @@ class Dataset(Asset):
     time: str | None = None
     """The column to which a filter of nights applies."""
     newest_only: bool = False
+    totals: tuple[str, ...] = ()
+    """Columns of models, empty in the rows of all models together; a query without any reads these alone."""
     columns: dict[str, Column]
     metrics: dict[str, Metric]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,13 @@ DATABASE_UUID = str(uuid.uuid5(NAMESPACE, "database"))
 DATABASE_NAME = "opscope results"
 TYPES = {"time": "TIMESTAMP", "text": "TEXT", "number": "DOUBLE PRECISION", "count": "BIGINT", "flag": "BOOLEAN"}
 """Type of a column in an asset file -> its type in Superset."""
+
+TOTALS = """\
+{%- set shown = (columns or []) + ((filter or []) | map(attribute="col") | list) -%}
+{%- set stored = metrics is defined and metrics is not none and not metrics | reject("string") | list -%}
+SELECT * FROM VIEW{% if stored and not shown | select("in", COLUMNS) | list %} WHERE model = ''{% endif %}"""
+"""The SQL of a dataset with totals, a template of Superset's: stored metrics read these rows alone, unless the query
+shows or narrows models. Of 60 models, that is one row in thirty."""
 
 Doc = dict[str, Any]
 
@@ -158,7 +165,7 @@ def dataset(name: str, about: Dataset, source: Source) -> Doc:
         "cache_timeout": None,
         "catalog": None,
         "schema": None,
-        "sql": None,
+        "sql": _totals(name, about.totals) if about.totals else None,
         "params": None,
         "template_params": None,
         "filter_select_enabled": True,
@@ -171,6 +178,11 @@ def dataset(name: str, about: Dataset, source: Source) -> Doc:
         "version": "1.0.0",
         "database_uuid": DATABASE_UUID,
     }
+
+
+def _totals(view: str, columns: Sequence[str]) -> str:
+    """The SQL of a dataset whose rows with empty `columns` are totals."""
+    return TOTALS.replace("VIEW", view).replace("COLUMNS", json.dumps(columns))
 
 
 def _expression(column: Column, source: Source) -> str | None:

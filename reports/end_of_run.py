@@ -95,7 +95,7 @@ def deliver(run_dir: Path, targets: Targets, records: Records | None, doing: Cal
 def _report(run_dir: Path, targets: Targets, records: Records | None) -> str:
     from opscope.base.time_limit import time_limit
     from opscope.reports.compare.owned import Owned
-    from opscope.reports.database.database import default_url
+    from opscope.reports.database.files import default_url
     from opscope.reports.database.owners import rules_here
     from opscope.reports.pages.html import write_report
 
@@ -106,7 +106,8 @@ def _report(run_dir: Path, targets: Targets, records: Records | None) -> str:
 
 
 def _publish(run_dir: Path, targets: Targets, records: Records | None) -> str:
-    from opscope.reports.database.database import default_url, parse_url, shown
+    from opscope.reports.database.database import parse_url, shown
+    from opscope.reports.database.files import default_url
     from opscope.reports.publish.spool import deliver as publish_or_keep
 
     url = targets.url or default_url(targets.folder)
@@ -119,7 +120,7 @@ def import_ahead(folder: Path) -> None:
     with contextlib.suppress(Exception):
         for name in AHEAD:
             importlib.import_module(name)
-        from opscope.reports.database.database import default_url
+        from opscope.reports.database.files import default_url
         from opscope.reports.database.reading import exists
 
         if not exists(default_url(folder)):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from ci import on_telephones
 from ci.guides import EXTRAS, GUIDES, README, fresh_environment, install_extra, readme
 from ci.guides import walk as walk_in_empty_folder
-from ci.walk import Command, File, missing, steps, walk
+from ci.walk import Command, File, missing, steps, too_wide, walk
+from opscope.dashboards.tests.browser import CHROMIUM
 
 
 def test_a_page_is_read_as_a_reader_would() -> None:
@@ -24,8 +27,17 @@ def test_a_page_is_read_as_a_reader_would() -> None:
 def test_lines_are_looked_for_in_their_order() -> None:
     output = "one  two\n  three (four)\nfive"
     assert missing(("one two", "three (...)", "...", "five"), output) == ""
+    assert missing(("two three", "(four) five"), output) == "", "a terminal of 80 columns breaks lines"
     assert missing(("five", "one two"), output) == "one two"
     assert missing(("three .four.",), output) == "three .four."
+    assert missing(("one two", "one two"), output) == "one two"
+
+
+def test_a_line_fits_the_terminal_unless_it_is_to_be_copied() -> None:
+    wide = "word " * 20
+    assert too_wide(f"short\n{wide}\n") == wide
+    for whole in ("again: pytest --op-by-op ", "    %0 = stablehlo.add ", "see docs/guide/ci_owner.md "):
+        assert too_wide(f"{whole}{wide}") == ""
 
 
 def test_a_command_that_ends_or_prints_differently_is_a_problem(tmp_path: Path) -> None:
@@ -77,3 +89,7 @@ def test_every_command_does_what_the_page_says(
     # Superset is installed once for all sessions.
     monkeypatch.setenv("OPSCOPE_CACHE_DIR", str(pytestconfig.cache.mkdir("superset")))
     assert walk_in_empty_folder(python, readme(scratch) if page.stem == README else page, scratch) == ""
+    if CHROMIUM and find_spec("playwright"):
+        pages = sorted((scratch / page.stem / "empty").rglob("report.html"))
+        assert pages, "each page makes a run"
+        assert list(on_telephones.problems(pages)) == []

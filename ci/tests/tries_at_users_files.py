@@ -14,7 +14,7 @@ import pytest
 from opscope.harness.cache import export_folder
 from opscope.harness.record import run_folders
 from opscope.harness.settings.settings import resolve
-from opscope.reports.database.database import default_url
+from opscope.reports.database.files import default_url
 
 CHECKOUT = Path(__file__).parent
 CACHE, HOME = CHECKOUT.parent / "cache", CHECKOUT.parent / "home"

@@ -126,7 +126,7 @@ def install(app: Any, served: dict[str, Any], lets_in: Callable[[], bool]) -> No
             return {"message": "expected an account that may read the results"}, 403
         now, wall = datetime.now(timezone.utc), "wall" in request.args  # noqa: UP017 - Superset's Python may be 3.10
         team = teams.of_user(current_user)
-        owner = team or request.args.get("owner", "")[:200]
+        owner = team or request.args.get("owner", "")[: note_form.LONGEST]
         kind = grid.RELEASE if request.args.get("axis") == "version" else "night"
         values: dict[str, Any] = {"grid": grid.Grid(), "problem": "", "age": "", "old": False, "late": ""}
         try:
@@ -146,7 +146,7 @@ def install(app: Any, served: dict[str, Any], lets_in: Callable[[], bool]) -> No
             alerts_fail=bool(served.get("mail")) and alerts_fail(now),
             links=[(title, f"/superset/dashboard/{slug}/") for title, slug in LINKS],
             logs=f"{served['artifact_url']}/" if served["artifact_url"] else None,
-            write=note_form.PATH if not wall and may_write() else "",
+            write=note_form.address(note_form.PATH, request.args) if not wall and may_write() else "",
             most=WALL_ROWS if wall else grid.MOST,
             reload_seconds=WALL_SECONDS,
             **values,

@@ -7,19 +7,28 @@ no roles, so whatever else a statement would write is refused here. Visitors wit
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from datetime import date, datetime, timezone
 from typing import Any
+from urllib.parse import urlencode
 
 import note_rules
 
 PATH = "/night/note"
+LONGEST = 200
+"""Characters of a value in the address of the page."""
 WRITE = """
 INSERT INTO notes (cause, text, author, written, until) VALUES (:cause, :text, :author, :written, :until)
 ON CONFLICT (cause) DO UPDATE SET text = excluded.text, author = excluded.author, written = excluded.written,
                                   until = excluded.until"""
 READS = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_TRANSACTION})
 CHANGES = frozenset({sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE})
+
+
+def address(path: str, arguments: Mapping[str, str]) -> str:
+    """`path` with what the page was asked to show: releases in place of nights, or the causes of one owner."""
+    query = urlencode({name: arguments[name][:LONGEST] for name in ("axis", "owner") if arguments.get(name)})
+    return f"{path}?{query}" if query else path
 
 
 class Notes:
@@ -66,7 +75,8 @@ def read(form: Any, author: str, causes: Collection[str], now: datetime) -> tupl
 def install(
     app: Any, uri: str, may_write: Callable[[], bool], causes: Callable[[], Collection[str]], back: str
 ) -> None:
-    """Adds the form's address to Superset's application, which asks for the token of its pages. `back`: the page."""
+    """Adds the form's address to Superset's application, which asks for the token of its pages. `back`: the page, to
+    which the query of the form's address leads back (`address`)."""
     from flask import redirect, render_template_string, request
     from flask_login import current_user
     from sqlalchemy.exc import SQLAlchemyError
@@ -75,7 +85,7 @@ def install(
 
     def refused(why: str, status: int) -> Any:
         page = '<!DOCTYPE html><title>Note · opscope</title><p>{{ why }}.</p><p><a href="{{ back }}">Back</a></p>'
-        return render_template_string(page, why=why, back=back), status
+        return render_template_string(page, why=why, back=address(back, request.args)), status
 
     @app.route(PATH, methods=["POST"])
     def write_note() -> Any:
@@ -89,4 +99,4 @@ def install(
             notes.write(note)
         except SQLAlchemyError as error:
             return refused(f"The note was not written: {getattr(error, 'orig', None) or type(error).__name__}", 503)
-        return redirect(f"{back}#cause-{note['cause'][:8]}", 303)
+        return redirect(f"{address(back, request.args)}#cause-{note['cause'][:8]}", 303)

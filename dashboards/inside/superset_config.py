@@ -89,6 +89,7 @@ FEATURE_FLAGS = {
     "DASHBOARD_RBAC": True,
     "DASHBOARD_VIRTUALIZATION_DEFER_DATA": True,  # a chart asks for its data when it comes near the window, not before
     "ALERT_REPORTS": bool(_SERVED.get("mail")),
+    "ENABLE_TEMPLATE_PROCESSING": True,  # the SQL of datasets with totals (bundle.py)
     "THUMBNAILS": False,
     "EMBEDDED_SUPERSET": bool(_SERVED.get("embed")),
 }

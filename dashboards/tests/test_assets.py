@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jinja2.sandbox import SandboxedEnvironment
 
 from opscope.base.statuses import label_colours
 from opscope.dashboards import asset_files, bundle, checks
@@ -315,3 +316,32 @@ def test_every_dashboard_has_the_colours_that_the_report_has() -> None:
 def test_every_chart_is_written(tmp_path: Path) -> None:
     bundle.write(bundle.render(ASSETS, SOURCE), tmp_path / "b")
     assert len(list((tmp_path / "b" / "charts").iterdir())) == len(ASSETS.charts)
+
+
+MODEL, AXIS = [{"col": "model", "op": "IN", "val": ["resnet50"]}], {"sqlExpression": "date", "label": "date"}
+
+
+@pytest.mark.parametrize(
+    ("columns", "filters", "metrics", "alone"),
+    [
+        ([AXIS, "platform"], [{"col": "of_date", "op": "==", "val": 1}], ["pass_rate"], True),
+        (["status"], None, [], True),
+        ([AXIS, "platform"], MODEL, ["pass_rate"], False),
+        (["op_kind", "model"], [], ["coverage"], False),
+        (["op_kind"], [], [{"expressionType": "SQL", "sqlExpression": "COUNT(DISTINCT model)"}], False),
+        (["op_kind", "ops"], [], None, False),
+    ],
+    ids=["curve", "values of a filter", "a model asked for", "models shown", "a metric of a user's own", "raw rows"],
+)
+def test_totals_are_read_alone_where_no_model_is_asked_for(
+    columns: list[Any], filters: list[Any] | None, metrics: list[Any] | None, alone: bool
+) -> None:
+    """The template of Superset's in the datasets that have totals."""
+    source = bundle.Source("sqlite:///x.sqlite")
+    sql = {name: bundle.dataset(name, about, source)["sql"] for name, about in ASSETS.datasets.items()}
+    with_totals = {name for name, template in sql.items() if template}
+    assert with_totals == {name for name, about in ASSETS.datasets.items() if "model = ''" in str(about.metrics)}
+    for name in with_totals:
+        template = SandboxedEnvironment().from_string(sql[name])
+        where = " WHERE model = ''" if alone else ""
+        assert template.render(columns=columns, filter=filters, metrics=metrics) == f"SELECT * FROM {name}{where}"

@@ -61,6 +61,12 @@ def url(tmp_path: Path) -> str:
     return url
 
 
+def test_after_a_note_the_page_is_as_it_was() -> None:
+    asked = {"axis": "version", "owner": "kernels & Co", "next": "//elsewhere.example"}
+    assert note_form.address("/night/", asked) == "/night/?axis=version&owner=kernels+%26+Co"
+    assert note_form.address(note_form.PATH, {"owner": ""}) == "/night/note"
+
+
 def test_a_note_takes_the_place_of_another_and_nothing_else_can_be_written(url: str, tmp_path: Path) -> None:
     notes = note_form.Notes(notes_uri(url, results_uri(url)))
     for text in ("first", "second"):

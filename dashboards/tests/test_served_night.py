@@ -200,7 +200,7 @@ def test_a_note_is_written_by_people_with_an_account_alone(installation: Install
             ask = one.page.request.post(f"{base}/night/note", form={"cause": "x", "text": "y"}, max_redirects=0)
             assert (ask.status, ask.headers["location"]) == (302, "/login/?next=%2Fnight%2Fnote")
             assert one.sign_in("admin", installation.password)
-            one.go("/night/")
+            one.go("/night/?axis=time")
             first = one.page.locator(".ng-cause").first
             cause = first.get_attribute("data-cause")
             form = {"cause": cause, "text": "y"}
@@ -211,7 +211,7 @@ def test_a_note_is_written_by_people_with_an_account_alone(installation: Install
             first.get_by_label("Note").fill("<b>known</b>, see the board")
             first.get_by_label("No alarm until").fill(tomorrow)
             first.get_by_role("button", name="Write").click()
-            one.page.wait_for_url(f"**/night/#cause-{cause[:8]}")
+            one.page.wait_for_url(lambda url: url.endswith(f"/night/?axis=time#cause-{cause[:8]}"))
             said = one.page.locator(f"#cause-{cause[:8]} .ng-remark").inner_text()
             assert said.endswith(f"UTC, until {tomorrow}: <b>known</b>, see the board")
             assert said.startswith("admin, ")

@@ -120,6 +120,10 @@ def show(run: Run, console: Console) -> None:
         """One line that the terminal wraps, so that a command in it can be copied whole."""
         console.print(Text(" " * indent + visible(text), style=style), soft_wrap=True)
 
+    def prose(text: str, style: str) -> None:
+        """A sentence that wraps at words."""
+        print_prose(console, one_line(text), style)
+
     def hanging(rows: Iterable[tuple[str, str]]) -> None:
         """Prints texts that wrap at words, each after a figure."""
         texts = [(one_line(figure), one_line(text)) for figure, text in rows]
@@ -134,7 +138,7 @@ def show(run: Run, console: Console) -> None:
     for backend in run.ledgers:
         failure = one_failure.failure_of_all(t for t in run.tests if t.backend == backend)
         if failure is not None:
-            print_prose(console, one_line(one_failure.sentence(backend, failure)), TERMINAL["bad"])
+            prose(one_failure.sentence(backend, failure), TERMINAL["bad"])
     for backend in run.ledgers:
         tests = [t for t in run.tests if t.backend == backend or len(run.ledgers) == 1]
         board = f" ({record.arch})" if board_of({test.card_type for test in tests}, record.arch) else ""
@@ -212,30 +216,30 @@ def show(run: Run, console: Console) -> None:
         )
     line("")
     if record.outcome == "interrupted":
-        line("the run was interrupted: ops that did not run count as not_run", TERMINAL["known"])
+        prose("the run was interrupted: ops that did not run count as not_run", TERMINAL["known"])
     if record.outcome == "out_of_budget":
-        line("the budget is spent: ops that did not run count as not_run", TERMINAL["known"])
+        prose("the budget is spent: ops that did not run count as not_run", TERMINAL["known"])
     if record.outcome == "partial":
-        line("shares are missing or unfinished: their ops count as not_run", TERMINAL["known"])
+        prose("shares are missing or unfinished: their ops count as not_run", TERMINAL["known"])
     if (deselected := count_deselected(run.tests)) and not again:
         kept = "diff, unblock, readiness and dashboards keep to the last run of all ops, if there is one"
-        line(f"{deselected} of {len(run.tests)} ops were deselected: {kept}", TERMINAL["known"])
+        prose(f"{deselected} of {len(run.tests)} ops were deselected: {kept}", TERMINAL["known"])
     for saving in savings(run.rows, run.tests).lines:
-        line(saving, "cyan")
+        prose(saving, "cyan")
     for part in run.ledger_line.split("; "):
-        line(part, TERMINAL["good"] if run.adds_up else TERMINAL["bad"])
+        prose(part, TERMINAL["good"] if run.adds_up else TERMINAL["bad"])
     for note in run.notes:
         line(with_short_paths(note, run.folder), TERMINAL["known"])
     if run.ledger.stability:
         labels = ", ".join(f"{count} {label}" for label, count in run.ledger.stability.items())
-        line(f"failures after reruns: {labels}", TERMINAL["known"])
+        prose(f"failures after reruns: {labels}", TERMINAL["known"])
     outcomes = run.header.by_outcome()
     asked = sum(outcomes.values())
     if asked > 1 or run.header.failed:
         parts = " + ".join(f"{n} {word}" for word, n in outcomes.items())
-        line(f"{asked} models asked for = {parts}", TERMINAL["good"])
+        prose(f"{asked} models asked for = {parts}", TERMINAL["good"])
     if said := imports_line(run.header.imports):
-        line(said, TERMINAL["bad" if any(check.fails_run for check in run.header.imports) else "good"])
+        prose(said, TERMINAL["bad" if any(check.fails_run for check in run.header.imports) else "good"])
     for name, place in run.places.items():
         line(f"{name:<9} {with_short_paths(place, run.folder)}")
 

@@ -55,7 +55,6 @@ def sql(
     from opscope.base.page import Page
     from opscope.harness.record.errors import InputError
     from opscope.reports.database import ask
-    from opscope.reports.database.reading import database_url
 
     if as_json and as_csv:
         raise InputError("opscope sql", "one format", "--json and --csv", "--json")
@@ -69,7 +68,7 @@ def sql(
             )
         return
     text = sys.stdin.read() if query == "-" else query
-    answer = ask.ask(database_url(url), text, seconds=seconds)
+    answer = ask.ask(url, text, seconds=seconds)
     if cause_id is not None:
         answer = ask.of_cause(answer, cause_id, "--cause")
     if as_json:

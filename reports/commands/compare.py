@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
+import functools
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import click
 
-DB = click.option(
+_DB = click.option(
     "--db", "url", default=None, metavar="URL", help="Results database; default: .opscope/opscope.sqlite."
 )
+
+
+def DB(command: Callable[..., None]) -> Callable[..., None]:  # noqa: N802 - a decorator beside those below
+    """The option of a command that reads the database; the command says at its end if that holds demo data."""
+
+    @functools.wraps(command)
+    def marked(*args: Any, **options: Any) -> None:
+        from opscope.reports.commands.demo_mark import say_if_demo
+
+        try:
+            command(*args, **options)
+        finally:
+            say_if_demo(options["url"])
+
+    return _DB(marked)
+
+
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 LIMIT = click.option("--limit", type=click.IntRange(1), default=30, show_default=True, help="Rows per table.")
 

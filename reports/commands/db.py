@@ -22,7 +22,8 @@ def db() -> None:
 @DB
 def upgrade(url: str | None) -> None:
     """Create the tables and views of a database, or bring them up to date."""
-    from opscope.reports.database.database import default_url, head, parse_url, schema_version, shown
+    from opscope.reports.database.database import parse_url, schema_version, shown
+    from opscope.reports.database.files import default_url, head
     from opscope.reports.publish.counting import open_counted
 
     target = url or default_url()
@@ -41,7 +42,8 @@ def prune(keep: str, dry_run: bool, url: str | None) -> None:
     Then the database is rewritten without gaps, so that the disk gets its space back; for SQLite twice the size of what
     is left has to be free meanwhile. Exit code 1 if the nights are removed and the disk did not get its space back.
     """
-    from opscope.reports.database.database import DatabaseAwayError, default_url
+    from opscope.reports.database.database import DatabaseAwayError
+    from opscope.reports.database.files import default_url
     from opscope.reports.publish.reclaim import reclaim
     from opscope.reports.publish.upkeep import age_of, size_of
     from opscope.reports.publish.upkeep import prune as remove
@@ -89,7 +91,7 @@ def stats(url: str | None, as_json: bool) -> None:
 @DB
 def role(name: str, password_env: str | None, url: str | None) -> None:
     """Create the PostgreSQL role NAME, which may only read the results; run it again to renew its rights."""
-    from opscope.reports.database.database import default_url
+    from opscope.reports.database.files import default_url
     from opscope.reports.publish.upkeep import read_only_role
 
     click.echo(read_only_role(url or default_url(), name, password_env))
@@ -101,7 +103,7 @@ def role(name: str, password_env: str | None, url: str | None) -> None:
 @JSON
 def owners(file: Path | None, url: str | None, as_json: bool) -> None:
     """Store the rules of owners (default: ci/owners.yaml) in the database, so that dashboards show owners."""
-    from opscope.reports.database.database import default_url
+    from opscope.reports.database.files import default_url
     from opscope.reports.database.owners import OWNERS_FILE, read_owners, store_owners
     from opscope.reports.publish.counting import open_counted
     from opscope.reports.publish.sentences import renew_newest
@@ -123,7 +125,7 @@ def owners(file: Path | None, url: str | None, as_json: bool) -> None:
 @DB
 def alias(old_id: str, new_id: str, reason: str, url: str | None) -> None:
     """Continue the history of op OLD_ID under NEW_ID."""
-    from opscope.reports.database.database import default_url
+    from opscope.reports.database.files import default_url
     from opscope.reports.publish.upkeep import add_alias
 
     nights = add_alias(url or default_url(), old_id, new_id, reason)

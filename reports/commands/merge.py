@@ -22,6 +22,7 @@ def merge(runs: tuple[Path, ...], into: Path, partial: bool, url: str | None) ->
     from opscope.harness.run import finish_run
     from opscope.harness.run.merge_shares import merge as join
     from opscope.reports.database import database
+    from opscope.reports.database.files import default_url
     from opscope.reports.pages.html import write_report
     from opscope.reports.publish.spool import published_or_kept
 
@@ -29,7 +30,7 @@ def merge(runs: tuple[Path, ...], into: Path, partial: bool, url: str | None) ->
         database.usable_url(url, "--publish")
     into, away = into.absolute(), ""
     join(runs, into, partial=partial)
-    write_report(into, url or database.default_url())
+    write_report(into, url or default_url())
     if url is not None:
         away = published_or_kept(into, url, Path.cwd(), "--publish")
     page = finish_run.stored_page(into)

@@ -23,7 +23,8 @@ from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.harness.record.errors import InputError
 from opscope.reports.compare import whole_models  # noqa: F401 - their tables join those of METADATA
 from opscope.reports.database import schema_nights  # noqa: F401 - their tables join those of METADATA
-from opscope.reports.database.database import SETTINGS, alembic_config, head, open_database
+from opscope.reports.database.database import SETTINGS, alembic_config, open_database
+from opscope.reports.database.files import head
 from opscope.reports.database.schema import METADATA
 from opscope.reports.records.columns import BEFORE
 

@@ -44,7 +44,8 @@ def publish(
 
     from opscope.base.live import progress
     from opscope.harness.record.errors import refusal
-    from opscope.reports.database.database import DatabaseAwayError, default_url, parse_url, shown
+    from opscope.reports.database.database import DatabaseAwayError, parse_url, shown
+    from opscope.reports.database.files import default_url
     from opscope.reports.publish import benchmarks, spool
     from opscope.reports.records.night_record import join, read_night
 

@@ -24,7 +24,7 @@ def status(max_age: str | None, name: str | None, url: str | None, as_json: bool
     """
     from opscope.harness.record.errors import InputError, closest
     from opscope.reports.commands.compare import print_json
-    from opscope.reports.database.database import default_url
+    from opscope.reports.database.files import default_url
     from opscope.reports.database.reading import read_database
     from opscope.reports.database.status import age_text, demo_nights, missed_hour, names_of_nights, newest_nights
     from opscope.reports.publish import spool

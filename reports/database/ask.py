@@ -13,17 +13,18 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
-
-import sqlalchemy as sa
-from sqlalchemy.exc import SQLAlchemyError
+from typing import TYPE_CHECKING, Any
 
 from opscope.base.visible_text import one_line
 from opscope.harness.record.causes import cause_named
 from opscope.harness.record.errors import InputError, closest
+from opscope.reports.database import sqlite_file
 from opscope.reports.database.endings import with_endings
-from opscope.reports.database.reading import read_database
-from opscope.reports.database.reading_statement import CURSORS, confine, first_word
+from opscope.reports.database.files import default_url
+from opscope.reports.database.reading_statement import CURSORS, confine, first_word, refuse_writing
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
 
 QUERIES = Path(__file__).parent / "queries"
 
@@ -75,10 +76,25 @@ def text_of(query: str) -> str:
     return query
 
 
-def ask(url: str, query: str, where: str = "--db", seconds: float = SECONDS) -> Answer:
-    """Runs SQL or a stored question. Raises InputError for bad SQL, for what does more than to read the results, for
-    SQL that returns no rows or more than `MOST_ROWS`, and once `seconds` are over."""
-    text = text_of(query)
+def ask(url: str | None, query: str, where: str = "--db", seconds: float = SECONDS) -> Answer:
+    """Runs SQL or a stored question on the database at `url`, by default that of runs in this folder. Raises InputError
+    for bad SQL, for what does more than to read the results, for SQL that returns no rows or more than `MOST_ROWS`, and
+    once `seconds` are over."""
+    url, text = url or default_url(), text_of(query)
+    if path := sqlite_file.path_of(url):
+        refuse_writing("sqlite", text)
+        try:
+            answer = sqlite_file.ask(path, text, time.monotonic() + seconds, MOST_ROWS)
+        except TimeoutError as error:
+            raise _too_long(seconds) from error
+        if answer is not None:
+            return Answer(answer[0], tuple(_at_most(answer[1])))
+    return _ask_by_sqlalchemy(url, text, where, seconds)
+
+
+def _ask_by_sqlalchemy(url: str, text: str, where: str, seconds: float) -> Answer:
+    from opscope.reports.database.reading import read_database
+
     with read_database(url, where) as connection, _limited(connection, seconds) as end:
         confine(connection, text)
         # The driver gets the text unchanged: in a query, % and : are SQL, not parameters. A cursor of the server holds
@@ -93,9 +109,14 @@ def ask(url: str, query: str, where: str = "--db", seconds: float = SECONDS) -> 
                 rows.extend(map(tuple, part))
                 if time.monotonic() > end:
                     raise _too_long(seconds)
-                if len(rows) > MOST_ROWS:
-                    raise InputError("QUERY", f"at most {MOST_ROWS:,} rows", "more", "a LIMIT, or opscope export")
+                _at_most(rows)
         return Answer(columns, tuple(rows))
+
+
+def _at_most(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    if len(rows) > MOST_ROWS:
+        raise InputError("QUERY", f"at most {MOST_ROWS:,} rows", "more", "a LIMIT, or opscope export")
+    return rows
 
 
 def of_cause(answer: Answer, beginning: str, where: str) -> Answer:
@@ -112,6 +133,8 @@ def of_cause(answer: Answer, beginning: str, where: str) -> Answer:
 def _limited(connection: sa.Connection, seconds: float) -> Iterator[float]:
     """Ends statements on `connection` once `seconds` are over, and raises InputError then. Yields the end, by
     time.monotonic: a cursor of the server ends only what fetches rows."""
+    from sqlalchemy.exc import SQLAlchemyError
+
     end = time.monotonic() + seconds
     if connection.dialect.name == "sqlite":
         driver: Any = connection.connection.dbapi_connection

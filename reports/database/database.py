@@ -24,7 +24,7 @@ from opscope.base import regular_file
 from opscope.base.digest import words_digest
 from opscope.base.file_names import as_text
 from opscope.base.installing import install_command
-from opscope.base.results_folder import make_folder, results_folder
+from opscope.base.results_folder import make_folder
 from opscope.base.time_limit import expired
 from opscope.base.visible_text import cut
 from opscope.harness.record.errors import InputError
@@ -32,11 +32,10 @@ from opscope.harness.record.masking import SECRET_KEY, mask_url
 from opscope.harness.record.measures import MEASURES
 from opscope.reports.database.compiled_statements import SQLITE_STATEMENTS
 from opscope.reports.database.endings import with_endings
+from opscope.reports.database.files import ROOM, head, numbers
 
 if TYPE_CHECKING:
     from alembic.config import Config
-
-ROOM = Path(__file__).parent
 
 SETTINGS = sa.Table(
     "opscope_settings",
@@ -73,11 +72,6 @@ class DatabaseRefusedError(DatabaseAwayError):
     """The server refuses this URL, and trying again will not help: its user, password or database is wrong."""
 
     exit_code = 2
-
-
-def default_url(root: Path | None = None) -> str:
-    """The database that a run publishes to by default: `<root>/.opscope/opscope.sqlite`."""
-    return f"sqlite:///{results_folder(root) / 'opscope.sqlite'}"
 
 
 def parse_url(url: str, where: str = "--to") -> sa.URL:
@@ -226,19 +220,9 @@ def driver_reason(error: BaseException, url: sa.URL) -> str:
 # --- schema
 
 
-def _numbers() -> list[str]:
-    """The numbers of the migrations, from their file names, oldest first."""
-    return sorted(path.name[:4] for path in (ROOM / "migrations" / "versions").glob("[0-9]*.py"))
-
-
-def head() -> str:
-    """The newest migration's number."""
-    return _numbers()[-1]
-
-
 def refuse_foreign_schema(version: str | None, where: str) -> None:
     """Raises InputError for a database of a newer opscope, and for one from before the first migration."""
-    first = _numbers()[0]
+    first = numbers()[0]
     if version is not None and version > head():
         raise InputError(where, f"a database of schema {head()} or older", f"schema {version}", "a newer opscope")
     if version is not None and version < first:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-
-import sqlalchemy as sa
+from typing import TYPE_CHECKING
 
 from opscope.base.statuses import PASSED
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
 
 DEFAULT = "default"
 """The number format of what was asked for without one: that of the module's own types, or the backend's own."""
@@ -39,4 +41,6 @@ def with_endings(text: str) -> str:
 
 def ending_column(table: sa.Table) -> sa.ColumnElement[str]:
     """The ending as a column called `status`."""
+    import sqlalchemy as sa
+
     return sa.literal_column(ending_of(table.name), sa.Text()).label("status")

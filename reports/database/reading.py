@@ -21,11 +21,9 @@ from opscope.base.installing import install_command
 from opscope.harness.record.errors import InputError
 from opscope.reports.database.compiled_statements import SQLITE_STATEMENTS
 from opscope.reports.database.database import (
-    default_url,
     digest_of,
     driver_reason,
     has_views,
-    head,
     parse_url,
     raise_if_damaged,
     refuse_foreign_schema,
@@ -33,6 +31,7 @@ from opscope.reports.database.database import (
     shown,
     views,
 )
+from opscope.reports.database.files import default_url, head
 
 RENEW = "opscope db upgrade"
 """What gives a database of an earlier opscope the schema and the views of this one."""

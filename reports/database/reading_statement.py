@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from typing import Any
-
-import sqlalchemy as sa
+from typing import TYPE_CHECKING, Any
 
 from opscope.harness.record.errors import InputError
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
 
 READING = {
     "sqlite": ("SELECT", "WITH", "VALUES", "EXPLAIN", "PRAGMA"),
@@ -88,16 +89,22 @@ _WORD = re.compile(r"\w*")
 def confine(connection: sa.Connection, query: str) -> None:
     """Makes sure that `query` can only read when it is run next on `connection`. Raises InputError if it is refused."""
     kind = connection.dialect.name
+    refuse_writing(kind, query)
+    if kind == "sqlite":
+        confine_sqlite(connection.connection.dbapi_connection)
+    else:
+        _confine_postgresql(connection, query)
+
+
+def refuse_writing(kind: str, query: str) -> None:
+    """Raises InputError for a statement that does not begin with a word that reads; `kind`: the database's, a key of
+    READING."""
     word = first_word(query, nested=kind == "postgresql").upper()
     if word not in READING[kind]:
         *others, last = READING[kind]
         raise InputError(
             "QUERY", f"one statement that reads ({', '.join(others)} or {last})", f"`{word}`", "SELECT ..."
         )
-    if kind == "sqlite":
-        _confine_sqlite(connection)
-    else:
-        _confine_postgresql(connection, query)
 
 
 def first_word(query: str, *, nested: bool) -> str:
@@ -125,8 +132,8 @@ def _end_of_comment(query: str, start: int, nested: bool) -> int:
     return len(query)
 
 
-def _confine_sqlite(connection: sa.Connection) -> None:
-    driver: Any = connection.connection.dbapi_connection
+def confine_sqlite(driver: Any) -> None:
+    """Lets what runs next on a connection of Python's `sqlite3` read tables and compute, and do nothing else."""
     listed = driver.execute("SELECT name FROM pragma_function_list WHERE flags & ?", (INNOCUOUS,)).fetchall()
     functions = {name for (name,) in listed}
     reading = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE}
@@ -144,6 +151,8 @@ def _confine_sqlite(connection: sa.Connection) -> None:
 
 
 def _confine_postgresql(connection: sa.Connection, query: str) -> None:
+    import sqlalchemy as sa
+
     effects = connection.scalars(sa.text(EFFECTS), {"harmless": list(HARMLESS)}).all()
     for name in (*SECRETS, *effects):
         if re.search(rf"(?<![\w$]){re.escape(name)}(?![\w$])", query, re.IGNORECASE):

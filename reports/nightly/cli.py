@@ -69,6 +69,7 @@ def nightly(
     A night that was killed continues where it stopped. Exit code 1 if the policy of CONFIG fails the night (by default:
     no data, or an op that is NEW, REASON-CHANGED or PCC-DROP), 2 for bad input, 130 if it was interrupted.
     """
+    from opscope.base.page import Page
     from opscope.harness.record.errors import InputError
     from opscope.reports.database.owners import rules_here
     from opscope.reports.nightly import first_files, night_folder, running
@@ -121,10 +122,10 @@ def nightly(
         raise SystemExit(INTERRUPTED) from None
     problem = add_to_page_of_job(result.summary, summary_file)
     problems = (f"{item.kind.replace('_', ' ')}: {item.text}" for item in result.verdict.problems)
-    click.echo(result.title)
-    for line in filter(None, (problem, *problems)):
-        click.echo(line)
-    click.echo(f"summary   {result.path}")
+    page = Page()
+    for sentence in filter(None, (result.title, problem, *problems)):
+        page.prose(sentence)
+    page.line(f"summary   {result.path}")
     if result.verdict.fails:
         raise SystemExit(1)
 

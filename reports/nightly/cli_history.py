@@ -50,7 +50,8 @@ def history(
     """
     from opscope.harness.settings.settings import BY_NAME
     from opscope.reports.commands.compare import print_json
-    from opscope.reports.database.database import default_url, usable_url
+    from opscope.reports.database.database import usable_url
+    from opscope.reports.database.files import default_url
     from opscope.reports.database.reading import read_database
     from opscope.reports.nightly import history as nights_of_releases
     from opscope.reports.nightly import running

@@ -80,7 +80,8 @@ class Config:
 
     def database_url(self, root: Path, given: str | None = None, environment: Mapping[str, str] = os.environ) -> str:
         """The database to publish to. Raises InputError if its variable is not set or holds no URL."""
-        from opscope.reports.database.database import default_url, usable_url
+        from opscope.reports.database.database import usable_url
+        from opscope.reports.database.files import default_url
 
         url, where = given, "--database"
         if url is None and self.database_env is not None:

@@ -28,11 +28,11 @@ from opscope.reports.pages import charts, explanations, op_ir, page_rows, vega
 from opscope.reports.pages.night_causes import ROWS, STYLE
 from opscope.reports.pages.sections import sections, unlock_chart
 from opscope.reports.records.columns import plain
+from opscope.reports.records.demo_data import SAID
 from opscope.reports.records.night_record import membership
 
 PAGE = Path(__file__).parent / "assets"
 REPORT_FILE = "report.html"
-DEMO = "Demo data: these results are made up."
 MOST_OPEN = 5
 """How many errors the page shows unfolded; the others are folded."""
 MOST_SHOWN = 50
@@ -93,7 +93,7 @@ def context(
     imports = [check for check in run.header.imports if check.status is not ImportStatus.AGREES or check.fails_run]
     warnings += [f"{check.model}: {check.text}" + f" ({check.expected})" * bool(check.expected) for check in imports]
     member = membership(run_dir) if run_dir is not None else None
-    warnings += [DEMO] if member is not None and member.night.demo else []
+    warnings += [SAID] if member is not None and member.night.demo else []
     return {
         **frame(rows, sections(run, url, owned), owned),
         "why": why,

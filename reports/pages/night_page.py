@@ -32,9 +32,10 @@ from opscope.reports.database.schema import DROPPED, NIGHTS, OP_TESTS, OPS, RUNS
 from opscope.reports.database.schema_nights import LEDGER, NIGHT_SERIES
 from opscope.reports.database.series_names import names_of
 from opscope.reports.pages import night_causes, page_rows
-from opscope.reports.pages.html import DEMO, filled, frame
+from opscope.reports.pages.html import filled, frame
 from opscope.reports.pages.sections import shown
 from opscope.reports.records.columns import plain
+from opscope.reports.records.demo_data import SAID
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ def render_night(connection: sa.Connection, night_ids: Sequence[str], runs: Path
             for series in all_series
             if series.row["status"] != "complete"
         ]
-        + ([DEMO] if any(each["demo"] for each in nights) else []),
+        + ([SAID] if any(each["demo"] for each in nights) else []),
         "since": "Since the previous night",
         "chips": _chips(nights, all_series, models),
         "tiles": page_rows.tiles(tests, models, rows),

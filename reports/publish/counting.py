@@ -170,10 +170,8 @@ def _count(connection: sa.Connection, night: Row, runs: list[Row]) -> None:
 def _keep_newest_ops(connection: sa.Connection, series: str) -> None:
     """Stores the ops of the newest night of a series, unless they are there, and removes those of earlier nights."""
     connection.execute(counting_sql.FORGET_OPS, {"series": series})
-    newest = sa.select(NIGHT_SERIES.c.night_id).where(NIGHT_SERIES.c.series == series)
-    newest = newest.order_by(NIGHT_SERIES.c.started.desc(), NIGHT_SERIES.c.night_id.desc()).limit(1)
-    stored = sa.select(NEWEST_OPS.c.night_id).where(NEWEST_OPS.c.night_id == newest.scalar_subquery())
-    if connection.scalar(stored.where(NEWEST_OPS.c.series == series).limit(1)) is None:
+    stored = sa.select(NEWEST_OPS.c.night_id).where(NEWEST_OPS.c.series == series)
+    if connection.scalar(stored.limit(1)) is None:  # those of another night were removed
         connection.execute(counting_sql.NEWEST_OPS, {"series": series})
 
 

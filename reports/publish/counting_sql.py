@@ -52,11 +52,11 @@ WHERE c.night_id = :night AND c.series = :series AND c.model <> ''
 GROUP BY c.night_id, c.series, c.model, c.op_kind""")
 """Coverage of the night `night` in `series`, from its `night_counts`; its place is that of views/night_places.sql."""
 
-FORGET_OPS = sa.text("""
-DELETE FROM night_newest_ops
-WHERE series = :series
-  AND night_id IN (SELECT night_id FROM night_series WHERE series = :series
-                   AND started < (SELECT MAX(started) FROM night_series WHERE series = :series))""")
+_NEWEST = """(SELECT y.night_id FROM night_series y JOIN nights n ON n.night_id = y.night_id WHERE y.series = :series
+ ORDER BY CASE n.kind WHEN 'night' THEN 0 ELSE 1 END, y.started DESC, y.night_id DESC LIMIT 1)"""
+"""The newest night of `series`, as views/night_dates.sql has it: a run counts where there is no night."""
+
+FORGET_OPS = sa.text(f"DELETE FROM night_newest_ops WHERE series = :series AND night_id <> {_NEWEST}")
 """Removes the stored ops of all nights of `series` but the newest."""
 
 NEWEST_OPS = sa.text(f"""
@@ -74,14 +74,12 @@ SELECT m.night_id, m.series, m.model, COALESCE(a.new_id, u.op_id), COALESCE(NULL
        COALESCE(t.expected, ''), COALESCE(t.ran_on, 'none'), t.z_max, t.pcc, t.cycles, t.l1_peak_bytes,
        t.dram_peak_bytes, t.limiter, t.utilisation, t.dram_bytes, t.noc_bytes, t.compile_seconds, t.seconds,
        COALESCE(t.flaky, FALSE), COALESCE(t.run_id, m.run_id), t.artifact, t.repro
-FROM night_series s
-JOIN night_models m ON m.night_id = s.night_id AND m.series = s.series
+FROM night_models m
 JOIN module_ops u ON u.module_id = m.module_id
 JOIN ops o ON o.op_id = u.op_id
 LEFT JOIN op_alias a ON a.old_id = u.op_id
 LEFT JOIN op_tests t
   ON t.night_id = m.night_id AND t.series = m.series AND t.op_id = u.op_id AND t.superseded_by = ''
-WHERE s.series = :series AND s.started = (SELECT MAX(started) FROM night_series WHERE series = :series)
-  AND m.outcome = 'ran'
+WHERE m.series = :series AND m.night_id = {_NEWEST} AND m.outcome = 'ran'
 ON CONFLICT DO NOTHING""")
 """Stores the ops of the newest night of `series`; an op that was renamed has its new id."""

@@ -21,15 +21,8 @@ from opscope.harness.record.masking import mask_url
 from opscope.harness.record.records import OpTest, Origin
 from opscope.reports.commands import new_migration
 from opscope.reports.database import rows
-from opscope.reports.database.database import (
-    DamagedValueError,
-    default_url,
-    head,
-    open_database,
-    parse_url,
-    shown,
-    views,
-)
+from opscope.reports.database.database import DamagedValueError, open_database, parse_url, shown, views
+from opscope.reports.database.files import default_url, head
 from opscope.reports.database.schema import DROPPED, METADATA, OP_TESTS, RUNS
 from opscope.reports.publish.bulk import _converter
 from opscope.reports.publish.publish import publish

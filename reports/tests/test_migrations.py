@@ -19,7 +19,8 @@ from opscope.harness.record.errors import InputError
 from opscope.harness.record.store import load_run
 from opscope.reports.compare.outcomes import from_database, from_stored
 from opscope.reports.database.ask import ask
-from opscope.reports.database.database import head, open_database, schema_version, views
+from opscope.reports.database.database import open_database, schema_version, views
+from opscope.reports.database.files import head
 from opscope.reports.database.reading import read_database
 from opscope.reports.publish import spool
 from opscope.reports.tests import every_kind

@@ -298,13 +298,23 @@ def test_a_series_without_a_run_has_the_board_that_its_backend_last_had(url: str
     assert "xla n150" not in sentence
 
 
-def test_a_run_after_the_night_does_not_speak_for_it(url: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("board", ["n150", "p150"])
+def test_a_run_after_the_night_does_not_speak_for_it(url: str, tmp_path: Path, board: str) -> None:
+    """Neither in the sentence nor in a card, a curve or a list of ops; the list of nights has it."""
     publish_night(url, tmp_path, 1, {"add": Op(uses={"a": 1, "b": 1})})
     publish_night(url, tmp_path, 2, {"add": Op("crashed", uses={"a": 1, "b": 1})})
     later = START + timedelta(days=2, hours=1)
-    publish(night(tmp_path, 9, {"exp": Op(uses={"c": 1})}, started=later, arch="p150"), url)
-    spoken = "SELECT night_id, verdict, new_failures FROM dashboard_verdict v JOIN nights n ON n.started = v.started "
-    assert rows(url, f"{spoken} WHERE one_series = 0") == [("nightly-20261103-020000", "worse", 1)]
+    publish(night(tmp_path, 9, {"exp": Op(uses={"c": 1})}, started=later, arch=board), url)
+    joined = "dashboard_verdict v JOIN nights n ON n.started = v.started"
+    spoken = f"SELECT night_id, verdict, new_failures, stopped FROM {joined} WHERE one_series = 0"
+    assert rows(url, spoken) == [("nightly-20261103-020000", "worse", 1, 0)]
+    for view in ("dashboard_ops", "dashboard_counts", "dashboard_changes", "dashboard_models"):
+        nights = rows(url, f"SELECT DISTINCT night_id FROM {view} WHERE tonight = 1")
+        assert nights == [("nightly-20261103-020000",)], view
+    own = [] if board == "n150" else [(1, "no night")]
+    run = rows(url, f"SELECT newest, speaks FROM dashboard_nights WHERE kind = 'run' AND arch = '{board}'")
+    assert run == (own or [(0, "")])
+    assert rows(url, "SELECT DISTINCT model FROM dashboard_ops WHERE tonight = 0") == ([("c",)] if own else [])
 
 
 def test_runs_that_disagree_on_their_night_are_refused(url: str, tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from click.testing import CliRunner
 
 from opscope.harness.record.errors import InputError
 from opscope.reports.commands.db import db
+from opscope.reports.database import ask as ask_module
 from opscope.reports.database.ask import ask
 from opscope.reports.database.reading_statement import first_word
 from opscope.reports.publish.publish import publish
@@ -71,6 +74,20 @@ def test_nothing_reaches_out_of_sqlite(tmp_path: Path) -> None:
     assert len(answered) <= HARMLESS, answered
     assert path.read_bytes() == before
     assert {each.name for each in tmp_path.iterdir()} == {"db.sqlite", "run", "in"}
+
+
+def test_a_file_of_sqlite_answers_without_sqlalchemy_what_it_answers_with_it(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'db.sqlite'}"
+    publish(make_run(tmp_path / "run"), url)
+    for question in ask_module.questions():
+        assert ask(url, question) == ask(f"{url}?timeout=30", question), question
+    code = f"""import sys
+from opscope.reports.database import ask as ask_module
+from opscope.reports.database.ask import ask
+assert ask({url!r}, "SELECT COUNT(*) FROM runs").rows == ((1,),)
+print(sorted({{"sqlalchemy", "pydantic"}} & set(sys.modules)))"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 @pytest.mark.slow

@@ -14,7 +14,8 @@ from click.testing import CliRunner, Result
 from opscope.harness.record.errors import InputError
 from opscope.reports.commands.db import db
 from opscope.reports.compare import op_history
-from opscope.reports.database.database import head, open_database
+from opscope.reports.database.database import open_database
+from opscope.reports.database.files import head
 from opscope.reports.publish.publish import publish
 from opscope.reports.publish.upkeep import add_alias, age_of, prune, read_only_role, statistics
 from opscope.reports.tests.night_runs import copy_of, fresh, publish_night

@@ -26,6 +26,9 @@ SELECT d.night_id, d.started, d.backend, w.board AS arch, d.series, w.platform,
         AND t.superseded_by = '' LIMIT 1) AS run_id,
        (SELECT t.artifact FROM op_tests t WHERE t.night_id = d.night_id AND t.series = d.series AND t.op_id = d.op_id
         AND t.superseded_by = '' LIMIT 1) AS artifact
-FROM night_diff d
-JOIN night_dates w ON w.night_id = d.night_id AND w.series = d.series
-JOIN night_change_models m ON m.night_id = d.night_id AND m.series = d.series AND m.op_id = d.op_id
+-- SQLite takes tables of a CROSS JOIN in their order: from the nights that are asked for to their rows.
+FROM night_dates w
+CROSS JOIN night_diff d
+CROSS JOIN night_change_models m
+WHERE d.night_id = w.night_id AND d.series = w.series
+  AND m.night_id = w.night_id AND m.series = w.series AND m.op_id = d.op_id

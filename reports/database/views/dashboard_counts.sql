@@ -29,6 +29,8 @@ SELECT s.night_id, s.started, s.backend, w.board AS arch, s.series, s.place, c.r
        CASE WHEN c.status NOT IN ('success', 'passed', 'golden_in_doubt', 'stopped', 'skipped', 'not_run') AND NOT c.known THEN c.ops ELSE 0 END
            AS failing_ops,
        CASE WHEN c.status NOT IN ('success', 'passed', 'golden_in_doubt', 'stopped', 'skipped', 'not_run') AND c.known THEN c.ops ELSE 0 END AS expected_ops
-FROM night_places s
-JOIN night_dates w ON w.night_id = s.night_id AND w.series = s.series
-JOIN night_counts c ON c.night_id = s.night_id AND c.series = s.series
+-- SQLite takes tables of a CROSS JOIN in their order: from the nights that are asked for to their rows.
+FROM night_dates w
+CROSS JOIN night_places s
+CROSS JOIN night_counts c
+WHERE s.night_id = w.night_id AND s.series = w.series AND c.night_id = w.night_id AND c.series = w.series

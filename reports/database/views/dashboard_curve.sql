@@ -7,5 +7,7 @@
 --   cause: the short id of the cause that the last of these fixes removes
 SELECT c.night_id, c.started, c.backend, w.board AS arch, c.series, w.platform,
        c.fixes, SUBSTR(c.cluster, 1, 8) AS cause, c.whole, c.all_models, c.unlocked
-FROM night_unlock c
-JOIN night_dates w ON w.night_id = c.night_id AND w.series = c.series AND w.tonight = 1
+-- SQLite takes tables of a CROSS JOIN in their order: from the nights that are asked for to their rows.
+FROM night_dates w
+CROSS JOIN night_unlock c
+WHERE c.night_id = w.night_id AND c.series = w.series AND w.tonight = 1

@@ -6,5 +6,7 @@
 SELECT f.night_id, f.started, f.backend, w.board AS arch, f.series, w.platform,
        f.position, SUBSTR(f.cluster, 1, 8) AS cause, f.failed_stage, f.error_message, f.op_names, f.models, f.model_count, f.alone, f.uses, f.ops,
        f.expected_ops, f.repro, f.owner, f.remark
-FROM night_clusters f
-JOIN night_dates w ON w.night_id = f.night_id AND w.series = f.series AND w.tonight = 1
+-- SQLite takes tables of a CROSS JOIN in their order: from the nights that are asked for to their rows.
+FROM night_dates w
+CROSS JOIN night_clusters f
+WHERE f.night_id = w.night_id AND f.series = w.series AND w.tonight = 1

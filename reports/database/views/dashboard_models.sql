@@ -12,7 +12,9 @@ SELECT s.night_id, s.started, s.backend, w.board AS arch, s.series, w.platform,
        -- A single value, not a join: a chart that does not show it does not look for it.
        (SELECT SUM(c.cycles) FROM night_counts c WHERE c.night_id = m.night_id AND c.series = m.series AND c.model = m.model)
            AS cycles_of_all_uses
-FROM night_series s
-JOIN night_dates w ON w.night_id = s.night_id AND w.series = s.series
-JOIN night_models m ON m.night_id = s.night_id AND m.series = s.series
-WHERE m.model <> ''
+-- SQLite takes tables of a CROSS JOIN in their order: from the nights that are asked for to their rows.
+FROM night_dates w
+CROSS JOIN night_series s
+CROSS JOIN night_models m
+WHERE s.night_id = w.night_id AND s.series = w.series AND m.night_id = w.night_id AND m.series = w.series
+  AND m.model <> ''

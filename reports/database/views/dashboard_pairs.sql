@@ -17,7 +17,9 @@ SELECT s.night_id, s.started, s.backend, w.board AS arch, s.series, s.place, w.p
        MAX(p.both_uses) AS both_uses,
        SUM(CASE WHEN p.ran_on NOT IN ('host', 'none') OR s.place = 'host' THEN p.right_uses_before ELSE 0 END) AS right_uses_before,
        SUM(CASE WHEN p.ran_on NOT IN ('host', 'none') OR s.place = 'host' THEN p.right_uses_now ELSE 0 END) AS right_uses_now
-FROM night_places s
-JOIN night_dates w ON w.night_id = s.night_id AND w.series = s.series
-JOIN night_pairs p ON p.night_id = s.night_id AND p.series = s.series
+-- SQLite takes tables of a CROSS JOIN in their order: from the nights that are asked for to their rows.
+FROM night_dates w
+CROSS JOIN night_places s
+CROSS JOIN night_pairs p
+WHERE s.night_id = w.night_id AND s.series = w.series AND p.night_id = w.night_id AND p.series = w.series
 GROUP BY s.night_id, s.started, s.backend, w.board, s.series, s.place, p.model, w.platform, w.date, w.newest, w.tonight, w.of_date

@@ -4,7 +4,7 @@
 --   one_series: 0 for all series together, 1 for one of them
 --   platform: backend and board, and the number format if one was asked for; `all` for all together
 --   stopped: series that have stopped; in the row of a series 1 if it has
---   verdict: `worse`, `better`, `as before`, `first night`, or `stopped`
+--   verdict: `worse`, `better`, `as before`, `first night`, `stopped`, or `no night` for a series with nothing but runs
 --   sentence: what is new and what to do first, or what is right and what still fails
 --   new_failures: unique ops that are NEW, neither expected nor flaky; what fails for another reason is `worse` too
 --   causes: causes of these
@@ -17,16 +17,14 @@ SELECT n.started, v.series, COALESCE(w.platform, 'all') AS platform, CASE v.seri
        CASE w.tonight WHEN 0 THEN 0 ELSE v.fixed_ops END AS fixed_ops,
        CASE w.tonight WHEN 0 THEN 0 ELSE v.slower_ops END AS slower_ops,
        CASE w.tonight WHEN 0 THEN '' ELSE v.most_in END AS most_in,
-       CASE v.series WHEN '' THEN (SELECT COUNT(*) FROM night_dates d WHERE d.newest = 1 AND d.tonight = 0)
-            ELSE 1 - w.tonight END AS stopped,
-       CASE w.tonight WHEN 0 THEN 'stopped' ELSE v.verdict END AS verdict,
-       CASE w.tonight WHEN 0 THEN 'Stopped: no night since ' || w.day || '.' ELSE v.sentence END AS sentence
+       CASE v.series WHEN '' THEN (SELECT COUNT(*) FROM night_dates d WHERE d.stopped = 1) ELSE w.stopped END AS stopped,
+       CASE WHEN COALESCE(w.tonight, 1) = 1 THEN v.verdict WHEN w.stopped = 1 THEN 'stopped' ELSE 'no night' END AS verdict,
+       CASE WHEN COALESCE(w.tonight, 1) = 1 THEN v.sentence
+            WHEN w.stopped = 1 THEN 'Stopped: no night since ' || w.day || '.'
+            ELSE 'No night: its newest run is of ' || w.day || '.' END AS sentence
 FROM night_sentences v
 JOIN nights n ON n.night_id = v.night_id
 LEFT JOIN night_dates w ON w.night_id = v.night_id AND w.series = v.series
 WHERE w.newest = 1
-   -- A run that belongs to no night speaks for all only where there are no nights.
-   OR (v.series = '' AND v.night_id = (SELECT d.night_id FROM night_dates d JOIN nights k ON k.night_id = d.night_id
-                                       WHERE d.newest = 1 AND d.tonight = 1
-                                       ORDER BY CASE k.kind WHEN 'night' THEN 0 ELSE 1 END, d.started DESC, d.night_id DESC
-                                       LIMIT 1))
+   OR (v.series = '' AND v.night_id = (SELECT d.night_id FROM night_dates d WHERE d.tonight = 1
+                                       ORDER BY d.started DESC, d.night_id DESC LIMIT 1))

@@ -21,8 +21,10 @@ SELECT d.night_id, n.label AS night, n.kind, s.started, d.series, s.backend, s.a
        CASE WHEN x.until >= SUBSTR(n.label, 1, 10) THEN 1 ELSE 0 END AS acknowledged,
        COALESCE(x.author || ', ' || x.written || ' UTC' || CASE x.until WHEN '' THEN '' ELSE ', until ' || x.until END || ': ' || x.text, '') AS remark,
        CASE WHEN d.label IN ('NEW', 'REASON-CHANGED', 'PERSISTING', 'FIRST') THEN 1 ELSE 0 END AS now_bad
-FROM night_changes d
-JOIN night_series s ON s.night_id = d.night_id AND s.series = d.series
-JOIN nights n ON n.night_id = d.night_id
-JOIN ops o ON o.op_id = d.op_id
+-- SQLite takes tables of a CROSS JOIN in their order: from the nights that are asked for to their rows.
+FROM night_series s
+CROSS JOIN nights n
+CROSS JOIN night_changes d
+CROSS JOIN ops o
 LEFT JOIN notes x ON x.cause = d.cluster
+WHERE n.night_id = s.night_id AND d.night_id = s.night_id AND d.series = s.series AND o.op_id = d.op_id

@@ -34,4 +34,5 @@ FROM (SELECT night_id, series, cluster, COUNT(*) AS ops, SUM(CASE WHEN known <> 
 JOIN night_fixes f ON f.night_id = c.night_id AND f.series = c.series AND f.cluster = c.cluster
 JOIN night_series s ON s.night_id = c.night_id AND s.series = c.series
 JOIN nights n ON n.night_id = c.night_id
-JOIN (SELECT series, MAX(started) AS started FROM night_series GROUP BY series) l ON l.series = c.series
+JOIN (SELECT a.series, COALESCE(MAX(CASE b.kind WHEN 'night' THEN a.started END), MAX(a.started)) AS started
+      FROM night_series a JOIN nights b ON b.night_id = a.night_id GROUP BY a.series) l ON l.series = c.series

@@ -152,7 +152,7 @@ def test_a_mail_arrives_as_it_was_written() -> None:
 
     port = free_port()
     controller = controllers.Controller(
-        Handler(), "127.0.0.1", port, authenticator=authenticate, auth_require_tls=False
+        Handler(), "127.0.0.1", port, authenticator=authenticate, auth_require_tls=False, ready_timeout=60
     )
     controller.start()
     try:

@@ -65,7 +65,7 @@ def start(certificate: tuple[Path, Path]) -> Iterator[Start]:
         port = free_port()
         how = {"ssl_context": context} if tls == "implicit" else {"tls_context": context, "require_starttls": True}
         controller = controllers.Controller(
-            Handler(), "127.0.0.1", port, authenticator=authenticate, auth_require_tls=False, **how
+            Handler(), "127.0.0.1", port, authenticator=authenticate, auth_require_tls=False, ready_timeout=60, **how
         )
         controller.start()
         running.append(controller)

@@ -1,0 +1,27 @@
+"""The files of the results database: where it is by default, and the migrations that this opscope has.
+
+Without SQLAlchemy, whose import takes longer than most queries.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from opscope.base.results_folder import results_folder
+
+ROOM = Path(__file__).parent
+
+
+def default_url(root: Path | None = None) -> str:
+    """The database that a run publishes to by default: `<root>/.opscope/opscope.sqlite`."""
+    return f"sqlite:///{results_folder(root) / 'opscope.sqlite'}"
+
+
+def numbers() -> list[str]:
+    """The numbers of the migrations, from their file names, oldest first."""
+    return sorted(path.name[:4] for path in (ROOM / "migrations" / "versions").glob("[0-9]*.py"))
+
+
+def head() -> str:
+    """The newest migration's number."""
+    return numbers()[-1]

@@ -1,0 +1,51 @@
+"""Asks one query of a file of SQLite, without SQLAlchemy, whose import takes longer than most queries.
+
+Whatever is not as expected gives no answer here; reports/database/reading.py then tries the same and says why.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from opscope.reports.database.files import head
+
+BEGINNING = "sqlite:///"
+
+
+def path_of(url: str) -> Path | None:
+    """The file that `url` names and nothing else; None for any other URL, and where there is no file."""
+    name = url.removeprefix(BEGINNING)
+    return Path(name) if name not in (url, "", ":memory:") and "?" not in name and Path(name).is_file() else None
+
+
+def uri(path: Path) -> str:
+    """The URI that opens `path` for reading."""
+    return f"file:{quote(str(path.absolute()))}?mode=ro"
+
+
+def ask(path: Path, text: str, end: float, most: int) -> tuple[tuple[str, ...], list[tuple[Any, ...]]] | None:
+    """The columns and at most `most` + 1 rows of a statement that reads; None if SQLite refuses anything.
+
+    Raises TimeoutError if the time `end`, by time.monotonic, comes first.
+    """
+    from opscope.reports.database.reading_statement import confine_sqlite
+
+    try:
+        with closing(sqlite3.connect(uri(path), uri=True, timeout=30)) as connection:
+            if connection.execute("SELECT version_num FROM alembic_version").fetchall() != [(head(),)]:
+                return None
+            confine_sqlite(connection)
+            connection.set_progress_handler(lambda: time.monotonic() > end, 100_000)  # some hundred times a second
+            answer = connection.execute(text)
+            if answer.description is None:
+                return None
+            return tuple(column[0] for column in answer.description), answer.fetchmany(most + 1)
+    except (sqlite3.Error, sqlite3.Warning) as error:
+        if time.monotonic() > end:
+            raise TimeoutError from error
+        return None
