@@ -13,7 +13,7 @@ WITH ranked AS (
     FROM ranked r
     JOIN night_models m ON m.night_id = r.night_id AND m.series = r.series AND m.outcome = 'ran'
     WHERE r.nights_ago <= 14
-), measured AS (
+), measured AS MATERIALIZED (  -- or PostgreSQL looks anew for each use of a value
     SELECT a.series, a.backend, a.arch, a.data_format, a.model, b.started AS since, a.started, u.uses,
            -- Single values, not joins: each is one look into an index, however many nights there are.
            (SELECT MAX(t.cycles) FROM op_tests t WHERE t.night_id = b.night_id AND t.series = b.series AND t.op_id = u.op_id
