@@ -156,8 +156,8 @@ class ResultOptions(BaseModel, frozen=True, extra="forbid", defer_build=True):
     )
     exact_order: Flag = row(
         False,
-        "Add products and sums in the device's own order, bit for bit (slow).",
-        column="whether products and sums were added in the device's own order",
+        "Compute products, sums, functions, softmax and norms in the steps of ttnn's own kernels (slow).",
+        column="whether ops were computed in the steps of ttnn's own kernels",
     )
     workflow: WorkflowName = row(
         SPLIT,

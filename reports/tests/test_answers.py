@@ -12,6 +12,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,9 @@ from opscope.harness.cli.main import main, root
 from opscope.harness.decode.steps import Step
 from opscope.harness.record.store import load_run
 from opscope.harness.suites.faults import Score
+from opscope.reports.database.ask import ask
 from opscope.reports.database.notes import Note
+from opscope.reports.demo import replay
 from opscope.reports.publish.publish import publish
 from opscope.reports.tests import inferred
 from opscope.reports.tests.nights import Op, night, op_id
@@ -71,6 +74,21 @@ SLOW = {
     "replay": "replay repro --json",
 }
 """The same for commands that take a run or half a minute."""
+OF_NIGHTS = {
+    "show.cause": ("show CAUSE",),
+    "show.op": ("show OP",),
+    "show.model": ("show bert_base", "show resnet50"),
+    "diff": (
+        "diff",
+        "diff 2026-11-20",
+        "diff --since 2026-11-20",
+        "diff --cause CAUSE",
+    ),
+    "unblock": ("unblock",),
+    "readiness": ("readiness bert_base", "readiness resnet50"),
+    "db-stats": ("db stats",),
+}
+"""More calls, over nights of the demo: several series, a note, causes fixed and known."""
 OF_TYPE = frozenset({"dashboard-check", "dashboard-guest-token", "decode", "history", "note", "score", "sql.rows"})
 """What needs a server, a package index, weights or a framework, or any query: their schemas follow from types."""
 WRONG_MODEL = """func.func @main(%a: tensor<4x6xf32>, %b: tensor<4x6xf32>) -> tensor<4x6xf32> {
@@ -159,6 +177,39 @@ def test_an_answer_is_as_its_schema_says(
     held_to(name, json.loads(out))
 
 
+@pytest.fixture(scope="module")
+def nights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the database of the demo's last two nights, and a note on their first cause."""
+    folder = tmp_path_factory.mktemp("nights")
+    for each in replay.nights(datetime(2026, 11, 20, 2, tzinfo=UTC), 0):
+        if each.number >= replay.NIGHTS - 2:
+            for run in replay.write_night(folder / "runs", each):
+                publish(run, f"sqlite:///{folder}/n.sqlite")
+    note = ["note", cause_of_nights(folder), "known", "--by", "dana", "--until", "2099-01-01"]
+    with pytest.raises(SystemExit, match="0"):
+        main([*note, "--db", f"sqlite:///{folder}/n.sqlite"])
+    return folder
+
+
+def cause_of_nights(folder: Path) -> str:
+    query = "SELECT cause FROM op_tests WHERE cause IS NOT NULL ORDER BY cause LIMIT 1"
+    return str(ask(f"sqlite:///{folder}/n.sqlite", query).rows[0][0])[:8]
+
+
+@pytest.mark.parametrize(("name", "line"), [(name, line) for name, lines in OF_NIGHTS.items() for line in lines])
+def test_an_answer_about_nights_is_as_its_schema_says(
+    name: str, line: str, nights: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(nights)
+    query = "SELECT op_id FROM op_tests WHERE cause IS NOT NULL ORDER BY op_id LIMIT 1"
+    words = {"CAUSE": cause_of_nights(nights), "OP": str(ask("sqlite:///n.sqlite", query).rows[0][0])}
+    with pytest.raises(SystemExit) as ended:
+        main([*(words.get(word, word) for word in line.split()), "--db", "sqlite:///n.sqlite", "--json"])
+    out, err = capfd.readouterr()
+    assert ended.value.code in (0, 1, None), err
+    held_to(name, json.loads(out))
+
+
 @pytest.mark.slow
 def test_slow_answers_are_as_their_schemas_say(tmp_path: Path) -> None:
     (tmp_path / "m.mlir").write_text(WRONG_MODEL)
@@ -190,7 +241,7 @@ def test_every_command_with_json_has_a_schema() -> None:
 
     every = set(of(root, ()))
     files = {path.name.removesuffix(".json") for path in answers.FOLDER.glob("*.json")}
-    assert files == {*CALLS, *SLOW, *OF_TYPE}
+    assert files == {*CALLS, *OF_NIGHTS, *SLOW, *OF_TYPE}
     assert every == {name.split(".")[0] for name in files}
 
 

@@ -314,6 +314,8 @@ def test_a_run_after_the_night_does_not_speak_for_it(url: str, tmp_path: Path, b
     own = [] if board == "n150" else [(1, "no night")]
     run = rows(url, f"SELECT newest, speaks FROM dashboard_nights WHERE kind = 'run' AND arch = '{board}'")
     assert run == (own or [(0, "")])
+    of_dates = rows(url, "SELECT COUNT(*), COUNT(DISTINCT night_id) FROM night_dates WHERE of_date = 1")
+    assert of_dates == [(2, 2)], "curves by night are of nights"
     assert rows(url, "SELECT DISTINCT model FROM dashboard_ops WHERE tonight = 0") == ([("c",)] if own else [])
 
 

@@ -1,7 +1,7 @@
 -- Which night of a series speaks for a date, and which speaks tonight. Tonight is the date of the newest night of any
 -- series, each in its time zone. A series whose newest night is of an earlier date has stopped: it is in no number of
--- tonight. A run that belongs to no night speaks for a series without nights, and tonight where no series has any. Nights of
--- releases are of no date.
+-- tonight. A run that belongs to no night is the newest of a series without nights, and speaks for a date, and tonight, where
+-- no series has any. Nights of releases are of no date.
 --   day: the same date as text
 --   newest: 1 in the newest night of its series
 --   tonight: 1 in the newest night of its series, if that is of tonight's date or later
@@ -36,7 +36,7 @@ WITH timed AS (
            CASE WHEN s.started = l.started AND s.is_night = l.has_nights THEN 1 ELSE 0 END AS newest,
            CASE WHEN s.started = l.started AND s.is_night = t.has_nights AND s.date >= t.date THEN 1 ELSE 0 END AS tonight,
            CASE WHEN s.started = l.started AND s.is_night = t.has_nights AND s.date < t.date THEN 1 ELSE 0 END AS stopped,
-           CASE WHEN s.is_night = l.has_nights
+           CASE WHEN s.is_night = t.has_nights
                      AND NOT EXISTS (SELECT 1 FROM timed o WHERE o.series = s.series AND o.date = s.date
                                      AND o.started > s.started AND o.is_night = s.is_night)
                 THEN 1 ELSE 0 END AS of_date,
