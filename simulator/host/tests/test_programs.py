@@ -12,6 +12,7 @@ import pytest
 
 PROGRAMS = Path(__file__).parent / "programs"
 NEEDS = {
+    "jax": ("jax",),
     "torch": ("torch", "torchax"),
     "keras": ("keras",),
     "subclassed": ("keras",),

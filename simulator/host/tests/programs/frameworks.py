@@ -111,6 +111,13 @@ def tflite():
     return pybuda.TFLiteModule("net", None, str(path)), np.tanh(X @ weights)
 
 
+def jax():
+    import jax.numpy as jnp
+
+    weights = np.random.default_rng(2).standard_normal((32, 16)).astype(np.float32) / 6
+    return pybuda.JaxModule("net", lambda x: jnp.tanh(x @ weights)), np.tanh(X @ weights)
+
+
 if __name__ == "__main__":
     module, expected = globals()[sys.argv[1]]()
     pybuda.TTDevice("tt0", arch=pybuda.BackendDevice.Wormhole_B0, module=module)
@@ -122,5 +129,7 @@ if __name__ == "__main__":
     inputs = (given,) * (2 if "subclassed" in sys.argv[1] else 1)
     got = pybuda.run_inference(inputs=[inputs]).get()[0]
     assert isinstance(got.value(), type(given)), type(got.value())
-    print("largest difference", np.abs(got.numpy() - expected).max())
+    largest = np.abs(got.numpy() - expected).max()
+    print("largest difference", largest)
+    assert largest < 0.05, largest
     assert np.allclose(got.numpy(), expected, atol=0.05)
