@@ -131,7 +131,7 @@ def plan(views: Mapping[str, RunView], by: str = "cluster") -> FixPlan:
 
 
 def for_good(view: RunView) -> list[Fix]:
-    """The causes that no plan has, since a limitation of kind `never` names each of their ops. They fail all the same."""
+    """The causes that no plan has, since a limitation of kind `never` names all their ops. They fail all the same."""
     groups: dict[str, list[Placed]] = {}
     for op in view.ops.values():
         if op.bad and op.uses_of:

@@ -12,7 +12,8 @@ from opscope.base.results_folder import NAME, make_folder
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.run_folders import runs_root
 from opscope.harness.record.store import RUN_FILE, write_whole
-from opscope.reports.compare.diff import Diff, compare
+from opscope.reports.compare.diff import Diff, Label, compare
+from opscope.reports.compare.first_sentence import each_once
 from opscope.reports.compare.night_views import night_view
 from opscope.reports.compare.outcomes import RunView, from_folder
 from opscope.reports.compare.owned import own_diff
@@ -26,7 +27,7 @@ from opscope.reports.nightly.findings import SeriesResult
 from opscope.reports.nightly.journal_counter import Counter
 from opscope.reports.nightly.running import FINISHED, Watch, child, last_line, outcome_of
 from opscope.reports.nightly.sweeps import Sweep, first_command, labels, sweeps
-from opscope.reports.nightly.verdict import Problem, Verdict, acknowledged, import_lines
+from opscope.reports.nightly.verdict import Problem, Verdict, acknowledged, import_lines, worse_than
 
 GATES = Path(NAME) / "gates"
 
@@ -170,16 +171,15 @@ def _gate_of(comparisons: Sequence[SweepComparison], night_id: str, folder: Path
         notes.append(f"{comparison.sweep.label}: {comparison.line}")
         if comparison.diff is None or not comparison.ended or not results[-1].attempted:
             problems.append(Problem("no_data", f"{comparison.sweep.label}: {comparison.line}", True))
-    news = sum(comparison.diff.news for comparison in comparisons if comparison.diff is not None)
+    diffs = [(diff.b.series, diff) for comparison in comparisons if (diff := comparison.diff) is not None]
+    news, _ = each_once((series, row.op_id) for series, diff in diffs for row in diff.rows if row.news)
     if news:
-        worse_ops = "1 op is" if news == 1 else f"{news} ops are"
-        problems.append(Problem("regression", f"{worse_ops} worse than in {night_id}", True))
-    diffs = [comparison.diff for comparison in comparisons if comparison.diff is not None]
-    quiet = acknowledged(row for diff in diffs for row in diff.rows)
+        problems.append(Problem("regression", worse_than(diffs, night_id), True))
+    quiet = acknowledged(diffs)
     problems += quiet
     imports = {model: text for comparison in comparisons for model, text in _new_imports(comparison).items()}
     problems += [Problem("import", line, True) for line in import_lines(imports)]
-    fixed = sum(comparison.diff.counts.get("FIXED", 0) for comparison in comparisons if comparison.diff is not None)
+    fixed, _ = each_once((series, row.op_id) for series, diff in diffs for row in diff.rows if row.label == Label.FIXED)
     parts = [f"{news} worse" if news else "nothing worse", *([f"{fixed} fixed"] if fixed else [])]
     if quiet:
         parts.append(f"{len(quiet)} acknowledged {'cause' if len(quiet) == 1 else 'causes'}")

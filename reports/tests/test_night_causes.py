@@ -169,11 +169,19 @@ def test_what_a_limitation_names_is_known_and_not_fixed(tmp_path: Path, kind: st
         publish(run_dir, url)
     of_run = sections(load_run(run_dir), url, Owned())["night"]
     (cause,) = grid(url, now=START.replace(day=4)).causes
-    assert [(cell.state, cell.text) for cell in cause.stripes[0].cells[-3:]] == [(RIGHT, "✓"), (NEW, "1"), (KNOWN, "(1)")]
+    assert [(cell.state, cell.text) for cell in cause.stripes[0].cells[-3:]] == [
+        (RIGHT, "✓"),
+        (NEW, "1"),
+        (KNOWN, "(1)"),
+    ]
     assert states(of_run) == {"add": {"n150": [KNOWN]}}
     for each in (cause, of_run.causes[0]):
         # No fix of a compiler makes a model whole that has an op which fails for good.
-        assert (each.fixed, each.detail.expected, each.detail.alone) == ("", True, () if kind == "never" else ("a", "b"))
+        assert (each.fixed, each.detail.expected, each.detail.alone) == (
+            "",
+            True,
+            () if kind == "never" else ("a", "b"),
+        )
         assert each.since
     with open_database(url) as connection:
         shown = details_of_cause(connection, cause.cluster, [], None)

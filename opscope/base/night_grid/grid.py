@@ -33,8 +33,8 @@ RELEASE = "release"
 NEW, FAILING, KNOWN, UNKNOWN = "new", "failing", "known", "unknown"
 NO_NIGHT, RIGHT, EMPTY = "no-night", "right", "empty"
 WORST = (NEW, FAILING, KNOWN, UNKNOWN, NO_NIGHT, RIGHT, EMPTY)
-"""What a cell says, the worst first: it fails, some of it anew; it fails; it fails as limitations expect; a partial night
-did not have it; the series had no night; it ran and was right; the series has not begun."""
+"""What a cell says, the worst first: it fails, some of it anew; it fails; it fails as limitations expect; a partial
+night did not have it; the series had no night; it ran and was right; the series has not begun."""
 
 Ask = Callable[[str, Mapping[str, Any]], Sequence[Sequence[Any]]]
 """Runs one query with its parameters, and returns its rows."""
@@ -618,17 +618,34 @@ def _worst(stripes: Sequence[Stripe]) -> Stripe:
 
 
 def short_names(nights: Iterable[Night]) -> dict[str, str]:
-    """Series -> what sets it apart: its backend, or its board where that backend has several; else all of it."""
+    """Series -> what sets it apart: its backend, or its board where that backend has several; else both, and more."""
     nights = list(nights)
     backends = [night.backend for night in nights]
     names = {}
     for night in nights:
         alone = backends.count(night.backend) == 1 and len(nights) > 1
         names[night.series] = night.backend if alone or not night.board else night.board
-    for choice in (lambda night: f"{night.backend} {night.board}".strip(), lambda night: night.series):
-        taken = list(names.values())
-        names |= {night.series: choice(night) for night in nights if taken.count(names[night.series]) > 1}
-    return names
+    taken = list(names.values())
+    for night in nights:
+        if taken.count(names[night.series]) > 1:
+            names[night.series] = f"{night.backend} {night.board}".strip()
+    return told_apart(names)
+
+
+def told_apart(names: Mapping[str, str]) -> dict[str, str]:
+    """Series -> its name, and of those with one name also the words of their keys that set them apart."""
+    apart = dict(names)
+    for name in set(names.values()):
+        keys = {series: series.split() for series in names if names[series] == name}
+        if len(keys) == 1:
+            continue
+        common = set.intersection(*map(set, keys.values()))
+        for series, words in keys.items():
+            kept = [word for word in words if word in name.split() or word not in common]
+            # A number alone is the seed: it has no name in a key (reports/database/rows.py).
+            shown = [f"seed={word}" if word.isdigit() else word for word in kept]
+            apart[series] = " ".join([*(word for word in name.split() if word not in kept), *shown])
+    return apart
 
 
 def cut(text: str, longest: int) -> str:
