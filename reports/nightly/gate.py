@@ -18,7 +18,7 @@ from opscope.reports.compare.night_views import night_view
 from opscope.reports.compare.outcomes import RunView, from_folder
 from opscope.reports.compare.owned import own_diff
 from opscope.reports.database.owners import Rule
-from opscope.reports.database.reading import read_database
+from opscope.reports.database.reading import NIGHTLY, read_database
 from opscope.reports.database.schema_nights import LEDGER
 from opscope.reports.nightly import markdown
 from opscope.reports.nightly.baseline import first_baseline, kept_and_run, series_like, write_history
@@ -90,7 +90,7 @@ def run(
     make_folder(folder)
     started = time.monotonic()
     comparisons: list[SweepComparison] = []
-    with read_database(url, "--database") as connection:
+    with read_database(url, "--database", NIGHTLY) as connection:
         night_id = first_baseline(connection, baselines)
         views: dict[Sweep, RunView] = {}
         for sweep in all_sweeps:
