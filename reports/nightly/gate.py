@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from opscope.base.results_folder import NAME, make_folder
+from opscope.base.visible_text import counted
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.run_folders import runs_root
 from opscope.harness.record.store import RUN_FILE, write_whole
@@ -126,7 +127,8 @@ def _run_sweep(
     if not (run_dir / RUN_FILE).is_file():
         return SweepComparison(sweep, run_dir, night, None, ended, last_line(log))
     spent = kept_and_run(run_dir)
-    line = f"{spent['kept']} verdicts still hold, {spent['ran']} ops ran, {spent['not reached']} not reached"
+    kept = f"{counted(spent['kept'], 'verdict')} still hold{'s' * (spent['kept'] == 1)}"
+    line = f"{kept}, {counted(spent['ran'], 'op')} ran, {spent['not reached']} not reached"
     if not ended:
         line += f"; it did not finish: {last_line(log)}"
     view = from_folder(run_dir)

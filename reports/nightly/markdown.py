@@ -72,7 +72,11 @@ def text(page: Page) -> str:
 def _notes(result: SeriesResult) -> Iterable[str]:
     """What else changed between the compared nights, such as versions."""
     assert result.diff is not None
-    yield from (f"{change['what']}: {change['a']} → {change['b']}" for change in result.diff.changes)
+    yield from (f"{change['what']}: {_side(change['a'])} → {_side(change['b'])}" for change in result.diff.changes)
+
+
+def _side(value: object) -> object:
+    return "none" if value in (None, "") else value
 
 
 def _verdict(verdict: Verdict) -> list[str]:
