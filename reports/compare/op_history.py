@@ -332,7 +332,7 @@ def cause(connection: sa.Connection, name: str, rules: Sequence[Rule], team: str
         of_series = [night for night in nights if night.series == series]
         last = of_series[0]
         named = sa.select(NIGHTS.c.night_id, NIGHTS.c.label, NIGHTS.c.zone).where(NIGHTS.c.night_id == last.night_id)
-        label = timed(connection.execute(named).mappings().one())
+        label = timed(dict(connection.execute(named).mappings().one()))
         name_of = names_of(connection, last.night_id).get(series, series)
         lane: Details = {"series": series, "name": name_of, "night": label}
         if last.started != newest[series]:
