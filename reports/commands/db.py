@@ -131,4 +131,6 @@ def alias(old_id: str, new_id: str, reason: str, url: str | None) -> None:
     from opscope.reports.publish.upkeep import add_alias
 
     nights = add_alias(url or default_url(), old_id, new_id, reason)
-    click.echo(f"{old_id} continues as {new_id}; {counted(nights, 'night')} counted again")
+    click.echo(
+        f"{old_id} continues as {new_id}; {counted(nights, 'night')} {'was' if nights == 1 else 'were'} counted again"
+    )
