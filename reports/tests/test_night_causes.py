@@ -16,13 +16,14 @@ from opscope.harness.record.origin import SOURCE
 from opscope.harness.record.store import load_run
 from opscope.reports.compare.op_history import cause as details_of_cause
 from opscope.reports.compare.owned import Owned
-from opscope.reports.database.database import open_database
+from opscope.reports.database.database import SETTINGS, open_database
 from opscope.reports.database.owners import Rule, store_owners
 from opscope.reports.database.schema import NIGHTS
 from opscope.reports.pages import night_causes
 from opscope.reports.pages.html import render
 from opscope.reports.pages.night_page import render_night
 from opscope.reports.pages.sections import sections
+from opscope.reports.publish.counting import open_counted
 from opscope.reports.publish.publish import publish
 from opscope.reports.tests.night_runs import fresh, publish_night, record, shard_run
 from opscope.reports.tests.nights import START, Op
@@ -188,6 +189,13 @@ def test_what_a_limitation_names_is_known_and_not_fixed(tmp_path: Path, kind: st
         offered = connection.execute(sa.text("SELECT night_id FROM night_clusters")).all()
     assert ([len(lane["failing"]) for lane in shown["lanes"]], shown["before"]) == ([1], [])
     assert len(offered) == (1 if kind == "never" else 2)
+    # A database of the rules before is counted anew by the next that writes to it.
+    with open_database(url) as connection:
+        connection.execute(sa.text("DELETE FROM night_fixes WHERE position < 0"))
+        connection.execute(sa.update(SETTINGS).where(SETTINGS.c.name == "counted_by").values(value="2"))
+    with open_counted(url):
+        pass
+    assert [cell.state for cell in grid(url, now=START.replace(day=4)).causes[0].stripes[0].cells[-2:]] == [NEW, KNOWN]
 
 
 def test_without_a_night_there_are_no_rows(tmp_path: Path) -> None:
