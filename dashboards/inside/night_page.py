@@ -56,7 +56,7 @@ class Nights:
         self._engine = sa.create_engine(url, poolclass=NullPool, **options)
         self._text = sa.text
         self._version = data_version.of_database(uri)
-        self._kept: OrderedDict[tuple[str, str, str, str], tuple[Any, Any]] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, str, str, str], tuple[Any, Any, list[str] | None]] = OrderedDict()
         self._lock = threading.Lock()
         self._corner = "", "", False
 
@@ -74,8 +74,9 @@ class Nights:
             self._corner = version, rows[0].night if rows else "", any(row.demo for row in rows)
         return self._corner[1:]
 
-    def grid(self, now: datetime, owner: str, kind: str) -> tuple[Any, Any]:
-        """The grid of now of one team or of all, of nights or releases, and what is asked of the newest night (due.py).
+    def grid(self, now: datetime, owner: str, kind: str) -> tuple[Any, Any, list[str] | None]:
+        """The grid of now of one team or of all, of nights or releases, and what is asked of the newest night (due.py);
+        the teams that rules name, if `owner` is none of them, because an empty page would read as good news.
 
         Many who ask at once wait for one answer.
         """
@@ -88,12 +89,13 @@ class Nights:
                         return connection.execute(self._text(query), dict(values)).all()
 
                     rows = grid.read(ask, now, commit_pages.page_of_range, owner, kind=kind)
-                    self._kept[key] = rows, ask(due.NEWEST, {})
+                    there = [team for (team,) in ask(teams.TEAMS, {})] if owner else [owner]
+                    self._kept[key] = rows, ask(due.NEWEST, {}), None if owner in there else there
             self._kept.move_to_end(key)
             while len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
-            rows, newest = self._kept[key]
-        return rows, due.read(lambda *_: newest, now)
+            rows, newest, others = self._kept[key]
+        return rows, due.read(lambda *_: newest, now), others
 
 
 def install(app: Any, served: dict[str, Any], lets_in: Callable[[], bool]) -> None:
@@ -128,9 +130,16 @@ def install(app: Any, served: dict[str, Any], lets_in: Callable[[], bool]) -> No
         team = teams.of_user(current_user)
         owner = team or request.args.get("owner", "")[: note_form.LONGEST]
         kind = grid.RELEASE if request.args.get("axis") == "version" else "night"
-        values: dict[str, Any] = {"grid": grid.Grid(), "problem": "", "age": "", "old": False, "late": ""}
+        values: dict[str, Any] = {
+            "grid": grid.Grid(),
+            "problem": "",
+            "teams": None,
+            "age": "",
+            "old": False,
+            "late": "",
+        }
         try:
-            values["grid"], asked = nights.grid(now, owner, kind)
+            values["grid"], asked, values["teams"] = nights.grid(now, owner, kind)
             values["late"] = asked.text if asked and asked.late else ""
         except SQLAlchemyError as error:
             reason = str(getattr(error, "orig", None) or type(error).__name__)
@@ -151,7 +160,7 @@ def install(app: Any, served: dict[str, Any], lets_in: Callable[[], bool]) -> No
             reload_seconds=WALL_SECONDS,
             **values,
         )
-        return page, 503 if values["problem"] else 200
+        return page, 503 if values["problem"] else 404 if values["teams"] is not None else 200
 
 
 def css_text(text: str) -> Any:

@@ -84,26 +84,28 @@ def from_journals(runs: Path, today: date) -> Cells:
     return cells
 
 
-def _cell(run: Run | None, ops: tuple[int, int] | None, before: bool) -> str:
+def _cell(run: Run | None, ops: tuple[int, int, int] | None, before: bool) -> str:
     if run is None:
         return "empty " if before else "no-night "
     if ops is None:
         return "partial unknown ?" if run.partial else "right ✓"
-    count, anew = ops
-    return f"{'new' if anew else 'failing'}{' partial' if run.partial else ''} {count}"
+    count, anew, known = ops
+    state, text = ("known", f"({count})") if known == count else ("new" if anew else "failing", str(count))
+    return f"{state}{' partial' if run.partial else ''} {text}"
 
 
-def _failing(run: Run, before: Mapping[str, OpTest] | None) -> dict[str, tuple[int, int]]:
-    """Cause -> how many ops fail for it, and how many of them did not fail that way in the night before."""
-    counts: dict[str, tuple[int, int]] = {}
+def _failing(run: Run, before: Mapping[str, OpTest] | None) -> dict[str, tuple[int, int, int]]:
+    """Cause -> how many ops fail for it, how many of them did not fail that way in the night before, and how many
+    limitations name."""
+    counts: dict[str, tuple[int, int, int]] = {}
     for op_id, test in run.tests.items():
         if test.status not in FAILED:
             continue
         old = before.get(op_id) if before is not None else None
         same = old is not None and _reason(old) == _reason(test)
         anew = before is not None and not same and not test.expected and not test.flaky
-        ops, new = counts.get(cause_of_test(test), (0, 0))
-        counts[cause_of_test(test)] = ops + 1, new + anew
+        ops, new, known = counts.get(cause_of_test(test), (0, 0, 0))
+        counts[cause_of_test(test)] = ops + 1, new + anew, known + bool(test.expected)
     return counts
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,9 @@ from opscope.dashboards import asset_files, bundle, follow
 from opscope.dashboards.home import ROOM, Home, Served
 from opscope.dashboards.layout import NIGHT, address, position
 from opscope.dashboards.up import artifact_command
+from opscope.reports.database.database import open_database
+from opscope.reports.database.owners import Rule, store_owners
+from opscope.reports.tests.night_runs import fresh
 
 sys.path.insert(0, str(ROOM / "inside"))  # as Superset's configuration does
 
@@ -52,6 +56,17 @@ def test_the_page_of_the_night_leads_to_dashboards_and_reads_the_results() -> No
     assert set(night_page.LINKS) <= {(page.title, page.slug) for page in ASSETS.dashboards.values()}
     assert night_page.DATABASE == bundle.DATABASE_NAME
     assert night_page.PATH == NIGHT
+
+
+def test_a_team_that_no_rule_names_is_said_to_be_none(tmp_path: Path) -> None:
+    """A page without a cause would read as good news."""
+    url = fresh(tmp_path / "db.sqlite")
+    nights, now = night_page.Nights(url), datetime.now(UTC)
+    asked = {"nobody's": nights.grid(now, "maths", "night")[2], "all": nights.grid(now, "", "night")[2]}
+    with open_database(url) as connection:
+        store_owners(connection, [Rule("maths", op="stablehlo.add"), Rule("others")])
+    asked |= {team: nights.grid(now, team, "night")[2] for team in ("maths", "math")}
+    assert asked == {"nobody's": [], "all": None, "maths": None, "math": ["maths", "others"]}
 
 
 def test_run_folders_are_served_from_wherever_the_server_starts(

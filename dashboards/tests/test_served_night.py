@@ -42,10 +42,13 @@ def ops_of(arch: str, days_ago: int) -> dict[str, Op]:
         return ops | ({"exp": Op("crashed", {"a": 1}, error="signal SIGSEGV")} if days_ago < 7 else {})
     if days_ago < 6:
         ops["add"] = Op("compile_failed", {"a": 1}, error="add: expected a tile, got none")
+    if days_ago < 5:  # a limitation names it since the night before the last
+        more = {"expected": "never: no exp"} if days_ago < 2 else {}
+        ops["exp"] = Op("compile_failed", {"a": 1}, error="exp: no room for it", more=more)
     if days_ago in (9, 10):
         ops["tanh"] = Op("compile_failed", {"a": 1}, error="tanh: expected a kernel, got none")
     if days_ago == 2:  # a partial night
-        del ops["neg"], ops["add"]
+        del ops["neg"], ops["add"], ops["exp"]
     if not days_ago:
         for name, kind in zip(OPS[2:], KINDS, strict=True):
             ops[name] = Op("compile_failed", {"a": 1}, error=f"{kind}: {NASTY} " + "word " * 60)
@@ -110,6 +113,7 @@ def test_its_cells_are_what_the_journals_say(installation: Installation, browser
         assert night_cells.states(list(rows.values())) == {
             "empty",
             "failing",
+            "known",
             "new",
             "no-night",
             "partial unknown",
@@ -145,6 +149,9 @@ def test_what_to_do_and_what_was_fixed(installation: Installation, browser: Any)
         assert "maths" in add.inner_text()
         assert "since " in add.inner_text()
         assert add.get_by_role("link").get_attribute("href").startswith(f"{REPOSITORY}/compare/0909")
+        unknown = one.page.request.get(f"{installation.status['url']}/night/?owner=math")
+        told = "<h1>No team math</h1>" in unknown.text() and "Rules name maths, others." in unknown.text()
+        assert (unknown.status, told, "No cause" in unknown.text()) == (404, True, False)
         one.go("/night/?owner=maths")
         assert one.page.locator(".ng-cause").count() == 1
         assert causes.locator("b b, i, script").count() == 0

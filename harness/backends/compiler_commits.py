@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from opscope.base import damage
 from opscope.harness.backends import registry
+from opscope.harness.backends.commands.identity import NoCommitError
 from opscope.harness.record.commits.checkout import Commit, web_url
 from opscope.harness.record.optest import backend_label
 from opscope.harness.record.origin import own_commit
@@ -33,13 +34,14 @@ def commits(named: Mapping[str, Mapping[str, str]], folder: Path) -> dict[str, C
     return compilers
 
 
-def named(name: str, revision: Any, repository: str) -> dict[str, str]:
-    """The commit that backend `name` names by its `revision`, a text or what returns one: `revision`, `dirty`, `url`;
+def named(name: str, revision: Callable[[], Any], repository: Callable[[], Any]) -> dict[str, str]:
+    """The commit that backend `name` names by what its `revision` and `repository` return: `revision`, `dirty`, `url`;
     or the `problem` with it as a line; empty if it names none."""
     try:
-        text = str(revision() if callable(revision) else revision or "")
+        text, page = str(revision() or ""), str(repository() or "")
     except Exception as error:  # noqa: BLE001  a run does not end because nobody knows its compiler's commit
-        traceback.print_exc()
+        if not isinstance(error, NoCommitError):  # the fault of a class lies on some line of it
+            traceback.print_exc()
         reason = " ".join(str(error).split()) or type(error).__name__
         line = f"--backend {name}: expected its revision, got {reason[:MOST]}; the tested folder's is stored"
         return {"problem": line}
@@ -48,5 +50,5 @@ def named(name: str, revision: Any, repository: str) -> dict[str, str]:
     if not commit:
         return {}
     dirty = "yes" if line[:MOST] != commit else ""
-    parts = (("revision", commit), ("dirty", dirty), ("url", web_url(repository)))
+    parts = (("revision", commit), ("dirty", dirty), ("url", web_url(page)))
     return {key: value for key, value in parts if value}

@@ -62,8 +62,15 @@ def open_(name: str, backend: Backend, options: ResultOptions) -> Opened:
 
 def own_commit(name: str, backend: Backend) -> dict[str, str]:
     """The commit that a backend names as its compiler's (`compiler_commits.named`)."""
-    named: Any = getattr(backend, "revision", "")
-    return compiler_commits.named(name, named, str(getattr(backend, "repository", "") or ""))
+    return compiler_commits.named(name, lambda: _own(backend, "revision"), lambda: _own(backend, "repository"))
+
+
+def _own(backend: Backend, name: str) -> Any:
+    """What an attribute, a property or a method says; empty where the class, which may have no base, has none."""
+    if inspect.getattr_static(backend, name, None) is None:
+        return ""
+    own = getattr(backend, name)  # without a default: it would hide what a property raises
+    return own() if callable(own) else own
 
 
 def warm_up(name: str, backend: Backend, options: ResultOptions) -> None:

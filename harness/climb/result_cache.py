@@ -256,7 +256,7 @@ def _of_commands(backend: str, path: Path, ready: Ready) -> Ready | None:
     except (InputError, OSError):
         return None  # its lane says what is wrong
     revision = partial(identity.revision, file)
-    return replace(ready, commit=compiler_commits.named(backend, revision, file.repository))
+    return replace(ready, commit=compiler_commits.named(backend, revision, lambda: file.repository))
 
 
 def note(cache_dir: Path, context: RunContext, ready: Ready) -> None:

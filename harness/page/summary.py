@@ -209,9 +209,13 @@ def show(run: Run, console: Console) -> None:
     slowest = sorted((t for t in run.tests if t.stages), key=seconds, reverse=True)[:SLOWEST]
     if slowest and not again:
         line("\nSlowest ops", "bold")
+        several = len({test.backend for test in run.tests}) > 1
         longest = [max(test.stages, key=lambda s: s.seconds) for test in slowest]
         hanging(
-            (_time(seconds(test)), f"{title(test)}, mostly {stage.stage} ({_time(stage.seconds)})")
+            (
+                _time(seconds(test)),
+                f"{title(test)}{f' on {test.backend}' * several}, mostly {stage.stage} ({_time(stage.seconds)})",
+            )
             for test, stage in zip(slowest, longest, strict=True)
         )
     line("")

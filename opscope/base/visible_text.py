@@ -26,6 +26,11 @@ _SHORT = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\0": "\\0"}
 """NUL as the database has it (reports/records/columns.py)."""
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 op`, `2 ops`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def one_line(text: str) -> str:
     """`text` on one line, with escapes for every character that acts, also for new lines and tabs."""
     return text if text.isprintable() else _LINE.sub(_escape, text)

@@ -71,6 +71,7 @@ def prune(keep: str, dry_run: bool, url: str | None) -> None:
 def stats(url: str | None, as_json: bool) -> None:
     """Print the rows of each table, the size of the database, and the time it covers."""
     from opscope.base.page import Page
+    from opscope.base.visible_text import counted
     from opscope.reports.database.reading import database_url
     from opscope.reports.publish.upkeep import statistics
 
@@ -80,7 +81,7 @@ def stats(url: str | None, as_json: bool) -> None:
         return
     page = Page()
     page.line(f"{figures['database']}, schema {figures['schema']}, {figures['bytes'] / 1e6:,.1f} MB", "bold")
-    nights = f"{figures['nights']} nights and {figures['runs_alone']} single runs"
+    nights = f"{counted(figures['nights'], 'night')} and {counted(figures['runs_alone'], 'single run')}"
     page.line(f"{nights}, {figures['first']} to {figures['last']} UTC")
     page.table([("table", ""), ("rows", "right")], [(name, f"{count:,}") for name, count in figures["rows"].items()])
 
@@ -125,8 +126,11 @@ def owners(file: Path | None, url: str | None, as_json: bool) -> None:
 @DB
 def alias(old_id: str, new_id: str, reason: str, url: str | None) -> None:
     """Continue the history of op OLD_ID under NEW_ID."""
+    from opscope.base.visible_text import counted
     from opscope.reports.database.files import default_url
     from opscope.reports.publish.upkeep import add_alias
 
     nights = add_alias(url or default_url(), old_id, new_id, reason)
-    click.echo(f"{old_id} continues as {new_id}; {nights} nights were counted again")
+    click.echo(
+        f"{old_id} continues as {new_id}; {counted(nights, 'night')} {'was' if nights == 1 else 'were'} counted again"
+    )

@@ -10,6 +10,7 @@ from opscope.base.page import Page, percent
 from opscope.harness.record import explanation, explanation_text, run_folders
 from opscope.harness.record.causes import by_cause, parts_within, short
 from opscope.reports.commands.compare import print_json
+from opscope.reports.compare.night_times import night_column, timed
 from opscope.reports.compare.op_history import Details, find
 from opscope.reports.database.notes import Note
 
@@ -45,8 +46,9 @@ def _op(details: Details, page: Page) -> None:
     page.prose(f"is in {len(models)} model{'' if len(models) == 1 else 's'}: {shown_models}{more}")
     for place in details["places"]:
         page.line(place, "dim", indent=2)
+    head, labels = night_column(details["history"])
     columns = [
-        ("night", ""),
+        (head, ""),
         ("on", ""),
         ("status", ""),
         ("at", ""),
@@ -60,7 +62,7 @@ def _op(details: Details, page: Page) -> None:
         columns,
         [
             (
-                night["label"],
+                label,
                 night["on"],
                 night["status"] + (" (flaky)" if night["flaky"] else "") + (" (known)" if night["expected"] else ""),
                 night["failed_stage"],
@@ -70,7 +72,7 @@ def _op(details: Details, page: Page) -> None:
                 night["compile_ms"],
                 night["owner"],
             )
-            for night in details["history"]
+            for label, night in zip(labels, details["history"], strict=True)
         ],
         spare=("compile ms", "cycles", "PCC", "owner", "at"),
         fillable=("at", "z", "PCC", "cycles", "compile ms", "owner"),
@@ -80,7 +82,7 @@ def _op(details: Details, page: Page) -> None:
         others = len(error.failures) - 1
         more = f" and {others} other{'s' if others > 1 else ''}" if others else ""
         cause = f", cause {short(error.first['cause'])}" if error.first["cause"] else ""
-        page.prose(f"{error.first['label']} on {error.first['on']}{more}{cause}: {error.first['error_message']}")
+        page.prose(f"{timed(error.first)} on {error.first['on']}{more}{cause}: {error.first['error_message']}")
         _note(details["notes"], error.first["cause"], page)
     for since in details["since"]:
         commits = "  ".join(filter(None, (since["range"], since["url"])))
@@ -115,7 +117,7 @@ def _explained(details: Details, page: Page) -> None:
             continue
         if known is not None:
             page.line()
-            page.line(f"why it was wrong on {known.backend}, {night['label']}", "bold")
+            page.line(f"why it was wrong on {known.backend}, {timed(night)}", "bold")
             for pieces in explanation_text.lines(known):
                 page.pieces(pieces, indent=2)
             return
@@ -126,7 +128,7 @@ def _model(details: Details, page: Page) -> None:
     for series in details["lanes"]:
         newest = series["newest"]
         page.line()
-        page.line(f"{series['name']}, {newest['label']}", "bold")
+        page.line(f"{series['name']}, {timed(newest)}", "bold")
         if newest["outcome"] != "ran":
             page.line(f"{newest['outcome']} {newest['reason']}")
             continue
@@ -144,18 +146,19 @@ def _model(details: Details, page: Page) -> None:
         if len(series["blockers"]) > SHOWN:
             page.line(f"and {len(series['blockers']) - SHOWN} more; see opscope readiness {details['model']}", indent=2)
     page.line()
+    head, labels = night_column(details["trend"])
     page.table(
-        [("night", ""), ("on", ""), ("outcome", ""), ("ops", "right"), ("right", "right"), ("wrong", "right")],
+        [(head, ""), ("on", ""), ("outcome", ""), ("ops", "right"), ("right", "right"), ("wrong", "right")],
         [
             (
-                entry["label"],
+                label,
                 entry["on"],
                 entry["outcome"],
                 entry["ops"],
                 entry["right_ops"],
                 entry["bad_ops"],
             )
-            for entry in details["trend"]
+            for label, entry in zip(labels, details["trend"], strict=True)
         ],
     )
 

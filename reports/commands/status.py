@@ -25,7 +25,7 @@ def status(max_age: str | None, name: str | None, url: str | None, as_json: bool
     from opscope.harness.record.errors import InputError, closest
     from opscope.reports.commands.compare import print_json
     from opscope.reports.database.files import default_url
-    from opscope.reports.database.reading import read_database
+    from opscope.reports.database.reading import NIGHTLY, read_database
     from opscope.reports.database.status import age_text, demo_nights, missed_hour, names_of_nights, newest_nights
     from opscope.reports.publish import spool
     from opscope.reports.publish.upkeep import age_of
@@ -37,7 +37,7 @@ def status(max_age: str | None, name: str | None, url: str | None, as_json: bool
     if waiting and not as_json:
         runs = "1 run waits" if len(waiting) == 1 else f"{len(waiting)} runs wait"
         click.echo(f"{runs} in the spool for the database: {', '.join(waiting[:5])}; deliver with opscope publish")
-    with read_database(target, "--database") as connection:
+    with read_database(target, "--database", NIGHTLY) as connection:
         newest, complete = newest_nights(connection, name)
         if name is not None and newest is None and limit is None:
             raise InputError("--name", "the name of a night", repr(name), closest(name, names_of_nights(connection)))

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import sqlalchemy as sa
 
+from opscope.base.night_grid.grid import told_apart
 from opscope.base.statuses import NOT_ATTEMPTED, RIGHT
 from opscope.base.visible_text import cut
 from opscope.harness.record.causes import short
@@ -244,8 +245,7 @@ def date_of(label: str) -> str:
 
 def first_sentence(head: str, facts: Sequence[SeriesFacts], rules: Sequence[Rule] = ()) -> str:
     """The sentence, without a full stop. `head`: the night's name and date; `rules`: whose failures are whose."""
-    names = [each.place for each in facts]
-    named = {each.series: each.place if names.count(each.place) == 1 else each.series for each in facts}
+    named = told_apart({each.series: each.place for each in facts})
     on = ", ".join(sorted(named.values()))
     parts = [_what(facts, named, rules)]
     if quieted := {change.op_id for each in facts for change in each.changes if change.alarms_later}:
@@ -300,6 +300,13 @@ def _ops(word: str, changes: Iterable[Change]) -> str:
     """`27 new failures`: the ops, each counted once."""
     count = len({change.op_id for change in changes})
     return f"{count} {word}{'s' if word == WORSE[Label.NEW] and count > 1 else ''}"
+
+
+def each_once(ops: Iterable[tuple[str, str]]) -> tuple[int, str]:
+    """Of pairs of series and op: the ops, each counted once, and how many results of several series that are."""
+    places = list(ops)
+    count, series = len({op_id for _, op_id in places}), len({name for name, _ in places})
+    return count, "" if len(places) == count else f"{len(places)} results in {series} series"
 
 
 def _since(text: str) -> str:

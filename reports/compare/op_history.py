@@ -18,6 +18,7 @@ from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.optest import board_of
 from opscope.harness.record.stages import Status, in_order
 from opscope.reports.compare.commit_range import CommitRange, commit_of
+from opscope.reports.compare.night_times import timed, with_zones
 from opscope.reports.compare.outcomes import RunView, aliases, climbs_of, from_database
 from opscope.reports.compare.whole_since import whole_since
 from opscope.reports.database.endings import DEFAULT, UNKNOWN
@@ -223,7 +224,7 @@ def _since(connection: sa.Connection, history: Sequence[Details]) -> list[Detail
         before = Commit() if right is None else commit_of(runs[right["run_id"]], right["backend"])
         since = CommitRange(before, commit_of(runs[first["run_id"]], first["backend"]))
         commits = {"range": since.text, "url": since.url} if since.old.revision or since.new.revision else {}
-        failing.append({"on": nights[0]["on"], "night": first["label"], "range": "", "url": "", **commits})
+        failing.append({"on": nights[0]["on"], "night": timed(first), "range": "", "url": "", **commits})
     return failing
 
 
@@ -330,7 +331,8 @@ def cause(connection: sa.Connection, name: str, rules: Sequence[Rule], team: str
     for series in dict.fromkeys(night.series for night in nights):
         of_series = [night for night in nights if night.series == series]
         last = of_series[0]
-        label = connection.scalar(sa.select(NIGHTS.c.label).where(NIGHTS.c.night_id == last.night_id))
+        named = sa.select(NIGHTS.c.night_id, NIGHTS.c.label, NIGHTS.c.zone).where(NIGHTS.c.night_id == last.night_id)
+        label = timed(dict(connection.execute(named).mappings().one()))
         name_of = names_of(connection, last.night_id).get(series, series)
         lane: Details = {"series": series, "name": name_of, "night": label}
         if last.started != newest[series]:
@@ -399,6 +401,7 @@ def _rows(
     query = sa.select(*(table.c[name].label(renamed.get(name, name)) for name in names))
     for name, value in where.items():
         query = query.where(table.c[name] == value)
-    return [
+    rows = [
         plain(dict(row)) for row in connection.execute(query.order_by(table.c.started.desc()).limit(limit)).mappings()
     ]
+    return with_zones(connection, rows) if "night_id" in names else rows

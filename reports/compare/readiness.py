@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from opscope.base.statuses import NOT_ATTEMPTED
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.stages import FAILED
+from opscope.reports.compare.night_times import with_zones
 from opscope.reports.compare.outcomes import RunView
 from opscope.reports.compare.run_selection import Listed, Runs
 from opscope.reports.compare.whole_since import Since, whole_since
@@ -153,7 +154,7 @@ def nights_of(connection: sa.Connection | None, view: RunView, model: str) -> li
         .limit(HISTORY)
     )
     rows = [dict(row) for row in connection.execute(query).mappings()]
-    return [{**row, "started": row["started"].isoformat()} for row in reversed(rows)]
+    return with_zones(connection, [{**row, "started": row["started"].isoformat()} for row in reversed(rows)])
 
 
 def since_of(connection: sa.Connection | None, view: RunView, nights: Sequence[dict[str, Any]]) -> Since | None:

@@ -93,8 +93,8 @@ def plan(views: Mapping[str, RunView], by: str = "cluster") -> FixPlan:
         for op in bad[id(view)]
         if model in op.uses_of
     ]
-    never = Counter(occurrence.model for occurrence in placed if _is_never_fixed(occurrence.op))
-    placed = [occurrence for occurrence in placed if not _is_never_fixed(occurrence.op)]
+    never = Counter(occurrence.model for occurrence in placed if is_never_fixed(occurrence.op))
+    placed = [occurrence for occurrence in placed if not is_never_fixed(occurrence.op)]
     unknown = {model: sum(model in op.uses_of for op in untried[id(view)]) for model, view in views.items()}
     tried = {model for model, count in unknown.items() if not count and model not in never}
     needs: dict[str, set[str]] = {model: set() for model in views}
@@ -130,7 +130,17 @@ def plan(views: Mapping[str, RunView], by: str = "cluster") -> FixPlan:
     )
 
 
-def _is_never_fixed(op: Outcome) -> bool:
+def for_good(view: RunView) -> list[Fix]:
+    """The causes that no plan has, since a limitation of kind `never` names all their ops. They fail all the same."""
+    groups: dict[str, list[Placed]] = {}
+    for op in view.ops.values():
+        if op.bad and op.uses_of:
+            groups.setdefault(op.cause, []).extend(Placed(model, op, uses) for model, uses in op.uses_of.items())
+    never = {key: group for key, group in groups.items() if all(is_never_fixed(placed.op) for placed in group)}
+    return [_fix(key, group, {}) for key, group in sorted(never.items())]
+
+
+def is_never_fixed(op: Outcome) -> bool:
     """Whether a limitation says that an op fails for good: that is no fix to offer."""
     return op.expected.partition(":")[0] == "never"
 

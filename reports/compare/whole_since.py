@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from opscope.harness.record.commits.checkout import Commit
 from opscope.reports.compare.commit_range import CommitRange, commit_of
+from opscope.reports.compare.night_times import timed
 from opscope.reports.database.rows import RAN, series_by_backend
 from opscope.reports.database.schema import RUNS
 
@@ -20,7 +21,7 @@ class Since:
 
     whole: bool
     night: str
-    """The label of that night."""
+    """The label of that night, with its zone."""
     range: str = ""
     """The commits between it and the night before; empty where neither names one."""
     url: str = ""
@@ -47,8 +48,8 @@ def whole_since(connection: sa.Connection, nights: Sequence[dict[str, Any]], ser
     before = _commit(connection, ran[changed]["night_id"], series, backend) if changed < len(ran) else Commit()
     commits = CommitRange(before, _commit(connection, first["night_id"], series, backend))
     if not (commits.old.revision or commits.new.revision):
-        return Since(whole[0], first["label"])
-    return Since(whole[0], first["label"], commits.text, commits.url)
+        return Since(whole[0], timed(first))
+    return Since(whole[0], timed(first), commits.text, commits.url)
 
 
 def _commit(connection: sa.Connection, night_id: str, series: str, backend: str) -> Commit:

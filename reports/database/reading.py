@@ -35,6 +35,10 @@ from opscope.reports.database.files import default_url, head
 
 RENEW = "opscope db upgrade"
 """What gives a database of an earlier opscope the schema and the views of this one."""
+PUBLISH = "opscope publish RUN_DIR"
+"""What makes a database where there is none."""
+NIGHTLY = "opscope nightly"
+"""What makes one for those who ask for nights."""
 
 
 def database_url(url: str | None) -> str:
@@ -50,22 +54,22 @@ def exists(url: str) -> bool:
     return bool(parsed.database) and Path(str(parsed.database)).is_file()
 
 
-def refuse_missing(url: str, where: str = "--db") -> None:
+def refuse_missing(url: str, where: str = "--db", hint: str = PUBLISH) -> None:
     """Raises InputError if there is no database at `url`, for commands that write and are not there to make one."""
     if not exists(url):
         got = f"no file {parse_url(url, where).database}"
-        raise InputError(where, "a results database", got, "opscope publish RUN_DIR")
+        raise InputError(where, "a results database", got, hint)
 
 
 @contextmanager
-def read_database(url: str, where: str = "--db") -> Iterator[sa.Connection]:
+def read_database(url: str, where: str = "--db", hint: str = PUBLISH) -> Iterator[sa.Connection]:
     """Opens one read-only transaction on the database at `url`.
 
     Raises InputError for a bad URL, a missing database, a server that does not answer, a schema that differs from this
     opscope's, and any error of a query in the transaction.
     """
     parsed = parse_url(url, where)
-    refuse_missing(url, where)
+    refuse_missing(url, where, hint)
     try:
         engine = _engine(parsed)
     except ImportError as error:

@@ -166,7 +166,8 @@ NIGHT_FIXES = sa.Table(
     text("repro"),
     sa.Index(None, "cluster"),
 )
-"""What `opscope unblock` reports for the night: causes of failure, those that block the most first."""
+"""What `opscope unblock` reports for the night: causes of failure, those that block the most first. Those without a fix
+to offer, since a limitation of kind `never` names all their ops, have positions below 0."""
 
 NIGHT_CURVE = sa.Table(
     "night_curve",

@@ -163,6 +163,7 @@ def _print_commands(config: object, all_sweeps: list, root: Path, at: datetime |
     import shlex
     from datetime import UTC
 
+    from opscope.base.visible_text import counted
     from opscope.reports.nightly.config import Config
     from opscope.reports.nightly.night_folder import record_of
     from opscope.reports.nightly.sweeps import first_command
@@ -172,7 +173,8 @@ def _print_commands(config: object, all_sweeps: list, root: Path, at: datetime |
     budget = None if config.budget is None else config.budget / len(all_sweeps)
     for sweep in all_sweeps:
         click.echo(shlex.join(first_command(sweep, config, sweep.run_dir(root, night.night_id), budget)))
-    click.echo(f"{len(all_sweeps)} sweeps of {len(night.models)} models: {', '.join(night.models)}")
+    of_models = f"{counted(len(all_sweeps), 'sweep')} of {counted(len(night.models), 'model')}"
+    click.echo(f"{of_models}: {', '.join(night.models)}")
 
 
 @contextmanager

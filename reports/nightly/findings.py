@@ -70,10 +70,10 @@ class SeriesResult:
         return sum(op.right for op in self.ops)
 
     @property
-    def failing(self) -> int:
-        """Number of ops that go wrong, that no limitation names and no note acknowledges, without flaky ones."""
+    def failing(self) -> list[Outcome]:
+        """The ops that go wrong, that no limitation names and no note acknowledges, without flaky ones."""
         failing = [op for op in self.ops if op.bad and not op.expected and not op.flaky]
-        return sum(self.view is None or not self.view.acknowledges(op.cause) for op in failing)
+        return [op for op in failing if self.view is None or not self.view.acknowledges(op.cause)]
 
     @property
     def known(self) -> int:

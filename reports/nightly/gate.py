@@ -9,15 +9,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from opscope.base.results_folder import NAME, make_folder
+from opscope.base.visible_text import counted
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.run_folders import runs_root
 from opscope.harness.record.store import RUN_FILE, write_whole
-from opscope.reports.compare.diff import Diff, compare
+from opscope.reports.compare.diff import Diff, Label, compare
+from opscope.reports.compare.first_sentence import each_once
 from opscope.reports.compare.night_views import night_view
 from opscope.reports.compare.outcomes import RunView, from_folder
 from opscope.reports.compare.owned import own_diff
 from opscope.reports.database.owners import Rule
-from opscope.reports.database.reading import read_database
+from opscope.reports.database.reading import NIGHTLY, read_database
 from opscope.reports.database.schema_nights import LEDGER
 from opscope.reports.nightly import markdown
 from opscope.reports.nightly.baseline import first_baseline, kept_and_run, series_like, write_history
@@ -26,7 +28,7 @@ from opscope.reports.nightly.findings import SeriesResult
 from opscope.reports.nightly.journal_counter import Counter
 from opscope.reports.nightly.running import FINISHED, Watch, child, last_line, outcome_of
 from opscope.reports.nightly.sweeps import Sweep, first_command, labels, sweeps
-from opscope.reports.nightly.verdict import Problem, Verdict, acknowledged, import_lines
+from opscope.reports.nightly.verdict import Problem, Verdict, acknowledged, import_lines, worse_than
 
 GATES = Path(NAME) / "gates"
 
@@ -89,7 +91,7 @@ def run(
     make_folder(folder)
     started = time.monotonic()
     comparisons: list[SweepComparison] = []
-    with read_database(url, "--database") as connection:
+    with read_database(url, "--database", NIGHTLY) as connection:
         night_id = first_baseline(connection, baselines)
         views: dict[Sweep, RunView] = {}
         for sweep in all_sweeps:
@@ -125,7 +127,8 @@ def _run_sweep(
     if not (run_dir / RUN_FILE).is_file():
         return SweepComparison(sweep, run_dir, night, None, ended, last_line(log))
     spent = kept_and_run(run_dir)
-    line = f"{spent['kept']} verdicts still hold, {spent['ran']} ops ran, {spent['not reached']} not reached"
+    kept = f"{counted(spent['kept'], 'verdict')} still hold{'s' * (spent['kept'] == 1)}"
+    line = f"{kept}, {counted(spent['ran'], 'op')} ran, {spent['not reached']} not reached"
     if not ended:
         line += f"; it did not finish: {last_line(log)}"
     view = from_folder(run_dir)
@@ -170,16 +173,15 @@ def _gate_of(comparisons: Sequence[SweepComparison], night_id: str, folder: Path
         notes.append(f"{comparison.sweep.label}: {comparison.line}")
         if comparison.diff is None or not comparison.ended or not results[-1].attempted:
             problems.append(Problem("no_data", f"{comparison.sweep.label}: {comparison.line}", True))
-    news = sum(comparison.diff.news for comparison in comparisons if comparison.diff is not None)
+    diffs = [(diff.b.series, diff) for comparison in comparisons if (diff := comparison.diff) is not None]
+    news, _ = each_once((series, row.op_id) for series, diff in diffs for row in diff.rows if row.news)
     if news:
-        worse_ops = "1 op is" if news == 1 else f"{news} ops are"
-        problems.append(Problem("regression", f"{worse_ops} worse than in {night_id}", True))
-    diffs = [comparison.diff for comparison in comparisons if comparison.diff is not None]
-    quiet = acknowledged(row for diff in diffs for row in diff.rows)
+        problems.append(Problem("regression", worse_than(diffs, night_id), True))
+    quiet = acknowledged(diffs)
     problems += quiet
     imports = {model: text for comparison in comparisons for model, text in _new_imports(comparison).items()}
     problems += [Problem("import", line, True) for line in import_lines(imports)]
-    fixed = sum(comparison.diff.counts.get("FIXED", 0) for comparison in comparisons if comparison.diff is not None)
+    fixed, _ = each_once((series, row.op_id) for series, diff in diffs for row in diff.rows if row.label == Label.FIXED)
     parts = [f"{news} worse" if news else "nothing worse", *([f"{fixed} fixed"] if fixed else [])]
     if quiet:
         parts.append(f"{len(quiet)} acknowledged {'cause' if len(quiet) == 1 else 'causes'}")

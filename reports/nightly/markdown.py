@@ -13,7 +13,8 @@ from opscope.base.page import percent
 from opscope.base.visible_text import one_line
 from opscope.harness.record.causes import by_cause, short
 from opscope.harness.record.signature import shorten
-from opscope.reports.compare.diff import NEWS, Label, Row
+from opscope.reports.compare.diff import Label, Row
+from opscope.reports.compare.first_sentence import each_once
 from opscope.reports.compare.unblock import Fix, plan
 from opscope.reports.nightly.delivery import Delivered
 from opscope.reports.nightly.findings import SeriesResult
@@ -71,7 +72,11 @@ def text(page: Page) -> str:
 def _notes(result: SeriesResult) -> Iterable[str]:
     """What else changed between the compared nights, such as versions."""
     assert result.diff is not None
-    yield from (f"{change['what']}: {change['a']} → {change['b']}" for change in result.diff.changes)
+    yield from (f"{change['what']}: {_side(change['a'])} → {_side(change['b'])}" for change in result.diff.changes)
+
+
+def _side(value: object) -> object:
+    return "none" if value in (None, "") else value
 
 
 def _verdict(verdict: Verdict) -> list[str]:
@@ -136,7 +141,7 @@ def _commits(result: SeriesResult) -> str:
 
 def _of(result: SeriesResult, label: Label) -> list[Row]:
     rows = result.diff.rows if result.diff is not None else ()
-    return [row for row in rows if row.label == label and row.label in NEWS]
+    return [row for row in rows if row.label == label]
 
 
 def _rows(label: Label, rows: Sequence[tuple[SeriesResult, Row]], page: Page) -> list[str]:
@@ -146,7 +151,8 @@ def _rows(label: Label, rows: Sequence[tuple[SeriesResult, Row]], page: Page) ->
     apart = len(rows) - len(news) - len(quiet)
     if not rows:
         return []
-    parts = [f"## {label} ({len(news)})"]
+    count, results = each_once((result.series, row.op_id) for result, row in news)
+    parts = [f"## {label} ({count}{results and f': {results}'})"]
     if news:
         several = len(page.results) > 1
         owned = any(row.owner for _, row in news)
@@ -208,12 +214,14 @@ def _row(rows: Sequence[Row], series: str, owned: bool) -> list[str]:
 
 
 def _fixed(results: Sequence[SeriesResult]) -> list[str]:
-    rows = [row for result in results if result.diff for row in result.diff.rows if row.label == Label.FIXED]
-    if not rows:
+    every = [(each.series, row) for each in results for row in _of(each, Label.FIXED)]
+    if not every:
         return []
+    count, of_series = each_once((series, row.op_id) for series, row in every)
+    rows = list({row.op_id: row for _, row in every}.values())
     names = [f"{code(row.op_name)} ({escaped(', '.join(row.models[:3]))})" for row in rows[:MOST_ROWS]]
     more = f" and {len(rows) - MOST_ROWS} more" if len(rows) > MOST_ROWS else ""
-    return [f"**FIXED ({len(rows)})**: {', '.join(names)}{more}"]
+    return [f"**FIXED ({count}{of_series and f': {of_series}'})**: {', '.join(names)}{more}"]
 
 
 def _fixes(results: Sequence[SeriesResult]) -> list[str]:

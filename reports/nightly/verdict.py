@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from opscope.harness.record.causes import by_cause, short
-from opscope.reports.compare.diff import NEWS, Label, Row
+from opscope.reports.compare.diff import NEWS, Diff, Label
+from opscope.reports.compare.first_sentence import each_once
 from opscope.reports.nightly.delivery import Delivered
 from opscope.reports.nightly.findings import SeriesResult
 
@@ -49,12 +50,11 @@ def verdict_of(results: Sequence[SeriesResult], delivered: Delivered, policy: Ma
         reasons.append(("no_data", "no op was attempted in the whole night"))
     else:
         reasons += [("no_data", f"no op was attempted on {result.name}") for result in results if not result.attempted]
-    news = sum(result.diff.news for result in results if result.diff is not None)
-    if news:
-        reasons.append(("regression", f"{_worse(news)} than in the previous night"))
-    failing = sum(result.failing for result in results)
-    if failing:
-        reasons.append(("failure", f"{failing} {'op fails' if failing == 1 else 'ops fail'} without a known reason"))
+    diffs = [(result.series, result.diff) for result in results if result.diff is not None]
+    if regression := worse_than(diffs, "the previous night"):
+        reasons.append(("regression", regression))
+    if failing := [(result.series, op.op_id) for result in results for op in result.failing]:
+        reasons.append(("failure", f"{_ops(failing, 'fails', 'fail')} without a known reason{_results(failing)}"))
     red = {model: text for result in results if result.view is not None for model, text in result.view.imports.items()}
     reasons += [("import", line) for line in import_lines(red)]
     reasons += [
@@ -66,24 +66,38 @@ def verdict_of(results: Sequence[SeriesResult], delivered: Delivered, policy: Ma
         reasons.append(("spooled", f"the database could not be reached; {runs} in the spool ({delivered.away})"))
     reasons += [("refused", line) for line in delivered.refused]
     problems = tuple(Problem(kind, text, policy[kind] == "fail") for kind, text in reasons)
-    rows = [row for result in results if result.diff is not None for row in result.diff.rows]
+    rows = [row for _, diff in diffs for row in diff.rows]
     changed = any(row.label in CHANGES and not row.acknowledged for row in rows)
     changed = changed or any(problem.fails for problem in problems)
-    return Verdict((*problems, *acknowledged(rows)), changed)
+    return Verdict((*problems, *acknowledged(diffs)), changed)
 
 
-def acknowledged(rows: Iterable[Row]) -> list[Problem]:
+def worse_than(diffs: Iterable[tuple[str, Diff]], night: str) -> str:
+    """What is worse, of comparisons by series; empty if nothing is."""
+    news = [(series, row.op_id) for series, diff in diffs for row in diff.rows if row.news]
+    return f"{_ops(news, 'is', 'are')} worse than in {night}{_results(news)}" if news else ""
+
+
+def acknowledged(diffs: Iterable[tuple[str, Diff]]) -> list[Problem]:
     """A line for each cause that fails anew and that somebody acknowledged: it is said, and fails nothing."""
-    quiet = [row for row in rows if row.acknowledged and row.label in NEWS]
-    causes = by_cause(quiet, lambda row: row.cluster, lambda row: row.uses)
-    return [
-        Problem("acknowledged", f"{_worse(cause.ops)}, cause {short(cause.first.cluster)}: {cause.first.remark}", False)
-        for cause in causes
-    ]
+    quiet = [(series, row) for series, diff in diffs for row in diff.rows if row.acknowledged and row.label in NEWS]
+    problems = []
+    for cause in by_cause(quiet, lambda one: one[1].cluster, lambda one: one[1].uses):
+        ops, first = [(series, row.op_id) for series, row in cause.failures], cause.first[1]
+        text = f"{_ops(ops, 'is', 'are')} worse{_results(ops)}, cause {short(first.cluster)}: {first.remark}"
+        problems.append(Problem("acknowledged", text, False))
+    return problems
 
 
-def _worse(ops: int) -> str:
-    return f"{ops} {'op is' if ops == 1 else 'ops are'} worse"
+def _ops(ops: Sequence[tuple[str, str]], one: str, several: str) -> str:
+    """`28 ops are`: each counted once, as in the first sentence."""
+    count, _ = each_once(ops)
+    return f"1 op {one}" if count == 1 else f"{count} ops {several}"
+
+
+def _results(ops: Sequence[tuple[str, str]]) -> str:
+    _, results = each_once(ops)
+    return f" ({results})" if results else ""
 
 
 def import_lines(imports: Mapping[str, str]) -> list[str]:

@@ -95,7 +95,10 @@ def _changes(diff: Diff, page: Page) -> None:
     if not diff.changes:
         page.line("Revisions, versions, models and options are the same in both.")
         return
-    page.table([("changed", ""), ("A", ""), ("B", "")], [(c["what"], c["a"], c["b"]) for c in diff.changes])
+    page.table(
+        [("changed", ""), ("A", ""), ("B", "")],
+        [(c["what"], *("none" if c[side] in (None, "") else c[side] for side in "ab")) for c in diff.changes],
+    )
 
 
 def _rates(diff: Diff, page: Page) -> None:

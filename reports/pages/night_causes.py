@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from opscope.base.places import room
 from opscope.reports.compare.diff import Diff, Label
 from opscope.reports.compare.outcomes import RunView
 from opscope.reports.compare.owned import Owned
-from opscope.reports.compare.unblock import FixPlan
+from opscope.reports.compare.unblock import FixPlan, for_good, is_never_fixed
 from opscope.reports.database.owners import owner
 
 ROWS = room("base/night_grid")
@@ -56,10 +57,12 @@ def of_run(sides: Sequence[Side], owned: Owned) -> Grid:
         details |= _details(view, diff, plan)
         rows = diff.rows if diff is not None else ()
         anew = [row.cluster for row in rows if row.news and row.label in (Label.NEW, Label.REASON_CHANGED)]
-        for fix in plan.fixes:
-            counts[view.run_id, view.series, fix.cluster] = Count(fix.ops, anew.count(fix.cluster))
+        bad = [op for op in view.ops.values() if op.bad and op.uses_of]
+        expected = Counter(op.cause for op in bad if op.expected)
+        for cause, ops in Counter(op.cause for op in bad).items():
+            counts[view.run_id, view.series, cause] = Count(ops, anew.count(cause), expected[cause])
             series = view.name if len(sides) > 1 else ""
-            since.setdefault(fix.cluster, []).extend(_since(fix.cluster, diff, series))
+            since.setdefault(cause, []).extend(_since(cause, diff, series))
     grid = build(nights, counts, Known(details), (nights[0].date,), most=EVERY)
     causes = (replace(cause, since=tuple(since.get(cause.cluster, ()))) for cause in grid.causes)
     return _owned(replace(grid, causes=tuple(causes)), owned)
@@ -95,7 +98,7 @@ def _details(view: RunView, diff: Diff | None, plan: FixPlan) -> dict[tuple[str,
             log=logs.get(fix.cluster, ""),
             remark=notes[fix.cluster].line(view.day) if fix.cluster in notes else "",
         )
-        for fix in plan.fixes
+        for fix in (*plan.fixes, *for_good(view))
     }
 
 
@@ -105,7 +108,7 @@ def _alone(view: RunView) -> list[tuple[str, str]]:
     for model in view.models:
         ops = [op for op in view.ops.values() if model in op.uses_of]
         causes = {op.cause for op in ops if op.bad}
-        if len(causes) == 1 and all(op.attempted for op in ops):
+        if len(causes) == 1 and all(op.attempted and not is_never_fixed(op) for op in ops):
             found.append((model, causes.pop()))
     return found
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from opscope.base.page import Page
 from opscope.base.statuses import TERMINAL
 from opscope.base.terminal import plain
+from opscope.base.visible_text import counted
 from opscope.harness.record.causes import by_cause, parts_within, short
 from opscope.harness.record.signature import shorten
+from opscope.reports.compare.night_times import night_column
 from opscope.reports.compare.outcomes import RunView
 from opscope.reports.compare.run_selection import Listed, left_out_line
 from opscope.reports.compare.unblock import FixPlan
@@ -20,6 +22,10 @@ COUNTS = [("ops", "right"), ("right", "right"), ("missing", "right"), ("not atte
 """Columns of a model's history."""
 RUN_COUNTS = ("ops", "right", "missing", "not_attempted")
 NIGHT_COUNTS = ("ops", "right_ops", "bad_ops", "not_attempted")
+
+
+def _of_models(ops: Mapping[str, int]) -> str:
+    return ", ".join(f"{counted(count, 'op')} of {model}" for model, count in ops.items())
 
 
 def show_plan(plan: FixPlan, page: Page, most: int, team: str | None = None, left_out: str = "") -> None:
@@ -34,11 +40,9 @@ def show_plan(plan: FixPlan, page: Page, most: int, team: str | None = None, lef
     if left_out:
         page.prose(left_out, TERMINAL["known"])
     if plan.unknown:
-        page.prose("not attempted: " + ", ".join(f"{count} ops of {model}" for model, count in plan.unknown.items()))
+        page.prose(f"not attempted: {_of_models(plan.unknown)}")
     if plan.never:
-        page.prose(
-            "never to be right (limitations): " + ", ".join(f"{n} ops of {model}" for model, n in plan.never.items())
-        )
+        page.prose(f"never to be right (limitations): {_of_models(plan.never)}")
     if not plan.fixes:
         if len(plan.curve) > 1:
             page.line(f"Nothing to fix: no failure belongs to {team}.", TERMINAL["good"])
@@ -186,15 +190,16 @@ def show_readiness(readiness: Readiness, page: Page, most: int) -> None:
     if readiness.nights:
         page.line()
         page.line("Night by night", "bold")
+        head, labels = night_column(readiness.nights)
         page.table(
-            [("night", ""), ("outcome", ""), *COUNTS],
+            [(head, ""), ("outcome", ""), *COUNTS],
             [
                 (
-                    night["label"],
+                    label,
                     f"{night['outcome']} {night['reason']}".strip(),
                     *(night[name] for name in NIGHT_COUNTS),
                 )
-                for night in readiness.nights
+                for label, night in zip(labels, readiness.nights, strict=True)
             ],
         )
 

@@ -59,9 +59,9 @@ UNFINISHED = ("running", "interrupted")
 """Outcomes of a run whose night is not complete."""
 
 
-RULES = "2"
+RULES = "3"
 """Number of the rules by which nights are counted: of others are those of a database whose number is another. 2: causes
-are fingerprints without names of ops."""
+are fingerprints without names of ops. 3: nights have the causes that fail for good."""
 
 
 @contextmanager

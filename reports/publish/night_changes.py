@@ -11,7 +11,7 @@ from opscope.reports.compare.diff import QUIET, Label, Row, labelled_rows
 from opscope.reports.compare.first_sentence import FIRST
 from opscope.reports.compare.history import slower_between_nights
 from opscope.reports.compare.outcomes import RunView
-from opscope.reports.compare.unblock import plan
+from opscope.reports.compare.unblock import for_good, plan
 from opscope.reports.database.schema_nights import NIGHT_CHANGE_MODELS, NIGHT_CHANGES, NIGHT_CURVE, NIGHT_FIXES
 from opscope.reports.publish import bulk
 
@@ -83,7 +83,7 @@ def count_fixes(connection: sa.Connection, view: RunView) -> None:
             fix.known,
             fix.repro,
         ]
-        for place, fix in enumerate(fix_plan.fixes, 1)
+        for place, fix in [*enumerate(fix_plan.fixes, 1), *((-at, fix) for at, fix in enumerate(for_good(view), 1))]
     ]
     bulk.insert(connection, NIGHT_FIXES, fixes)
     curve = [

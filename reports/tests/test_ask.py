@@ -314,3 +314,36 @@ def test_no_cell_of_a_csv_is_a_formula() -> None:
     texts = ("=1+1", "+1", "-x", "@SUM(A1)", "a=b", "", "'=1")
     lines = as_csv(Answer(("a",), (*((text,) for text in texts), (-1.5,), (["=1"],)))).splitlines()
     assert lines == ["a", "'=1+1", "'+1", "'-x", "'@SUM(A1)", "a=b", '""', "'=1", "-1.5", '"[""=1""]"']
+
+
+def test_ops_of_a_backend_for_the_host_are_right_there(tmp_path: Path) -> None:
+    """As the rule of `night_places` has it; an op that falls back from a device is not."""
+    url = fresh(tmp_path / "db.sqlite")
+    on_host = Op(uses={"m": 3}, more={"ran_on": "host"})
+    for number, (backend, ops) in enumerate(
+        {
+            "xla": {"add": on_host, "sort": Op("compile_failed", {"m": 1})},
+            "mine": {"add": Op("passed", {"m": 3}), "sort": Op("compile_failed", {"m": 1})},
+            "reference": {"add": on_host, "sort": Op(uses={"m": 1}, more={"ran_on": "simulator"})},
+        }.items(),
+        1,
+    ):
+        publish(night(tmp_path, number, ops, backend=backend), url)
+    answer = ask(url, "model_coverage")
+    share = {row["backend"]: (row["right_ops"], row["share"], row["share_of_uses"]) for row in answer.records()}
+    assert share == {"xla": (1, 0.5, 0.75), "mine": (1, 0.5, 0.75), "reference": (1, 0.5, 0.25)}
+    assert [row["backend"] for row in ask(url, "ran_on_host").records()] == ["reference"]
+    counted = "SELECT backend, SUM(right_ops) FROM dashboard_counts WHERE model = 'm' GROUP BY backend"
+    assert dict(ask(url, counted).rows) == {name: each[0] for name, each in share.items()}
+
+
+def test_the_platform_of_a_compiler_without_board_has_no_gap(tmp_path: Path) -> None:
+    url = fresh(tmp_path / "db.sqlite")
+    origin = {"options": {"dtype": "float32", "seed": 0, "data_format": "Bfp8_b"}}
+    for number, (backend, card) in enumerate({"mine": "host", "reference": "sim-n150"}.items(), 1):
+        folder = night(
+            tmp_path, number, {"add": Op(uses={"m": 1})}, backend=backend, card_type=card, origin=dict(origin)
+        )
+        publish(folder, url)
+    platforms = [row[0] for row in ask(url, "SELECT platform FROM night_dates ORDER BY 1").rows]
+    assert platforms == ["mine Bfp8_b", "reference n150 Bfp8_b"]

@@ -135,7 +135,7 @@ def test_it_does_not_mix_with_real_runs(tmp_path: Path, capsys: pytest.CaptureFi
     with pytest.raises(SystemExit) as end:
         main(["demo", "--to", url, "--runs", str(tmp_path / "runs"), "--nights", "1"])
     assert end.value.code == 2
-    line = "opscope demo: --to: expected a database without real runs, got 1 nights of yours in"
+    line = "opscope demo: --to: expected a database without real runs, got 1 night of yours in"
     assert capsys.readouterr().err.startswith(line)
     assert not (tmp_path / "runs").exists()
 

@@ -11,17 +11,19 @@ import pytest
 import sqlalchemy as sa
 
 from opscope.base.night_grid.commit_pages import page_of_range
-from opscope.base.night_grid.grid import FAILING, NEW, NO_NIGHT, RIGHT, Grid, read
+from opscope.base.night_grid.grid import FAILING, KNOWN, NEW, NO_NIGHT, RIGHT, Grid, read
 from opscope.harness.record.origin import SOURCE
 from opscope.harness.record.store import load_run
+from opscope.reports.compare.op_history import cause as details_of_cause
 from opscope.reports.compare.owned import Owned
-from opscope.reports.database.database import open_database
+from opscope.reports.database.database import SETTINGS, open_database
 from opscope.reports.database.owners import Rule, store_owners
 from opscope.reports.database.schema import NIGHTS
 from opscope.reports.pages import night_causes
 from opscope.reports.pages.html import render
 from opscope.reports.pages.night_page import render_night
 from opscope.reports.pages.sections import sections
+from opscope.reports.publish.counting import open_counted
 from opscope.reports.publish.publish import publish
 from opscope.reports.tests.night_runs import fresh, publish_night, record, shard_run
 from opscope.reports.tests.nights import START, Op
@@ -73,7 +75,7 @@ def test_the_rows_of_a_database(url: str) -> None:
     assert states(one) == {
         "sort": {"n150": [NO_NIGHT, NEW], "p150": ["empty", RIGHT]},
         "add": {"n150": [NO_NIGHT, FAILING], "p150": ["empty", RIGHT]},
-        "known": {"n150": [NO_NIGHT, FAILING], "p150": ["empty", RIGHT]},
+        "known": {"n150": [NO_NIGHT, KNOWN], "p150": ["empty", RIGHT]},
     }
     sort, add, known = one.causes
     assert [(cause.detail.models, cause.detail.alone) for cause in (sort, add)] == [
@@ -146,7 +148,7 @@ def test_the_rows_of_one_run(url: str, tmp_path: Path) -> None:
     """A column of its own; what is new in it, where there is a run before it."""
     run_dir = shard_run(tmp_path, record(22), 22, WORSE)
     alone, compared = (sections(load_run(run_dir), database, Owned())["night"] for database in (None, url))
-    assert states(alone) == {"add": {"n150": [FAILING]}, "sort": {"n150": [FAILING]}, "known": {"n150": [FAILING]}}
+    assert states(alone) == {"add": {"n150": [FAILING]}, "sort": {"n150": [FAILING]}, "known": {"n150": [KNOWN]}}
     assert all(not cause.since for cause in alone.causes)
     assert {cause.names: cause.detail.alone for cause in alone.causes} == {"add": ("a",), "sort": (), "known": ("c",)}
     assert {since.text for cause in compared.causes for since in cause.since} == {"before 2026-11-21"}
@@ -156,6 +158,44 @@ def test_the_rows_of_one_run(url: str, tmp_path: Path) -> None:
     assert text.index('class="ng"') < text.index('class="tiles"')
     assert 'href="artifacts/x/e%20txt"' in text
     assert "<b>add</b> no &lt;add&gt;" in text
+
+
+@pytest.mark.parametrize("kind", ["never", "notyet"])
+def test_what_a_limitation_names_is_known_and_not_fixed(tmp_path: Path, kind: str) -> None:
+    """Broken, then named by a limitation and broken as before: on the page of nights, of the run, and by `show`."""
+    url = fresh(tmp_path / "db.sqlite")
+    named = Op("compile_failed", {"a": 2, "b": 1}, error="no <add>", more={"expected": f"{kind}: no add"})
+    for number, op in enumerate((RIGHT_OPS["add"], BROKEN["add"], named), 1):
+        run_dir = shard_run(tmp_path / "runs", record(number), number, RIGHT_OPS | {"add": op})
+        publish(run_dir, url)
+    of_run = sections(load_run(run_dir), url, Owned())["night"]
+    (cause,) = grid(url, now=START.replace(day=4)).causes
+    assert [(cell.state, cell.text) for cell in cause.stripes[0].cells[-3:]] == [
+        (RIGHT, "✓"),
+        (NEW, "1"),
+        (KNOWN, "(1)"),
+    ]
+    assert states(of_run) == {"add": {"n150": [KNOWN]}}
+    for each in (cause, of_run.causes[0]):
+        # No fix of a compiler makes a model whole that has an op which fails for good.
+        assert (each.fixed, each.detail.expected, each.detail.alone) == (
+            "",
+            True,
+            () if kind == "never" else ("a", "b"),
+        )
+        assert each.since
+    with open_database(url) as connection:
+        shown = details_of_cause(connection, cause.cluster, [], None)
+        offered = connection.execute(sa.text("SELECT night_id FROM night_clusters")).all()
+    assert ([len(lane["failing"]) for lane in shown["lanes"]], shown["before"]) == ([1], [])
+    assert len(offered) == (1 if kind == "never" else 2)
+    # A database of the rules before is counted anew by the next that writes to it.
+    with open_database(url) as connection:
+        connection.execute(sa.text("DELETE FROM night_fixes WHERE position < 0"))
+        connection.execute(sa.update(SETTINGS).where(SETTINGS.c.name == "counted_by").values(value="2"))
+    with open_counted(url):
+        pass
+    assert [cell.state for cell in grid(url, now=START.replace(day=4)).causes[0].stripes[0].cells[-2:]] == [NEW, KNOWN]
 
 
 def test_without_a_night_there_are_no_rows(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def test_it_is_taken(url: str) -> None:
         text = printed(url, "show", beginning)
         assert text.startswith(f"cause {CAUSE}: failed to legalize operation"), text
         assert text.count("5 ops in a, b; first seen 2026-11-03") == 2
-        assert "\nreference p150, 2026-11-03 02:01\n" in text
+        assert "\nreference p150, 2026-11-03 02:01 UTC\n" in text
     details = json.loads(printed(url, "show", short(CAUSE), "--json"))
     assert [(lane["series"].split()[1], len(lane["failing"])) for lane in details["lanes"]] == [
         ("p150", 5),

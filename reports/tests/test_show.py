@@ -66,12 +66,12 @@ def test_an_op_goes_wrong_since_the_commits_after_its_last_right_night(tmp_path:
     [since] = shown(url, op_id("add"))["since"]
     assert since == {
         "on": "reference n150",
-        "night": "2026-11-04 02:00",
+        "night": "2026-11-04 02:00 UTC",
         "range": "22222222..33333333",
         "url": f"https://github.com/ada/x/compare/{'2' * 40}...{'3' * 40}",
     }
     printed = CliRunner().invoke(show, [op_id("add"), "--db", url], catch_exceptions=False).output
-    assert "wrong on reference n150 since 2026-11-04 02:00, commits 22222222..33333333" in printed
+    assert "wrong on reference n150 since 2026-11-04 02:00 UTC, commits 22222222..33333333" in printed
     assert shown(url, op_id("exp"))["since"][0]["range"] == "up to 11111111"
 
 

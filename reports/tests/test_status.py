@@ -84,5 +84,7 @@ def test_a_message_that_nobody_took_is_seen(tmp_path: Path, monkeypatch: pytest.
 def test_bad_input_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="--max-age: expected an age, got `soon`"):
         expected(f"sqlite:///{tmp_path}/db.sqlite", "--max-age", "soon")
-    with pytest.raises(InputError, match="--database: expected a results database, got no file"):
+    with pytest.raises(
+        InputError, match=r"--database: expected a results database, got no file .*; try opscope nightly$"
+    ):
         expected(f"sqlite:///{tmp_path}/db.sqlite")

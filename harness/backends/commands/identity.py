@@ -18,6 +18,10 @@ REVISION_SECONDS = 10.0
 """How long the command for the compiler's commit may take."""
 
 
+class NoCommitError(ValueError):
+    """The command for the compiler's commit failed, and the text says why."""
+
+
 def fingerprint(file: CommandFile) -> str:
     """A hash of the YAML file, the files that it names, the tools' files and the versions that they print."""
     parts = [file_digest(file.path)]
@@ -37,7 +41,7 @@ def fingerprint(file: CommandFile) -> str:
 
 
 def revision(file: CommandFile) -> str:
-    """What the file's command for the compiler's commit prints. Raises ValueError if it fails or takes too long."""
+    """What the file's command for the compiler's commit prints. Raises NoCommitError if it fails or takes too long."""
     words = file.revision
     if not words:
         return ""
@@ -53,13 +57,13 @@ def revision(file: CommandFile) -> str:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise ValueError(f"nothing from `{command}` within {REVISION_SECONDS:.0f} s") from None
+        raise NoCommitError(f"nothing from `{command}` within {REVISION_SECONDS:.0f} s") from None
     except OSError as error:
-        raise ValueError(f"`{command}`: {error.strerror or error}") from None
+        raise NoCommitError(f"`{command}`: {error.strerror or error}") from None
     output = done.stdout.decode(errors="replace")
     if done.returncode or not output.strip():
         message = error_line(done.stderr.decode(errors="replace")) or "no output"
-        raise ValueError(f"exit code {done.returncode} from `{command}`: {message}")
+        raise NoCommitError(f"exit code {done.returncode} from `{command}`: {message}")
     return output
 
 
@@ -77,9 +81,11 @@ def tool_path(tool: str) -> str | None:
 
 
 def error_line(text: str) -> str:
-    """The line of a tool's output that explains its failure: the first with the word error, else the last."""
+    """The line of a tool's output that explains its failure: the first with the word error or git's `fatal:`, or the
+    last."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return next((line for line in lines if "error" in line.lower()), lines[-1] if lines else "")
+    telling = (line for line in lines if "error" in line.lower() or line.startswith("fatal:"))
+    return next(telling, lines[-1] if lines else "")
 
 
 def _contents(path: Path) -> str:

@@ -98,12 +98,13 @@ def test_the_fingerprint_follows_the_file_its_tools_and_what_they_say(tmp_path, 
         ("[echo, abc+]", "", {"revision": "abc", "dirty": "yes"}),
         ("[]", "https://host/x", {}),
         ("[git, rev-parse, HEAD]", "", "exit code 128 from `git rev-parse HEAD`: fatal: not a git repository"),
+        ("[sh, -c, 'echo fatal: no commit >&2; echo usage >&2; exit 3']", "", "exit code 3 from `sh -c echo fatal: no"),
         ("['true']", "", "exit code 0 from `true`: no output"),
         ("[no-such-tool]", "", "`no-such-tool`: No such file or directory"),
         ("[sleep, '60']", "", "nothing from `sleep 60` within 0 s"),
     ],
 )
-def test_a_file_may_name_the_commit_of_its_compiler(tmp_path, monkeypatch, words, repository, commit):
+def test_a_file_may_name_the_commit_of_its_compiler(tmp_path, monkeypatch, capfd, words, repository, commit):
     monkeypatch.setattr(identity, "REVISION_SECONDS", 0.2 if "sleep" in words else 10.0)
     (tmp_path / "commit").write_text("abc\nand more\n")
     backend = backend_of(tmp_path, f"revision: {words}\nrepository: {repository}\n{FINE}")
@@ -113,6 +114,8 @@ def test_a_file_may_name_the_commit_of_its_compiler(tmp_path, monkeypatch, words
     else:
         assert f"--backend mine.yaml: expected its revision, got {commit}" in named["problem"]
         assert named["problem"].endswith("; the tested folder's is stored")
+        assert ": fatal: no commit;" in named["problem"] or "usage" not in words
+    assert capfd.readouterr() == ("", ""), "one line says it, no traceback before it"
 
 
 @pytest.mark.parametrize("form", ["npy", "bin"])

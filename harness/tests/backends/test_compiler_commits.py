@@ -31,6 +31,9 @@ class Mine(Backend):
 """
 
 
+RAISES = "--backend mine.py: expected its revision, got division by zero; the tested folder's is stored"
+
+
 @pytest.mark.parametrize(
     ("revision", "commit"),
     [
@@ -40,13 +43,14 @@ class Mine(Backend):
         ("revision = property(lambda self: 'abc+')", {"revision": "abc", "dirty": "yes"}),
         ("revision = lambda self: 'a\\tb\\nsecond line'", {"revision": "ab"}),
         ("revision = lambda self: 'a' * 1000", {"revision": "a" * 200}),
+        ("revision = 'abc'; repository = lambda self: 'https://host/x'", {"revision": "abc", "url": "https://host/x"}),
+        ("revision = lambda self: 1 / 0", {"problem": RAISES}),
+        ("revision = property(lambda self: 1 / 0)", {"problem": RAISES}),
         (
-            "revision = lambda self: 1 / 0",
-            {
-                "problem": "--backend mine.py: expected its revision, got division by zero; the tested folder's is "
-                "stored"
-            },
+            "revision = property(lambda self: self.absent)",
+            {"problem": RAISES.replace("division by zero", "'Mine' object has no attribute 'absent'")},
         ),
+        ("revision = 'abc'; repository = property(lambda self: 1 / 0)", {"problem": RAISES}),
     ],
 )
 def test_a_class_names_its_commit_by_an_attribute_or_a_method(tmp_path, revision, commit):

@@ -49,6 +49,15 @@ def test_page(page: summary.Run, tmp_path: Path) -> None:
     assert f"run       {tmp_path}/run" in text
 
 
+def test_slowest_ops_of_two_backends_say_on_which(page: summary.Run) -> None:
+    """One line for each backend reads as the same op twice."""
+    (slow,) = (test for test in page.tests if test.op_name == "stablehlo.add")
+    text = shown(dataclasses.replace(page, tests=[*page.tests, slow.model_copy(update={"backend": "other"})]))
+    slowest = text.partition("Slowest ops")[2]
+    assert [f"on {name}, mostly" in slowest for name in (slow.backend, "other")] == [True, True]
+    assert f"on {slow.backend}, mostly" not in shown(page)
+
+
 def test_listed_failures_are_not_listed_again(page: summary.Run) -> None:
     second = list(NAMES)[1]
     text = shown(dataclasses.replace(page, listed_above=frozenset([second])))

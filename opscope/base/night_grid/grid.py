@@ -30,10 +30,11 @@ DIGITS = 8
 
 RELEASE = "release"
 """The kind of a night of a release."""
-NEW, FAILING, UNKNOWN, NO_NIGHT, RIGHT, EMPTY = "new", "failing", "unknown", "no-night", "right", "empty"
-WORST = (NEW, FAILING, UNKNOWN, NO_NIGHT, RIGHT, EMPTY)
-"""What a cell says, the worst first: it fails, some of it anew; it fails; a partial night did not have it; the series
-had no night; it ran and was right; the series has not begun."""
+NEW, FAILING, KNOWN, UNKNOWN = "new", "failing", "known", "unknown"
+NO_NIGHT, RIGHT, EMPTY = "no-night", "right", "empty"
+WORST = (NEW, FAILING, KNOWN, UNKNOWN, NO_NIGHT, RIGHT, EMPTY)
+"""What a cell says, the worst first: it fails, some of it anew; it fails; it fails as limitations expect; a partial
+night did not have it; the series had no night; it ran and was right; the series has not begun."""
 
 Ask = Callable[[str, Mapping[str, Any]], Sequence[Sequence[Any]]]
 """Runs one query with its parameters, and returns its rows."""
@@ -45,7 +46,7 @@ SELECT s.night_id, s.series, s.backend, COALESCE(MIN(s.board) OVER of_series, MI
        s.status, s.revision, n.kind, n.label, n.zone, n.demo, n.release
 FROM night_series s JOIN nights n ON n.night_id = s.night_id
 WHERE n.kind <> 'selection' WINDOW of_series AS (PARTITION BY s.series) ORDER BY s.started, s.night_id"""
-COUNTS = "SELECT night_id, series, cluster, ops, new_ops FROM night_grid WHERE night_id IN ({nights})"
+COUNTS = "SELECT night_id, series, cluster, ops, new_ops, expected_ops FROM night_grid WHERE night_id IN ({nights})"
 DETAILS = """
 SELECT cluster, failed_stage, error_message, op_names, models, uses, expected_ops, ops, owner, repro, remark
 FROM night_grid WHERE night_id = :night AND series = :series"""
@@ -61,8 +62,10 @@ JOIN night_change_models u ON u.night_id = m.night_id AND u.series = m.series AN
 JOIN night_changes d ON d.night_id = u.night_id AND d.series = u.series AND d.op_id = u.op_id
 WHERE m.night_id = :night AND m.series = :series AND m.outcome = 'ran' AND m.attempted_ops = m.ops
   AND d.label IN ('NEW', 'REASON-CHANGED', 'PERSISTING', 'FIRST')
-GROUP BY m.model HAVING COUNT(DISTINCT d.cluster) = 1 ORDER BY m.model"""
-"""The models that one cause alone holds back; of one with ops that nobody attempted nobody knows."""
+GROUP BY m.model
+HAVING COUNT(DISTINCT d.cluster) = 1 AND SUM(CASE WHEN d.known LIKE 'never:%' THEN 1 ELSE 0 END) = 0 ORDER BY m.model"""
+"""The models that one cause alone holds back; of one with ops that nobody attempted nobody knows, and one
+with ops that fail for good is never whole."""
 SENTENCE = "SELECT sentence FROM dashboard_verdict WHERE one_series = 0"
 
 
@@ -98,6 +101,8 @@ class Count:
 
     ops: int
     new_ops: int = 0
+    expected_ops: int = 0
+    """Those that limitations name."""
 
 
 @dataclass(frozen=True)
@@ -136,8 +141,9 @@ class Cell:
     @property
     def text(self) -> str:
         """A number of ops, or a sign, so that a cell is not known by its colour alone."""
-        if self.state in (NEW, FAILING):
-            return str(self.ops) if self.ops < 1000 else f"{self.ops / 1000:.0f}k"
+        if self.state in (NEW, FAILING, KNOWN):
+            number = str(self.ops) if self.ops < 1000 else f"{self.ops / 1000:.0f}k"
+            return f"({number})" if self.state == KNOWN else number
         return {RIGHT: "✓", UNKNOWN: "?"}.get(self.state, "")
 
     @property
@@ -243,7 +249,7 @@ def read(
     today = _date(now, last.zone) if until is None else last.night.date
     dates = tuple(sorted(releases)[-DAYS:]) or dates_until(today, last.night.date)
     found = ask(*_of_nights(COUNTS, (night for night in nights if night.date in dates)))
-    counts = {(night_id, series, cluster): Count(int(ops), int(new)) for night_id, series, cluster, ops, new in found}
+    counts = {(night_id, series, cluster): Count(*map(int, numbers)) for night_id, series, cluster, *numbers in found}
     grid = build(nights, counts, _Details(ask, page_of_range), dates, owner, most)
     sentences = ask(SENTENCE, {}) if until is None and not owner and not releases else []
     sentence = sentences[0][0] if sentences else ""
@@ -594,7 +600,10 @@ def _cells(
             continue
         ops = "1 op fails" if count.ops == 1 else f"{count.ops} ops fail"
         anew = f", {count.new_ops} anew" if count.new_ops else ""
-        yield Cell(NEW if count.new_ops else FAILING, f"{place}: {ops}{anew}{partial}", count.ops, bool(partial))
+        known = count.ops == count.expected_ops
+        state = NEW if count.new_ops else KNOWN if known else FAILING
+        words = f"{ops}{anew}{', known' if known else ''}{partial}"
+        yield Cell(state, f"{place}: {words}", count.ops, bool(partial))
 
 
 def _worst(stripes: Sequence[Stripe]) -> Stripe:
@@ -602,24 +611,41 @@ def _worst(stripes: Sequence[Stripe]) -> Stripe:
     cells = []
     for column in zip(*(stripe.cells for stripe in stripes), strict=True):
         worst = min(column, key=lambda cell: (WORST.index(cell.state), -cell.ops))
-        failing = sum(cell.state in (NEW, FAILING) for cell in column)
+        failing = sum(cell.state in (NEW, FAILING, KNOWN) for cell in column)
         label = f"{worst.label}; it fails in {failing} of {len(stripes)} series" if failing else worst.label
         cells.append(replace(worst, label=label, series=max(1, failing)))
     return Stripe(f"{len(stripes)} series", tuple(cells))
 
 
 def short_names(nights: Iterable[Night]) -> dict[str, str]:
-    """Series -> what sets it apart: its backend, or its board where that backend has several; else all of it."""
+    """Series -> what sets it apart: its backend, or its board where that backend has several; else both, and more."""
     nights = list(nights)
     backends = [night.backend for night in nights]
     names = {}
     for night in nights:
         alone = backends.count(night.backend) == 1 and len(nights) > 1
         names[night.series] = night.backend if alone or not night.board else night.board
-    for choice in (lambda night: f"{night.backend} {night.board}".strip(), lambda night: night.series):
-        taken = list(names.values())
-        names |= {night.series: choice(night) for night in nights if taken.count(names[night.series]) > 1}
-    return names
+    taken = list(names.values())
+    for night in nights:
+        if taken.count(names[night.series]) > 1:
+            names[night.series] = f"{night.backend} {night.board}".strip()
+    return told_apart(names)
+
+
+def told_apart(names: Mapping[str, str]) -> dict[str, str]:
+    """Series -> its name, and of those with one name also the words of their keys that set them apart."""
+    apart = dict(names)
+    for name in set(names.values()):
+        keys = {series: series.split() for series in names if names[series] == name}
+        if len(keys) == 1:
+            continue
+        common = set.intersection(*map(set, keys.values()))
+        for series, words in keys.items():
+            kept = [word for word in words if word in name.split() or word not in common]
+            # A number alone is the seed: it has no name in a key (reports/database/rows.py).
+            shown = [f"seed={word}" if word.isdigit() else word for word in kept]
+            apart[series] = " ".join([*(word for word in name.split() if word not in kept), *shown])
+    return apart
 
 
 def cut(text: str, longest: int) -> str:

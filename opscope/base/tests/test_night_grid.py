@@ -26,6 +26,7 @@ from opscope.base.night_grid.grid import (
     cut,
     dates_until,
     short_names,
+    told_apart,
 )
 
 FIRST = date(2026, 11, 1)
@@ -230,10 +231,28 @@ def test_the_last_date(today: str, newest: str, last: str) -> None:
         pytest.param([N150, P150, "tt n150", "xla n150"], ["n150", "p150", "tt", "xla"], id="boards and compilers"),
         pytest.param([N150, P150, "tt n150", "tt p150"], [N150, P150, "tt n150", "tt p150"], id="both on both"),
         pytest.param(["x n150 f32", "x n150 bf16"], ["x n150 f32", "x n150 bf16"], id="types"),
+        pytest.param(
+            [f"reference {board} float32 {held}captured 0" for board in ("n150", "p150") for held in ("Bfp8_b ", "")],
+            ["reference n150 Bfp8_b", "reference n150", "reference p150 Bfp8_b", "reference p150"],
+            id="formats",
+        ),
+        pytest.param(
+            ["x n150 float32 captured 0", "x n150 float32 captured 7"], ["x n150 seed=0", "x n150 seed=7"], id="seeds"
+        ),
     ],
 )
 def test_a_series_is_called_by_what_sets_it_apart(series: list[str], names: list[str]) -> None:
     assert list(short_names([night(1, each) for each in series]).values()) == names
+
+
+def test_boards_and_formats_of_a_compiler_without_board() -> None:
+    """Its series differ in the boards that were asked for, which its name does not have."""
+    keys = [f"mycc {board} float32 {held} captured 0" for board in ("n150", "p150") for held in ("Bfp8_b", "Float16_b")]
+    expected = ["mycc n150 Bfp8_b", "mycc n150 Float16_b", "mycc p150 Bfp8_b", "mycc p150 Float16_b"]
+    assert list(short_names([replace(night(1, key), board="") for key in keys]).values()) == expected
+    places = {key: f"mycc {key.split()[3]}" for key in keys}
+    assert list(told_apart(places).values()) == expected, "as the first sentence names them"
+    assert told_apart({"tt@* n150 a": "tt@1 n150", "tt@* n150 b": "tt@1 n150"})["tt@* n150 a"] == "tt@1 n150 a"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
--- Which ops did not run on the device but on the host?
-SELECT backend, arch, data_format, op_name, signature, ran_on, COUNT(DISTINCT model) AS models, SUM(uses) AS uses
-FROM newest_ops
-WHERE ran_on IN ('host', 'mixed')
-GROUP BY backend, arch, data_format, op_id, op_name, signature, ran_on
-ORDER BY models DESC, uses DESC, op_name, signature
+-- Which ops of nights on a device did not run there but on the host?
+SELECT o.backend, o.arch, o.data_format, o.op_name, o.signature, o.ran_on, COUNT(DISTINCT o.model) AS models, SUM(o.uses) AS uses
+FROM newest_ops o
+JOIN night_places p ON p.night_id = o.night_id AND p.series = o.series AND p.place = 'device'
+WHERE o.ran_on IN ('host', 'mixed')
+GROUP BY o.backend, o.arch, o.data_format, o.op_id, o.op_name, o.signature, o.ran_on
+ORDER BY models DESC, uses DESC, o.op_name, o.signature

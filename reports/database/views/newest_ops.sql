@@ -14,7 +14,7 @@ WITH ranked AS (
     JOIN nights n ON n.night_id = m.night_id AND n.axis = 'time'
     WHERE r.outcome <> 'running' AND m.outcome = 'ran'
 )
-SELECT n.run_id, n.night_id, n.backend, n.arch, n.data_format, n.started, n.model,
+SELECT n.run_id, n.night_id, n.series, n.backend, n.arch, n.data_format, n.started, n.model,
        -- A single value, not a join: a query that does not ask for it does not look for it.
        (SELECT a.framework FROM models a WHERE a.run_id = n.run_id AND a.model = n.model) AS framework, u.op_id, o.op_name,
        COALESCE(NULLIF(o.op_kind, ''), 'other') AS op_kind, o.signature, o.dtype, o.rank, u.uses,

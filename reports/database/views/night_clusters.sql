@@ -1,4 +1,4 @@
--- Causes of failure of a night, expected failures included, and what each holds back: the ranking of `opscope unblock`.
+-- Causes of failure of a night, expected failures included that are not for good, and what each holds back: the ranking of `opscope unblock`.
 --   position: 1 holds back the most models, then the most uses
 --   cluster: the cause (glossary)
 --   model_count: models that it holds back
@@ -19,3 +19,4 @@ FROM night_fixes f
 JOIN night_series s ON s.night_id = f.night_id AND s.series = f.series
 JOIN nights n ON n.night_id = f.night_id
 LEFT JOIN notes x ON x.cause = f.cluster
+WHERE f.position > 0

@@ -30,7 +30,7 @@ WITH timed AS (
 ), dates AS MATERIALIZED (
     -- Materialized, or the texts are made anew for each row that they are joined to.
     SELECT s.night_id, s.series, s.started, s.backend, l.board,
-           TRIM(s.backend || ' ' || l.board || CASE s.data_format WHEN 'default' THEN '' ELSE ' ' || s.data_format END) AS platform,
+           s.backend || CASE l.board WHEN '' THEN '' ELSE ' ' || l.board END || CASE s.data_format WHEN 'default' THEN '' ELSE ' ' || s.data_format END AS platform,
            s.date,
            SUBSTR(s.label, 1, 10) AS day,
            CASE WHEN s.started = l.started AND s.is_night = l.has_nights THEN 1 ELSE 0 END AS newest,
@@ -41,7 +41,8 @@ WITH timed AS (
                                      AND o.started > s.started AND o.is_night = s.is_night)
                 THEN 1 ELSE 0 END AS of_date,
            CASE WHEN t.platforms > 1
-                THEN ', ' || TRIM(s.backend || ' ' || l.board || CASE s.data_format WHEN 'default' THEN '' ELSE ' ' || s.data_format END)
+                THEN ', ' || s.backend || CASE l.board WHEN '' THEN '' ELSE ' ' || l.board END
+                     || CASE s.data_format WHEN 'default' THEN '' ELSE ' ' || s.data_format END
                 ELSE '' END AS named
     FROM timed s
     JOIN of_series l ON l.series = s.series

@@ -31,6 +31,17 @@ def rendered(text: str) -> str:
     return MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(text)
 
 
+def test_what_a_night_had_not_is_none(tmp_path: Path) -> None:
+    """An option that only one of two nights has."""
+    config, ops = config_of(tmp_path), {"add": Op(uses={"a": 1})}
+    options: dict[str, object] = {"dtype": "float32", "seed": 0}
+    for number, more in enumerate(({}, {"limitations": "ci/lim.yaml"}, {}), 1):
+        result = delivered(config, tmp_path, number, ops, origin={"options": {**options, **more}})
+        if number > 1:
+            sides = ("none", "ci/lim.yaml") if more else ("ci/lim.yaml", "none")
+            assert f"option limitations: {' → '.join(sides)}" in result.summary
+
+
 @pytest.mark.parametrize("words", NASTY)
 def test_a_text_of_somebody_else_reads_as_it_was_and_does_nothing(words: str) -> None:
     page = rendered(table(("as text", "as code"), [[escaped(words), code(words)]]))

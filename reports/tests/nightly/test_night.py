@@ -69,6 +69,41 @@ def test_news_fail_a_night_and_old_failures_do_not(tmp_path: Path) -> None:
     assert json.loads((folder_of(tmp_path, bad.night) / "ended.json").read_text())["fails"] is True
 
 
+def test_an_op_that_fails_on_two_backends_is_one(tmp_path: Path) -> None:
+    """The title, the verdict and the tables count by one rule, and say of how many results they speak."""
+    backends = ("reference", "xla")
+    config = config_of(tmp_path, backends=list(backends))
+    broken = RIGHT | {name: Op("compile_failed", {"a": 1, "b": 1}) for name in ("add", "tanh")}
+    for number, ops in enumerate((RIGHT, broken, RIGHT), 1):
+        night = night_of(config, number, tmp_path)
+        runs = [
+            shard_run(runs_root(tmp_path), night, 2 * number + place, ops, backend=name)
+            for place, name in enumerate(backends)
+        ]
+        result = deliver(config, night, runs, str(config.database), tmp_path, (), environment={}, reports=False)
+        if ops is broken:
+            assert "2 new failures, 1 cause" in result.title
+            words = {problem.kind: problem.text for problem in result.verdict.problems}
+            assert words == {
+                "regression": "2 ops are worse than in the previous night (4 results in 2 series)",
+                "failure": "3 ops fail without a known reason (6 results in 2 series)",
+            }
+            assert "## NEW (2: 4 results in 2 series)" in result.summary
+    assert "; 2 fixed" in result.title
+    assert "**FIXED (2: 4 results in 2 series)**" in result.summary
+    assert result.summary.count("`stablehlo.add`") == 1
+    sides = [[from_folder(runs_root(tmp_path) / f"night{2 * at + place:02}") for place in (0, 1)] for at in (1, 2)]
+    comparisons = [
+        SweepComparison(Sweep(old.backend, "n150", "", 0, 0), tmp_path, old, compare(old, new), ended=True, line="ran")
+        for old, new in zip(*sides, strict=True)
+    ]
+    gate = _gate_of(comparisons, "nightly-1", tmp_path, tmp_path)
+    assert gate.title == "gate against nightly-1: 2 worse"
+    assert [problem.text for problem in gate.verdict.problems] == [
+        "2 ops are worse than in nightly-1 (4 results in 2 series)"
+    ]
+
+
 DIFFERS = ImportCheck(
     model="a",
     framework="onnx",

@@ -1,0 +1,31 @@
+"""The times of nights as texts, each with its zone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from opscope.reports.database.schema import NIGHTS
+
+
+def with_zones(connection: sa.Connection, nights: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The nights, each with the time zone of its label."""
+    ids = {night["night_id"] for night in nights}
+    asked = sa.select(NIGHTS.c.night_id, NIGHTS.c.zone).where(NIGHTS.c.night_id.in_(ids))
+    zones = dict(connection.execute(asked).all())
+    return [{**night, "zone": zones.get(night["night_id"], "")} for night in nights]
+
+
+def timed(night: Mapping[str, Any]) -> str:
+    """The label of a night with its zone, if it is a time: that of a release is none."""
+    return f"{night['label']} {night['zone']}".rstrip() if ":" in night["label"] else night["label"]
+
+
+def night_column(nights: Sequence[Mapping[str, Any]]) -> tuple[str, list[str]]:
+    """The head and the cells of a column of nights; a zone that all have stands in the head."""
+    zones = {night["zone"] for night in nights if ":" in night["label"]}
+    if len(zones) == 1:
+        return f"night ({zones.pop()})", [night["label"] for night in nights]
+    return "night", [timed(night) for night in nights]
