@@ -155,7 +155,10 @@ BAD_WORDS = [
     (("--op-by-op", "--op", "0123"), "--op: expected a run that contains the op"),
     (("--op-by-op", "--run-dir", "nowhere"), "nowhere: expected a run folder, got no run.json"),
     (("--model", MODEL, "--op-by-op", "test_x.py"), "command line: expected no test files"),
-    (("--model", MODEL, "--op-by-op", "--op-memory", "much"), "--op-memory: expected a size of memory"),
+    (
+        ("--model", MODEL, "--op-by-op", "--op-memory", "8"),
+        "--op-memory: expected a size of memory with a unit, from 64MiB",
+    ),
 ]
 
 
