@@ -67,7 +67,7 @@ def test_no_token_where_nobody_may_embed_or_there_is_no_such_dashboard(home: Hom
     with pytest.raises(DashboardError, match="DASHBOARD: expected the slug of a dashboard, got 'tonight'"):
         guests.guest(home, ASSETS, "tonight", "", 5)
     home.remember(replace(SERVED, embed=[]))
-    with pytest.raises(DashboardError, match="expected a server that pages may embed, got none; try up --embed URL"):
+    with pytest.raises(DashboardError, match="that pages may embed, got none; try opscope dashboard up --embed URL"):
         guests.guest(home, ASSETS, "opscope-start", "", 5)
 
 

@@ -19,6 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from opscope.base.installing import install_command
 from opscope.harness.record.errors import InputError
+from opscope.harness.record.run_folders import newest_run
 from opscope.reports.database.compiled_statements import SQLITE_STATEMENTS
 from opscope.reports.database.database import (
     digest_of,
@@ -54,7 +55,13 @@ def refuse_missing(url: str, where: str = "--db") -> None:
     """Raises InputError if there is no database at `url`, for commands that write and are not there to make one."""
     if not exists(url):
         got = f"no file {parse_url(url, where).database}"
-        raise InputError(where, "a results database", got, "opscope publish RUN_DIR")
+        raise InputError(where, "a results database", got, how_to_publish())
+
+
+def how_to_publish() -> str:
+    """What to try where nothing is published: the newest run of this folder, or how to make one."""
+    run = newest_run()
+    return f"opscope publish {run}" if run is not None else "pytest --model mnist_mlp --op-by-op"
 
 
 @contextmanager

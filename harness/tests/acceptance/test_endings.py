@@ -246,7 +246,7 @@ def test_a_cache_that_fills_up(place: Place, small_disk: Path) -> None:
     folder = small_disk / "cache" / "exports"
     reason = f"prepare_failed: cache folder: expected a writable folder, got {folder} (No space left on device)"
     assert f"{reason}; try another OPSCOPE_CACHE_DIR" in done.out
-    assert "1 models asked for = 0 ran + 1 prepare_failed" in done.out
+    assert "1 model asked for = 0 ran + 1 prepare_failed" in done.out
     statuses = [record["status"] for record in place.records()]
     assert len(statuses) == 24
     assert set(statuses) <= {"stopped", "not_run"}

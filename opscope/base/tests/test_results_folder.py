@@ -11,7 +11,8 @@ import pytest
 from opscope.base import atomic_write
 from opscope.base.results_folder import make_folder, results_folder
 from opscope.harness.record import run_folders, store
-from opscope.reports.database.database import default_url, open_database
+from opscope.reports.database.database import open_database
+from opscope.reports.database.files import default_url
 
 
 def untracked(repository: Path) -> str:
