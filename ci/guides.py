@@ -34,7 +34,11 @@ to compare, free ports."""
 
 
 def copied(source: Path) -> Path:
-    """The files that are under version control, in a folder of their own, links as links; returns the folder."""
+    """The files that are under version control, in a folder of their own, links as links; returns the folder.
+
+    What was there before goes.
+    """
+    shutil.rmtree(source, ignore_errors=True)
     listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], capture_output=True, text=True, check=True).stdout
     for name in filter(None, listed.split("\0")):
         if (ROOT / name).is_file() or (ROOT / name).is_symlink():

@@ -160,7 +160,7 @@ def text_call(name: str, text: str) -> Any:
     def lower(context: Any, *operands: Any) -> Any:
         parsed = ir.Module.parse(text, context.module_context.context)
         called = mlir.merge_mlir_modules(context.module_context.module, f"suite_{name}", parsed)
-        types = [mlir.aval_to_ir_type(context.module_context, shape) for shape in shapes]
+        types = [ir.Type.parse(word, context.module_context.context) for word in results.split(", ")]
         return func.CallOp(types, ir.FlatSymbolRefAttr.get(called), list(operands)).results
 
     mlir.register_lowering(primitive, lower)

@@ -37,7 +37,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--board", help="board to simulate; default: the one that the program was compiled for")
     parser.add_argument("--profile", choices=("ttnn", "buda"), help="whose figures of grid, L1 and DRAM hold")
     parser.add_argument("--per-core", action="store_true", help="make each result core by core, by the plan if any")
-    parser.add_argument("--exact-order", action="store_true", help="add products in the matrix unit's own order (slow)")
+    parser.add_argument("--exact-order", action="store_true", help="compute in the steps of ttnn's own kernels (slow)")
     parser.add_argument("--stochastic-rounding", type=int, metavar="SEED", help="round results by random bits")
     parser.add_argument(
         "--memory-map",

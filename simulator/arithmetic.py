@@ -20,8 +20,9 @@ class Arithmetic:
 
     arch: str = "wormhole_b0"
     exact_order: bool = False
-    """Whether products and sums are added in the device's own order (`opscope.simulator.kernels.addition_order`).
-    Otherwise in one or two products of whole matrices (`opscope.simulator.kernels.matmul`)."""
+    """Whether products and sums are added in the device's own order (`opscope.simulator.kernels.addition_order`), and
+    functions, softmax and norms made in the steps of ttnn's own kernels (`opscope.simulator.kernels.real`). Otherwise
+    in one or two products of whole matrices (`opscope.simulator.kernels.matmul`), and by NumPy's functions."""
     random: np.random.Generator | None = None
     """Random bits by which the packer rounds; None: to nearest."""
 

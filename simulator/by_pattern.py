@@ -7,6 +7,7 @@ costs more than the arithmetic. Both have the bits that the whole would have.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -32,19 +33,26 @@ Packed = Callable[[np.ndarray, TensorDesc], np.ndarray]
 """Packs a result into the format of its tensor."""
 
 
-def by_pattern(kernel: Kernel, images: Images, call: Call, packed: Packed) -> np.ndarray | None:
-    """The packed result of a call whose operands are large bfloat16 held as their bits, and scalars.
+def may_be_by_pattern(kernel: Kernel, call: Call) -> bool:
+    """Whether a call is an elementwise one with a large operand."""
+    return (
+        kernel.params is EltwiseParams
+        and kernel.unit != "move"
+        and kernel.name not in NEIGHBOURS
+        and call.arithmetic.random is None
+        and any(math.prod(desc.shape) >= LEAST for desc in call.inputs)
+    )
 
-    A bfloat16 is held as its bits again. None for every other call.
+
+def by_pattern(kernel: Kernel, images: Images, call: Call, packed: Packed) -> np.ndarray | None:
+    """The packed result of a call that `may_be_by_pattern`, if its large operands are bfloat16 held as their bits, and
+    the others scalars; a bfloat16 is held as its bits again. Else None.
     """
-    if kernel.params is not EltwiseParams or kernel.unit == "move" or kernel.name in NEIGHBOURS:
-        return None
     shape = call.outputs[0].shape
     scalars = [None if image.size >= LEAST and once(image).size > 1 else once(image) for image in images]
     large = [(i, d) for i, d, scalar in zip(images, call.inputs, scalars, strict=True) if scalar is None]
     if (
         not large
-        or call.arithmetic.random is not None
         or any(s is not None and s.size != 1 for s in scalars)
         or not all(is_held(i, d) and i.flags.c_contiguous and i.shape == shape for i, d in large)
     ):

@@ -8,12 +8,13 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from opscope.compiler.target.binary import BinaryError, read
 from opscope.compiler.target.plan import Plan
-from opscope.compiler.target.program import Binary, ControlParams, Operation, Program, programs_of
+from opscope.compiler.target.program import Binary, ControlParams, Operation, Program
 from opscope.compiler.target.system_desc import Profile as CoreProfile
 from opscope.compiler.target.system_desc import SystemDesc, load_board
 from opscope.simulator.arithmetic import Arithmetic
@@ -30,7 +31,7 @@ from opscope.simulator.kernels.registry import Body, Images
 from opscope.simulator.memory import MemoryPlan, plan_memory
 from opscope.simulator.mesh import END, Chip, Mesh
 from opscope.simulator.observing import Observer, Step
-from opscope.simulator.operation_run import execute, named, value_of
+from opscope.simulator.operation_run import PreparedOperation, named, value_of
 from opscope.simulator.placed import check_plan, chip_grids, planned_operations
 from opscope.simulator.profile import OpCost, Profile
 from opscope.simulator.scalar import Scalar
@@ -62,7 +63,7 @@ class Device:
         stochastic_seed: int | None = None,
         timing: Timing | None = None,
     ) -> None:
-        """`exact_order` adds products in the matrix unit's own order; `stochastic_seed` makes the packer round by
+        """`exact_order` computes in the steps of ttnn's own kernels; `stochastic_seed` makes the packer round by
         random bits (slower and other numbers; NumPy's bits, not the hardware's). `timing` is the model of time, by
         default a formula for each operation. `profile` names whose figures of grid, L1 and DRAM hold: `ttnn`, which a
         program with a plan is refused for, or `buda`; by default ttnn's, and buda's for what a plan places.
@@ -109,6 +110,16 @@ class Device:
         return Executable(decoded.programs, self, decoded.plan, chip_grids(decoded, board))
 
 
+class _Step(NamedTuple):
+    """An operation of a loaded program."""
+
+    operation: Operation
+    where: str
+    prepared: PreparedOperation | None
+    """None: it frees tensors, or its result has the image of its operand."""
+    freed: tuple[int, ...]
+
+
 class Executable:
     """A loaded program and the programs that it calls; it can run any number of times."""
 
@@ -133,7 +144,7 @@ class Executable:
         """Operation and its program -> the system description by which it is timed."""
         self._memory: MemoryPlan | None = None
         self._scalars: dict[str, Scalar] = {}
-        self._only_placed: dict[str, frozenset[int]] = {}
+        self._prepared: dict[tuple[str, bool], list[_Step]] = {}
 
     @property
     def memory(self) -> MemoryPlan:
@@ -165,16 +176,25 @@ class Executable:
         self._costs.clear()
         self.__dict__.pop("profile", None)
 
-    def only_placed(self, program: Program) -> frozenset[int]:
-        """Returns the operations, by number, whose result has the image of their operand: moves within one format.
+    def steps(self, program: Program, *, as_one: bool) -> list[_Step]:
+        """Returns a program's operations, prepared; `as_one`: for whole tensors, not core by core.
 
-        They are half of what a small operation takes: around each there are four of them or more.
+        Then one whose result has the image of its operand is no work: around a small operation are four and more.
         """
-        if program.name not in self._only_placed:
-            self._only_placed[program.name] = frozenset(
-                number for number, op in enumerate(program.operations) if only_places(op, program)
-            )
-        return self._only_placed[program.name]
+        key = program.name, as_one
+        if key not in self._prepared:
+            self._prepared[key] = [
+                _Step(
+                    op,
+                    named(op),
+                    None
+                    if as_one and only_places(op, program)
+                    else PreparedOperation(op, program, self.device.arithmetic, halves=as_one),
+                    op.inputs if op.kernel == "deallocate" else (),
+                )
+                for op in program.operations
+            ]
+        return self._prepared[key]
 
     def scalar(self, name: str) -> Scalar:
         """Returns a body that a kernel applies to whole arrays."""
@@ -262,42 +282,32 @@ class _Run:
         placed = self.executable.placed if program is self.executable.program and self.cores else {}
         if program is not self.executable.program:
             self.trips[program.name] += 1
-        arithmetic = self.executable.device.arithmetic
-        only_placed = self.executable.only_placed(program) if self.cores is None else frozenset[int]()
-        for number, op in enumerate(program.operations):
-            if number in only_placed:
-                results = [value_of(values, t, named(op)) for t in op.inputs][: len(op.outputs)]
-            else:
-                results = execute(
-                    op,
-                    program,
-                    values,
-                    self.cores,
-                    self.bodies(op),
-                    placed.get(number),
-                    self.chip,
-                    arithmetic,
-                    halves=self.cores is None,
-                )
-            for tensor, image in zip(op.outputs, results, strict=True):
-                values[tensor] = image
-            if self.observe is not None:
-                for tensor, array in zip(op.outputs, self.observe(Step(op, program, values)) or (), strict=False):
+        observe = self.observe
+        for number, (op, where, prepared, freed) in enumerate(
+            self.executable.steps(program, as_one=self.cores is None)
+        ):
+            if prepared is not None:
+                bodies = self.bodies(op, prepared.programs) if prepared.programs else ()
+                results = prepared.run(values, self.cores, bodies, placed.get(number), self.chip)
+                values.update(zip(op.outputs, results, strict=True))
+            elif not freed:
+                values[op.outputs[0]] = value_of(values, op.inputs[0], where)
+            if observe is not None:
+                for tensor, array in zip(op.outputs, observe(Step(op, program, values)) or (), strict=False):
                     values[tensor] = from_host(np.asarray(array), program.tensors[tensor])
-            if op.kernel == "deallocate":
-                for tensor in op.inputs:
-                    values.pop(tensor, None)
+            for tensor in freed:
+                value_of(values, tensor, where)
+                del values[tensor]
         results = [(value_of(values, t, "outputs"), program.tensors[t]) for t in program.outputs]
         if program is self.executable.program:
             return [image for image, _ in results]
         return [widened(image) if is_held(image, desc) else image for image, desc in results]
 
-    def bodies(self, op: Operation) -> tuple[Body, ...]:
+    def bodies(self, op: Operation, names: Sequence[str]) -> tuple[Body, ...]:
         """Returns the programs that an operation names, as functions.
 
         Those of control flow run on the device, one operation at a time.
         """
-        names = programs_of(op.params)
         if not isinstance(op.params, ControlParams):
             return tuple(self.executable.scalar(name) for name in names)
         if op.kernel == "load_cached":

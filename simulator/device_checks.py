@@ -103,6 +103,8 @@ def check_inputs(program: Program, inputs: Sequence[np.ndarray]) -> None:
 def check_array(where: str, desc: TensorDesc, array: np.ndarray) -> None:
     """Raises BadInput if an array is not what a program declares for a tensor of the host."""
     dtype = host_dtype(desc.element_type)
+    if isinstance(array, np.ndarray) and array.shape == desc.shape and array.dtype == dtype:
+        return
     if not hasattr(array, "dtype"):
         raise BadInput(f"{where} to be an array, got {type(array).__name__}; try np.asarray")
     if np.shape(array) != desc.shape or np.asarray(array).dtype != dtype:

@@ -9,14 +9,20 @@ and order elements need no more, and of a table of megabytes they may need a few
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from opscope.base import passes
-from opscope.compiler.target.formats import FORMATS, default_format, host_dtype
+from opscope.compiler.target.formats import FORMATS, NumberFormat, default_format, host_dtype
 from opscope.compiler.target.program import TensorDesc
 from opscope.compiler.target.rare_values import once, repeats
 from opscope.compiler.target.rounding import host_rounded, quantise, sfpu_stored, to_halves
 from opscope.simulator.arithmetic import PLAIN, Arithmetic
+
+_Rounding = Callable[[np.ndarray], np.ndarray]
 
 BF16 = host_dtype("bf16")
 LARGE = 1 << 16
@@ -38,7 +44,7 @@ def from_host(array: np.ndarray, desc: TensorDesc) -> np.ndarray:
             image = widened(np.ascontiguousarray(array).view(np.uint16))
         else:
             image = array.astype(np.float32)
-        if _lossy(desc):
+        if _is_lossy(desc.element_type, desc.data_format):
             image = host_rounded(image, fmt)
         return image.reshape(desc.shape)
     return array.astype(fmt.image, copy=False).reshape(desc.shape)
@@ -58,11 +64,11 @@ def is_held(image: np.ndarray, desc: TensorDesc) -> bool:
 
 def widened(halves: np.ndarray) -> np.ndarray:
     """Returns the image of bfloat16's bits."""
-    core = once(halves)
+    core = np.ascontiguousarray(halves).reshape(halves.shape) if halves.size < LARGE else once(halves)
     if passes.compiled is not None and core.flags.c_contiguous:
         image = np.empty(core.shape, np.float32)
         passes.compiled.widen(core, image)
-        return image if core is halves else np.broadcast_to(image, halves.shape)
+        return image if core.shape == halves.shape else np.broadcast_to(image, halves.shape)
     wide = core.astype(np.uint32)
     wide <<= np.uint32(16)  # in place: of a large array, a new one costs more than the shift
     return np.broadcast_to(wide.view(np.float32), halves.shape)
@@ -85,8 +91,12 @@ def to_host(image: np.ndarray, desc: TensorDesc, *, own: bool = False) -> np.nda
     return np.ascontiguousarray(image).astype(dtype, copy=not own).reshape(desc.shape)
 
 
-def pack(
-    value: np.ndarray,
+def pack(value: np.ndarray, desc: TensorDesc, **how: Any) -> np.ndarray:
+    """Returns the image of a kernel's result in its tensor's data format: `packer` says how."""
+    return packer(desc, **how)(value)
+
+
+def packer(
     desc: TensorDesc,
     *,
     moved: bool = False,
@@ -94,11 +104,10 @@ def pack(
     rounds: bool = True,
     arithmetic: Arithmetic = PLAIN,
     halves: bool = False,
-    least: int = LARGE,
-) -> np.ndarray:
-    """Returns the image of a kernel's result in its tensor's data format.
+) -> Callable[[np.ndarray], np.ndarray]:
+    """Returns the function that makes images of kernels' results in a tensor's data format.
 
-    `halves`: a bfloat16 may stay as its bits, which is done where it has `least` elements.
+    `halves`: a bfloat16 may stay as its bits, which is done where it has `LARGE` elements.
 
     `moved`: the bits come from a tensor of the same format and stay as they are. `dst_format`: the format of the
     register that a computed float passes first; `rounds`: whether it is rounded on its way there, or cut by SFPSTORE.
@@ -106,38 +115,72 @@ def pack(
     """
     fmt = FORMATS[desc.data_format]
     if fmt.kind == "host":
-        return np.asarray(value)
-    if fmt.is_float:
-        image = np.asarray(value, dtype=np.float32)
-        if moved:
-            return image
-        if desc.buffer_type == "system_memory":
-            return host_rounded(image, fmt)
-        if image.size >= LARGE and repeats(image) and fmt.kind == "float" and arithmetic.random is None:
-            core = pack(
-                once(image), desc, dst_format=dst_format, rounds=rounds, arithmetic=arithmetic, halves=halves, least=0
-            )
-            return np.broadcast_to(core, image.shape)
-        halves = halves and fmt.name == "Float16_b" and image.size >= least and arithmetic.random is None
-        if fmt.name == dst_format and not rounds and arithmetic.random is None and fmt.name != "Float32":
-            # The store and the packer in one step.
-            return to_halves(image, "truncate") if halves else quantise(image, fmt, "truncate")
-        if dst_format in ("Float16", "Float16_b") and (not rounds or fmt.name != dst_format):
-            image = quantise(image, dst_format) if rounds else sfpu_stored(image, dst_format)
-        if halves:
-            return to_halves(image)
-        return arithmetic.result(image) if fmt.name == "Float32" else quantise(image, fmt, *_mode(arithmetic))
-    if desc.element_type == "i1":
-        return (np.asarray(value) != 0).astype(fmt.image)
-    return np.asarray(value).astype(host_dtype(desc.element_type), copy=False).astype(fmt.image, copy=False)
+        return np.asarray
+    if not fmt.is_float:
+        if desc.element_type == "i1":
+            return lambda value: (np.asarray(value) != 0).astype(fmt.image)
+        own = host_dtype(desc.element_type)
+        return lambda value: np.asarray(value).astype(own, copy=False).astype(fmt.image, copy=False)
+    if moved:
+        return _as_floats
+    if desc.buffer_type == "system_memory":
+        return lambda value: host_rounded(_as_floats(value), fmt)
+    rounded = _rounding(fmt, dst_format, rounds, arithmetic)
+    is_random = arithmetic.random is not None
+    may_repeat = fmt.kind == "float" and not is_random
+    narrowed = _narrowing(fmt, dst_format, rounds) if halves and fmt.name == "Float16_b" and not is_random else None
+
+    def packed(value: np.ndarray) -> np.ndarray:
+        image = _as_floats(value)
+        if image.size < LARGE:
+            return rounded(image)
+        large = narrowed or rounded
+        if may_repeat and repeats(image):
+            return np.broadcast_to(large(once(image)), image.shape)
+        return large(image)
+
+    return packed
 
 
-def _mode(arithmetic: Arithmetic) -> tuple[str, np.random.Generator | None]:
-    """How the packer rounds, and by which random bits."""
-    return ("away", None) if arithmetic.random is None else ("stochastic", arithmetic.random)
+def _as_floats(value: np.ndarray) -> np.ndarray:
+    return np.asarray(value, dtype=np.float32)
 
 
-def _lossy(desc: TensorDesc) -> bool:
-    """Whether the tensor's element type does not fit its data format."""
-    own = default_format(desc.element_type)
-    return own is None or not FORMATS[desc.data_format].holds(own)
+def _rounding(fmt: NumberFormat, dst_format: str, rounds: bool, arithmetic: Arithmetic) -> _Rounding:
+    """The way of a computed float into a format: through Dst, perhaps, and the packer."""
+    random = arithmetic.random
+    if fmt.name == dst_format and not rounds and random is None and fmt.name != "Float32":
+        return lambda image: quantise(image, fmt, "truncate")  # the store and the packer in one step
+    if fmt.name == "Float32":
+        last = arithmetic.result
+    else:
+        mode = "away" if random is None else "stochastic"
+        last = functools.partial(quantise, number_format=fmt, mode=mode, random=random)
+    first = _storing(fmt, dst_format, rounds)
+    return last if first is None else lambda image: last(first(image))
+
+
+def _narrowing(fmt: NumberFormat, dst_format: str, rounds: bool) -> _Rounding:
+    """The same into the bits of a bfloat16."""
+    if dst_format == fmt.name and not rounds:
+        return lambda image: to_halves(image, "truncate")
+    first = _storing(fmt, dst_format, rounds)
+    return to_halves if first is None else lambda image: to_halves(first(image))
+
+
+def _storing(fmt: NumberFormat, dst_format: str, rounds: bool) -> _Rounding | None:
+    """How a value gets into a Dst of 16 bits; None where the packer does the same, or Dst has 32."""
+    if dst_format not in ("Float16", "Float16_b") or (rounds and fmt.name == dst_format):
+        return None
+    return (
+        functools.partial(quantise, number_format=dst_format)
+        if rounds
+        else functools.partial(sfpu_stored, dst_format=dst_format)
+    )
+
+
+@functools.cache
+def _is_lossy(element_type: str, data_format: str) -> bool:
+    """Whether an element type does not fit a data format."""
+    own = default_format(element_type)
+    return own is None or not FORMATS[data_format].holds(own)

@@ -46,12 +46,16 @@ class Mesh:
         self._barrier.abort()
 
 
+ALONE = Mesh(1)
+"""The mesh of every chip without others: it keeps nothing."""
+
+
 @dataclass
 class Chip:
     """One chip's place in a mesh."""
 
     chip: int = 0
-    mesh: Mesh = field(default_factory=lambda: Mesh(1))
+    mesh: Mesh = ALONE
     at: str = ""
     """The op that it is executing."""
     links: Links = field(default_factory=Links)

@@ -41,20 +41,25 @@ BOUND = 2.0**50
 HIGH, HALF, SIXTEEN = np.uint32(0xFFFF0000), np.uint32(0x8000), np.uint32(16)
 
 
-def plain(kernel: Kernel, images: Images, call: Call, dst_format: str) -> np.ndarray | None:
-    """The packed result of a call of one of `FUNCTIONS` on large tensors of one format and scalars.
+def may_be_plain(kernel: Kernel, call: Call, dst_format: str) -> bool:
+    """Whether a call is one of `FUNCTIONS` on large tensors of one format and scalars, and asks for nothing else.
 
-    `dst_format` is the packer's (see `opscope.simulator.images.pack`). None for every other call, and for one whose
-    values want the kernel's care.
+    `dst_format` is the packer's (see `opscope.simulator.images.pack`).
     """
-    function, target = FUNCTIONS.get(kernel.name), call.outputs[0]
-    if function is None or math.prod(target.shape) < LEAST or not _is_usual(call, dst_format):
-        return None
+    target = call.outputs[0] if call.outputs else None
+    if target is None or kernel.name not in FUNCTIONS or math.prod(target.shape) < LEAST:
+        return False
+    if target.data_format == "Float16_b" and kernel.name == "multiply" and dst_format == "Float32":
+        return False  # rounded away from 0 by the packer, not to the nearest even
+    return _is_usual(call, dst_format)
+
+
+def plain(kernel: Kernel, images: Images, call: Call) -> np.ndarray | None:
+    """The packed result of a call that `may_be_plain`; None where its values want the kernel's care."""
+    function, target = FUNCTIONS[kernel.name], call.outputs[0]
     scalars = [once(image) if once(image).size == 1 else None for image in images]
     large = [image for image, scalar in zip(images, scalars, strict=True) if scalar is None]
     half = target.data_format == "Float16_b"
-    if half and kernel.name == "multiply" and dst_format == "Float32":
-        return None  # rounded away from 0 by the packer, not to the nearest even
     if not large or not all(_is_whole(image, target, half) for image in large):
         return None
     fixed = [None if s is None else _number(s, d) for s, d in zip(scalars, call.inputs, strict=True)]
@@ -81,6 +86,7 @@ def _is_usual(call: Call, dst_format: str) -> bool:
         and all(desc.data_format == target.data_format for desc in call.inputs)
         and call.numerics.fidelity == "HiFi4"
         and not call.numerics.math_approx
+        and not arithmetic.exact_order  # the device's own quotients, and order of NaN, are the kernels'
         and arithmetic.random is None
         and not arithmetic.keeps_sign_of_zero
     )

@@ -22,7 +22,7 @@ from opscope.simulator.device import Executable
 from opscope.simulator.device_checks import check_array
 from opscope.simulator.errors import BadBinary, BadInput
 from opscope.simulator.images import from_host, to_host
-from opscope.simulator.operation_run import execute
+from opscope.simulator.operation_run import PreparedOperation
 from opscope.simulator.profile import OpCost, Profile
 
 SETTINGS = frozenset(
@@ -129,7 +129,8 @@ class ProgramRun:
         values = {host: np.asarray(from_host(np.asarray(array), program.tensors[host]))}
         for number in moves:
             operation = program.operations[number]
-            values = dict(zip(operation.outputs, execute(operation, program, values), strict=True))
+            made = PreparedOperation(operation, program).run(values)
+            values = dict(zip(operation.outputs, made, strict=True))
         moved = values[queue.plan.tensor]
         if queue.plan.kind == "ram":
             queue.slots = dict.fromkeys(range(queue.plan.entries), moved)
@@ -388,8 +389,10 @@ class _Values:
         cores = executable.device.profile if self.run.per_core else None
         placed = executable.placed.get(number) if self.run.per_core else None
         bodies = tuple(executable.scalar(name) for name in programs_of(op.params))
+        prepared = executable.steps(program, as_one=False)[number].prepared
+        assert prepared is not None, "only whole tensors are moved by no operation"
         with np.errstate(all="ignore"):
-            made = execute(op, program, values, cores, bodies, placed, None, executable.device.arithmetic)
+            made = prepared.run(values, cores, bodies, placed)
         cost = executable.costs(program)[number]
         self.run._costs.append(cost.of_later_input() if self.entry else cost)
         self.known.update(zip(op.outputs, made, strict=True))

@@ -1,9 +1,11 @@
 """How long the simulator computes single ops, against XLA on the host: unique ops of models, one thread each.
 
-`OPENBLAS_NUM_THREADS=1 python -m ci.benchmarks.bench_against_xla [--models M ...] [--dtypes float32 ...]` prints, for
-each model and element type, the geometric mean of the ratio for ops that take XLA a millisecond or more, the worst of
-them, and how many smaller ones take the simulator more than a millisecond. Times are of the processor, the least of
-several runs; compiling is not counted. An op that the simulator's board does not compile is counted apart.
+`python -m ci.benchmarks.bench_against_xla [--models M ...] [--dtypes float32 ...]` prints, for each model and element
+type, the geometric mean of the ratio for ops that take XLA a millisecond or more, the worst of them, how many smaller
+ones take the simulator more than a millisecond, and what an op costs that has nearly nothing to compute. Times are of
+the processor, the least of several runs; compiling is not counted. An op that the simulator's board does not compile
+is counted apart. Both sides have one thread, and NumPy's BLAS chooses its loops as XLA does, by the processor: where
+the environment says otherwise (`OPENBLAS_CORETYPE`), the command starts itself again without that.
 
 With `--bits` each op is not timed but run by the compiled passes (opscope/base/passes) and by NumPy's, with its
 inputs as they are and with Inf, NaN, denormals and -0 put in; printed are the ops whose results have other bits.
@@ -36,8 +38,10 @@ from opscope.simulator.device import Executable
 
 MODELS = ("mnist_mlp", "resnet50", "bert_base", "vit_base", "gpt2_small")
 BOARD = "n150"
-RUNS, ENOUGH = 7, 0.3
+RUNS, ENOUGH = 25, 0.3
 """Most runs of an op, and seconds after which no other one begins."""
+TINY = 4096
+"""Elements of all operands and results of an op whose time is what any op costs."""
 MILLISECOND = 1e-3
 RARE = (np.inf, -np.inf, np.nan, 1e-39, -1e-39, -0.0)
 
@@ -48,6 +52,7 @@ class Timed:
 
     name: str
     operands: str
+    elements: int
     xla: float
     ours: float
     """Seconds."""
@@ -99,7 +104,9 @@ def timed(model: str, dtype: str, refused: list[str]) -> Iterator[Timed]:
         def by_us(executable: Executable = executable, arrays: list[np.ndarray] = arrays) -> None:
             executable.run(arrays)
 
-        yield Timed(name, " ".join(map(_shape, arrays)), least(by_xla), least(by_us))
+        program = executable.program
+        elements = sum(math.prod(program.tensors[tensor].shape) for tensor in (*program.inputs, *program.outputs))
+        yield Timed(name, " ".join(map(_shape, arrays)), elements, least(by_xla), least(by_us))
 
 
 def _spoiled(array: np.ndarray) -> np.ndarray:
@@ -142,16 +149,13 @@ def _shape(array: np.ndarray) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Prints the table; 2 if OpenBLAS may use several threads."""
+    """Prints the table; 1 if bits differ, 2 if there is nothing to compare them with."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--models", nargs="+", default=list(MODELS))
     parser.add_argument("--dtypes", nargs="+", default=["float32", "bfloat16"])
     parser.add_argument("--bits", action="store_true", help="compare compiled passes with NumPy's instead")
     parser.add_argument("--worst", type=int, default=5, help="how many of the slowest to name")
     options = parser.parse_args(arguments)
-    if os.environ.get("OPENBLAS_NUM_THREADS") != "1":
-        print("expected OPENBLAS_NUM_THREADS=1 in the environment, for one thread each", file=sys.stderr)
-        return 2
     if options.bits:
         return _compare_bits(options.models, options.dtypes)
     large: list[Timed] = []
@@ -185,9 +189,23 @@ def _line(large: Sequence[Timed], small: Sequence[Timed]) -> str:
     if small:
         slow = sum(op.ours > MILLISECOND for op in small)
         middle = 1e3 * statistics.median(op.ours for op in small)
-        parts.append(f"{len(small)} smaller: {slow} over 1 ms, median {middle:.2f} ms")
+        parts.append(f"{len(small)} smaller: {slow} over 1 ms, median {middle:.3f} ms")
+    if tiny := [1e6 * op.ours for op in small if op.elements <= TINY]:
+        parts.append(
+            f"{len(tiny)} of {TINY:,} elements or fewer: median {statistics.median(tiny):.0f} us, worst {max(tiny):.0f}"
+        )
+    if gathers := [1e6 * op.ours for op in small if op.name.endswith(".gather")]:
+        parts.append(f"{len(gathers)} gathers: worst {max(gathers):.0f} us")
     return "; ".join(parts)
 
 
+def _fair_environment() -> dict[str, str]:
+    """This process's environment with one thread, and without what chooses BLAS's loops."""
+    chosen = {name: value for name, value in os.environ.items() if name != "OPENBLAS_CORETYPE"}
+    return {**chosen, "OPENBLAS_NUM_THREADS": "1"}
+
+
 if __name__ == "__main__":
+    if (fair := _fair_environment()) != dict(os.environ):
+        os.execve(sys.executable, [sys.executable, "-m", "ci.benchmarks.bench_against_xla", *sys.argv[1:]], fair)
     sys.exit(main())

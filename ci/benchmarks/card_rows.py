@@ -6,6 +6,7 @@ import csv
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
 
 from ci.benchmarks.silicon_rows import SILICON
@@ -53,18 +54,20 @@ class ProductRow:
 
 
 def transfer_rows() -> Iterator[TransferRow]:
-    """Yields every row of `noc_dram_latency.csv`, sorted so that neighbours are alike."""
-    with (SILICON / "noc_dram_latency.csv").open(encoding="utf-8") as file:
-        rows = [
-            TransferRow(
-                row["arch"],
-                PRIMITIVES[row["primitive"].split(" ")[0]],
-                int(row["transactions"]),
-                int(row["bytes_each"]),
-                float(row["cycles"]),
-            )
-            for row in csv.DictReader(file)
-        ]
+    """Yields every row of `noc_dram_latency.csv` and of Blackhole's multicasts, sorted so that neighbours are alike."""
+    rows: list[TransferRow] = []
+    for path in (SILICON / "noc_dram_latency.csv", Path(__file__).with_name("blackhole_multicast.csv")):
+        with path.open(encoding="utf-8") as file:
+            rows += [
+                TransferRow(
+                    row["arch"],
+                    PRIMITIVES[row["primitive"].split(" ")[0]],
+                    int(row["transactions"]),
+                    int(row["bytes_each"]),
+                    float(row["cycles"]),
+                )
+                for row in csv.DictReader(file)
+            ]
     yield from sorted(rows, key=lambda row: (row.arch, row.primitive, row.count, row.size))
 
 

@@ -37,7 +37,7 @@ from opscope.compiler.target.rounding import bits
 from opscope.simulator.arithmetic import Arithmetic
 from opscope.simulator.images import is_held, widened
 from opscope.simulator.kernels import KERNELS
-from opscope.simulator.operation_run import execute
+from opscope.simulator.operation_run import PreparedOperation
 from opscope.simulator.real_kernels import cause
 
 INDEX = "index.json"
@@ -205,7 +205,7 @@ def score(job: KernelJob, *, exact_order: bool = True) -> Score:
     """Runs a job and compares."""
     arithmetic = Arithmetic(job.arch, exact_order)
     with np.errstate(all="ignore"):
-        (image,) = execute(job.operation, job.program, job.values, arithmetic=arithmetic)
+        (image,) = PreparedOperation(job.operation, job.program, arithmetic).run(job.values)
     desc = job.program.tensors[job.operation.outputs[0]]
     if is_held(image, desc):
         image = widened(image)

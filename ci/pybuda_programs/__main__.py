@@ -1,7 +1,8 @@
 """`python -m ci.pybuda_programs DEMOS TESTS --write docs/pybuda_programs.md [--only GLOB...]
 [--build | --compile] [--json]`.
 
-DEMOS is a checkout of tenstorrent/tt-buda-demos, TESTS the folder pybuda/test of one of tenstorrent/tt-buda. With
+DEMOS is a checkout of tenstorrent/tt-buda-demos, TESTS the folder pybuda/test of one of tenstorrent/tt-buda; what runs
+needs the packages of its framework beside this Python. With
 `--only` the other rows of the page stay as they are, with `--build` those of programs that compile, and with
 `--compile` those of programs that run. The outputs of each program are compared with PyTorch's on the same inputs
 (correlation >= 0.99), as `PYBUDA_FORCE_VERIFY_ALL` asks for.
@@ -19,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import xml.etree.ElementTree as ElementTree
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -37,9 +39,14 @@ the names that it uses and makes its model, and was not compiled here (`--build`
 model has two layers of each kind, which its row says. Each program has {minutes:g} minutes of two processors, and
 {memory} GiB.
 
-| outcome | programs |
-|---|---|
+*Needs* means a package or a file that is not there. Of TT-Buda's tests the cases that call its compiler's inside stop;
+those of JAX's modules skip themselves, those of TFLite's need a download, and no program uses a GraphDef's.
+
+| outcome | demos | cases of TT-Buda's tests |
+|---|---|---|
 """
+TEST_FILES = ("test_user.py", "tvm/sanity/tests_C/test_sanity_tf.py", "tvm/sanity/tests_B/test_sanity_onnx.py")
+"""Of TT-Buda's tests: those of its API, of TensorFlow's modules and of ONNX's."""
 OUTCOMES = ("runs", "compiles", "builds", "stops", "needs", "not run")
 """It runs; it compiles, and takes too long or fails then; it builds its model, and was not compiled; something of ours
 stops it; a package or file is missing."""
@@ -155,12 +162,13 @@ def demo_rows(demos: Path, only: list[str], stage: str, seconds: float, gib: int
             raise SystemExit("".join(printed))
 
 
-def test_rows(tests: Path, seconds: float) -> Iterator[Row]:
-    """Runs each case of test_user.py; yields its row."""
+def test_rows(tests: Path, file: str, seconds: float) -> Iterator[Row]:
+    """Runs each case of a test file; yields its row."""
+    short = Path(file).name
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         quiet = ["--noconftest", "-c", os.devnull, "--rootdir", folder, "-p", "no:cacheprovider", "-p", "no:randomly"]
-        arguments = [*quiet, "-q", f"--junitxml={report}", str(tests / "test_user.py")]
+        arguments = [*quiet, "-q", f"--junitxml={report}", str(tests / file)]
         command = ["-m", "opscope.pybuda", str(STAND_IN / "run_pytest.py"), *arguments]
         process = started(command, Path(folder) / "notes", sequential=False)
         try:
@@ -169,10 +177,10 @@ def test_rows(tests: Path, seconds: float) -> Iterator[Row]:
             os.killpg(process.pid, signal.SIGKILL)
             output, _ = process.communicate()
         if not report.exists():
-            yield Row("test_user.py", "stops", output.strip().splitlines()[-1][:200])
+            yield Row(short, "stops", output.strip().splitlines()[-1][:200])
             return
         for case in ElementTree.parse(report).iter("testcase"):
-            name, took = f"test_user.py::{case.get('name')}", round(float(case.get("time") or 0))
+            name, took = f"{short}::{case.get('name')}", round(float(case.get("time") or 0))
             failure = next((child for child in case if child.tag in ("failure", "error", "skipped")), None)
             why = "" if failure is None else (failure.get("message") or "").splitlines()[0][:200]
             outcome = "runs" if failure is None else "not run" if failure.tag == "skipped" else "stops"
@@ -192,7 +200,8 @@ def rows_of_page(path: Path) -> dict[str, Row]:
 
 def page(rows: dict[str, Row], minutes: float, gib: int) -> str:
     """Returns the page."""
-    counts = [f"| {outcome} | {sum(row.outcome == outcome for row in rows.values())} |" for outcome in OUTCOMES]
+    counted = Counter((row.outcome, "::" in name) for name, row in rows.items())
+    counts = [f"| {outcome} | {counted[outcome, False]} | {counted[outcome, True]} |" for outcome in OUTCOMES]
     table = ["| program | outcome | why, or what differs | seconds |", "|---|---|---|---|"]
     table += [rows[name].line() for name in sorted(rows)]
     return HEAD.format(minutes=minutes, memory=gib) + "\n".join([*counts, "", *table]) + "\n"
@@ -223,9 +232,13 @@ def main(argv: list[str] | None = None) -> int:
     made = []
     seconds = options.minutes * 60
     reached = {"build": "builds", "compile": "compiles"}.get(options.stage)
-    tests = options.stage == "run" and any(fnmatch.fnmatch("test_user.py", glob) for glob in options.only)
+    files = [
+        file
+        for file in TEST_FILES
+        if options.stage == "run" and any(fnmatch.fnmatch(Path(file).name, glob) for glob in options.only)
+    ]
     for some in (
-        test_rows(options.tests.resolve(), seconds) if tests else (),
+        *(test_rows(options.tests.resolve(), file, seconds) for file in files),
         demo_rows(options.demos.resolve(), options.only, options.stage, seconds, options.memory),
     ):
         for row in some:

@@ -70,11 +70,11 @@ def test_how_a_program_ended_is_its_outcome(
 
 
 def test_a_page_gives_its_rows_back(tmp_path: Path) -> None:
-    rows = {name: Row(name, "stops", "expected a | b", 3) for name in ("a.py", "b.py")}
+    rows = {name: Row(name, "stops", "expected a | b", 3) for name in ("a.py", "b.py", "test_c.py::test_d[e]")}
     (tmp_path / "page.md").write_text(page(rows, 10, 16))
     assert rows_of_page(tmp_path / "page.md") == rows
     assert rows_of_page(tmp_path / "none.md") == {}
-    assert "| stops | 2 |" in page(rows, 10, 16)
+    assert "| stops | 2 | 1 |" in page(rows, 10, 16)
 
 
 @pytest.mark.slow

@@ -58,7 +58,7 @@ def seen_by_a_fixture() -> str:
 
 
 def test_what_a_test_sees(seen_by_a_fixture: str, tmp_path: Path) -> None:
-    code = "import os; from opscope.reports.database.database import default_url; print(default_url(), os.environ)"
+    code = "import os; from opscope.reports.database.files import default_url; print(default_url(), os.environ)"
     child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     seen_here = f"{os.environ} {default_url()} {run_folders.runs_root()} {export_folder.default_cache_dir()}"
     for text in (seen_by_a_fixture, child, seen_here, str(resolve({}, tmp_path).values)):

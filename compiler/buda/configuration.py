@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from opscope.compiler.buda.balancer.options import LegalizerOptions, OpOverride
+from opscope.compiler.buda.balancer.options import LegalizerOptions, NoEffect, OpOverride
 from opscope.compiler.buda.balancer.policies import POLICIES, PolicyOptions
 from opscope.compiler.buda.balancer.shapes import Grid
 from opscope.compiler.buda.fuse_ops import fuse_ops
@@ -48,10 +48,6 @@ DEVICE_CONFIGS: dict[str, tuple[str, int]] = {
     "bh_test": ("p150", 2048),
 }
 """device_config -> board and mask of harvested rows (tt-buda: tti/runtime_param_yamls)."""
-
-
-class NoEffect(UserWarning):
-    """An option was set that has no effect here."""
 
 
 def _flag(value: Any) -> bool:
@@ -199,7 +195,8 @@ class Configuration:
     precisions: list[OpPrecision] = field(default_factory=list)
     nops: list[Nop] = field(default_factory=list)
     skip_missing_ops: bool = False
-    """Whether ops that are named and not there give a warning: the compiler names the ops of a framework's model."""
+    """Whether ops that are named and not there, or are of another kind, give a warning: the compiler names the ops of a
+    framework's model."""
     input_names: tuple[str, ...] = ()
     """What the program calls the inputs of the module, in order."""
 
@@ -343,6 +340,7 @@ class Configuration:
             one_row=self.get("place_on_one_row", base.one_row),
             enumerate_u_kt=self.get("enable_enumerate_u_kt", base.enumerate_u_kt),
             overrides=overrides,
+            overrides_may_miss=self.skip_missing_ops,
         )
 
     def placer(self, graph: BudaGraph, chips: int = 1, chip_ids: tuple[int, ...] = ()) -> PlacerOptions:

@@ -194,10 +194,17 @@ def dram_queues_note(plan: BudaPlan) -> str:
     return f"Epoch switches write {total:,} bytes of activations to DRAM and read them back: {switches:,} cycles."
 
 
+def borrowed_note(plan: BudaPlan) -> str:
+    """Says which figures are another chip's; nothing where all are the chip's own."""
+    if not plan.budget.placeholder:
+        return ""
+    return f"figures of {plan.budget.arch} are placeholders in TT-Buda: Wormhole's constants, never measured on it"
+
+
 def _head(plan: BudaPlan) -> Iterator[str]:
     yield f"{plan.graph.name}: {len(plan.graph.ops)} ops on {plan.budget.arch} {plan.budget.grid}, policy {plan.policy}"
-    if plan.budget.placeholder:
-        yield f"figures of {plan.budget.arch} are placeholders in TT-Buda: Wormhole's constants, never measured on it"
+    if note := borrowed_note(plan):
+        yield note
     if plan.unmeasured:
         kinds = ", ".join(f"{kind} ({count})" for kind, count in plan.unmeasured.items())
         yield f"no measured cycles on {plan.budget.arch}, counted as a copy: {kinds}"

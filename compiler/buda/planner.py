@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from opscope.compiler.buda.balancer.budget import Budget
-from opscope.compiler.buda.balancer.legalizer import legalize_graph
 from opscope.compiler.buda.balancer.options import LegalizerOptions
 from opscope.compiler.buda.balancer.policies import PolicyOptions, policy
 from opscope.compiler.buda.balancer.solver import Solver
@@ -11,6 +10,7 @@ from opscope.compiler.buda.buffering import buffered, split_forks
 from opscope.compiler.buda.graph import BudaGraph
 from opscope.compiler.buda.placer.epochs import OpToPlace, PlacerOptions, place
 from opscope.compiler.buda.plan import BudaPlan
+from opscope.compiler.buda.relief import relieved
 from opscope.compiler.errors import CompilerInputError
 from opscope.compiler.target.system_desc import also_harvested, load_board
 
@@ -41,12 +41,12 @@ def plan(
     """Plans `graph`. Raises CompilerInputError for an op without a legal model, an unknown policy, a bad override."""
     chosen = policy(policy_name, policy_options)
     graph = split_forks(graph)
-    legal = legalize_graph(graph, budget, legalizer)
+    graph, legal, in_dram = relieved(graph, budget, legalizer)
     models = {}
     known: dict[int, tuple] = {}
     for name, legal_of_op in legal.items():
         models[name] = known.setdefault(id(legal_of_op.candidates), legal_of_op.models)
-    solver = Solver(graph, models)
+    solver = Solver(graph, models, in_dram)
     choices = chosen.choose(solver, budget)
     ops = [
         OpToPlace(node.name, choices[node.name].model.grid, node.spec.epoch_type, choices[node.name].model.cycles)

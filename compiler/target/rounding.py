@@ -44,6 +44,8 @@ MODES = ("away", "even", "truncate", "stochastic")
 
 def bits(x: Image) -> NDArray[np.uint32]:
     """The bit patterns of `x` (a view where `x` is contiguous, else of a copy)."""
+    if isinstance(x, np.ndarray) and x.dtype == np.float32 and x.flags.c_contiguous:
+        return x.view(np.uint32)
     return np.ascontiguousarray(x, dtype=np.float32).reshape(np.shape(x)).view(np.uint32)
 
 

@@ -276,6 +276,19 @@ def test_ops_of_other_names_are_skipped_where_the_program_cannot_know_them() -> 
         assert config.legalizer(graph).overrides == {}
 
 
+@pytest.mark.parametrize(("attribute", "value"), [("t_stream_shape", (7, 1)), ("grid_shape", (7, 1))])
+def test_an_override_that_no_model_meets_was_meant_for_another_op(attribute: str, value: tuple[int, int]) -> None:
+    graph, config = matmul_graph("matmul:64x64x64"), Configuration()
+    name = graph.ops[0].name
+    config.override_op(name, attribute, value)
+    with pytest.raises(CompilerInputError, match=name):
+        config.plan(graph, "wormhole_b0")
+    config.skip_missing_ops = True
+    with pytest.warns(NoEffect, match=f"{name}: its override has no effect here"):
+        plan = config.plan(graph, "wormhole_b0")
+    assert plan.choices[name].model == Configuration().plan(graph, "wormhole_b0").choices[name].model
+
+
 def test_only_these_ops_are_fused_or_all_but_these() -> None:
     def fused(**options: object) -> int:
         return sum(node.spec.type == "fused_op" for node in planned("layer", **options).graph.ops)

@@ -136,9 +136,12 @@ def test_a_single_matmul_needs_no_file() -> None:
     assert "grid    4x8" in result.output
 
 
-def test_blackhole_says_that_its_figures_are_placeholders() -> None:
-    assert "placeholders" in call("matmul:512x512x512", "--arch", "p150").output
-    assert "placeholders" not in call("matmul:512x512x512").output
+def test_blackhole_says_that_its_figures_are_placeholders(tmp_path: Path) -> None:
+    for arch, borrows in (("p150", True), ("n150", False)):
+        picture = tmp_path / f"{arch}.html"
+        words = ("matmul:512x512x512", "--arch", arch)
+        said = [call(*words, "--picture", str(picture)).output, call(*words, "--op", "matmul").output]
+        assert ["placeholders" in text for text in (*said, picture.read_text())] == [borrows] * 3, arch
 
 
 def test_deprecated_policy_warns_on_stderr() -> None:

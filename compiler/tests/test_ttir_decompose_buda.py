@@ -31,11 +31,14 @@ CASES = {
     "logical_xor": lambda a, b: ((a > 0) ^ (b > 0)).astype(jnp.float32),
     "logical_not": lambda a, b: (~(a > b)).astype(jnp.float32),
     "typecast": lambda a, b: jnp.where(a.astype(bool), a, b),
+    "min": lambda a, b: jnp.min(a, 1),
     "minimum": jnp.minimum,
     "maximum": lambda a, b: jnp.maximum(a, 0.0) + jnp.maximum(0.0, b),
     "neg": lambda a, b: -a + b,
     "clamp_tensor": lambda a, b: jax.lax.clamp(-1.5, a, 2.0),
     "pad": lambda a, b: jnp.pad(a, ((0, 2), (3, 0)), constant_values=-2.5),
+    "reduce_and": lambda a, b: jnp.all(jnp.reshape(a <= b, (4, 6, 32)), 1).astype(jnp.float32),
+    "reduce_or": lambda a, b: jnp.any(jnp.concatenate([a > b, a == b], 1), 1).astype(jnp.float32),
     "where": lambda a, b: jnp.where(jnp.reshape(a > b, (16, 48)).reshape(24, 32), a, b),
 }
 INEXACT = {"div", "rsqrt"}
@@ -76,7 +79,7 @@ def test_all_at_once_are_exact() -> None:
         return [case(x, y) for name, case in CASES.items() if name != "where"] + [jnp.where(x > y, x, y)]
 
     graph = lowered_function(every, a.shape, b.shape)
-    exact = {"abs", "add", "maximum", "multiply", "nop", "sparse_matmul", "subtract"}
+    exact = {"abs", "add", "maximum", "multiply", "nop", "reduce", "sparse_matmul", "splice", "subtract"}
     assert {node.spec.type for node in graph.graph.ops} <= exact
     sources = {"arg0": a, "arg1": b}
     queues = {name: sources.get(name, content).reshape(content.shape) for name, content in graph.queues.items()}
@@ -152,6 +155,19 @@ ZERO, ONE = (f"%z = stablehlo.constant dense<{value}> : {KIND}\n" for value in (
             f"%c = stablehlo.convert %x : ({KIND}) -> {WHOLE}\n%r = stablehlo.convert %c : ({WHOLE}) -> {KIND}",
             KIND,
             "typecast typecast",
+        ),
+        # What stays takes truth values again; what moves them moves numbers.
+        (
+            f"%c = stablehlo.compare GE, %x, %y : ({KIND}, {KIND}) -> {TRUTH}\n"
+            f"%m = stablehlo.transpose %c, dims = [1, 0] : ({TRUTH}) -> tensor<32x4xi1>\n"
+            "%no = stablehlo.constant dense<false> : tensor<i1>\n"
+            "%odd = stablehlo.reduce(%m init: %no) applies stablehlo.xor across dimensions = [0] : "
+            "(tensor<32x4xi1>, tensor<i1>) -> tensor<4xi1>\n"
+            "%d = stablehlo.broadcast_in_dim %odd, dims = [0] : (tensor<4xi1>) -> tensor<4x32xi1>\n"
+            f"%r = stablehlo.convert %d : ({TRUTH}) -> {KIND}",
+            KIND,
+            "subtract full multiply relu full subtract relu permute full typecast reduce_xor reshape broadcast "
+            "typecast",
         ),
     ],
 )

@@ -142,7 +142,7 @@ def install(app: Any, served: dict[str, Any], lets_in: Callable[[], bool]) -> No
             wall=wall,
             owner=owner,
             others=bool(owner) and not team,
-            style=style,
+            style=style.partition("@media")[0] if wall else style,
             alerts_fail=bool(served.get("mail")) and alerts_fail(now),
             links=[(title, f"/superset/dashboard/{slug}/") for title, slug in LINKS],
             logs=f"{served['artifact_url']}/" if served["artifact_url"] else None,

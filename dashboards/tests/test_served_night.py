@@ -220,21 +220,30 @@ def test_a_note_is_written_by_people_with_an_account_alone(installation: Install
         installation.up()
 
 
+BELOW_ITS_ROW = """() => [...document.querySelectorAll(".ng-cause")].flatMap(row =>
+  [...row.querySelectorAll("td, p, span")].filter(each => each.checkVisibility()
+    && each.getBoundingClientRect().bottom > row.getBoundingClientRect().bottom + 1
+    && getComputedStyle(each.parentElement).overflowY === "visible").map(each => each.innerText))"""
+"""What lies over the row below."""
+
+
 def test_the_wall_begins_with_it(installation: Installation, browser: Any) -> None:
     try:
         base = installation.up("--anonymous", "--wall")
         with window(browser, base) as one:
-            one.page.set_viewport_size({"width": 1920, "height": 1080})
-            one.page.goto(f"{base}/wall/")
-            one.page.locator("iframe.shown[src*='/night/']").wait_for()
-            page = one.page.locator("iframe.shown").content_frame
-            page.locator(".ng-cause").nth(9).wait_for()
-            assert page.locator(".ng-cause").count() == 10
-            assert page.locator("button:visible, summary:visible, .ng-log:visible").count() == 0
-            found = page.locator("body").evaluate(f"() => ({night_cells.MEASURE})()")
-            assert (found["wide"], found["tall"], found["across"]) == (0, 0, [])
-            assert cut_words(page.locator("body"), night_cells.WORDS) == []
-            assert page.locator(".ng-more").bounding_box()["y"] < 1080
+            for width, height in ((1920, 1080), (1400, 1000), (1280, 800)):
+                one.page.set_viewport_size({"width": width, "height": height})
+                one.page.goto(f"{base}/wall/")
+                one.page.locator("iframe.shown[src*='/night/']").wait_for()
+                page = one.page.locator("iframe.shown").content_frame
+                page.locator(".ng-cause").nth(9).wait_for()
+                assert page.locator(".ng-cause").count() == 10
+                assert page.locator("button:visible, summary:visible, .ng-log:visible").count() == 0
+                found = page.locator("body").evaluate(f"() => ({night_cells.MEASURE})()")
+                assert (found["wide"], found["tall"], found["across"]) == (0, 0, [])
+                assert page.locator("body").evaluate(BELOW_ITS_ROW) == []
+                assert cut_words(page.locator("body"), night_cells.WORDS) == []
+                assert page.locator(".ng-more").bounding_box()["y"] < height
             assert (one.failed, one.errors) == ([], [])
     finally:
         installation.up()

@@ -22,6 +22,9 @@ from opscope.harness.verdict.target import Target
 class StageError(Exception):
     """A stage refused the op: short message for the record, full diagnostic for the artifact."""
 
+    of_backend = False
+    """Whether every op fails so, because the compiler cannot be loaded: then no op is run again."""
+
     def __init__(
         self, message: str, diagnostic: str = "", suffix: str = ".txt", files: Mapping[str, str] | None = None
     ) -> None:
@@ -206,6 +209,8 @@ class Backend(ABC):
     lasting: bool = False
     """Whether fingerprint and target follow from this project's sources and the installed packages alone. A run whose
     verdicts are all kept then need not start the backend."""
+    ignores_board: bool = False
+    """Whether what it compiles is the same for every `--arch`: nothing then names a board."""
     device_path: str = ""
     """The file or folder that is there if and only if this machine has its device, such as `/dev/tenstorrent`. A report
     that is `lasting` is made anew once the device has come or gone."""

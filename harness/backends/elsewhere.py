@@ -28,13 +28,15 @@ from opscope.base.children.inside import Parent
 from opscope.base.children.shared_block import MappedBlock, SharedBlock
 from opscope.harness.backends import life
 from opscope.harness.backends.base import Backend, BackendError, Declined, Job, StageCrashError, StageError, Target
-from opscope.harness.backends.environments import Environment
+from opscope.harness.cache.environments import Environment
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.measures import MEASURES
 from opscope.harness.record.records import TensorDesc
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage
 
+LOAD_SECONDS = 60.0
+"""How long a release may take to load: less than a lane may take to start, so that it costs itself alone."""
 _TOKEN = "elsewhere"
 """Key of a job's state: what the other process knows it by."""
 _PLAIN = ("ran_on", "compiled_by", "narrowed", "pipeline", *MEASURES)
@@ -72,14 +74,15 @@ class Elsewhere(Backend):
         self._child = child = Child(f"{__name__}:serve", environment=self._environment.variables(), log=_Relay())
         try:
             child.send({"backend": self._own.name, "options": options.model_dump(mode="json")})
-            self._ready = child.receive(Deadline(None))
+            self._ready = child.receive(Deadline(LOAD_SECONDS))
             reason = self._ready.get("refused", "")
             self._problem = StageError(f"{self.name} cannot be loaded: {reason}", reason) if reason else None
         except ChildEnded as ended:
             kind, text = ended.ending.kind, f"{self.name} cannot be loaded: {ended}"
-            crashed = ended.ending.cause is not Cause.RAISED
+            crashed = ended.ending.cause not in (Cause.RAISED, Cause.TIMEOUT)
             self._problem = StageCrashError(kind, text) if crashed else StageError(text, ended.ending.traceback)
         if self._problem is not None:
+            self._problem.of_backend = True
             self.lasting, self._ready = False, {}
             self.close()
 
@@ -110,7 +113,6 @@ class Elsewhere(Backend):
             "number": token.number,
             "dropped": dropped,
             "new": new,
-            "portable": module != job.module,
             "op_id": job.op_id,
             "results": [desc.model_dump(mode="json") for desc in job.results],
             "argument_types": job.argument_types,
@@ -122,7 +124,10 @@ class Elsewhere(Backend):
         }
         self._child.send(message)
         try:
-            self._take(self._child.receive(Deadline(None)), job)
+            answer = self._child.receive(Deadline(None))
+            if "unread" in answer and not _unread(job.module):
+                raise Declined(f"its StableHLO cannot be read by this release: {answer['unread']}")
+            self._take(answer, job)
         except ChildEnded as ended:
             self.close()
             raise _end_like(ended.ending) from None
@@ -161,6 +166,8 @@ class Elsewhere(Backend):
 
     def _take(self, answer: Message, job: Job) -> None:
         """Puts what the process has answered into the job. Raises what the backend raised there."""
+        if "unread" in answer:
+            raise StageError(answer["unread"])
         if "declined" in answer:
             raise Declined(answer["declined"])
         if "broken" in answer:
@@ -201,8 +208,11 @@ class _Relay(CappedLog):
 def _again(error: StageError) -> StageError:
     """An error of its own for each op."""
     if isinstance(error, StageCrashError):
-        return StageCrashError(error.kind, error.message, error.diagnostic)
-    return StageError(error.message, error.diagnostic)
+        copy: StageError = StageCrashError(error.kind, error.message, error.diagnostic)
+    else:
+        copy = StageError(error.message, error.diagnostic)
+    copy.of_backend = error.of_backend
+    return copy
 
 
 def _end_like(ending: Ending) -> StageCrashError:
@@ -253,8 +263,8 @@ class _Jobs:
         module, *arrays = shared_arrays.read(message["arrays"], self._theirs)
         if message["new"]:
             job = self._new(message, module.tobytes())
-            if message["portable"] and (unread := _unread(job.module)):
-                return {"declined": f"its StableHLO cannot be read by this release: {unread}"}
+            if self._backend.reads_stablehlo() and (unread := _unread(job.module)):
+                return {"unread": unread}
             self._jobs[message["number"]] = job
         job, stage = self._jobs[message["number"]], Stage(message["stage"])
         parts = iter(arrays)

@@ -69,6 +69,7 @@ class Iree(Backend):
     name = "iree"
     packages = "iree-base-compiler iree-base-runtime"
     lasting = True
+    ignores_board = True
     stages = (*PHASES, Stage.RUN)
 
     def __init__(self) -> None:

@@ -66,6 +66,7 @@ class Pjrt(Backend):
     needs_argument = True
     lasting = True
     forkable = True
+    ignores_board = True
     stages = (Stage.COMPILE, Stage.RUN)
 
     def __init__(self, plugin: str = "") -> None:

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 
@@ -23,8 +23,8 @@ from opscope.base import stored
 from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.base.damage import Damaged
 from opscope.base.plugins import plugins
-from opscope.harness.backends import package_index
 from opscope.harness.backends.plugin_library import GROUPS, SUFFIXES, Library, has_entry, short_name
+from opscope.harness.cache import package_index
 from opscope.harness.cache.claims import Claims
 from opscope.harness.cache.export_folder import default_cache_dir
 from opscope.harness.cache.upkeep import UNFINISHED
@@ -37,7 +37,6 @@ MOST_BYTES = 4 << 30
 _LIBRARY = "library.json"
 _CLAIMS = Claims()
 """The releases that this process uses, as long as it lives."""
-_NO_TIME = (1980, 1, 1, 0, 0, 0)
 
 
 def find(where: str, distribution: str, release: str) -> Library:
@@ -82,12 +81,8 @@ def _fetched(where: str, distribution: str, release: str, kept: Path) -> Library
     """Has pip fetch the wheel. Raises InputError with the releases that there are."""
     with TemporaryFolder("wheel") as temporary:
         print(f"{where}: fetching {distribution} {release}, once", file=sys.stderr, flush=True)
-        words = ["--no-deps", "--dest", temporary, f"{distribution}=={release}"]
-        done = package_index.run(where, "download", *words)
-        wheels = sorted(Path(temporary).glob("*.whl"))
-        if done.returncode or len(wheels) != 1:
-            raise package_index.refusal(where, distribution, release, done)
-        return _unpacked(where, wheels[0], kept.parent, kept.name)
+        wheel = package_index.fetch(where, distribution, release, temporary)
+        return _unpacked(where, wheel, kept.parent, kept.name)
 
 
 def release_date(distribution: str, release: str) -> datetime | None:
@@ -112,7 +107,7 @@ def _unpacked(where: str, wheel: Path, cache_dir: Path, name: str = "") -> Libra
         unpacked = _library_in(where, making, wheel)
         entry = {"name": unpacked.name, "file": str(unpacked.path.relative_to(making)), "sha256": unpacked.digest()}
         more = {"distribution": unpacked.distribution, "version": unpacked.version, "wheel": digest}
-        made = {"made": time.isoformat()} if (time := _made(wheel)) is not None else {}
+        made = {"made": time.isoformat()} if (time := package_index.made(wheel)) is not None else {}
         stored.write_json(making / _LIBRARY, {**entry, **more, **made})
         shutil.rmtree(folder, ignore_errors=True)  # it is damaged
         with contextlib.suppress(OSError):  # somebody else was faster
@@ -142,13 +137,6 @@ def _extract(where: str, wheel: Path, folder: Path) -> None:
         raise InputError(
             where, "a wheel that can be unpacked", f"{wheel.name}: {error}", "another copy of it"
         ) from error
-
-
-def _made(wheel: Path) -> datetime | None:
-    """The newest time of a file in a wheel; None where its builder wrote none, which zip files hold as 1980."""
-    with zipfile.ZipFile(wheel) as archive:
-        newest = max((each.date_time for each in archive.infolist()), default=_NO_TIME)
-    return datetime(*newest, tzinfo=UTC) if newest[0] > _NO_TIME[0] else None
 
 
 def _library_in(where: str, folder: Path, wheel: Path) -> Library:

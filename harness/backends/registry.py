@@ -12,6 +12,7 @@ import importlib
 import importlib.util
 import re
 import sys
+from datetime import datetime
 from functools import cache
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -20,8 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 from opscope.base.plugins import plugins
 from opscope.base.visible_text import cut
-from opscope.harness.backends import declarations, environments, plugin_libraries, plugin_library, plugin_releases
+from opscope.harness.backends import declarations, plugin_libraries, plugin_library, plugin_releases
 from opscope.harness.backends.declarations import Declarations
+from opscope.harness.cache import environments
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.optest import backend_label, release_in
 
@@ -114,6 +116,13 @@ def distribution(backend: str) -> str:
     if name not in own_names():
         return ""
     return _constant(name, "distribution") or _constant(name, "packages").partition(" ")[0]
+
+
+def release_date(backend: str, release: str) -> datetime | None:
+    """When a release of a backend that is in the cache was made; None if that is not known."""
+    if backend in own_names() and (packages := _constant(backend, "packages")):
+        return environments.release_date(packages, release)
+    return plugin_releases.release_date(distribution(backend), release)
 
 
 def _constant(name: str, constant: str) -> str:

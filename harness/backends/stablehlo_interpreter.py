@@ -27,6 +27,7 @@ class StablehloInterpreter(Backend):
 
     name = "stablehlo-interpreter"
     lasting = True
+    ignores_board = True
     forkable = True
     stages = (Stage.LEGALIZE, Stage.RUN)
 

@@ -64,6 +64,7 @@ class Tt(Pjrt):
     name = "tt"
     distribution = "jax-tt-plugin"
     needs_argument = False
+    ignores_board = False
     device_path = "/dev/tenstorrent"
     scratch_bytes = 440 << 20
     stages = (*tt_executable.STAGES, Stage.RUN)

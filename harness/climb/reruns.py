@@ -17,9 +17,9 @@ from pathlib import Path
 from opscope.base.children.ending import FROM_OUTSIDE
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpTest
-from opscope.harness.record.stages import FAILED, Status
+from opscope.harness.record.stages import DETERMINISTIC, FAILED, Status
 
-DETERMINISTIC, FLAKY, INFRASTRUCTURE = "deterministic", "flaky", "infrastructure"
+FLAKY, INFRASTRUCTURE = "flaky", "infrastructure"
 
 AGAIN = FAILED - {Status.NO_GOLDEN}
 """Statuses that another run might change."""

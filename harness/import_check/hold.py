@@ -26,7 +26,7 @@ from opscope.base.places import HOME, room
 from opscope.harness.cache import export_folder
 from opscope.harness.cache.claims import Claims
 from opscope.harness.cache.json_store import JsonStore
-from opscope.harness.prepare import exporting
+from opscope.harness.prepare import exporting, interpreters
 from opscope.harness.prepare.allowance import Allowance, BudgetSpent, ModelRefused
 from opscope.harness.prepare.exporting import ExportFailed
 from opscope.harness.prepare.preparation import Preparation, Task
@@ -126,7 +126,8 @@ def _check(task: Task, folder: Path, claims: Claims, slots: SlotFile | None, tur
         if own is None:
             own = Path(temporary)
             own_task = {**framework_task, "folder": temporary, "slots": slots}
-            outcome = in_child("opscope.models.frontends.own_results_child:run", own_task, environment=environment)
+            with interpreters.calling(export.python, environment) as how:
+                outcome = in_child("opscope.models.frontends.own_results_child:run", own_task, **how)
             if not (own / own_results.FILE).is_file():
                 return _ended(task, outcome, allowance, "its own framework")
         orders = {

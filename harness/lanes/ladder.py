@@ -23,7 +23,7 @@ from opscope.harness.record import artifacts
 from opscope.harness.record.measures import MEASURES
 from opscope.harness.record.optest import DOUBT, RunContext, backend_label, build_test, now
 from opscope.harness.record.records import WHOLE_MODEL, OpRow, OpTest, ResultCheck, StageTime
-from opscope.harness.record.stages import Stage, Status, failed_status
+from opscope.harness.record.stages import DETERMINISTIC, Stage, Status, failed_status
 from opscope.harness.record.store import artifact_dir
 from opscope.harness.verdict.compare import compare_op
 from opscope.harness.verdict.overwritten_inputs import InputSnapshot
@@ -136,10 +136,11 @@ class _ClimbState:
         artifact = self.stored(stage, suffix, f"{message}\n\n{text}".rstrip() + "\n")
         for ending, content in error.files.items() if isinstance(error, StageError) else ():
             self.stored(stage, ending, content)
+        more = {"stability": DETERMINISTIC} if isinstance(error, StageError) and error.of_backend else {}
         if isinstance(error, StageCrashError):
-            test = self.ended(Status.CRASHED, message, stage, artifact=artifact, crash_kind=error.kind)
+            test = self.ended(Status.CRASHED, message, stage, artifact=artifact, crash_kind=error.kind, **more)
         else:
-            test = self.ended(failed_status(stage), message, stage, artifact=artifact)
+            test = self.ended(failed_status(stage), message, stage, artifact=artifact, **more)
         self.listener.before_explaining(test)
         self.leave_ir()
         return test

@@ -27,7 +27,9 @@ from opscope.base.digest import file_digest, files_digest, json_digest, words_di
 from opscope.base.xla import xla_releases
 from opscope.harness.cache import export_folder, upkeep
 from opscope.harness.cache.claims import Claims
+from opscope.harness.prepare import interpreters
 from opscope.harness.prepare.allowance import Allowance, BudgetSpent, ModelRefused
+from opscope.harness.prepare.interpreters import Interpreter
 from opscope.models import frontends
 from opscope.models.frontends import own_results, packages_ahead
 from opscope.models.frontends.base import Source
@@ -53,14 +55,23 @@ class Export:
     source: Source
     files: tuple[str, ...]
     """The files that the model depends on, the exporter's own among them."""
+    python: Interpreter | None = None
+    """The user's own interpreter, in which it is exported; None for this one."""
+    portable: bool = False
+    """Whether its StableHLO is for a reader that may have another version of it."""
 
     def key(self) -> str:
         """Name of the folder of the export: the model's source, the request, the exporter and its framework."""
         # The place of a model's file is not part of what it is.
         source = {**asdict(self.source), "path": Path(self.source.path).name, "inputs": bool(self.source.inputs)}
-        versions = frontends.versions(self.framework, Path(self.source.path))
+        elsewhere = interpreters.installed_in(self.python)
+        versions = frontends.versions(self.framework, Path(self.source.path), **elsewhere)
         flags = xla_releases.flags()  # of its own results
         request = {"framework": self.framework, "asked": source, "versions": versions, "flags": flags}
+        if self.python is not None:
+            request["python"] = self.python.version
+        if self.portable:
+            request["portable"] = True
         return words_digest(*(_digest(Path(file)) for file in self.files), json_digest(request), digits=20)
 
 
@@ -247,6 +258,8 @@ def run_exporter(
     task = {"framework": export.framework, **asdict(export.source), "folder": str(folder), "slots": allowance.slots}
     if own is not None:
         task["own"] = asdict(own)
+    if export.portable:
+        task["portable"] = True
     last: dict[str, Any] = {"event": "stage", "stage": "build"}
     until: list[float] = []
 
@@ -264,16 +277,19 @@ def run_exporter(
     frontend = frontends.get(export.framework)
 
     def exported() -> Outcome:
-        return call(
-            EXPORTER,
-            task,
-            seconds=allowance.left(),
-            memory=allowance.memory,
-            on_message=take,
-            watch=watch,
-            environment=frontend.environment,
-            **packages_ahead.fork_options(frontend, Path(export.source.path)),
-        )
+        own_python = export.python is not None
+        forks = {} if own_python else packages_ahead.fork_options(frontend, Path(export.source.path))
+        with interpreters.calling(export.python, frontend.environment) as how:
+            return call(
+                EXPORTER,
+                task,
+                seconds=allowance.left(),
+                memory=allowance.memory,
+                on_message=take,
+                watch=watch,
+                **how,
+                **forks,
+            )
 
     outcome, kills = exported(), 1
     while outcome.ending.from_outside and last["event"] != EXPORTED and kills <= MAX_KILLS and allowance.left():

@@ -20,6 +20,7 @@ from opscope.harness.cache.claims import Claims
 from opscope.harness.cache.export_folder import JOURNAL
 from opscope.harness.prepare import exporting
 from opscope.harness.prepare.allowance import Allowance, BudgetSpent, ModelRefused
+from opscope.harness.prepare.authorities import golden_author
 from opscope.harness.prepare.model_job import ModelJob
 from opscope.harness.prepare.preparation import Task
 from opscope.harness.record.errors import InputError
@@ -288,6 +289,7 @@ def _run_child(job: ModelJob, making: Making) -> Outcome:
 
     if not job.exported:  # the child's own first word comes after seconds of imports
         report({"event": "stage", "model": job.name, "stage": "export", "done": 0, "total": 1})
+    own = golden_author.variables(making.task.request.goldens_by)
     outcome = call(
         CHILD,
         asdict(job),
@@ -295,7 +297,8 @@ def _run_child(job: ModelJob, making: Making) -> Outcome:
         memory=allowance.memory,
         on_message=take,
         watch=check_op,
-        **_fork_options(job.name),
+        environment=own,
+        **({} if own else _fork_options(job.name)),
     )
     if error and "where" not in error:
         raise Unpreparable(error["got"])

@@ -16,8 +16,9 @@ from opscope.base.children.slots import SlotFile
 from opscope.base.digest import file_digest
 from opscope.base.file_names import label, resolved
 from opscope.harness.cache import export_folder, upkeep
-from opscope.harness.prepare import argument_files, file_models, user_files
+from opscope.harness.prepare import argument_files, file_models, interpreters, user_files
 from opscope.harness.prepare.allowance import SECONDS, Allowance
+from opscope.harness.prepare.authorities import golden_author
 from opscope.harness.prepare.exporting import Export
 from opscope.harness.prepare.onnx_suite import node_tests
 from opscope.harness.record.errors import InputError
@@ -45,6 +46,10 @@ class Preparation:
     """Sizes for dimensions that a model's file leaves open: `arg0=4x16,batch=4`."""
     mesh: str | None = None
     """The devices that a model is split over: `2x4`."""
+    export_python: str | None = None
+    """The interpreters that export models: `PATH`, `GLOB=PATH` (`interpreters.py`); None for this one."""
+    goldens_by: str | None = None
+    """The release that makes goldens, `jaxlib@0.10.2`; None for the installed one (authorities/golden_author.py)."""
     seed: int = 0
     cache_dir: str | None = None
     """If None, OPSCOPE_CACHE_DIR or else the user's cache folder."""
@@ -162,6 +167,7 @@ def _task(named: Named, request: Preparation, cache: Path, sources: str) -> Task
         **{option: file_digest(Path(path)) for option, path in brought.items()},
         "shape": request.shape,
         **({"mesh": request.mesh} if request.mesh else {}),
+        **golden_author.key(request.goldens_by),
         "seed": request.seed,
         "limits": (request.max_tensor_bytes, request.max_live_bytes),
     }
@@ -176,12 +182,14 @@ def _task(named: Named, request: Preparation, cache: Path, sources: str) -> Task
     bound = named.values or (request.inputs if shapes and named.framework == "onnx" else "")
     sizes = request.shape or ""
     source = Source(named.name, str(named.path), request.dtype, request.training, named.entry, shapes, sizes, bound)
-    export = Export(named.framework, source, (*map(str, named.files), *filter(None, [bound])))
+    python = interpreters.of(request.export_python, named.name)
+    crosses = python is not None or bool(request.goldens_by)
+    export = Export(named.framework, source, (*map(str, named.files), *filter(None, [bound])), python, crosses)
     try:
         key = export_folder.key([], {**settings, "export": export.key()}, sources)
     except OSError as error:
         return _unreadable(named, _system_error(error), cache, request)
-    missing = frontends.missing(named.framework, named.path)
+    missing = frontends.missing(named.framework, named.path, **interpreters.installed_in(python))
     return Task(named.name, str(named.path), export, missing, str(cache / "exports" / key), request)
 
 

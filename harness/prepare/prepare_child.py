@@ -229,6 +229,7 @@ class _Split:
 
     def walk(self, arguments: _Arguments, announcer: growing_export.Announcer | None, slots: Slots | None) -> Walked:
         """Evaluates the program, in several processes where that is worth it."""
+        from opscope.harness.prepare.authorities import golden_author
         from opscope.harness.prepare.parts import walk_in_parts
         from opscope.harness.prepare.walk import WalkTask, walk
 
@@ -244,6 +245,7 @@ class _Split:
             folder=temporary,
             value_files=arguments.files,
             provenance=f"captured:{job.name}-{arguments.digest}:{job.request['seed']}",
+            author=golden_author.words(job.request["goldens_by"]),
             cache_dir=Path(job.request["cache_dir"]),
             limits=self.limits,
             fatal_ops=job.fatal_ops,

@@ -75,6 +75,8 @@ class WalkTask:
     """Export folder under construction: values are stored below it."""
     provenance: str
     """Beginning of the provenance of captured inputs: `captured:<module>:<weights seed>`."""
+    author: str = field(default="", kw_only=True)
+    """End of the provenance: ` by jaxlib@0.10.2`, where it is not the installed release that makes goldens."""
     cache_dir: Path | None = None
     limits: Limits = field(default_factory=Limits)
     fatal_ops: Mapping[str, str] = field(default_factory=dict)
@@ -519,7 +521,7 @@ class Walker:
                 "term_sizes": self.term_sizes.get(op.op_id, ()),
                 "no_golden": reason,
                 "second": self.second.get(op.op_id),
-                "provenance": self.provenance.get(op.op_id, ""),
+                "provenance": (place := self.provenance.get(op.op_id, "")) + (self.plan.author if place else ""),
             }
         )
 

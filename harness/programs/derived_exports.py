@@ -19,6 +19,7 @@ from opscope.harness.cache import export_folder
 from opscope.harness.cache.claims import Claims
 from opscope.harness.lanes.flight import Ready
 from opscope.harness.prepare.allowance import Allowance, BudgetSpent
+from opscope.harness.prepare.authorities import golden_author
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.manifests import merge
 from opscope.harness.record.optest import RunContext
@@ -98,7 +99,8 @@ def _make(workflow: str, model: str, base: Path, folder: Path, context: RunConte
         "context": context.as_json(),
     }
     try:
-        environment = {"OPSCOPE_CACHE_DIR": str(exports.parent)}
+        author = golden_author.variables(context.options.goldens_by)
+        environment = {"OPSCOPE_CACHE_DIR": str(exports.parent), **author}
         outcome = call(
             "opscope.harness.programs.derived_exports_child:derive",
             task,

@@ -103,6 +103,16 @@ def _fidelity(value: object) -> str:
     return next((name for name in FIDELITIES if name.lower() == str(value).lower()), "") or choice(value, FIDELITIES)
 
 
+def _goldens_by(value: object) -> str:
+    name, at, release = str(value).partition("@")
+    return f"{name}{at}{absolute(release)}" if release.endswith(".whl") else str(value)
+
+
+def _interpreters(value: object) -> str:
+    words = [word.rpartition("=") for word in str(value).split(",") if word]
+    return ",".join(f"{model}{named}{absolute(path)}" for model, named, path in words)
+
+
 def _stage(value: object) -> str:
     from opscope.harness.record.depths import STAGES
 
@@ -121,6 +131,8 @@ Fidelity = Annotated[str, BeforeValidator(_fidelity)]
 WorkflowName = Annotated[str, one_of(tuple(WORKFLOWS))]
 UnsupportedTypes = Annotated[str, one_of(("fail", "fallback"))]
 Inputs = Annotated[str, BeforeValidator(_inputs)]
+Interpreters = Annotated[str, BeforeValidator(_interpreters)]
+GoldensBy = Annotated[str, BeforeValidator(_goldens_by)]
 DType = Annotated[str, one_of(DTYPES)]
 NumericsName = Annotated[str, one_of(("hifi4", "ttnn"))]
 LastStage = Annotated[str, BeforeValidator(_stage)]
@@ -156,8 +168,8 @@ class ResultOptions(BaseModel, frozen=True, extra="forbid", defer_build=True):
     )
     exact_order: Flag = row(
         False,
-        "Add products and sums in the device's own order, bit for bit (slow).",
-        column="whether products and sums were added in the device's own order",
+        "Compute products, sums, functions, softmax and norms in the steps of ttnn's own kernels (slow).",
+        column="whether ops were computed in the steps of ttnn's own kernels",
     )
     workflow: WorkflowName = row(
         SPLIT,
@@ -233,6 +245,23 @@ class ResultOptions(BaseModel, frozen=True, extra="forbid", defer_build=True):
         column="mesh of devices that the model was split over",
     )
     seed: Integer = row(0, "Seed of weights and inputs.", "N", Decides.PROGRAM)
+    export_python: Interpreters | None = row(
+        None,
+        "The interpreter that exports models, with the frameworks that it has: a path, or MODEL=PATH for models "
+        "of that name (a glob). Given several times or as a,b; default: this one.",
+        "[MODEL=]PATH",
+        Decides.PROGRAM,
+        series=False,
+        repeated=True,
+    )
+    goldens_by: GoldensBy | None = row(
+        None,
+        "The release of XLA that makes goldens, such as jaxlib@0.10.2, in an environment of its own; default: the "
+        "installed one.",
+        "jaxlib@VERSION",
+        Decides.PROGRAM,
+        series=False,
+    )
     training: Flag = row(
         False,
         "Run the model's training step (forward, backward, Adam) instead of its forward pass.",

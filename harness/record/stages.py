@@ -116,6 +116,9 @@ class ImportStatus(StrEnum):
     NOT_CHECKED = "import_not_checked"
 
 
+DETERMINISTIC = "deterministic"
+"""The label of a failure that the op has every time."""
+
 FAILED = frozenset(
     {
         Status.COMPILE_FAILED,

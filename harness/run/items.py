@@ -233,7 +233,7 @@ def failure_lines(test: OpTest, why: str = "") -> list[str]:
         lines.append(f"cause {short(cause)}")
     if test.flaky:
         lines.append(f"{test.stability}: its runs ended as {', '.join(test.outcomes)}")
-    elif test.stability:
+    elif test.outcomes:
         lines.append(f"{test.stability}: the same in all {len(test.outcomes)} runs")
     if test.artifact:
         lines.append(f"diagnostic {test.artifact} in the run folder")

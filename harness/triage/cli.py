@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from opscope.base.live import progress
+from opscope.harness.backends import registry
 from opscope.harness.record.errors import InputError
 from opscope.harness.settings.settings import BY_NAME
 from opscope.harness.triage import after_run, bundle, from_run, in_child, narrowing
@@ -117,6 +118,12 @@ def _seconds(text: str) -> float:
 @click.argument("op_id", metavar="ID|FOLDER")
 @RUN
 @FROM
+@click.option(
+    "--against",
+    default="",
+    metavar="BACKEND",
+    help="Shrink an op that this backend, such as tt@0.1.2, lowers otherwise, for as long as it does.",
+)
 @BUDGET
 @LANES
 @click.option(
@@ -124,16 +131,32 @@ def _seconds(text: str) -> float:
 )
 @AS_JSON
 def reduce_command(
-    op_id: str, run_dir: Path | None, source: str | None, budget: str, lanes: int, out: Path | None, as_json: bool
+    op_id: str,
+    run_dir: Path | None,
+    source: str | None,
+    against: str,
+    budget: str,
+    lanes: int,
+    out: Path | None,
+    as_json: bool,
 ) -> None:
     """Shrink shapes, rank, attributes, regions and values of a failing op for as long as it fails in the same way.
 
     ID is an op of a run, FOLDER a repro folder. Prints the module of the smallest op and writes a repro folder for it.
+    With --against, the op need not fail: what stays is that its backend and this one lower it differently.
     """
-    folder = narrowing.folder_of(op_id, run_dir, "opscope reduce", source)
+    if against:
+        registry.check_name(against)
+    folder = narrowing.folder_of(op_id, run_dir, "opscope reduce", source, any_status=bool(against))
     target = narrowing.replaced(folder, out or folder.with_name("reduced"))
     reduced = in_child.narrow(
-        folder, "opscope reduce", target=target, lanes=lanes, budget=_seconds(budget), report=progress.step
+        folder,
+        "opscope reduce",
+        target=target,
+        lanes=lanes,
+        budget=_seconds(budget),
+        report=progress.step,
+        against=against,
     )
     texts = {side: reduced.pop(f"{side}_text") for side in ("before", "after")}
     if as_json:
@@ -141,7 +164,10 @@ def reduce_command(
         return
     click.echo(f"before  {texts['before']}")
     click.echo(f"after   {texts['after']}")
-    end = "nothing smaller fails in this way" if reduced["complete"] else "the budget is spent: try a larger --budget"
+    if against:
+        click.echo(f"differs {reduced['difference']}")
+    way = "is lowered differently" if against else "fails"
+    end = f"nothing smaller {way} in this way" if reduced["complete"] else "the budget is spent: try a larger --budget"
     click.echo(f"{reduced['tried']} variants tried, {len(reduced['steps'])} kept; {end}\n")
     click.echo(reduced["module"])
     click.echo(f"again   {target}/run.sh")

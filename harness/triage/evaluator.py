@@ -9,6 +9,7 @@ from typing import Any
 from opscope.base.children.child import Child
 from opscope.base.children.ending import ChildEnded, Deadline
 from opscope.base.machine import memory_limit
+from opscope.harness.prepare.authorities import golden_author
 from opscope.harness.record.records import OpRow
 
 SECONDS = 120.0
@@ -18,8 +19,9 @@ SECONDS = 120.0
 class Evaluator:
     """A child that computes goldens, started at the first request; a context manager. Safe for threads."""
 
-    def __init__(self, seconds: float = SECONDS) -> None:
-        self._seconds = seconds
+    def __init__(self, goldens_by: str | None = None, seconds: float = SECONDS) -> None:
+        """`goldens_by`: the release of XLA that computes them; None for the installed one."""
+        self._seconds, self._author = seconds, goldens_by
         self._child: Child | None = None
         self._lock = threading.Lock()
 
@@ -37,7 +39,11 @@ class Evaluator:
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         if self._child is not None and not self._child.wait(0):
             self.close()  # it ended since its last answer
-        self._child = self._child or Child("opscope.harness.triage.evaluator_child:serve", memory=memory_limit(None))
+        self._child = self._child or Child(
+            "opscope.harness.triage.evaluator_child:serve",
+            memory=memory_limit(None),
+            environment=golden_author.variables(self._author),
+        )
         self._child.send(request)
         try:
             return self._child.receive(Deadline(self._seconds))

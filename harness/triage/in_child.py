@@ -38,15 +38,18 @@ def write(folder: Path, row: OpRow, test: OpTest, origin: bundle.Origin, where: 
 
 
 def narrow(
-    folder: Path, where: str, *, target: Path | None, lanes: int, budget: float, report: Report
+    folder: Path, where: str, *, target: Path | None, lanes: int, budget: float, report: Report, against: str = ""
 ) -> dict[str, Any]:
     """Probes the failure of a repro folder, or with `target` reduces it and writes the smallest op's folder there.
+
+    With `against`, a backend that lowers the op differently, that difference is what is reduced.
 
     Returns what `opscope probe --json` and `opscope reduce --json` print, with the op's forms as text besides. Raises
     InputError.
     """
     options = bundle.read(folder).options
     task = {"folder": str(folder), "target": None if target is None else str(target), "lanes": lanes, "budget": budget}
+    task["against"] = against
     # Variants that are being tried when the budget ends are not cut short; lanes have limits of their own.
     seconds = budget + 2 * options.op_timeout + SECONDS
     memory = memory_limit(None) + lanes * memory_limit(options.op_memory)
@@ -116,7 +119,7 @@ def narrow_in_child(parent: Parent) -> dict[str, Any]:
     def work(task: dict[str, Any]) -> dict[str, Any]:
         folder = Path(task["folder"])
         repro = bundle.read(folder)
-        with Lab(folder, repro, lanes=task["lanes"], budget=task["budget"]) as lab:
+        with Lab(folder, repro, lanes=task["lanes"], budget=task["budget"], against=task["against"]) as lab:
             return (
                 _probed(lab, report) if task["target"] is None else _reduced(lab, folder, Path(task["target"]), report)
             )
@@ -158,6 +161,7 @@ def _reduced(lab: Any, folder: Path, target: Path, report: Report) -> dict[str, 
         "steps": reduced.steps,
         "tried": reduced.count,
         "complete": reduced.complete,
+        "difference": lab.difference,
         "before_text": _sized(reduced.before),
         "after_text": _sized(reduced.after),
     }

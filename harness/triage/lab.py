@@ -2,16 +2,20 @@
 
 Inputs of a variant are the original's, cut or repeated to its shapes and converted to its types, so that what is in the
 values stays; a golden is computed only where the failure shows in the numbers.
+
+With a second backend a variant counts if the two lower it differently, and in the same way as the original.
 """
 
 from __future__ import annotations
 
 import queue
+import shutil
 import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +30,10 @@ from opscope.harness.prepare.mlir.variant import Form, InvalidVariantError, read
 from opscope.harness.prepare.program import SingleOp
 from opscope.harness.prepare.split import split_module
 from opscope.harness.prepare.split_guard import split_bytes
+from opscope.harness.record import artifacts, lowered_ir
 from opscope.harness.record.element_types import numpy_dtype, save
 from opscope.harness.record.errors import InputError
+from opscope.harness.record.optest import backend_label
 from opscope.harness.record.records import OpRow, OpTest, Source, Use
 from opscope.harness.record.stages import WENT_THROUGH, Stage
 from opscope.harness.triage import bundle
@@ -66,25 +72,37 @@ class Tried:
 class Lab:
     """A place to try variants of one failure; a context manager. Two variants at once with two lanes."""
 
-    def __init__(self, folder: Path, repro: bundle.Repro, *, lanes: int = 1, budget: float = 300.0) -> None:
-        """`folder` is the repro folder; after `budget` seconds nothing is tried any more."""
+    def __init__(
+        self, folder: Path, repro: bundle.Repro, *, lanes: int = 1, budget: float = 300.0, against: str = ""
+    ) -> None:
+        """`folder` is the repro folder; after `budget` seconds nothing is tried any more. `against` is the second
+        backend, where it is two lowerings that differ and not a failure."""
         self._scratch = TemporaryFolder("lab")
         self.place = Path(self._scratch.name)
         self._folder, self.repro = resolved(folder), repro
         self._until = time.monotonic() + budget
-        self._free: queue.SimpleQueue[Lane] = queue.SimpleQueue()
-        self._lanes: list[Lane] = []
+        self._backends = (bundle.backend_of(self._folder, repro.options), *([against] if against else []))
+        self._free: queue.SimpleQueue[list[Lane]] = queue.SimpleQueue()
+        self._lanes: list[list[Lane]] = []
+        """For each variant that is tried at once, a lane of each backend."""
         self._lane_count, self._pool = lanes, ThreadPoolExecutor(lanes)
-        self._evaluator = Evaluator()
+        self._evaluator = Evaluator(repro.options.goldens_by)
         self._mlir = threading.Lock()
         self._tried: dict[tuple[str, str], Tried] = {}
         self.count = 0
         """Variants that were run."""
+        self.difference = ""
+        """How the two backends lower the original differently."""
+
+    @property
+    def compares_lowerings(self) -> bool:
+        """Whether there is a second backend."""
+        return len(self._backends) > 1
 
     @property
     def stage(self) -> Stage | None:
         """The stage that the failure is at."""
-        return self.repro.failure.stage
+        return None if self.compares_lowerings else self.repro.failure.stage
 
     @property
     def out_of_budget(self) -> bool:
@@ -116,6 +134,8 @@ class Lab:
         except InvalidVariantError as error:
             raise InputError(where, "an op with static shapes", str(error)) from error
         (tried,) = self.try_all([original])
+        if self.compares_lowerings and tried is not None and not tried.fails:
+            raise InputError(where, f"an op that {' and '.join(self._backends)} lower differently", "the same lowering")
         if tried is None or not tried.fails:
             got = "no time to try it" if tried is None else "a pass" if tried.passes else "a different failure"
             raise InputError(where, "the op to fail as recorded", got, "opscope replay; the failure may be flaky")
@@ -144,18 +164,32 @@ class Lab:
         if self.stage is Stage.COMPARE and not row.golden:
             tried = Tried(variant, None, fails=False, passes=False)
         else:
-            lane = self._free.get()
+            lanes = self._free.get()
             try:
-                test = lane.run(row)
+                test, *others = [lane.run(row) for lane in lanes]
+                fails = self._differ(lanes, row) if others else self.repro.failure.same(test)
             finally:
-                self._free.put(lane)
-            fails = self.repro.failure.same(test)
+                self._free.put(lanes)
             passes = test.status in WENT_THROUGH
             tried = Tried(variant, test, fails, passes)
         self._tried[key] = tried
         for path in self.place.glob(f"{row.module.removesuffix('.mlirbc') if row.module else ''}[.-]*"):
             path.unlink()
         return tried
+
+    def _differ(self, lanes: Sequence[Lane], row: OpRow) -> bool:
+        """Whether the backends have lowered an op differently, in the way of the original, which comes first."""
+        texts, folder = [], Path()
+        for lane in lanes:
+            context = lane.config.context
+            folder = Path(context.run_dir, artifacts.ARTIFACT_DIR, row.op_id)  # of both backends
+            last = lowered_ir.last_ir(folder / artifacts.ir_folder(backend_label(context.backend)))
+            texts.append("" if last is None else lowered_ir.plain(last.read_text(encoding="utf-8", errors="replace")))
+        shutil.rmtree(folder, ignore_errors=True)
+        one, two = texts
+        difference = lowered_ir.difference(two, one) if one and two and one != two else ""
+        self.difference = self.difference or difference
+        return bool(difference) and difference == self.difference
 
     def _row(self, single: SingleOp, variant: Variant, name: str) -> OpRow:
         """The manifest row of a variant, its files in this place."""
@@ -185,22 +219,24 @@ class Lab:
 
     def _open(self) -> None:
         """Makes the lanes; a fault of one variant costs that lane's child only."""
+        until = str(self.stage) if self.stage not in (None, Stage.COMPARE) else self.repro.options.until
+        options = self.repro.options
         while len(self._lanes) < self._lane_count:
             context = bundle.context_of(self._folder, self.repro, self.place / f"lane{len(self._lanes)}")
-            if self.stage is not None and self.stage is not Stage.COMPARE:
-                context = replace(context, options=context.options.changed(until=str(self.stage)))
-            options = self.repro.options
-            self._lanes.append(
+            context = replace(context, keep_ir=self.compares_lowerings, options=context.options.changed(until=until))
+            lanes = [
                 Lane(
                     LaneConfig(
-                        context,
+                        replace(context, backend=backend),
                         {bundle.MODEL: str(self.place)},
                         op_timeout=options.op_timeout,
                         memory_limit=options.op_memory,
                     )
                 )
-            )
-            self._free.put(self._lanes[-1])
+                for backend in self._backends
+            ]
+            self._lanes.append(lanes)
+            self._free.put(lanes)
 
     def row_of(self, tried: Tried) -> OpRow:
         """The manifest row of a variant that was tried, its values in this place."""
@@ -210,7 +246,7 @@ class Lab:
     def close(self) -> None:
         """Ends lanes and child, and clears the place."""
         self._pool.shutdown()
-        for lane in self._lanes:
+        for lane in chain.from_iterable(self._lanes):
             lane.close()
         self._evaluator.close()
         self._scratch.cleanup()

@@ -49,23 +49,24 @@ def find(word: str, run_dir: Path | None, source: str | None, where: str, out: P
     return elsewhere.fetched(places, out, where)
 
 
-def folder_of(word: str, run_dir: Path | None, where: str, source: str | None = None) -> Path:
+def folder_of(word: str, run_dir: Path | None, where: str, source: str | None = None, any_status: bool = False) -> Path:
     """The repro folder that `word` names: a path, or the id of an op, whose folder is written or fetched if it must be.
 
-    `run_dir` and `source` are as for `find`. Raises InputError: no such op, or one that did not fail. `where` is the
-    command.
+    `run_dir` and `source` are as for `find`. Raises InputError: no such op, or one that did not fail, where it may not
+    have `any_status`. `where` is the command.
     """
     path = Path(word)
     if (path / bundle.FILE).is_file():
         return path
     candidate = find(word, run_dir, source, where)
-    if not isinstance(candidate, Path) and not narrowable(candidate[3]) and run_dir is None and source is None:
+    fits = any_status or isinstance(candidate, Path) or narrowable(candidate[3])
+    if not fits and not isinstance(candidate, Path) and run_dir is None and source is None:
         # It passes in every run of this folder; its database may know one elsewhere in which it fails.
         candidate = next(_failing_here(candidate[3].op_id, where), candidate)
     if isinstance(candidate, Path):
         return candidate
     run_dir, run, row, test = candidate
-    if not narrowable(test):
+    if not any_status and not narrowable(test):
         raise InputError(
             where, "an op that failed", f"{test.op_name} [{test.op_id}], which is {test.status}", "opscope show"
         )

@@ -79,7 +79,7 @@ def replay(
         row, export_dir = repro.row, resolved(folder)
         if not row.golden and repro.failure.stage in NEEDS_GOLDEN:
             export_dir = _linked(export_dir, Path(scratch) / "export")
-            with Evaluator() as evaluator:
+            with Evaluator(repro.options.goldens_by) as evaluator:
                 row = evaluator.with_golden(row, export_dir)
         config = LaneConfig(
             context,

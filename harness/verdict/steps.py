@@ -54,6 +54,8 @@ RANDOM = 0.5
 """Standard deviation of a rounding or a truncation over the most it can be, bias included: of mantissas spread as 1/m
 it is 0.42 (rounding: sqrt(E[1/m^2] / 3); truncation the same of twice the half unit)."""
 FLOAT32 = 2.0**-24
+FLOAT64_FUNCTION = table.TABLE["Float32"].relative_l2 * 2.0**-29
+"""Bound of a host's function of f64: as many units in the last place as one of float32 may be off, 84 of them."""
 
 
 @dataclass(frozen=True)
@@ -226,19 +228,20 @@ def steps_of(
             function = table.ULP_MARGIN * min(unit(own), FLOAT32)
         else:
             several = ulp is None and (target.math_fidelity != "exact" or _in_steps(target, op_name))
-            function = _function(own, stored_as, op_name, ulp, several) + dst
+            function = _function(own, stored_as, op_name, ulp, several, target.math_fidelity == "exact") + dst
             if several and stored_as != "Float32":
                 between = function
             elif several and op_name.startswith("chlo."):  # a formula, of which each step rounds, the golden's too
-                between = max(floor, table.FORMULA_MARGIN * FLOAT32)
+                between = table.FORMULA_MARGIN * floor
         if op_name in GOLDEN_IN_STEPS.get(part, ()):
             function += GOLDEN_HALVES * unit(own)
         if target.cuts_result is not None and target.cuts_result(op_name) and (block or stored_as in DST_FORMATS):
             common["short"] = dst or unit(stored_as)
             function += dst
-        # A host's library takes multiples of pi / 2 away in float32, near 0 too: IREE's sine of 0.0045 is 1e-7 off.
-        reduced = 2 * FLOAT32 if target.math_fidelity == "exact" and op_name in PERIODIC and own != "Float64" else 0.0
-        cancelled = 0.0 if own == "Float64" else table.FORMULA_MARGIN * FLOAT32 * FORMULA_TERMS.get(op_name, 0.0)
+        # A host's library takes multiples of pi / 2 away in the op's type, near 0 too: IREE's sine of 0.0045 in float32
+        # is 1e-7 off.
+        reduced = 2 * floor if target.math_fidelity == "exact" and op_name in PERIODIC else 0.0
+        cancelled = table.FORMULA_MARGIN * floor * FORMULA_TERMS.get(op_name, 0.0)
         return Steps(
             "bound",
             cut=cut,
@@ -268,11 +271,11 @@ def _in_steps(target: Target, op_name: str) -> bool:
     return op_name.startswith("chlo.") or target.sums_in_own_type
 
 
-def _function(own: str, stored_as: str, op_name: str, ulp: float | None, several: bool) -> float:
+def _function(own: str, stored_as: str, op_name: str, ulp: float | None, several: bool, exact: bool) -> float:
     """Bound of an elementwise function's relative error before packing, with that of XLA's golden; `several`: no single
-    kernel computes it, and its steps are rounded to the format one by one."""
+    kernel computes it, and its steps are rounded to the format one by one; `exact`: a host computes it."""
     if own == stored_as == "Float64":
-        return table.TABLE["Float64"].relative_l2
+        return FLOAT64_FUNCTION if exact else table.TABLE["Float64"].relative_l2
     if ulp is None:
         steps = SEVERAL_STEPS * unit(stored_as) if several and stored_as != "Float32" else 0.0
         return table.TABLE["Float32"].relative_l2 + steps

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+from collections.abc import Callable
 from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
@@ -18,6 +19,8 @@ from opscope.base.installing import install_command
 from opscope.base.plugins import version
 from opscope.models.frontends.base import Frontend
 
+Versions = Callable[[str], str]
+"""Finds the version of a package in some interpreter, or raises PackageNotFoundError."""
 HERE = Path(__file__).resolve().parent
 SHARED = ("base", "child", "__init__", "jax_tree")
 """Files of this folder that every exporter uses, and that models import."""
@@ -35,20 +38,20 @@ def get(framework: str) -> Frontend:
     return importlib.import_module(f"opscope.models.frontends.{framework}").FRONTEND
 
 
-def versions(framework: str, model: Path | None = None) -> dict[str, str]:
+def versions(framework: str, model: Path | None = None, installed: Versions | None = None) -> dict[str, str]:
     """Returns the packages that decide what the frontend exports, with their versions ('' if not installed).
 
     Of the libraries that models of the framework may import, they are those that the file `model` imports, or without
-    one all of them.
+    one all of them. `installed` looks in another interpreter.
     """
     frontend = get(framework)
-    installed = {}
+    found = {}
     for package in (*frontend.packages, *frontend.optional, *_libraries(frontend, model)):
         try:
-            installed[package] = version(package)
+            found[package] = (installed or version)(package)
         except PackageNotFoundError:
-            installed[package] = ""
-    return installed
+            found[package] = ""
+    return found
 
 
 def _libraries(frontend: Frontend, model: Path | None) -> tuple[str, ...]:
@@ -73,20 +76,22 @@ def _imports(text: bytes) -> frozenset[str]:
     return frozenset(imported)
 
 
-def missing(framework: str, model: Path | None = None) -> str:
+def missing(framework: str, model: Path | None = None, installed: Versions | None = None) -> str:
     """Returns which packages of the framework are missing and the command that installs them; empty if none is.
 
     With the file of a model they are those that this model needs.
     """
-    packages = absent(framework, model)
+    packages = absent(framework, model, installed)
     return f"{', '.join(packages)} not installed; try {install(framework)}" if packages else ""
 
 
-def absent(framework: str, model: Path | None = None) -> list[str]:
+def absent(framework: str, model: Path | None = None, installed: Versions | None = None) -> list[str]:
     """Returns the packages that the framework, or one model of it, needs and that are not installed."""
     optional = get(framework).optional
     return [
-        package for package, version in versions(framework, model).items() if not version and package not in optional
+        package
+        for package, number in versions(framework, model, installed).items()
+        if not number and package not in optional
     ]
 
 

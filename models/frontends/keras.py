@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -87,16 +88,30 @@ def as_function(model: Any, inputs: Sequence[ArgSpec], laws: Distributions = ())
     specs += [_spec(name, v, laws, "state") for name, v in fixed.items()]
 
     def forward(w: Mapping[str, Any]) -> Any:
-        arguments = [w[spec.name] for spec in inputs]
-        called = arguments[0] if len(arguments) == 1 else arguments
-        if isinstance(getattr(model, "input", None), Mapping):
-            called = {spec.name: w[spec.name] for spec in inputs}
+        args, named = call_arguments(model, {spec.name: w[spec.name] for spec in inputs})
+        variables = [w[n] for n in trained], [w[n] for n in fixed]
         # The outer scope keeps the inner one from filling variables that were only declared.
         with StatelessScope(initialize_variables=False):
-            results, _ = model.stateless_call([w[n] for n in trained], [w[n] for n in fixed], called, training=False)
+            results, _ = model.stateless_call(*variables, *args, **named, training=False)
         return results
 
     return Built(forward, (*specs, *inputs))
+
+
+def call_arguments(
+    model: Any, inputs: Mapping[str, Any], by_name: bool = False
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """What a model is called with: each input by itself if its `call` has a parameter for each, else one structure.
+
+    `by_name`, where a program has given names: they are those of the parameters, or of a dictionary.
+    """
+    taken = [name for name in inspect.signature(model.call).parameters if name not in ("training", "mask")]
+    values = tuple(inputs.values())
+    if by_name and set(inputs) <= set(taken):
+        return (), dict(inputs)
+    if by_name or isinstance(getattr(model, "input", None), Mapping):
+        return (dict(inputs),), {}
+    return (values if len(taken) >= len(values) else (list(values),)), {}
 
 
 def named_variables(model: Any) -> dict[str, Any]:

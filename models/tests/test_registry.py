@@ -53,7 +53,16 @@ def test_adding_a_model_is_adding_one_file(tmp_path: Path) -> None:
     assert registry.add_folder(tmp_path) == ["added_by_test"]
     added = registry.get("added_by_test", [tmp_path])
     assert added.build("float32").arguments[0].shape == (2, 3)
-    exporter = {"__init__.py", "base.py", "child.py", "jax.py", "jax_tree.py", "own_results.py", "seeding.py"}
+    exporter = {
+        "__init__.py",
+        "base.py",
+        "child.py",
+        "jax.py",
+        "jax_tree.py",
+        "own_results.py",
+        "portable_artifact.py",
+        "seeding.py",
+    }
     assert {p.name for p in added.sources()} == {"added.py", "shared.py", *exporter}
 
 

@@ -8,31 +8,25 @@ Compared are the last IRs that `opscope history` keeps (reports/records/lowered.
 from __future__ import annotations
 
 import re
-from collections import Counter
+import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
 from opscope.harness.record.errors import InputError
+from opscope.harness.record.lowered_ir import difference
 from opscope.harness.record.stages import Status
 from opscope.harness.record.store import read_run
 from opscope.reports.compare.night_views import newest_run
 from opscope.reports.compare.outcomes import Outcome, RunView
 from opscope.reports.records import lowered
 
-_OP = re.compile(r'(?:^|= )(?:"(\w+\.[\w.]+)"\(|(\w+\.[\w.]+) )', re.MULTILINE)
-_TYPES = re.compile(r" : .*$", re.MULTILINE)
-_LAYOUT = re.compile(r"#[\w.]*layout\w*<[^\n]*")
 _SIZES = re.compile(r"\[([\d,]*)\]")
-_SILENT = frozenset({"ttnn.deallocate", "func.func", "func.return"})
-"""Ops that follow from others."""
-MOST_OPS = 3
-"""Ops that a name has, of those that came and of those that went."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +40,7 @@ class Group:
     smallest: str
     """Name and types of the smallest."""
     command: str
-    """What looks into it: `opscope reduce` for an op that goes wrong, else its repro line."""
+    """`opscope reduce` of the smallest: of its failure in one of the runs, else of what differs."""
 
 
 @dataclass(frozen=True)
@@ -82,9 +76,23 @@ class Lowered:
         return {"sentence": self.sentence, **asdict(self)}
 
 
+class _Side(NamedTuple):
+    """A run, and its folder."""
+
+    run: RunView
+    folder: Path
+
+    @property
+    def place(self) -> str:
+        """The folder as a command names it."""
+        here = Path.cwd()
+        return shlex.quote(str(self.folder.relative_to(here) if self.folder.is_relative_to(here) else self.folder))
+
+
 def compare_lowered(a: RunView, b: RunView, folder_a: Path, folder_b: Path) -> Lowered:
     """Compares what two runs have kept in their folders."""
     before, now = lowered.read(folder_a, a.backend), lowered.read(folder_b, b.backend)
+    sides = _Side(a, folder_a), _Side(b, folder_b)
     lowering: dict[str, list[Outcome]] = {}
     computing: dict[str, list[Outcome]] = {}
     verdicts: dict[str, list[Outcome]] = {}
@@ -100,53 +108,14 @@ def compare_lowered(a: RunView, b: RunView, folder_a: Path, folder_b: Path) -> L
             verdicts.setdefault(what, []).append(new)
         elif _ran(old) and _ran(new) and (old.status, old.pcc) != (new.status, new.pcc):
             computing.setdefault(f"{old.status} -> {new.status}", []).append(new)
-    named = {what: _groups({what: ops}, b)[0] for what, ops in verdicts.items()}
+    named = {what: _groups({what: ops}, *sides)[0] for what, ops in verdicts.items()}
     return Lowered(
         len(both),
-        tuple(_groups(lowering, b)),
-        tuple(_groups(computing, b)),
+        tuple(_groups(lowering, *sides)),
+        tuple(_groups(computing, *sides)),
         tuple(named[what] for what in sorted(named) if what.startswith("compiles")),
         tuple(named[what] for what in sorted(named) if what.startswith("aborts")),
     )
-
-
-def difference(before: str, now: str) -> str:
-    """Names in what two IRs of one op differ: in ops, else in layouts, else in attributes, each by the ops' names."""
-    old_ops, new_ops = (Counter(filter(None, (one or two for one, two in _OP.findall(ir)))) for ir in (before, now))
-    gone, come = old_ops - new_ops, new_ops - old_ops
-    left, came = (sorted(names.keys() - _SILENT) for names in (gone, come))
-    if left and came:
-        return f"ops: {_listed(left)} {'becomes' if len(left) == 1 else 'become'} {_listed(came)}"
-    if left or came:
-        fused = f", fused into {_listed(fusing)}" if left and (fusing := _fusing(before, now)) else ""
-        return f"ops: {_listed(left)} no more{fused}" if left else f"ops: {_listed(came)} anew"
-    old_lines, new_lines = before.splitlines(), now.splitlines()
-    changed = [(old, new) for old, new in zip(old_lines, new_lines, strict=False) if old != new]
-    changed = [(old, new) for old, new in changed if _name(new) not in _SILENT] or changed
-    if len(old_lines) != len(new_lines) or not changed:
-        return "order of ops"
-    names = sorted({_name(new) for _, new in changed} - _SILENT) or ["the function"]
-    if all(_TYPES.sub("", old) == _TYPES.sub("", new) for old, new in changed):
-        layouts = all(_LAYOUT.sub("", old) == _LAYOUT.sub("", new) for old, new in changed)
-        return f"{'layouts' if layouts else 'types'} of {_listed(names)}"
-    return f"attributes of {_listed(names)}"
-
-
-def _fusing(before: str, now: str) -> list[str]:
-    """The ops that have more attributes than before, where others have gone: these were fused into them."""
-    old = {_name(line): line.count(" = ") for line in before.splitlines()}
-    more = {name for line in now.splitlines() if (name := _name(line)) in old and line.count(" = ") > old[name]}
-    return sorted(more - _SILENT)
-
-
-def _name(line: str) -> str:
-    match = _OP.search(line)
-    return (match[1] or match[2]) if match is not None else "func.func"
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - MOST_OPS
-    return " + ".join(names[:MOST_OPS]) + (f" and {more} more" if more > 0 else "")
 
 
 def _verdict(old: Outcome, new: Outcome) -> str:
@@ -164,12 +133,14 @@ def _ran(op: Outcome) -> bool:
     return op.right or op.status == Status.WRONG_RESULT
 
 
-def _groups(ops_of: Mapping[str, Sequence[Outcome]], run: RunView) -> list[Group]:
+def _groups(ops_of: Mapping[str, Sequence[Outcome]], before: _Side, now: _Side) -> list[Group]:
     """The groups, those of most ops first."""
     groups = []
     for what, ops in ops_of.items():
         first, *_ = by_size = sorted(ops, key=lambda op: (_elements(op.types), op.op_id))
-        command = f"opscope reduce {first.op_id} --run {run.run_id}" if first.bad else first.repro
+        failing = next((side for side in (now, before) if (op := side.run.ops.get(first.op_id)) and op.bad), None)
+        command = f"opscope reduce {first.op_id} --run {(failing or now).place}"
+        command += "" if failing is not None else f" --against {before.run.backend}"
         groups.append(Group(what, tuple(op.op_id for op in by_size), f"{first.op_name} {first.types}", command))
     return sorted(groups, key=lambda group: (-len(group.ops), group.what))
 

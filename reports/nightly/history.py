@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +18,8 @@ import sqlalchemy as sa
 
 from opscope.base.digest import json_digest
 from opscope.base.statuses import NOT_ATTEMPTED, RIGHT
-from opscope.harness.backends import package_index, plugin_releases, registry
+from opscope.harness.backends import registry
+from opscope.harness.cache import package_index
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import backend_label, release_in
 from opscope.harness.record.run_folders import runs_root
@@ -110,9 +112,11 @@ def asked_releases(words: str, since: datetime | None = None) -> list[Release]:
         begin, end = known.index(first or known[0]), known.index(last or known[-1])
         if begin > end:
             raise InputError(f"{WHERE} {word}", "the older release first", versions, f"{name}@{last}{RANGE}{first}")
-        releases += [Release(name, version) for version in known[begin : end + 1]]
-    if since is not None:
-        releases = [release for release in releases if (made := fetched(release)) is not None and made >= since]
+        meant = [Release(name, version) for version in known[begin : end + 1]]
+        if since is not None:  # the newest first: what is older than one that is too old is not fetched
+            meant = [*takewhile(lambda release: (made := fetched(release)) is not None and made >= since, meant[::-1])]
+            meant.reverse()
+        releases += meant
     if not releases:
         raise InputError(WHERE, "releases", "none", "an earlier --since, or tt@0.1.1..0.1.3")
     return list(dict.fromkeys(releases))
@@ -122,7 +126,7 @@ def fetched(release: Release) -> datetime | None:
     """Fetches a release if it is not there; when it was made, None if that is not known or it cannot be had."""
     with suppress(InputError):  # the night says why it cannot be had
         registry.check_name(release.name)
-    return plugin_releases.release_date(registry.distribution(release.backend), release.version)
+    return registry.release_date(release.backend, release.version)
 
 
 # --- its nights

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from opscope.harness.backends import registry
 from opscope.harness.record.result_options import Decides, ResultOptions
 from opscope.harness.record.run_folders import file_name, runs_root
 from opscope.harness.settings.settings import BY_NAME
@@ -38,7 +39,9 @@ class Sweep:
     def label(self) -> str:
         """Its name on screen and in the summary."""
         part = f" shard {self.shard}/{self.shards}" if self.shard else ""
-        words = (",".join(labels([self.backend])), self.arch * self.names_board, self.data_format)
+        backends = self.backend.split(",")
+        board = self.names_board and not all(registry.declares(backend, "ignores_board") for backend in backends)
+        words = (",".join(labels([self.backend])), self.arch * board, self.data_format)
         return " ".join(filter(None, words)) + part
 
     def run_dir(self, root: Path, night_id: str) -> Path:

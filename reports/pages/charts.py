@@ -176,6 +176,7 @@ def _cycles(rows: Sequence[Row]) -> Spec | None:
             "all": row["cycles"] * row["uses"],
             "kind": row["kind"],
             "us": row["device_us"],
+            "error": row["cycles_error"],
         }
         for row in heavy
     ]
@@ -187,6 +188,7 @@ def _cycles(rows: Sequence[Row]) -> Spec | None:
             "op:N",
             "types:N",
             channel("cycles:Q", format=","),
+            *([channel("error:Q", title="+- %")] if any(row["error"] for row in data) else []),
             channel("us:Q", title="µs"),
             "uses:Q",
             channel("all:Q", title="cycles of all uses", format=","),

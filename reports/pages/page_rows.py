@@ -72,6 +72,7 @@ def _op_row(test: OpTest, owned: Owned) -> Row:
         "pcc": test.pcc,
         "z": test.z_max,
         "cycles": test.cycles,
+        "cycles_error": test.cycles_error,
         "device_us": None if test.device_ns is None else test.device_ns / 1000,
         "l1": test.l1_peak_bytes,
         "dram": test.dram_peak_bytes,

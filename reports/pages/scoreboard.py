@@ -218,7 +218,7 @@ def _since(op_id: str, names: Sequence[str], history: Sequence[Mapping[str, Outc
 def _repro(op_id: str, view: RunView, models: Sequence[str]) -> str:
     """A command that needs no run of before: it makes the model's ops and runs this one."""
     words = ["pytest --op-by-op", f"--model {models[0]}" if models else "", f"--backend {view.backend}"]
-    return " ".join(filter(None, [*words, f"--arch {view.arch}", f"-k {op_id}"]))
+    return " ".join(filter(None, [*words, f"--arch {view.arch}" if view.board else "", f"-k {op_id}"]))
 
 
 # --- its files

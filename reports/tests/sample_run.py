@@ -49,6 +49,7 @@ OPS: tuple[tuple[str, str, Status, Stage, int, dict[str, Any]], ...] = (
         {
             "pcc": 0.9991,
             "cycles": 120_000,
+            "cycles_error": 9.0,
             "limiter": "math",
             "utilisation": 0.75,
             "dram_bytes": 9_216,

@@ -80,6 +80,7 @@ def test_the_page_holds_every_op_and_its_numbers(page: Page) -> None:
     assert [row["id"] for row in data["ops"]] == [op_id(number) for number in range(len(OPS))]
     ladders = {"chart-ladder-ops-0", "chart-ladder-uses-0", "chart-heat"}
     assert set(data["charts"]) == ladders | {"chart-time", "chart-cycles", "chart-z"}
+    assert '"title": "+- %"' in json.dumps(data["charts"]["chart-cycles"]), "how far a card's cycles may be"
     text = " ".join(" ".join(page.texts).split())
     for expected in (
         "pass rate on simulator 18.2 %",

@@ -21,7 +21,7 @@ FIRST = {
 }
 SECOND = {
     "add": Op(uses={"a": 2, "b": 1}, cycles=200, pcc=0.999, compile_ms=10.0),
-    "exp": Op(uses={"b": 1}, cycles=10),
+    "exp": Op(uses={"b": 1}, cycles=10, more={"cycles_error": 25.3}),
     "host": Op("compile_failed", uses={"a": 4}, error="no lowering", more={"expected": "notyet: host"}),
     "sort": Op("crashed", uses={"b": 3}, error="signal", more={"artifact": "artifacts/x/e.txt"}),
     "lost": Op("unsplittable", uses={"a": 1}, error="no body"),
@@ -133,6 +133,11 @@ EXPECTED: dict[str, list[tuple[Any, ...]]] = {
     f"SELECT cycles, cycles_of_all_uses, compile_ms FROM night_ops WHERE op_id = '{op_id('add')}' ORDER BY started": [
         (100, 300, 10.0),
         (200, 600, 10.0),
+    ],
+    "SELECT model, op_name, cycles, cycles_error FROM dashboard_ops WHERE cycles > 0 ORDER BY model, op_name": [
+        ("a", "stablehlo.add", 200, None),
+        ("b", "stablehlo.add", 200, None),
+        ("b", "stablehlo.exp", 10, 25.3),
     ],
     "SELECT model, SUM(cycles_of_all_uses), SUM(right_ops) FROM night_costs "
     "GROUP BY night_id, model ORDER BY night_id, model": [

@@ -14,9 +14,9 @@ from click.testing import CliRunner
 from opscope.base.night_grid import grid
 from opscope.harness.cli.main import root as opscope
 from opscope.harness.record.artifacts import ARTIFACT_DIR
+from opscope.harness.record.lowered_ir import difference, plain
 from opscope.harness.record.stages import Stage
 from opscope.harness.record.store import load_run
-from opscope.reports.compare.lowered_differently import difference
 from opscope.reports.database.reading import read_database
 from opscope.reports.publish.publish import publish
 from opscope.reports.publish.upkeep import prune
@@ -184,34 +184,39 @@ CASES = {
         "ops: ttnn.relu no more, fused into ttnn.add",
     ),
     "a silent op": ([ADD, ("deallocate", "", "l1")], [ADD], "order of ops"),
-    "attributes": ([ADD], [("add", "dtype = bf16", "l1")], "attributes of ttnn.add"),
+    "attributes": ([ADD], [("add", "dtype = bf16", "l1")], "dtype of ttnn.add"),
+    "an attribute more": (
+        [ADD, ADD],
+        [ADD, ("add", "dtype = f32, program_config = #ttnn.config<a = 1, b = [1, 2]>", "l1")],
+        "program_config of ttnn.add",
+    ),
+    "another order": ([ADD, ("abs", "", "l1")], [("abs", "", "l1"), ADD], "order of ops"),
 }
 
 
 @pytest.mark.parametrize(("before", "now", "what"), CASES.values(), ids=CASES)
 def test_a_difference_is_named(before: list[Any], now: list[Any], what: str) -> None:
-    old, new = lowered.plain(module(*before)), lowered.plain(module(*now))
+    old, new = plain(module(*before)), plain(module(*now))
     assert (difference(old, new) if old != new else "") == what
 
 
 def test_layouts_are_named_apart_from_other_types() -> None:
-    old = lowered.plain(module(ADD))
+    old = plain(module(ADD))
     assert difference(old, old.replace("memref<8x8xf32", "memref<1x1xf32")) == "layouts of ttnn.add"
-    assert difference(old, old.replace("8x8xf32", "8x8xbf16")) == "types of ttnn.add"
+    assert difference(old, old.replace("8x8xf32", "8x8xbf16")) == "types of ttnn.add: f32 becomes bf16"
 
 
 def test_what_says_nothing_of_the_program_is_left_out() -> None:
     old, new = module(ADD), module(ADD, noise=7).replace("%7", "%1").replace("#l1>", "#l7>")
     assert old != new
-    assert lowered.plain(old) == lowered.plain(new)
-    assert "loc" not in lowered.plain(old)
-    assert lowered.digest(lowered.plain(old)) == lowered.digest(lowered.plain(new))
+    assert plain(old) == plain(new)
+    assert "loc" not in plain(old)
     for attributes in ("<{a = []}>", "<{a = [], b = []}>", ""):
-        assert (
-            lowered.plain(f'%1 = "x.y"(%0) {attributes} : () -> ()'.replace("  ", " ")) == '%1 = "x.y"(%0) : () -> ()'
-        )
-    assert lowered.plain('"x.y"() <{a = [], b = 1, c = []}>') == '"x.y"() <{b = 1}>'
-    assert lowered.plain('  a = f32[] add(b), metadata={op_name="x"}') == "a = f32[] add(b)"
+        assert plain(f'%1 = "x.y"(%0) {attributes} : () -> ()'.replace("  ", " ")) == '%1 = "x.y"(%0) : () -> ()'
+    assert plain('"x.y"() <{a = [], b = 1, c = []}>') == '"x.y"() <{b = 1}>'
+    device = 'util.global private @__device_0 = #hal.device.local<"local", [#hal.executable.target<"llvm-cpu", {n}>]>'
+    assert plain(f"{device}\n%1 = x.y %0") == plain(f"{device.replace('{n}', '7')}\n%1 = x.y %0") == "%1 = x.y %0"
+    assert plain('  a = f32[] add(b), metadata={op_name="x"}') == "a = f32[] add(b)"
 
 
 def test_a_diff_counts_what_lowers_computes_and_compiles_differently(tmp_path: Path, monkeypatch: Any) -> None:
@@ -241,6 +246,11 @@ def test_a_diff_counts_what_lowers_computes_and_compiles_differently(tmp_path: P
     found = json.loads(call("diff", "tt@0.1.2", "tt@0.1.3", "--db", url, "--json"))
     lowers = found["series"][0]["lowered"]
     assert [(group["what"], group["ops"]) for group in lowers["compiling"]] == [("compiles now", [op_id("b")])]
+    runs = ".opscope/runs/a-night-names-it-otherwise-0.1"
+    assert [lowers[key][0]["command"] for key in ("lowering", "computing", "compiling", "aborting")] == [
+        *[f"opscope reduce {op_id('a')} --run {runs}.3 --against tt@0.1.2"] * 2,
+        *(f"opscope reduce {op_id(op)} --run {runs}.2" for op in "bc"),
+    ]
     (run_dir / lowered.FILE).write_bytes(lzma.compress(b"["))
     assert lowered.read(run_dir, "tt@0.1.3") == {}
     assert "lowers differently" not in call("diff", "tt@0.1.2", "tt@0.1.3", "--db", url)

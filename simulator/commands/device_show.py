@@ -63,6 +63,7 @@ def _show(facts: dict[str, Any]) -> None:
         page.prose(
             f"profile {name}: {rows}x{cols} cores, {profile['l1_usable']:,} of {profile['l1_bytes']:,} bytes of L1 "
             f"each, {profile['dram_channels']} DRAM channels of {profile['dram_channel_bytes']:,} bytes"
+            f"{f' (borrowed: {borrowed})' if (borrowed := profile['borrowed']) else ''}"
         )
     page.prose(f"formats: {', '.join(facts['formats'])}; in Dst {', '.join(facts['dst_formats'])}")
     page.prose(f"sources of these figures: {facts['source']}")

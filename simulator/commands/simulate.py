@@ -13,6 +13,7 @@ from opscope.base import regular_file
 from opscope.base.model_files import ModelFiles
 from opscope.base.page import Page
 from opscope.simulator.counters import moved_line
+from opscope.simulator.modelled import record_error
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from opscope.simulator.dumping import Dump, Goldens
     from opscope.simulator.faults.injection import Injection
     from opscope.simulator.non_finite import NonFinite
+    from opscope.simulator.profile import OpCost
 
 DRAWN = "inputs were drawn, which a deep model may magnify beyond its formats; try --inputs with a model's own"
 MOST_ROWS = 40
@@ -45,7 +47,11 @@ class InputProblem(click.ClickException):
     help="Whose figures of grid and memory hold; default: ttnn's, and buda's for what a plan places.",
 )
 @click.option("--per-core", is_flag=True, help="Make each result core by core, by the plan if there is one.")
-@click.option("--exact-order", is_flag=True, help="Add products in the matrix unit's own order (slow).")
+@click.option(
+    "--exact-order",
+    is_flag=True,
+    help="Compute products, sums, functions, softmax and norms in the steps of ttnn's own kernels (slow).",
+)
 @click.option(
     "--stochastic-rounding",
     type=click.IntRange(min=0),
@@ -327,6 +333,12 @@ def _summary(
     return summary
 
 
+def _error_of(op: OpCost, executable: Executable) -> str:
+    """How far the cycles of an op that no plan places may be from a card's, by its kind."""
+    error = record_error(op.kernel, executable.device.system.arch) if op.cycles and not executable.plan.ops else None
+    return "" if error is None else f"{error:g} %"
+
+
 def _changed(right: np.ndarray, got: np.ndarray) -> int:
     """How many elements of a result the faults changed, bit by bit."""
     import numpy as np
@@ -345,7 +357,7 @@ def _show(executable: Executable, result: RunResult | None, summary: dict[str, A
         title = f"{len(ops)} operations on {summary['card_type']}"
         if len(shown) < len(ops):
             title += f": {len(shown)} of the {len(timed)} that take cycles (--all shows each)"
-        numbers = ("cores", "cycles", "compute", "transfer", "DRAM read", "DRAM written", "NoC")
+        numbers = ("cores", "cycles", "+-", "compute", "transfer", "DRAM read", "DRAM written", "NoC")
         columns = [("#", "right"), ("operation", "left"), *((name, "right") for name in numbers), ("location", "left")]
         page.table(
             columns,
@@ -353,11 +365,12 @@ def _show(executable: Executable, result: RunResult | None, summary: dict[str, A
                 (
                     str(number),
                     op.kernel,
+                    f"{op.cores:,}",
+                    f"{op.cycles:,}",
+                    _error_of(op, executable),
                     *(
                         f"{n:,}"
                         for n in (
-                            op.cores,
-                            op.cycles,
                             op.compute_cycles,
                             op.transfer_cycles,
                             op.dram_read_bytes,
@@ -371,6 +384,7 @@ def _show(executable: Executable, result: RunResult | None, summary: dict[str, A
             ],
             title,
             spare=("transfer", "compute", "NoC", "DRAM written", "DRAM read"),
+            fillable=("+-",),
         )
         changed = summary.get("changed", ())
         for number, (array, tensor) in enumerate(zip(result.outputs, executable.program.outputs, strict=True)):
@@ -385,7 +399,7 @@ def _show(executable: Executable, result: RunResult | None, summary: dict[str, A
         )
         if summary["limiter"]:
             error = summary["cycles_error"]
-            known = f"; a card's cycles are within {error:g} % by its kernels' kinds" if error is not None else ""
+            known = f"; a card's cycles differ by some {error:g} %, the error of its kernels' kinds" if error else ""
             page.prose(
                 f"limited by {summary['limiter']}; cores compute {summary['utilisation']:.0%} of the time{known}"
             )

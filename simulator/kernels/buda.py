@@ -141,7 +141,7 @@ def depthwise(images: Images, call: Call) -> np.ndarray:
     b = right.reshape(right.shape[0], taps * TILE, tiles, TILE).transpose(0, 2, 1, 3)
     product = product_of(a.reshape(*a.shape[:3], taps * TILE), b, call)
     product = product.transpose(0, 2, 1, 3).reshape(*left.shape[:2], tiles * TILE)[:, :, :channels]
-    return activated(product, params_of(call, MatmulParams).activation)
+    return activated(product, params_of(call, MatmulParams).activation, call)
 
 
 def depthwise_columns(columns: int, taps: int, part: slice) -> np.ndarray:

@@ -26,7 +26,7 @@ def conv2d(images: Images, call: Call) -> np.ndarray:
     view = windows(x, (window[0], window[1]), params.stride, params.dilation)
     product = _by_batch if params.batch_groups > 1 else _by_channel
     result = product(view, kernel_matrix, call)
-    return activated(result + images[2].reshape(-1) if len(images) > 2 else result, params.activation)
+    return activated(result + images[2].reshape(-1) if len(images) > 2 else result, params.activation, call)
 
 
 def _by_channel(view: np.ndarray, kernel_matrix: np.ndarray, call: Call) -> np.ndarray:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 
 import numpy as np
 
 from opscope.compiler.target.formats import host_dtype
-from opscope.compiler.target.program import ArangeParams, ConstantParams, FullParams
+from opscope.compiler.target.program import ArangeParams, ConstantParams, FullParams, TensorDesc
 from opscope.simulator.images import from_host
 from opscope.simulator.kernels.registry import Call, Images, kernel, params_of
 
 
-def _decode(data: bytes, shape: tuple[int, ...], call: Call) -> np.ndarray:
+def _decode(data: bytes, shape: tuple[int, ...], desc: TensorDesc) -> np.ndarray:
     """Image of `data`, elements of the result's element type in their own bytes."""
-    dtype = host_dtype(call.outputs[0].element_type)
+    dtype = host_dtype(desc.element_type)
     storage = np.dtype(np.uint8) if dtype == np.bool_ else dtype
     return np.frombuffer(data, storage).reshape(shape).astype(dtype, copy=False)
 
@@ -22,17 +23,23 @@ def _decode(data: bytes, shape: tuple[int, ...], call: Call) -> np.ndarray:
 @kernel("full", FullParams, unit="move", arity=0)
 def full(images: Images, call: Call) -> np.ndarray:
     """One value everywhere."""
-    params, desc = params_of(call, FullParams), call.outputs[0]
-    single = (1,) * len(params.shape)
-    image = from_host(_decode(params.value, single, call), replace(desc, shape=single))
-    return np.broadcast_to(image, params.shape)
+    params = params_of(call, FullParams)
+    return _repeated(params.value, params.shape, call.outputs[0])
+
+
+@functools.lru_cache(maxsize=1024)
+def _repeated(value: bytes, shape: tuple[int, ...], desc: TensorDesc) -> np.ndarray:
+    """A view of one value, which nobody can write to: kept, since to make it takes longer than to add it."""
+    single = replace(desc, shape=(1,) * len(shape))
+    return np.broadcast_to(from_host(_decode(value, single.shape, single), single), shape)
 
 
 @kernel("constant", ConstantParams, unit="move", arity=0)
 def constant(images: Images, call: Call) -> np.ndarray:
     """All elements given."""
     params = params_of(call, ConstantParams)
-    return from_host(_decode(params.data, params.shape, call), call.outputs[0])
+    desc = call.outputs[0]
+    return from_host(_decode(params.data, params.shape, desc), desc)
 
 
 @kernel("arange", ArangeParams, unit="move", arity=0)

@@ -6,6 +6,7 @@ import numpy as np
 
 from opscope.compiler.target.formats import FORMATS, INDEX_LIMIT, host_dtype
 from opscope.compiler.target.program import EltwiseParams, LayoutParams, Operation, Program
+from opscope.compiler.target.rare_values import has_nan
 from opscope.compiler.target.rounding import bits
 from opscope.simulator.images import from_host, to_host
 from opscope.simulator.kernels.eltwise import operands
@@ -68,9 +69,11 @@ def typecast(images: Images, call: Call) -> np.ndarray:
     (x,), target = operands(images, call), call.outputs[0]
     dtype = host_dtype(target.element_type)
     if FORMATS[target.data_format].is_float or target.element_type == "i1" or x.dtype.kind != "f":
-        return x.astype(np.float32) if FORMATS[target.data_format].is_float else x
+        return x.astype(np.float32, copy=False) if FORMATS[target.data_format].is_float else x
     low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
-    wide = np.trunc(np.nan_to_num(x.astype(np.float64), nan=0.0, posinf=high, neginf=low))
+    wide = np.trunc(x.astype(np.float64))
+    if has_nan(bits(x)):
+        wide = np.where(np.isnan(wide), 0.0, wide)
     return np.clip(wide, low, high).astype(dtype)
 
 

@@ -32,6 +32,7 @@ from opscope.simulator.kernels.eltwise import (
     SRC_A_HIGH,
     SRC_B_FULL,
     SRC_B_HIGH,
+    real_function,
 )
 from opscope.simulator.kernels.registry import Call, Images, kernel, params_of
 
@@ -195,22 +196,26 @@ def integer_product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 @kernel("matmul", MatmulParams, unit="matrix", arity=2)
 def matmul(images: Images, call: Call) -> np.ndarray:
     """Batched product of the last two dims, and perhaps an activation of what is in Dst."""
-    return activated(_product(images, call), params_of(call, MatmulParams).activation)
+    return activated(_product(images, call), params_of(call, MatmulParams).activation, call)
 
 
 @kernel("linear", MatmulParams, unit="matrix", arity=3)
 def linear(images: Images, call: Call) -> np.ndarray:
     """The product and a bias per column, added in Dst; then perhaps an activation."""
-    return activated(_product(images[:2], call) + images[2], params_of(call, MatmulParams).activation)
+    return activated(_product(images[:2], call) + images[2], params_of(call, MatmulParams).activation, call)
 
 
-def activated(value: np.ndarray, name: str) -> np.ndarray:
-    """Applies an elementwise kernel to values in Dst. Raises ValueError if it is not one of `ACTIVATIONS`."""
+def activated(value: np.ndarray, name: str, call: Call) -> np.ndarray:
+    """Applies an elementwise kernel to values in Dst, in exact order the device's own one.
+
+    Raises ValueError if it is not one of `ACTIVATIONS`.
+    """
     if not name:
         return value
     if name not in ACTIVATIONS:
         raise ValueError(f"activation: expected {', '.join(ACTIVATIONS)}, got {name!r}")
-    return ACTIVATIONS[name](value)
+    real = real_function(name, call.numerics.dst_format, call.numerics) if call.arithmetic.exact_order else None
+    return (real or ACTIVATIONS[name])(value)
 
 
 def _product(images: Images, call: Call) -> np.ndarray:

@@ -151,7 +151,7 @@ def test_a_device_with_signed_zeros_takes_numpys_way(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("register", addition_order.REGISTERS)
 @pytest.mark.parametrize("fidelity", PHASES)
-@pytest.mark.parametrize("shape", [(3, 5, 7), (33, 70, 40)], ids=["less than a tile", "several tiles"])
+@pytest.mark.parametrize("shape", [(3, 5, 7), (33, 70, 40), (257, 40, 3)], ids=["a part", "tiles", "many rows"])
 def test_products_are_added_as_by_numpy(
     shape: tuple[int, int, int], fidelity: str, register: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,7 +161,11 @@ def test_products_are_added_as_by_numpy(
     far_apart = [x * np.exp2(random.integers(-20, 20, x.shape)).astype(np.float32) for x in plain_values]
     any_bits = [random.integers(0, 1 << 32, x.shape, dtype=np.uint32).view(np.float32) for x in plain_values]
     small = [np.where(random.random(x.shape) < 0.6, 0, x * 2.0**-60).astype(np.float32) for x in plain_values]
-    for left, right in (plain_values, far_apart, any_bits, small):
+    ties = [
+        (random.integers(-most, most, x.shape) * np.exp2(random.integers(-14, 3, x.shape))).astype(np.float32)
+        for most, x in zip((127, 31), plain_values, strict=True)
+    ]
+    for left, right in (plain_values, far_apart, any_bits, small, ties):
         dst = random.standard_normal((rows, columns)).astype(np.float32)
         by_numpy = dst.copy()
         addition_order.add_products(left, right, PHASES[fidelity], register, dst)

@@ -81,6 +81,9 @@ def test_pad_is_stablehlo_s(low: tuple[int, ...], high: tuple[int, ...], interio
 
 GATHERS = {
     "rows": ((10, 6), (4, 1), GatherParams((1,), (0,), (), (), (0,), 1, (1, 6))),
+    "whole_rows_behind": ((4, 8, 6), (3, 1), GatherParams((0, 2), (1,), (), (), (1,), 1, (4, 1, 6))),
+    "whole_and_windows": ((8, 9, 4, 3), (5, 2), GatherParams((1, 2, 3), (1,), (), (), (0, 1), 1, (3, 1, 4, 2))),
+    "nothing_but_whole": ((8, 3), (4, 1), GatherParams((1, 2), (), (), (), (0,), 1, (8, 3))),
     "windows": ((8, 9, 4), (3, 2, 2), GatherParams((2, 3), (2,), (), (), (0, 2), 2, (3, 2, 1))),
     "swapped": ((8, 9), (2, 5), GatherParams((0, 2), (), (), (), (1, 0), 0, (3, 4))),
     "scalars": ((8, 9), (5, 2), GatherParams((), (0, 1), (), (), (0, 1), 1, (1, 1))),

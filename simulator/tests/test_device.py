@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -40,6 +41,7 @@ from opscope.simulator.api import (
     UnsupportedKernel,
     WrongBoard,
 )
+from opscope.simulator.kernels.registry import Call
 from opscope.simulator.tests.programs import one_kernel, run_kernel, run_result
 
 ROOT = Path(__file__).parents[2]
@@ -127,6 +129,24 @@ def test_deallocate_frees() -> None:
         _ = Device().load(binary.write(chain(free=False))).memory
     # Twelve channels allocate in step: 16,384 tiles are 1,366 in the fullest channel.
     assert Device().load(binary.write(chain(free=True))).memory.dram_peak == 2 * 1366 * 4096 * 12
+
+
+def test_what_is_known_of_an_operation_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    prepared: list[str] = []
+    call_of = Call.of.__func__  # type: ignore[attr-defined]
+
+    def noted(cls: type[Call], op: Operation, *rest: Any, **named: Any) -> Call:
+        prepared.append(op.kernel)
+        return call_of(cls, op, *rest, **named)
+
+    monkeypatch.setattr(Call, "of", classmethod(noted))
+    executable = Device().load(binary.write(one_kernel("add", EltwiseParams(), [((2, 3), "f32")] * 2, ((2, 3), "f32"))))
+    x = np.ones((2, 3), np.float32)
+    executable.run([x, x])
+    assert "add" in prepared
+    prepared.clear()
+    assert np.array_equal(executable.run([x, x + 1]).outputs[0], x + x + 1)
+    assert not prepared
 
 
 def test_a_freed_tensor_cannot_be_read() -> None:

@@ -43,9 +43,17 @@ PART = LARGE // 2
 """Elements of operands that take the ordinary way."""
 
 
-def same_bits(kernel: str, arrays: list[np.ndarray], out: str, *, board: str = "n150", **numerics: Any) -> None:
+def same_bits(
+    kernel: str,
+    arrays: list[np.ndarray],
+    out: str,
+    *,
+    board: str = "n150",
+    exact_order: bool = False,
+    **numerics: Any,
+) -> None:
     """Runs a kernel on whole arrays, and on parts of them; scalars go with each part."""
-    device, size = Device(board), max(a.size for a in arrays)
+    device, size = Device(board, exact_order=exact_order), max(a.size for a in arrays)
 
     def run(part: slice) -> np.ndarray:
         parts = [a[part] if a.size == size else a.reshape(1) for a in arrays]
@@ -158,9 +166,21 @@ def test_a_part_in_which_nothing_special_shows_is_what_numpy_makes_of_it(
             (3e38, 3e38),
         ):
             a[-1], b[-1] = first, second
+            results.clear()
             same_bits(kernel, [a, b], name)
-        assert results[-1] is None
+            if np.isnan(second):
+                assert all(result is None for result in results), "left to the kernel"
         results.clear()
+
+
+@pytest.mark.parametrize("kernel", sorted(plain.FUNCTIONS))
+@pytest.mark.parametrize("element_type", ["f32", "bf16"])
+def test_in_exact_order_large_tensors_are_computed_as_small_ones_are(kernel: str, element_type: str) -> None:
+    dtype = {"f32": np.dtype(np.float32), "bf16": BF16}[element_type]
+    random = np.random.default_rng(8)
+    arrays = [random.standard_normal(2 * PART).astype(dtype) for _ in range(2)]
+    for dst in ("Float32", "Float16_b") if element_type == "bf16" else ("Float32",):
+        same_bits(kernel, arrays, element_type, exact_order=True, dst_format=dst)
 
 
 @pytest.mark.parametrize("kernel", sorted(SHOWING))

@@ -4,8 +4,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from opscope.compiler.target.program import MatmulParams, Numerics
+from opscope.compiler.target.program import EltwiseParams, MatmulParams, Numerics
 from opscope.compiler.target.rounding import quantise, to_tf32
+from opscope.simulator.device import Device
 from opscope.simulator.kernels.matmul import integer_product, matrix_product
 from opscope.simulator.tests.programs import run_kernel
 
@@ -179,3 +180,19 @@ def test_blocks_of_the_inner_dim_are_added_in_l1() -> None:
     got = matrix_product(left, np.ones((128, 1), np.float32), numerics, exact_order=True)
     assert got.tolist() == [[1 + 2.0**-6]], "1 + 2^-8 is a tie and even; 1 + 3 * 2^-8 is one and goes up"
     assert matrix_product(left, np.ones((128, 1), np.float32), numerics)[0, 0] != 1
+
+
+@pytest.mark.parametrize("name", ["gelu", "sigmoid", "silu", "tanh"])
+@pytest.mark.parametrize(("element_type", "dst"), [("f32", "Float32"), ("bf16", "Float16_b")])
+def test_a_fused_activation_is_the_function_of_the_stored_product(name: str, element_type: str, dst: str) -> None:
+    numerics, dtype = Numerics("HiFi4", dst), {"f32": np.float32, "bf16": ml_dtypes.bfloat16}[element_type]
+    left, right = (RANDOM.standard_normal(shape).astype(dtype) for shape in ((32, 64), (64, 32)))
+    results = {}
+    for exact in (False, True):
+        device, out = Device("p150", exact_order=exact), ((32, 32), element_type, numerics)
+        product = run_kernel("matmul", MatmulParams(), [left, right], *out, device=device)
+        apart = run_kernel(name, EltwiseParams(), [product], *out, device=device)
+        fused = run_kernel("matmul", MatmulParams(activation=name), [left, right], *out, device=device)
+        assert (fused.astype(np.float32) == apart.astype(np.float32)).all()
+        results[exact] = fused.tobytes()
+    assert results[False] != results[True], "in exact order the function is the device's own"

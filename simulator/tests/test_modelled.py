@@ -31,6 +31,12 @@ def shown(*words: str) -> tuple[int, str]:
     return done.exit_code, done.output
 
 
+def test_a_board_says_which_figures_are_another_chips() -> None:
+    for board, borrowed in (("p150", 2), ("p300", 2), ("n150", 0), ("e150", 0)):
+        code, text = shown(board)
+        assert (code, text.count("borrowed")) == (0, borrowed), board
+
+
 def test_every_figure_of_a_board_is_in_the_document() -> None:
     lines = MEASUREMENTS.read_text(encoding="utf-8").splitlines()
     names = {"grayskull": "Grayskull", "wormhole_b0": "Wormhole", "blackhole": "Blackhole"}
@@ -64,14 +70,16 @@ def test_errors_of_matrix_products_are_those_of_the_published_rows(board: str, w
 
 @needs_silicon
 def test_errors_of_transfers_are_those_of_the_published_rows() -> None:
-    named = {"dram_read": f"{TRANSFERS}: DRAM reads", "dram_write": f"{TRANSFERS}: DRAM writes"}
+    named = {("wormhole_b0", "dram_read"): "DRAM reads", ("wormhole_b0", "dram_write"): "DRAM writes"}
+    named |= {("blackhole", primitive): what for (_, primitive), what in named.items()}
+    named["blackhole", "multicast"] = "multicasts"
     off: dict[str, list[float]] = {"wormhole_b0": [], "blackhole": []}
     for arch, primitive, model, _, reported in parts():
         own = [transfer_error(model, row) for row in reported]
         off[arch] += own
         assert np.mean(own) <= 9, (arch, primitive)
-        if primitive in named:
-            assert stated(named[primitive], arch) == pytest.approx({"mean": np.mean(own)}, abs=0.06)
+        if what := named.get((arch, primitive)):
+            assert stated(f"{TRANSFERS}: {what}", arch) == pytest.approx({"mean": np.mean(own)}, abs=0.06)
     for arch, own in off.items():
         assert stated(TRANSFERS, arch) == pytest.approx({"mean": np.mean(own)}, abs=0.06)
         assert np.mean(own) <= 3

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from opscope.compiler import api
 from opscope.compiler.commands.plan import plan_command
 from opscope.compiler.target.binary import write
-from opscope.compiler.target.program import EltwiseParams, MatmulParams
+from opscope.compiler.target.program import EltwiseParams, MatmulParams, Numerics
 from opscope.harness.cli.main import FILES
 from opscope.harness.triage.diff_tensors import compare, diff_tensors
 from opscope.simulator.commands.simulate import simulate
@@ -270,3 +270,14 @@ def test_parameters_of_a_plan_are_drawn_as_a_models_are(tmp_path):
     assert call(simulate, tmp_path / "m.ttnn", "--outputs", tmp_path / "out.npz").exit_code == 0
     (out,) = np.load(tmp_path / "out.npz").values()
     assert np.std(out) < 10
+
+
+def test_each_operation_says_how_far_a_cards_cycles_may_be(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
+    for board, element, known in (("n150", "f32", "3.6 %"), ("e150", "bf16", "")):
+        numerics = Numerics(dst_format="Float16_b") if board == "e150" else Numerics()
+        tensors = [((4, 4), element)] * 2, ((4, 4), element)
+        (tmp_path / board).write_bytes(write(one_kernel("add", EltwiseParams(), *tensors, numerics, board=board)))
+        done = call(simulate, tmp_path / board)
+        assert done.exit_code == 0, done.output
+        assert ("+-" in done.output, known in done.output) == (bool(known), True), board

@@ -86,6 +86,8 @@ def operation_cost(
     if op.kernel in HOST_KERNELS or len(on_device) < len(inputs) + len(outputs) or not on_device:
         return OpCost(op.kernel, op.location)
     launch = LAUNCH_NS * system.clock_ghz
+    if outputs and not any(math.prod(desc.shape) for desc in outputs):  # no core has a tile to make
+        return OpCost(op.kernel, op.location, math.ceil(launch), launch_cycles=math.ceil(launch))
     read = [_read_bytes(op, d, outputs, profile) for d in inputs]
     dram_read = sum(size for d, size in zip(inputs, read, strict=True) if d.buffer_type == "dram")
     dram_written = sum(tensor_bytes(d, profile) for d in outputs if d.buffer_type == "dram")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import inspect
 import io
 import json
 import os
@@ -124,6 +125,10 @@ def transformers_(transformers: Any) -> None:
             family, **differs, **{k: v for k, v in options.items() if k in known}
         )
 
+    def without_head_mask(part: Any, args: Any, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        options.pop("head_mask", None)
+        return args, options
+
     def made(cls: Any, name: str, *args: Any, config: Any = None, **options: Any) -> Any:
         import torch
 
@@ -141,11 +146,19 @@ def transformers_(transformers: Any) -> None:
             note(f"two layers of {count / 1e6:,.0f} million parameters")
         torch.manual_seed(0)
         model = cls._from_config(config).eval()
+        for part in model.modules():
+            if "head_mask" not in inspect.signature(part.forward).parameters:
+                part.register_forward_pre_hook(without_head_mask, with_kwargs=True)
         if not config.return_dict:
             # Parts of a model read results of other parts by name, also where it is asked for a tuple; those of
-            # release 5 do not find them.
-            config.return_dict, forward = True, model.forward
-            model.forward = functools.wraps(forward)(lambda *args, **given: forward(*args, return_dict=False, **given))
+            # release 5 do not find them. Some parts have a copy of the configuration.
+            for part in model.modules():
+                if hasattr(own := getattr(part, "config", None), "return_dict"):
+                    own.return_dict = True
+            forward = model.forward
+            model.forward = functools.wraps(forward)(
+                lambda *args, **given: forward(*args, **{"return_dict": False, **given})
+            )
         return model
 
     def auto(cls: Any, name: str, *args: Any, config: Any = None, **options: Any) -> Any:
@@ -162,7 +175,7 @@ def transformers_(transformers: Any) -> None:
 
     base = transformers.modeling_utils.PreTrainedModel
     base.from_pretrained = classmethod(made)
-    # Models that a program brings itself may ask for it, as they did before release 5.
+    # A program may ask for the masks of heads, and pass them on, as before release 5: there are none.
     base.get_head_mask = lambda self, head_mask, layers, *args: [None] * layers
     for cls in list(vars(modeling_auto).values()):  # each has a copy of its own
         if isinstance(cls, type) and issubclass(cls, auto_factory._BaseAutoModelClass):

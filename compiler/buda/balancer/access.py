@@ -6,6 +6,7 @@ if the pieces divide the slices, or if nothing has to wait.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from math import prod
 
@@ -24,8 +25,10 @@ class Access:
     stack_fits_grid: bool
 
 
-def access(graph: BudaGraph, node: Node, grid: Grid, stream: StreamFactor, ublock_order: str) -> Access:
-    """Returns what operands and users of `node` allow on a grid, cut by `stream`."""
+def access(
+    graph: BudaGraph, node: Node, grid: Grid, stream: StreamFactor, ublock_order: str, in_dram: Collection[Edge] = ()
+) -> Access:
+    """Returns what operands and users of `node` allow on a grid, cut by `stream`; data waits on the edges `in_dram`."""
     operands_stream, stack_fits = True, True
     for edge in graph.operands(node.name):
         streams, fits = _operand_access(node, edge, grid, stream)
@@ -33,6 +36,8 @@ def access(graph: BudaGraph, node: Node, grid: Grid, stream: StreamFactor, ubloc
         stack_fits &= fits
     users_stream, factor = True, 1
     for edge in graph.users(node.name):
+        if edge in in_dram:
+            continue
         streams, needed = _user_access(graph, node, edge, stream, ublock_order)
         users_stream &= streams
         factor = max(factor, needed)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
-from collections.abc import Hashable
-from dataclasses import dataclass
+from collections.abc import Collection, Hashable, Sequence
+from dataclasses import dataclass, replace
 
 from opscope.compiler.buda.balancer import buffers
 from opscope.compiler.buda.balancer.access import Access, access, leads_to_output
@@ -13,10 +14,10 @@ from opscope.compiler.buda.balancer.cycles.estimate import estimate
 from opscope.compiler.buda.balancer.enumerate import candidates, consumes_z_major, micro_block, parallelization
 from opscope.compiler.buda.balancer.failure import OpModelFailureReason as Reason
 from opscope.compiler.buda.balancer.op_model import Candidate, OpModel, l1_usage
-from opscope.compiler.buda.balancer.options import LegalizerOptions
+from opscope.compiler.buda.balancer.options import LegalizerOptions, NoEffect
 from opscope.compiler.buda.balancer.padding import padding_fits
 from opscope.compiler.buda.balancer.shapes import BlockShape, BufferModel, Grid, StreamFactor, divisors
-from opscope.compiler.buda.graph import BudaGraph, Node
+from opscope.compiler.buda.graph import BudaGraph, Edge, Node
 from opscope.compiler.errors import CompilerInputError
 
 
@@ -48,38 +49,74 @@ class LegalModels:
         return Counter(c.failure for c in self.candidates if c.failure is not None)
 
 
-def legalize(graph: BudaGraph, name: str, budget: Budget, options: LegalizerOptions | None = None) -> LegalModels:
-    """Returns every candidate of the op `name`. Raises CompilerInputError for an unknown op or an illegal override."""
+class NoLegalModel(CompilerInputError):
+    """Ops of a graph have no legal model."""
+
+    def __init__(self, arch: str, ops: Sequence[LegalModels]) -> None:
+        node = ops[0].node
+        reasons = ", ".join(f"{reason.value} ({n})" for reason, n in ops[0].failures.most_common())
+        super().__init__(
+            f"{node.name}: expected a legal op model on {arch} for {node.spec.type} of {node.shape}, "
+            f"got none: {reasons}"
+        )
+        self.ops = tuple(ops)
+
+
+def legalize(
+    graph: BudaGraph,
+    name: str,
+    budget: Budget,
+    options: LegalizerOptions | None = None,
+    in_dram: Collection[Edge] = (),
+) -> LegalModels:
+    """Returns every candidate of the op `name`; what it makes waits on the edges `in_dram`.
+
+    Raises CompilerInputError for an unknown op or an illegal override.
+    """
     options = options or LegalizerOptions()
     node = graph.node(name)
     models = [
-        _candidate(_Trial(graph, node, budget, options, grid, stream))
+        _candidate(_Trial(graph, node, budget, options, grid, stream, in_dram))
         for grid, stream in candidates(graph, node, budget, options)
     ]
     return LegalModels(node, tuple(models))
 
 
-def legalize_graph(graph: BudaGraph, budget: Budget, options: LegalizerOptions | None = None) -> dict[str, LegalModels]:
+def legalize_graph(
+    graph: BudaGraph, budget: Budget, options: LegalizerOptions | None = None, in_dram: Collection[Edge] = ()
+) -> dict[str, LegalModels]:
     """Returns every op's candidates; equal ops in equal surroundings share theirs.
 
-    Raises CompilerInputError if an op has no legal model, with the count of each reason.
+    Raises NoLegalModel if ops have no legal model, with the count of each reason.
     """
     options = options or LegalizerOptions()
     known: dict[Hashable, LegalModels] = {}
     legal_models: dict[str, LegalModels] = {}
     for node in graph.ops:
-        key = (surroundings(graph, node), options.override(node.name))
+        waits = tuple(edge in in_dram for edge in graph.users(node.name)) if in_dram else ()
+        key = (surroundings(graph, node), options.override(node.name), waits)
         if key not in known:
-            known[key] = legalize(graph, node.name, budget, options)
-        legal = known[key]
-        if not legal.models:
-            reasons = ", ".join(f"{reason.value} ({n})" for reason, n in legal.failures.most_common())
-            raise CompilerInputError(
-                f"{node.name}: expected a legal op model on {budget.arch} for {node.spec.type} of {node.shape}, "
-                f"got none: {reasons}"
-            )
-        legal_models[node.name] = LegalModels(node, legal.candidates)
+            known[key] = _as_overridden(graph, node.name, budget, options, in_dram)
+        legal_models[node.name] = LegalModels(node, known[key].candidates)
+    if lacking := [legal for legal in legal_models.values() if not legal.models]:
+        raise NoLegalModel(budget.arch, lacking)
     return legal_models
+
+
+def _as_overridden(
+    graph: BudaGraph, name: str, budget: Budget, options: LegalizerOptions, in_dram: Collection[Edge]
+) -> LegalModels:
+    if not options.overrides_may_miss or name not in options.overrides:
+        return legalize(graph, name, budget, options, in_dram)
+    try:
+        legal = legalize(graph, name, budget, options, in_dram)
+        if legal.models:
+            return legal
+        refused = "no model of the op is like that"
+    except CompilerInputError as error:
+        refused = str(error)
+    warnings.warn(f"{name}: its override has no effect here: {refused}", NoEffect, stacklevel=2)
+    return legalize(graph, name, budget, replace(options, overrides={}), in_dram)
 
 
 def surroundings(graph: BudaGraph, node: Node) -> Hashable:
@@ -114,6 +151,7 @@ class _Trial:
     options: LegalizerOptions
     grid: Grid
     stream: StreamFactor
+    in_dram: Collection[Edge]
 
 
 def _candidate(trial: _Trial) -> Candidate:
@@ -150,7 +188,7 @@ def _shrinking(trial: _Trial, u_kt: int) -> OpModel | Illegal:
 def _model(trial: _Trial, u_kt: int, dst: int) -> OpModel | Illegal:
     graph, node, options, grid, stream = trial.graph, trial.node, trial.options, trial.grid, trial.stream
     rows, cols = parallelization(node)
-    around = access(graph, node, grid, stream, graph.ublock_orders[node.name])
+    around = access(graph, node, grid, stream, graph.ublock_orders[node.name], trial.in_dram)
     if refused := _streaming(node, options, stream, around):
         return refused
     ublock = micro_block(node, rows // (grid.r * stream.r), cols // (grid.c * stream.c), dst)

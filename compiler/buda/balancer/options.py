@@ -8,6 +8,10 @@ from dataclasses import dataclass, field
 from opscope.compiler.buda.balancer.shapes import Grid
 
 
+class NoEffect(UserWarning):
+    """An option was set that has no effect here."""
+
+
 @dataclass(frozen=True)
 class OpOverride:
     """Choices that the user has fixed for one op."""
@@ -38,6 +42,8 @@ class LegalizerOptions:
     max_matmul_t: int = 0
     """Largest `t` of a legal matmul; 0 for no limit."""
     overrides: Mapping[str, OpOverride] = field(default_factory=dict)
+    overrides_may_miss: bool = False
+    """Whether an override that leaves its op no model is dropped, with a warning: it was meant for another op."""
 
     def override(self, name: str) -> OpOverride:
         """Returns the overrides of the op of that name."""

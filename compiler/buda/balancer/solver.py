@@ -8,7 +8,7 @@ leave an op without any model is cut: its data then waits in a DRAM queue, which
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -32,10 +32,13 @@ class Relation:
 class Solver:
     """Keeps the domains of all ops arc-consistent."""
 
-    def __init__(self, graph: BudaGraph, models: Mapping[str, tuple[OpModel, ...]]) -> None:
+    def __init__(
+        self, graph: BudaGraph, models: Mapping[str, tuple[OpModel, ...]], in_dram: Iterable[Edge] = ()
+    ) -> None:
+        """The edges `in_dram` are cut from the start."""
         self.graph = graph
         self.models = dict(models)
-        self.cuts: list[Edge] = []
+        self.cuts: list[Edge] = list(in_dram)
         """Edges whose data waits in DRAM, in the order in which they were cut."""
         self._domains = {name: (1 << len(legal)) - 1 for name, legal in self.models.items()}
         self._edges: dict[str, list[Edge]] = {name: [] for name in self.models}
@@ -47,7 +50,7 @@ class Solver:
             for edge in graph.operands(node.name):
                 source = graph.node(edge.producer).op
                 # Between forward, backward and optimizer ops data waits in DRAM, whatever their models are.
-                if source is not None and source.epoch_type == node.spec.epoch_type:
+                if source is not None and source.epoch_type == node.spec.epoch_type and edge not in self.cuts:
                     self._add(edge)
 
     def at(self, name: str) -> tuple[OpModel, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import inf
 from typing import Any
 
 import yaml
@@ -17,6 +16,8 @@ from opscope.compiler.buda.plan_to_binary import PlannedProgram
 from opscope.compiler.target.formats import TILE
 from opscope.compiler.target.plan import QueuePlan
 
+MOST_COLUMNS = 2**31 - 1
+"""Of a line of the file: as many as libyaml can count, which is never reached."""
 KINDS = {"forward": "fwd", "backward": "bwd", "optimizer": "opt"}
 """Epoch type -> prefix of the names of its graphs."""
 
@@ -220,7 +221,7 @@ class _Hex(int):
     """An address, written in hexadecimal."""
 
 
-class _Dumper(yaml.SafeDumper):
+class _Dumper(yaml.CSafeDumper):
     """A SafeDumper that writes addresses in hexadecimal, and repeated objects in full."""
 
     def ignore_aliases(self, data: Any) -> bool:
@@ -299,7 +300,7 @@ def op_line(op: Op) -> str:
 
 
 def _flow(value: Any) -> str:
-    text = yaml.dump(value, Dumper=_Dumper, default_flow_style=True, width=inf, sort_keys=False)
+    text = yaml.dump(value, Dumper=_Dumper, default_flow_style=True, width=MOST_COLUMNS, sort_keys=False)
     return text.removesuffix("\n").removesuffix("\n...")
 
 

@@ -15,7 +15,7 @@ from opscope.compiler.buda.graph import OpSpec
 from opscope.compiler.buda.picture.flows import flows
 from opscope.compiler.buda.picture.labels import label, thousands
 from opscope.compiler.buda.plan import BudaPlan
-from opscope.compiler.buda.plan_report import dram_queues_note
+from opscope.compiler.buda.plan_report import borrowed_note, dram_queues_note
 
 CELL = 36
 """Units of a core's side in the drawing, which is scaled to the page."""
@@ -152,6 +152,7 @@ def page(plan: BudaPlan) -> str:
         across=next((side for most, side in ACROSS if len(drawn) <= most), 5),
         kinds=[(i, kind) for i, kind in enumerate([*KINDS, ELEMENTWISE]) if i in used],
         note=dram_queues_note(plan),
+        borrowed=borrowed_note(plan),
         longest=[panel for panel in drawn if panel.cycles == most],
         flows=data,
     )

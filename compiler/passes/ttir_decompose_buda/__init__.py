@@ -18,21 +18,23 @@
 | `pad(a, number)` | `pad(a, 0)` plus what the host makes |
 | `max_pool2d` with padding | one without, of the padded image; `min_pool2d` is `-max_pool2d(-a)` |
 | `logical_and`, `_or`, `_xor`, `_not` | `c * d`, `maximum(c, d)`, `abs(c - d)`, `1 - c` |
+| `reduce_or`, `reduce_and`, `min` | `max(c)`, `1 - max(1 - c)`, `-max(-a)` |
 
-From then on truth values are the numbers 0 and 1. 2^126 times the smallest difference of two Float16_b is 1 or more, so
-that comparisons are exact (TT-Buda takes 1e4, within which unequal numbers count as equal). As in TT-Buda, an Inf or
-NaN that a `where` does not select still makes its result NaN. Ops of the host are left alone.
+From then on truth values are the numbers 0 and 1; an op that stays and takes truth values has them converted back.
+2^126 times the smallest difference of two Float16_b is 1 or more, so that comparisons are exact (TT-Buda takes 1e4,
+within which unequal numbers count as equal). As in TT-Buda, an Inf or NaN that a `where` does not select still makes
+its result NaN. Ops of the host are left alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from opscope.compiler.buda.graph import NodeKind
@@ -65,6 +67,7 @@ class TtirDecomposeBuda(ModulePass):
 def _decompose(func: FuncOp, all_inputs: bool) -> None:
     block = func.body.blocks[0]
     on_host = host_values(block, parameters(block, all_inputs))
+    truths: dict[SSAValue, Attribute] = {}
     for op in list(block.ops):
         if isinstance(op, ReturnOp):
             _return(op, func)
@@ -77,10 +80,28 @@ def _decompose(func: FuncOp, all_inputs: bool) -> None:
         elif isinstance(op, RowOp) and len(op.results) == 1 and op.results[0] not in on_host:
             rule = RULES.get(op.ROW.ttir)
             sums = Sums(op, on_host)
-            replacement = rule(sums) if rule is not None else sums.retyped()
-            if replacement is not None:
-                op.results[0].replace_all_uses_with(replacement)
-                block.erase_op(op)
+            replacement = rule(sums) if rule is not None else None
+            replacement = sums.retyped() if replacement is None else replacement
+            if replacement is None:
+                _restore(op, truths)
+                continue
+            if replacement.type != op.results[0].type:
+                truths[replacement] = op.results[0].type
+            op.results[0].replace_all_uses_with(replacement)
+            block.erase_op(op)
+        elif isinstance(op, RowOp):
+            _restore(op, truths)
+
+
+def _restore(op: RowOp, truths: Mapping[SSAValue, Attribute]) -> None:
+    """Converts back the operands of an op that are numbers in place of truth values."""
+    block = op.parent
+    assert block is not None
+    for i, value in enumerate(op.operands):
+        if value in truths and op.ROW.ttir != "typecast":
+            typecast = make("typecast", [value], truths[value], op)
+            block.insert_op_before(typecast, op)
+            op.operands[i] = typecast.results[0]
 
 
 def _return(op: ReturnOp, func: FuncOp) -> None:
@@ -168,6 +189,32 @@ def _clamp(s: Sums) -> SSAValue:
     return s.negative(s.do("maximum", s.negative(low), s.negative(s.read(2))))
 
 
+def _least(s: Sums) -> SSAValue | None:
+    value = s.op.operands[0]
+    return s.negative(_reduced(s, _product(s, value, -1))) if floats(value) else None
+
+
+def _any(s: Sums) -> SSAValue | None:
+    value = s.op.operands[0]
+    return _reduced(s, value) if floats(value) else None
+
+
+def _all(s: Sums) -> SSAValue | None:
+    value = s.op.operands[0]
+    if not floats(value):
+        return None
+    opposite = s.put(make("subtract", [s.put(_of(value, 1, s)), value], value.type, s.op))
+    return s.less(_reduced(s, opposite))
+
+
+def _reduced(s: Sums, value: SSAValue) -> SSAValue:
+    return s.put(make("max", [value], s.kind, s.op, **s.op.read()))
+
+
+def _product(s: Sums, value: SSAValue, number: float) -> SSAValue:
+    return s.put(make("multiply", [value, s.put(_of(value, number, s))], value.type, s.op))
+
+
 def _pad(s: Sums) -> SSAValue | None:
     """Adds another number than zero to what the padding leaves zero; the host makes that summand."""
     attrs, image, *number = s.op.read(), *s.op.operands
@@ -194,7 +241,7 @@ def _max_pool(s: Sums) -> SSAValue | None:
 
 def _min_pool(s: Sums) -> SSAValue:
     image = s.op.operands[0]
-    return s.negative(_pooled(s, s.put(make("multiply", [image, s.put(_of(image, -1, s))], image.type, s.op))))
+    return s.negative(_pooled(s, _product(s, image, -1)))
 
 
 def _of(value: SSAValue, number: float, s: Sums) -> Operation:
@@ -233,12 +280,15 @@ RULES: dict[str, Callable[[Sums], SSAValue | None]] = {
     "lt": lambda s: _greater(s, 1, 0),
     "max_pool2d": _max_pool,
     "maximum": _maximum,
+    "min": _least,
     "min_pool2d": _min_pool,
     "minimum": lambda s: s.negative(s.do("maximum", s.negative(s.read(0)), s.negative(s.read(1)))),
     "ne": lambda s: s.less(_equal(s)),
     "neg": lambda s: s.negative(s.read(0)),
     "pad": _pad,
     "pow": _pow,
+    "reduce_and": _all,
+    "reduce_or": _any,
     "rsqrt": lambda s: s.do("reciprocal", s.do("sqrt", s.read(0))),
     "scatter": indexing.scatter,
     "typecast": _typecast,

@@ -12,7 +12,7 @@ from opscope.compiler.dialects.from_row import RowOp
 from opscope.compiler.dialects.ttir_canonicalization import broadcast
 from opscope.compiler.dialects.ttir_values import element, full, like, make, shape_of
 from opscope.compiler.translations.ttir_to_graph.hosts import host_kind
-from opscope.compiler.translations.ttir_to_graph.names import MOVES
+from opscope.compiler.translations.ttir_to_graph.movements import LOWERINGS
 
 AMPLIFIER = 2.0**126
 
@@ -56,9 +56,7 @@ class Sums:
     def read(self, index: int) -> SSAValue:
         """Returns an operand; a truth value as a number."""
         value = self.op.operands[index]
-        if not floats(value):
-            value = self.put(make("typecast", [value], TensorType(self.kind.element_type, shape_of(value)), self.op))
-        return self.spread(value)
+        return self.spread(value if floats(value) else self._as_number(value))
 
     def spread(self, value: SSAValue) -> SSAValue:
         """Returns a number by itself as a tensor of the op's shape; a tensor as it is."""
@@ -71,10 +69,14 @@ class Sums:
 
     def retyped(self) -> SSAValue | None:
         """Repeats a movement of truth values on the numbers that replaced them; returns None for any other op."""
-        op = self.op
-        if op.ROW.ttir not in MOVES or floats(op.results[0]) or not floats(op.operands[0]):
+        op, result = self.op, self.op.results[0]
+        if op.ROW.ttir not in LOWERINGS or floats(result) or not any(floats(value) for value in op.operands):
             return None
-        return self.put(make(op.ROW.ttir, op.operands, like(op.operands[0], shape_of(op.results[0])), op, **op.read()))
+        moved = [value if str(element(value)) != "i1" else self._as_number(value) for value in op.operands]
+        return self.put(make(op.ROW.ttir, moved, self.kind, op, **op.read()))
+
+    def _as_number(self, value: SSAValue) -> SSAValue:
+        return self.put(make("typecast", [value], TensorType(self.kind.element_type, shape_of(value)), self.op))
 
     def move(self, name: str, value: SSAValue, shape: Sequence[int]) -> SSAValue:
         """Adds a reshape or broadcast to a shape, unless the value has it."""

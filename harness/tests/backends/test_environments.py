@@ -6,18 +6,18 @@ import os
 import subprocess
 import sys
 import time
-import zipfile
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
-import jaxlib
 import numpy as np
 import pytest
 
-from opscope.harness.backends import environments, life, registry
-from opscope.harness.backends.base import Declined, Job
+from opscope.harness.backends import elsewhere, life, registry
+from opscope.harness.backends.base import Declined, Job, StageCrashError, StageError
 from opscope.harness.backends.xla import _SMALLEST
-from opscope.harness.cache import upkeep
+from opscope.harness.cache import environments, upkeep
+from opscope.harness.climb.reruns import Reruns
 from opscope.harness.lanes.lane import Lane, LaneConfig
 from opscope.harness.prepare import mlir
 from opscope.harness.record.errors import InputError
@@ -25,6 +25,7 @@ from opscope.harness.record.optest import RunContext
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage, Status
 from opscope.harness.tests.ops import add_row
+from opscope.harness.tests.wheels import INSTALLED, MADE, only_index, wheel
 
 ADD = b"""func.func @main(%a: tensor<4x8xf32>, %b: tensor<4x8xf32>) -> tensor<4x8xf32> {
   %0 = stablehlo.add %a, %b : tensor<4x8xf32>
@@ -35,8 +36,6 @@ CUSTOM = b"""func.func @main(%a: tensor<4x8xf32>, %b: tensor<4x8xf32>) -> tensor
   return %0 : tensor<4x8xf32>
 }"""
 """For a custom call the backend imports jax."""
-INSTALLED = f"__path__.append({str(Path(jaxlib.__file__).parent)!r})\n"
-"""A package with the modules of the jaxlib that is installed."""
 DIES = "import os, signal\nprint('last words', flush=True)\nos.kill(os.getpid(), signal.SIGSEGV)\n"
 
 
@@ -48,28 +47,14 @@ def releases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     wheel(index, "jax", "9.1", {"jax/__init__.py": DIES})
     wheel(index, "jaxlib", "9.2", {"jaxlib/__init__.py": "raise ImportError('libodd.so.7: no such file')\n"})
     wheel(index, "jax", "9.2", {"jax/__init__.py": ""}, needs="odd-part>=2")
+    wheel(index, "jaxlib", "9.3", {"jaxlib/__init__.py": "import time\ntime.sleep(600)\n"})
+    wheel(index, "jax", "9.3", {"jax/__init__.py": ""})
     wheel(index, "odd-part", "2.5", {"odd_part.py": ""})
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OPSCOPE_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-        patch.setenv("PIP_NO_INDEX", "1")
-        patch.setenv("PIP_FIND_LINKS", str(index))
-        patch.setenv("PIP_CONFIG_FILE", "/dev/null")
-        environments._found.cache_clear()
+        only_index(patch, index)
         yield index
     environments._found.cache_clear()
-
-
-def wheel(folder: Path, name: str, version: str, files: dict[str, str], needs: str = "") -> Path:
-    path = folder / f"{name.replace('-', '_')}-{version}-py3-none-any.whl"
-    about = f"{name.replace('-', '_')}-{version}.dist-info"
-    requires = f"Requires-Dist: {needs}\n" if needs else ""
-    with zipfile.ZipFile(path, "w") as archive:
-        for file, content in files.items():
-            archive.writestr(file, content)
-        archive.writestr(f"{about}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{requires}")
-        archive.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        archive.writestr(f"{about}/RECORD", "")
-    return path
 
 
 def lane(folder: Path, backend: str) -> Lane:
@@ -99,8 +84,23 @@ def test_a_release_that_cannot_be_loaded_fails_with_each_op(releases: Path, tmp_
         assert not own.ready().lasting, "another day it may load"
     for test in tests:
         assert (test.status, test.failed_stage) == (Status.COMPILE_FAILED, Stage.COMPILE)
+        assert Reruns(1).label(test, lambda: pytest.fail("an op of a release that cannot be loaded runs again")) == test
         assert "xla@9.2 cannot be loaded" in str(test.error_message)
         assert "libodd.so.7" in str(test.error_message)
+
+
+def test_a_release_that_hangs_while_it_is_loaded_fails_with_each_op(
+    releases: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(elsewhere, "LOAD_SECONDS", 3.0)
+    backend = life.load("xla@9.3")
+    began = time.monotonic()
+    for name in ("one", "two"):
+        with pytest.raises(StageError, match=r"xla@9\.3 cannot be loaded: .*no answer within 3 s") as refused:
+            backend.climb(Stage.COMPILE, Job(name, ADD, [], ResultOptions()))
+        assert not isinstance(refused.value, StageCrashError)
+        assert refused.value.of_backend
+    assert time.monotonic() - began < 15, "it is waited for once"
 
 
 def test_ops_are_written_for_the_stablehlo_of_the_release(releases: Path) -> None:
@@ -134,6 +134,8 @@ def test_it_is_installed_once_with_what_is_missing_and_its_hashes(
         len(each["sha256"]) == 64
         for each in environments.stored.read_json(made.folder / "environment.json")["packages"]
     )
+    assert registry.release_date("xla", "9.2") == datetime(*MADE, tzinfo=UTC)
+    assert registry.release_date("xla", "9.1") is None, "nobody has installed it here"
     assert [entry.path for entry in upkeep.cached(tmp_path)] == [made.folder]
     environments._found.cache_clear()  # another process
     (made.folder / "jax" / "__pycache__").mkdir()
@@ -147,7 +149,7 @@ def test_it_is_installed_once_with_what_is_missing_and_its_hashes(
 
 @pytest.mark.slow
 def test_two_runs_at_once_make_one_and_one_that_is_killed_leaves_none(releases: Path, tmp_path: Path) -> None:
-    code = "from opscope.harness.backends import environments; environments.find('here', 'jaxlib jax', '9.1')"
+    code = "from opscope.harness.cache import environments; environments.find('here', 'jaxlib jax', '9.1')"
     environment = {**os.environ, "OPSCOPE_CACHE_DIR": str(tmp_path)}
 
     def begin() -> subprocess.Popen[str]:
@@ -171,7 +173,7 @@ def test_two_runs_at_once_make_one_and_one_that_is_killed_leaves_none(releases: 
 @pytest.mark.parametrize(
     ("backend", "message"),
     [
-        ("xla@9.9", "expected a release of jaxlib for this Python and machine, got 9.9; try 9.2, 9.1"),
+        ("xla@9.9", "expected a release of jaxlib for this Python and machine, got 9.9; try 9.3, 9.2, 9.1"),
         ("iree@3.0", "a release of iree-base-compiler for this Python and machine"),
         ("xla@none.whl", "expected the file of a wheel, got no file none.whl; try jaxlib@VERSION"),
     ],

@@ -30,7 +30,7 @@ def test_every_part_is_examined(tmp_path: Path) -> None:
 
 def test_a_framework_says_what_it_lacks_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the packages that are there, the line read as if these did not work."""
-    monkeypatch.setattr(frontends, "versions", lambda name, model=None: {"jax": "0.10.2", "keras": ""})
+    monkeypatch.setattr(frontends, "versions", lambda name, *_: {"jax": "0.10.2", "keras": ""})
     keras = findings(tmp_path)["framework keras"]
     assert (keras.usable, keras.found) == (False, "keras not installed")
     assert keras.remedy == install_command("keras")

@@ -258,7 +258,7 @@ class TestAbsent:
     @pytest.fixture(autouse=True)
     def absent(self, monkeypatch: pytest.MonkeyPatch) -> None:
         versions = {"no-such-package": ""}
-        monkeypatch.setattr(frontends, "versions", lambda framework, model=None: versions if framework == "jax" else {})
+        monkeypatch.setattr(frontends, "versions", lambda framework, *_: versions if framework == "jax" else {})
 
     def test_is_one_line_where_nothing_else_is_asked_for(self, tmp_path: Path) -> None:
         line = (

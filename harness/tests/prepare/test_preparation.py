@@ -41,6 +41,8 @@ def test_a_request_has_defaults() -> None:
         "weights": None,
         "shape": None,
         "mesh": None,
+        "export_python": None,
+        "goldens_by": None,
         "seed": 0,
         "cache_dir": None,
         "max_cache": upkeep.MAX_CACHE,

@@ -28,6 +28,8 @@ DEFAULTS: dict[str, Any] = {
     "shape": None,
     "mesh": None,
     "seed": 0,
+    "export_python": None,
+    "goldens_by": None,
     "training": False,
     "dtype": "float32",
     "until": None,
@@ -47,7 +49,9 @@ def test_unset_options_have_their_default() -> None:
 def test_every_option_decides_one_thing() -> None:
     options = ResultOptions(seed=5)
     assert options.values(Decides.CLIMB) == {"workflow": "split", "until": None}
-    assert list(options.values(Decides.PROGRAM)) == ["inputs", "weights", "shape", "mesh", "seed", "training", "dtype"]
+    assert list(options.values(Decides.PROGRAM)) == [
+        *("inputs", "weights", "shape", "mesh", "seed", "export_python", "goldens_by", "training", "dtype")
+    ]
     assert options.values(*Decides) == DEFAULTS | {"seed": 5}
 
 

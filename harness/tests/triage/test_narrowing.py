@@ -270,3 +270,39 @@ def test_a_failure_that_is_gone_is_one_line(tmp_path: Path) -> None:
             pytest.raises(InputError, match="expected the op to fail as recorded, got a pass"),
         ):
             narrow(lab)
+
+
+LOWERS = """
+    def fail(self, op):
+        pass
+
+    def climb(self, stage, job):
+        super().climb(stage, job)
+        if stage == "compile" and job.ir_dir is not None:
+            tiny = self.name == "new" and job.results[0].shape[-1] < 10
+            name = "my.tiny" if tiny else "my.op"  # another difference, which does not count
+            (job.ir_dir / "0.mlir").write_text(f'%0 = "{name}"() <{{tiled = {job.state["broken"]}}}> : () -> ()')
+"""
+
+
+@pytest.mark.slow
+def test_the_smallest_op_that_two_backends_lower_differently(tmp_path: Path) -> None:
+    backends = [
+        hidden.write(tmp_path, name, rule, LOWERS)
+        for name, rule in (("old", "False"), ("new", "op.shapes[0][-1] >= 30"), ("twin", "op.shapes[0][-1] >= 30"))
+    ]
+    run_dir, (test,) = run(tmp_path, binary("add", "64x100xf32"), backends[1])
+    assert test.success
+    folder = narrowing.folder_of(test.op_id, run_dir, "test", any_status=True)
+    with pytest.raises(InputError, match="expected an op that failed"):
+        narrowing.folder_of(test.op_id, run_dir, "test")
+    with Lab(folder, bundle.read(folder), budget=600, against=backends[0]) as lab:
+        outcome = reduce(lab)
+        assert lab.difference == "tiled of my.op"
+    assert sorted(outcome.after.operands[0]) in ([30], [1, 30])
+    assert outcome.complete
+    with (
+        Lab(folder, bundle.read(folder), budget=600, against=backends[2]) as lab,
+        pytest.raises(InputError, match=r"new\.py and .*twin\.py lower differently, got the same lowering"),
+    ):
+        reduce(lab)

@@ -97,7 +97,7 @@ F32_SUM = {"added": 2 * p(-24), "function": 2 * p(-24)}
         (lambda: of(HOST, "add", "complex<f32>"), Steps("bound", function=1e-5)),
         (lambda: of(HOST, "tanh", "f32"), Steps("bound", function=1e-5)),
         (lambda: of(HOST, "sine", "f32"), Steps("bound", function=1e-5, reduced=p(-23))),
-        (lambda: of(HOST, "chlo.tan", "f64"), Steps("bound", function=1e-10, packed=p(-53))),
+        (lambda: of(HOST, "chlo.tan", "f64"), Steps("bound", function=1e-5 * p(-29), packed=p(-53))),
         (lambda: of(DEVICE, "cosine", "f32", ulp=4), Steps("bound", function=4 * 4 * p(-23))),
         (lambda: of(held("Float16_b", "LoFi"), "add", "bf16"), Steps("bound", function=1e-5 + 8 * p(-8), **BF16)),
         (lambda: of(HOST, "dot_general", "f32"), Steps("sum", **F32_SUM)),

@@ -10,6 +10,7 @@ import pytest
 
 from opscope.harness.backends import registry
 from opscope.harness.backends.base import Target
+from opscope.harness.prepare.golden import compile_module
 from opscope.harness.prepare.split import split_module
 from opscope.harness.record.records import TensorDesc
 from opscope.harness.record.result_options import ResultOptions
@@ -110,6 +111,24 @@ def test_a_conversion_gives_a_nearest_number(x, device, right):
     assert result.passed is right, result
     if not right:
         assert result.question in ("rounding", "largest")
+
+
+# --- functions of f64
+
+
+def test_a_hosts_function_of_f64_may_be_off_by_as_many_units_as_one_of_float32():
+    """XLA's log1p is off by some 120 units between -0.53 and -0.28 (jax#39707); NumPy's is right."""
+    x = np.linspace(-0.53, -0.28, 2001)
+    exact = np.log1p(x.astype(np.longdouble)).astype(np.float64)
+    module = b"""func.func @main(%a: tensor<2001xf64>) -> tensor<2001xf64> {
+  %0 = stablehlo.log_plus_one %a : tensor<2001xf64>
+  return %0 : tensor<2001xf64>
+}"""
+    [got] = compile_module(module)([x])
+    assert judged("stablehlo.log_plus_one", HOST, exact, got).question == "largest"
+    for units, right in ((1, True), (60, True), (120, False)):
+        off = exact - units * np.spacing(np.abs(exact))
+        assert judged("stablehlo.log_plus_one", HOST, exact, off).passed is right, units
 
 
 # --- results that are cut

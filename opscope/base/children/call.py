@@ -37,13 +37,14 @@ def call(
     log: CappedLog | None = None,
     ahead: Sequence[str] = (),
     server: str = "",
+    python: str = "",
 ) -> Outcome:
     """Runs `function`, written `package.module:name`, in its own child process until it ends.
 
     The function takes an `inside.Parent`: it receives `task` from it and may send messages, which are passed to
     `on_message`. Its return value must be JSON. The child is ended after `seconds`, or once it and its descendants hold
     more than `memory` bytes. `watch` is called about twenty times a second and may raise ChildEnded. Raises any other
-    exception of `on_message` and `watch`; the child never outlives this call. `ahead`, `server` and a
+    exception of `on_message` and `watch`; the child never outlives this call. `ahead`, `server`, `python` and a
     `Local` function are as for `Child`. If no process can be started, for want of files or processes, the outcome says
     so.
     """
@@ -51,7 +52,9 @@ def call(
 
     deadline = Deadline(seconds)
     try:
-        started = Child(function, memory=memory, environment=environment, log=log, ahead=ahead, server=server)
+        started = Child(
+            function, memory=memory, environment=environment, log=log, ahead=ahead, server=server, python=python
+        )
     except OSError as error:
         printed = log or CappedLog(None)
         printed.write(f"no process could be started: {error}\n".encode())

@@ -42,15 +42,16 @@ def _start(
     token: str,
     ahead: Sequence[str],
     server: str | Shared,
+    python: str,
 ) -> Program:
     """Starts the process of a child that runs a function of a name: as a fork of one that has its modules, or else by
     a command."""
     mark = f"OPSCOPE_CHILD_{token}"
     environment = {**environment, mark: "1"}
-    program = fork(function, connection, output, environment, mark, ahead, server)
+    program = None if python else fork(function, connection, output, environment, mark, ahead, server)
     if program is not None:
         return program
-    command = [sys.executable, "-P", "-m", "opscope.base.children.inside"]
+    command = [python or sys.executable, "-P", "-m", "opscope.base.children.inside"]
     return Process(
         [*command, str(connection), str(os.getpid()), function],
         output,
@@ -73,6 +74,7 @@ class Child:
         log: CappedLog | None = None,
         ahead: Sequence[str] = (),
         server: str | Shared = "",
+        python: str = "",
     ) -> None:
         """Starts `function`, written `package.module:name`, without waiting for it.
 
@@ -84,7 +86,8 @@ class Child:
         `server`, that process has forks for this name alone, so that what is loaded for them is in no others; it ends
         when it has had none for a while; a `Shared` one has forks for several processes.
         `memory` is how many bytes the child and its descendants may hold in RAM, `threads` how many threads they may
-        have; `environment` is added to `child_environment`. Raises OSError if no process can be started.
+        have; `environment` is added to `child_environment`; `python` is another interpreter, which finds this package
+        by that. Raises OSError if no process can be started.
         """
         self.log = log or CappedLog(None)
         self.memory, self.threads = memory, threads
@@ -101,7 +104,7 @@ class Child:
         try:
             if isinstance(function, str):
                 variables = child_environment(environment)
-                self._process = _start(function, theirs.fileno(), write, variables, token.hex(), ahead, server)
+                self._process = _start(function, theirs.fileno(), write, variables, token.hex(), ahead, server, python)
             else:
                 self._process = LocalFork(function, theirs.fileno(), write)
         except OSError:

@@ -222,6 +222,7 @@ static void normal_block(const uint32_t *restrict words, size_t n, const float *
 
 /* Products of tiles: columns and inner places that are computed together, and products that the unit aligns as one. */
 #define COLUMNS 64
+#define ROWS 256
 #define DEPTH 32
 #define GROUP 8
 /* The exponent of a 0 among operands: no sum with it is above that of a number. */
@@ -241,55 +242,95 @@ INLINE uint32_t as_bits(float value)
     return bits;
 }
 
-/* The most significant bits of an operand (5 of the right one, 7 of the left one), and those that later phases read. */
+/* The most significant bits of an operand (5 of the right one, 7 of the left one), and those that later phases read.
+ * The right one's are four times as large, so that products have room for a bit that decides ties. All in 16 bits, of
+ * which twice as many are computed at once as of 32. */
 typedef struct {
-    int32_t exponent[DEPTH][COLUMNS];
-    float significand[2][DEPTH][COLUMNS];
+    int16_t exponent[DEPTH][COLUMNS];
+    int16_t significand[2][DEPTH][COLUMNS];
 } Block;
 
-INLINE void take_apart(const uint32_t *x, size_t n, int32_t *exponent, float *first, float *rest, int is_left)
+INLINE void take_apart(const uint32_t *x, size_t n, int16_t *exponent, int16_t *first, int16_t *rest, int is_left)
 {
     for (size_t i = 0; i < n; i++) {
         int32_t field = (int32_t)(x[i] & EXPONENT) >> 23, value = (int32_t)((x[i] >> 13) & 0x3FF) | 0x400;
-        int32_t high = is_left ? value >> 4 : value >> 6, low = is_left ? (value & 15) << 3 : (value >> 1) & 31;
+        int32_t high = is_left ? value >> 4 : value >> 6 << 2;
+        int32_t low = is_left ? (value & 15) << 3 : (value >> 1 & 31) << 2;
         int32_t sign = x[i] & SIGN ? -1 : 1, there = field != 0;
-        exponent[i] = there ? field : NONE;
-        first[i] = (float)(high * sign * there);
-        rest[i] = (float)(low * sign * there);
+        exponent[i] = (int16_t)(there ? field : NONE);
+        first[i] = (int16_t)(high * sign * there);
+        rest[i] = (int16_t)(low * sign * there);
+    }
+}
+
+/* Some rows of a tile of the left operand, which are the same for all blocks of columns. */
+typedef struct {
+    int16_t exponent[ROWS][DEPTH];
+    int16_t significand[2][ROWS][DEPTH];
+} Rows;
+
+WIDE static void take_rows(const uint32_t *left, size_t stride, size_t rows, size_t depth, Rows *taken)
+{
+    for (size_t row = 0; row < rows; row++) {
+        uint32_t part[DEPTH] = {0};
+        memcpy(part, left + row * stride, depth * sizeof *part);
+        take_apart(part, DEPTH, taken->exponent[row], taken->significand[0][row], taken->significand[1][row], 1);
+    }
+}
+
+/* A tile of the right operand, filled with 0. */
+WIDE static void take_block(const uint32_t *right, size_t width, size_t places, size_t columns, Block *block)
+{
+    for (size_t place = 0; place < DEPTH; place++) {
+        uint32_t part[COLUMNS] = {0};
+        if (place < places)
+            memcpy(part, right + place * width, columns * sizeof *part);
+        take_apart(part, COLUMNS, block->exponent[place], block->significand[0][place], block->significand[1][place],
+                   0);
     }
 }
 
 /* The largest exponent of the products of each group, and the scales by which its products are aligned to it: those of
- * all phases, whose exponents lie a number apart that is the same for all. */
-INLINE void align_group(const int32_t *exponents, const int32_t (*right)[COLUMNS], int32_t *top, float (*scale)[COLUMNS])
+ * all phases, whose exponents lie a number apart that is the same for all. A scale is made as a float, since not every
+ * processor shifts each number by its own. */
+INLINE void align_group(const int16_t *exponents, const int16_t (*right)[COLUMNS], int16_t *top,
+                        int16_t (*scale)[COLUMNS])
 {
     for (size_t j = 0; j < COLUMNS; j++) {
-        int32_t exponent[GROUP], most = NONE;
+        int16_t most = 2 * NONE;
         for (size_t k = 0; k < GROUP; k++) {
-            exponent[k] = exponents[k] + right[k][j];
-            most = exponent[k] > most ? exponent[k] : most;
-        }
-        for (size_t k = 0; k < GROUP; k++) {
-            int32_t field = exponent[k] + (127 - most);
-            scale[k][j] = as_float((uint32_t)(field < 97 ? 97 : field) << 23);
+            int16_t exponent = (int16_t)(exponents[k] + right[k][j]);
+            most = exponent > most ? exponent : most;
         }
         top[j] = most;
     }
+    for (size_t k = 0; k < GROUP; k++)
+        for (size_t j = 0; j < COLUMNS; j++) {
+            int32_t down = top[j] - exponents[k] - right[k][j];
+            scale[k][j] = (int16_t)as_float((uint32_t)(127 + 13 - (down > 15 ? 15 : down)) << 23);
+        }
 }
 
-/* Products of a group, each rounded to the nearest and halves away from 0. A product has 12 bits, so that no step but
- * the rounding loses one. Nothing is left of a group whose largest exponent is not above the least one. */
-INLINE void add_group(const float *factors, const float (*significands)[COLUMNS], const float (*scale)[COLUMNS],
-                      const int32_t *aligned, int32_t offset, int32_t least, int32_t *top, int32_t *sum)
+/* Products of a group, each rounded to the nearest and halves away from 0: a product has 12 bits, its scale is a power
+ * of two, and the bit below makes a half more than one. Nothing is left of a group whose largest exponent is not above
+ * the least one. */
+INLINE void add_group(const int16_t *factors, const int16_t (*significands)[COLUMNS], const int16_t (*scale)[COLUMNS],
+                      const int16_t *aligned, int32_t offset, int32_t least, int32_t *top, int32_t *sum)
 {
+    int16_t totals[COLUMNS];
     for (size_t j = 0; j < COLUMNS; j++) {
-        int32_t total = 0, most = aligned[j] - offset;
+        int16_t total = 0;
         for (size_t k = 0; k < GROUP; k++) {
-            float product = factors[k] * significands[k][j] * scale[k][j];
-            total += (int32_t)(product + as_float((as_bits(product) & SIGN) | 0x3F000000u));
+            int16_t product = (int16_t)(factors[k] * significands[k][j]);
+            product = (int16_t)(product + (product >> 15 | 1));
+            total = (int16_t)(total + (int16_t)((((int32_t)product * scale[k][j] >> 14) + 1) >> 1));
         }
+        totals[j] = total;
+    }
+    for (size_t j = 0; j < COLUMNS; j++) {
+        int32_t most = aligned[j] - offset;
         top[j] = most > least ? most : least;
-        sum[j] = most > least ? total : 0;
+        sum[j] = most > least ? totals[j] : 0;
     }
 }
 
@@ -338,19 +379,15 @@ INLINE void add_to_register(const int32_t (*top)[COLUMNS], const int32_t (*sum)[
 }
 
 /* Adds to a block of columns of the result the products of one tile of the inner dim. */
-WIDE static void add_tile(const uint32_t *left, size_t rows, size_t stride, size_t depth, const Block *right, uint32_t *dst,
-                     size_t columns, size_t width, uint32_t phases, const int32_t *limits, uint32_t largest)
+WIDE static void add_tile(const Rows *left, size_t rows, size_t depth, const Block *right, uint32_t *dst, size_t columns,
+                          size_t width, uint32_t phases, const int32_t *limits, uint32_t largest)
 {
-    int32_t exponent[DEPTH], aligned[DEPTH / GROUP][COLUMNS], top[2][COLUMNS], sum[2][COLUMNS];
-    float significand[2][DEPTH], scale[DEPTH][COLUMNS];
+    int32_t top[2][COLUMNS], sum[2][COLUMNS];
+    int16_t aligned[DEPTH / GROUP][COLUMNS], scale[DEPTH][COLUMNS];
     for (size_t row = 0; row < rows; row++) {
-        uint32_t part[DEPTH] = {0};
-        memcpy(part, left + row * stride, depth * sizeof *part);
-        take_apart(part, DEPTH, exponent, significand[0], significand[1], 1);
-        for (size_t k = 0; k < depth; k += 2 * GROUP) {
-            align_group(exponent + k, right->exponent + k, aligned[k / GROUP], scale + k);
-            align_group(exponent + k + GROUP, right->exponent + k + GROUP, aligned[k / GROUP + 1], scale + k + GROUP);
-        }
+        for (size_t k = 0; k < depth; k += 2 * GROUP)
+            for (size_t at = k; at < k + 2 * GROUP; at += GROUP)
+                align_group(left->exponent[row] + at, right->exponent + at, aligned[at / GROUP], scale + at);
         for (int phase = 0; phase < 4; phase++) {
             if (!(phases >> phase & 1))
                 continue;
@@ -358,10 +395,13 @@ WIDE static void add_tile(const uint32_t *left, size_t rows, size_t stride, size
             for (size_t k = 0; k < depth; k += 2 * GROUP) {
                 for (size_t group = 0; group < 2; group++) {
                     size_t at = k + group * GROUP;
-                    add_group(significand[low_left] + at, right->significand[low_right] + at, scale + at,
+                    add_group(left->significand[low_left][row] + at, right->significand[low_right] + at, scale + at,
                               aligned[at / GROUP], 127 + 5 * low_right + 7 * low_left, limits[0], top[group], sum[group]);
                 }
-                add_to_register(top, sum, dst + row * width, columns, limits[0], limits[1], limits[2], largest);
+                if (limits[2])
+                    add_to_register(top, sum, dst + row * width, columns, limits[0], limits[1], limits[2], largest);
+                else /* of 32 bits: a third of the steps go when they are compiled for it */
+                    add_to_register(top, sum, dst + row * width, columns, 0, 255, 0, EXPONENT);
             }
         }
     }
@@ -875,22 +915,19 @@ static PyObject *add_products(PyObject *self, PyObject *const *args, Py_ssize_t 
         return NULL;
     }
     Py_BEGIN_ALLOW_THREADS
+    Rows taken;
     Block block;
-    for (size_t column = 0; column < width; column += COLUMNS) {
-        size_t columns = least(COLUMNS, width - column);
+    for (size_t row = 0; row < rows; row += ROWS)
         for (size_t k = 0; k < depth; k += DEPTH) {
-            size_t places = least(DEPTH, depth - k);
-            for (size_t place = 0; place < DEPTH; place++) {
-                uint32_t part[COLUMNS] = {0};
-                if (place < places)
-                    memcpy(part, (const uint32_t *)right->data + (k + place) * width + column, columns * sizeof *part);
-                take_apart(part, COLUMNS, block.exponent[place], block.significand[0][place],
-                           block.significand[1][place], 0);
+            size_t places = least(DEPTH, depth - k), some = least(ROWS, rows - row);
+            take_rows((const uint32_t *)left->data + row * depth + k, depth, some, places, &taken);
+            for (size_t column = 0; column < width; column += COLUMNS) {
+                size_t columns = least(COLUMNS, width - column);
+                take_block((const uint32_t *)right->data + k * width + column, width, places, columns, &block);
+                add_tile(&taken, some, places, &block, (uint32_t *)out->data + row * width + column, columns, width,
+                         phases, REGISTERS[kind].limits, REGISTERS[kind].largest);
             }
-            add_tile((const uint32_t *)left->data + k, rows, depth, places, &block, (uint32_t *)out->data + column,
-                     columns, width, phases, REGISTERS[kind].limits, REGISTERS[kind].largest);
         }
-    }
     Py_END_ALLOW_THREADS
     give_back(arrays, 3);
     Py_RETURN_NONE;

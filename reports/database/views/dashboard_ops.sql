@@ -13,6 +13,7 @@
 --   compile_seconds: time of the stages before `run`
 --   z_max: the largest error over its own scale
 --   cycles_of_all_uses: device cycles of one execution times its uses in that model
+--   cycles_error: how far the cycles may be from a card's, in percent, by the kinds of its kernels
 --   flaky: `flaky` if repeated attempts disagreed
 --   cause: the short id of the cause, as `opscope show` takes it
 SELECT r.night_id, w.started, w.date, w.tonight, w.backend, w.board AS arch, r.series, w.platform, w.place, r.model, r.op_kind,
@@ -36,6 +37,8 @@ SELECT r.night_id, w.started, w.date, w.tonight, w.backend, w.board AS arch, r.s
        COALESCE((SELECT d.owner FROM night_diff d WHERE d.night_id = r.night_id AND d.series = r.series
                  AND d.op_id = r.op_id), '') AS owner,
        r.z_max, r.pcc, r.cycles, r.cycles * r.uses AS cycles_of_all_uses, r.l1_peak_bytes, r.dram_peak_bytes, r.limiter,
+       (SELECT MAX(t.cycles_error) FROM op_tests t  -- as with the owner
+        WHERE t.night_id = r.night_id AND t.series = r.series AND t.op_id = r.op_id AND t.superseded_by = '') AS cycles_error,
        r.utilisation, r.dram_bytes, r.noc_bytes, r.compile_seconds, r.seconds,
        CASE WHEN r.flaky THEN 'flaky' ELSE '' END AS flaky, r.run_id, r.artifact, r.repro
 -- SQLite takes tables of a CROSS JOIN in their order: the newest nights first.

@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from opscope.harness.backends import package_index
+from opscope.harness.cache import package_index
 from opscope.harness.cli.main import root as opscope
 from opscope.harness.record.errors import InputError
 from opscope.reports.compare.outcomes import Outcome
 from opscope.reports.nightly import history
 from opscope.reports.nightly.history import History, Release, asked_releases, bisected
+from opscope.reports.nightly.sweeps import sweeps
 from opscope.reports.tests.night_runs import fresh, rows
 
 KNOWN = ["0.9.2", "0.10.0", "0.10.1", "0.11.0"]
@@ -107,6 +108,24 @@ def test_the_night_of_a_release_is_known_by_what_is_asked(known: Mapping[str, da
     assert night.night_id.startswith("history-tt@0.10.0-")
     other = History(("mnist_mlp",), "p150", 1, {}, "sqlite:///db.sqlite", tmp_path, (Release("tt", "0.10.0"),))
     assert other.night(Release("tt", "0.10.0")).night_id != night.night_id
+
+
+@pytest.mark.parametrize(
+    ("backend", "label"),
+    [("tt", "tt@1.0 n150"), ("xla", "xla@1.0"), ("iree", "iree@1.0"), ("pjrt:odd", "pjrt-odd@1.0")],
+)
+def test_no_board_is_named_of_a_backend_that_has_none(tmp_path: Path, backend: str, label: str) -> None:
+    config = of(tmp_path).config(Release(backend, "1.0"))
+    assert [sweep.label for sweep in sweeps(config)] == [label]
+
+
+def test_what_is_older_than_a_release_that_is_too_old_is_not_fetched(
+    known: Mapping[str, datetime], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetched: list[str] = []
+    monkeypatch.setattr(history, "fetched", lambda release: fetched.append(release.version) or known[release.version])
+    assert asked_releases("tt", known["0.10.1"]) == [Release("tt", version) for version in KNOWN[2:]]
+    assert fetched == ["0.11.0", "0.10.1", "0.10.0"]
 
 
 # --- since which release

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -27,8 +27,9 @@ class TFModule(FrameworkModule):
 
     def export(self, inputs: Sequence[np.ndarray]) -> ExportResult:
         """Lowers the model: by JAX if Keras runs on it, else by TensorFlow's bridge to XLA."""
+        from opscope.models.frontends import keras as frontend
+
         if self.on_jax:
-            from opscope.models.frontends import keras as frontend
             from opscope.models.frontends.base import Source
 
             specs = input_specs(inputs, self.input_names)
@@ -40,14 +41,15 @@ class TFModule(FrameworkModule):
         from opscope.models.frontends.through_tf.lower import TfBuilt, lower
 
         names = self.input_names
+        arguments = input_specs(inputs, names, narrow=False)
 
         def call(*tensors: Any) -> Any:
-            passed = dict(zip(names, tensors, strict=True)) if names else tensors
-            if isinstance(passed, Mapping):
-                return self.module(passed)
-            return self.module(*passed) if len(passed) == 1 or not _is_keras(self.module) else self.module(list(passed))
+            passed = dict(zip((spec.name for spec in arguments), tensors, strict=True))
+            if _is_keras(self.module):
+                args, named = frontend.call_arguments(self.module, passed, by_name=bool(names))
+                return self.module(*args, **named)
+            return self.module(passed) if names else self.module(*tensors)
 
-        arguments = input_specs(inputs, names, narrow=False)
         bytecode, all_arguments, values = lower(TfBuilt(call, arguments), "forward")
         return ExportResult(bytecode, all_arguments, package_versions(("tensorflow-cpu",)), values)
 

@@ -14,6 +14,8 @@ PROGRAMS = Path(__file__).parent / "programs"
 NEEDS = {
     "torch": ("torch", "torchax"),
     "keras": ("keras",),
+    "subclassed": ("keras",),
+    "subclassed_tensorflow": ("keras", "tensorflow"),
     "tensorflow": ("tensorflow",),
     "graphdef": ("tensorflow",),
     "onnx": ("onnx", "torch_mlir"),

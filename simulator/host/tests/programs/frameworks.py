@@ -31,6 +31,29 @@ def keras():
     return pybuda.TFModule("net", model), np.asarray(model(X))
 
 
+def subclassed(backend="jax"):
+    """A model whose `call` takes inputs one after the other."""
+    import os
+
+    os.environ["KERAS_BACKEND"] = backend
+    import keras
+
+    class Net(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = keras.layers.Dense(16), keras.layers.Dense(16)
+
+        def call(self, x1, x2, training=None):
+            return self.first(x1) - self.second(x2)
+
+    model = Net()
+    return pybuda.TFModule("net", model), np.asarray(model(X, X))
+
+
+def subclassed_tensorflow():
+    return subclassed("tensorflow")
+
+
 def tensorflow():
     import tensorflow as tf
 
@@ -91,12 +114,13 @@ def tflite():
 if __name__ == "__main__":
     module, expected = globals()[sys.argv[1]]()
     pybuda.TTDevice("tt0", arch=pybuda.BackendDevice.Wormhole_B0, module=module)
-    inputs = X
+    given = X
     if sys.argv[1] == "torch":
         import torch
 
-        inputs = torch.from_numpy(X)
+        given = torch.from_numpy(X)
+    inputs = (given,) * (2 if "subclassed" in sys.argv[1] else 1)
     got = pybuda.run_inference(inputs=[inputs]).get()[0]
-    assert isinstance(got.value(), type(inputs)), type(got.value())
+    assert isinstance(got.value(), type(given)), type(got.value())
     print("largest difference", np.abs(got.numpy() - expected).max())
     assert np.allclose(got.numpy(), expected, atol=0.05)

@@ -6,6 +6,8 @@ import hashlib
 import re
 import subprocess
 import sys
+import zipfile
+from datetime import UTC, datetime
 from pathlib import Path
 
 from opscope.base.children.temporary_folder import TemporaryFolder
@@ -16,6 +18,7 @@ SECONDS = 1800
 _PIP = ("-m", "pip", "--disable-pip-version-check", "--no-input")
 _NO_RELEASE = "0.dev0+none"
 """A version that no release has: pip says then which there are."""
+_NO_TIME = (1980, 1, 1, 0, 0, 0)
 _KNOWN = re.compile(r"\(from versions: ([^)]*)\)")
 _LIKE_A_WHEEL = re.compile(r"[\w.]+-[\w.!+]+(?:-\w+)?-[\w.]+-[\w.]+-[\w.]+\.whl")
 
@@ -34,6 +37,25 @@ def name_and_version(wheel: Path) -> tuple[str, str]:
     """Which package a wheel is of, as the index spells it, and at which version."""
     name, version = wheel.name.split("-")[:2]
     return re.sub(r"[-_.]+", "-", name).lower(), version
+
+
+def fetch(where: str, package: str, release: str, folder: str) -> Path:
+    """Has pip fetch the wheel of a release into a folder. Raises InputError with the releases that there are."""
+    done = run(where, "download", "--no-deps", "--dest", folder, f"{package}=={release}")
+    wheels = sorted(Path(folder).glob("*.whl"))
+    if done.returncode or len(wheels) != 1:
+        raise refusal(where, package, release, done)
+    return wheels[0]
+
+
+def made(wheel: Path) -> datetime | None:
+    """The newest time of a file in a wheel; None where its builder wrote none, which zip files hold as 1980."""
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            newest = max((each.date_time for each in archive.infolist()), default=_NO_TIME)
+    except zipfile.BadZipFile:
+        return None
+    return datetime(*newest, tzinfo=UTC) if newest[0] > _NO_TIME[0] else None
 
 
 def digest(file: Path) -> str:

@@ -15,14 +15,16 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from opscope.base import stored
+from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.base.damage import Damaged
 from opscope.base.digest import words_digest
-from opscope.harness.backends import package_index
+from opscope.harness.cache import package_index
 from opscope.harness.cache.claims import Claims, alone_in
 from opscope.harness.cache.export_folder import default_cache_dir
 from opscope.harness.cache.upkeep import UNFINISHED
@@ -72,8 +74,7 @@ def _found(where: str, packages: tuple[str, ...], release: str, cache_dir: Path)
         name, version = package_index.name_and_version(wheel)
         others = [f"{package}=={version}" for package in packages if package != name]
         requirements, release = [str(wheel.absolute()), *others], version
-    for_python = f"{sys.implementation.cache_tag}-{os.uname().machine}"
-    folder = cache_dir / re.sub(r"[^\w.+-]", "_", f"{packages[0]}-{release}{digest}-{for_python}")
+    folder = cache_dir / _folder_name(packages[0], f"{release}{digest}")
     if (kept := _kept(folder)) is not None:
         return kept
     try:
@@ -83,6 +84,21 @@ def _found(where: str, packages: tuple[str, ...], release: str, cache_dir: Path)
     except OSError as error:
         hint = "room on that disk, or another OPSCOPE_CACHE_DIR"
         raise InputError(where, f"a folder {cache_dir} to install a release into", str(error), hint) from error
+
+
+def release_date(packages: str, release: str) -> datetime | None:
+    """When a release that was installed was made: the newest time of a file in its own wheel; None if not known."""
+    folder = default_cache_dir() / FOLDER / _folder_name(packages.partition(" ")[0], release)
+    try:
+        return datetime.fromisoformat(stored.read_json(folder / _INSTALLED)["made"])
+    except (OSError, Damaged, KeyError, TypeError, ValueError):
+        return None
+
+
+def _folder_name(package: str, release: str) -> str:
+    """The folder of a release for this Python and machine."""
+    for_python = f"{sys.implementation.cache_tag}-{os.uname().machine}"
+    return re.sub(r"[^\w.+-]", "_", f"{package}-{release}-{for_python}")
 
 
 def _kept(folder: Path) -> Environment | None:
@@ -100,12 +116,18 @@ def _kept(folder: Path) -> Environment | None:
 
 
 def _made(where: str, packages: Sequence[str], release: str, requirements: Sequence[str], folder: Path) -> Environment:
-    """Has pip install a release into a folder of the cache, as a whole or not at all."""
+    """Has pip install a release into a folder of the cache, as a whole or not at all. What decides the release, a wheel
+    or a version, is the first of the requirements."""
     print(f"{where}: installing {packages[0]} {release} beside what is here, once", file=sys.stderr, flush=True)
     making = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=folder.parent))
-    with Claims() as claims:
+    with Claims() as claims, TemporaryFolder("wheel") as fetched:
         claims.hold(making)
         try:
+            wheel = Path(requirements[0])
+            if wheel.suffix != ".whl":
+                wheel = package_index.fetch(where, packages[0], release, fetched)
+                requirements = [str(wheel), *requirements[1:]]
+            made = package_index.made(wheel)
             report = str(making / _REPORT)
             done = package_index.run(where, "install", "--dry-run", "--report", report, *requirements)
             if done.returncode:
@@ -118,15 +140,16 @@ def _made(where: str, packages: Sequence[str], release: str, requirements: Seque
                 raise package_index.refusal(where, packages[0], release, done)
             installed = sorted(_reported(making), key=lambda each: each["name"])
             (making / _REPORT).unlink()
-            stored.write_json(making / _INSTALLED, {"packages": installed, "files": _files_digest(making)})
+            entry = {"packages": installed, "files": _files_digest(making)}
+            stored.write_json(making / _INSTALLED, entry | ({"made": made.isoformat()} if made is not None else {}))
             shutil.rmtree(folder, ignore_errors=True)  # it is damaged
             making.rename(folder)
         finally:
             shutil.rmtree(making, ignore_errors=True)
-    made = _kept(folder)
-    if made is None:
+    environment = _kept(folder)
+    if environment is None:
         raise InputError(where, f"what pip installed in {folder}", "other files", "opscope clean")
-    return made
+    return environment
 
 
 def _reported(folder: Path) -> list[dict[str, str]]:
