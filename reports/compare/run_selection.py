@@ -18,7 +18,7 @@ from opscope.harness.record.store import RUN_FILE, SELECTION_FILE, load_run, rea
 from opscope.reports.compare.night_views import night_view
 from opscope.reports.compare.outcomes import RunView, from_database, from_folder
 from opscope.reports.database.notes import read_notes
-from opscope.reports.database.reading import database_url, exists, how_to_publish, read_database
+from opscope.reports.database.reading import database_url, exists, read_database
 from opscope.reports.database.rows import RAN, RELEASE, SELECTION, series_text
 from opscope.reports.database.schema import MODELS, NIGHTS, RUNS
 from opscope.reports.records.night_record import membership
@@ -176,7 +176,8 @@ class Runs:
             got = f"{got}, and {len(aside)} of selected ops only"
         elif len(runs) > 1:
             got = f"{got}, no two of which share backend, board, options and a model"
-        hint = f"opscope diff {both[1][0].run_id} {both[0][0].run_id}" if len(both) > 1 else how_to_publish()
+        again = "pytest --model mnist_mlp --op-by-op"
+        hint = f"opscope diff {both[1][0].run_id} {both[0][0].run_id}" if len(both) > 1 else again
         raise InputError("opscope diff", "two comparable runs", got, hint)
 
 

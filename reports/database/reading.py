@@ -6,6 +6,7 @@ writing.
 
 from __future__ import annotations
 
+import shlex
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -61,7 +62,7 @@ def refuse_missing(url: str, where: str = "--db") -> None:
 def how_to_publish() -> str:
     """What to try where nothing is published: the newest run of this folder, or how to make one."""
     run = newest_run()
-    return f"opscope publish {run}" if run is not None else "pytest --model mnist_mlp --op-by-op"
+    return f"opscope publish {shlex.quote(str(run))}" if run is not None else "pytest --model mnist_mlp --op-by-op"
 
 
 @contextmanager
