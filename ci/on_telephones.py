@@ -12,6 +12,8 @@ from opscope.dashboards.tests.whole_words import cut_words
 PHONES = ("iPhone 13", "Pixel 7")
 WORDS = "h1, h2, h3, :is(p, li, th, summary, button, table:not(.origin) td):not(:has(code))"
 """Where words have to be whole: paths and commands are broken anywhere."""
+BEYOND = "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
+"""Not `innerWidth`: a telephone zooms out until the whole page fits, and then it is as wide as the page."""
 SPARE = 1
 """Pixels by which rounding may make a page wider than its window."""
 
@@ -23,7 +25,7 @@ def problems(pages: Sequence[Path]) -> Iterator[str]:
             with window(browser, "", phone) as one:
                 for path in pages:
                     one.page.goto(path.absolute().as_uri())
-                    beyond = one.page.evaluate("() => document.documentElement.scrollWidth - window.innerWidth")
+                    beyond = one.page.evaluate(BEYOND)
                     if beyond > SPARE:
                         yield f"{path} on {phone}: expected to fit the window, got {beyond} pixels beyond it"
                     for text in cut_words(one.page.locator("body"), WORDS):

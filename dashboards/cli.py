@@ -365,8 +365,12 @@ def guest_token(slug: str, team: str, minutes: float, as_json: bool, folder: Pat
 
     from opscope.dashboards import asset_files
     from opscope.dashboards.guests import guest
+    from opscope.dashboards.results import refuse_unknown_team
 
-    made = guest(_home(folder), asset_files.read(), slug, team, minutes)
+    home = _home(folder)
+    made = guest(home, asset_files.read(), slug, team, minutes)
+    if team and (served := home.served()) is not None:
+        refuse_unknown_team(served.database_uri, team)
     click.echo(json.dumps(asdict(made), indent=1) if as_json else f"{made.frame}\n{made.token}")
 
 

@@ -44,7 +44,8 @@ def guest(home: Home, assets: Assets, slug: str, team: str, minutes: float) -> G
     """
     served = home.served()
     if served is None or not served.embed:
-        raise DashboardError("opscope dashboard guest-token", "a server that pages may embed", "none", "up --embed URL")
+        hint = "opscope dashboard up --embed URL"
+        raise DashboardError("opscope dashboard guest-token", "a server that pages may embed", "none", hint)
     page = next((each for each in assets.dashboards.values() if each.slug == slug), None)
     if page is None:
         raise DashboardError("DASHBOARD", "the slug of a dashboard", repr(slug), ", ".join(assets.slugs))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from opscope.base.results_folder import results_folder
 from opscope.base.visible_text import one_line
@@ -64,6 +64,25 @@ def results_uri(url: str | None) -> Results:
         return Results(target, f"sqlite:///file:{quote(str(path))}?mode=ro&uri=true", shown(parsed), path)
     superset_url = _for_superset(parsed, SESSION)
     return Results(target, superset_url, shown(parsed), None)
+
+
+def refuse_unknown_team(uri: str, team: str) -> None:
+    """Raises an error for a team that owns nothing in the results; `uri` as Superset has the database."""
+    import sqlalchemy as sa
+
+    from opscope.reports.database.database import parse_url
+    from opscope.reports.database.reading import read_database
+
+    url = parse_url(uri, "--db")
+    if url.get_backend_name() == "sqlite":
+        target = f"sqlite:///{unquote((url.database or '').removeprefix('file:'))}"
+    else:
+        target = url.set(drivername="postgresql").render_as_string(hide_password=False)
+    with read_database(target, "--db") as connection:
+        teams = connection.scalars(sa.text("SELECT DISTINCT team FROM owners ORDER BY team")).all()
+    if team not in teams:
+        there = ", ".join(teams) or "opscope db owners"
+        raise DashboardError("--team", "a team that owns something", repr(team), there)
 
 
 def _for_superset(url: Any, session: str) -> str:

@@ -47,7 +47,7 @@ LACKS = (
     Lack("64 files", limits=((resource.RLIMIT_NOFILE, 64),)),
     Lack("20 files", limits=((resource.RLIMIT_NOFILE, 20),)),
     Lack("1 GB of addresses", limits=((resource.RLIMIT_AS, 1 << 30),)),
-    Lack("memory of an op", options=("--op-memory", "60M")),
+    Lack("memory of an op", options=("--op-memory", "100M")),
     Lack("files of 4 kB", limits=((resource.RLIMIT_FSIZE, 4096),)),
     Lack("8 processes", limits=((resource.RLIMIT_NPROC, 8),), as_user=True),
 )

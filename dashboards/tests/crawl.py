@@ -157,7 +157,7 @@ def _visit(
         if charts != len(doc.charts):
             findings.wrong.append(f"{place}: expected {len(doc.charts)} charts, got {charts}")
         findings.wrong += [f"{place}: {text}" for text in (*one.alerts(), *one.failed, *one.outside, *one.errors)]
-        wide = one.page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+        wide = one.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         if wide > 0:
             findings.wrong.append(f"{place}: expected nothing beside the window, got {wide} pixels")
         at = one.page.evaluate("window.innerWidth")

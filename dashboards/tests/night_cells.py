@@ -31,7 +31,7 @@ MEASURE = """() => {
   const box = element => element.getBoundingClientRect();
   const all = what => [...document.querySelectorAll(what)].filter(seen);
   return {
-    wide: document.documentElement.scrollWidth - window.innerWidth,
+    wide: document.documentElement.scrollWidth - document.documentElement.clientWidth,
     tall: document.documentElement.scrollHeight - window.innerHeight,
     causes: all(".ng-cause").map(each => box(each).bottom),
     cells: all(".ng-cause td").map(each => [box(each).width, box(each).height]),

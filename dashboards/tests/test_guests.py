@@ -20,6 +20,9 @@ from opscope.dashboards import asset_files, guests
 from opscope.dashboards.cli import dashboard
 from opscope.dashboards.errors import DashboardError
 from opscope.dashboards.home import Home, Served
+from opscope.dashboards.results import results_uri
+from opscope.reports.database.database import open_database
+from opscope.reports.database.owners import Rule, store_owners
 
 ASSETS = asset_files.read()
 SERVED = Served("sqlite:///x", "x", "127.0.0.1", 1, "", "", False, embed=["https://team.example.org"])
@@ -63,11 +66,24 @@ def test_a_token_opens_one_dashboard_and_the_rows_of_one_team(home: Home) -> Non
     assert claims(other.token, home)["resources"] != said["resources"]
 
 
+def test_a_team_that_owns_nothing_is_refused(home: Home, tmp_path: Path) -> None:
+    """Its condition would hide every row, and a typing error would look like a quiet night."""
+    url = f"sqlite:///{tmp_path / 'results 1.sqlite'}"
+    with open_database(url) as connection:
+        store_owners(connection, [Rule("numerics"), Rule("kernels", op="*.add")])
+    home.remember(replace(SERVED, database_uri=results_uri(url).uri))
+    words = ["guest-token", "opscope-tonight", "--home", str(home.folder), "--json"]
+    assert CliRunner().invoke(dashboard, [*words, "--team", "kernels"]).exit_code == 0
+    done = CliRunner().invoke(dashboard, [*words, "--team", "nix"])
+    assert str(done.exception) == "--team: expected a team that owns something, got 'nix'; try kernels, numerics"
+    assert not done.stdout
+
+
 def test_no_token_where_nobody_may_embed_or_there_is_no_such_dashboard(home: Home) -> None:
     with pytest.raises(DashboardError, match="DASHBOARD: expected the slug of a dashboard, got 'tonight'"):
         guests.guest(home, ASSETS, "tonight", "", 5)
     home.remember(replace(SERVED, embed=[]))
-    with pytest.raises(DashboardError, match="expected a server that pages may embed, got none; try up --embed URL"):
+    with pytest.raises(DashboardError, match="that pages may embed, got none; try opscope dashboard up --embed URL"):
         guests.guest(home, ASSETS, "opscope-start", "", 5)
 
 

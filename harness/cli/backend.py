@@ -49,9 +49,11 @@ def new(file: Path, stages: tuple[str, ...]) -> None:
 @click.option("--arch", default=None, metavar="BOARD", help="Board, such as `n150`.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def check(backend_name: str, arch: str | None, as_json: bool) -> None:
-    """Check that a backend keeps to what every backend has to: thirteen small ops, a kill, a hang, its options.
+    """Check that a backend keeps to what every backend has to: twelve small ops and one
+    that no compiler knows, a kill, a hang, its options.
 
-    What it may do or leave, such as refusing an op, is a note. Exit code 1 if a check fails.
+    What it may do or leave, such as refusing an op, is a note. An op has 30 seconds; after two that take longer, the
+    others are left out. Exit code 1 if a check fails.
     """
     from opscope.base.children.temporary_folder import TemporaryFolder
     from opscope.harness.cli import backend_suite

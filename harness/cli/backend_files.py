@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 
 from opscope.harness import backends
 from opscope.harness.backends import registry
+from opscope.harness.backends.commands.description import PLACEHOLDERS
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.store import write_whole
 
@@ -26,8 +28,11 @@ def write(file: Path, stages: Sequence[str]) -> None:
         raise InputError("opscope backend new", "a file FILE.yaml or FILE.py", str(file), f"{file.stem or 'mine'}.yaml")
     name = file.stem
     if not NAME.fullmatch(name) or (file.suffix == ".py" and "-" in name):
-        fitting = re.sub(r"[^a-z0-9_]+", "_", name.lower()).strip("_0123456789") or "mine"
+        latin = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
+        fitting = re.sub(r"[^a-z0-9_]+", "_", latin.lower()).strip("_0123456789") or "mine"
         raise InputError("opscope backend new", "small letters, digits and _", name, f"{fitting}{file.suffix}")
+    if name in {*registry.own_names(), *registry.names_alone()}:
+        raise InputError("opscope backend new", "a name that no backend has", name, f"my_{name}{file.suffix}")
     if file.exists() or file.is_symlink():
         raise InputError("opscope backend new", "a file that is not there yet", f"{file}", "another name")
     if stages and file.suffix == ".py":
@@ -39,6 +44,9 @@ def write(file: Path, stages: Sequence[str]) -> None:
         text = (TEMPLATES / "commands.yaml.txt").read_text(encoding="utf-8")
         text = text.replace("{stages}", "\n".join(_stage(word) for word in stages or _example(name)))
         text = text.replace("{name}", name).replace("{tool}", json.dumps(_tool(stages, name)))
+        width = max(map(len, PLACEHOLDERS)) + 2
+        placeholders = (f"#  {f'{{{each}}}':{width}}  {what}" for each, what in PLACEHOLDERS.items())
+        text = text.replace("{placeholders}", "\n".join(placeholders))
     write_whole(file, text, "a writable folder")
     try:
         registry.check_name(str(file.absolute()))

@@ -187,9 +187,9 @@ class Lane:
                     continue
                 last = crash_cause.of(ended.ending, self._log.tail(_LINES)) or self._log.last_line()
                 got = f"{ended}{f': {last}' if last else ''}"
-                raise InputError(
-                    f"--backend {self.config.context.backend}", "a worker that starts", got, "`opscope doctor`"
-                ) from None
+                hint = "--op-memory 8GiB" if ended.ending.cause is Cause.MEMORY else "`opscope doctor`"
+                place = f"--backend {self.config.context.backend}"
+                raise InputError(place, "a worker that starts", got, hint) from None
             if "input_error" in message:
                 self._stop()
                 raise InputError(*message["input_error"])

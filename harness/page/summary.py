@@ -241,7 +241,7 @@ def show(run: Run, console: Console) -> None:
     asked = sum(outcomes.values())
     if asked > 1 or run.header.failed:
         parts = " + ".join(f"{n} {word}" for word, n in outcomes.items())
-        prose(f"{asked} models asked for = {parts}", TERMINAL["good"])
+        prose(f"{asked} model{'s' * (asked != 1)} asked for = {parts}", TERMINAL["good"])
     if said := imports_line(run.header.imports):
         prose(said, TERMINAL["bad" if any(check.fails_run for check in run.header.imports) else "good"])
     for name, place in run.places.items():
@@ -278,13 +278,13 @@ def import_sections(imports: Sequence[ImportCheck]) -> Iterator[tuple[str, str, 
 def imports_line(imports: Sequence[ImportCheck]) -> str:
     """All imports in one line; empty if there are none."""
     words = {
-        ImportStatus.AGREES: "agree with their framework",
-        ImportStatus.DIFFERS: "differ",
-        ImportStatus.CRASHED: "crashed their framework",
-        ImportStatus.NOT_CHECKED: "not checked",
+        ImportStatus.AGREES: ("agrees with its framework", "agree with their frameworks"),
+        ImportStatus.DIFFERS: ("differs", "differ"),
+        ImportStatus.CRASHED: ("crashed its framework", "crashed their frameworks"),
+        ImportStatus.NOT_CHECKED: ("not checked", "not checked"),
     }
     counts = Counter(check.status for check in imports)
-    parts = [f"{counts[status]} {word}" for status, word in words.items() if counts[status]]
+    parts = [f"{counts[status]} {word[counts[status] != 1]}" for status, word in words.items() if counts[status]]
     return f"{len(imports)} import{'s' * (len(imports) != 1)} = {' + '.join(parts)}" if parts else ""
 
 

@@ -56,10 +56,13 @@ _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
 def _bytes(value: object) -> int:
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", str(value), re.IGNORECASE)
+    """A number of a Python caller is bytes; text has a unit (`4096B`), since `8` was rarely meant as bytes."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    match = re.fullmatch(r"0|(\d+(?:\.\d+)?)\s*(?:([KMGT])(?:i?B)?|B)", str(value).strip(), re.IGNORECASE)
     if match is None:
         raise ValueError(value)
-    return int(float(match[1]) * _UNITS[match[2].upper()])
+    return int(float(match[1] or 0) * _UNITS[(match[2] or "").upper()])
 
 
 _SPANS = {"h": 3600.0, "m": 60.0, "s": 1.0}
@@ -169,9 +172,18 @@ Count = Annotated[int, Field(ge=0), BeforeValidator(_integer), expects("a whole 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False), expects("a number of seconds above 0", "60")]
 Duration = Annotated[float, Field(gt=0), BeforeValidator(_span), expects("a time with a unit", "30m, 90s or 1h30m")]
 """Seconds, written `1h30m`."""
-Size = Annotated[int, Field(gt=0), BeforeValidator(_bytes), expects("a size of memory above 0", "8GiB")]
+Size = Annotated[int, Field(gt=0), BeforeValidator(_bytes), expects("a size above 0 with a unit", "8GiB")]
 """Bytes, written `8GiB`; all units are powers of 1024, as memory is sold."""
-SizeOrNone = Annotated[int, BeforeValidator(_bytes), expects("a size of memory, or 0 for none", "8GiB")]
+LEAST_MEMORY = 64 << 20
+"""Bytes that the smallest child takes before it does anything."""
+ProcessMemory = Annotated[
+    int,
+    Field(ge=LEAST_MEMORY),
+    BeforeValidator(_bytes),
+    expects(f"a size of memory with a unit, from {LEAST_MEMORY >> 20}MiB on", "8GiB"),
+]
+"""Bytes that a process may hold."""
+SizeOrNone = Annotated[int, BeforeValidator(_bytes), expects("a size with a unit, or 0 for none", "64MiB")]
 DumpedOps = Annotated[str, one_of(("none", "failing", "all"))]
 """Ops whose results a run keeps."""
 Share = Annotated[str, BeforeValidator(_share)]

@@ -25,6 +25,7 @@ from opscope.harness.record.option_types import (
     Duration,
     File,
     Flag,
+    ProcessMemory,
     Ref,
     Scheduler,
     Seconds,
@@ -103,7 +104,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "op_memory",
         "Memory limit of one op's process, such as 8GiB; default: three quarters of the machine's memory.",
-        type=Size,
+        type=ProcessMemory,
         metavar="SIZE",
     ),
     Setting(
@@ -117,7 +118,7 @@ SETTINGS: tuple[Setting, ...] = (
         "prepare_memory",
         "Memory limit of the process that prepares a model, such as 8GiB; default: three "
         "quarters of the machine's memory.",
-        type=Size,
+        type=ProcessMemory,
         metavar="SIZE",
     ),
     Setting(

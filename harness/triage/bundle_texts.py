@@ -46,7 +46,8 @@ def write(
     (folder / "run.sh").chmod(0o755)
     readme = (TEMPLATES / "README.md").read_text(encoding="utf-8")
     stage = f" at {test.failed_stage}" if test.failed_stage else ""
-    values = f"{len(row.sources)} inputs in `inputs/`, {len(row.golden)} goldens in `golden/`"
+    inputs, goldens = len(row.sources), len(row.golden)
+    values = f"{inputs} input{'s' * (inputs != 1)} in `inputs/`, {goldens} golden{'s' * (goldens != 1)} in `golden/`"
     values = note if note and not row.golden else values
     for word, text in (
         ("TITLE", title(test)),

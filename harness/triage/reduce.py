@@ -192,6 +192,6 @@ def _all(form: Form, name: str, value: int) -> Iterable[Form]:
 def form_text(form: Form) -> str:
     """An op on one line: name, types, how many attributes and inner ops it has."""
     types = ", ".join("x".join([*map(str, shape), kind]) for shape, kind in zip(form.operands, form.types, strict=True))
-    more = [f"{len(form.attributes)} attributes"] * bool(form.attributes)
+    more = [f"{len(form.attributes)} attribute{'s' * (len(form.attributes) != 1)}"] * bool(form.attributes)
     more += [f"{form.region_ops} inner ops"] * bool(form.region_ops)
     return f"{form.name}({types}){', ' if more else ''}{', '.join(more)}"

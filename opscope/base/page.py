@@ -92,7 +92,9 @@ class Page:
             table.add_row(*map(Text, row))
         self.console.print(table)
         if left_out:
-            self.prose(f"too narrow for the columns {', '.join(left_out)}; see --json", "dim")
+            self.prose(
+                f"too narrow for the column{'s' * (len(left_out) != 1)} {', '.join(left_out)}; see --json", "dim"
+            )
 
     def _fitting(
         self, headings: Sequence[str], cells: Sequence[Sequence[str]], spare: Sequence[str]

@@ -57,7 +57,7 @@ def status(max_age: str | None, name: str | None, url: str | None, as_json: bool
             }
             for which, night in (("newest", newest), ("newest_complete", complete))
         }
-        more = {"missed": missed, "unsent": undelivered}
+        more = {"missed": missed, "unsent": undelivered, "demo_nights": demos}
         print_json({**nights, "spool": waiting, "late": late, **more})
     else:
         for line in (

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.optest import backend_label, release_in
 from opscope.reports.compare.outcomes import RunFacts, RunView, imports_of, view_of
+from opscope.reports.database.reading import how_to_publish
 from opscope.reports.database.rows import RELEASE, series_by_backend
 from opscope.reports.database.schema import NIGHTS, OP_TESTS, RUNS
 from opscope.reports.database.schema_nights import NIGHT_MODELS, NIGHT_SERIES
@@ -61,7 +62,7 @@ def night_of(connection: sa.Connection, run_id: str, where: str = "NIGHT") -> st
     night_id = connection.scalar(sa.select(RUNS.c.night_id).where(RUNS.c.run_id == run_id))
     if night_id is None:
         run_ids = connection.scalars(sa.select(RUNS.c.run_id)).all()
-        hint = closest(run_id, run_ids, 3) if run_ids else "opscope publish RUN_DIR"
+        hint = closest(run_id, run_ids, 3) if run_ids else how_to_publish()
         raise InputError(where, "a night, a run folder or the id of a published run", f"`{run_id}`", hint)
     return night_id
 

@@ -24,6 +24,7 @@ from opscope.reports.compare.whole_since import whole_since
 from opscope.reports.database.endings import DEFAULT, UNKNOWN
 from opscope.reports.database.notes import read_notes
 from opscope.reports.database.owners import Rule, owner
+from opscope.reports.database.reading import how_to_publish
 from opscope.reports.database.rows import RELEASE
 from opscope.reports.database.schema import MODELS, MODULE_OPS, NIGHTS, OP_ALIAS, OP_TESTS, OPS, RUNS, USES
 from opscope.reports.database.schema_nights import NIGHT_CHANGES, NIGHT_FIXES, NIGHT_SERIES
@@ -138,7 +139,7 @@ def _find(connection: sa.Connection, name: str, rules: Sequence[Rule], team: str
         return cause(connection, cause_named(name, causes, "WHAT"), rules, team)
     models = connection.scalars(sa.select(MODELS.c.model).distinct().order_by(MODELS.c.model)).all()
     expected = "a run, the id of an op (16 hex digits) or of a cause (8), or a model of the database"
-    hint = _similar_ids(connection, name) or (closest(name, models, 3) if models else "opscope publish RUN_DIR")
+    hint = _similar_ids(connection, name) or (closest(name, models, 3) if models else how_to_publish())
     raise InputError("WHAT", expected, f"`{name}`", hint)
 
 

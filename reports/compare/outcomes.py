@@ -25,6 +25,7 @@ from opscope.harness.record.stages import FAILED, Stage, Status
 from opscope.harness.record.store import StoredRun, load_run
 from opscope.reports.database.database import DamagedValueError
 from opscope.reports.database.notes import Note, read_notes
+from opscope.reports.database.reading import how_to_publish
 from opscope.reports.database.rows import RAN, compile_seconds, compiler_of, series_text, signature
 from opscope.reports.database.schema import MODELS, MODULE_OPS, OP_ALIAS, OP_TESTS, OPS, RUNS
 from opscope.reports.database.series_names import series_name
@@ -294,7 +295,7 @@ def from_database(connection: sa.Connection, run_id: str, where: str = "RUN", ba
     run = connection.execute(sa.select(RUNS).where(RUNS.c.run_id == run_id)).mappings().one_or_none()
     if run is None:
         run_ids = connection.scalars(sa.select(RUNS.c.run_id)).all()
-        hint = closest(run_id, run_ids, 3) if run_ids else "opscope publish RUN_DIR"
+        hint = closest(run_id, run_ids, 3) if run_ids else how_to_publish()
         raise InputError(where, "a run folder or the id of a published run", f"`{run_id}`", hint)
     models_of_run = sa.select(MODELS.c.model, MODELS.c.module_id).where(
         MODELS.c.run_id == run_id, MODELS.c.outcome == RAN

@@ -17,6 +17,7 @@ from opscope.harness.record.selection import count_deselected
 from opscope.harness.record.store import RUN_FILE, SELECTION_FILE, load_run, read_run
 from opscope.reports.compare.night_views import night_view
 from opscope.reports.compare.outcomes import RunView, from_database, from_folder
+from opscope.reports.database.notes import read_notes
 from opscope.reports.database.reading import database_url, exists, read_database
 from opscope.reports.database.rows import RAN, RELEASE, SELECTION, series_text
 from opscope.reports.database.schema import MODELS, NIGHTS, RUNS
@@ -76,7 +77,7 @@ class Runs:
         """
         folder = self.folder(run)
         if folder is not None:
-            return from_folder(folder, backend)
+            return self._noted(from_folder(folder, backend))
         return from_database(self.database(run, where), run, where, backend)
 
     def views(self, run: str, where: str = "RUN") -> list[RunView]:
@@ -105,11 +106,15 @@ class Runs:
         A shard gives those of its whole night, since it left out what the others ran.
         """
         if listed.folder is not None:
-            return from_folder(listed.folder, backend)
+            return self._noted(from_folder(listed.folder, backend))
         assert self.connection is not None
         if listed.night:
             return night_view(self.connection, listed.night, listed.series_of(backend) if backend else listed.series)
         return from_database(self.connection, listed.run_id, backend=backend)
+
+    def _noted(self, view: RunView) -> RunView:
+        """A run of a folder with the notes of the database."""
+        return view if self.connection is None else replace(view, notes=read_notes(self.connection))
 
     def listed(self) -> list[Listed]:
         """Every run that has ended, newest first; a running one has no result yet. Runs of releases are of no time.
@@ -171,7 +176,8 @@ class Runs:
             got = f"{got}, and {len(aside)} of selected ops only"
         elif len(runs) > 1:
             got = f"{got}, no two of which share backend, board, options and a model"
-        hint = f"opscope diff {both[1][0].run_id} {both[0][0].run_id}" if len(both) > 1 else "opscope publish RUN_DIR"
+        again = "pytest --model mnist_mlp --op-by-op"
+        hint = f"opscope diff {both[1][0].run_id} {both[0][0].run_id}" if len(both) > 1 else again
         raise InputError("opscope diff", "two comparable runs", got, hint)
 
 

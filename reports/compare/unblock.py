@@ -41,6 +41,10 @@ class Fix:
     """The cause; of a single op too."""
     owner: str = ""
     """The team that owns it (ci/owners.yaml)."""
+    remark: str = ""
+    """What a note says of its cause (opscope note)."""
+    acknowledged: bool = False
+    """Whether that note acknowledges the cause."""
 
 
 @dataclass(frozen=True)
@@ -103,9 +107,10 @@ def plan(views: Mapping[str, RunView], by: str = "cluster") -> FixPlan:
         key = occurrence.op.cause if by == "cluster" else occurrence.op.op_id
         needs[occurrence.model].add(key)
         groups.setdefault(key, []).append(occurrence)
+    newest = max(views.values(), key=lambda view: view.started, default=None)
     fixes = sorted(
-        (_fix(key, group, {model: needs[model] for model in tried}) for key, group in groups.items()),
-        key=lambda fix: (-len(fix.models), -fix.uses, fix.fix),
+        (_fix(key, group, {model: needs[model] for model in tried}, newest) for key, group in groups.items()),
+        key=lambda fix: (fix.acknowledged, -len(fix.models), -fix.uses, fix.fix),
     )
     weight = {fix.fix: fix.uses for fix in fixes}
     runs_used = {view.run_id: view for view in views.values()}
@@ -154,7 +159,7 @@ def _known(steps: Sequence[Step], tried: Collection[str]) -> list[Step]:
     return known
 
 
-def _fix(key: str, group: Sequence[Placed], needs: Mapping[str, set[str]]) -> Fix:
+def _fix(key: str, group: Sequence[Placed], needs: Mapping[str, set[str]], newest: RunView | None) -> Fix:
     models = sorted({occurrence.model for occurrence in group})
     ops = {occurrence.op.op_id: occurrence.op for occurrence in group}
     first = max(group, key=lambda occurrence: (occurrence.uses, occurrence.op.op_id)).op
@@ -170,7 +175,14 @@ def _fix(key: str, group: Sequence[Placed], needs: Mapping[str, set[str]]) -> Fi
         known=sum(bool(op.expected) for op in ops.values()),
         repro=first.repro,
         cluster=first.cause,
+        **({} if newest is None else noted(newest, first.cause)),
     )
+
+
+def noted(view: RunView, cause: str) -> dict[str, Any]:
+    """What a note says of a cause on the date of a run: `remark`, and whether it is `acknowledged`."""
+    note = view.notes.get(cause)
+    return {"remark": note.line(view.day) if note else "", "acknowledged": view.acknowledges(cause)}
 
 
 def curve(needs: Mapping[str, Iterable[str]], weight: Mapping[str, int] | None = None) -> list[Step]:
@@ -228,7 +240,10 @@ def as_json(fix_plan: FixPlan) -> dict[str, Any]:
 
 
 def missing(view: RunView, model: str) -> list[dict[str, Any]]:
-    """Each op that keeps `model` from being whole or was not attempted, the one with the most uses first."""
+    """Each op that keeps `model` from being whole or was not attempted, that with the most uses first.
+
+    Those of causes that a note acknowledges come last.
+    """
     depth = depths({op.stage for op in view.ops.values()}, view.climbs)
     rows = [
         {
@@ -247,8 +262,9 @@ def missing(view: RunView, model: str) -> list[dict[str, Any]]:
             "known": op.expected,
             "flaky": op.flaky,
             "repro": op.repro,
+            **noted(view, op.cause),
         }
         for op in view.ops.values()
         if model in op.uses_of and (op.bad or not op.attempted)
     ]
-    return sorted(rows, key=lambda row: (-row["uses"], row["op_name"], row["op_id"]))
+    return sorted(rows, key=lambda row: (row["acknowledged"], -row["uses"], row["op_name"], row["op_id"]))

@@ -6,6 +6,7 @@ writing.
 
 from __future__ import annotations
 
+import shlex
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from opscope.base.installing import install_command
 from opscope.harness.record.errors import InputError
+from opscope.harness.record.run_folders import newest_run
 from opscope.reports.database.compiled_statements import SQLITE_STATEMENTS
 from opscope.reports.database.database import (
     digest_of,
@@ -35,7 +37,6 @@ from opscope.reports.database.files import default_url, head
 
 RENEW = "opscope db upgrade"
 """What gives a database of an earlier opscope the schema and the views of this one."""
-PUBLISH = "opscope publish RUN_DIR"
 """What makes a database where there is none."""
 NIGHTLY = "opscope nightly"
 """What makes one for those who ask for nights."""
@@ -54,15 +55,21 @@ def exists(url: str) -> bool:
     return bool(parsed.database) and Path(str(parsed.database)).is_file()
 
 
-def refuse_missing(url: str, where: str = "--db", hint: str = PUBLISH) -> None:
+def refuse_missing(url: str, where: str = "--db", hint: str = "") -> None:
     """Raises InputError if there is no database at `url`, for commands that write and are not there to make one."""
     if not exists(url):
         got = f"no file {parse_url(url, where).database}"
-        raise InputError(where, "a results database", got, hint)
+        raise InputError(where, "a results database", got, hint or how_to_publish())
+
+
+def how_to_publish() -> str:
+    """What to try where nothing is published: the newest run of this folder, or how to make one."""
+    run = newest_run()
+    return f"opscope publish {shlex.quote(str(run))}" if run is not None else "pytest --model mnist_mlp --op-by-op"
 
 
 @contextmanager
-def read_database(url: str, where: str = "--db", hint: str = PUBLISH) -> Iterator[sa.Connection]:
+def read_database(url: str, where: str = "--db", hint: str = "") -> Iterator[sa.Connection]:
     """Opens one read-only transaction on the database at `url`.
 
     Raises InputError for a bad URL, a missing database, a server that does not answer, a schema that differs from this

@@ -18,19 +18,30 @@ import click
     metavar="DIR",
     help="Folder for the run folders; default: .opscope/demo/runs.",
 )
-@click.option("--nights", "count", default=30, show_default=True, type=click.IntRange(1, 30), help="Number of nights.")
+@click.option(
+    "--nights",
+    "count",
+    default=30,
+    show_default=True,
+    type=click.IntRange(1, 30),
+    help="Number of dates, each with a night of each series.",
+)
 @click.option("--until", type=click.DateTime(["%Y-%m-%d"]), help="Day of the last night; default: today.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the story; another one breaks other ops.")
 def demo(url: str | None, folder: Path | None, count: int, until: datetime | None, seed: int) -> None:
-    """Fill a database with thirty nights of demo data.
+    """Fill a database with the nights of thirty dates, all demo data.
 
     The nights replay runs that were recorded from this project's models; what breaks in them is made up. All of it is
     marked as demo data, and a database with runs of your own is refused.
     """
+    import sqlalchemy as sa
+
     from opscope.base.live import progress
     from opscope.base.results_folder import results_folder
     from opscope.reports.database.database import open_database, parse_url, shown
     from opscope.reports.database.owners import store_owners
+    from opscope.reports.database.reading import read_database
+    from opscope.reports.database.schema_nights import NIGHT_SERIES
     from opscope.reports.demo.guard import refuse_real_runs
     from opscope.reports.demo.replay import nights, write_night
     from opscope.reports.demo.story import OWNERS
@@ -49,8 +60,12 @@ def demo(url: str | None, folder: Path | None, count: int, until: datetime | Non
     for night in progress.each(nights(day, seed, count), "night", count):
         for run_dir in write_night(place, night):
             tests += publish(run_dir, target)["op_tests"]
+    with read_database(target) as connection:
+        night, series = (sa.func.count(sa.distinct(NIGHT_SERIES.c[name])) for name in ("night_id", "series"))
+        made, several = connection.execute(sa.select(night, series)).one()
     database = shown(parse_url(target))
-    click.echo(f"{count} nights, {tests:,} op tests of demo data (seed {seed}) in {database}")
+    dates = f"{count} date{'s' * (count != 1)}, {made} nights of {several} series"
+    click.echo(f"{dates}, {tests:,} op tests of demo data (seed {seed}) in {database}")
     click.echo("to look at them:")
     for line in (
         "opscope dashboard up",

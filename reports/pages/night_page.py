@@ -190,11 +190,11 @@ def _chips(nights: Sequence[Any], all_series: Sequence[NightSeries], models: Seq
     states = {series.row["status"] for series in all_series}
     pairs = [
         ("night" if nights[0]["kind"] == "night" else "run", ", ".join(night["night_id"] for night in nights)),
-        ("started", ", ".join(f"{night['started']:%Y-%m-%d %H:%M} UTC" for night in nights)),
+        ("started", ", ".join(sorted({f"{night['started']:%Y-%m-%d %H:%M} UTC" for night in nights}))),
         ("status", "complete" if states == {"complete"} else "partial"),
         ("models", str(len(models))),
         ("on", ", ".join(sorted({series.view.on for series in all_series}))),
-        ("compiler", ", ".join(sorted({series.row["compiler"] for series in all_series} - {""}))),
+        *(("compiler", name) for name in sorted({series.row["compiler"] for series in all_series})),
         ("jaxlib", ", ".join(sorted({series.row["jaxlib"] for series in all_series} - {""}))),
     ]
     return [(label, value) for label, value in pairs if value]

@@ -9,7 +9,7 @@ from typing import Any
 from opscope.base.page import Page
 from opscope.base.statuses import TERMINAL
 from opscope.base.terminal import plain
-from opscope.base.visible_text import counted
+from opscope.base.visible_text import counted, one_line
 from opscope.harness.record.causes import by_cause, parts_within, short
 from opscope.harness.record.signature import shorten
 from opscope.reports.compare.night_times import night_column
@@ -87,6 +87,9 @@ def show_plan(plan: FixPlan, page: Page, most: int, team: str | None = None, lef
             for fix in plan.fixes[:most]
         ],
     )
+    notes = {fix.cluster: fix.remark for fix in plan.fixes[:most] if fix.remark}
+    for cause, remark in notes.items():
+        page.prose(f"cause {short(cause)}, note: {one_line(remark)}", "bold")
     if len(plan.fixes) > most:
         page.line(f"and {len(plan.fixes) - most} more; see --limit, --json")
     page.line("Fixes that complete models fastest", "bold")
@@ -206,8 +209,11 @@ def show_readiness(readiness: Readiness, page: Page, most: int) -> None:
 
 def _show_missing(rows: list[dict[str, Any]], page: Page, most: int) -> None:
     page.line()
-    for cause in parts_within(by_cause(rows, _cause, lambda row: row["uses"]), most):
+    causes = sorted(by_cause(rows, _cause, lambda row: row["uses"]), key=lambda cause: cause.first["acknowledged"])
+    for cause in parts_within(causes, most):
         page.prose(cause.with_counts(_heading(cause.first), cause.first["cluster"]), indent=2)
+        if cause.first["remark"]:
+            page.prose(f"note: {one_line(cause.first['remark'])}", "bold", indent=4)
         for row in cause.failures:
             params = ", ".join(f"{name}={value}" for name, value in row["params"].items())
             op = f"{row['op_name']} [{row['op_id']}] {row['types']}{f'  {params}' if params else ''}"

@@ -23,6 +23,7 @@ from opscope.reports.commands import new_migration
 from opscope.reports.database import rows
 from opscope.reports.database.database import DamagedValueError, open_database, parse_url, shown, views
 from opscope.reports.database.files import default_url, head
+from opscope.reports.database.reading import read_database
 from opscope.reports.database.schema import DROPPED, METADATA, OP_TESTS, RUNS
 from opscope.reports.publish.bulk import _converter
 from opscope.reports.publish.publish import publish
@@ -210,3 +211,21 @@ def test_nan_is_published_as_null() -> None:
 def test_a_database_is_shown_by_the_same_rule_as_every_url(key: str) -> None:
     url = f"postgresql://me:geheim@host/db?{key}=geheim&x=1"
     assert shown(parse_url(url)) == mask_url(url) == f"postgresql://me:***@host/db?{key}=***&x=1"
+
+
+def test_what_is_tried_where_nothing_is_published_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run in an empty folder, else the newest run by its folder."""
+    monkeypatch.chdir(tmp_path)
+    url = f"sqlite:///{tmp_path / 'db.sqlite'}"
+    for run, hint in (
+        (None, "pytest --model mnist_mlp --op-by-op"),
+        ("one", f"opscope publish {tmp_path}/.opscope/runs/one"),
+    ):
+        if run is not None:
+            make_run(tmp_path / ".opscope" / "runs" / run)
+        with pytest.raises(InputError) as caught, read_database(url):
+            pass
+        assert str(caught.value).endswith(f"db.sqlite; try {hint}")
+    publish(tmp_path / hint.partition("publish ")[2], url)
+    with read_database(url):
+        pass

@@ -208,6 +208,7 @@ def test_nothing_is_wider_than_the_window(browser: Any, report: Path, width: int
     page = browser.new_page(viewport={"width": width, "height": WIDTHS[width]}, color_scheme=scheme)
     opened(page, report, f"#op={FFT}")
     page.wait_for_selector(".chart svg")
+    page.evaluate("document.querySelector('.chip').append(' libtt.so sha256 ' + '0123456789abcdef'.repeat(16))")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.evaluate("document.documentElement.dataset.theme") == scheme
     if folder := os.environ.get("OPSCOPE_PICTURES"):

@@ -7,12 +7,14 @@ import re
 import shutil
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from opscope.reports.commands.report import report
+from opscope.reports.pages import night_page
 from opscope.reports.pages.html import gzipped
 from opscope.reports.publish.publish import publish
 from opscope.reports.tests.night_runs import fresh, publish_night, record, shard_run
@@ -57,6 +59,12 @@ def test_a_night_with_two_lanes_a_missing_model_and_news(tmp_path: Path, monkeyp
         (op_id("add"), "p150"),
         (op_id("exp"), "p150"),
     }
+
+
+def test_an_hour_that_nights_share_stands_once_among_the_chips() -> None:
+    hours = (datetime(2026, 11, 27, hour, tzinfo=UTC) for hour in (3, 2, 2))
+    nights = [{"night_id": f"{number}", "kind": "night", "started": hour} for number, hour in enumerate(hours)]
+    assert ("started", "2026-11-27 02:00 UTC, 2026-11-27 03:00 UTC") in night_page._chips(nights, [], ["a"])
 
 
 def test_a_run_by_its_folder_by_its_id_and_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

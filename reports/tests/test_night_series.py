@@ -238,7 +238,7 @@ def test_an_unknown_name_is_answered_with_three_known_ones(url: str, tmp_path: P
             with pytest.raises(InputError) as caught:
                 find(connection, "???")
             assert str(caught.value).partition("; try ")[2] == expected
-    with open_database(fresh(tmp_path / "empty.sqlite")) as connection, pytest.raises(InputError, match=r"RUN_DIR$"):
+    with open_database(fresh(tmp_path / "empty.sqlite")) as connection, pytest.raises(InputError, match=r"op-by-op$"):
         night_of(connection, "x")
 
 

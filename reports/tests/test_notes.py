@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -126,7 +127,7 @@ def test_a_note_that_cannot_be_is_one_line(nights: str, words: tuple[str, ...], 
 def test_it_stands_wherever_the_cause_is(url: str, tmp_path: Path) -> None:
     noted(url, f"{MARKUP}\n\x1b[31m", None)
     cause, line = short(cause_of_night(url)), f"{MARKUP} \\u001b[31m"
-    for words in (("diff",), ("show", cause), ("show", "b")):
+    for words in (("diff",), ("show", cause), ("show", "b"), ("unblock",), ("readiness", "b")):
         assert f"note: ann, {datetime.now(UTC):%Y}" in call(url, *words).output, words
         assert line in call(url, *words).output, words
     answer = json.loads(call(url, "diff", "--json").output)
@@ -180,6 +181,38 @@ def test_an_acknowledged_cause_does_not_alarm_until_its_date(url: str, tmp_path:
         )
         assert answer.verdict.fails is fails, "the run after the date fails the gate"
         assert ("1 acknowledged cause" in answer.title) is not fails
+
+
+def test_an_acknowledged_cause_comes_after_the_others(tmp_path: Path) -> None:
+    """Though it blocks the most models and uses; in a run folder as in the database that has the note."""
+    ops = {**WRONG, "tanh": Op("compile_failed", uses={"b": 9, "c": 1}, error="another message of tanh")}
+    url = fresh(tmp_path / "db.sqlite")
+    night_id = publish_night(url, tmp_path / "1", 2, ops)
+    [run_dir] = (tmp_path / "1").iterdir()
+    for which in (("unblock",), ("unblock", night_id), ("unblock", str(run_dir))):
+        first = _fixes(call(url, *which, "--json").output)[0]
+        assert (first["op_names"], first["remark"]) == (["stablehlo.tanh"], ""), "the most models and uses"
+    with open_database(url) as connection:
+        write_note(connection, note_of(first["cluster"], "waits", "ann", date(2099, 1, 1), None))
+    for which in (("unblock",), ("unblock", night_id), ("unblock", str(run_dir))):
+        fixes = _fixes(call(url, *which, "--json").output)
+        assert [fix["acknowledged"] for fix in fixes] == [False, True], which
+        assert fixes[1]["remark"].endswith("acknowledged until 2099-01-01: waits")
+        assert f"cause {short(first['cluster'])}, note: ann, " in call(url, *which).output
+    for which in ((), ("--run", str(run_dir))):
+        rows = json.loads(call(url, "readiness", "b", *which, "--json").output)["missing"]
+        assert [(row["op_name"], row["acknowledged"]) for row in rows] == [
+            ("stablehlo.exp", False),
+            ("stablehlo.tanh", True),
+        ]
+        shown = call(url, "readiness", "b", *which).output
+        assert shown.index("stablehlo.exp ") < shown.index("stablehlo.tanh") < shown.index("9 uses")
+
+
+def _fixes(output: str) -> list[dict[str, Any]]:
+    answer = json.loads(output)
+    [plan] = answer.get("series", [answer])
+    return plan["fixes"]
 
 
 def test_after_its_date_it_alarms_again_and_says_so(url: str, tmp_path: Path) -> None:

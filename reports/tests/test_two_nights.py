@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from opscope.reports.compare.diff import QUIET, Diff, Row
+from opscope.dashboards import asset_files
+from opscope.reports.compare.diff import QUIET, Diff, Label, Row
 from opscope.reports.compare.night_diff import compared_nights
 from opscope.reports.database.ask import ask
 from opscope.reports.database.reading import read_database
@@ -76,3 +77,23 @@ def test_the_rows_of_two_nights_are_those_of_diff(url: str, before: str, now: st
         labels |= {row.label for row in listed}
     if (before, now) == ("2026-11-02", "2026-11-03"):
         assert labels == {"NEW", "REASON-CHANGED", "PCC-DROP", "SLOWER", "PERSISTING", "FIXED", "VANISHED", "NEVER-RUN"}
+
+
+def test_causes_of_the_dashboard_come_in_the_order_of_diff(url: str) -> None:
+    """The most urgent label first, then the cause with the most ops, as the page's two tables by cause are sorted."""
+    assets = asset_files.read()
+    for chart, where in (
+        ("two_nights_by_cause", "night = '2026-11-03 02:00 UTC' AND night_before = '2026-11-02 02:00 UTC'"),
+        (
+            "changes_by_cause",
+            "night_id IN (SELECT night_id FROM nights WHERE label LIKE '2026-11-03%') AND label NOT IN ('FIRST')",
+        ),
+    ):
+        about = assets.charts[chart]
+        order = assets.datasets[about.dataset].metrics[about.params["timeseries_limit_metric"]].expression
+        grouped = f"FROM {about.dataset} WHERE {where} GROUP BY change, cause ORDER BY {order} DESC"
+        rows = ask(url, f"SELECT change, COUNT(DISTINCT op_id) {grouped}").rows
+        words = [*list(Label)[:4], "known or flaky", "acknowledged", *list(Label)[4:]]
+        places = [(words.index(change), -ops) for change, ops in rows]
+        assert (places, rows[0][0]) == (sorted(places), "NEW"), chart
+        assert len({change for change, _ in rows}) > 3

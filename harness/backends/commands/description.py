@@ -118,12 +118,13 @@ def read(path: Path) -> CommandFile:
     except OSError as error:
         raise InputError(str(path), "a YAML file with stage commands", error.strerror or str(error)) from error
     except YamlError as error:
-        raise InputError(str(path), "YAML", cut(str(error), 160)) from error
+        raise InputError(str(path), "YAML", cut(str(error), 160), "opscope backend new mine.yaml") from error
     where = str(path)
     table = _table(description, where, _KEYS)
     rows = table.get("stages")
     if not isinstance(rows, list) or not rows:
-        raise InputError(where, "a list `stages`", "none", "opscope backend new mine.yaml")
+        got = "none" if rows is None else cut(repr(rows), 60)
+        raise InputError(where, "a list `stages`", got, "opscope backend new mine.yaml")
     stages = tuple(_stage(row, f"{where}: stage {number}", number == 1) for number, row in enumerate(rows, 1))
     _check_order(stages, where)
     repository = str(table.get("repository") or "")
@@ -136,11 +137,13 @@ def read(path: Path) -> CommandFile:
         path=path,
         stages=stages,
         form=_word(table, "module", where, FORMS, "bytecode"),
-        requires=tools if table.get("requires") is None else _settled(_words(table, "requires", where), path),
+        requires=tools
+        if table.get("requires") is None
+        else _settled(map(_program, _words(table, "requires", where)), path),
         tools=tools,
         install=str(table.get("install") or ""),
-        version=_settled(_words(table, "version", where), path),
-        revision=_settled(_words(table, "revision", where), path),
+        version=_settled(_command(table, "version", where), path),
+        revision=_settled(_command(table, "revision", where), path),
         repository=repository,
         fingerprint=_words(table, "fingerprint", where),
         environment={str(key): str(value) for key, value in _table(table.get("environment"), where).items()},
@@ -169,7 +172,7 @@ def _stage(row: Any, where: str, first: bool) -> CommandStage:
     where = f"{where} ({stage})"
     if stage in (Stage.SPLIT, Stage.COMPARE):
         raise InputError(where, "a name that the harness does not use itself", f"'{stage}'")
-    command = _words(table, "command", where)
+    command = _command(table, "command", where)
     if not command:
         raise InputError(where, "a `command` as a list of words", repr(table.get("command")))
     stage_command = CommandStage(
@@ -232,9 +235,19 @@ def _table(value: Any, where: str, allowed: frozenset[str] | None = None) -> dic
 
 def _words(table: dict[str, Any], key: str, where: str) -> tuple[str, ...]:
     value = table.get(key) or ()
-    if isinstance(value, (str, dict)) or not all(isinstance(word, (str, int, float)) for word in value):
+    if not isinstance(value, (list, tuple)) or not all(isinstance(word, (str, int, float)) for word in value):
         raise InputError(f"{where}: {key}", "a list of words", cut(repr(value), 60), f"[{value}]" if value else "")
     return tuple(str(word) for word in value)
+
+
+def _command(table: dict[str, Any], key: str, where: str) -> tuple[str, ...]:
+    words = _words(table, key, where)
+    return (_program(words[0]), *words[1:]) if words else ()
+
+
+def _program(word: str) -> str:
+    """A program by its path from the folder of the YAML file, as commands run in folders of their own."""
+    return f"{{here}}/{os.path.normpath(word)}" if "/" in word and not word.startswith(("/", "{")) else word
 
 
 def _word(table: dict[str, Any], key: str, where: str, allowed: tuple[str, ...], default: str) -> str:

@@ -155,7 +155,10 @@ BAD_WORDS = [
     (("--op-by-op", "--op", "0123"), "--op: expected a run that contains the op"),
     (("--op-by-op", "--run-dir", "nowhere"), "nowhere: expected a run folder, got no run.json"),
     (("--model", MODEL, "--op-by-op", "test_x.py"), "command line: expected no test files"),
-    (("--model", MODEL, "--op-by-op", "--op-memory", "much"), "--op-memory: expected a size of memory"),
+    (
+        ("--model", MODEL, "--op-by-op", "--op-memory", "8"),
+        "--op-memory: expected a size of memory with a unit, from 64MiB",
+    ),
 ]
 
 
@@ -243,7 +246,7 @@ def test_a_cache_that_fills_up(place: Place, small_disk: Path) -> None:
     folder = small_disk / "cache" / "exports"
     reason = f"prepare_failed: cache folder: expected a writable folder, got {folder} (No space left on device)"
     assert f"{reason}; try another OPSCOPE_CACHE_DIR" in done.out
-    assert "1 models asked for = 0 ran + 1 prepare_failed" in done.out
+    assert "1 model asked for = 0 ran + 1 prepare_failed" in done.out
     statuses = [record["status"] for record in place.records()]
     assert len(statuses) == 24
     assert set(statuses) <= {"stopped", "not_run"}

@@ -15,7 +15,7 @@ def test_a_difference_is_red_until_a_limitation_names_it(place: Place) -> None:
     done = place.run("pytest", *words, timeout=600)
     assert done.code == 1
     assert "import_differs: onnx" in done.out
-    assert "1 import = 1 differ" in done.out
+    assert "1 import = 1 differs" in done.out
     (place.folder / "mine.yaml").write_text(
         "limitations:\n"
         "- {op: ceil, backend: onnx, stage: import, kind: notyet, reason: ceil_mode, message: '*MaxPool*'}\n"

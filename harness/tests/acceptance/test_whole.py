@@ -145,7 +145,7 @@ def test_the_ops_of_the_compiled_program_are_tests(place: Place, workflow: str, 
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        (("--prepare-memory", "60M"), "memory at compile-split: "),
+        (("--prepare-memory", "64M"), "memory at compile-split: "),
         (("--prepare-timeout", "0.3"), "timeout at compile-split: more than 0.3 s for all steps"),
     ],
 )

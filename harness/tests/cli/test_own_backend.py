@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from opscope.harness.backends import registry
 from opscope.harness.cli import backend_suite
 from opscope.harness.cli.main import root
+from opscope.harness.record.errors import InputError
 from opscope.harness.record.result_options import ResultOptions
 
 GOOD = """
@@ -125,18 +126,68 @@ def test_a_new_yaml_file_has_the_stages_that_were_asked_for(tmp_path: Path, monk
     assert [str(stage) for stage in registry.load(str(tmp_path / "mine.yaml")).stages] == ["lower", "emit"]
 
 
+def test_a_program_is_looked_for_beside_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In any folder that this process works in, as the commands run in folders of their own."""
+    place = tmp_path / "project"
+    (place / "bin").mkdir(parents=True)
+    tool = place / "bin" / "mycc.sh"
+    tool.write_text('#!/bin/sh\n[ "$1" = --version ] && echo 1 || cp "$1" "$2"\n')
+    tool.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    words = ["backend", "new", "project/mine.yaml", "--stage", "compile=./bin/mycc.sh {input} {output}"]
+    assert CliRunner().invoke(root, words).exit_code == 0
+    assert registry.load("project/mine.yaml").available() is None
+    made = {each.name: each for each in backend_suite.checks("project/mine.yaml", ResultOptions(), tmp_path)}
+    assert (failing(made), made["ops"].text) == ([], "12 of 12 right")
+    before = registry.load("project/mine.yaml").fingerprint(None)
+    tool.write_text(tool.read_text().replace("echo 1", "echo 2"))
+    assert registry.load("project/mine.yaml").fingerprint(None) != before
+
+
+@pytest.mark.parametrize("line", ["stages: 5", "stages: [{name: a, command: 5}]", "version: 5", "requires: 5"])
+def test_what_is_no_list_is_one_line_with_what_it_is(tmp_path: Path, line: str) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(
+        f"{line}\n" + ("" if "stages" in line else "stages: [{name: a, command: [a, '{input}{output}']}]\n")
+    )
+    with pytest.raises(InputError, match=r"expected a list .*, got 5; try "):
+        registry.check_name(str(file))
+
+
+def test_a_backend_that_sleeps_does_not_hold_the_suite_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend_suite, "SECONDS", 1.0)
+    made = checked(tmp_path, GOOD.replace("        known =", "        time.sleep(600)\n        known =", 1))
+    assert failing(made) == ["ops in time"]
+    assert made["ops in time"].text.startswith("no end within 1 s: stablehlo.add, ")
+    assert list(made)[-1] == "ops in time"
+
+
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
         (["mine"], "expected a file FILE.yaml or FILE.py, got mine; try mine.yaml"),
         (["My-CC.py"], "expected small letters, digits and _, got My-CC; try my_cc.py"),
+        (["Über.yaml"], "expected small letters, digits and _, got Über; try uber.yaml"),
+        (["reference.yaml"], "expected a name that no backend has, got reference; try my_reference.yaml"),
+        (["tt.py"], "expected a name that no backend has, got tt; try my_tt.py"),
         (["mine.py", "--stage", "a=b"], "expected a YAML file, got mine.py; try mine.yaml"),
         (["mine.yaml", "--stage", "b"], "--stage: expected NAME=COMMAND, got b; try --stage 'compile="),
         (["mine.yaml", "--stage", "b='"], "--stage: expected NAME=COMMAND"),
         (["mine.yaml", "--stage", "b=cc {input}"], "stage 1 (b): expected a word with {output}, got none"),
         (["mine.yaml", "--stage", "b=cc {in} {output}"], "stage 1 (b)"),
     ],
-    ids=["suffix", "name", "stage of a class", "stage", "quotes", "no output", "placeholder"],
+    ids=[
+        "suffix",
+        "name",
+        "letters",
+        "own",
+        "own class",
+        "stage of a class",
+        "stage",
+        "quotes",
+        "no output",
+        "placeholder",
+    ],
 )
 def test_what_cannot_be_a_backend_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], problem: str

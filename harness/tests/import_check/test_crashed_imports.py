@@ -45,7 +45,7 @@ def test_a_crash_is_red_and_excused_like_a_difference() -> None:
 
 
 def test_a_crash_is_counted_and_shown() -> None:
-    assert imports_line([CRASHED]) == "1 import = 1 crashed their framework"
+    assert imports_line([CRASHED]) == "1 import = 1 crashed its framework"
     [(_, _, checks)] = import_sections([CRASHED])
     assert checks == [CRASHED]
 

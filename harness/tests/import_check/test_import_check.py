@@ -197,7 +197,7 @@ def test_the_summary_counts_all_and_lists_what_needs_attention() -> None:
     expected = judged_import(DIFFERS, [ROW])
     assert imports_line([]) == ""
     assert imports_line([AGREES, AGREES, DIFFERS, UNCHECKED]) == (
-        "4 imports = 2 agree with their framework + 1 differ + 1 not checked"
+        "4 imports = 2 agree with their frameworks + 1 differs + 1 not checked"
     )
     sections = {
         heading: [c.text for c in checks] for heading, _, checks in import_sections([DIFFERS, expected, UNCHECKED])

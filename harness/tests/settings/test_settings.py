@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from opscope.harness.record.errors import InputError
-from opscope.harness.settings.settings import BY_NAME, SETTINGS, project_folder, resolve
+from opscope.harness.settings.settings import BY_NAME, SETTINGS, Setting, project_folder, resolve
 
 
 def project(folder: Path, text: str) -> Path:
@@ -43,7 +43,8 @@ def test_every_setting_has_a_value_and_a_source(tmp_path: Path) -> None:
         ("op_memory", "8GiB", 8 * 2**30),
         ("optimization_level", "2", 2),
         ("op_memory", "1.5g", 3 * 2**29),
-        ("op_memory", "4096", 4096),
+        ("op_memory", 1 << 30, 1 << 30),
+        ("golden_memory", "4096B", 4096),
         ("keep_ir", "yes", True),
         ("keep_ir", "0", False),
         ("seed", "0x10", 16),
@@ -51,7 +52,7 @@ def test_every_setting_has_a_value_and_a_source(tmp_path: Path) -> None:
         ("until", "run", "run"),
     ],
 )
-def test_values_are_read(tmp_path: Path, name: str, text: str, value: object) -> None:
+def test_values_are_read(tmp_path: Path, name: str, text: object, value: object) -> None:
     assert resolve({name: text}, tmp_path, {})[name] == value
 
 
@@ -59,6 +60,8 @@ def test_values_are_read(tmp_path: Path, name: str, text: str, value: object) ->
     ("name", "text", "where"),
     [
         ("op_memory", "lots", "--op-memory: expected a size"),
+        ("op_memory", 8, "--op-memory: expected a size of memory with a unit, from 64MiB on, got 8; try 8GiB"),
+        ("prepare_memory", "63M", "expected a size of memory with a unit, from 64MiB on, got '63M'; try 8GiB"),
         ("op_timeout", "-1", "--op-timeout: expected a number of seconds"),
         ("op_timeout", "nan", "--op-timeout: expected a number of seconds"),
         ("seed", "one", "--seed: expected an integer"),
@@ -69,11 +72,18 @@ def test_values_are_read(tmp_path: Path, name: str, text: str, value: object) ->
         ("keep_ir", "maybe", "--keep-ir: expected true or false"),
     ],
 )
-def test_bad_values_are_one_line(tmp_path: Path, name: str, text: str, where: str) -> None:
+def test_bad_values_are_one_line(tmp_path: Path, name: str, text: object, where: str) -> None:
     with pytest.raises(InputError) as caught:
         resolve({name: text}, tmp_path, {})
     assert where in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("setting", [each for each in SETTINGS if each.metavar == "SIZE"], ids=lambda each: each.name)
+def test_every_size_has_a_unit(tmp_path: Path, setting: Setting) -> None:
+    with pytest.raises(InputError, match=r"with a unit.*, got '8'; try \d+[MG]iB$"):
+        resolve({setting.name: "8"}, tmp_path, {})
+    assert resolve({setting.name: "8GiB"}, tmp_path, {})[setting.name] == 8 << 30
 
 
 def test_errors_name_the_source(tmp_path: Path) -> None:
