@@ -142,7 +142,7 @@ def for_good(view: RunView) -> list[Fix]:
         if op.bad and op.uses_of:
             groups.setdefault(op.cause, []).extend(Placed(model, op, uses) for model, uses in op.uses_of.items())
     never = {key: group for key, group in groups.items() if all(is_never_fixed(placed.op) for placed in group)}
-    return [_fix(key, group, {}) for key, group in sorted(never.items())]
+    return [_fix(key, group, {}, view) for key, group in sorted(never.items())]
 
 
 def is_never_fixed(op: Outcome) -> bool:

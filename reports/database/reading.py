@@ -37,7 +37,6 @@ from opscope.reports.database.files import default_url, head
 
 RENEW = "opscope db upgrade"
 """What gives a database of an earlier opscope the schema and the views of this one."""
-"""What makes a database where there is none."""
 NIGHTLY = "opscope nightly"
 """What makes one for those who ask for nights."""
 

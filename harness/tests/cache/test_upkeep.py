@@ -186,7 +186,7 @@ def test_the_command_says_what_goes_and_takes_it(cache: Path, tmp_path: Path, mo
     assert sorted(path.name[:8] for path in runs.iterdir()) == ["20260100", "20260102", "20260103"]
     assert names(upkeep.cached(cache)) == ["abc.json", "new", "cde.json"]
     assert "stay" not in CliRunner().invoke(clean, words, catch_exceptions=False).output
-    nearly = CliRunner().invoke(clean, ["--max-cache", "1"], catch_exceptions=False)
+    nearly = CliRunner().invoke(clean, ["--max-cache", "1B"], catch_exceptions=False)
     assert "200 B of caches stay: they are in use, or were used within the last minute" in nearly.output
     refused = CliRunner().invoke(clean, ["--max-cache", "lots"])
     assert "--max-cache: expected a size" in str(refused.exception)
