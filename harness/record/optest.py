@@ -20,6 +20,7 @@ from opscope.base.op_families import op_family
 from opscope.harness.record.records import OpRow, OpTest, TensorDesc
 from opscope.harness.record.result_options import Decides, ResultOptions
 from opscope.harness.record.signature import shorten, signature
+from opscope.harness.record.source_places import here
 from opscope.harness.record.stages import FAILED, Stage, Status
 
 DEFAULT_BACKEND = "reference"
@@ -152,7 +153,7 @@ def build_test(
         "stage_reached": stage_reached,
         "failed_stage": failed_stage,
         "uses": len(row.uses),
-        "locations": tuple(dict.fromkeys(use.location for use in row.uses if use.location)),
+        "locations": tuple(dict.fromkeys(here(use.location) for use in row.uses if use.location)),
         "models": models,
         "provenance": row.provenance,
         "repro": repro_line(row.op_id, context),

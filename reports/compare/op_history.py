@@ -16,6 +16,7 @@ from opscope.harness.record.causes import cause_named, may_name_cause
 from opscope.harness.record.commits.checkout import Commit
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.optest import board_of
+from opscope.harness.record.source_places import here
 from opscope.harness.record.stages import Status, in_order
 from opscope.reports.compare.commit_range import CommitRange, commit_of
 from opscope.reports.compare.night_times import timed, with_zones
@@ -249,14 +250,14 @@ def _say_whose_program(connection: sa.Connection, ids: Sequence[str], history: S
 
 
 def _places(connection: sa.Connection, ids: Sequence[str], modules: Sequence[str]) -> list[str]:
-    """Places of the op in the sources, each once."""
+    """Places of the op in the sources, each once, as they can be followed here."""
     query = (
         sa.select(USES.c.location)
         .where(USES.c.module_id.in_(modules[:PLACES]), USES.c.op_id.in_(ids), USES.c.location != "")
         .distinct()
         .limit(PLACES)
     )
-    return sorted(connection.scalars(query))
+    return sorted({here(place) for place in connection.scalars(query)})
 
 
 def model(connection: sa.Connection, name: str, rules: Sequence[Rule], team: str | None) -> Details:
