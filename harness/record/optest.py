@@ -17,10 +17,10 @@ from typing import Any, Self
 from pydantic_core import to_jsonable_python
 
 from opscope.base.op_families import op_family
+from opscope.base.source_places import here
 from opscope.harness.record.records import OpRow, OpTest, TensorDesc
 from opscope.harness.record.result_options import Decides, ResultOptions
 from opscope.harness.record.signature import shorten, signature
-from opscope.harness.record.source_places import here
 from opscope.harness.record.stages import FAILED, Stage, Status
 
 DEFAULT_BACKEND = "reference"

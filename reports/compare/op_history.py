@@ -12,11 +12,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from opscope.base.source_places import here
 from opscope.harness.record.causes import cause_named, may_name_cause
 from opscope.harness.record.commits.checkout import Commit
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.optest import board_of
-from opscope.harness.record.source_places import here
 from opscope.harness.record.stages import Status, in_order
 from opscope.reports.compare.commit_range import CommitRange, commit_of
 from opscope.reports.compare.night_times import timed, with_zones

@@ -107,7 +107,7 @@ def pipeline_with_a_death(count: int, killed: int, victim: int) -> None:
 
 
 def test_a_killed_process_loses_no_output_and_leaves_nothing() -> None:
-    pipeline_with_a_death(90, 8, victim=0)
+    pipeline_with_a_death(1000, 8, victim=0)
 
 
 @pytest.mark.slow

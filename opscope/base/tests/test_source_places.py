@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from opscope.harness.record import source_places
-from opscope.harness.record.source_places import here
+from opscope.base import source_places
+from opscope.base.source_places import here
 
 
 def test_a_file_that_only_another_folder_has_goes_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
