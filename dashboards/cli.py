@@ -322,7 +322,7 @@ def check(as_json: bool, folder: Path | None) -> None:
         rows.append(row)
         if not as_json:
             mark = click.style("no  ", fg="red") if row["error"] else click.style("ok  ", fg="green")
-            text = f"{row['rows']:>5} rows {1000 * row['seconds']:>5.0f} ms  {row['dashboard']}: {row['chart']}"
+            text = f"{row['rows']:>4} rows {1000 * row['seconds']:>5.0f} ms {row['dashboard']}: {row['chart']}"
             click.echo(f"{mark}{text}{'  ' + ' '.join(row['error'].split())[:200] if row['error'] else ''}")
     if as_json:
         click.echo(json.dumps([*rows, *alerts, *followed], indent=1))
