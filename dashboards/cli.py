@@ -321,8 +321,10 @@ def check(as_json: bool, folder: Path | None) -> None:
             continue
         rows.append(row)
         if not as_json:
+            if not rows[:-1] or rows[-2]["dashboard"] != row["dashboard"]:
+                click.echo(row["dashboard"])
             mark = click.style("no  ", fg="red") if row["error"] else click.style("ok  ", fg="green")
-            text = f"{row['rows']:>4} rows {1000 * row['seconds']:>5.0f} ms {row['dashboard']}: {row['chart']}"
+            text = f"{row['rows']:>5} rows {1000 * row['seconds']:>6.0f} ms  {row['chart']}"
             click.echo(f"{mark}{text}{'  ' + ' '.join(row['error'].split())[:200] if row['error'] else ''}")
     if as_json:
         click.echo(json.dumps([*rows, *alerts, *followed], indent=1))
