@@ -19,6 +19,7 @@ NIGHTS = 4
 def installation(pytestconfig: pytest.Config) -> Iterator[Installation]:
     from opscope.reports.demo.replay import nights, write_night
     from opscope.reports.publish.publish import publish
+    from opscope.reports.records.night_record import NightRecord, join
     from opscope.reports.tests.nights import Op, night
 
     # Sockets and PostgreSQL want short paths, and Superset's own files are many: not below pytest's folders.
@@ -33,9 +34,15 @@ def installation(pytestconfig: pytest.Config) -> Iterator[Installation]:
             for run_dir in write_night(folder / "runs", each):
                 publish(run_dir, f"sqlite:///{one.database}")
         ops = {"sine": Op("compile_failed", {NASTY: 3}, error=f"{NASTY} <i>is</i> not taken")}
-        publish(
-            night(folder / "runs", 20, ops, started=last + timedelta(hours=1), arch="e150"), f"sqlite:///{one.database}"
-        )
+        odd = night(folder / "runs", 20, ops, started=last + timedelta(hours=1), arch="e150")
+        of_night = {
+            "started": last + timedelta(hours=1),
+            "models": (NASTY,),
+            "backends": ("reference",),
+            "archs": ("e150",),
+        }
+        join(odd, NightRecord(**of_night), 0)
+        publish(odd, f"sqlite:///{one.database}")
         one.up()
         yield one
         one.run("down")
