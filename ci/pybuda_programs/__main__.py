@@ -112,13 +112,18 @@ def started(command: list[str], notes: Path, sequential: bool = True) -> subproc
     )
 
 
+def without_folders(text: str) -> str:
+    """The beginning of a message, without folders of the machine that it comes from."""
+    return re.sub(r"(/[\w.+-]+){3,}/", ".../", text)[:200]
+
+
 def row_of(name: str, code: int | None, output: str, notes: str, seconds: float) -> Row:
     """Returns the row of a program that has ended, or was ended."""
     lines = notes.splitlines()
     said = "; ".join(dict.fromkeys(line for line in lines if line not in ("compiled", "stopped")))
     compiled, stopped = "compiled" in lines, "stopped" in lines
     last = next((line.strip() for line in reversed(output.splitlines()) if line.strip()), "")
-    last = re.sub(r"(/[\w.+-]+){3,}/", ".../", last)[:200]
+    last = without_folders(last)
     if stopped:
         return Row(name, "compiles" if compiled else "builds", said)
     if code == 0:
@@ -182,7 +187,7 @@ def test_rows(tests: Path, file: str, seconds: float) -> Iterator[Row]:
         for case in ElementTree.parse(report).iter("testcase"):
             name, took = f"{short}::{case.get('name')}", round(float(case.get("time") or 0))
             failure = next((child for child in case if child.tag in ("failure", "error", "skipped")), None)
-            why = "" if failure is None else (failure.get("message") or "").splitlines()[0][:200]
+            why = "" if failure is None else without_folders((failure.get("message") or "").splitlines()[0])
             outcome = "runs" if failure is None else "not run" if failure.tag == "skipped" else "stops"
             yield Row(name, outcome, why, took)
 

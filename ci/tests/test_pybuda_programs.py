@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.pybuda_programs.__main__ import Row, main, page, programs, row_of, rows_of_page
+from ci.pybuda_programs.__main__ import Row, main, page, programs, row_of, rows_of_page, without_folders
 
 RUNS = """
 import numpy as np
@@ -67,6 +67,12 @@ def test_how_a_program_ended_is_its_outcome(
 ) -> None:
     row = row_of("p.py", code, output, notes, 120.0)
     assert (row.outcome, row.why, row.seconds) == (*expected, 0 if "stopped" in notes else 120)
+
+
+def test_a_row_has_no_folder_of_the_machine() -> None:
+    assert without_folders('failed on setup with "file /home/ada/tt-buda/pybuda/test_x.py, line 3') == (
+        'failed on setup with "file .../test_x.py, line 3'
+    )
 
 
 def test_a_page_gives_its_rows_back(tmp_path: Path) -> None:
