@@ -298,6 +298,11 @@ class Backend(ABC):
     def close(self) -> None:  # noqa: B027 - most backends end with their process
         """Called when a lane ends or is replaced, unless its process has died. After some seconds it is killed."""
 
+    def program(self, job: Job) -> str:
+        """Returns a text that is the same for programs of `job` that compute the same, if what runs them is no part of
+        the compiler's release; empty if it is. Called before `run`, once all stages before it have passed."""
+        return ""
+
     def repro_lines(self, job: Job) -> Sequence[str]:
         """Returns lines of a shell that show what the backend does with `job.module` without opscope; none if there
         are none. The module is `module.mlir` and `module.mlirbc` in the folder where they run. Called without

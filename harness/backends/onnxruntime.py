@@ -9,6 +9,7 @@ import numpy as np
 
 from opscope.base.installing import install_command
 from opscope.harness.backends.base import Backend, Job, StageError, Target, climb_smallest, exact_host
+from opscope.harness.backends.translated import onnx_graph
 from opscope.harness.backends.warm_runs import timed
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage
@@ -37,7 +38,7 @@ class OnnxRuntime(Backend):
     def climb(self, stage: Stage, job: Job) -> None:
         """Makes the session, or runs it. Raises StageError with its own message, Declined for what ONNX cannot say."""
         if stage is SESSION:
-            job.state[stage] = _session(import_module("opscope.harness.backends.onnx_nodes").graph_of(job.module))
+            job.state[stage] = _session(onnx_graph(job.module))
             return
         session = job.state[SESSION]
         feed = {put.name: array for put, array in zip(session.get_inputs(), job.inputs, strict=True)}

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from opscope.base.digest import words_digest
 from opscope.base.installing import install_command
 from opscope.harness.backends import plugin_libraries, simulated, tt_executable, tt_repro
 from opscope.harness.backends.base import BackendError, Job, StageError, Target, refuse
@@ -30,6 +31,7 @@ from opscope.harness.backends.pjrt import SMALLEST, Pjrt
 from opscope.harness.backends.plugin_library import Library
 from opscope.harness.backends.reference import Reference
 from opscope.harness.cache import export_folder
+from opscope.harness.record import lowered_ir
 from opscope.harness.record.element_types import numpy_dtype
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.option_types import path_of
@@ -294,6 +296,14 @@ class Tt(Pjrt):
         library = self.library()
         job.compiled_by = f"{library.distribution} {library.version}" if library.distribution else ""
         job.compiled_by += f"{', ' if job.compiled_by else ''}{library.path.name} sha256 {library.digest()[:16]}"
+
+    def program(self, job: Job) -> str:
+        """Its TTNN, and the simulated device that runs it; empty with a card, on which a release itself runs it."""
+        if _has_card():
+            return ""
+        text = lowered_ir.plain(job.state[Stage.TTNN_TO_FLATBUFFER].ttnn)
+        board = simulated.board_of(job.options.arch).board
+        return words_digest(text, board, Reference().fingerprint(job.options))
 
     def _run_program(self, job: Job) -> None:
         """Runs the program on the card, or its TTNN on the simulated device, in the types that it has there."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from opscope.base.installing import install_command
 from opscope.harness.backends.base import Backend, Job, StageError, Target, climb_smallest, exact_host
+from opscope.harness.backends.translated import onnx_graph
 from opscope.harness.backends.warm_runs import timed
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage
@@ -39,7 +40,7 @@ class Tvm(Backend):
 
     def climb(self, stage: Stage, job: Job) -> None:
         """Imports, builds or runs. Raises StageError with its own message, Declined for what ONNX cannot say."""
-        graph = import_module("opscope.harness.backends.onnx_nodes").graph_of(job.module) if stage is IMPORT else b""
+        graph = onnx_graph(job.module) if stage is IMPORT else b""
         try:
             if stage is IMPORT:
                 model = import_module("onnx").load_from_string(graph)

@@ -40,6 +40,8 @@ class RunContext:
     keep_ir: bool = False
     dump_tensors: str = "none"
     """Ops whose results are kept with their goldens: `none`, `failing` or `all`."""
+    verdicts: str = ""
+    """The folder of kept verdicts, where those of equal programs may be taken; empty for none."""
     card_type: str = "none"
     """Filled in by a lane once its backend has reported its target."""
 

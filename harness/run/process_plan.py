@@ -112,6 +112,7 @@ def orders_of(request: Request, run_id: str, run_dir: Path, settings: dict[str, 
 
 def _for_backend(backend: str, request: Request, run_id: str, run_dir: Path, settings: dict[str, Any]) -> Orders:
     """The orders for one backend of a requested run."""
+    kept = not (settings["no_cache"] or settings["cluster"] or settings["dump_tensors"] != "none")
     context = RunContext(
         run_id=run_id,
         run_dir=str(run_dir),
@@ -119,6 +120,7 @@ def _for_backend(backend: str, request: Request, run_id: str, run_dir: Path, set
         options=ResultOptions.of(settings),
         keep_ir=settings["keep_ir"],
         dump_tensors=settings["dump_tensors"],
+        verdicts=str(export_folder.cache_dir(settings["cache_dir"]) / result_cache.FOLDER) if kept else "",
     )
     return Orders(
         context=context,

@@ -83,7 +83,7 @@ def test_a_backend_without_releases_names_those_that_have_them() -> None:
     with pytest.raises(InputError) as refused:
         registry.check_name("null@0.10.1")
     able = " or ".join(
-        f"{name}@0.10.1" for name in ("iree", "onnxruntime", "openvino", "tt", "tvm", "xla", "pjrt:NAME")
+        f"{name}@0.10.1" for name in ("inductor", "iree", "onnxruntime", "openvino", "tt", "tvm", "xla", "pjrt:NAME")
     )
     assert able in str(refused.value)
 
