@@ -340,9 +340,9 @@ SMALLEST = b"""func.func @main(%a: tensor<2x2xf32>) -> tensor<2x2xf32> {
 }"""
 
 
-def climb_smallest(backend: Backend) -> None:
+def climb_smallest(backend: Backend, options: ResultOptions | None = None) -> None:
     """Takes one small op through all stages, so that no op's time includes what a compiler loads and starts first."""
     results = (TensorDesc(shape=(2, 2), data_type="f32"),)
-    job = Job("warm-up", SMALLEST, [np.ones((2, 2), np.float32)], ResultOptions(), results)
+    job = Job("warm-up", SMALLEST, [np.ones((2, 2), np.float32)], options or ResultOptions(), results)
     for stage in backend.stages:
         backend.climb(stage, job)

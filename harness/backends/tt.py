@@ -21,13 +21,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from opscope.base.digest import words_digest
 from opscope.base.installing import install_command
 from opscope.harness.backends import plugin_libraries, simulated, tt_executable, tt_repro
 from opscope.harness.backends.base import BackendError, Job, StageError, Target, refuse
-from opscope.harness.backends.pjrt import SMALLEST, Pjrt
+from opscope.harness.backends.pjrt import Pjrt
 from opscope.harness.backends.plugin_library import Library
 from opscope.harness.backends.reference import Reference
 from opscope.harness.cache import export_folder
@@ -35,7 +33,6 @@ from opscope.harness.record import lowered_ir
 from opscope.harness.record.element_types import numpy_dtype
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.option_types import path_of
-from opscope.harness.record.records import TensorDesc
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage
 
@@ -251,13 +248,6 @@ class Tt(Pjrt):
         """The library's digest, the descriptor's, and the reader and simulator that run its programs."""
         described = "" if _has_card() else hashlib.sha256(self._descriptor_content(options)).hexdigest()[:16]
         return f"{super().fingerprint(options)}-{described}-{Reference().fingerprint(options)}"
-
-    def warm_up(self, options: ResultOptions) -> None:
-        """Takes one small op through all stages."""
-        desc = TensorDesc(shape=(2, 2), data_type="f32")
-        job = Job("warm-up", SMALLEST, [np.ones((2, 2), np.float32)], options, (desc,))
-        for stage in self.stages:
-            self.climb(stage, job)
 
     # --- ops
 

@@ -69,6 +69,8 @@ class Orders:
     """In these ops run meanwhile, beside the processes that prepare. With None, nothing else takes part."""
     scratch: Place | None = None
     """The folder of the run for what libraries of its backends write, where one needs it."""
+    alone: bool = True
+    """Whether the run has no other backend."""
     others: tuple[Orders, ...] = ()
     """The orders for each further backend of the run, with its own context and report."""
 
@@ -105,7 +107,8 @@ def orders_of(request: Request, run_id: str, run_dir: Path, settings: dict[str, 
     compiler_options.check(names, ResultOptions.of(settings))
     place = None if settings["cluster"] else of_run(names)
     first, *others = [
-        replace(_for_backend(backend, request, run_id, run_dir, settings), scratch=place) for backend in names
+        replace(_for_backend(backend, request, run_id, run_dir, settings), scratch=place, alone=len(names) == 1)
+        for backend in names
     ]
     return replace(first, others=tuple(others))
 
