@@ -216,6 +216,9 @@ def climb(
         job.ran_on, job.outputs = "none", []
     if state.reached is not Stage.RUN and job.ran_on == "none":
         return state.ended(Status.STOPPED)  # with the last stage that there is
+    if job.ran_on == "none" and job.outputs:
+        hint = "job.ran_on = 'host', 'simulator' or 'silicon' beside job.outputs"
+        raise BackendError("results and job.ran_on 'none'", "job.ran_on of what computed the results", hint)
     if job.ran_on == "none":
         return state.ended(Status.STOPPED, f"{backend.name} computes nothing: there are no numbers to compare")
     if not row.golden and not drawn_numbers.are_judged(row):
