@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from opscope.base.children.child import Child
 
 _START_ATTEMPTS = 2
+_MORE = "--op-memory 8GiB"
 _SPENT = 0.75
 """Share of its memory or thread limit that a child may still hold when an op has ended."""
 
@@ -208,12 +209,13 @@ class Lane:
                     continue
                 last = crash_cause.of(ended.ending, self._log.tail(_LINES)) or self._log.last_line()
                 got = f"{ended}{f': {last}' if last else ''}"
-                hint = "--op-memory 8GiB" if ended.ending.cause is Cause.MEMORY else "`opscope doctor`"
+                hint = _MORE if ended.ending.cause is Cause.MEMORY else "`opscope doctor`"
                 place = f"--backend {self.config.context.backend}"
                 raise InputError(place, "a worker that starts", got, hint) from None
             if "input_error" in message:
                 self._stop()
                 raise InputError(*message["input_error"])
+            self._check_room()
             values = message["ready"]
             stages = tuple(Stage(stage) for stage in values["stages"])
             self._ready = Ready(**{**values, "stages": stages, "refused": self._refused})
@@ -388,6 +390,16 @@ class Lane:
         """Ends the child. The lane may be used again."""
         self._stop()
         self._log.close()
+
+    def _check_room(self) -> None:
+        """Raises InputError if a child holds so much memory before its first op that some op would certainly end it."""
+        assert self._child is not None
+        resident, _ = self._child.usage()
+        if resident > self.memory_limit * _SPENT:
+            self._stop()
+            held, most = (f"{size >> 20:,} MiB" for size in (resident, self.memory_limit))
+            place = f"--backend {self.config.context.backend}"
+            raise InputError(place, "a worker with room for ops", f"{held} before the first, {most} allowed", _MORE)
 
     def _stop_if_spent(self) -> None:
         """Ends a child that holds so much memory or so many threads that the next op could exceed a limit."""
