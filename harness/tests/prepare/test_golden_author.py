@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from opscope.base.xla.xla_releases import FIRST
 from opscope.harness.cache import export_folder
 from opscope.harness.prepare.inputs import row_golden
 from opscope.harness.prepare.preparation import Preparation, tasks
@@ -58,6 +59,7 @@ def test_a_release_that_cannot_make_them_is_one_line(tmp_path: Path, mark: Path)
     file.write_text(TANH, encoding="utf-8")
     for author, words in {
         "iree@3.0": "--goldens-by: expected a release of jaxlib, got iree@3.0; try jaxlib@",
+        "jaxlib@0.9.2": f"jaxlib {FIRST} or newer, since it also splits models and walks them, got 0.9.2; try jaxlib@",
         "jaxlib": "--goldens-by: expected a release of jaxlib, got jaxlib",
         "jaxlib@9.9": "a release of jaxlib for this Python and machine, got 9.9; try 9.2, 9.1",
     }.items():
