@@ -35,7 +35,7 @@ def show_plan(plan: FixPlan, page: Page, most: int, team: str | None = None, lef
     )
     models = f"1 model, {len(plan.whole)} whole, in its newest run"
     if len(plan.models) != 1:
-        models = f"{len(plan.models)} models, {len(plan.whole)} of them whole, in the newest run of each"
+        models = f"{counted(len(plan.models), 'model')}, {len(plan.whole)} of them whole, in the newest run of each"
     page.prose(f"{models}: {runs}", "bold")
     if left_out:
         page.prose(left_out, TERMINAL["known"])
