@@ -35,7 +35,7 @@ def show_plan(plan: FixPlan, page: Page, most: int, team: str | None = None, lef
     )
     models = f"1 model, {len(plan.whole)} whole, in its newest run"
     if len(plan.models) != 1:
-        models = f"{counted(len(plan.models), 'model')}, {len(plan.whole)} of them whole, in the newest run of each"
+        models = f"{len(plan.models)} models, {len(plan.whole)} of them whole, in the newest run of each"
     page.prose(f"{models}: {runs}", "bold")
     if left_out:
         page.prose(left_out, TERMINAL["known"])
@@ -56,7 +56,8 @@ def show_plan(plan: FixPlan, page: Page, most: int, team: str | None = None, lef
         return
     page.line()
     by = {"cluster": "cause"}.get(plan.by, plan.by)
-    page.line(f"What blocks the most models, by {by}", "bold")
+    last = ", those that a note acknowledges last" if any(fix.acknowledged for fix in plan.fixes) else ""
+    page.line(f"What blocks the most models, by {by}{last}", "bold")
     columns = [
         (by, ""),
         ("models", "right"),
