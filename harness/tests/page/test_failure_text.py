@@ -8,7 +8,7 @@ from _pytest._io import TerminalWriter
 
 from opscope.harness.page.failure_text import FailureText
 
-TEXT = "compile_failed at stablehlo-to-ttir: failed to legalize\nagain: pytest --op-by-op --model mine.py:mixer --ops 54cf8"
+TEXT = "compile_failed at stablehlo-to-ttir: failed to legalize\nagain: pytest --op-by-op --model mixer --ops 54cf8"
 
 
 def test_lines_are_broken_between_words_and_the_command_is_whole() -> None:
