@@ -35,7 +35,7 @@ from opscope.harness.record.records import TensorDesc
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage
 
-LOAD_SECONDS = 60.0
+LOAD_SECONDS = 100.0
 """How long a release may take to load: less than a lane may take to start, so that it costs itself alone."""
 _TOKEN = "elsewhere"
 """Key of a job's state: what the other process knows it by."""
