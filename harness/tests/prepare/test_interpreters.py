@@ -79,10 +79,10 @@ def test_what_its_framework_lacks_is_missing_there(tmp_path: Path) -> None:
 def test_exporters_are_written_for_the_oldest_interpreter() -> None:
     """Neither they nor what their process imports first have words that Python or its library has only since."""
     later = {"StrEnum", "UTC", "Self", "Never", "assert_never", "assert_type", "LiteralString", "tomllib", "TaskGroup"}
-    asked = (
-        "import sys, opscope.base.children.inside, opscope.models.frontends.child\nfor m in [*sys.modules.values()]:\n"
-    )
-    asked += "    if m.__name__.startswith('opscope') and m.__file__: print(m.__file__)"
+    asked = """import sys, opscope.base.children.inside, opscope.models.frontends.child
+for module in [*sys.modules.values()]:
+    if module.__name__.startswith("opscope") and module.__file__:
+        print(module.__file__)"""
     first = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True).stdout.split()
     assert any(path.endswith("children/frames.py") for path in first)
     for path in {*map(Path, first), *(path for path in room("models").rglob("*.py") if "tests" not in path.parts)}:
