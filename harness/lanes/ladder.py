@@ -179,6 +179,11 @@ def climb(
             )
             ir_dir.mkdir(parents=True, exist_ok=True)
         module = checked(export_dir, row.module).read_bytes()
+        if options.goldens_by:
+            from opscope.harness.prepare import mlir
+
+            if reason := mlir.unread(module):
+                raise Declined(f"its StableHLO, by {options.goldens_by}, cannot be read here: {reason}")
         if row.op_name == WHOLE_MODEL:
             module = whole_model.tagged(module)
         state.job = job = Job(row.op_id, module, [], options, row.outputs, row.argument_types, ir_dir)
