@@ -32,7 +32,7 @@ WHOLE = re.compile(
 is Markdown for the page of a job."""
 TIMEOUT = 900.0
 """Seconds that one command may take."""
-FOR_PEOPLE = re.compile(r"(?!.*--(csv|json)\b)(opscope|pytest) ")
+FOR_PEOPLE = re.compile(r"(?!.*--(csv|json|as-issue)\b)(opscope|pytest) ")
 """A command that prints for people; what others print has no width."""
 
 
