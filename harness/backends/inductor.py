@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from functools import cache
 from importlib import import_module, metadata, util
 from typing import Any
@@ -33,8 +34,9 @@ class Inductor(Backend):
         return exact_host(self.name, options)
 
     def fingerprint(self, options: ResultOptions | None = None) -> str:
-        """Its version; the C++ compiler that it calls counts as part of the machine."""
-        return f"inductor-{metadata.version('torch')}"
+        """Its version, and what the C++ compiler that it calls says of its own."""
+        done = subprocess.run([_compiler() or "false", "--version"], capture_output=True, text=True, check=False)
+        return f"inductor-{metadata.version('torch')} {done.stdout.partition(chr(10))[0]}"
 
     def climb(self, stage: Stage, job: Job) -> None:
         """Traces, compiles or runs. Raises StageError with its own message, Declined for what PyTorch cannot say."""
@@ -69,8 +71,12 @@ class Inductor(Backend):
         """Returns None if PyTorch is installed, and a C++ compiler."""
         if util.find_spec("torch") is None:
             return install_command("inductor")
-        there = os.environ.get("CXX") or next(filter(shutil.which, _COMPILERS), None)
-        return None if there else "install g++, which compiles what it writes"
+        return None if _compiler() else "install g++, which compiles what it writes"
+
+
+def _compiler() -> str:
+    """The C++ compiler that it calls; empty if there is none."""
+    return os.environ.get("CXX") or next(filter(shutil.which, _COMPILERS), "")
 
 
 def _refusal(error: Exception) -> Exception:

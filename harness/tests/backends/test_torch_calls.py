@@ -64,7 +64,7 @@ def test_inductor_compiles_and_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.delenv("TORCHINDUCTOR_COMPILE_THREADS", raising=False)
     backend = registry.load("inductor")
     assert backend.available() is None
-    assert backend.fingerprint(ResultOptions()) == f"inductor-{torch.__version__}"
+    assert backend.fingerprint(ResultOptions()).startswith(f"inductor-{torch.__version__} g++ ")
     backend.warm_up(ResultOptions())
     for name in ("product", "a constant", "bf16", "counting"):
         bytecode = module(*ALL[name])
