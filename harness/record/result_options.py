@@ -138,6 +138,11 @@ NumericsName = Annotated[str, one_of(("hifi4", "ttnn"))]
 LastStage = Annotated[str, BeforeValidator(_stage)]
 
 
+def without_folder(file: str) -> str:
+    """`file@0123456789abcdef` of a DigestedFile: its folder is one of the machine that ran."""
+    return path_of(file).name + file[-17:]
+
+
 class ResultOptions(BaseModel, frozen=True, extra="forbid", defer_build=True):
     """The options of a run that decide results, the same for each of its backends. A new option is one more row."""
 
@@ -319,7 +324,7 @@ class ResultOptions(BaseModel, frozen=True, extra="forbid", defer_build=True):
             for name, (_, default) in record_fields().items()
         }
         if values["system_desc"]:
-            values["system_desc"] = path_of(values["system_desc"]).name + values["system_desc"][-17:]
+            values["system_desc"] = without_folder(values["system_desc"])
         return values
 
     def flags(self, usual: ResultOptions) -> list[str]:
