@@ -29,7 +29,7 @@ from opscope.harness.record.option_types import (
     absolute,
     choice,
     one_of,
-    path_of,
+    without_folder,
 )
 from opscope.harness.record.stages import Stage
 from opscope.harness.record.workflows import SPLIT, WORKFLOWS
@@ -136,11 +136,6 @@ GoldensBy = Annotated[str, BeforeValidator(_goldens_by)]
 DType = Annotated[str, one_of(DTYPES)]
 NumericsName = Annotated[str, one_of(("hifi4", "ttnn"))]
 LastStage = Annotated[str, BeforeValidator(_stage)]
-
-
-def without_folder(file: str) -> str:
-    """`file@0123456789abcdef` of a DigestedFile: its folder is one of the machine that ran."""
-    return path_of(file).name + file[-17:]
 
 
 class ResultOptions(BaseModel, frozen=True, extra="forbid", defer_build=True):

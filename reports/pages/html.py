@@ -17,9 +17,10 @@ from typing import Any
 from opscope.base.statuses import STATUSES
 from opscope.base.visible_text import visible, visible_values
 from opscope.harness.record.optest import board_of
+from opscope.harness.record.option_types import without_folder
 from opscope.harness.record.origin import SOURCE, source_of
 from opscope.harness.record.records import RunRecord
-from opscope.harness.record.result_options import OPTIONS, without_folder
+from opscope.harness.record.result_options import OPTIONS
 from opscope.harness.record.stages import ImportStatus
 from opscope.harness.record.store import StoredRun, load_run, write_whole
 from opscope.reports.compare.owned import EVERYBODY, Owned
@@ -188,7 +189,7 @@ def _options(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for name, option in OPTIONS.items():
         value = options.get(name)
         if name != "arch" and value is not None and (name in ("dtype", "inputs") or value != option.default):
-            yield name.replace("_", " "), without_folder(value) if name == "system_desc" else str(value)
+            yield name.replace("_", " "), str(without_folder(value))
 
 
 def origin(record: RunRecord) -> list[tuple[str, str]]:
