@@ -68,11 +68,15 @@ def conv_time(
     unpack = (left / blocks.subblock[1] + right) / own.unpacked
     each = max(system.cycles_per_tile_matmul * FIDELITIES[numerics.fidelity] + own.overhead, unpack)
     tiles = blocks.depth * blocks.columns
-    brought = tiles * right * (1 / movement.scattered + 1 / movement.linked)
+    lines = max(1, -(-weights.shape[-1] // TILE) // blocks.columns)
+    receivers = max(1, blocks.cores // lines - 1)
+    brought = tiles * right / movement.scattered + movement.multicast.to(receivers, linked=True).cycles(
+        1, tiles * right
+    )
     return ConvTime(
         windows,
         blocks.rows * blocks.columns * blocks.depth * each,
-        movement.dram_read.latency + movement.multicast.latency + brought,
+        movement.dram_read.latency + brought,
         tiles * right,
         blocks.cores,
         asked.cores or blocks.cores,

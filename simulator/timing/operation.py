@@ -122,7 +122,7 @@ def operation_cost(
         else:
             compute, received, cores = _product(op, inputs, outputs[0], system, profile)
         # Out of the box the phases do not overlap: their sum fits the measured rows, the largest of them does not.
-        transfer = dram + received / MOVEMENT[system.arch].unlinked
+        transfer = dram + MOVEMENT[system.arch].multicast.to(max(1, cores - 1)).cycles(1, received)
         total = compute + transfer
     else:
         split = split_of(op, inputs, outputs, profile, asked)
