@@ -22,8 +22,10 @@ import numpy as np
 
 from opscope.base.page import Page
 from opscope.compiler.target.fused_params import NormParams, SoftmaxParams
-from opscope.compiler.target.numerics import ttnn_numerics
+from opscope.compiler.target.numerics import BLOCKED, ttnn_numerics
+from opscope.compiler.target.product_blocks import step_of
 from opscope.compiler.target.program import (
+    Conv2dParams,
     EltwiseParams,
     MatmulParams,
     Numerics,
@@ -34,6 +36,7 @@ from opscope.compiler.target.program import (
     TensorDesc,
 )
 from opscope.compiler.target.rounding import bits
+from opscope.compiler.target.system_desc import load_board
 from opscope.simulator.arithmetic import Arithmetic
 from opscope.simulator.images import is_held, widened
 from opscope.simulator.kernels import KERNELS
@@ -41,6 +44,10 @@ from opscope.simulator.operation_run import PreparedOperation
 from opscope.simulator.real_kernels import cause
 
 INDEX = "index.json"
+KINDS = {"matmul": "product", "linear": "product"} | dict.fromkeys(
+    ("layer_norm", "rms_norm", "batch_norm_inference"), "norm"
+)
+"""Kernel -> the kind under which it is counted, where that is not its name."""
 EPSILON = 1e-12
 """Of ttnn's norms, where none is given."""
 FORMATS = {
@@ -121,7 +128,7 @@ def _job(row: dict[str, Any], arrays: Callable[[str], dict[str, np.ndarray]]) ->
     result = TensorDesc(out.shape, *target, "tile", "dram")
     params, numerics = (
         _params(kernel, row["args"], inputs[0].ndim),
-        _numerics(kernel, row["args"], tuple(descs), target[1]),
+        _numerics(kernel, row["args"], tuple(descs), result),
     )
     places = tuple(range(len(inputs)))
     operation = Operation(kernel, places, (len(inputs),), params, numerics)
@@ -151,7 +158,7 @@ def _kind(kernel: str, element_type: str) -> str:
     params = KERNELS[kernel].params
     if params is EltwiseParams:
         return kernel if kernel == "typecast" else f"elementwise {element_type}"
-    return {"matmul": "product", "layer_norm": "norm", "rms_norm": "norm"}.get(kernel, kernel)
+    return KINDS.get(kernel, kernel)
 
 
 def _params(kernel: str, arguments: dict[str, Any], rank: int) -> Params:
@@ -159,7 +166,9 @@ def _params(kernel: str, arguments: dict[str, Any], rank: int) -> Params:
     if cls is EltwiseParams:
         return EltwiseParams((1.0,) if str(arguments.get("variant", "")).lower() == "tanh" else ())
     if cls is MatmulParams:
-        return MatmulParams()
+        return MatmulParams(activation=str(arguments.get("activation", "")))
+    if cls is Conv2dParams:  # of 1x1
+        return Conv2dParams((1, 1), (0, 0, 0, 0), (1, 1))
     if cls is ReduceParams:
         dim = arguments["dim"]
         return ReduceParams(tuple(d % rank for d in ([dim] if isinstance(dim, int) else dim)), keep_dim=True)
@@ -170,16 +179,21 @@ def _params(kernel: str, arguments: dict[str, Any], rank: int) -> Params:
     raise ValueError(f"expected an op whose parameters are known, got {kernel}")
 
 
-def _numerics(kernel: str, arguments: dict[str, Any], inputs: tuple[TensorDesc, ...], target: str) -> Numerics:
+def _numerics(kernel: str, arguments: dict[str, Any], inputs: tuple[TensorDesc, ...], result: TensorDesc) -> Numerics:
     """What the arguments ask for, and where they are silent what ttnn takes."""
-    usual = ttnn_numerics(kernel, [desc.data_format for desc in inputs], target, inputs[0].shape[-1])
+    block = _block(inputs, result) if kernel in BLOCKED else 0
+    usual = ttnn_numerics(kernel, [desc.data_format for desc in inputs], result.data_format, block)
     wide, fidelity = arguments.get("fp32_dest_acc"), arguments.get("fidelity")
     if fidelity is None and wide is None:
         return usual
     chosen = usual.dst_format == "Float32" if wide is None else wide
     dst = "Float32" if chosen else "Float16_b"
-    block = usual.k_block if arguments.get("packer_l1_acc") else 0
-    return Numerics(fidelity or usual.fidelity, dst, block, dst)
+    return Numerics(fidelity or usual.fidelity, dst, block if arguments.get("packer_l1_acc") else 0, dst)
+
+
+def _block(inputs: tuple[TensorDesc, ...], result: TensorDesc) -> int:
+    """Tiles of the inner dim that a product of p150 adds up in L1."""
+    return step_of(MatmulParams(), inputs[0], inputs[1], result, Numerics(), load_board("p150").ttnn)
 
 
 ENOUGH = 0.99

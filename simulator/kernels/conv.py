@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from opscope.compiler.target.program import Conv2dParams
-from opscope.simulator.kernels.matmul import activated, as_left, product_of
+from opscope.simulator.kernels.matmul import activated, as_left, product_of, with_bias
 from opscope.simulator.kernels.registry import Call, Images, kernel, params_of
 from opscope.simulator.kernels.windows import dilate, pad_crop, windows
 
@@ -26,7 +26,9 @@ def conv2d(images: Images, call: Call) -> np.ndarray:
     view = windows(x, (window[0], window[1]), params.stride, params.dilation)
     product = _by_batch if params.batch_groups > 1 else _by_channel
     result = product(view, kernel_matrix, call)
-    return activated(result + images[2].reshape(-1) if len(images) > 2 else result, params.activation, call)
+    if len(images) > 2:
+        result = with_bias(result, images[2].reshape(-1), call)
+    return activated(result, params.activation, call)
 
 
 def _by_channel(view: np.ndarray, kernel_matrix: np.ndarray, call: Call) -> np.ndarray:

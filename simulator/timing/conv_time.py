@@ -13,12 +13,12 @@ import math
 from dataclasses import dataclass
 
 from opscope.compiler.target.formats import FORMATS, TILE
+from opscope.compiler.target.product_blocks import subblock_of
 from opscope.compiler.target.program import Conv2dParams, Numerics, TensorDesc
 from opscope.compiler.target.system_desc import Profile, SystemDesc
 from opscope.simulator.kernels.matmul import FIDELITIES
 from opscope.simulator.timing.card_rates import CARD_RATES
 from opscope.simulator.timing.movement import MOVEMENT
-from opscope.simulator.timing.product_blocks import subblock_of
 from opscope.simulator.timing.product_time import PRODUCTS
 from opscope.simulator.timing.work_split import Asked, ConvBlocks, shard_cores
 

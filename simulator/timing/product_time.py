@@ -16,12 +16,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from opscope.compiler.target.formats import FORMATS
+from opscope.compiler.target.product_blocks import ProductBlocks, cut, in_shards
 from opscope.compiler.target.program import Numerics, TensorDesc
 from opscope.compiler.target.system_desc import Profile, SystemDesc
 from opscope.simulator.kernels.matmul import FIDELITIES
 from opscope.simulator.timing.card_rates import CARD_RATES, dram_rates
 from opscope.simulator.timing.movement import MOVEMENT
-from opscope.simulator.timing.product_blocks import ProductBlocks, alone, choose, in_shards
 from opscope.simulator.timing.work_split import OPEN, Asked
 
 BLEND = 6
@@ -85,9 +85,7 @@ def product_time(
     batches: int = 1,
 ) -> ProductTime:
     """Returns the time of `batches` products, one after another, of `tiles` rows, columns and depth."""
-    blocks = asked.product or choose(tiles, left, right, out, numerics, profile, asked.cores)
-    if batches > 1 and not (asked.product or blocks.line or in_shards(out)):
-        blocks = alone(tiles, batches, left, right, numerics, profile, asked.cores)
+    blocks = asked.product or cut(tiles, batches, left, right, out, numerics, profile, asked.cores)
     own, rates = constants or PRODUCTS[system.arch], CARD_RATES[system.arch]
     left_tiles, right_tiles = blocks.block_rows * blocks.step, blocks.block_columns * blocks.step
     left_step, right_step = (
