@@ -40,6 +40,7 @@ def installation(pytestconfig: pytest.Config) -> Iterator[Installation]:
             "models": (NASTY,),
             "backends": ("reference",),
             "archs": ("e150",),
+            "demo": True,
         }
         join(odd, NightRecord(**of_night), 0)
         publish(odd, f"sqlite:///{one.database}")
