@@ -25,8 +25,8 @@ class Apart:
 
 
 SAME = (
-    "products at every fidelity and width of Dst, in blocks and with block floats, with a bias, and with an activation "
-    "that follows as an operation of its own; convolutions of 1x1 with a bias",
+    "products at every fidelity and width of Dst, in blocks and with block floats, with a bias and an activation, fused "
+    "or as an operation of its own; convolutions of 1x1 with a bias",
     "sums and means, along rows and columns, of bfloat16 and float32; maxima",
     "add, subtract, multiply, divide, maximum, minimum, comparisons, rounding, sign",
     "exponentials, logarithms, roots, reciprocals, sigmoid, silu, tanh, erf, erfc, gelu, trigonometric and hyperbolic "
@@ -102,9 +102,7 @@ def section() -> str:
         "Bits that no recorded run has, and rest on the kernels' sources alone: of norms and softmax along other dims",
         "than the last, of mean and variance in training, of activations fused to convolutions, and of functions in a",
         "format that the recorded jobs lack. Group norm has no kernel here: it is composed of reshapes, means and",
-        "elementwise kernels, each by its own rule, and was not compared with ttnn's. An activation that a program",
-        "configuration fuses to a product is taken as an operation that follows it: of a Dst of 32 bits and a result",
-        "of 16 the real one sees bits that are lost here.",
+        "elementwise kernels, each by its own rule, and was not compared with ttnn's.",
         "",
         "Without `--exact-order` sums and products are added as the host adds them, sums of bfloat16 are rounded once,",
         "functions, softmax and norms are exact but for rounding, and the larger and smaller of two propagate NaN.",

@@ -56,6 +56,7 @@ JOBS: tuple[tuple[str, str, str, dict[str, Any], tuple[Part, ...]], ...] = (
     ("batch_norm_bf16_default", "batch_norm_inference", "bf16", SMALL, BATCH),
     ("batch_norm_bf16_HiFi4_d16", "batch_norm_inference", "bf16", SMALL | HIFI4_NARROW, BATCH),
     ("batch_norm_f32_default", "batch_norm_inference", "f32", SMALL, BATCH),
+    ("fused_silu_32x64x32_bf16_HiFi4_fp32_l1", "linear", "bf16", SILU | IN_L1, product(32, 64, 32)),
 )
 
 

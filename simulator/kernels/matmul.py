@@ -203,14 +203,21 @@ def integer_product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 @kernel("matmul", MatmulParams, unit="matrix", arity=2)
 def matmul(images: Images, call: Call) -> np.ndarray:
     """Batched product of the last two dims, and perhaps an activation."""
-    return activated(_product(images, call), params_of(call, MatmulParams).activation, call, packed=True)
+    return activated(_product(images, call), params_of(call, MatmulParams).activation, call, packed=_is_alone(call))
 
 
 @kernel("linear", MatmulParams, unit="matrix", arity=3)
 def linear(images: Images, call: Call) -> np.ndarray:
     """The product and a bias per column; then perhaps an activation."""
     value = with_bias(_product(images[:2], call, has_bias=True), images[2], call)
-    return activated(value, params_of(call, MatmulParams).activation, call, packed=True)
+    return activated(value, params_of(call, MatmulParams).activation, call, packed=_is_alone(call))
+
+
+def _is_alone(call: Call) -> bool:
+    """Whether the activation of a product is an operation of its own: ttnn fuses it where a program configuration says
+    the blocks. Of the same width in Dst and in the result both have the same bits.
+    """
+    return not call.numerics.k_block
 
 
 def with_bias(value: np.ndarray, bias: np.ndarray, call: Call) -> np.ndarray:
@@ -221,8 +228,7 @@ def with_bias(value: np.ndarray, bias: np.ndarray, call: Call) -> np.ndarray:
 
 
 def activated(value: np.ndarray, name: str, call: Call, *, packed: bool = False) -> np.ndarray:
-    """Applies an elementwise kernel to values in Dst, in exact order the device's own one. `packed`: ttnn applies it to
-    the result as an operation of its own, as to products without a program configuration.
+    """Applies an elementwise kernel to values in Dst, or what is `packed` of them: in exact order the device's own one.
 
     Raises ValueError if it is not one of `ACTIVATIONS`.
     """
