@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from opscope.dashboards.tests.installation import NASTY, Installation
+from opscope.dashboards.tests.installation import NASTY, Installation, demo_night
 
 NIGHTS = 4
 
@@ -19,7 +19,7 @@ NIGHTS = 4
 def installation(pytestconfig: pytest.Config) -> Iterator[Installation]:
     from opscope.reports.demo.replay import nights, write_night
     from opscope.reports.publish.publish import publish
-    from opscope.reports.records.night_record import NightRecord, join
+    from opscope.reports.records.night_record import join
     from opscope.reports.tests.nights import Op, night
 
     # Sockets and PostgreSQL want short paths, and Superset's own files are many: not below pytest's folders.
@@ -35,14 +35,7 @@ def installation(pytestconfig: pytest.Config) -> Iterator[Installation]:
                 publish(run_dir, f"sqlite:///{one.database}")
         ops = {"sine": Op("compile_failed", {NASTY: 3}, error=f"{NASTY} <i>is</i> not taken")}
         odd = night(folder / "runs", 20, ops, started=last + timedelta(hours=1), arch="e150")
-        of_night = {
-            "started": last + timedelta(hours=1),
-            "models": (NASTY,),
-            "backends": ("reference",),
-            "archs": ("e150",),
-            "demo": True,
-        }
-        join(odd, NightRecord(**of_night), 0)
+        join(odd, demo_night(last + timedelta(hours=1), "e150", NASTY), 0)
         publish(odd, f"sqlite:///{one.database}")
         one.up()
         yield one
