@@ -13,7 +13,7 @@ import json
 import sys
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,8 @@ KINDS = {"matmul": "product", "linear": "product"} | dict.fromkeys(
     ("layer_norm", "rms_norm", "batch_norm_inference"), "norm"
 )
 """Kernel -> the kind under which it is counted, where that is not its name."""
+GRID = (10, 13)
+"""Rows and columns of cores that ttnn had on ttsim."""
 EPSILON = 1e-12
 """Of ttnn's norms, where none is given."""
 FORMATS = {
@@ -192,8 +194,9 @@ def _numerics(kernel: str, arguments: dict[str, Any], inputs: tuple[TensorDesc, 
 
 
 def _block(inputs: tuple[TensorDesc, ...], result: TensorDesc) -> int:
-    """Tiles of the inner dim that a product of p150 adds up in L1."""
-    return step_of(MatmulParams(), inputs[0], inputs[1], result, Numerics(), load_board("p150").ttnn)
+    """Tiles of the inner dim that a product adds up in L1."""
+    profile = replace(load_board("p150").ttnn, grid=GRID)
+    return step_of(MatmulParams(), inputs[0], inputs[1], result, Numerics(), profile)
 
 
 ENOUGH = 0.99
