@@ -26,7 +26,7 @@ class Apart:
 
 SAME = (
     "products at every fidelity and width of Dst, in blocks and with block floats, with a bias and an activation, "
-    "fused or as an operation of its own; convolutions of 1x1 with a bias",
+    "fused or as an operation of its own; convolutions of which ttnn deals the pixels to cores, with a bias",
     "sums and means, along rows and columns, of bfloat16 and float32; maxima",
     "add, subtract, multiply, divide, maximum, minimum, comparisons, rounding, sign",
     "exponentials, logarithms, roots, reciprocals, sigmoid, silu, tanh, erf, erfc, gelu, trigonometric and hyperbolic "
@@ -40,8 +40,8 @@ APART = (
         Apart(
             ("conv2d",),
             data_format,
-            "larger windows: a Dst of 32 bits passes L1 after each row of a window, as TF32 or bfloat16; more than 32 "
-            "channels follow in an order that was not found",
+            "of windows larger than 1x1, where ttnn deals channels and not pixels to cores (seen with 64 channels and "
+            "few pixels): an order that was not found",
             f"up to {percent} % of the largest result",
         )
         for data_format, percent in ((BF16, 3), (F32, 1))

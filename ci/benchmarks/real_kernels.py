@@ -129,7 +129,7 @@ def _job(row: dict[str, Any], arrays: Callable[[str], dict[str, np.ndarray]]) ->
     descs = [TensorDesc(image.shape, *source, "tile", "dram") for image in inputs]
     result = TensorDesc(out.shape, *target, "tile", "dram")
     params, numerics = (
-        _params(kernel, row["args"], inputs[0].ndim),
+        _params(kernel, row["args"], [image.shape for image in inputs]),
         _numerics(kernel, row["args"], tuple(descs), result),
     )
     places = tuple(range(len(inputs)))
@@ -163,16 +163,17 @@ def _kind(kernel: str, element_type: str) -> str:
     return KINDS.get(kernel, kernel)
 
 
-def _params(kernel: str, arguments: dict[str, Any], rank: int) -> Params:
+def _params(kernel: str, arguments: dict[str, Any], shapes: list[tuple[int, ...]]) -> Params:
     cls = KERNELS[kernel].params
     if cls is EltwiseParams:
         return EltwiseParams((1.0,) if str(arguments.get("variant", "")).lower() == "tanh" else ())
     if cls is MatmulParams:
         return MatmulParams(activation=str(arguments.get("activation", "")))
-    if cls is Conv2dParams:  # of 1x1
-        return Conv2dParams((1, 1), (0, 0, 0, 0), (1, 1))
+    if cls is Conv2dParams:  # as large a result as the image
+        high, wide = (side // 2 for side in shapes[1][:2])
+        return Conv2dParams((1, 1), (high, high, wide, wide), (1, 1))
     if cls is ReduceParams:
-        dim = arguments["dim"]
+        dim, rank = arguments["dim"], len(shapes[0])
         return ReduceParams(tuple(d % rank for d in ([dim] if isinstance(dim, int) else dim)), keep_dim=True)
     if cls is SoftmaxParams:
         return SoftmaxParams(int(arguments.get("dim", -1)), bool(arguments.get("numeric_stable", True)))

@@ -1,5 +1,5 @@
 """Products with a bias or an activation, norms with a weight and a bias, softmax with a Dst of 16 bits, batch norm and
-1x1 convolutions have the bits of ttnn's own kernels.
+convolutions have the bits of ttnn's own kernels.
 
 `recorded_kernels.npz` holds what ttnn 0.81.1 gave on ttsim 1.10.0 (SFPLE and SFPGT allowed to read all registers, slow
 dispatch, no SFPLOADMACRO) for operands that `operands` makes.
@@ -33,7 +33,12 @@ def product(m: int, k: int, n: int) -> tuple[Part, ...]:
 
 
 NORM: tuple[Part, ...] = ((32, 64), 1, 0), ((1, 64), 1, 1), ((1, 64), 1, 0)
-CONV: tuple[Part, ...] = ((1, 8, 8, 32), 1, 0), ((1, 1, 32, 32), 1, 0), ((1, 1, 1, 32), 1, 0)
+
+
+def convolution(channels: int, side: int) -> tuple[Part, ...]:
+    return ((1, 8, 8, channels), 1, 0), ((side, side, channels, 32), 1, 0), ((1, 1, 1, 32), 1, 0)
+
+
 ONE = (1, 3, 1, 1)
 BATCH: tuple[Part, ...] = ((1, 3, 16, 16), 1, 0), (ONE, 1, 0), (ONE, 0.25, 1), (ONE, 1, 1), (ONE, 1, 0)
 JOBS: tuple[tuple[str, str, str, dict[str, Any], tuple[Part, ...]], ...] = (
@@ -51,13 +56,18 @@ JOBS: tuple[tuple[str, str, str, dict[str, Any], tuple[Part, ...]], ...] = (
     ("layer_norm_32x64_f32_default", "layer_norm", "f32", SMALL, NORM),
     ("rms_norm_32x64_bf16_HiFi4_d16", "rms_norm", "bf16", SMALL | HIFI4_NARROW, NORM),
     ("softmax_32x64_bf16_HiFi4_d16", "softmax", "bf16", HIFI4_NARROW, NORM[:1]),
-    ("conv2d_1x1_bf16_default", "conv2d", "bf16", {}, CONV),
-    ("conv2d_1x1_f32_HiFi4_fp32", "conv2d", "f32", HIFI4_WIDE, CONV),
+    ("conv2d_1x1_bf16_default", "conv2d", "bf16", {}, convolution(32, 1)),
+    ("conv2d_1x1_f32_HiFi4_fp32", "conv2d", "f32", HIFI4_WIDE, convolution(32, 1)),
     ("batch_norm_bf16_default", "batch_norm_inference", "bf16", SMALL, BATCH),
     ("batch_norm_bf16_HiFi4_d16", "batch_norm_inference", "bf16", SMALL | HIFI4_NARROW, BATCH),
     ("batch_norm_f32_default", "batch_norm_inference", "f32", SMALL, BATCH),
     ("fused_silu_32x64x32_bf16_HiFi4_fp32_l1", "linear", "bf16", SILU | IN_L1, product(32, 64, 32)),
+    ("conv2d_3x3_bf16_HiFi4_fp32", "conv2d", "bf16", HIFI4_WIDE, convolution(3, 3)),
+    ("conv2d_3x3_bf16_default", "conv2d", "bf16", {}, convolution(32, 3)),
+    ("conv2d_3x3_f32_HiFi4_fp32", "conv2d", "f32", HIFI4_WIDE, convolution(16, 3)),
 )
+UNBIASED = ("matmul", "conv2d_3x3_f32")
+"""Beginnings of the names of jobs that leave out the bias."""
 
 
 def operands(chance: np.random.RandomState, form: str, parts: tuple[Part, ...]) -> Iterator[np.ndarray]:
@@ -74,7 +84,7 @@ def test_they_have_the_recorded_bits(tmp_path: Path) -> None:
     chance, inputs, rows = np.random.RandomState(40), {}, []
     for job, op, form, arguments, parts in JOBS:
         made = {f"{job}_{number}": x for number, x in enumerate(operands(chance, form, parts))}
-        taken = list(made)[:2] if op == "matmul" else list(made)
+        taken = list(made)[:2] if job.startswith(UNBIASED) else list(made)
         inputs |= made
         row = {"arch": "blackhole", "job": job, "op": op, "args": arguments, "in_format": form, "encoding": "bits"}
         row |= {"out_format": {"bf16": "BFLOAT16", "f32": "FLOAT32"}[form], "file": RECORDED.name, "out": job}

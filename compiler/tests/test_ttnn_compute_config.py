@@ -54,7 +54,7 @@ def test_fidelity_is_the_one_asked_for(fidelity):
     ],
 )
 def test_products_are_cut_as_ttnn_cuts_them(shape, dtype, tiles):
-    """By recorded runs of ttnn 0.81.1, which for the fourth had 13 columns of cores, and a depth of 26 tiles in twos."""
+    """By recorded runs of ttnn 0.81.1: in place of the fourth, 13 columns of cores cut a depth of 26 in twos."""
     m, k, n = shape
     left, right = np.ones((m, k), dtype), np.ones((k, n), dtype)
     assert numerics("matmul", jnp.matmul, left, right, board="p150", numerics="ttnn", math_fidelity="").k_block == tiles

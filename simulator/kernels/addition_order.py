@@ -73,18 +73,20 @@ def product(
     intermediate: str = "",
     *,
     all_in_l1: bool = False,
+    onto: Image | None = None,
 ) -> Image:
     """left (..., M, K) times right (..., K, N); leading dims broadcast. `k_block`: tiles of a block, 0 for all;
-    `all_in_l1`: the last block is added there too.
+    `all_in_l1`: the last block is added there too. `onto`: what is in the register.
     """
     lead = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
     rows, depth, columns = left.shape[-2], left.shape[-1], right.shape[-1]
-    total = np.zeros((*lead, rows, columns), np.float32)
+    total = np.zeros((*lead, rows, columns), np.float32) if onto is None else onto.copy()
     if not depth or not total.size:
         return total
     if right.ndim == 2 and left.ndim > 2:  # one product of all rows
         rows_of_all = left.reshape(-1, depth)
-        flat = product(rows_of_all, right, phases, dst_format, k_block, intermediate, all_in_l1=all_in_l1)
+        whole = None if onto is None else onto.reshape(-1, columns)
+        flat = product(rows_of_all, right, phases, dst_format, k_block, intermediate, all_in_l1=all_in_l1, onto=whole)
         return flat.reshape(total.shape)
     left, right = np.broadcast_to(left, (*lead, rows, depth)), np.broadcast_to(right, (*lead, depth, columns))
     block = k_block * TILE or depth
@@ -287,3 +289,20 @@ def aligned(function: Callable[..., np.ndarray], a: Image, b: Image) -> Image:
 def overflowed(total: np.ndarray) -> Image:
     """float64 sums as float32, Inf of their sign where they are too large: the matrix unit makes no NaN."""
     return np.where(np.abs(total) >= 2.0**128, np.copysign(np.inf, total), total).astype(np.float32)
+
+
+def window_product(
+    left: Image, right: Image, phases: tuple[int, ...], dst_format: str, result: str, align: int
+) -> Image:
+    """Windows (M, KH, KW, C) times weights (KH, KW, C, N), as where ttnn deals a convolution's pixels to cores: each
+    pixel filled up to `align` channels, each row of a window to a tile. After each row the sum passes L1, where it has
+    the format of the result, and is read again.
+    """
+    channels = (0, -left.shape[-1] % align)
+    left, right = np.pad(left, (*[(0, 0)] * 3, channels)), np.pad(right, ((0, 0), (0, 0), channels, (0, 0)))
+    total: Image | None = None
+    for row in range(left.shape[1]):
+        pixels, weights = left[:, row].reshape(len(left), -1), right[row].reshape(-1, right.shape[-1])
+        seen = None if total is None else read(quantise(total, result), dst_format)
+        total = product(pixels, weights, phases, dst_format, onto=seen)
+    return np.zeros((len(left), right.shape[-1]), np.float32) if total is None else total
