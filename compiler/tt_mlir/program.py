@@ -21,7 +21,7 @@ from opscope.compiler.target.program import Binary, ControlParams, LayoutParams,
 from opscope.compiler.target.program import Operation as Call
 from opscope.compiler.target.system_desc import SystemDesc
 from opscope.compiler.tt_mlir.attributes import written
-from opscope.compiler.tt_mlir.calls import TABLE, Emit
+from opscope.compiler.tt_mlir.calls.call import TABLE, Emit
 from opscope.compiler.tt_mlir.host_values import declared_value, original_value
 from opscope.compiler.tt_mlir.locations import place_of
 from opscope.compiler.tt_mlir.module import TtMlirModule, name_of
