@@ -488,7 +488,8 @@ def fingerprint() -> str:
     It changes whenever the compiler's output could change.
     """
     versions = (f"{name}={metadata.version(name)}" for name in ("xdsl", "jaxlib"))
-    sources = (*source_files(HOME / "compiler"), room("base/number_formats.py"))
+    tables = (room(f"base/{name}.py") for name in ("number_formats", "stablehlo_fields"))
+    sources = (*source_files(HOME / "compiler"), *tables)
     return digest_of_sources(sources, *versions, root=HOME)
 
 

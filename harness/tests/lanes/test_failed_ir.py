@@ -19,22 +19,17 @@ from opscope.harness.record.records import OpTest
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage, Status
 from opscope.harness.tests.ops import FAULTY, add_row
+from opscope.harness.tests.own_backend import own_backend
 
-DIES_OF_IR = """
-import os, signal
-from opscope.harness.backends.base import StageError, Target
-from opscope.harness.record.stages import Stage
-
-class Dies:
-    name, stages, cheap_ir = "dies", (Stage.COMPILE, Stage.RUN), True
-    def target(self, options): return Target("host", None, "exact")
-    def fingerprint(self): return "dies-1"
-    def available(self): return None
-    def climb(self, stage, job):
-        if job.ir_dir is not None:
-            os.kill(os.getpid(), signal.SIGKILL)
-        raise StageError("no kernel", "", ".txt")
-"""
+DIES_OF_IR = own_backend(
+    "dies",
+    """
+    if job.ir_dir is not None:
+        os.kill(os.getpid(), signal.SIGKILL)
+    raise StageError("no kernel", "", ".txt")
+    """,
+    top="import os, signal",
+).replace("class Own(Backend):\n", "class Own(Backend):\n    cheap_ir = True\n")
 READY = Ready("none", "faulty-1", (Stage.COMPILE, Stage.RUN), "", "exact", "1", lasting=True)
 
 
