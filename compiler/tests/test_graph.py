@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from opscope.compiler.buda.balancer.tests.graphs import one_tap_convolution
+from opscope.compiler.buda.balancer.tests.graphs import arrows, one_tap_convolution
 from opscope.compiler.buda.fused import Fused
 from opscope.compiler.buda.graph import FIDELITIES, BudaGraph, Edge, Node, NodeKind, OpSpec, TensorShape, Tm
 from opscope.compiler.buda.sparse_pattern import SparsePattern
@@ -148,15 +148,7 @@ def test_the_first_op_that_reads_decides_the_order_and_outputs_do_not() -> None:
         Node("z", OUT, shape(4, 4)),
         Node("o", OUT, shape(4, 4)),
     )
-    edges = (
-        Edge("x", "e"),
-        Edge("e", "y"),
-        Edge("e", "m", 0),
-        Edge("x", "m", 1),
-        Edge("e", "a"),
-        Edge("m", "z"),
-        Edge("a", "o"),
-    )
+    edges = arrows("x>e e>y e>m x>m e>a m>z a>o")
     graph = BudaGraph("forked", nodes, edges)
     assert graph.ublock_orders == {"x": "c", "e": "c", "m": "r", "a": "r", "y": "r", "z": "r", "o": "r"}
     assert [graph.read_order(edge) for edge in graph.edges] == ["c", "r", "c", "r", "r", "r", "r"]

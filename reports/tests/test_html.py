@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 
 from opscope.base import stored
 from opscope.base.statuses import OTHER_STAGE
+from opscope.base.tests.captured import captured
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import StageTime
 from opscope.harness.record.stages import Stage, Status
@@ -253,9 +253,7 @@ def test_a_browser_draws_it_without_a_complaint(report: Path, tmp_path: Path) ->
         "--dump-dom",
         report.as_uri(),
     ]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=60, env={**os.environ, "HOME": str(tmp_path)}
-    )
+    done = captured(command, timeout=60, env={**os.environ, "HOME": str(tmp_path)})
     assert "CONSOLE" not in done.stderr
     assert done.stdout.count('class="marks"') == 6
     assert done.stdout.count('<tr class="op"') == len(OPS)

@@ -21,6 +21,7 @@ from pathlib import Path
 
 import pytest
 
+from opscope.base.tests.captured import captured
 from opscope.harness.tests.own_backend import own_backend
 
 pytestmark = pytest.mark.slow
@@ -54,15 +55,7 @@ class Place:
 
     def call(self, *words: str, at: Path | None = None, code: int = 0) -> str:
         """What a command prints; it ends with `code`."""
-        done = subprocess.run(
-            [BIN / words[0], *words[1:]],
-            cwd=at or self.folder,
-            capture_output=True,
-            text=True,
-            check=False,
-            env=self.environment(),
-            timeout=300,
-        )
+        done = captured([BIN / words[0], *words[1:]], cwd=at or self.folder, env=self.environment(), timeout=300)
         assert done.returncode == code, (words, done.returncode, done.stdout[-2000:] + done.stderr[-2000:])
         return done.stdout + done.stderr
 
@@ -144,13 +137,8 @@ def test_one_line_in_five_places_that_runs_in_an_empty_folder(place: Place, tmp_
     folder = at / place.call("opscope", "repro", op_id[:8], "--from", database, at=at).splitlines()[0]
     assert time.monotonic() - begun < 60
     assert folder == at / ".opscope" / "repro" / op_id
-    run_sh = subprocess.run(
-        [folder / "run.sh"],
-        cwd=tmp_path,
-        env={**place.environment(), "PATH": f"{BIN}:{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-        check=False,
+    run_sh = captured(
+        [folder / "run.sh"], cwd=tmp_path, env={**place.environment(), "PATH": f"{BIN}:{os.environ['PATH']}"}
     )
     assert run_sh.returncode == 1, run_sh.stdout + run_sh.stderr
     assert "it fails as recorded" in run_sh.stdout
