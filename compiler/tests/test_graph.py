@@ -95,7 +95,7 @@ def test_a_tm_applies_once_over_no_tiles_by_default() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "hslice", "hslice(x)", "broadcast(w, 2)", "transpose(1)", "pad(1, 2)"])
-def test_what_is_no_tm(text: str) -> None:
+def test_an_unknown_tm_is_refused(text: str) -> None:
     with pytest.raises(CompilerInputError, match="TM: expected hslice"):
         Tm.parse(text)
 
@@ -258,7 +258,7 @@ def op(kind: str, *result: int, **fields: Any) -> Node:
         ((X, EXP), (Edge("e", "e"),), "expected e before e, got it after"),
     ],
 )
-def test_what_is_no_graph(nodes: tuple[Node, ...], edges: tuple[Edge, ...], expected: str) -> None:
+def test_an_inconsistent_graph_is_refused(nodes: tuple[Node, ...], edges: tuple[Edge, ...], expected: str) -> None:
     with pytest.raises(CompilerInputError, match=expected):
         BudaGraph("bad", nodes, edges)
 

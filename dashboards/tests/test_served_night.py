@@ -150,8 +150,8 @@ def test_what_to_do_and_what_was_fixed(installation: Installation, browser: Any)
         assert "since " in add.inner_text()
         assert add.get_by_role("link").get_attribute("href").startswith(f"{REPOSITORY}/compare/0909")
         unknown = one.page.request.get(f"{installation.status['url']}/night/?owner=math")
-        told = "<h1>No team math</h1>" in unknown.text() and "Rules name maths, others." in unknown.text()
-        assert (unknown.status, told, "No cause" in unknown.text()) == (404, True, False)
+        shown = "<h1>No team math</h1>" in unknown.text() and "Rules name maths, others." in unknown.text()
+        assert (unknown.status, shown, "No cause" in unknown.text()) == (404, True, False)
         one.go("/night/?owner=maths")
         assert one.page.locator(".ng-cause").count() == 1
         assert causes.locator("b b, i, script").count() == 0

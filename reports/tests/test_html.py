@@ -159,7 +159,7 @@ def test_overwritten_inputs_are_shown(report: Path, tmp_path: Path) -> None:
     assert section.count("<tr>") == 2
 
 
-def test_whose_program_ran_and_what_it_narrowed_is_in_the_row(tmp_path: Path) -> None:
+def test_the_row_names_the_compiler_of_the_program_and_what_it_narrowed(tmp_path: Path) -> None:
     run = load_run(make_run(tmp_path / "run"))
     narrowed = ("f32 -> bf16 at ttnn.max_pool2d",)
     test = run.tests[0].model_copy(update={"compiled_by": "jax-tt-plugin 0.1.3", "narrowed": narrowed})

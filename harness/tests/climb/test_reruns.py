@@ -157,7 +157,7 @@ def test_only_runs_that_all_failed_by_the_machine_are_put_down_to_it(tmp_path: P
         ({}, "load 9.0 on 2 processors", False),
     ],
 )
-def test_what_is_put_down_to_the_machine(tmp_path: Path, fields: dict, lacking: str, fault: bool) -> None:
+def test_which_failures_are_faults_of_the_machine(tmp_path: Path, fields: dict, lacking: str, fault: bool) -> None:
     assert reruns.fault_of_machine(record(tmp_path, "op", **fields), lacking) is fault
 
 

@@ -132,7 +132,7 @@ def test_a_module_with_threads_is_not_forked_and_others_still_are() -> None:
 
 
 @pytest.mark.usefixtures("no_server_before")
-def test_a_call_ahead_is_made_once_for_all_and_its_failure_is_nobodys() -> None:
+def test_a_call_ahead_is_made_once_for_all_and_may_fail() -> None:
     noted = []
     for ahead in (("a",), ("a",), ("b", "c"), ()):
         with Child(f"{HERE}:called_ahead", ahead=(f"{HERE}:note", *ahead)) as child:
