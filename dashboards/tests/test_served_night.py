@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,7 +10,8 @@ from typing import Any
 import pytest
 
 from opscope.dashboards.tests import night_cells
-from opscope.dashboards.tests.browser import CHROMIUM, chromium, window
+from opscope.dashboards.tests.browser import CHROMIUM, window
+from opscope.dashboards.tests.conftest import served
 from opscope.dashboards.tests.crawl import PHONES, WIDTHS, night, window_of
 from opscope.dashboards.tests.installation import NASTY, Installation
 from opscope.dashboards.tests.test_served_visitors import Server
@@ -59,24 +58,16 @@ def ops_of(arch: str, days_ago: int) -> dict[str, Op]:
 
 @pytest.fixture(scope="module")
 def installation(pytestconfig: pytest.Config) -> Iterator[Installation]:
-    """n150 ran in each of the last sixteen nights, p150 in six of them until four days ago."""
-    folder = Path(tempfile.mkdtemp(prefix="opscope-superset-"))
-    one = Installation(folder, folder / "results.sqlite")
-    patch = pytest.MonkeyPatch()
-    assert pytestconfig.cache is not None
-    patch.setenv("OPSCOPE_CACHE_DIR", str(pytestconfig.cache.mkdir("superset")))
-    url = f"sqlite:///{one.database}"
-    try:
-        with open_database(url) as connection:
-            store_owners(connection, [Rule("maths", op="stablehlo.add"), Rule("others")])
-        for number, (arch, days_ago) in enumerate(places()):
-            publish(run_of(folder / "runs", number, arch, days_ago), url)
-        one.up()
+    with served(pytestconfig, sixteen_nights) as one:
         yield one
-        one.run("down")
-    finally:
-        patch.undo()
-        shutil.rmtree(folder, ignore_errors=True)
+
+
+def sixteen_nights(runs: Path, url: str) -> None:
+    """n150 ran in each of the last sixteen nights, p150 in six of them until four days ago."""
+    with open_database(url) as connection:
+        store_owners(connection, [Rule("maths", op="stablehlo.add"), Rule("others")])
+    for number, (arch, days_ago) in enumerate(places()):
+        publish(run_of(runs, number, arch, days_ago), url)
 
 
 def places() -> list[tuple[str, int]]:
@@ -95,12 +86,6 @@ def run_of(runs: Path, number: int, arch: str, days_ago: int, **more: Any) -> Pa
     log.parent.mkdir(parents=True)
     log.write_text("what was wrong\n")
     return run_dir
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as one:
-        yield one
 
 
 @pytest.mark.parametrize("kind", [*WIDTHS, *PHONES])

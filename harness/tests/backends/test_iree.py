@@ -14,6 +14,7 @@ from opscope.harness.record.optest import RunContext
 from opscope.harness.record.records import OpRow, Source, TensorDesc, Use
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage, Status
+from opscope.harness.tests.ops import climbed
 
 pytest.importorskip("iree.compiler", reason="pip install 'opscope[iree]'")
 pytest.importorskip("iree.runtime", reason="pip install 'opscope[iree]'")
@@ -39,12 +40,6 @@ def iree():
 def job_of(module, inputs, *results, **options):
     descs = tuple(TensorDesc(shape=shape, data_type=kind) for shape, kind in results)
     return Job("op", module.encode(), list(inputs), ResultOptions(), descs, **options)
-
-
-def climbed(backend, job):
-    for stage in backend.stages:
-        backend.climb(stage, job)
-    return job
 
 
 def unary(name, kind, shape):
