@@ -106,12 +106,12 @@ def cpu_fingerprint() -> str:
     return words_digest(flags, digits=12)
 
 
-def make_dir(path: Path, where: str = "cache folder") -> Path:
+def make_dir(path: Path) -> Path:
     """Creates `path`. Raises InputError if that is not possible (read-only or full disk)."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise unwritable(where, path, error) from None
+        raise unwritable("cache folder", path, error) from None
     return path
 
 
