@@ -196,6 +196,7 @@ def up(
         list(embed),
         notes_uri(notes_url, database) if notes_url else "",
         mail,
+        home.code(),
     )
     allowed = [name for name in (urlsplit(public_url).hostname,) if name]
     run_folders = list(roots) or artifact_roots(database)

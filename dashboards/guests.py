@@ -14,6 +14,7 @@ import time
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 from opscope.dashboards.asset_files import Assets
 from opscope.dashboards.bundle import embedded_uuid
@@ -31,7 +32,7 @@ class Guest:
     """What a page needs to show one dashboard."""
 
     frame: str
-    """The address of the frame."""
+    """The address of the frame. It says whose rows they are, for the page to name them; the token decides it."""
     token: str
     expires: int
     """Seconds since 1970."""
@@ -60,7 +61,8 @@ def guest(home: Home, assets: Assets, slug: str, team: str, minutes: float) -> G
         "aud": AUDIENCE,
         "type": "guest",
     }
-    return Guest(f"{served.url}/embedded/{uuid}?uiConfig=1", _signed(claims, key(home)), expires)
+    address = f"{served.url}/embedded/{uuid}?" + urlencode({"uiConfig": 1} | ({"team": team} if team else {}))
+    return Guest(address, _signed(claims, key(home)), expires)
 
 
 def key(home: Home) -> str:

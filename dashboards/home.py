@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope.base.atomic_write import write_whole
-from opscope.base.digest import files_digest
+from opscope.base.digest import digest_of_sources, files_digest, source_files
 
 ROOM = Path(__file__).parent
 REQUIREMENTS, CONSTRAINTS = ROOM / "requirements.in", ROOM / "constraints.txt"
@@ -52,6 +52,8 @@ class Served:
     """The results database for writing notes, as Superset's SQLAlchemy 1.4 names it; empty if pages write none."""
     mail: dict[str, Any] = field(default_factory=dict)
     """Whom alerts and reports are sent to, and how (alerts.py); empty if they are off."""
+    code: str = ""
+    """Digest of the server's own code and packages: after an update of opscope another server has to start."""
 
     @property
     def local_url(self) -> str:
@@ -101,6 +103,10 @@ class Home:
     def bundle(self) -> Path:
         """The assets in Superset's format."""
         return self.folder / "bundle"
+
+    def code(self) -> str:
+        """The digest of the code that runs inside Superset, and of Superset's packages."""
+        return digest_of_sources(source_files(ROOM / "inside"), self.venv.name)
 
     def make(self) -> None:
         """Creates the folder, accessible only to its owner."""

@@ -12,13 +12,13 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from opscope.base.digest import digest_of_sources, json_digest, source_files, words_digest
+from opscope.base.digest import json_digest, words_digest
 from opscope.base.live import progress
 from opscope.dashboards import alerts, asset_files, bundle, checks, install, processes, superset
 from opscope.dashboards.asset_files import ASSETS
 from opscope.dashboards.bundle import Source
 from opscope.dashboards.errors import DashboardError
-from opscope.dashboards.home import ROOM, Home, Served
+from opscope.dashboards.home import Home, Served
 
 START_SECONDS = 120.0
 Echo = Callable[[str], None]
@@ -57,7 +57,7 @@ def bring_up(home: Home, request: UpRequest, echo: Echo) -> None:
     unchanged = home.served() == request.served
     running = processes.running(home)
     if running and not unchanged:
-        echo_time("stopping the server that runs, to serve something else")
+        echo_time("stopping the server that runs: it serves something else, or is another opscope's")
         processes.stop(home)
         running = {}
     home.remember(request.served)
@@ -122,8 +122,7 @@ def provision(home: Home, assets: asset_files.Assets, request: UpRequest, echo: 
         request.served.anonymous,
         request.served.embed,
     )
-    inputs = json_digest((*to_import, password, home.venv.name))
-    digest = digest_of_sources(source_files(ROOM / "inside"), inputs)
+    digest = json_digest((*to_import, password, request.served.code))
     stamp = home.folder / "imported"
     if home.metadata.is_file() and stamp.is_file() and stamp.read_text(encoding="utf-8") == digest:
         echo("the dashboards are as last imported")

@@ -12,6 +12,7 @@ import click
 
 from opscope.base.page import Page
 from opscope.base.plugins import plugins
+from opscope.base.visible_text import counted
 from opscope.compiler.commands.compile import InputProblem
 
 if TYPE_CHECKING:
@@ -89,4 +90,5 @@ def _show(comparison: Comparison) -> None:
             f"{each.dialect}: {each.names} of {each.both} ops print the same ops, {each.all} also the same attributes, "
             "types and layouts"
         )
-    page.prose(f"{comparison.ops} ops compared, {len(comparison.unexplained)} differences without a reason")
+    unexplained = counted(len(comparison.unexplained), "difference")
+    page.prose(f"{counted(comparison.ops, 'op')} compared, {unexplained} without a reason")

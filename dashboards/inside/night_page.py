@@ -105,7 +105,7 @@ def install(app: Any, served: dict[str, Any], lets_in: Callable[[], bool]) -> No
     from sqlalchemy.exc import SQLAlchemyError
 
     nights = Nights(served["database_uri"])
-    app.jinja_env.globals |= {"corner": nights.corner, "team": lambda: teams.of_user(current_user)}
+    app.jinja_env.globals |= {"corner": nights.corner, "team": lambda: teams.of_page(current_user, request)}
     app.jinja_env.filters["css_text"] = css_text
     style = (ROWS / "night_rows.css").read_text(encoding="utf-8")
 

@@ -21,6 +21,11 @@ def of_user(user: Any) -> str:
     return next((name.removeprefix(PREFIX) for name in names if name.startswith(PREFIX)), "")
 
 
+def of_page(user: Any, request: Any) -> str:
+    """The team that a page names: its user's, or that of a frame, whose page is made before its guest's token comes."""
+    return of_user(user) or (request.args.get("team", "") if request.path.startswith("/embedded/") else "")
+
+
 def known(database: Any) -> list[str]:
     """The teams that the results name. `database`: as Superset has it."""
     with database.get_raw_connection() as connection:

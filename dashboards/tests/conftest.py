@@ -67,6 +67,7 @@ def four_nights(runs: Path, url: str) -> None:
         "models": (NASTY,),
         "backends": ("reference",),
         "archs": ("e150",),
+        "demo": True,
     }
     join(odd, NightRecord(**of_night), 0)
     publish(odd, url)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import email
 import json
+import shutil
 import sqlite3
 import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -99,6 +101,22 @@ def rows(installation: Installation) -> dict[str, tuple[bool, str]]:
     return {name: (bool(active), state) for name, active, state in result}
 
 
+@pytest.fixture
+def restored(installation: Installation, tmp_path: Path) -> Iterator[Installation]:
+    """The installation, which has its results and its alerts back after the test, in whatever order tests run."""
+    files = (installation.database, installation.folder / "home" / "superset.sqlite")
+    for path in files:
+        with closing(sqlite3.connect(path)) as now, closing(sqlite3.connect(tmp_path / path.name)) as kept:
+            now.backup(kept)
+    yield installation
+    installation.run("down")
+    for path in files:
+        for name in (f"{path.name}-wal", f"{path.name}-shm"):
+            path.with_name(name).unlink(missing_ok=True)
+        shutil.copyfile(tmp_path / path.name, path)
+    installation.up()
+
+
 @pytest.mark.slow
 def test_alerts_are_off_and_say_what_they_would_send(installation: Installation) -> None:
     names = {alert.name for alert in ASSETS.alerts.values()}
@@ -116,62 +134,56 @@ def test_alerts_are_off_and_say_what_they_would_send(installation: Installation)
 
 
 @pytest.mark.slow
-def test_mail_arrives_once_an_address_is_given(installation: Installation, mailbox: tuple[int, list[Any]]) -> None:
+def test_mail_arrives_once_an_address_is_given(restored: Installation, mailbox: tuple[int, list[Any]]) -> None:
     port, sent = mailbox
     worse = ASSETS.alerts["worse"].name
     try:
-        installation.up("--alerts-to", "team@example.org", "--mail-server", f"smtp+plain://127.0.0.1:{port}")
-        assert {active for active, _ in rows(installation).values()} == {True}
-        assert "alerts" in installation.status["processes"]
-        with closing(sqlite3.connect(installation.folder / "home" / "superset.sqlite")) as connection, connection:
+        restored.up("--alerts-to", "team@example.org", "--mail-server", f"smtp+plain://127.0.0.1:{port}")
+        assert {active for active, _ in rows(restored).values()} == {True}
+        assert "alerts" in restored.status["processes"]
+        with closing(sqlite3.connect(restored.folder / "home" / "superset.sqlite")) as connection, connection:
             connection.execute("UPDATE report_schedule SET crontab = '* * * * *' WHERE name = ?", (worse,))
         deadline = time.monotonic() + 200
-        while rows(installation)[worse][1] != "On Grace" and time.monotonic() < deadline:
+        while rows(restored)[worse][1] != "On Grace" and time.monotonic() < deadline:
             time.sleep(2)
     finally:
-        installation.up()
+        restored.up()
     assert len(sent) == 1  # the next minute sends nothing: as bad as before
     assert sent[0].rcpt_tos == ["team@example.org"]
     message = email.message_from_bytes(sent[0].content)
     body = message.get_payload()[0].get_payload(decode=True).decode()
     assert worse in message["Subject"]
     assert (
-        installation.ask("SELECT MAX(sentence) FROM dashboard_verdict WHERE one_series = 1 AND verdict = 'worse'")
-        in body
+        restored.ask("SELECT MAX(sentence) FROM dashboard_verdict WHERE one_series = 1 AND verdict = 'worse'") in body
     )
-    assert f"{installation.status['url']}/superset/dashboard/opscope-tonight/" in body
-    assert {active for active, _ in rows(installation).values()} == {False}
-    assert "alerts" not in installation.status["processes"]
+    assert f"{restored.status['url']}/superset/dashboard/opscope-tonight/" in body
+    assert {active for active, _ in rows(restored).values()} == {False}
+    assert "alerts" not in restored.status["processes"]
 
 
 @pytest.mark.slow
-def test_what_does_not_arrive_is_seen(installation: Installation) -> None:
+def test_what_does_not_arrive_is_seen(restored: Installation) -> None:
     late = ASSETS.alerts["late"].name
     began = datetime.now(UTC) - timedelta(days=3)
     night = record(1, started=began, zone="Europe/Berlin", config={"by": "07:00"})
     publish(
-        shard_run(installation.folder / "runs", night, 1, {"add": Op(uses={"a": 1})}),
-        f"sqlite:///{installation.database}",
+        shard_run(restored.folder / "runs", night, 1, {"add": Op(uses={"a": 1})}),
+        f"sqlite:///{restored.database}",
     )
-    try:
-        nobody = f"smtp+plain://127.0.0.1:{free_port('127.0.0.1')}"
-        base = installation.up("--anonymous", "--alerts-to", "team@example.org", "--mail-server", nobody)
-        with closing(sqlite3.connect(installation.folder / "home" / "superset.sqlite")) as connection, connection:
-            assert connection.execute("SELECT DISTINCT timezone FROM report_schedule").fetchall() == [
-                ("Europe/Berlin",)
-            ]
-            connection.execute("UPDATE report_schedule SET crontab = '* * * * *' WHERE name = ?", (late,))
-        deadline = time.monotonic() + 200
-        failing: list[str] = []
-        while not failing and time.monotonic() < deadline:
-            time.sleep(5)
-            failing = json.loads(installation.run("status", "--json", code=None))["alerts_failing"]
-        assert [line.partition(":")[0] for line in failing] == [late], failing
-        installation.run("status", code=1)
-        with urllib.request.urlopen(f"{base}/night/") as answer:
-            page = answer.read().decode()
-        assert "Alerts do not arrive" in page
-        assert "Late: no night by" in page
-        assert "Europe/Berlin: the newest night began" in page
-    finally:
-        installation.up()
+    nobody = f"smtp+plain://127.0.0.1:{free_port('127.0.0.1')}"
+    base = restored.up("--anonymous", "--alerts-to", "team@example.org", "--mail-server", nobody)
+    with closing(sqlite3.connect(restored.folder / "home" / "superset.sqlite")) as connection, connection:
+        assert connection.execute("SELECT DISTINCT timezone FROM report_schedule").fetchall() == [("Europe/Berlin",)]
+        connection.execute("UPDATE report_schedule SET crontab = '* * * * *' WHERE name = ?", (late,))
+    deadline = time.monotonic() + 200
+    failing: list[str] = []
+    while not failing and time.monotonic() < deadline:
+        time.sleep(5)
+        failing = json.loads(restored.run("status", "--json", code=None))["alerts_failing"]
+    assert [line.partition(":")[0] for line in failing] == [late], failing
+    restored.run("status", code=1)
+    with urllib.request.urlopen(f"{base}/night/") as answer:
+        page = answer.read().decode()
+    assert "Alerts do not arrive" in page
+    assert "Late: no night by" in page
+    assert "Europe/Berlin: the newest night began" in page

@@ -57,7 +57,7 @@ def test_a_token_opens_one_dashboard_and_the_rows_of_one_team(home: Home) -> Non
     made = guests.guest(home, ASSETS, "opscope-tonight", "o'hara", 2)
     said = claims(made.token, home)
     [resource] = said["resources"]
-    assert made.frame == f"http://127.0.0.1:1/embedded/{resource['id']}?uiConfig=1"
+    assert made.frame == f"http://127.0.0.1:1/embedded/{resource['id']}?uiConfig=1&team=o%27hara"
     assert said["rls_rules"] == [{"dataset": number, "clause": "owner = 'o''hara'"} for number in (3, 7)]
     assert made.expires == said["exp"] == said["iat"] + 120
     assert abs(said["iat"] - time.time()) < 60

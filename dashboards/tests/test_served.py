@@ -219,6 +219,17 @@ def test_without_the_database_the_server_stays(admin: Window, installation: Inst
     sound(admin)
 
 
+def test_the_server_of_another_opscope_is_replaced(installation: Installation) -> None:
+    for code, again in (("of an older opscope", True), (None, False)):
+        served = installation.folder / "home" / "served.json"
+        if code:
+            served.write_text(json.dumps(json.loads(served.read_text()) | {"code": code}))
+        before = processes(installation)
+        installation.up()
+        assert (processes(installation) != before) == again
+    assert answers(installation.status["url"], "/health") == 200
+
+
 def test_answers_are_kept_until_something_is_published(admin: Window, installation: Installation) -> None:
     kept: list[bool] = []
     admin.page.on(
@@ -344,6 +355,11 @@ def test_the_wall_shows_one_drawn_dashboard_after_another(installation: Installa
             assert (one.failed, one.errors) == ([], [])
     finally:
         installation.up()
+
+
+def processes(installation: Installation) -> Any:
+    """The server's process."""
+    return json.loads((installation.folder / "home" / "processes.json").read_text())["superset"]
 
 
 def answers(base: str, path: str) -> int:

@@ -103,6 +103,8 @@ def test_a_page_shows_a_dashboard_to_a_guest_of_a_team(
             one.go(f"/{team}")
             frame = one.page.frame_locator("#nights")
             frame.locator(HOLDER).first.wait_for()
+            corner = frame.locator("body").evaluate("body => getComputedStyle(body, '::after').content")
+            assert (f"{OURS} only" in corner) == (team == OURS), corner
             charts = frame.locator(HOLDER)
             for place in range(charts.count()):
                 charts.nth(place).scroll_into_view_if_needed()

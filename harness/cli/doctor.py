@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 import sys
 import time
@@ -260,6 +261,10 @@ def _tried(check: Callable[[], tuple[str, str]]) -> tuple[str, str]:
         return f"{type(error).__name__}: {text}", "pip install --force-reinstall opscope"
 
 
+_DIGEST = re.compile(r"\b([0-9a-f]{16})[0-9a-f]{24,}\b")
+"""A digest, of which people read the beginning; `--json` has all of it."""
+
+
 def show(findings: list[Finding], page: Page) -> None:
     """Prints each finding, and below it what makes it usable. `off`: a part that a default run does without."""
     width = max((len(f.name) for f in findings), default=0)
@@ -268,7 +273,7 @@ def show(findings: list[Finding], page: Page) -> None:
         if finding.kind == KNOWN_BUG:
             mark, style = "bug", "yellow"
         head = f"{mark:<4}{finding.kind:<10} {finding.name:<{width}}  "
-        texts = [finding.found, *([f"try: {finding.remedy}"] if finding.remedy else [])]
+        texts = [_DIGEST.sub(r"\1", finding.found), *([f"try: {finding.remedy}"] if finding.remedy else [])]
         page.hanging([(head, style), *((" " * len(head), "") for _ in texts[1:])], texts)
 
 

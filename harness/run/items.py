@@ -11,6 +11,7 @@ import pytest
 from opscope.base.op_families import op_family
 from opscope.base.visible_text import one_line, visible
 from opscope.harness.limitations.limitations import Verdict, judged
+from opscope.harness.page.failure_text import AGAIN
 from opscope.harness.page.summary import with_short_paths
 from opscope.harness.record.causes import cause_of_test, short
 from opscope.harness.record.optest import title
@@ -212,5 +213,5 @@ def failure_lines(test: OpTest, why: str = "") -> list[str]:
         lines.append(f"{test.stability}: the same in all {len(test.outcomes)} runs")
     if test.artifact:
         lines.append(f"diagnostic {test.artifact} in the run folder")
-    lines.append(f"again: {test.repro}")
+    lines.append(f"{AGAIN}{test.repro}")
     return lines

@@ -23,6 +23,7 @@ from opscope.harness.cache import upkeep
 from opscope.harness.cache.claims import Claims
 from opscope.harness.lanes import scratch
 from opscope.harness.limitations.limitations import Verdict
+from opscope.harness.page.failure_text import FailureText
 from opscope.harness.record import store
 from opscope.harness.record.errors import PYTEST, InputError, refusal
 from opscope.harness.record.records import OpRow, OpTest
@@ -384,11 +385,13 @@ class OpByOp:
     _shown = False
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Counts an op that ended."""
+        """Counts an op that ended, and has its failure as wide as the terminal."""
         if report.when == "call":
             outcome = junit_properties.outcome(report.user_properties)
             if outcome is not None:
                 self.display.ended(report.nodeid, *outcome)
+                if isinstance(report.longrepr, str):
+                    report.longrepr = FailureText(report.longrepr)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_report_teststatus(self, report: Any) -> Generator[None, Any, Any]:

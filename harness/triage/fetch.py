@@ -12,7 +12,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
-from opscope.base.visible_text import cut
+from opscope.base.visible_text import counted, cut
 from opscope.harness.record.artifacts import REPRO
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.store import ARTIFACT_DIR
@@ -66,7 +66,7 @@ def _find(server: str, op_id: str, run_id: str, where: str) -> str:
             if name.startswith(REPRO) and name.endswith("/"):
                 return place + quote(name)
     wanted = f"a repro folder of {op_id}" + (f" in run {run_id}" if run_id else "")
-    runs_there = f"none in {len(runs)} runs" if not run_id else "none"
+    runs_there = f"none in {counted(len(runs), 'run')}" if not run_id else "none"
     raise InputError(
         where, f"{wanted} at {server}", runs_there, "opscope repro ID on the machine that has the run folder"
     )

@@ -8,6 +8,7 @@ those of JSON (`\u001b`, `\u202e`, `\ud800`), so that a text that is JSON stays 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 ACTING = (
@@ -29,6 +30,11 @@ _SHORT = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\0": "\\0"}
 def counted(number: int, noun: str) -> str:
     """`1 op`, `2 ops`."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def counted_each(rows: Mapping[str, int]) -> str:
+    """`1 night, 3 op tests`, of the numbers of `nights` and `op_tests`."""
+    return ", ".join(counted(number, name.removesuffix("s").replace("_", " ")) for name, number in rows.items())
 
 
 def one_line(text: str) -> str:

@@ -42,6 +42,7 @@ def prune(keep: str, dry_run: bool, url: str | None) -> None:
     Then the database is rewritten without gaps, so that the disk gets its space back; for SQLite twice the size of what
     is left has to be free meanwhile. Exit code 1 if the nights are removed and the disk did not get its space back.
     """
+    from opscope.base.visible_text import counted_each
     from opscope.reports.database.database import DatabaseAwayError
     from opscope.reports.database.files import default_url
     from opscope.reports.publish.reclaim import reclaim
@@ -51,7 +52,7 @@ def prune(keep: str, dry_run: bool, url: str | None) -> None:
     target, age = url or default_url(), age_of("--keep", keep)
     removed = remove(target, age, dry_run)
     verb = "would be removed" if dry_run else "removed"
-    click.echo(f"{verb}: {removed['nights']} nights, {removed['runs']} runs, {removed['op_tests']} op tests")
+    click.echo(f"{verb}: {counted_each(removed)}")
     if dry_run:
         return
     before = size_of(target)

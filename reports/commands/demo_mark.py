@@ -7,7 +7,7 @@ from contextlib import closing
 
 import click
 
-from opscope.reports.database import sqlite_file
+from opscope.reports.database import postgres_session, sqlite_file
 from opscope.reports.database.files import default_url
 from opscope.reports.records.demo_data import SAID
 
@@ -22,19 +22,21 @@ def say_if_demo(url: str | None) -> None:
 
 
 def _is_demo(url: str) -> bool:
+    """Whether it does; False also for a database that cannot be read: the command itself has said why."""
     if path := sqlite_file.path_of(url):
         try:
             with closing(sqlite3.connect(sqlite_file.uri(path), uri=True)) as connection:
                 return connection.execute(ANY).fetchone() is not None
-        except sqlite3.Error:  # the command itself has said why
+        except sqlite3.Error:
             return False
-    if url.startswith(sqlite_file.BEGINNING):
+    if not postgres_session.is_plain(url):
         return False
-    from opscope.harness.record.errors import InputError
-    from opscope.reports.database.reading import read_database
-
     try:
-        with read_database(url) as connection:
-            return connection.exec_driver_sql(ANY).first() is not None
-    except InputError:
+        import psycopg
+    except ImportError:
+        return False
+    try:
+        with postgres_session.reading(url) as connection:
+            return connection.execute(ANY).fetchone() is not None
+    except psycopg.Error:
         return False

@@ -43,6 +43,7 @@ def publish(
     import json
 
     from opscope.base.live import progress
+    from opscope.base.visible_text import counted_each
     from opscope.harness.record.errors import refusal
     from opscope.reports.database.database import DatabaseAwayError, parse_url, shown
     from opscope.reports.database.files import default_url
@@ -77,8 +78,7 @@ def publish(
         for name in from_spool:
             click.echo(f"published {name} from the spool to {place}")
         for run_dir, rows_of_tables in counts.items():
-            counted = ", ".join(f"{count} {table}" for table, count in rows_of_tables.items())
-            click.echo(f"published {run_dir} to {place}: {counted}")
+            click.echo(f"published {run_dir} to {place}: {counted_each(rows_of_tables)}")
         if not run_dirs and not from_spool and away is None:
             click.echo(f"no run in the spool is waiting for {place}")
     if away is not None:

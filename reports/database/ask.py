@@ -6,11 +6,12 @@ import csv
 import io
 import json
 import math
+import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from opscope.base.visible_text import one_line
 from opscope.harness.record.causes import cause_named
 from opscope.harness.record.errors import InputError, closest
-from opscope.reports.database import sqlite_file
+from opscope.reports.database import postgres_session, sqlite_file
 from opscope.reports.database.endings import with_endings
 from opscope.reports.database.files import default_url
 from opscope.reports.database.reading_statement import CURSORS, confine, first_word, refuse_writing
@@ -81,15 +82,19 @@ def ask(url: str | None, query: str, where: str = "--db", seconds: float = SECON
     for bad SQL, for what does more than to read the results, for SQL that returns no rows or more than `MOST_ROWS`, and
     once `seconds` are over."""
     url, text = url or default_url(), text_of(query)
-    if path := sqlite_file.path_of(url):
-        refuse_writing("sqlite", text)
-        try:
-            answer = sqlite_file.ask(path, text, time.monotonic() + seconds, MOST_ROWS)
-        except TimeoutError as error:
-            raise _too_long(seconds) from error
-        if answer is not None:
-            return Answer(answer[0], tuple(_at_most(answer[1])))
-    return _ask_by_sqlalchemy(url, text, where, seconds)
+    answer = None
+    try:
+        if path := sqlite_file.path_of(url):
+            refuse_writing("sqlite", text)
+            answer = sqlite_file.ask(path, text, seconds, MOST_ROWS)
+        elif postgres_session.is_plain(url):
+            refuse_writing("postgresql", text)
+            answer = postgres_session.ask(url, text, seconds, MOST_ROWS)
+    except TimeoutError as error:
+        raise _too_long(seconds) from error
+    if answer is None:
+        return _ask_by_sqlalchemy(url, text, where, seconds)
+    return Answer(answer[0], tuple(_at_most(answer[1])))
 
 
 def _ask_by_sqlalchemy(url: str, text: str, where: str, seconds: float) -> Answer:
@@ -140,7 +145,8 @@ def _limited(connection: sa.Connection, seconds: float) -> Iterator[float]:
         driver: Any = connection.connection.dbapi_connection
         driver.set_progress_handler(lambda: time.monotonic() > end, 100_000)  # some hundred times a second
     else:
-        connection.exec_driver_sql(f"SET LOCAL statement_timeout = {max(1, round(seconds * 1000))}")
+        for setting in postgres_session.limits(seconds):
+            connection.exec_driver_sql(setting)
     try:
         yield end
     except SQLAlchemyError as error:
@@ -166,6 +172,10 @@ def as_csv(answer: Answer) -> str:
     return buffer.getvalue()
 
 
+_STORED_TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}\Z")
+"""A time as SQLAlchemy stores it in SQLite."""
+
+
 def _cell(value: Any) -> Any:
     value = _json(value)
     text = json.dumps(value) if isinstance(value, list | dict) else value
@@ -176,8 +186,11 @@ def _cell(value: Any) -> Any:
 
 
 def _json(value: Any) -> Any:
-    """Converts a driver's value for JSON: PostgreSQL returns sums as decimals and times as objects."""
+    """Converts a driver's value for JSON: PostgreSQL returns sums as decimals and times as objects, SQLite times as
+    texts that do not say that they are UTC."""
     match value:
+        case str() if _STORED_TIME.match(value):
+            return datetime.fromisoformat(value).replace(tzinfo=UTC).isoformat()
         case Decimal():
             return int(value) if value == value.to_integral_value() else float(value)
         case float():

@@ -53,9 +53,14 @@ SECRETS = ("pg_authid", "pg_shadow", "pg_user_mapping", "pg_user_mappings", "pg_
 
 EFFECTS = r"""
 SELECT DISTINCT proname FROM pg_catalog.pg_proc
-WHERE (provolatile = 'v' AND proname <> ALL (:harmless)) OR proname LIKE '%\_to\_xml%'
+WHERE (provolatile = 'v' AND proname <> ALL (%(harmless)s)) OR proname LIKE '%%\_to\_xml%%'
 """
 """Functions with effects, and those that take the name of anything to read, or SQL."""
+
+SEARCH_PATH = """
+SELECT string_agg(quote_ident(name), ', ' ORDER BY place)
+FROM unnest(current_schemas(false)) WITH ORDINALITY AS searched (name, place)
+"""
 
 PRAGMAS = frozenset(
     {
@@ -90,10 +95,11 @@ def confine(connection: sa.Connection, query: str) -> None:
     """Makes sure that `query` can only read when it is run next on `connection`. Raises InputError if it is refused."""
     kind = connection.dialect.name
     refuse_writing(kind, query)
+    driver = connection.connection.dbapi_connection
     if kind == "sqlite":
-        confine_sqlite(connection.connection.dbapi_connection)
+        confine_sqlite(driver)
     else:
-        _confine_postgresql(connection, query)
+        confine_postgresql(driver, query)
 
 
 def refuse_writing(kind: str, query: str) -> None:
@@ -150,21 +156,19 @@ def confine_sqlite(driver: Any) -> None:
     driver.set_authorizer(allowed)
 
 
-def _confine_postgresql(connection: sa.Connection, query: str) -> None:
-    import sqlalchemy as sa
-
-    effects = connection.scalars(sa.text(EFFECTS), {"harmless": list(HARMLESS)}).all()
-    for name in (*SECRETS, *effects):
+def confine_postgresql(connection: Any, query: str) -> None:
+    """Lets what runs next in the transaction of a `psycopg.Connection` read the results. Raises InputError for a query
+    that names what does more than that."""
+    effects = connection.execute(EFFECTS, {"harmless": list(HARMLESS)}).fetchall()
+    for name in (*SECRETS, *(name for (name,) in effects)):
         if re.search(rf"(?<![\w$]){re.escape(name)}(?![\w$])", query, re.IGNORECASE):
             hint = "the query without it, or psql"
             raise InputError("QUERY", "a query that only reads the results", f"one that names `{name}`", hint)
     if _ESCAPED_NAME.search(query):
         raise InputError("QUERY", "names without escapes", 'U&"', 'the name as it is, between "')
-    member = sa.text("SELECT pg_has_role(oid, 'MEMBER') FROM pg_catalog.pg_roles WHERE rolname = :role")
-    if connection.scalar(member, {"role": READ_ALL}):
+    member = "SELECT pg_has_role(oid, 'MEMBER') FROM pg_catalog.pg_roles WHERE rolname = %s"
+    if connection.execute(member, [READ_ALL]).fetchone() == (True,):
         # Names without a schema keep their meaning: "$user" in the search path is another name from here on.
-        schemas = connection.scalar(sa.text("SELECT array_to_string(current_schemas(false), ',')")) or ""
-        preparer = connection.dialect.identifier_preparer
-        path = ", ".join(map(preparer.quote_identifier, filter(None, str(schemas).split(","))))
-        connection.exec_driver_sql(f"SET LOCAL search_path TO {path or preparer.quote_identifier('public')}")
-        connection.exec_driver_sql(f"SET LOCAL ROLE {READ_ALL}")
+        (path,) = connection.execute(SEARCH_PATH).fetchone()
+        connection.execute(f"SET LOCAL search_path TO {path or 'public'}".encode())
+        connection.execute(f"SET LOCAL ROLE {READ_ALL}".encode())

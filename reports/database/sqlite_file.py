@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from opscope.reports.database.files import head
+from opscope.reports.database.reading_statement import confine_sqlite
 
 BEGINNING = "sqlite:///"
 
@@ -28,13 +29,12 @@ def uri(path: Path) -> str:
     return f"file:{quote(str(path.absolute()))}?mode=ro"
 
 
-def ask(path: Path, text: str, end: float, most: int) -> tuple[tuple[str, ...], list[tuple[Any, ...]]] | None:
+def ask(path: Path, text: str, seconds: float, most: int) -> tuple[tuple[str, ...], list[tuple[Any, ...]]] | None:
     """The columns and at most `most` + 1 rows of a statement that reads; None if SQLite refuses anything.
 
-    Raises TimeoutError if the time `end`, by time.monotonic, comes first.
+    Raises TimeoutError once `seconds` are over.
     """
-    from opscope.reports.database.reading_statement import confine_sqlite
-
+    end = time.monotonic() + seconds
     try:
         with closing(sqlite3.connect(uri(path), uri=True, timeout=30)) as connection:
             if connection.execute("SELECT version_num FROM alembic_version").fetchall() != [(head(),)]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from opscope.base.visible_text import counted
 from opscope.reports.nightly.cli import INTERRUPTED
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def _show_firsts(firsts: list[First], ran: int, releases: int) -> None:
     from opscope.base.page import Page
 
     page = Page()
-    page.line(f"{len(firsts)} failing ops, {ran} of {releases} releases needed", "bold")
+    page.line(f"{counted(len(firsts), 'failing op')}, {ran} of {counted(releases, 'release')} needed", "bold")
     for first in firsts:
         since = f"in every one from {first.failing} on"
         if first.right:

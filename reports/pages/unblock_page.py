@@ -56,7 +56,8 @@ def show_plan(plan: FixPlan, page: Page, most: int, team: str | None = None, lef
         return
     page.line()
     by = {"cluster": "cause"}.get(plan.by, plan.by)
-    page.line(f"What blocks the most models, by {by}", "bold")
+    last = ", those that a note acknowledges last" if any(fix.acknowledged for fix in plan.fixes) else ""
+    page.line(f"What blocks the most models, by {by}{last}", "bold")
     columns = [
         (by, ""),
         ("models", "right"),

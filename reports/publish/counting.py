@@ -16,6 +16,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from opscope.base.live import progress
 from opscope.harness.record.stages import ModelStatus, depths
 from opscope.reports.compare.commit_range import commit_of, shortened
 from opscope.reports.compare.night_views import night_view, series_of
@@ -70,7 +71,8 @@ def open_counted(url: str, where: str = "--to") -> Iterator[sa.Connection]:
     with open_database(url, where) as connection:
         rules = sa.select(SETTINGS.c.value).where(SETTINGS.c.name == "counted_by")
         if (counted_by := connection.scalar(rules)) != RULES:
-            for night_id in connection.scalars(sa.select(NIGHTS.c.night_id).order_by(NIGHTS.c.started)).all():
+            nights = connection.scalars(sa.select(NIGHTS.c.night_id).order_by(NIGHTS.c.started)).all()
+            for night_id in progress.each(nights, "night", len(nights)):
                 _count_alone(connection, night_id)
                 write_sentences(connection, night_id)
             setting = {"name": "counted_by", "value": RULES}

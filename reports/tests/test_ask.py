@@ -292,6 +292,12 @@ def test_values_of_either_database_become_json_and_csv() -> None:
     assert json.loads(rows[3][1]) == ["x", 'say "y", z']
 
 
+def test_a_stored_time_says_that_it_is_utc(url: str) -> None:
+    (row,) = ask(url, "SELECT MIN(started) AS started, '2026-11-20 02:00' AS text FROM runs").records()
+    assert datetime.fromisoformat(row["started"]).tzinfo == UTC
+    assert row["text"] == "2026-11-20 02:00"
+
+
 @pytest.fixture
 def run(url: str) -> Callable[..., str]:
     return lambda *words, **more: (

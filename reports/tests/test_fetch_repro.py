@@ -65,7 +65,7 @@ def test_the_folder_comes_as_it_is(
                 assert copy.is_dir() if path.is_dir() else copy.read_bytes() == path.read_bytes()
             assert os.access(folder / "run.sh", os.X_OK)
         for words, expected in (
-            (["0" * 16, "--from", url], f"a repro folder of {'0' * 16} at {url}, got none in 1 runs"),
+            (["0" * 16, "--from", url], f"a repro folder of {'0' * 16} at {url}, got none in 1 run"),
             ([OP, "--run", "other", "--from", url], f"in run other at {url}, got none"),
             (
                 [OP, "--from", "nothing"],

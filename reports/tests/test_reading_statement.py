@@ -81,10 +81,28 @@ def test_a_file_of_sqlite_answers_without_sqlalchemy_what_it_answers_with_it(tmp
     publish(make_run(tmp_path / "run"), url)
     for question in ask_module.questions():
         assert ask(url, question) == ask(f"{url}?timeout=30", question), question
+    answers_without_sqlalchemy(url)
+
+
+@pytest.mark.slow
+def test_a_server_answers_without_sqlalchemy_what_it_answers_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = postgres_server.shared().database()
+    publish(make_run(tmp_path / "run"), url)
+    queries = (*ask_module.questions(), "SELECT run_id, started FROM runs WHERE run_id = ''", "EXPLAIN SELECT 1")
+    direct = [ask(url, query) for query in queries]
+    answers_without_sqlalchemy(url)
+    monkeypatch.setattr("opscope.reports.database.postgres_session.is_plain", lambda _: False)
+    assert direct == [ask(url, query) for query in queries]
+
+
+def answers_without_sqlalchemy(url: str) -> None:
     code = f"""import sys
-from opscope.reports.database import ask as ask_module
+from opscope.reports.commands.demo_mark import say_if_demo
 from opscope.reports.database.ask import ask
 assert ask({url!r}, "SELECT COUNT(*) FROM runs").rows == ((1,),)
+say_if_demo({url!r})
 print(sorted({{"sqlalchemy", "pydantic"}} & set(sys.modules)))"""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

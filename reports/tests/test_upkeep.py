@@ -77,7 +77,7 @@ def test_prune_gives_the_disk_back(tmp_path: Path) -> None:
     after = (tmp_path / "db.sqlite").stat().st_size
     assert after < before / 2
     assert done.output.splitlines() == [
-        "removed: 1 nights, 1 runs, 300 op tests",
+        "removed: 1 night, 1 run, 300 op tests",
         f"disk: {before / 1e6:,.1f} MB before, {after / 1e6:,.1f} MB now",
     ]
     assert ask(url, "SELECT COUNT(*) FROM op_tests") == [(2,)]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from opscope.base.installing import install_command
+from opscope.base.page import Page
 from opscope.harness.cli import doctor
 from opscope.harness.settings.settings import resolve
 from opscope.harness.tests.ops import BACKENDS
@@ -99,6 +100,13 @@ def test_sources_that_every_process_would_compile_again_are_reported(
         cached.touch()
     finding = doctor._compiled_files(source)
     assert (finding.usable, bool(finding.remedy), finding.needed) == (usable, not usable, False)
+
+
+def test_a_digest_is_shown_by_its_beginning(capsys: pytest.CaptureFixture[str]) -> None:
+    finding = doctor.Finding("backend", "fingerprint", True, f"{'0a' * 32}, {'1b' * 20}, 0123456789abcdef0")
+    doctor.show([finding], Page())
+    assert capsys.readouterr().out.split()[3:] == ["0a" * 8 + ",", "1b" * 8 + ",", "0123456789abcdef0"]
+    assert doctor.as_json([finding])["findings"][0]["found"] == finding.found
 
 
 def test_one_backend_is_taken_through_its_life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

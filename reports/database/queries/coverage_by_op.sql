@@ -12,7 +12,7 @@ WITH lanes AS (
     FROM op_tests t
     JOIN ended r ON r.run_id = t.run_id
     WHERE t.superseded_by <> t.run_id AND {ending t} NOT IN ('golden_in_doubt', 'stopped', 'skipped', 'not_run')
-    GROUP BY t.backend, t.arch, t.data_format, t.op_id
+    GROUP BY t.op_id, t.backend, t.arch, t.data_format  -- what differs most first
 ), tried AS (
     SELECT n.backend, n.arch, COALESCE(NULLIF(n.data_format, ''), 'default') AS data_format, o.op_name, o.dtype, COUNT(*) AS ops,
            SUM(CASE n.last % 4 WHEN 2 THEN 1 ELSE 0 END) AS supported,

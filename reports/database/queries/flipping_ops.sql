@@ -1,10 +1,10 @@
 -- Which ops ended now one way, now another, over all runs?
 WITH ended AS (  -- counted by ending before by op: PostgreSQL sorts all op tests to count distinct ones
-    SELECT t.backend, t.arch, {format t} AS data_format, t.op_id, {ending t} AS ending, COUNT(*) AS runs,
+    SELECT t.backend, t.arch, COALESCE(NULLIF(t.data_format, ''), 'default') AS data_format, t.op_id, {ending t} AS ending, COUNT(*) AS runs,
            MAX(CASE WHEN t.flaky THEN 1 ELSE 0 END) AS flaky
     FROM op_tests t
     WHERE t.superseded_by <> t.run_id AND {ending t} NOT IN ('golden_in_doubt', 'stopped', 'skipped', 'not_run')
-    GROUP BY t.backend, t.arch, {format t}, t.op_id, {ending t}
+    GROUP BY t.op_id, t.backend, t.arch, t.data_format, {ending t}  -- what differs most first
 ), flipping AS (
     SELECT backend, arch, data_format, op_id, SUM(runs) AS runs, COUNT(*) AS endings, MAX(flaky) AS flaky,
            SUM(CASE WHEN ending IN ('success', 'passed') THEN runs ELSE 0 END) AS right_runs
