@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ci.benchmarks.bench_compiler import ADD
-from ci.benchmarks.lines import print_lines
+from ci.lines import print_lines
 from opscope.compiler import api
 from opscope.harness.prepare import golden
 from opscope.harness.prepare.export import Exported, export_model

@@ -14,7 +14,7 @@ from unittest import mock
 
 import numpy as np
 
-from ci.benchmarks.lines import print_lines
+from ci.lines import print_lines
 from opscope.compiler import api
 from opscope.compiler.api import planned_binaries
 from opscope.compiler.buda.configuration import Configuration

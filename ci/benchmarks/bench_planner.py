@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ci.benchmarks.lines import print_lines
+from ci.lines import print_lines
 from opscope.compiler.api import stablehlo_to_ttir
 from opscope.compiler.buda.balancer.policies import POLICIES
 from opscope.compiler.buda.configuration import Configuration

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 
 from ci.benchmarks.bench_compiler import ADD
-from ci.benchmarks.lines import print_lines
+from ci.lines import print_lines
 from opscope.compiler import api
 from opscope.harness.prepare.export import export_model
 from opscope.models import registry
