@@ -1,1 +1,1 @@
-"""Checks and jobs for the project itself; they start command lines and import none of its rooms."""
+"""Checks and jobs for the project itself; most start command lines, some of `benchmarks` time functions of its rooms."""
