@@ -1,1 +1,1 @@
-"""Checks and jobs for the project itself; most start command lines, some of `benchmarks` time functions of its rooms."""
+"""Checks and jobs for the project itself. Most start command lines; benchmarks may time functions of the rooms."""
