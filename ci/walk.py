@@ -25,7 +25,7 @@ NEAR = ".{0,300}?"
 """What ANY stands for, at most."""
 COLUMNS = 80
 """Width of the reader's terminal."""
-WHOLE = re.compile(r"/|\b(pytest|opscope) |^\s+%\w+ = |^(plugins|benchmark): |^[|#] ")
+WHOLE = re.compile(r"/|\b(pytest|opscope) |^\s+(%\w+ = |func\.func )|^(plugins|benchmark): |^[|#] ")
 """What a line has that may be wider: an address or a path, a command to copy, an op of MLIR, pytest's own header, what
 is Markdown for the page of a job."""
 TIMEOUT = 900.0

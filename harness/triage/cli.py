@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from opscope.base.live import progress
+from opscope.base.page import Page
 from opscope.harness.backends import registry
 from opscope.harness.record.errors import InputError
 from opscope.harness.settings.settings import BY_NAME
@@ -162,14 +163,13 @@ def reduce_command(
     if as_json:
         click.echo(json.dumps(reduced, indent=2))
         return
-    click.echo(f"before  {texts['before']}")
-    click.echo(f"after   {texts['after']}")
-    if against:
-        click.echo(f"differs {reduced['difference']}")
+    page = Page()
+    sides = texts | ({"differs": reduced["difference"]} if against else {})
+    page.hanging([(f"{side:<8}", "") for side in sides], list(sides.values()))
     way = "is lowered differently" if against else "fails"
     end = f"nothing smaller {way} in this way" if reduced["complete"] else "the budget is spent: try a larger --budget"
-    click.echo(f"{reduced['tried']} variants tried, {len(reduced['steps'])} kept; {end}\n")
-    click.echo(reduced["module"])
+    page.prose(f"{reduced['tried']} variants tried, {len(reduced['steps'])} kept; {end}")
+    click.echo(f"\n{reduced['module']}")
     click.echo(f"again   {target}/run.sh")
 
 
@@ -209,20 +209,22 @@ def probe_command(op_id: str, run_dir: Path | None, source: str | None, budget: 
     if as_json:
         click.echo(json.dumps(probed, indent=2))
         return
-    click.echo(text)
+    page = Page()
+    page.prose(text)
     if probed["blame"]:
-        click.echo(f"  {probed['blame']}")
+        page.prose(probed["blame"], indent=2)
     for line in probed["rules"] or (
         []
         if probed["blame"]
         else ["no dimension, type or attribute matters: the op fails for every value that was tried"]
     ):
-        click.echo(f"  {line}")
-    click.echo("")
+        page.prose(line, indent=2)
+    page.line()
     for finding in probed["findings"]:
-        click.echo("\n".join(_points(finding)))
+        for line in _points(finding):
+            page.prose(line.lstrip(), indent=len(line) - len(line.lstrip()))
     end = "" if probed["complete"] else "; the budget is spent: try a larger --budget"
-    click.echo(f"{probed['tried']} variants tried{end}")
+    page.prose(f"{probed['tried']} variants tried{end}")
 
 
 @click.command("bisect", short_help="Find the revision that broke an op.")

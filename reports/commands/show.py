@@ -33,13 +33,13 @@ def show(name: str, url: str | None, team: str | None, owners_file: Path | None,
 
 
 def _op(details: Details, page: Page) -> None:
-    page.line(f"{details['op_name']} [{details['op_id']}] {details['signature']}", "bold")
+    page.prose(f"{details['op_name']} [{details['op_id']}] {details['signature']}", "bold")
     for name, value in details["op_params"].items():
-        page.line(f"{name} = {value}", "dim", indent=2)
+        page.prose(f"{name} = {value}", "dim", indent=2)
     if details["unsplittable"]:
-        page.line(f"cannot be split from its model: {details['unsplittable']}")
+        page.prose(f"cannot be split from its model: {details['unsplittable']}")
     if details["once"]:
-        page.line(f"former ids: {', '.join(details['once'])}", "dim")
+        page.prose(f"former ids: {', '.join(details['once'])}", "dim")
     models = list(details["models"].items())
     shown_models = ", ".join(f"{model} ({uses})" for model, uses in models[:SHOWN])
     more = f" and {len(models) - SHOWN} more" if len(models) > SHOWN else ""
@@ -130,7 +130,7 @@ def _model(details: Details, page: Page) -> None:
         page.line()
         page.line(f"{series['name']}, {timed(newest)}", "bold")
         if newest["outcome"] != "ran":
-            page.line(f"{newest['outcome']} {newest['reason']}")
+            page.prose(f"{newest['outcome']} {newest['reason']}")
             continue
         page.prose(
             f"{newest['right_ops']} of {newest['ops']} ops right ({percent(newest['readiness'])}), "
@@ -165,7 +165,7 @@ def _model(details: Details, page: Page) -> None:
 
 def _run(details: Details, page: Page) -> None:
     page.line(f"{details['run_id']}: {details['on']}, {details['outcome']}", "bold")
-    page.line(", ".join(f"{count} {status}" for status, count in details["statuses"].items()))
+    page.prose(", ".join(f"{count} {status}" for status, count in details["statuses"].items()))
     _causes(details["failing"], page, ("status", "stage"), "error", "types", details["notes"])
     if len(details["failing"]) > SHOWN:
         page.line(f"and {len(details['failing']) - SHOWN} more; see --json", indent=2)

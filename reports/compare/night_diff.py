@@ -53,17 +53,21 @@ def diffs(runs: Runs, a: str | None, b: str | None) -> tuple[list[Diff], bool]:
     `compared_nights` and `history.compared`.
     """
     named = [name for name in (a, b) if name is not None]
-    if runs.connection is not None and (
-        all(runs.folder(name) is None and names_night(runs.connection, name) for name in named)
-        if named
-        else newest_night(runs.connection) is not None
-    ):
+    if runs.connection is not None and _are_nights(runs, runs.connection, named):
         return compared_nights(runs.connection, a, b), True
     if a is not None and b is not None and runs.folder(a) is None and runs.folder(b) is None:
         between = between_backends(runs, a, b)
         if between is not None:
             return [between], False
     return compared(runs, a, b), False
+
+
+def _are_nights(runs: Runs, connection: sa.Connection, named: Sequence[str]) -> bool:
+    """Whether all names are of nights, or one is a date, which no run has as its name; of none: if one is there."""
+    nights = [name for name in named if runs.folder(name) is None and names_night(connection, name)]
+    if not named:
+        return newest_night(connection) is not None
+    return len(nights) == len(named) or not all(is_night(connection, name) for name in nights)
 
 
 def compared_nights(connection: sa.Connection, a: str | None, b: str | None) -> list[Diff]:

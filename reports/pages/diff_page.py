@@ -40,7 +40,7 @@ def show(diff: Diff, page: Page, most: int = MOST, team: str | None = None) -> N
     _rates(diff, page)
     _isolation(diff, page, most)
     counts = "  ".join(f"{label} {count}" for label, count in diff.counts.items())
-    page.line(counts or (f"nothing here belongs to {team}" if team else "no op in either run"), "bold")
+    page.prose(counts or (f"nothing here belongs to {team}" if team else "no op in either run"), "bold")
     _labels(diff, page, most, FEW)
     for note in diff.notes:
         page.prose(f"note: {note}", "dim")

@@ -45,12 +45,12 @@ def show_plan(plan: FixPlan, page: Page, most: int, team: str | None = None, lef
         page.prose(f"never to be right (limitations): {_of_models(plan.never)}")
     if not plan.fixes:
         if len(plan.curve) > 1:
-            page.line(f"Nothing to fix: no failure belongs to {team}.", TERMINAL["good"])
+            page.prose(f"Nothing to fix: no failure belongs to {team}.", TERMINAL["good"])
         elif plan.never and not plan.unknown:
             page.line("Nothing to fix: what fails is never to be right.", TERMINAL["known"])
         elif plan.unknown:
             reason = "no attempted op fails, and others were not attempted"
-            page.line(f"Nothing to fix is known: {reason}.", TERMINAL["known"])
+            page.prose(f"Nothing to fix is known: {reason}.", TERMINAL["known"])
         else:
             page.line("Nothing to fix: no op fails.", TERMINAL["good"])
         return
@@ -164,7 +164,7 @@ def show_readiness(readiness: Readiness, page: Page, most: int) -> None:
     """Prints which failures keep one model from being whole, and how their number changed."""
     view, last = readiness.view, readiness.runs[-1]
     what = "night" if view.place == "night" else "run"
-    page.line(f"{readiness.model} on {view.on}, {what} {view.run_id}", "bold")
+    page.prose(f"{readiness.model} on {view.on}, {what} {view.run_id}", "bold")
     if readiness.left_out:
         page.prose(left_out_line(readiness.left_out), TERMINAL["known"])
     if view.deselected:

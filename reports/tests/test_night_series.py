@@ -213,6 +213,9 @@ def test_a_name_is_of_a_night_or_of_a_run(url: str, tmp_path: Path) -> None:
                     diffs(runs, a, b)
             else:
                 assert diffs(runs, a, b)[1] is nights
+        for a, b, where in (("2026-11-03", "2026-13-45", "RUN_B"), ("night10", "2026-11-03", "RUN_A")):
+            with pytest.raises(InputError, match=f"{where}: expected a night, got `{a if where == 'RUN_A' else b}`"):
+                diffs(runs, a, b)
         # A run by itself that is newer than all nights is what a diff without names is about.
         publish(night(tmp_path, 40, OPS), url)
         publish(night(tmp_path, 41, OPS), url)

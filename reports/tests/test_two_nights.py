@@ -97,3 +97,11 @@ def test_causes_of_the_dashboard_come_in_the_order_of_diff(url: str) -> None:
         places = [(words.index(change), -ops) for change, ops in rows]
         assert (places, rows[0][0]) == (sorted(places), "NEW"), chart
         assert len({change for change, _ in rows}) > 3
+
+
+def test_ops_of_the_dashboard_come_in_the_order_of_diff(url: str) -> None:
+    words = [*list(Label)[:4], "known or flaky", "acknowledged", *list(Label)[4:]]
+    rows = ask(url, "SELECT DISTINCT place, change FROM dashboard_two_nights ORDER BY place").rows
+    assert [change for _, change in rows] == [word for word in words if word in {change for _, change in rows}]
+    assert len(rows) > 6
+    assert asset_files.read().charts["two_nights_by_op"].params["order_by_cols"][0] == '["place", true]'

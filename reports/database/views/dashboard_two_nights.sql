@@ -6,7 +6,7 @@
 --   night_before: date and time of the earlier one
 --   label: NEW, REASON-CHANGED, PCC-DROP, SLOWER, PERSISTING, FIXED, VANISHED, NEVER-RUN
 --   change: the label; `acknowledged`, or `known or flaky`, for one that would fail a gate else
---   place: of the label among those of `opscope diff`, 1 first
+--   place: of `change` in the order of urgency, 1 first
 --   before_id: the earlier night
 --   op: name and id
 --   uses: how often the op occurs in the models of the later night; of the earlier one if it is not there
@@ -24,8 +24,11 @@ SELECT y.night_id, y.before_id, y.started, y.night, y.night_before, y.series, y.
        CASE WHEN y.label NOT IN ('NEW', 'REASON-CHANGED', 'PCC-DROP') THEN y.label
             WHEN COALESCE(x.until, '') >= SUBSTR(y.night, 1, 10) THEN 'acknowledged'
             WHEN y.expected <> '' OR y.flaky <> '' THEN 'known or flaky' ELSE y.label END AS change,
-       CASE y.label WHEN 'NEW' THEN 1 WHEN 'REASON-CHANGED' THEN 2 WHEN 'PCC-DROP' THEN 3 WHEN 'SLOWER' THEN 4 WHEN 'PERSISTING' THEN 5
-            WHEN 'FIXED' THEN 6 WHEN 'VANISHED' THEN 7 ELSE 8 END AS place,
+       CASE WHEN y.label IN ('NEW', 'REASON-CHANGED', 'PCC-DROP') AND COALESCE(x.until, '') >= SUBSTR(y.night, 1, 10) THEN 6
+            WHEN y.label IN ('NEW', 'REASON-CHANGED', 'PCC-DROP') AND (y.expected <> '' OR y.flaky <> '') THEN 5
+            WHEN y.label = 'NEW' THEN 1 WHEN y.label = 'REASON-CHANGED' THEN 2 WHEN y.label = 'PCC-DROP' THEN 3
+            WHEN y.label = 'SLOWER' THEN 4 WHEN y.label = 'PERSISTING' THEN 7 WHEN y.label = 'FIXED' THEN 8
+            WHEN y.label = 'VANISHED' THEN 9 ELSE 10 END AS place,
        COALESCE(NULLIF(o.op_kind, ''), 'other') AS op_kind, o.op_name, y.op_id, o.op_name || ' ' || y.op_id AS op, o.signature,
        (SELECT SUM(u.uses) FROM night_models m JOIN module_ops u ON u.module_id = m.module_id
         WHERE m.night_id = CASE y.status_now WHEN '' THEN y.before_id ELSE y.night_id END AND m.series = y.series
