@@ -56,7 +56,7 @@ def page(report: Path) -> Page:
     return Page(report.read_text(encoding="utf-8"))
 
 
-def test_one_file_without_a_network(report: Path, page: Page) -> None:
+def test_the_report_is_one_file_that_needs_no_network(report: Path, page: Page) -> None:
     assert report.stat().st_size < 3_000_000
     for tag, attributes in page.tags:
         assert "src" not in attributes, tag

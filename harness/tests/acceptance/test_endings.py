@@ -296,7 +296,7 @@ def test_a_known_limitation_is_an_expected_failure(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_ones_own_limitations_are_written_read_and_expire(place: Path) -> None:
+def test_a_users_own_limitations_are_written_read_and_expire(place: Path) -> None:
     (place.folder / "net.mlir").write_text(
         "func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {\n"
         "  %0 = stablehlo.custom_call @nobody(%a) : (tensor<2xf32>) -> tensor<2xf32>\n  return %0 : tensor<2xf32>\n}\n"

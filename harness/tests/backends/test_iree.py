@@ -47,7 +47,7 @@ def unary(name, kind, shape):
     return f"func.func @main(%a: {text}) -> {text} {{ %0 = stablehlo.{name} %a : {text} return %0 : {text} }}"
 
 
-def test_its_stages_are_its_phases(iree, tmp_path):
+def test_irees_stages_are_its_phases(iree, tmp_path):
     assert [str(stage) for stage in iree.stages] == ["input", "flow", "stream", "executable", "vm", "run"]
     assert iree.available() is None
     left, right = np.random.default_rng(0).standard_normal((2, 32, 32), dtype=np.float32)
@@ -127,6 +127,6 @@ def test_an_op_that_writes_into_its_input_is_flagged_and_still_judged(iree, tmp_
     np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), values[0])
 
 
-def test_it_has_no_device_formats(iree):
+def test_iree_has_no_device_formats(iree):
     with pytest.raises(InputError, match="--data-format: expected none with --backend iree"):
         iree.target(ResultOptions(data_format="Bfp8_b"))

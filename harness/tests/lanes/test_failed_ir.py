@@ -51,7 +51,7 @@ def take(folder: Path, module: bytes, cheap: bool = True) -> tuple[OpTest, list[
 
 
 @pytest.mark.parametrize("word", [b"compile:refuse", b"run:refuse", b"run:wrong"])
-def test_it_is_compiled_again_and_not_run(tmp_path: Path, word: bytes) -> None:
+def test_a_failed_op_is_compiled_again_and_not_run(tmp_path: Path, word: bytes) -> None:
     test, asked = take(tmp_path, word)
     assert (tmp_path / "run/artifacts/op1/ir-faulty/0-stablehlo.mlir").read_text() == "module\n"
     assert asked.count(Stage.COMPILE) == 2
@@ -62,7 +62,7 @@ def test_it_is_compiled_again_and_not_run(tmp_path: Path, word: bytes) -> None:
     assert not (tmp_path / "plain/run/artifacts/op1/ir-faulty").exists()
 
 
-def test_one_that_passes_or_takes_long_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_op_that_passes_or_takes_long_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert take(tmp_path / "a", b"fine")[1] == [Stage.COMPILE, Stage.RUN]
     monkeypatch.setattr(failed_ir, "MOST_SECONDS", -1.0)
     assert take(tmp_path / "b", b"compile:refuse")[1] == [Stage.COMPILE]

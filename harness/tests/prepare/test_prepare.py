@@ -129,7 +129,7 @@ def test_the_parent_imports_neither_jax_nor_numpy(cache: Path) -> None:
 
 
 @pytest.mark.slow
-def test_such_a_process_has_all_that_a_child_imports_of_ours_and_no_thread(tmp_path: Path) -> None:
+def test_the_process_that_is_forked_has_all_that_a_child_imports_of_ours_and_no_thread(tmp_path: Path) -> None:
     code = (
         "import json, os, sys\n"
         "from opscope.harness.prepare import prepare_child\n"

@@ -65,7 +65,7 @@ def test_equal_values_are_stored_once(failed) -> None:
 
 
 @pytest.mark.slow
-def test_it_fails_in_the_same_way_and_passes_elsewhere(failed, tmp_path: Path) -> None:
+def test_a_repro_folder_fails_in_the_same_way_and_passes_elsewhere(failed, tmp_path: Path) -> None:
     run_dir, tests = failed
     folder = tmp_path / "moved"
     shutil.copytree(after_run.place(run_dir, tests[0]), folder)
