@@ -25,12 +25,14 @@ NEAR = ".{0,300}?"
 """What ANY stands for, at most."""
 COLUMNS = 80
 """Width of the reader's terminal."""
-WHOLE = re.compile(r"/|\b(pytest|opscope) |^\s+(%\w+ = |func\.func )|^(plugins|benchmark): |^[|#] ")
+WHOLE = re.compile(
+    r"/|\b(pytest|opscope) |^(plugins|benchmark): |^[|#] |^\s+(%[\w:]+ = |func\.func |reducer\(|(stablehlo\.)?return )"
+)
 """What a line has that may be wider: an address or a path, a command to copy, an op of MLIR, pytest's own header, what
 is Markdown for the page of a job."""
 TIMEOUT = 900.0
 """Seconds that one command may take."""
-FOR_PEOPLE = re.compile(r"(?!.*--(csv|json)\b)(opscope|pytest) ")
+FOR_PEOPLE = re.compile(r"(?!.*--(csv|json|as-issue)\b)(opscope|pytest) ")
 """A command that prints for people; what others print has no width."""
 
 

@@ -6,6 +6,7 @@ chart written by hand has none, and without it a chart cannot be exported as CSV
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -194,6 +195,9 @@ def query_context(chart: Params) -> dict[str, Any]:
         ]
     shown = metrics(chart)
     order = chart.get("timeseries_limit_metric") or (shown[0] if shown else None)
+    sorted_by = [[order, not chart.get("order_desc", True)]] if order else []
+    if raw:
+        sorted_by = [json.loads(text) for text in chart.get("order_by_cols", ())]
     filters = [{"col": f["subject"], "op": f["operator"], "val": f["comparator"]} for f in chart["adhoc_filters"]]
     query: dict[str, Any] = {
         "columns": column_list,
@@ -203,7 +207,7 @@ def query_context(chart: Params) -> dict[str, Any]:
         "applied_time_extras": {},
         "row_limit": chart.get("row_limit", 10000),
         "order_desc": chart.get("order_desc", True),
-        "orderby": [[order, not chart.get("order_desc", True)]] if order and not raw else [],
+        "orderby": sorted_by,
         "annotation_layers": [],
         "url_params": {},
         "custom_params": {},

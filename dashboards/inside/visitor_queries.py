@@ -172,7 +172,9 @@ def _metrics(value: Any, sent: Sendable) -> bool:
 
 
 def _order(value: Any, sent: Sendable) -> bool:
+    """Whether rows are sorted by what the chart shows, or by what its own form sorts by, shown or not."""
     most = len(sent.columns) + len(sent.metrics)
+    own = [json.loads(text) for text in sent.params.get("order_by_cols") or ()]
     return value is None or (
         isinstance(value, list)
         and len(value) <= most
@@ -180,7 +182,7 @@ def _order(value: Any, sent: Sendable) -> bool:
             isinstance(one, list)
             and len(one) == 2
             and isinstance(one[1], bool)
-            and (_column(one[0], sent) or _among(one[0], sent.metrics))
+            and (_column(one[0], sent) or _among(one[0], sent.metrics) or _among(one, own))
             for one in value
         )
     )

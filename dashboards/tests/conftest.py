@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from opscope.dashboards.tests.browser import chromium
-from opscope.dashboards.tests.installation import NASTY, Installation
+from opscope.dashboards.tests.installation import NASTY, Installation, demo_night
 
 NIGHTS = 4
 
@@ -53,7 +53,7 @@ def four_nights(runs: Path, url: str) -> None:
     """The last nights of the demo, and one with names that are markup."""
     from opscope.reports.demo.replay import nights, write_night
     from opscope.reports.publish.publish import publish
-    from opscope.reports.records.night_record import NightRecord, join
+    from opscope.reports.records.night_record import join
     from opscope.reports.tests.nights import Op, night
 
     last = datetime.now(UTC).replace(hour=2, minute=0, second=0, microsecond=0) - timedelta(days=1)
@@ -62,12 +62,5 @@ def four_nights(runs: Path, url: str) -> None:
             publish(run_dir, url)
     ops = {"sine": Op("compile_failed", {NASTY: 3}, error=f"{NASTY} <i>is</i> not taken")}
     odd = night(runs, 20, ops, started=last + timedelta(hours=1), arch="e150")
-    of_night = {
-        "started": last + timedelta(hours=1),
-        "models": (NASTY,),
-        "backends": ("reference",),
-        "archs": ("e150",),
-        "demo": True,
-    }
-    join(odd, NightRecord(**of_night), 0)
+    join(odd, demo_night(last + timedelta(hours=1), "e150", NASTY), 0)
     publish(odd, url)

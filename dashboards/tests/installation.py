@@ -8,11 +8,19 @@ import subprocess
 import sys
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from opscope.reports.records.night_record import NightRecord
+
 NASTY = "<b onclick=alert(1)>model</b>'; DROP TABLE runs; --"
 """What a file of a model may be called and nobody may execute."""
+
+
+def demo_night(started: datetime, board: str, model: str) -> NightRecord:
+    """A night of one model on one board, beside those of the demo."""
+    return NightRecord(started=started, models=(model,), backends=("reference",), archs=(board,), demo=True)
 
 
 @dataclass(frozen=True)

@@ -180,7 +180,7 @@ def test_what_does_not_arrive_is_seen(restored: Installation) -> None:
     while not failing and time.monotonic() < deadline:
         time.sleep(5)
         failing = json.loads(restored.run("status", "--json", code=None))["alerts_failing"]
-    assert [line.partition(":")[0] for line in failing] == [late], failing
+    assert late in [line.partition(":")[0] for line in failing], failing  # others have their own hours
     restored.run("status", code=1)
     with urllib.request.urlopen(f"{base}/night/") as answer:
         page = answer.read().decode()

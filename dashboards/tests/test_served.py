@@ -23,8 +23,9 @@ import pytest
 from opscope.dashboards import asset_files
 from opscope.dashboards.tests.browser import BUSY_CHARTS, CHROMIUM, HOLDER, Window, window
 from opscope.dashboards.tests.crawl import IN_SIGHT, PHONES, crawl
-from opscope.dashboards.tests.installation import NASTY, Installation
+from opscope.dashboards.tests.installation import NASTY, Installation, demo_night
 from opscope.reports.publish.publish import publish
+from opscope.reports.records.night_record import join
 from opscope.reports.tests import every_kind
 from opscope.reports.tests.night_runs import fresh
 from opscope.reports.tests.nights import Op, night
@@ -175,7 +176,7 @@ def test_a_list_of_pages_is_searched_for_the_beginning_of_a_name(admin: Window, 
     table.locator("tbody tr td:first-child", has_text="stablehlo.dot_general").first.wait_for()
     admin.settle()
     names = table.locator("tbody tr td:first-child").all_inner_texts()
-    assert set(names) == {"stablehlo.dot_general"}
+    assert {name.split()[0] for name in names} == {"stablehlo.dot_general"}
     assert installation.ask("SELECT COUNT(DISTINCT op_name) FROM dashboard_ops WHERE compile_seconds > 0") > 1
     sound(admin)
 
@@ -209,7 +210,8 @@ def test_without_the_database_the_server_stays(admin: Window, installation: Inst
             assert expected.count("\n") == 1
         assert admin.open(SLUGS["performance"]) == len(ASSETS.dashboards["performance"].charts)
         assert len(admin.alerts()) == len(ASSETS.dashboards["performance"].charts)
-        assert [error for error in admin.errors if "a status of 400" not in error] == []
+        # 500 for a dataset with a template: Superset opens the database for it before it catches errors.
+        assert [error for error in admin.errors if not re.search("a status of (400|500)", error)] == []
         assert answers(installation.status["url"], "/health") == 200
     finally:
         away.rename(installation.database)
@@ -246,6 +248,7 @@ def test_answers_are_kept_until_something_is_published(admin: Window, installati
         run_dir = night(
             installation.folder / "runs", 30 + age, changed, started=started - timedelta(hours=age), arch="n300"
         )
+        join(run_dir, demo_night(started - timedelta(hours=age), "n300", "mnist_mlp"), 0)
         publish(run_dir, f"sqlite:///{installation.database}")
     admin.open(SLUGS["start"])
     assert number(admin, "New failures") == before + 1

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from opscope.base.atomic_write import write_whole
+from opscope.base.page import Page
 from opscope.simulator.commands.simulate import InputProblem
 
 FILES = (".yaml", ".yml")
@@ -46,7 +47,7 @@ def system_desc(board: str, output: Path, build: str | None) -> None:
     except OSError as error:
         raise InputProblem(f"{output}: expected a file that can be written, got: {error.strerror}") from error
     chips = "1 chip" if system.chips == 1 else f"{system.chips} chips"
-    click.echo(f"{output}: {system.board}, {system.arch}, {chips}, for {named}; schema hash {schema_hash}")
+    Page().prose(f"{output}: {system.board}, {system.arch}, {chips}, for {named}; schema hash {schema_hash}")
 
 
 def _build(name: str | None) -> tuple[str, str]:
