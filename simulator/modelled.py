@@ -134,29 +134,30 @@ PARTS = (
 )
 
 OPS, LEFT_OUT = "cycles of ops, rows not fitted to", "cycles of ops, whole files left out of the fit"
+ALONG_ROWS = "sums along rows, the worst kind, of which eight others were fitted to"
 PLACED, EVENTS = "cycles of a placed epoch", "cycles of a placed epoch with --timed"
 PRODUCTS, TUNED = "time of out-of-box matrix products", "time of tuned matrix products"
-TRANSFERS = "cycles of a core's transfers"
+TRANSFERS, WITH_LOOPBACK = "cycles of a core's transfers", "multicasts that reach their sender too, none fitted to"
 RECORDS = "record cycles, rows not fitted"
 """On all cores, split by the simulator; each row is left out of the fit in turn."""
 BY_KIND = {
-    "add": (3.6, 5),
-    "concat": (2.6, 3),
-    "conv2d": (4.6, 10),
+    "add": (4.1, 5),
+    "concat": (2.7, 3),
+    "conv2d": (5.3, 10),
     "embedding": (0.8, 2),
-    "matmul": (9.0, 21),
-    "multiply": (6.4, 3),
-    "permute": (10.9, 5),
-    "relu": (5.4, 3),
+    "matmul": (9.8, 21),
+    "multiply": (6.6, 3),
+    "permute": (11.0, 5),
+    "relu": (5.3, 3),
     "reshape": (1.1, 2),
     "slice_static": (5.2, 4),
-    "to_layout": (2.6, 7),
+    "to_layout": (2.7, 7),
     "to_memory_config": (1.7, 11),
     "typecast": (7.6, 2),
 }
 """Kernel -> median error in percent of the cycles of its records, with the simulator's own split of the work, and rows;
 kernels with fewer than two rows have none."""
-OF_OTHER_KINDS = 25.3
+OF_OTHER_KINDS = 32.1
 """The 95th percentile over all kinds: of a kind with fewer rows nobody knows more."""
 AS_WORMHOLE = f"{EPOCHS}, which expect Wormhole's cycles"
 
@@ -165,11 +166,13 @@ ERRORS = (
     MeasuredError(OPS, (GRAYSKULL,), "p95", 7.0, 659, OP_MODEL),
     MeasuredError(OPS, (WORMHOLE,), "median", 0.67, 1673, OP_MODEL),
     MeasuredError(OPS, (WORMHOLE,), "p95", 9.2, 1673, OP_MODEL),
+    MeasuredError(f"{OPS}: {ALONG_ROWS}", (WORMHOLE,), "median", 7.2, 8, OP_MODEL),
+    MeasuredError(f"{OPS}: {ALONG_ROWS}", (WORMHOLE,), "p95", 11.7, 8, OP_MODEL),
     MeasuredError(LEFT_OUT, (GRAYSKULL,), "median", 23, 1327, OP_MODEL),
     MeasuredError(LEFT_OUT, (GRAYSKULL,), "p95", 326, 1327, OP_MODEL),
-    MeasuredError(LEFT_OUT, (WORMHOLE,), "median", 15, 3369, OP_MODEL),
-    MeasuredError(LEFT_OUT, (WORMHOLE,), "p95", 90, 3369, OP_MODEL),
-    MeasuredError(RECORDS, ON_CARDS, "median", 4.7, 82, PROFILES),
+    MeasuredError(LEFT_OUT, (WORMHOLE,), "median", 18, 3369, OP_MODEL),
+    MeasuredError(LEFT_OUT, (WORMHOLE,), "p95", 92, 3369, OP_MODEL),
+    MeasuredError(RECORDS, ON_CARDS, "median", 6.6, 82, PROFILES),
     MeasuredError(RECORDS, ON_CARDS, "p95", OF_OTHER_KINDS, 82, PROFILES),
     *(MeasuredError(f"{RECORDS}: {kind}", ON_CARDS, "median", *of, PROFILES) for kind, of in BY_KIND.items()),
     MeasuredError(f"{PLACED}: encoder_grid", (GRAYSKULL,), "one", -6.6, 1, EPOCHS),
@@ -182,17 +185,21 @@ ERRORS = (
     MeasuredError(f"{EVENTS}: encoder_grid", (BLACKHOLE,), "one", -0.5, 1, AS_WORMHOLE),
     MeasuredError(f"{EVENTS}: bert_tiny", (GRAYSKULL,), "one", 6.8, 1, EPOCHS),
     MeasuredError(f"{EVENTS}: bert_base", (GRAYSKULL,), "one", 9.2, 1, EPOCHS),
-    MeasuredError(PRODUCTS, (WORMHOLE,), "median", 7.5, 19, GEMM, ("n150",)),
-    MeasuredError(PRODUCTS, (WORMHOLE,), "p95", 15.7, 19, GEMM, ("n150",)),
-    MeasuredError(TUNED, (WORMHOLE,), "median", 5.6, 40, GEMM, ("n150",)),
-    MeasuredError(TUNED, (WORMHOLE,), "p95", 15.5, 40, GEMM, ("n150",)),
-    MeasuredError(PRODUCTS, (BLACKHOLE,), "median", 8.2, 19, GEMM, ("p150",)),
-    MeasuredError(PRODUCTS, (BLACKHOLE,), "p95", 20.3, 19, GEMM, ("p150",)),
-    MeasuredError(TRANSFERS, (WORMHOLE,), "mean", 1.3, 150, MOVEMENT),
+    MeasuredError(PRODUCTS, (WORMHOLE,), "median", 6.6, 19, GEMM, ("n150",)),
+    MeasuredError(PRODUCTS, (WORMHOLE,), "p95", 18.5, 19, GEMM, ("n150",)),
+    MeasuredError(TUNED, (WORMHOLE,), "median", 4.2, 40, GEMM, ("n150",)),
+    MeasuredError(TUNED, (WORMHOLE,), "p95", 12.1, 40, GEMM, ("n150",)),
+    MeasuredError(PRODUCTS, (BLACKHOLE,), "median", 3.6, 19, GEMM, ("p150",)),
+    MeasuredError(PRODUCTS, (BLACKHOLE,), "p95", 7.2, 19, GEMM, ("p150",)),
+    MeasuredError(TUNED, (BLACKHOLE,), "median", 5.0, 78, GEMM, ("p150",)),
+    MeasuredError(TUNED, (BLACKHOLE,), "p95", 13.5, 78, GEMM, ("p150",)),
+    MeasuredError(TRANSFERS, (WORMHOLE,), "mean", 1.5, 240, MOVEMENT),
     MeasuredError(f"{TRANSFERS}: DRAM reads", (WORMHOLE,), "mean", 2.5, 30, MOVEMENT),
     MeasuredError(f"{TRANSFERS}: DRAM writes", (WORMHOLE,), "mean", 2.0, 30, MOVEMENT),
-    MeasuredError(TRANSFERS, (BLACKHOLE,), "mean", 2.1, 83, MOVEMENT),
-    MeasuredError(f"{TRANSFERS}: multicasts", (BLACKHOLE,), "mean", 2.7, 27, MOVEMENT),
+    MeasuredError(TRANSFERS, (BLACKHOLE,), "mean", 2.3, 221, MOVEMENT),
+    MeasuredError(f"{TRANSFERS}: multicasts", (WORMHOLE,), "mean", 1.4, 120, MOVEMENT),
+    MeasuredError(f"{TRANSFERS}: multicasts", (BLACKHOLE,), "mean", 2.5, 165, MOVEMENT),
+    MeasuredError(f"{TRANSFERS}: {WITH_LOOPBACK}", (BLACKHOLE,), "mean", 4.3, 330, MOVEMENT),
     MeasuredError(f"{TRANSFERS}: DRAM reads", (BLACKHOLE,), "mean", 2.2, 14, MOVEMENT),
     MeasuredError(f"{TRANSFERS}: DRAM writes", (BLACKHOLE,), "mean", 3.5, 14, MOVEMENT),
 )

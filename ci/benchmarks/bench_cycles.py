@@ -250,7 +250,9 @@ def left_out() -> None:
             for name in ("data", "products", "sparse", "reduce", "reduce_z"):
                 if not getattr(constants, name):  # as for an arch of which nobody published them
                     constants = replace(constants, **{name: getattr(base, name)})
-            spare = {**base.kernels} if arch == "grayskull" else {"abs": constants.kernels["typecast"]}
+            spare = (
+                {**base.kernels} if arch == "grayskull" else dict.fromkeys(base.kernels, constants.kernels["typecast"])
+            )
             constants = replace(constants, kernels={**spare, **constants.kernels})
             if "depthwise" not in constants.products:
                 constants = replace(constants, products={**constants.products, "depthwise": base.products["depthwise"]})

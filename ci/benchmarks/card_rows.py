@@ -34,6 +34,12 @@ class TransferRow:
     size: int
     """Bytes of each."""
     cycles: float
+    receivers: int = 0
+    """Cores that a multicast reaches; 0: it is none."""
+    linked: bool = False
+    """Whether a multicast keeps its way for the next."""
+    loopback: bool = False
+    """Whether it reaches its sender too."""
 
 
 @dataclass(frozen=True)
@@ -54,21 +60,36 @@ class ProductRow:
 
 
 def transfer_rows() -> Iterator[TransferRow]:
-    """Yields every row of `noc_dram_latency.csv` and of Blackhole's multicasts, sorted so that neighbours are alike."""
-    rows: list[TransferRow] = []
-    for path in (SILICON / "noc_dram_latency.csv", Path(__file__).with_name("blackhole_multicast.csv")):
-        with path.open(encoding="utf-8") as file:
-            rows += [
-                TransferRow(
-                    row["arch"],
-                    PRIMITIVES[row["primitive"].split(" ")[0]],
-                    int(row["transactions"]),
-                    int(row["bytes_each"]),
-                    float(row["cycles"]),
-                )
-                for row in csv.DictReader(file)
-            ]
-    yield from sorted(rows, key=lambda row: (row.arch, row.primitive, row.count, row.size))
+    """Yields every row of `noc_dram_latency.csv` and of `multicasts.csv`, sorted so that neighbours are alike."""
+    rows = list(_multicasts())
+    with (SILICON / "noc_dram_latency.csv").open(encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            primitive = PRIMITIVES[row["primitive"].split(" ")[0]]
+            receivers = 24 if primitive == "multicast" else 0
+            count, size, cycles = int(row["transactions"]), int(row["bytes_each"]), float(row["cycles"])
+            rows.append(TransferRow(row["arch"], primitive, count, size, cycles, receivers))
+    yield from sorted(
+        rows, key=lambda row: (row.arch, row.primitive, row.loopback, row.receivers, row.linked, row.count, row.size)
+    )
+
+
+def _multicasts() -> Iterator[TransferRow]:
+    """The cycles of tt-metal's tables "One to All Multicast [Linked] <grid> Packet Sizes with[out] Loopback", which
+    `perf_plots` of its data movement tests have: a column each. Wormhole's of a whole chip do not say how many cores
+    it had, and those of 5x5 are in `noc_dram_latency.csv`.
+    """
+    with Path(__file__).with_name("multicasts.csv").open(encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            for name, cycles in list(row.items())[3:]:
+                grid, *how = name.split("_")
+                high, wide = map(int, grid.split("x"))
+                loopback = "loopback" in how
+                count, size = int(row["transactions"]), int(row["bytes_each"])
+                receivers = high * wide - (not loopback)
+                if cycles:
+                    yield TransferRow(
+                        row["arch"], "multicast", count, size, float(cycles), receivers, "linked" in how, loopback
+                    )
 
 
 def product_rows() -> Iterator[ProductRow]:
@@ -88,6 +109,21 @@ def product_rows() -> Iterator[ProductRow]:
                 (int(lines), int(columns)),
                 float(row["time_ns"]),
             )
+
+
+def tuned_rows_of_p150() -> Iterator[ProductRow]:
+    """Yields the tuned products of p150 on 13x10 cores, with trace: tech_reports/GEMM_FLOPS, nanoseconds. Where a time
+    says DRAM everything lies there, else the left operand and the result in L1.
+    """
+    with Path(__file__).with_name("p150_tuned_products.csv").open(encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            shape = (int(row["M"]), int(row["K"]), int(row["N"]))
+            for how, cell in list(row.items())[3:]:
+                dtype, fidelity = how.split(" ")
+                if cell:
+                    time, _, place = cell.partition(" ")
+                    in_l1 = place != "DRAM"
+                    yield ProductRow("p150", True, in_l1, FORMATS[dtype], fidelity, shape, (10, 13), float(time))
 
 
 def _cubes(*sides: int) -> set[tuple[int, int, int]]:

@@ -1,7 +1,8 @@
 """Fits the constants of `simulator/timing/movement.py`; reports the rows left out.
 
 `python -m ci.benchmarks.fit_movement` prints, for each arch and primitive, the constants and the mean and largest error
-of the other half of its rows, and each arch's mean.
+of the other half of its rows, and each arch's mean. To multicasts that reach their sender too nothing is fitted: they
+are reported apart.
 """
 
 from __future__ import annotations
@@ -16,22 +17,37 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from ci.benchmarks.card_rows import TransferRow, halves, transfer_rows
-from opscope.simulator.timing.movement import MOVEMENT, Transfers
+from opscope.simulator.timing.movement import MOVEMENT, Multicasts, Transfers
 
 SMALL = 0.02
 """Error up to which squares count."""
 WHOLE = frozenset({"packet"})
 
 
-def error(transfers: Transfers, row: TransferRow) -> float:
+Model = Transfers | Multicasts
+
+
+def simulated(model: Model, row: TransferRow) -> float:
+    """Returns the cycles that a model gives a row."""
+    transfers = model.to(row.receivers, linked=row.linked) if isinstance(model, Multicasts) else model
+    return transfers.cycles(row.count, row.size)
+
+
+def error(model: Model, row: TransferRow) -> float:
     """Returns the absolute error of a row, in percent."""
-    return 100 * abs(transfers.cycles(row.count, row.size) / row.cycles - 1)
+    return 100 * abs(simulated(model, row) / row.cycles - 1)
 
 
-def parts() -> Iterator[tuple[str, str, Transfers, list[TransferRow], list[TransferRow]]]:
+def parts() -> Iterator[tuple[str, str, Model, list[TransferRow], list[TransferRow]]]:
     """Yields arch, primitive, its model, the rows to fit to and those to report."""
-    for (arch, primitive), rows in groupby(transfer_rows(), key=lambda row: (row.arch, row.primitive)):
-        yield arch, primitive, getattr(MOVEMENT[arch], primitive), *halves(list(rows))
+    rows = (row for row in transfer_rows() if not row.loopback)
+    for (arch, primitive), own in groupby(rows, key=lambda row: (row.arch, row.primitive)):
+        yield arch, primitive, getattr(MOVEMENT[arch], primitive), *halves(list(own))
+
+
+def errors_with_loopback() -> list[float]:
+    """Returns the errors of multicasts that reach their sender too, of Blackhole."""
+    return [error(MOVEMENT[row.arch].multicast, row) for row in transfer_rows() if row.loopback]
 
 
 def _numbers(model: Any) -> list[tuple[str, ...]]:
@@ -67,7 +83,7 @@ def fit(model: Any, rows: Sequence[TransferRow]) -> Any:
 
     def off(values: np.ndarray) -> list[float]:
         tried = _with(model, dict(zip(paths, map(float, values), strict=True)))
-        return [math.log(tried.cycles(row.count, row.size) / row.cycles) for row in rows]
+        return [math.log(simulated(tried, row) / row.cycles) for row in rows]
 
     solution = least_squares(off, start, bounds=(0, np.inf), x_scale=start, loss="soft_l1", f_scale=SMALL)
     return _with(model, dict(zip(paths, map(float, solution.x), strict=True)))
@@ -81,6 +97,8 @@ def main() -> None:
         means.setdefault(arch, []).extend(off)
         print(f"{arch} {primitive}: {len(off)} rows, mean {np.mean(off):.1f} %, largest {max(off):.1f} %")
         print(f"  {fit(model, fitted)}")
+    off = errors_with_loopback()
+    print(f"multicasts with loopback: {len(off)} rows, mean {np.mean(off):.1f} %, largest {max(off):.1f} %")
     for arch, off in means.items():
         print(f"{arch}: mean {np.mean(off):.2f} % of {len(off)} rows")
 

@@ -1,5 +1,5 @@
-"""Fits the constants of `simulator/timing/product_time.py` to n150's matrix products; reports the rows left out, and
-those of p150.
+"""Fits the constants of `simulator/timing/product_time.py` to matrix products of n150, three of Blackhole's to p150's;
+reports the rows left out.
 
 `python -m ci.benchmarks.fit_products`. Each row is an operation with the row's layouts, on the row's grid, costed
 without being run: out of the box in DRAM, tuned with the left operand and the result in blocks in L1 where the row says
@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 from scipy.optimize import least_squares
 
-from ci.benchmarks.card_rows import ProductRow, halves, product_rows
+from ci.benchmarks.card_rows import ProductRow, halves, product_rows, tuned_rows_of_p150
 from opscope.compiler import api
 from opscope.compiler.target.binary import read
 from opscope.compiler.target.program import MatmulParams, Numerics, Operation, Program, TensorDesc
@@ -28,6 +28,7 @@ from opscope.simulator.timing.product_time import PRODUCTS, ProductConstants
 
 SMALL = 0.05
 """Error up to which squares count."""
+SCALE = {"overhead": 1.0, "unpacked": 40.0, "subblock": 100.0, "written": 0.5, "awaited": 0.5}
 
 
 def time_ns(row: ProductRow, constants: ProductConstants | None = None) -> float:
@@ -67,32 +68,37 @@ def errors(rows: Sequence[ProductRow], time_of: Callable[[ProductRow], float] = 
     return np.array([100 * abs(time_of(row) / row.time_ns - 1) for row in rows])
 
 
-def fit(rows: Sequence[ProductRow]) -> ProductConstants:
-    """Returns the constants with the least error, from those that are there."""
-    start = np.array(astuple(PRODUCTS["wormhole_b0"]))
+def fit(rows: Sequence[ProductRow], start: ProductConstants, names: Sequence[str]) -> ProductConstants:
+    """Returns the constants with the least error: those of `start`, but the named ones fitted from `SCALE`."""
+    scale = np.array([SCALE[name] for name in names])
+
+    def constants(values: np.ndarray) -> ProductConstants:
+        return replace(start, **dict(zip(names, map(float, values), strict=True)))
 
     def off(values: np.ndarray) -> list[float]:
-        constants = ProductConstants(*map(float, values))
-        return [math.log(time_ns(row, constants) / row.time_ns) for row in rows]
+        return [math.log(time_ns(row, constants(values)) / row.time_ns) for row in rows]
 
     solution = least_squares(
-        off, start, bounds=(0, np.inf), x_scale=start, loss="soft_l1", f_scale=SMALL, diff_step=1e-3
+        off, scale, bounds=(0, np.inf), x_scale=scale, loss="soft_l1", f_scale=SMALL, diff_step=1e-3
     )
-    return ProductConstants(*map(float, solution.x))
+    return constants(solution.x)
 
 
 def main() -> None:
     """Prints the constants and the errors."""
     rows = list(product_rows())
     fitted, reported = halves([row for row in rows if row.board == "n150"])
-    print(fit(fitted))
-    p150 = halves([row for row in rows if row.board == "p150"])[1]
+    print(n150 := fit(fitted, PRODUCTS["wormhole_b0"], list(SCALE)))
+    of_p150, p150 = halves([row for row in rows if row.board == "p150"])
+    blackhole = replace(PRODUCTS["blackhole"], unpacked=2 * n150.unpacked)
+    print(fit(of_p150, blackhole, ("subblock", "written", "awaited")))
     boxed = [row for row in reported if not row.tuned]
     parts: Sequence[tuple[str, list[ProductRow]]] = (
         ("n150, rows not fitted to", reported),
         ("of these out of the box", boxed),
         ("of these tuned", [r for r in reported if r.tuned]),
-        ("p150, rows not chosen by", p150),
+        ("p150, rows not fitted to", p150),
+        ("p150, tuned, none fitted to", list(tuned_rows_of_p150())),
     )
     for name, part in parts:
         _report(name, errors(part))

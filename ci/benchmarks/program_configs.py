@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from opscope.compiler.target.formats import TILE
+from opscope.compiler.target.product_blocks import Line, ProductBlocks
 from opscope.compiler.target.program import Operation, TensorDesc
-from opscope.simulator.timing.product_blocks import Line, ProductBlocks
 from opscope.simulator.timing.work_split import Asked, ConvBlocks, RelayBlocks
 
 

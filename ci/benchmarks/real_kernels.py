@@ -13,7 +13,7 @@ import json
 import sys
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,10 @@ import numpy as np
 
 from opscope.base.page import Page
 from opscope.compiler.target.fused_params import NormParams, SoftmaxParams
-from opscope.compiler.target.numerics import ttnn_numerics
+from opscope.compiler.target.numerics import BLOCKED, ttnn_numerics
+from opscope.compiler.target.product_blocks import step_of
 from opscope.compiler.target.program import (
+    Conv2dParams,
     EltwiseParams,
     MatmulParams,
     Numerics,
@@ -34,6 +36,7 @@ from opscope.compiler.target.program import (
     TensorDesc,
 )
 from opscope.compiler.target.rounding import bits
+from opscope.compiler.target.system_desc import load_board
 from opscope.simulator.arithmetic import Arithmetic
 from opscope.simulator.images import is_held, widened
 from opscope.simulator.kernels import KERNELS
@@ -41,6 +44,12 @@ from opscope.simulator.operation_run import PreparedOperation
 from opscope.simulator.real_kernels import cause
 
 INDEX = "index.json"
+KINDS = {"matmul": "product", "linear": "product"} | dict.fromkeys(
+    ("layer_norm", "rms_norm", "batch_norm_inference"), "norm"
+)
+"""Kernel -> the kind under which it is counted, where that is not its name."""
+GRID = (10, 13)
+"""Rows and columns of cores that ttnn had on ttsim."""
 EPSILON = 1e-12
 """Of ttnn's norms, where none is given."""
 FORMATS = {
@@ -120,8 +129,8 @@ def _job(row: dict[str, Any], arrays: Callable[[str], dict[str, np.ndarray]]) ->
     descs = [TensorDesc(image.shape, *source, "tile", "dram") for image in inputs]
     result = TensorDesc(out.shape, *target, "tile", "dram")
     params, numerics = (
-        _params(kernel, row["args"], inputs[0].ndim),
-        _numerics(kernel, row["args"], tuple(descs), target[1]),
+        _params(kernel, row["args"], [image.shape for image in inputs]),
+        _numerics(kernel, row["args"], tuple(descs), result),
     )
     places = tuple(range(len(inputs)))
     operation = Operation(kernel, places, (len(inputs),), params, numerics)
@@ -151,17 +160,20 @@ def _kind(kernel: str, element_type: str) -> str:
     params = KERNELS[kernel].params
     if params is EltwiseParams:
         return kernel if kernel == "typecast" else f"elementwise {element_type}"
-    return {"matmul": "product", "layer_norm": "norm", "rms_norm": "norm"}.get(kernel, kernel)
+    return KINDS.get(kernel, kernel)
 
 
-def _params(kernel: str, arguments: dict[str, Any], rank: int) -> Params:
+def _params(kernel: str, arguments: dict[str, Any], shapes: list[tuple[int, ...]]) -> Params:
     cls = KERNELS[kernel].params
     if cls is EltwiseParams:
         return EltwiseParams((1.0,) if str(arguments.get("variant", "")).lower() == "tanh" else ())
     if cls is MatmulParams:
-        return MatmulParams()
+        return MatmulParams(activation=str(arguments.get("activation", "")))
+    if cls is Conv2dParams:  # as large a result as the image
+        high, wide = (side // 2 for side in shapes[1][:2])
+        return Conv2dParams((1, 1), (high, high, wide, wide), (1, 1))
     if cls is ReduceParams:
-        dim = arguments["dim"]
+        dim, rank = arguments["dim"], len(shapes[0])
         return ReduceParams(tuple(d % rank for d in ([dim] if isinstance(dim, int) else dim)), keep_dim=True)
     if cls is SoftmaxParams:
         return SoftmaxParams(int(arguments.get("dim", -1)), bool(arguments.get("numeric_stable", True)))
@@ -170,16 +182,22 @@ def _params(kernel: str, arguments: dict[str, Any], rank: int) -> Params:
     raise ValueError(f"expected an op whose parameters are known, got {kernel}")
 
 
-def _numerics(kernel: str, arguments: dict[str, Any], inputs: tuple[TensorDesc, ...], target: str) -> Numerics:
+def _numerics(kernel: str, arguments: dict[str, Any], inputs: tuple[TensorDesc, ...], result: TensorDesc) -> Numerics:
     """What the arguments ask for, and where they are silent what ttnn takes."""
-    usual = ttnn_numerics(kernel, [desc.data_format for desc in inputs], target, inputs[0].shape[-1])
+    block = _block(inputs, result) if kernel in BLOCKED else 0
+    usual = ttnn_numerics(kernel, [desc.data_format for desc in inputs], result.data_format, block)
     wide, fidelity = arguments.get("fp32_dest_acc"), arguments.get("fidelity")
     if fidelity is None and wide is None:
         return usual
     chosen = usual.dst_format == "Float32" if wide is None else wide
     dst = "Float32" if chosen else "Float16_b"
-    block = usual.k_block if arguments.get("packer_l1_acc") else 0
-    return Numerics(fidelity or usual.fidelity, dst, block, dst)
+    return Numerics(fidelity or usual.fidelity, dst, block if arguments.get("packer_l1_acc") else 0, dst)
+
+
+def _block(inputs: tuple[TensorDesc, ...], result: TensorDesc) -> int:
+    """Tiles of the inner dim that a product adds up in L1."""
+    profile = replace(load_board("p150").ttnn, grid=GRID)
+    return step_of(MatmulParams(), inputs[0], inputs[1], result, Numerics(), profile)
 
 
 ENOUGH = 0.99

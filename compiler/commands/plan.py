@@ -12,6 +12,7 @@ import click
 
 from opscope.base import regular_file
 from opscope.base.live import progress
+from opscope.base.page import Page
 from opscope.base.plugins import plugins
 from opscope.compiler.commands.compile import InputProblem
 from opscope.compiler.errors import CompilerInputError, StageFailure
@@ -148,8 +149,9 @@ def plan_command(
     if as_json:
         click.echo(json.dumps(plan_report.as_json(planned, op)))
         return
+    page = Page()
     for line in plan_report.op_lines(planned, op) if op else plan_report.plan_lines(planned):
-        click.echo(line)
+        page.folded(line, hang=6)
 
 
 def _graph(source: str, config: Configuration, fallback: bool) -> BudaGraph:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from opscope.compiler.target.formats import FORMATS, TILE
+from opscope.compiler.target.formats import FORMATS
 from opscope.compiler.target.program import Numerics
 
 PROFILES = ("hifi4", "ttnn")
 _ORDER = ("LoFi", "HiFi2", "HiFi2_B", "HiFi3", "HiFi4")
 BLOCKED = frozenset({"matmul", "linear"})
-"""Products that ttnn makes in blocks of the inner dim, which are added in L1."""
+"""Products that ttnn makes in blocks of the inner dim, which are added in L1, but for those of float32."""
+NORMS = frozenset({"batch_norm_inference", "batch_norm_training"})
+"""Norms that ttnn computes on the vector unit."""
 PRODUCTS = BLOCKED | {"conv2d", "conv3d"}
 SUMS = frozenset({"sum", "mean"})
 MATRIX = PRODUCTS | SUMS | {"sum_pool2d", "avg_pool2d"}
@@ -22,14 +24,13 @@ MATRIX = PRODUCTS | SUMS | {"sum_pool2d", "avg_pool2d"}
 _PRODUCT_FIDELITY = {"Float32": "HiFi4", "Bfp8_b": "LoFi", "Bfp4_b": "LoFi"}
 
 
+ALL_BITS = "HiFi4"
+"""The fidelity that ttnn takes for convolutions in 2D, of any format, and all that is no product."""
+
+
 def product_fidelity(data_format: str) -> str:
     """Returns the fidelity that ttnn takes for products of operands of a format."""
     return _PRODUCT_FIDELITY.get(data_format, "HiFi2")
-
-
-def tiles_of_a_block(depth: int) -> int:
-    """Returns how many tiles of the inner dim ttnn multiplies before it adds up in L1."""
-    return 2 if -(-depth // TILE) % 2 == 0 else 1
 
 
 def lowest(numerics: Iterable[Numerics]) -> tuple[str, bool]:
@@ -39,15 +40,19 @@ def lowest(numerics: Iterable[Numerics]) -> tuple[str, bool]:
     return fidelity, any(each.dst_format != "Float32" for each in calls)
 
 
-def ttnn_numerics(kernel: str, inputs: Sequence[str], output: str, depth: int = 1) -> Numerics:
-    """Returns how ttnn computes a kernel, by the formats of its inputs and its result; `depth`: the inner dim."""
+def ttnn_numerics(kernel: str, inputs: Sequence[str], output: str, block: int = 1) -> Numerics:
+    """Returns how ttnn computes a kernel, by the formats of its inputs and its result; `block`: tiles of the inner dim
+    that a product adds up in L1 (`opscope.compiler.target.product_blocks.step_of`).
+    """
     formats = [*inputs, output]
     exponents = {FORMATS[name].register_exponent_bits for name in formats if FORMATS[name].is_float}
     wide = len(exponents) > 1 or any(FORMATS[name].bits == 32 or name == "Fp8_e4m3" for name in formats)
     dst = "Float32" if wide or kernel in SUMS else "Float16" if exponents == {5} else "Float16_b"
+    if kernel in NORMS:
+        return Numerics("HiFi4", "Float32")
     if kernel in ("softmax", "layer_norm", "rms_norm"):
         narrow = kernel == "rms_norm" or (kernel == "softmax" and not wide)
         return Numerics("HiFi4", "Float16_b" if kernel == "rms_norm" else "Float32", math_approx=narrow)
-    if kernel in BLOCKED:
-        return Numerics(product_fidelity(inputs[0]), dst, k_block=tiles_of_a_block(depth), intermediate=dst)
-    return Numerics(product_fidelity(inputs[0]) if kernel in PRODUCTS else "HiFi4", dst)
+    if kernel in BLOCKED and not wide:
+        return Numerics(product_fidelity(inputs[0]), dst, k_block=block, intermediate=dst)
+    return Numerics(product_fidelity(inputs[0]) if kernel in BLOCKED | {"conv3d"} else ALL_BITS, dst)

@@ -130,6 +130,17 @@ def test_a_plan_lists_epochs_and_cores() -> None:
     assert "epoch 1 chip 0:" in call(CONVOLUTION, "--epoch-break", "matmul").output
 
 
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_a_plan_fits_the_terminal_and_lacks_no_word(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    whole = call("mnist_mlp").output
+    monkeypatch.setenv("COLUMNS", str(columns))
+    folded = call("mnist_mlp").output
+    assert max(map(len, whole.splitlines())) > 120 >= columns >= max(map(len, folded.splitlines()))
+    assert folded.split() == whole.split()
+    assert "cycles\n" not in folded
+
+
 def test_a_single_matmul_needs_no_file() -> None:
     result = call("matmul:512x1024x4096:Bfp8_b:LoFi", "--arch", "wormhole_b0", "--op-size", "matmul=4x8")
     assert result.exit_code == 0, result.output

@@ -43,6 +43,23 @@ def test_fidelity_is_the_one_asked_for(fidelity):
     assert numerics("matmul", jnp.matmul, a, a, math_fidelity=fidelity).fidelity == fidelity
 
 
+@pytest.mark.parametrize(
+    ("shape", "dtype", "tiles"),
+    [
+        ((32, 256, 32), ml_dtypes.bfloat16, 2),  # along one line of cores
+        ((32, 96, 32), ml_dtypes.bfloat16, 1),
+        ((64, 256, 64), ml_dtypes.bfloat16, 1),  # over rows and columns of cores: 8 tiles are no multiple of 11
+        ((64, 32 * 11 * 3, 64), ml_dtypes.bfloat16, 3),
+        ((64, 256, 64), np.float32, 0),
+    ],
+)
+def test_products_are_cut_as_ttnn_cuts_them(shape, dtype, tiles):
+    """By recorded runs of ttnn 0.81.1: in place of the fourth, 13 columns of cores cut a depth of 26 in twos."""
+    m, k, n = shape
+    left, right = np.ones((m, k), dtype), np.ones((k, n), dtype)
+    assert numerics("matmul", jnp.matmul, left, right, board="p150", numerics="ttnn", math_fidelity="").k_block == tiles
+
+
 def test_unknown_fidelity_is_refused():
     a = np.ones((4, 4), np.float32)
     with pytest.raises(CompilerInputError, match="math fidelity: expected one of LoFi"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
@@ -16,8 +17,8 @@ from opscope.compiler.ir.functions import functions
 from opscope.compiler.ops.element_text import element_text
 from opscope.compiler.ops.shapes import shape_of
 from opscope.compiler.target.formats import host_format, number_format
-from opscope.compiler.target.numerics import tiles_of_a_block
-from opscope.compiler.target.program import Binary, HostParams, Numerics, Params, Program, TensorDesc
+from opscope.compiler.target.product_blocks import step_of
+from opscope.compiler.target.program import Binary, HostParams, MatmulParams, Numerics, Params, Program, TensorDesc
 from opscope.compiler.target.program import Operation as Call
 from opscope.compiler.target.system_desc import SystemDesc
 
@@ -27,7 +28,7 @@ COMPILER = "opscope"
 
 def to_binary(module: ModuleOp, system_desc: SystemDesc, version: str = "") -> Binary:
     """Returns all functions of the module as programs; the first is the entry. Raises StageFailure for any other op."""
-    programs = tuple(_Program(f).build() for f in functions(module))
+    programs = tuple(_Program(f, system_desc).build() for f in functions(module))
     if not programs:
         raise StageFailure(STAGE, "builtin.module", "expected a function, got none")
     return Binary(system_desc.board, system_desc.arch, programs, f"{COMPILER} {version}".strip())
@@ -76,8 +77,8 @@ def _host_format(element: str) -> str:
 class _Program:
     """Collects one function's tensors and operations, numbered in order of appearance."""
 
-    def __init__(self, func: FuncOp) -> None:
-        self.func = func
+    def __init__(self, func: FuncOp, system: SystemDesc) -> None:
+        self.func, self.system = func, system
         self.block = func.body.blocks[0]
         self.ids: dict[int, int] = {}
         """Identities of values, which the function keeps, and their numbers."""
@@ -108,14 +109,17 @@ class _Program:
     def call(self, op: RowOp) -> Call:
         """Returns one kernel call."""
         operands = tuple(self.tensor(v) for v in op.operands if layout.layout_of(v) is not None)
-        return Call(
-            kernel=op.ROW.kernel_name,
-            inputs=operands,
-            outputs=tuple(self.tensor(v) for v in op.results),
-            params=_params(op),
-            numerics=_numerics(op),
-            location=location(op),
-        )
+        results, params, numerics = tuple(self.tensor(v) for v in op.results), _params(op), _numerics(op)
+        if numerics.k_block:
+            numerics = replace(numerics, k_block=self.step(params, operands, results[0], numerics))
+        return Call(op.ROW.kernel_name, operands, results, params, numerics, location(op))
+
+    def step(self, params: Params, operands: tuple[int, ...], result: int, numerics: Numerics) -> int:
+        """Returns the tiles of the inner dim of a block of a product; 0, all of them, for another op."""
+        if not isinstance(params, MatmulParams):
+            return 0
+        left, right, out = (self.tensors[number] for number in (*operands[:2], result))
+        return step_of(params, left, right, out, numerics, self.system.ttnn)
 
 
 def _params(op: RowOp) -> Params:
@@ -138,14 +142,6 @@ def _numerics(op: RowOp) -> Numerics:
         formats = [number_format(x.data_type) for x in encodings if x is not None]
         exponents = {data_format.register_exponent_bits for data_format in formats if data_format.is_float}
         dst = "Float16" if 5 in exponents and 8 not in exponents else "Float16_b"
-    block, between = 0, "Float32"
-    if config.packer_l1_acc.data == "true":
-        block, between = tiles_of_a_block(_depth(op)), dst
+    block, between = (1, dst) if config.packer_l1_acc.data == "true" else (0, "Float32")
     fidelity, approximate = layout.FIDELITIES[config.math_fidelity.data], config.math_approx_mode.data == "true"
     return Numerics(fidelity, dst, block, between, approximate)
-
-
-def _depth(op: RowOp) -> int:
-    """The inner dim of a product."""
-    shape = shape_of(op.operands[0])
-    return shape[-2 if op.read().get("transpose_a") else -1]

@@ -243,12 +243,11 @@ def test_answers_are_kept_until_something_is_published(admin: Window, installati
     assert kept == [True] * len(ASSETS.dashboards["start"].charts)
     before = number(admin, "New failures")
     ops = {"cosine": Op("compile_failed", {"mnist_mlp": 1}, error="no longer taken")}
-    started = datetime.now(UTC) - timedelta(minutes=5)
-    for age, changed in ((1, {"cosine": Op("success", {"mnist_mlp": 1})}), (0, ops)):
-        run_dir = night(
-            installation.folder / "runs", 30 + age, changed, started=started - timedelta(hours=age), arch="n300"
-        )
-        join(run_dir, demo_night(started - timedelta(hours=age), "n300", "mnist_mlp"), 0)
+    newest = datetime.fromisoformat(str(installation.ask("SELECT MAX(started) FROM nights"))).replace(tzinfo=UTC)
+    for hours, changed in ((1, {"cosine": Op("success", {"mnist_mlp": 1})}), (2, ops)):  # on the same date
+        started = newest + timedelta(hours=hours)
+        run_dir = night(installation.folder / "runs", 30 + hours, changed, started=started, arch="n300")
+        join(run_dir, demo_night(started, "n300", "mnist_mlp"), 0)
         publish(run_dir, f"sqlite:///{installation.database}")
     admin.open(SLUGS["start"])
     assert number(admin, "New failures") == before + 1

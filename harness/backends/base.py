@@ -298,6 +298,11 @@ class Backend(ABC):
     def close(self) -> None:  # noqa: B027 - most backends end with their process
         """Called when a lane ends or is replaced, unless its process has died. After some seconds it is killed."""
 
+    def program(self, job: Job) -> str:
+        """Returns a text that is the same for programs of `job` that compute the same, if what runs them is no part of
+        the compiler's release; empty if it is. Called before `run`, once all stages before it have passed."""
+        return ""
+
     def repro_lines(self, job: Job) -> Sequence[str]:
         """Returns lines of a shell that show what the backend does with `job.module` without opscope; none if there
         are none. The module is `module.mlir` and `module.mlirbc` in the folder where they run. Called without
@@ -327,3 +332,17 @@ class Backend(ABC):
         `argument_types` is as in `Job`: which arguments of a whole model stay the same from run to run.
         """
         raise NotImplementedError(f"backend {self.name} does not hand over its program")
+
+
+SMALLEST = b"""func.func @main(%a: tensor<2x2xf32>) -> tensor<2x2xf32> {
+  %0 = stablehlo.negate %a : tensor<2x2xf32>
+  return %0 : tensor<2x2xf32>
+}"""
+
+
+def climb_smallest(backend: Backend, options: ResultOptions | None = None) -> None:
+    """Takes one small op through all stages, so that no op's time includes what a compiler loads and starts first."""
+    results = (TensorDesc(shape=(2, 2), data_type="f32"),)
+    job = Job("warm-up", SMALLEST, [np.ones((2, 2), np.float32)], options or ResultOptions(), results)
+    for stage in backend.stages:
+        backend.climb(stage, job)

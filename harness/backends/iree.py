@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from opscope.base.installing import install_command
-from opscope.harness.backends.base import Backend, Job, StageError, Target, exact_host
+from opscope.harness.backends.base import Backend, Job, StageError, Target, climb_smallest, exact_host
 from opscope.harness.record.element_types import numpy_dtype
-from opscope.harness.record.records import TensorDesc
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage
 
@@ -57,10 +56,6 @@ BUFFERS = {
 _ERROR = 2
 """Severity of an error among the compiler's diagnostics."""
 _LISTENER = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
-_SMALLEST = b"""func.func @main(%a: tensor<2x2xf32>) -> tensor<2x2xf32> {
-  %0 = stablehlo.negate %a : tensor<2x2xf32>
-  return %0 : tensor<2x2xf32>
-}"""
 
 
 class Iree(Backend):
@@ -107,10 +102,7 @@ class Iree(Backend):
 
     def warm_up(self, options: ResultOptions | None = None) -> None:
         """Compiles and runs one small op, which loads both libraries."""
-        desc = TensorDesc(shape=(2, 2), data_type="f32")
-        job = Job("warm-up", _SMALLEST, [np.ones((2, 2), np.float32)], ResultOptions(), (desc,))
-        for stage in self.stages:
-            self.climb(stage, job)
+        climb_smallest(self)
 
     def available(self) -> str | None:
         """Returns None if compiler and runtime are installed."""

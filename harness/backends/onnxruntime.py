@@ -8,17 +8,14 @@ from typing import Any
 import numpy as np
 
 from opscope.base.installing import install_command
-from opscope.harness.backends.base import Backend, Job, StageError, Target, exact_host
+from opscope.harness.backends.base import Backend, Job, StageError, Target, climb_smallest, exact_host
+from opscope.harness.backends.translated import onnx_graph
 from opscope.harness.backends.warm_runs import timed
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage
 
 SESSION = Stage("session")
 _ERRORS_ONLY = 3
-_SMALLEST = b"""func.func @main(%a: tensor<2x2xf32>) -> tensor<2x2xf32> {
-  %0 = stablehlo.negate %a : tensor<2x2xf32>
-  return %0 : tensor<2x2xf32>
-}"""
 
 
 class OnnxRuntime(Backend):
@@ -41,7 +38,7 @@ class OnnxRuntime(Backend):
     def climb(self, stage: Stage, job: Job) -> None:
         """Makes the session, or runs it. Raises StageError with its own message, Declined for what ONNX cannot say."""
         if stage is SESSION:
-            job.state[stage] = _session(import_module("opscope.harness.backends.onnx_nodes").graph_of(job.module))
+            job.state[stage] = _session(onnx_graph(job.module))
             return
         session = job.state[SESSION]
         feed = {put.name: array for put, array in zip(session.get_inputs(), job.inputs, strict=True)}
@@ -54,9 +51,7 @@ class OnnxRuntime(Backend):
 
     def warm_up(self, options: ResultOptions | None = None) -> None:
         """Runs one small op, which loads the library."""
-        job = Job("warm-up", _SMALLEST, [np.ones((2, 2), np.float32)], ResultOptions())
-        for stage in self.stages:
-            self.climb(stage, job)
+        climb_smallest(self)
 
     def available(self) -> str | None:
         """Returns None if it is installed, with ONNX."""

@@ -17,7 +17,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from opscope.harness.backends import plugin_libraries, plugin_library
-from opscope.harness.backends.base import Backend, BackendError, Job, StageError, Target, exact_host
+from opscope.harness.backends.base import (
+    SMALLEST,
+    Backend,
+    BackendError,
+    Job,
+    StageError,
+    Target,
+    climb_smallest,
+    exact_host,
+)
 from opscope.harness.backends.plugin_library import Library
 from opscope.harness.backends.warm_runs import timed
 from opscope.harness.record.element_types import numpy_dtype
@@ -28,10 +37,6 @@ from opscope.harness.record.stages import Stage
 if TYPE_CHECKING:
     from opscope.harness.prepare.pjrt.client import ApiVersion, Client, Executable, Option
 
-SMALLEST = b"""func.func @main(%a: tensor<2x2xf32>) -> tensor<2x2xf32> {
-  %0 = stablehlo.negate %a : tensor<2x2xf32>
-  return %0 : tensor<2x2xf32>
-}"""
 
 _ALONE = """from pathlib import Path
 from jaxlib import xla_client
@@ -199,9 +204,7 @@ class Pjrt(Backend):
 
     def warm_up(self, options: ResultOptions) -> None:
         """Compiles and runs one small op."""
-        job = Job("warm-up", SMALLEST, [np.ones((2, 2), np.float32)], options)
-        for stage in self.stages:
-            self.climb(stage, job)
+        climb_smallest(self, options)
 
     # --- ops
 

@@ -8,12 +8,10 @@ from functools import cache
 from importlib import metadata, util
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from opscope.base.digest import digest_of_sources, source_files
 from opscope.base.places import HOME
 from opscope.harness.backends import simulated
-from opscope.harness.backends.base import Backend, Job, Target, Watch
+from opscope.harness.backends.base import Backend, Job, Target, Watch, climb_smallest
 from opscope.harness.backends.simulated import board_of
 from opscope.harness.prepare.paths import moved, moves_of
 from opscope.harness.record.errors import InputError, closest
@@ -32,10 +30,6 @@ _DECODED = "decoded"
 """Key of a job's state: its binary, and the programs as they were decoded when that was written."""
 LOADS = "load_cached"
 """The kernel whose results come from another program, whose ops are observed one by one."""
-_SMALLEST = b"""func.func @main(%a: tensor<2x2xf32>, %b: tensor<2x2xf32>) -> tensor<2x2xf32> {
-  %0 = stablehlo.add %a, %b : tensor<2x2xf32>
-  return %0 : tensor<2x2xf32>
-}"""
 
 
 class Reference(Backend):
@@ -114,9 +108,7 @@ class Reference(Backend):
 
     def warm_up(self, options: ResultOptions | None = None) -> None:
         """Takes one small op through all stages, so that no op's time includes imports and tables."""
-        job = Job("warm-up", _SMALLEST, [np.ones((2, 2), np.float32)] * 2, ResultOptions())
-        for stage in self.stages:
-            self.climb(stage, job)
+        climb_smallest(self)
 
     def available(self) -> str | None:
         """Returns None if the compiler's framework is installed."""

@@ -7,19 +7,12 @@ from __future__ import annotations
 
 from importlib import metadata, util
 
-import numpy as np
-
-from opscope.harness.backends.base import Backend, Declined, Job, StageError, Target, exact_host
+from opscope.harness.backends.base import Backend, Declined, Job, StageError, Target, climb_smallest, exact_host
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage
 
 MOST_WORK = 1 << 20
 """Largest number of elements that an op may visit one by one: about three seconds."""
-
-_SMALLEST = b"""func.func @main(%a: tensor<2x2xf32>) -> tensor<2x2xf32> {
-  %0 = stablehlo.negate %a : tensor<2x2xf32>
-  return %0 : tensor<2x2xf32>
-}"""
 
 
 class StablehloInterpreter(Backend):
@@ -59,9 +52,7 @@ class StablehloInterpreter(Backend):
 
     def warm_up(self, options: ResultOptions | None = None) -> None:
         """Evaluates one small op, which loads MLIR."""
-        job = Job("warm-up", _SMALLEST, [np.ones((2, 2), np.float32)], ResultOptions())
-        for stage in self.stages:
-            self.climb(stage, job)
+        climb_smallest(self)
 
     def available(self) -> str | None:
         """Returns None if jaxlib is installed."""

@@ -21,19 +21,18 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from opscope.base.digest import words_digest
 from opscope.base.installing import install_command
 from opscope.harness.backends import plugin_libraries, simulated, tt_executable, tt_repro
 from opscope.harness.backends.base import BackendError, Job, StageError, Target, refuse
-from opscope.harness.backends.pjrt import SMALLEST, Pjrt
+from opscope.harness.backends.pjrt import Pjrt
 from opscope.harness.backends.plugin_library import Library
 from opscope.harness.backends.reference import Reference
 from opscope.harness.cache import export_folder
+from opscope.harness.record import lowered_ir
 from opscope.harness.record.element_types import numpy_dtype
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.option_types import path_of
-from opscope.harness.record.records import TensorDesc
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage
 
@@ -250,13 +249,6 @@ class Tt(Pjrt):
         described = "" if _has_card() else hashlib.sha256(self._descriptor_content(options)).hexdigest()[:16]
         return f"{super().fingerprint(options)}-{described}-{Reference().fingerprint(options)}"
 
-    def warm_up(self, options: ResultOptions) -> None:
-        """Takes one small op through all stages."""
-        desc = TensorDesc(shape=(2, 2), data_type="f32")
-        job = Job("warm-up", SMALLEST, [np.ones((2, 2), np.float32)], options, (desc,))
-        for stage in self.stages:
-            self.climb(stage, job)
-
     # --- ops
 
     def climb(self, stage: Stage, job: Job) -> None:
@@ -294,6 +286,14 @@ class Tt(Pjrt):
         library = self.library()
         job.compiled_by = f"{library.distribution} {library.version}" if library.distribution else ""
         job.compiled_by += f"{', ' if job.compiled_by else ''}{library.path.name} sha256 {library.digest()[:16]}"
+
+    def program(self, job: Job) -> str:
+        """Its TTNN, and the simulated device that runs it; empty with a card, on which a release itself runs it."""
+        if _has_card():
+            return ""
+        text = lowered_ir.plain(job.state[Stage.TTNN_TO_FLATBUFFER].ttnn)
+        board = simulated.board_of(job.options.arch).board
+        return words_digest(text, board, Reference().fingerprint(job.options))
 
     def _run_program(self, job: Job) -> None:
         """Runs the program on the card, or its TTNN on the simulated device, in the types that it has there."""

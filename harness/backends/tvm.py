@@ -11,17 +11,14 @@ from typing import Any
 import numpy as np
 
 from opscope.base.installing import install_command
-from opscope.harness.backends.base import Backend, Job, StageError, Target, exact_host
+from opscope.harness.backends.base import Backend, Job, StageError, Target, climb_smallest, exact_host
+from opscope.harness.backends.translated import onnx_graph
 from opscope.harness.backends.warm_runs import timed
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage
 
 IMPORT, BUILD = Stage("import"), Stage("build")
 _TARGET = "llvm"
-_SMALLEST = b"""func.func @main(%a: tensor<2x2xf32>) -> tensor<2x2xf32> {
-  %0 = stablehlo.negate %a : tensor<2x2xf32>
-  return %0 : tensor<2x2xf32>
-}"""
 
 
 class Tvm(Backend):
@@ -43,7 +40,7 @@ class Tvm(Backend):
 
     def climb(self, stage: Stage, job: Job) -> None:
         """Imports, builds or runs. Raises StageError with its own message, Declined for what ONNX cannot say."""
-        graph = import_module("opscope.harness.backends.onnx_nodes").graph_of(job.module) if stage is IMPORT else b""
+        graph = onnx_graph(job.module) if stage is IMPORT else b""
         try:
             if stage is IMPORT:
                 model = import_module("onnx").load_from_string(graph)
@@ -65,9 +62,7 @@ class Tvm(Backend):
 
     def warm_up(self, options: ResultOptions | None = None) -> None:
         """Runs one small op, which loads the library."""
-        job = Job("warm-up", _SMALLEST, [np.ones((2, 2), np.float32)], ResultOptions())
-        for stage in self.stages:
-            self.climb(stage, job)
+        climb_smallest(self)
 
     def available(self) -> str | None:
         """Returns None if it is installed, with ONNX."""

@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from importlib import metadata, util
 
-import numpy as np
-
-from opscope.harness.backends.base import Backend, Job, StageError, Target, exact_host
+from opscope.harness.backends.base import Backend, Job, StageError, Target, climb_smallest, exact_host
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage
-
-_SMALLEST = b"""func.func @main(%a: tensor<2x2xf32>) -> tensor<2x2xf32> {
-  %0 = stablehlo.negate %a : tensor<2x2xf32>
-  return %0 : tensor<2x2xf32>
-}"""
 
 
 class Xla(Backend):
@@ -66,9 +59,7 @@ class Xla(Backend):
 
     def warm_up(self, options: ResultOptions | None = None) -> None:
         """Compiles and runs one small op, which starts the client and loads LLVM."""
-        job = Job("warm-up", _SMALLEST, [np.ones((2, 2), np.float32)], ResultOptions())
-        for stage in self.stages:
-            self.climb(stage, job)
+        climb_smallest(self)
 
     def available(self) -> str | None:
         """Returns None if jaxlib is installed."""

@@ -26,7 +26,7 @@ from opscope.base.inner_path import inside
 from opscope.base.statuses import RIGHT
 from opscope.harness.backends import compiler_commits, registry
 from opscope.harness.backends.commands import description, identity
-from opscope.harness.cache import export_folder, verdict_fingerprint
+from opscope.harness.cache import export_folder, op_key, verdict_fingerprint
 from opscope.harness.cache.json_store import JsonStore
 from opscope.harness.climb.doubts import Doubts
 from opscope.harness.climb.reruns import OF_THE_MACHINE
@@ -108,7 +108,7 @@ class ResultCache:
         folder = artifacts.ir_folder(backend_label(self._context.backend))
         for name, content in entry.get("ir", {}).items():
             artifacts.write(self._context.run_dir, row.op_id, f"{folder}/{Path(name).name}", base64.b64decode(content))
-        return kept.model_copy(update={**values, "artifact": artifact, "cached_from": kept.run_id})
+        return kept.model_copy(update={**values, "artifact": artifact, "cached_from": kept.cached_from or kept.run_id})
 
     def _restored(self, row: OpRow, kept: OpTest, diagnostic: str, files: Mapping[str, str]) -> str | None:
         """Writes the diagnostic, and the `files` beside it, into this run's folder.
@@ -200,21 +200,7 @@ def drop(cache_dir: Path, run_id: str, backend: str, since: float) -> int:
 
 def key(row: OpRow, context: RunContext, ready: Ready) -> str:
     """The key of a kept verdict; 32 hex digits."""
-    parts = {
-        **_of_the_run(context, ready),
-        "op": row.op_id,
-        "provenance": row.provenance,
-        # A file's path does not matter, but distribution, seed and index do.
-        "sources": [source.model_dump(exclude={"path"}) for source in row.sources],
-        "golden": bool(row.golden),
-        "second": row.second.model_dump(exclude={"values"}) if row.second is not None else None,
-        "argument_types": row.argument_types,
-    }
-    if row.shards:
-        exclude = {"sources": {"__all__": {"path"}}, "golden": True, "term_sizes": True}
-        parts["devices"] = row.devices
-        parts["shards"] = [shard.model_dump(exclude=exclude) for shard in row.shards]
-    return json_digest(parts, digits=32)
+    return json_digest({**_of_the_run(context, ready), **op_key.of_row(row)}, digits=32)
 
 
 @lru_cache(maxsize=16)

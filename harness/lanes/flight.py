@@ -39,6 +39,8 @@ class Ready:
     """Name -> version of what the backend consists of, where it says so."""
     commit: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False)
     """The compiler's own commit, where the backend names one (harness/backends/life.py). No part of a verdict's key."""
+    refused: str = ""
+    """Why the backend cannot be used here: then each op fails so."""
 
 
 @dataclass

@@ -18,6 +18,7 @@ from opscope.base.stored import checked, gone
 from opscope.harness.backends import life
 from opscope.harness.backends.base import Backend, BackendError, Declined, Job, StageCrashError, StageError, Target
 from opscope.harness.lanes import drawn_numbers, dumped, explained, failed_ir, mesh_run, second_opinion, whole_model
+from opscope.harness.lanes.equal_program import EqualProgram
 from opscope.harness.prepare.inputs import OtherValues, row_golden, row_inputs
 from opscope.harness.record import artifacts
 from opscope.harness.record.measures import MEASURES
@@ -90,7 +91,7 @@ class _ClimbState:
         """The record of the climb so far."""
         times = self.times
         if self.job is not None:
-            fields |= _chosen(self.row, self.job) | {"overwritten_inputs": self.overwritten}
+            fields = _chosen(self.row, self.job) | {"overwritten_inputs": self.overwritten} | fields
             times = _with_own_times(times, self.job.stage_seconds)
         if self.watch is not None:
             fields |= whole_model.value_fields(self.watch, self.row, self.context)
@@ -106,10 +107,12 @@ class _ClimbState:
             attempt=self.attempt,
             stages=tuple(times),
             compile_depth=self.backend.compile_depths.get(self.reached, ""),
-            card_type=self.judged_by.card_type,
-            data_format=self.judged_by.float_format or "",
-            math_fidelity=self.judged_by.math_fidelity,
-            **fields,
+            **{
+                "card_type": self.judged_by.card_type,
+                "data_format": self.judged_by.float_format or "",
+                "math_fidelity": self.judged_by.math_fidelity,
+                **fields,
+            },
         )
 
     def stored(self, stage: str, suffix: str, text: str) -> str | None:
@@ -167,7 +170,7 @@ def climb(
         return state.ended(Status.COMPILE_FAILED, row.unsplittable or "no single-op module", Stage.SPLIT)
     if options.until == Stage.SPLIT:
         return state.ended(Status.STOPPED, "stopped after split")
-    stage = Stage.SPLIT
+    stage, program = Stage.SPLIT, None
     try:
         ir_dir = None
         if context.keep_ir:
@@ -176,6 +179,11 @@ def climb(
             )
             ir_dir.mkdir(parents=True, exist_ok=True)
         module = checked(export_dir, row.module).read_bytes()
+        if options.goldens_by:
+            from opscope.harness.prepare import mlir
+
+            if reason := mlir.unread(module):
+                raise Declined(f"its StableHLO, by {options.goldens_by}, cannot be read here: {reason}")
         if row.op_name == WHOLE_MODEL:
             module = whole_model.tagged(module)
         state.job = job = Job(row.op_id, module, [], options, row.outputs, row.argument_types, ir_dir)
@@ -187,6 +195,9 @@ def climb(
                 state.timed(stage, lambda stage=stage: backend.climb(stage, job))
             elif row.inputs and not row.sources:
                 return state.ended(Status.NO_GOLDEN, row.no_golden or "there are no inputs to run it on")
+            elif (earlier := (program := EqualProgram(row, backend, job, context, export_dir)).taken()) is not None:
+                state.reached = Stage.COMPARE
+                return state.ended(Status.SUCCESS, **earlier)
             elif row.shards:
                 state.timed(stage, lambda: state.on_devices.extend(mesh_run.run(row, job, backend, export_dir)))
                 state.overwritten = mesh_run.overwritten(state.on_devices)
@@ -210,11 +221,17 @@ def climb(
         job.ran_on, job.outputs = "none", []
     if state.reached is not Stage.RUN and job.ran_on == "none":
         return state.ended(Status.STOPPED)  # with the last stage that there is
+    if job.ran_on == "none" and job.outputs:
+        hint = "job.ran_on = 'host', 'simulator' or 'silicon' beside job.outputs"
+        raise BackendError("results and job.ran_on 'none'", "job.ran_on of what computed the results", hint)
     if job.ran_on == "none":
         return state.ended(Status.STOPPED, f"{backend.name} computes nothing: there are no numbers to compare")
     if not row.golden and not drawn_numbers.are_judged(row):
         return state.ended(Status.NO_GOLDEN, row.no_golden or "there is no golden")
-    return _compared(state, job, export_dir)
+    test = _compared(state, job, export_dir)
+    if program is not None:
+        program.keep(test)
+    return test
 
 
 def stages_from(level: str, stages: Sequence[Stage]) -> Sequence[Stage]:

@@ -31,7 +31,7 @@ from opscope.harness.lanes.protocol import OpsToSend
 from opscope.harness.lanes.scratch import Place
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.explanation import SECONDS
-from opscope.harness.record.optest import RunContext, unrun_test
+from opscope.harness.record.optest import RunContext, release_in, unrun_test
 from opscope.harness.record.records import OpRow, OpTest
 from opscope.harness.record.stages import FAILED, Stage, Status
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from opscope.base.children.child import Child
 
 _START_ATTEMPTS = 2
+_MORE = "--op-memory 8GiB"
 _SPENT = 0.75
 """Share of its memory or thread limit that a child may still hold when an op has ended."""
 
@@ -75,6 +76,10 @@ class LaneConfig:
     does not help, the op is `not_run`."""
     final_dirs: dict[str, str] = field(default_factory=dict)
     """Where the export folder of a model under construction will be once it is complete."""
+    alone: bool = True
+    """Whether the run has no other backend, so that it ends if a release cannot be used here. Else its ops fail."""
+    refused: str = ""
+    """Why a release cannot be used here, if that is known already (`Ready.refused`)."""
     scratch: Place | None = None
     """The folder of the run for what the backend's library writes, where it needs one. With None, this process's."""
 
@@ -99,6 +104,7 @@ class Lane:
         """Whether the child is ready, and no op is in flight."""
         self._closes = False
         """Whether the child's backend is to be closed."""
+        self._refused = config.refused
         self._folder: Path | None = None
         """The child's own folder, where the backend's library may write."""
 
@@ -126,6 +132,8 @@ class Lane:
         Raises InputError if there is no room for that.
         """
         backend = self.config.context.backend
+        if self._refused:
+            return worker_ahead.Start(), None
         if not scratch.needed(backend) and not scratch.loads_once(backend):
             return worker_ahead.start_of(backend, None), None
         place = self.config.scratch or scratch.of_process()
@@ -142,7 +150,7 @@ class Lane:
         self.starts += 1
         self._served = 0
         environment = dict(self.config.environment)
-        task: dict[str, Any] = {"context": self.config.context.as_json()}
+        task: dict[str, Any] = {"context": self.config.context.as_json(), "refused": self._refused}
         if place is not None:
             self._folder = scratch.new_lane(place)
             environment["TMPDIR"] = str(self._folder / scratch.TEMPORARY)
@@ -169,8 +177,21 @@ class Lane:
     def ready(self) -> Ready:
         """Waits until the child has loaded its backend.
 
-        Raises InputError if there is no such backend or board, or if the child does not start.
+        Raises InputError if there is no such backend or board, or if the child does not start; of a release beside
+        other backends only what any of them would refuse.
         """
+        backend = self.config.context.backend
+        try:
+            return self._loaded()
+        except InputError as error:
+            if self.config.alone or self._refused or not release_in(backend) or error.where != f"--backend {backend}":
+                raise
+            self._refused = f"expected {error.expected}, got {error.got}"
+            self._say(str(error))
+            return self._loaded()
+
+    def _loaded(self) -> Ready:
+        """The report of a child that has loaded its backend. Raises InputError."""
         for attempt in range(_START_ATTEMPTS):
             if self._ready is not None and self._child is not None and not self._child.wait(0):
                 self._stop()  # it ended while no op was in flight, so no op caused it
@@ -183,19 +204,21 @@ class Lane:
                 message = self._child.receive(Deadline(self.config.start_timeout))
             except ChildEnded as ended:
                 self._stop()
-                if attempt + 1 < _START_ATTEMPTS:
+                hung = ended.ending.cause is Cause.TIMEOUT and release_in(self.config.context.backend)
+                if attempt + 1 < _START_ATTEMPTS and not hung:
                     continue
                 last = crash_cause.of(ended.ending, self._log.tail(_LINES)) or self._log.last_line()
                 got = f"{ended}{f': {last}' if last else ''}"
-                hint = "--op-memory 8GiB" if ended.ending.cause is Cause.MEMORY else "`opscope doctor`"
+                hint = _MORE if ended.ending.cause is Cause.MEMORY else "`opscope doctor`"
                 place = f"--backend {self.config.context.backend}"
                 raise InputError(place, "a worker that starts", got, hint) from None
             if "input_error" in message:
                 self._stop()
                 raise InputError(*message["input_error"])
+            self._check_room()
             values = message["ready"]
             stages = tuple(Stage(stage) for stage in values["stages"])
-            self._ready = Ready(**{**values, "stages": stages})
+            self._ready = Ready(**{**values, "stages": stages, "refused": self._refused})
             self._idle, self._closes = True, message.get("closes", False)
         assert self._ready is not None
         return self._ready
@@ -367,6 +390,16 @@ class Lane:
         """Ends the child. The lane may be used again."""
         self._stop()
         self._log.close()
+
+    def _check_room(self) -> None:
+        """Raises InputError if a child holds so much memory before its first op that some op would certainly end it."""
+        assert self._child is not None
+        resident, _ = self._child.usage()
+        if resident > self.memory_limit * _SPENT:
+            self._stop()
+            held, most = (f"{size >> 20:,} MiB" for size in (resident, self.memory_limit))
+            place = f"--backend {self.config.context.backend}"
+            raise InputError(place, "a worker with room for ops", f"{held} before the first, {most} allowed", _MORE)
 
     def _stop_if_spent(self) -> None:
         """Ends a child that holds so much memory or so many threads that the next op could exceed a limit."""

@@ -24,6 +24,7 @@ from opscope.base.children.inside import Parent
 from opscope.base.damage import Damaged
 from opscope.harness.backends import life, registry
 from opscope.harness.backends.base import Backend, BackendError
+from opscope.harness.backends.unusable import Unusable
 from opscope.harness.cache import verdict_fingerprint
 from opscope.harness.lanes import scratch, worker_ahead
 from opscope.harness.lanes.ladder import Listener, climb
@@ -49,7 +50,7 @@ def serve(parent: Parent) -> None:
     name = context.backend
     try:
         with gc_pause.paused():
-            backend = _loaded(name, first.get("load_log"))
+            backend = _loaded(name, first.get("load_log"), first.get("refused", ""))
             _check_until(context, backend.stages)
             digest = f"{tolerance.VERSION}-{verdict_fingerprint.of_verdicts(name)}"
             context, began_in = _in_own_folder(context, first.get("folder"))
@@ -102,11 +103,14 @@ def _names_no_commit(name: str, backend: Backend) -> bool:
     return registry.command_file(name) is not None or inspect.getattr_static(backend, "revision", "") == ""
 
 
-def _loaded(name: str, log: str | None) -> Backend:
+def _loaded(name: str, log: str | None, refused: str = "") -> Backend:
     """The backend, as the process has loaded it of which this one is a fork, or else loaded here.
 
-    What was written while it was loaded is in the file `log`, and goes to the log of this lane. Raises InputError.
+    What was written while it was loaded is in the file `log`, and goes to the log of this lane. One that was `refused`
+    is not loaded. Raises InputError.
     """
+    if refused:
+        return Unusable(registry.load(name), backend_label(name), refused)
     if log is not None:
         with contextlib.suppress(OSError):
             print(Path(log).read_bytes()[-_LOAD_LOG:].decode(errors="replace"), end="", file=sys.stderr, flush=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 
 WORKER = "opscope.harness.lanes.worker:serve"
 """What a lane's child runs."""
+
+
+_LOAD_SECONDS = 120.0
+"""Longer than any library takes to load, from a slow disk too."""
 
 
 @dataclass(frozen=True)
@@ -92,10 +97,12 @@ def load(backend: str, folder: str) -> int:
     os.environ["TMPDIR"] = folder
     tempfile.tempdir = None
     os.chdir(folder)
+    signal.setitimer(signal.ITIMER_REAL, _LOAD_SECONDS)  # ends this process if a library hangs: its lane says so then
     try:
         with gc_pause.paused():
             loaded[backend] = Loaded(life.load(backend))
     except InputError as error:
         loaded[backend] = Loaded(None, error)
+    signal.setitimer(signal.ITIMER_REAL, 0)
     os.chdir("/")
     return process_tree.threads_of(os.getpid())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from opscope.base.terminal import wrapped
+from opscope.base.terminal import for_reader
 
 AGAIN = "again: "
 """How the line begins that is a command, which stays whole."""
@@ -16,7 +16,7 @@ class FailureText(str):
     __slots__ = ()
 
     def toterminal(self, out: Any) -> None:
-        """Prints the lines broken between words; `out` is pytest's TerminalWriter."""
+        """Prints the lines broken between words, where a terminal shows them; `out` is pytest's TerminalWriter."""
         for line in self.splitlines():
-            for part in [line] if line.startswith(AGAIN) else wrapped(line, out.fullwidth):
+            for part in [line] if line.startswith(AGAIN) else for_reader(line):
                 out.line(part)

@@ -23,7 +23,7 @@ from opscope.base.places import PACKAGE
 from opscope.harness.record.errors import InputError
 
 WHERE = "--export-python"
-OLDEST = (3, 11)
+OLDEST = (3, 10)
 _SECONDS = 60
 _ASK = """
 import importlib.metadata, json, sys

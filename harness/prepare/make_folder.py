@@ -302,6 +302,8 @@ def _run_child(job: ModelJob, making: Making) -> Outcome:
     )
     if error and "where" not in error:
         raise Unpreparable(error["got"])
+    if error and own and "StableHLO" in error["expected"]:
+        raise Unpreparable(f"{making.task.request.goldens_by}, which makes goldens, cannot read it: {error['got']}")
     if error:
         refusal = InputError if error["where"] == CACHE else ModelRefused
         raise refusal(error["where"], error["expected"], error["got"], error.get("hint", ""))

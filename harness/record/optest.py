@@ -17,7 +17,7 @@ from typing import Any, Self
 from pydantic_core import to_jsonable_python
 
 from opscope.base.op_families import op_family
-from opscope.base.source_places import here
+from opscope.base.source_places import from_any_folder, here
 from opscope.harness.record.records import OpRow, OpTest, TensorDesc
 from opscope.harness.record.result_options import Decides, ResultOptions
 from opscope.harness.record.signature import shorten, signature
@@ -40,6 +40,8 @@ class RunContext:
     keep_ir: bool = False
     dump_tensors: str = "none"
     """Ops whose results are kept with their goldens: `none`, `failing` or `all`."""
+    verdicts: str = ""
+    """The folder of kept verdicts, where those of equal programs may be taken; empty for none."""
     card_type: str = "none"
     """Filled in by a lane once its backend has reported its target."""
 
@@ -127,7 +129,7 @@ def build_test(
     model = models[0] if models else ""
     case = f"{row.op_name}[{row.op_id}]"
     if error is not None:
-        fields.setdefault("error_message", shorten(error))
+        fields.setdefault("error_message", shorten(from_any_folder(error)))
         if status in FAILED:
             fields.setdefault("error_signature", signature(failed_stage or stage_reached, error))
     values: dict[str, Any] = {

@@ -165,6 +165,11 @@ def path_of(file: str) -> Path:
     return Path(_MARK.sub("", file))
 
 
+def without_folder(value: object) -> object:
+    """The value of an option, of a file with its digest without the folder, which differs between machines."""
+    return path_of(value).name + value[-17:] if isinstance(value, str) and _MARK.search(value) else value
+
+
 Text = Annotated[str, BeforeValidator(str)]
 Flag = Annotated[bool, expects("true or false")]
 Integer = Annotated[int, BeforeValidator(_integer), expects("an integer", "0")]

@@ -310,6 +310,10 @@ else:
     _WithOptions = create_model("_WithOptions", __base__=Record, **record_fields())
 
 
+TAKEN = " in "
+"""In `OpTest.cached_from`: between a release that had made an equal program of the op, and its run."""
+
+
 class _Ended(_WithOptions):
     """The part of an OpTest before what was measured."""
 
@@ -391,7 +395,9 @@ class _Ended(_WithOptions):
     outcomes: tuple[str, ...] = ()
     """How each of these runs ended; the first is this record's own."""
     cached_from: str = ""
-    """The earlier run that the verdict and stage times come from; empty if they are from this run."""
+    """The earlier run that the verdict and stage times come from; empty if they are from this run. Where
+    another release had made an equal program of the op, that release and its run, with TAKEN between them; stage times
+    are then this run's."""
 
 
 if TYPE_CHECKING:

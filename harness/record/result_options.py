@@ -29,7 +29,7 @@ from opscope.harness.record.option_types import (
     absolute,
     choice,
     one_of,
-    path_of,
+    without_folder,
 )
 from opscope.harness.record.stages import Stage
 from opscope.harness.record.workflows import SPLIT, WORKFLOWS
@@ -319,7 +319,7 @@ class ResultOptions(BaseModel, frozen=True, extra="forbid", defer_build=True):
             for name, (_, default) in record_fields().items()
         }
         if values["system_desc"]:
-            values["system_desc"] = path_of(values["system_desc"]).name + values["system_desc"][-17:]
+            values["system_desc"] = without_folder(values["system_desc"])
         return values
 
     def flags(self, usual: ResultOptions) -> list[str]:

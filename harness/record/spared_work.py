@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from opscope.harness.record.records import OpRow, OpTest
+from opscope.harness.record.records import TAKEN, OpRow, OpTest
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,8 @@ class Savings:
     """Verdicts taken from earlier runs."""
     kept_seconds: float
     """Seconds that these ops took in the earlier runs."""
+    taken: int = 0
+    """Verdicts of other releases, which had made an equal program of the op."""
 
     @property
     def lines(self) -> list[str]:
@@ -39,13 +41,18 @@ class Savings:
                 f"cache: {self.kept:,} of {self.verdicts:,} verdicts come from earlier runs, {share} saved{took} "
                 "(--no-cache runs every op)"
             )
+        if self.taken:
+            verb = "verdict is that" if self.taken == 1 else "verdicts are those"
+            texts.append(
+                f"programs: {self.taken:,} {verb} of another release with an equal program (--no-cache runs every op)"
+            )
         return texts
 
 
 def savings(rows: Iterable[OpRow], tests: Sequence[OpTest]) -> Savings:
     """The savings of a run, from its ops and records."""
     runnable = [row for row in rows if row.module is not None]
-    kept = [test for test in tests if test.cached_from]
+    kept = [test for test in tests if test.cached_from and TAKEN not in test.cached_from]
     return Savings(
         uses=sum(len(row.uses) for row in runnable),
         by_model=sum(len({use.model for use in row.uses}) for row in runnable),
@@ -53,6 +60,7 @@ def savings(rows: Iterable[OpRow], tests: Sequence[OpTest]) -> Savings:
         verdicts=len(tests),
         kept=len(kept),
         kept_seconds=sum(stage.seconds for test in kept for stage in test.stages),
+        taken=sum(TAKEN in test.cached_from for test in tests),
     )
 
 

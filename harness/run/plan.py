@@ -179,6 +179,8 @@ def lane_of(orders: Orders, export_dirs: dict[str, str], writer: str, dry: bool 
         log=None if dry else Path(orders.context.run_dir) / "logs" / f"{writer}.txt",
         environment={"OPSCOPE_CACHE_DIR": cache_dir} if (cache_dir := orders.cache_dir) else {},
         mend=mender(request_of(orders.preparation), export_dirs) if orders.preparation else None,
+        alone=orders.alone,
+        refused=orders.ready.refused if orders.ready is not None else "",
         scratch=orders.scratch,
     )
     if orders.cluster is None:

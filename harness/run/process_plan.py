@@ -69,6 +69,8 @@ class Orders:
     """In these ops run meanwhile, beside the processes that prepare. With None, nothing else takes part."""
     scratch: Place | None = None
     """The folder of the run for what libraries of its backends write, where one needs it."""
+    alone: bool = True
+    """Whether the run has no other backend."""
     others: tuple[Orders, ...] = ()
     """The orders for each further backend of the run, with its own context and report."""
 
@@ -105,13 +107,15 @@ def orders_of(request: Request, run_id: str, run_dir: Path, settings: dict[str, 
     compiler_options.check(names, ResultOptions.of(settings))
     place = None if settings["cluster"] else of_run(names)
     first, *others = [
-        replace(_for_backend(backend, request, run_id, run_dir, settings), scratch=place) for backend in names
+        replace(_for_backend(backend, request, run_id, run_dir, settings), scratch=place, alone=len(names) == 1)
+        for backend in names
     ]
     return replace(first, others=tuple(others))
 
 
 def _for_backend(backend: str, request: Request, run_id: str, run_dir: Path, settings: dict[str, Any]) -> Orders:
     """The orders for one backend of a requested run."""
+    kept = not (settings["no_cache"] or settings["cluster"] or settings["dump_tensors"] != "none")
     context = RunContext(
         run_id=run_id,
         run_dir=str(run_dir),
@@ -119,6 +123,7 @@ def _for_backend(backend: str, request: Request, run_id: str, run_dir: Path, set
         options=ResultOptions.of(settings),
         keep_ir=settings["keep_ir"],
         dump_tensors=settings["dump_tensors"],
+        verdicts=str(export_folder.cache_dir(settings["cache_dir"]) / result_cache.FOLDER) if kept else "",
     )
     return Orders(
         context=context,

@@ -91,6 +91,12 @@ CONTROLLER = os.getppid()
 """In a worker, the process that started it; its number changes once that has ended."""
 
 
+def _write(reporter: Any, text: str, **style: bool) -> None:
+    """Writes a sentence to pytest's terminal, broken between words."""
+    for line in terminal.for_reader(text):
+        reporter.write_line(line, **style)
+
+
 class OpByOp:
     """The hooks of one run; registered only when there is one."""
 
@@ -128,12 +134,12 @@ class OpByOp:
         damage.forget()
         if self.worker is None and reporter is not None:
             terminal.guard_pytest(reporter._tw)
-            damage.show_by(lambda line: reporter.write_line(f"opscope: {line}"))
+            damage.show_by(lambda line: _write(reporter, f"opscope: {line}"))
             self.display = progress.display(
                 terminal=reporter.isatty(),
                 verbosity=config.get_verbosity(),
                 file=sys.stdout,
-                write_line=reporter.write_line,
+                write_line=lambda line: _write(reporter, line),
             )
             if config.option.reportchars == PYTESTS_REPORTCHARS:
                 reporter.reportchars = ""  # the page lists failures, with full reasons and commands that repeat them
@@ -219,7 +225,7 @@ class OpByOp:
         tight = upkeep.beyond(self.plan.header.export_dirs, self._max_cache())
         reporter: Any = self.config.pluginmanager.getplugin("terminalreporter")
         if tight and reporter is not None:
-            reporter.write_line(f"opscope: {tight}")
+            _write(reporter, f"opscope: {tight}")
 
     def _prepared(self, event: progress.Event) -> None:
         """Shows a step of the preparation. The first that makes a model has workers get their backends ready."""
@@ -233,7 +239,7 @@ class OpByOp:
         reporter: Any = self.config.pluginmanager.getplugin("terminalreporter")
         for line in conftests.notes(self.config):
             if self.worker is None and reporter is not None:
-                reporter.write_line(f"opscope: {line}")
+                _write(reporter, f"opscope: {line}")
 
     def pytest_report_header(self) -> Sequence[str]:
         """Says which hooks of conftest files are not called, whether passes in C are left unused, and what is
@@ -493,7 +499,7 @@ class OpByOp:
         if self.closed is None or self.plan is None or self.config.option.no_summary:
             return
         if self.closed.run is None:
-            terminalreporter.write_line(self.closed.problem, red=True)
+            _write(terminalreporter, self.closed.problem, red=True)
             return
         from opscope.harness.page import summary
 
@@ -518,7 +524,7 @@ class OpByOp:
             terminalreporter.write_line(f"waited {self.waited:.1f} s for goldens")
         problem = self._given_up or self.closed.problem
         if problem:
-            terminalreporter.write_line(problem, red=True)
+            _write(terminalreporter, problem, red=True)
 
     def _listed_above(self, terminalreporter: Any) -> frozenset[str]:
         """Ids of the ops that pytest lists below FAILURES, which is printed before the page."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -48,6 +49,20 @@ class Page:
             self.console.print(Text.assemble((head, style), first), soft_wrap=True)
             for other in others:
                 self.console.print(Text(" " * margin + other), soft_wrap=True)
+
+    def folded(self, text: str, hang: int) -> None:
+        """Prints a line whose parts stand in columns; where the width is known, parts that do not fit follow below,
+        indented by `hang`."""
+        if not knows_its_width(self.console):
+            self.line(text)
+            return
+        together = "\u00a0" if "  " in text.strip() else " "  # a part, such as `cycles 91`, stays whole
+        whole = re.sub(r"(?<=\S) (?=\S)", together, text)
+        first, *_ = wrapped(whole, self.console.width)
+        self.line(first.replace(together, " ").rstrip())
+        for line in wrapped(whole[len(first) :].strip(), self.console.width - hang):
+            if line.strip():
+                self.line(line.strip().replace(together, " "), indent=hang)
 
     def pieces(self, pieces: Iterable[tuple[str, str]], indent: int = 0) -> None:
         """Prints one line of several styles."""

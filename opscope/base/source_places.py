@@ -24,6 +24,22 @@ def here(place: str) -> str:
     return _FILE.sub(lambda file: file[0] if _is_there(file[0]) else file["name"], place)
 
 
+def from_any_folder(text: str) -> str:
+    """`text` with files of the project and of installed packages as they are called within these.
+
+    A record may be read in another checkout, or on another machine.
+    """
+    for folder in _folders():
+        text = text.replace(folder, "")
+    return text
+
+
+@functools.lru_cache
+def _folders() -> tuple[str, ...]:
+    installed = (folder for folder in sys.path if Path(folder).name in ("site-packages", "dist-packages"))
+    return tuple(f"{folder}/" for folder in sorted({str(HOME), *installed}, key=len, reverse=True))
+
+
 @functools.lru_cache
 def _is_there(file: str) -> bool:
     return any((Path(folder) / file).is_file() for folder in ("", HOME, *sys.path))

@@ -7,6 +7,7 @@ styles its output itself takes a `console()`, which writes past that and does th
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -42,6 +43,12 @@ def wrapped(text: str, room: int) -> list[str]:
         else:
             lines.append(word)
     return lines
+
+
+def for_reader(text: str) -> list[str]:
+    """`text` in lines of the reader's terminal; in one line where nobody says how wide that is, as in a log."""
+    columns = shutil.get_terminal_size((0, 0)).columns
+    return wrapped(text, columns) if columns else [text]
 
 
 def print_prose(console: Console, text: str, style: str = "", indent: int = 0) -> None:

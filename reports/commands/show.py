@@ -95,10 +95,13 @@ def _op(details: Details, page: Page) -> None:
 
 def _narrowed(details: Details, page: Page) -> None:
     """Whose program ran where another than the backend's name says made it, and what that narrowed, newest first."""
-    programs = ((tuple(night["narrowed"]), night["compiled_by"], night["backend"]) for night in details["history"])
-    for narrowed, build, backend in dict.fromkeys(programs):
+    names = ("compiled_by", "backend", "verdict_of")
+    programs = ((tuple(night["narrowed"]), *(night[name] for name in names)) for night in details["history"])
+    for narrowed, build, backend, taken in dict.fromkeys(programs):
         if build:
             page.prose(f"{backend}: compiled by {build}")
+        if taken:
+            page.prose(f"{backend}: its program equals that of {taken}, whose verdict it takes")
         if narrowed:
             page.prose(f"{backend}: narrowed: {', '.join(narrowed)}")
 

@@ -17,6 +17,7 @@ from opscope.harness.record.causes import cause_named, may_name_cause
 from opscope.harness.record.commits.checkout import Commit
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.optest import board_of
+from opscope.harness.record.records import TAKEN
 from opscope.harness.record.stages import Status, in_order
 from opscope.reports.compare.commit_range import CommitRange, commit_of
 from opscope.reports.compare.night_times import timed, with_zones
@@ -237,16 +238,19 @@ def _on(night: Details, board: str) -> str:
 
 
 def _say_whose_program(connection: sa.Connection, ids: Sequence[str], history: Sequence[Details]) -> None:
-    """Adds to each night whose compiler made the program that ran, and what it narrowed unasked."""
-    query = sa.select(OP_TESTS.c.run_id, OP_TESTS.c.backend, OP_TESTS.c.compiled_by, OP_TESTS.c.narrowed).where(
+    """Adds to each night whose compiler made the program that ran, what it narrowed unasked, and the release whose
+    equal program it was that ran."""
+    asked = (OP_TESTS.c.compiled_by, OP_TESTS.c.narrowed, OP_TESTS.c.cached_from)
+    query = sa.select(OP_TESTS.c.run_id, OP_TESTS.c.backend, *asked).where(
         OP_TESTS.c.op_id.in_(ids),
         OP_TESTS.c.superseded_by == "",
         OP_TESTS.c.run_id.in_({night["run_id"] for night in history}),
     )
-    programs = {(run, backend): (build, narrowed) for run, backend, build, narrowed in connection.execute(query)}
+    programs = {(run, backend): said for run, backend, *said in connection.execute(query)}
     for night in history:
-        night["compiled_by"], narrowed = programs.get((night["run_id"], night["backend"]), ("", ()))
-        night["narrowed"] = list(narrowed or ())
+        build, narrowed, kept = programs.get((night["run_id"], night["backend"]), ("", (), ""))
+        night |= {"compiled_by": build, "narrowed": list(narrowed or ())}
+        night["verdict_of"] = kept.partition(TAKEN)[0] if TAKEN in (kept or "") else ""
 
 
 def _places(connection: sa.Connection, ids: Sequence[str], modules: Sequence[str]) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
@@ -14,7 +13,7 @@ from opscope.base.visible_text import cut
 from opscope.harness.record.causes import UNSPLITTABLE, cause_of, cause_of_test, element_type
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import release_in
-from opscope.harness.record.option_types import path_of
+from opscope.harness.record.option_types import without_folder
 from opscope.harness.record.records import ManifestHeader, ModelFailure, OpRow, OpTest, RunRecord, TensorDesc, fails_run
 from opscope.harness.record.result_options import OPTIONS
 from opscope.harness.record.selection import count_deselected
@@ -35,8 +34,6 @@ UNNAMED = ("dtype", "data_format", "math_fidelity", "inputs", "seed")
 NAMED = tuple(name for name, option in OPTIONS.items() if option.series and name not in (*UNNAMED, "arch", "workflow"))
 """All other options that affect an op's numbers. The text names those that differ from their default."""
 
-_DIGESTED = re.compile(r".*(@[0-9a-f]{16})")
-"""An option's value that is a file with the digest of what it holds."""
 NO_IMPORT = {"import_status": "", "import_text": "", "import_expected": ""}
 
 RAN = "ran"
@@ -113,14 +110,6 @@ def series_text(backend: str, arch: str, options: dict[str, Any]) -> str:
         if options.get(name) not in (None, OPTIONS[name].default)
     )
     return " ".join([backend, arch, *(str(plain(value)) for value in unnamed if value is not None), *named])
-
-
-def without_folder(value: object) -> object:
-    """The value of an option, of a file with its digest without the folder, which differs between machines."""
-    if not isinstance(value, str):
-        return value
-    digested = _DIGESTED.fullmatch(value)
-    return f"{path_of(value).name}{digested[1]}" if digested else value
 
 
 def series_by_backend(backend: str, arch: str, options: dict[str, Any]) -> dict[str, str]:

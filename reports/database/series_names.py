@@ -11,8 +11,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from opscope.harness.record.optest import board_of
+from opscope.harness.record.option_types import without_folder
 from opscope.harness.record.result_options import OPTIONS
-from opscope.reports.database.rows import NAMED, UNNAMED, series_by_backend, without_folder
+from opscope.reports.database.rows import NAMED, UNNAMED, series_by_backend
 from opscope.reports.database.schema import OP_TESTS, RUNS
 from opscope.reports.records.columns import plain
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 @click.option("--since", type=click.DateTime(["%Y-%m", "%Y-%m-%d"]), help="Only releases that were made since then.")
 @click.option("--arch", default="n150", show_default=True, metavar="BOARD", help="The board.")
 @click.option("--until", metavar="STAGE", help="The last stage, as for pytest --until.")
+@click.option("--workflow", metavar="NAME", help="What is run, such as `full`, as for pytest --workflow.")
 @click.option("-n", "workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes of a night.")
 @click.option("--bisect", is_flag=True, help="Run only the releases that tell since which one each failing op fails.")
 @click.option("--database", "--db", "url", metavar="URL", help="Results database; default: .opscope/opscope.sqlite.")
@@ -38,6 +39,7 @@ def history(
     since: datetime | None,
     arch: str,
     until: str | None,
+    workflow: str | None,
     workers: int,
     bisect: bool,
     url: str | None,
@@ -61,7 +63,8 @@ def history(
     target = url or default_url(Path.cwd())
     usable_url(target, "--database")
     releases = nights_of_releases.asked_releases(backends, None if since is None else since.replace(tzinfo=UTC))
-    options = {"until": BY_NAME["until"].read("--until", until)} if until is not None else {}
+    asked_for = {"until": until, "workflow": workflow}
+    options = {name: BY_NAME[name].read(f"--{name}", word) for name, word in asked_for.items() if word is not None}
     asked = nights_of_releases.History(models, arch, workers, options, target, Path.cwd(), tuple(releases))
     display = Display(len(releases))
     ran: list[nights_of_releases.Night] = []

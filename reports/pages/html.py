@@ -17,6 +17,7 @@ from typing import Any
 from opscope.base.statuses import STATUSES
 from opscope.base.visible_text import visible, visible_values
 from opscope.harness.record.optest import board_of
+from opscope.harness.record.option_types import without_folder
 from opscope.harness.record.origin import SOURCE, source_of
 from opscope.harness.record.records import RunRecord
 from opscope.harness.record.result_options import OPTIONS
@@ -188,7 +189,7 @@ def _options(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for name, option in OPTIONS.items():
         value = options.get(name)
         if name != "arch" and value is not None and (name in ("dtype", "inputs") or value != option.default):
-            yield name.replace("_", " "), str(value)
+            yield name.replace("_", " "), str(without_folder(value))
 
 
 def origin(record: RunRecord) -> list[tuple[str, str]]:

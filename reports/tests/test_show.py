@@ -85,6 +85,11 @@ def test_the_compiler_of_the_program_and_what_it_narrowed_are_shown(tmp_path: Pa
     printed = CliRunner().invoke(show, [op_id("pool"), "--db", url], catch_exceptions=False).output
     assert f"compiled by {build}" in printed
     assert f"narrowed: {narrowed}" in printed
+    taken = Op(more={"cached_from": "tt@0.1.2 in run 7"})
+    publish_night(url, tmp_path / "2", 2, {"sub": taken, "add": Op(more={"cached_from": "run 7"})})
+    assert [shown(url, op_id(name))["history"][0]["verdict_of"] for name in ("sub", "add")] == ["tt@0.1.2", ""]
+    printed = CliRunner().invoke(show, [op_id("sub"), "--db", url], catch_exceptions=False).output
+    assert "its program equals that of tt@0.1.2, whose verdict it takes" in printed.replace("\n", " ")
     assert "compiled by" not in CliRunner().invoke(show, [op_id("add"), "--db", url], catch_exceptions=False).output
 
 

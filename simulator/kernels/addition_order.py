@@ -14,7 +14,8 @@ sum of -1 in the last place that Wormhole normalises wrongly, there is nothing h
 
 Where a product is made in blocks of the inner dim (ttnn: two tiles, one where their number is odd), the register starts
 each block at 0; what the blocks before the last one give is added in L1, in the format of partial results, to the
-nearest even; the last block is added to that sum in the register.
+nearest even; the last block is added to that sum in the register, or in L1 too where the unit adds a bias to what lies
+there.
 
 **Sums of float32.** Tiles of the reduced dim are added up first, one after another. In a row of the tile that is left,
 places that lie 8 apart in their order of loads (even and odd columns of the left face, then of the right one) are
@@ -32,7 +33,7 @@ import numpy as np
 
 from opscope.base import passes
 from opscope.compiler.target.formats import FACE, FORMATS, TILE
-from opscope.compiler.target.rounding import Image, bits, keep_bits, largest, quantise
+from opscope.compiler.target.rounding import Image, bits, keep_bits, largest, quantise, to_mantissa
 
 GROUP = 8
 """Products that are aligned to one exponent."""
@@ -64,22 +65,35 @@ REGISTERS = {
 
 
 def product(
-    left: Image, right: Image, phases: tuple[int, ...], dst_format: str, k_block: int = 0, intermediate: str = ""
+    left: Image,
+    right: Image,
+    phases: tuple[int, ...],
+    dst_format: str,
+    k_block: int = 0,
+    intermediate: str = "",
+    *,
+    all_in_l1: bool = False,
+    onto: Image | None = None,
 ) -> Image:
-    """left (..., M, K) times right (..., K, N); leading dims broadcast. `k_block`: tiles of a block, 0 for all."""
+    """left (..., M, K) times right (..., K, N); leading dims broadcast. `k_block`: tiles of a block, 0 for all;
+    `all_in_l1`: the last block is added there too. `onto`: what is in the register.
+    """
     lead = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
     rows, depth, columns = left.shape[-2], left.shape[-1], right.shape[-1]
-    total = np.zeros((*lead, rows, columns), np.float32)
+    total = np.zeros((*lead, rows, columns), np.float32) if onto is None else onto.copy()
     if not depth or not total.size:
         return total
     if right.ndim == 2 and left.ndim > 2:  # one product of all rows
-        return product(left.reshape(-1, depth), right, phases, dst_format, k_block, intermediate).reshape(total.shape)
+        rows_of_all = left.reshape(-1, depth)
+        whole = None if onto is None else onto.reshape(-1, columns)
+        flat = product(rows_of_all, right, phases, dst_format, k_block, intermediate, all_in_l1=all_in_l1, onto=whole)
+        return flat.reshape(total.shape)
     left, right = np.broadcast_to(left, (*lead, rows, depth)), np.broadcast_to(right, (*lead, depth, columns))
     block = k_block * TILE or depth
     starts = range(0, depth, block)
     for index in np.ndindex(*lead):
         for start in starts:
-            stop, is_last = min(start + block, depth), start == starts[-1]
+            stop, is_last = min(start + block, depth), start == starts[-1] and not all_in_l1
             part = total[index] if is_last else np.zeros((rows, columns), np.float32)
             part = np.ascontiguousarray(part)
             a, b = (np.ascontiguousarray(x, np.float32) for x in (left[index][:, start:stop], right[index][start:stop]))
@@ -242,6 +256,26 @@ def _phase_by_phase(a: Image, b: Image, phases: tuple[int, ...], dst_format: str
     return pattern.view(np.float32)
 
 
+TF32, BFLOAT16 = 10, 7
+"""Bits of their fractions."""
+
+
+def read(x: Image, dst_format: str) -> Image:
+    """What the unit reads of `x` in L1: TF32, bfloat16 where Dst has 16 bits."""
+    kept = TF32 if dst_format == "Float32" else BFLOAT16
+    return to_mantissa(np.ascontiguousarray(x, np.float32), kept, "truncate")
+
+
+def in_dst(x: Image, dst_format: str, mode: str = "away") -> Image:
+    """`x` once it is in Dst."""
+    return x if dst_format == "Float32" else to_mantissa(np.ascontiguousarray(x, np.float32), BFLOAT16, mode)
+
+
+def added(a: Image, b: Image, dst_format: str) -> Image:
+    """a + b of what lies in L1: the smaller one is aligned to 10 bits below the first one of the larger."""
+    return in_dst(aligned(np.add, *np.broadcast_arrays(read(a, dst_format), read(b, dst_format))), dst_format)
+
+
 def aligned(function: Callable[..., np.ndarray], a: Image, b: Image) -> Image:
     """A sum or difference as the matrix unit makes it: the smaller operand is rounded to 10 bits below the larger's
     first one, halves away from 0, before they are added (ELWADD; the rounding by ttsim, as for products)."""
@@ -255,3 +289,20 @@ def aligned(function: Callable[..., np.ndarray], a: Image, b: Image) -> Image:
 def overflowed(total: np.ndarray) -> Image:
     """float64 sums as float32, Inf of their sign where they are too large: the matrix unit makes no NaN."""
     return np.where(np.abs(total) >= 2.0**128, np.copysign(np.inf, total), total).astype(np.float32)
+
+
+def window_product(
+    left: Image, right: Image, phases: tuple[int, ...], dst_format: str, result: str, align: int
+) -> Image:
+    """Windows (M, KH, KW, C) times weights (KH, KW, C, N), as where ttnn deals a convolution's pixels to cores: each
+    pixel filled up to `align` channels, each row of a window to a tile. After each row the sum passes L1, where it has
+    the format of the result, and is read again.
+    """
+    channels = (0, -left.shape[-1] % align)
+    left, right = np.pad(left, (*[(0, 0)] * 3, channels)), np.pad(right, ((0, 0), (0, 0), channels, (0, 0)))
+    total: Image | None = None
+    for row in range(left.shape[1]):
+        pixels, weights = left[:, row].reshape(len(left), -1), right[row].reshape(-1, right.shape[-1])
+        seen = None if total is None else read(quantise(total, result), dst_format)
+        total = product(pixels, weights, phases, dst_format, onto=seen)
+    return np.zeros((len(left), right.shape[-1]), np.float32) if total is None else total

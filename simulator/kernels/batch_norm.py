@@ -1,6 +1,7 @@
 """Normalisation over all dims but the channels': `batch_norm_inference` and `batch_norm_training`, NCHW.
 
-Sums, roots and divisions run on the SFPU in float32, as those of the norms along a dim do (`fused.py`).
+Sums, roots and divisions run on the SFPU in float32, as those of the norms along a dim do (`fused.py`). In exact order
+the steps after mean and variance are those of ttnn's own kernel (`opscope.simulator.kernels.real.fused`).
 """
 
 from __future__ import annotations
@@ -9,13 +10,16 @@ import numpy as np
 
 from opscope.compiler.target.fused_params import NormParams
 from opscope.simulator.kernels.eltwise import operands
+from opscope.simulator.kernels.real import fused as real
 from opscope.simulator.kernels.registry import Call, Images, kernel, params_of
 
 
 def _normalised(x: np.ndarray, mean: np.ndarray, variance: np.ndarray, vectors: Images, call: Call) -> np.ndarray:
     """(x - mean) / sqrt(variance + epsilon), times a weight and plus an offset where they are given."""
-    epsilon = np.float32(params_of(call, NormParams).epsilon)
-    value = (x - mean) * (np.float32(1) / np.sqrt(variance + epsilon))
+    epsilon = params_of(call, NormParams).epsilon
+    if call.arithmetic.exact_order:
+        return real.batch_norm(x, mean, variance, vectors, epsilon, call.numerics, call.inputs[0].data_format)
+    value = (x - mean) * (np.float32(1) / np.sqrt(variance + np.float32(epsilon)))
     if vectors:
         value = value * vectors[0]
     return value + vectors[1] if len(vectors) > 1 else value

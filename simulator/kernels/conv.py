@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from opscope.compiler.target.program import Conv2dParams
-from opscope.simulator.kernels.matmul import activated, as_left, product_of
+from opscope.compiler.target.rounding import quantise
+from opscope.simulator.kernels.addition_order import window_product
+from opscope.simulator.kernels.matmul import PHASES, activated, as_left, product_of, with_bias
 from opscope.simulator.kernels.registry import Call, Images, kernel, params_of
 from opscope.simulator.kernels.windows import dilate, pad_crop, windows
 
@@ -26,7 +28,21 @@ def conv2d(images: Images, call: Call) -> np.ndarray:
     view = windows(x, (window[0], window[1]), params.stride, params.dilation)
     product = _by_batch if params.batch_groups > 1 else _by_channel
     result = product(view, kernel_matrix, call)
-    return activated(result + images[2].reshape(-1) if len(images) > 2 else result, params.activation, call)
+    if len(images) > 2:
+        if _passes_by_rows(call) and window != [1, 1]:
+            result = quantise(result, call.outputs[0].data_format)
+        result = with_bias(result, images[2].reshape(-1), call)
+    return activated(result, params.activation, call)
+
+
+CHANNELS = 8
+"""To a multiple of which ttnn fills up the channels of an image."""
+
+
+def _passes_by_rows(call: Call) -> bool:
+    """Whether sums are added as ttnn adds them: in exact order, of formats of which that was seen."""
+    formats = {desc.data_format for desc in (*call.inputs[:2], *call.outputs)}
+    return call.arithmetic.exact_order and formats <= {"Float32", "Float16_b"}
 
 
 def _by_channel(view: np.ndarray, kernel_matrix: np.ndarray, call: Call) -> np.ndarray:
@@ -38,7 +54,11 @@ def _by_channel(view: np.ndarray, kernel_matrix: np.ndarray, call: Call) -> np.n
         for start in range(0, max(oh, 1), rows):
             block = view[image, start : start + rows]
             height = block.shape[0]
-            if groups == 1:
+            if groups == 1 and _passes_by_rows(call):
+                split = (block.reshape(height * ow, kh, kw, c), kernel_matrix[0].reshape(kh, kw, c, per_out))
+                dst, result = call.numerics.dst_format, call.outputs[0].data_format
+                product = window_product(*split, PHASES[call.numerics.fidelity], dst, result, CHANNELS)
+            elif groups == 1:
                 product = product_of(block.reshape(height * ow, kh * kw * c), kernel_matrix[0], call, is_left=True)
             else:
                 split = block.reshape(height, ow, kh, kw, groups, c // groups).transpose(4, 0, 1, 2, 3, 5)

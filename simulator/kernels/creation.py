@@ -12,6 +12,9 @@ from opscope.compiler.target.program import ArangeParams, ConstantParams, FullPa
 from opscope.simulator.images import from_host
 from opscope.simulator.kernels.registry import Call, Images, kernel, params_of
 
+FEW = 1 << 12
+"""Elements up to which a repeated value is written out."""
+
 
 def _decode(data: bytes, shape: tuple[int, ...], desc: TensorDesc) -> np.ndarray:
     """Image of `data`, elements of the result's element type in their own bytes."""
@@ -29,9 +32,15 @@ def full(images: Images, call: Call) -> np.ndarray:
 
 @functools.lru_cache(maxsize=1024)
 def _repeated(value: bytes, shape: tuple[int, ...], desc: TensorDesc) -> np.ndarray:
-    """A view of one value, which nobody can write to: kept, since to make it takes longer than to add it."""
+    """One value, which nobody can write to: kept, since to make it takes longer than to add it. A few elements lie side
+    by side, as the compiled passes take them; of many there is a view."""
     single = replace(desc, shape=(1,) * len(shape))
-    return np.broadcast_to(from_host(_decode(value, single.shape, single), single), shape)
+    view = np.broadcast_to(from_host(_decode(value, single.shape, single), single), shape)
+    if view.size > FEW:
+        return view
+    few = np.ascontiguousarray(view).reshape(shape)
+    few.flags.writeable = False
+    return few
 
 
 @kernel("constant", ConstantParams, unit="move", arity=0)

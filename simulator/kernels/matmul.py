@@ -18,6 +18,8 @@ once: where several partial sums overflow in turn, the unit's own result may dif
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from opscope.compiler.target.formats import FORMATS, TILE
@@ -100,7 +102,9 @@ def single_phases(left: np.ndarray, right: np.ndarray, fidelity: str) -> list[tu
     return [pairs[phase] for phase in _checked(fidelity)]
 
 
-def product_of(left: np.ndarray, right: np.ndarray, call: Call, *, is_left: bool = False) -> np.ndarray:
+def product_of(
+    left: np.ndarray, right: np.ndarray, call: Call, *, is_left: bool = False, all_in_l1: bool = False
+) -> np.ndarray:
     """`matrix_product` as a call asks for it."""
     if left.dtype.kind != "f" and all(desc.element_type in NARROW_INTEGERS for desc in call.inputs[:2]):
         exact = np.matmul(left.astype(np.float64), right.astype(np.float64))
@@ -112,6 +116,7 @@ def product_of(left: np.ndarray, right: np.ndarray, call: Call, *, is_left: bool
         source=call.inputs[0].data_format,
         exact_order=call.arithmetic.exact_order,
         is_left=is_left,
+        all_in_l1=all_in_l1,
     )
 
 
@@ -123,6 +128,7 @@ def matrix_product(
     source: str = "Float32",
     exact_order: bool = False,
     is_left: bool = False,
+    all_in_l1: bool = False,
 ) -> np.ndarray:
     """left (..., M, K) times right (..., K, N) as the unit computes it; leading dims broadcast.
 
@@ -135,7 +141,8 @@ def matrix_product(
         if source in FORMATS and FORMATS[source].exponent_bits < 8:
             left, right = (as_number(x, source).astype(np.float32) for x in (left, right))
         phases, dst = _checked(numerics.fidelity), numerics.dst_format
-        return addition_order.product(left, right, phases, dst, numerics.k_block, numerics.intermediate)
+        block, between = numerics.k_block, numerics.intermediate
+        return addition_order.product(left, right, phases, dst, block, between, all_in_l1=all_in_l1)
     if numerics.dst_format == "Float32":
         pairs = phase_operands(left, right, numerics.fidelity, is_left=is_left)
     else:
@@ -195,18 +202,33 @@ def integer_product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 @kernel("matmul", MatmulParams, unit="matrix", arity=2)
 def matmul(images: Images, call: Call) -> np.ndarray:
-    """Batched product of the last two dims, and perhaps an activation of what is in Dst."""
-    return activated(_product(images, call), params_of(call, MatmulParams).activation, call)
+    """Batched product of the last two dims, and perhaps an activation."""
+    return activated(_product(images, call), params_of(call, MatmulParams).activation, call, packed=_is_alone(call))
 
 
 @kernel("linear", MatmulParams, unit="matrix", arity=3)
 def linear(images: Images, call: Call) -> np.ndarray:
-    """The product and a bias per column, added in Dst; then perhaps an activation."""
-    return activated(_product(images[:2], call) + images[2], params_of(call, MatmulParams).activation, call)
+    """The product and a bias per column; then perhaps an activation."""
+    value = with_bias(_product(images[:2], call, has_bias=True), images[2], call)
+    return activated(value, params_of(call, MatmulParams).activation, call, packed=_is_alone(call))
 
 
-def activated(value: np.ndarray, name: str, call: Call) -> np.ndarray:
-    """Applies an elementwise kernel to values in Dst, in exact order the device's own one.
+def _is_alone(call: Call) -> bool:
+    """Whether the activation of a product is an operation of its own: ttnn fuses it where a program configuration says
+    the blocks. Of the same width in Dst and in the result both have the same bits.
+    """
+    return not call.numerics.k_block
+
+
+def with_bias(value: np.ndarray, bias: np.ndarray, call: Call) -> np.ndarray:
+    """A product and what is added to it: in exact order by the matrix unit, to what it reads of the product in L1."""
+    if not call.arithmetic.exact_order or value.dtype.kind != "f":
+        return value + bias
+    return addition_order.added(value, bias, call.numerics.dst_format)
+
+
+def activated(value: np.ndarray, name: str, call: Call, *, packed: bool = False) -> np.ndarray:
+    """Applies an elementwise kernel to values in Dst, or what is `packed` of them: in exact order the device's own one.
 
     Raises ValueError if it is not one of `ACTIVATIONS`.
     """
@@ -214,15 +236,21 @@ def activated(value: np.ndarray, name: str, call: Call) -> np.ndarray:
         return value
     if name not in ACTIVATIONS:
         raise ValueError(f"activation: expected {', '.join(ACTIVATIONS)}, got {name!r}")
-    real = real_function(name, call.numerics.dst_format, call.numerics) if call.arithmetic.exact_order else None
-    return (real or ACTIVATIONS[name])(value)
+    if not call.arithmetic.exact_order:
+        return ACTIVATIONS[name](value)
+    numerics = call.numerics
+    if packed:
+        own = call.outputs[0].data_format
+        value = quantise(addition_order.in_dst(value, numerics.dst_format), own)
+        numerics = replace(numerics, dst_format="Float32" if own == "Float32" else "Float16_b")
+    return (real_function(name, numerics.dst_format, numerics) or ACTIVATIONS[name])(value)
 
 
-def _product(images: Images, call: Call) -> np.ndarray:
+def _product(images: Images, call: Call, *, has_bias: bool = False) -> np.ndarray:
     params = params_of(call, MatmulParams)
     left, right = images
     if params.transpose_a:
         left = np.swapaxes(left, -1, -2)
     if params.transpose_b:
         right = np.swapaxes(right, -1, -2)
-    return product_of(left, right, call)
+    return product_of(left, right, call, all_in_l1=has_bias)

@@ -13,12 +13,12 @@ import math
 from dataclasses import dataclass
 
 from opscope.compiler.target.formats import FORMATS, TILE
+from opscope.compiler.target.product_blocks import subblock_of
 from opscope.compiler.target.program import Conv2dParams, Numerics, TensorDesc
 from opscope.compiler.target.system_desc import Profile, SystemDesc
 from opscope.simulator.kernels.matmul import FIDELITIES
 from opscope.simulator.timing.card_rates import CARD_RATES
 from opscope.simulator.timing.movement import MOVEMENT
-from opscope.simulator.timing.product_blocks import subblock_of
 from opscope.simulator.timing.product_time import PRODUCTS
 from opscope.simulator.timing.work_split import Asked, ConvBlocks, shard_cores
 
@@ -68,11 +68,15 @@ def conv_time(
     unpack = (left / blocks.subblock[1] + right) / own.unpacked
     each = max(system.cycles_per_tile_matmul * FIDELITIES[numerics.fidelity] + own.overhead, unpack)
     tiles = blocks.depth * blocks.columns
-    brought = tiles * right * (1 / movement.scattered + 1 / movement.linked)
+    lines = max(1, -(-weights.shape[-1] // TILE) // blocks.columns)
+    receivers = max(1, blocks.cores // lines - 1)
+    brought = tiles * right / movement.scattered + movement.multicast.to(receivers, linked=True).cycles(
+        1, tiles * right
+    )
     return ConvTime(
         windows,
         blocks.rows * blocks.columns * blocks.depth * each,
-        movement.dram_read.latency + movement.multicast.latency + brought,
+        movement.dram_read.latency + brought,
         tiles * right,
         blocks.cores,
         asked.cores or blocks.cores,

@@ -47,7 +47,7 @@ class Packets:
     """Cycles of a packet beside its data."""
     stream: float
     reserve: float = 0.0
-    """Cycles in which a multicast reserves its way to all targets, per packet."""
+    """Cycles in which a multicast reserves its way to all receivers, per packet."""
     partial: float = 0.0
     """Cycles of a write to DRAM that is shorter than `LINE`, which the controller merges with what is there."""
 
@@ -62,6 +62,41 @@ class Packets:
 
     def _way(self, size: float) -> float:
         return max(self.issue, self.header + size / self.stream + self.reserve)
+
+
+@dataclass(frozen=True)
+class Growth:
+    """A figure that grows with the cores that a multicast reaches, by a power of their number."""
+
+    one: float
+    power: float
+
+    def of(self, cores: float) -> float:
+        """Returns the figure of so many cores."""
+        return self.one * cores**self.power
+
+
+@dataclass(frozen=True)
+class Multicasts:
+    """A core's writes to all cores of a rectangle at once."""
+
+    latency: float
+    """Cycles of the smallest one, beside those of its receivers."""
+    spread: Growth
+    """Cycles until all receivers have the smallest one."""
+    issue: float
+    packet: int
+    stream: float
+    """As of `Packets`."""
+    reserved: Growth
+    kept: Growth
+    """Cycles of a packet beside its data: where it reserves its way anew, and where it is linked to the one before, as
+    a matrix product's, and so keeps that one's."""
+
+    def to(self, cores: float, *, linked: bool = False) -> Packets:
+        """Returns the transactions that so many cores receive, the sender not counted."""
+        latency, reserve = self.latency + self.spread.of(cores), (self.kept if linked else self.reserved).of(cores)
+        return Packets(latency, self.issue, self.packet, 0.0, self.stream, reserve)
 
 
 @dataclass(frozen=True)
@@ -126,26 +161,21 @@ class Movement:
     l1_write: Transfers
     dram_read: Transfers
     dram_write: Transfers
-    multicast: Transfers
-    """To 24 other cores."""
+    multicast: Multicasts
     scattered: float
     """Bytes per clock of a core that reads tiles from all banks of DRAM in turn: what its interface takes on Wormhole,
     the rate of long reads on Blackhole."""
-    unlinked: float
-    linked: float
-    """Bytes per clock of multicasts that reserve their way each time, and of those that keep it for the next, as a
-    matrix product's (tt-metal, tests/tt_metal/tt_metal/data_movement/documentation/ideal_performance.md)."""
 
 
+LINKED = Growth(0.354, 1.2)
+"""Of Blackhole's tables. It meets Wormhole's of 5x5, whose one of a whole chip does not say how many cores that has."""
 WORMHOLE_B0 = Movement(
     Packets(291.1, 19.1, 8192, 1.8, 28.9),
     Packets(294.5, 22.6, 8192, 0.7, 31.2),
     Packets(380.9, 22.0, 8192, 0.0, 22.3),
     Packets(402.4, 22.3, 8192, 0.0, 21.9, partial=65.8),
-    Packets(465.7, 30.5, 8192, 0.0, 30.5, reserve=180.4),
+    Multicasts(316.5, Growth(9.66, 0.867), 22.6, 8192, 30.7, Growth(26.8, 0.6), LINKED),
     28.9,
-    15.0,
-    22.0,
 )
 MOVEMENT: Mapping[str, Movement] = {
     "wormhole_b0": WORMHOLE_B0,
@@ -154,11 +184,8 @@ MOVEMENT: Mapping[str, Movement] = {
         Packets(366.6, 22.9, 16384, 1.0, 62.0),
         LongReads(Packets(498.2, 34.8, 16384, 3.7, 23.6), 35.1, 324.0),
         QueuedWrites(395.6, 24.1, 16384, 63.4, 23.7, 37.4, 7315.0),
-        # All but the latency: with 497.9 in place of Wormhole's, products would have to be fitted again.
-        Packets(465.7, 16.5, 16384, 0.0, 58.2, reserve=134.8),
+        Multicasts(382.1, Growth(7.85, 0.838), 24.0, 16384, 61.7, Growth(18.35, 0.642), LINKED),
         35.1,
-        24.0,
-        41.0,
     ),
     "grayskull": WORMHOLE_B0,
 }

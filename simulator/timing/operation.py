@@ -17,6 +17,7 @@ from opscope.compiler.target.allocation import tensor_bytes
 from opscope.compiler.target.formats import FORMATS, TILE, padded_tiles
 from opscope.compiler.target.fused_params import CacheParams
 from opscope.compiler.target.in_place import writes_in_place
+from opscope.compiler.target.product_blocks import product_tiles
 from opscope.compiler.target.program import (
     AttentionParams,
     ControlParams,
@@ -122,7 +123,7 @@ def operation_cost(
         else:
             compute, received, cores = _product(op, inputs, outputs[0], system, profile)
         # Out of the box the phases do not overlap: their sum fits the measured rows, the largest of them does not.
-        transfer = dram + received / MOVEMENT[system.arch].unlinked
+        transfer = dram + MOVEMENT[system.arch].multicast.to(max(1, cores - 1)).cycles(1, received)
         total = compute + transfer
     else:
         split = split_of(op, inputs, outputs, profile, asked)
@@ -239,17 +240,10 @@ def _product(
 def _plain_product(
     op: Operation, inputs: list[TensorDesc], outputs: list[TensorDesc]
 ) -> tuple[tuple[int, int, int], int] | None:
-    """Rows, columns and depth in tiles of a product, and how many of them follow each other; None of another op."""
+    """`product_tiles` of an operation; None of another one."""
     if not isinstance(op.params, MatmulParams) or op.kernel == "depthwise":
         return None
-    left, right, out = inputs[0].shape, inputs[1].shape, outputs[0].shape
-    if min(map(len, (left, right, out))) < 2:
-        return None
-    depth = left[-2] if op.params.transpose_a else left[-1]
-    batch = math.prod(out[:-2])
-    rows, columns, deep = (max(1, -(-size // TILE)) for size in (out[-2], out[-1], depth))
-    apart = math.prod(right[:-2]) > 1 or inputs[0].buffer_type == "l1"
-    return ((rows, columns, deep), batch) if apart else ((batch * rows, columns, deep), 1)
+    return product_tiles(op.params, inputs[0], inputs[1], outputs[0])
 
 
 def _in_dst_cycles(op: Operation, inputs: list[TensorDesc], out: TensorDesc, tiles: int, system: SystemDesc) -> float:

@@ -5,8 +5,8 @@ column does so with the right operand; meanwhile the step before is computed. Wh
 sums in L1, they are unpacked again for each step. Results in DRAM are written block by block: the last one after
 everything else, and each before it as far as one step does not hide it, since the same processor reads the next
 operands. Products of many pairs of matrices follow one another. The figures of transfers are those of `movement.py` and
-`card_rates.py`; four constants are fitted to one of each two neighbouring n150 rows of tt-metal's tech_reports/
-GEMM_FLOPS by `python -m ci.benchmarks.fit_products`, two of Blackhole's to one of each two of p150.
+`card_rates.py`; the constants are fitted to one of each two neighbouring n150 rows of tt-metal's tech_reports/
+GEMM_FLOPS by `python -m ci.benchmarks.fit_products`, three of Blackhole's to one of each two of p150.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from opscope.compiler.target.formats import FORMATS
+from opscope.compiler.target.product_blocks import ProductBlocks, cut, in_shards
 from opscope.compiler.target.program import Numerics, TensorDesc
 from opscope.compiler.target.system_desc import Profile, SystemDesc
 from opscope.simulator.kernels.matmul import FIDELITIES
 from opscope.simulator.timing.card_rates import CARD_RATES, dram_rates
 from opscope.simulator.timing.movement import MOVEMENT
-from opscope.simulator.timing.product_blocks import ProductBlocks, alone, choose, in_shards
 from opscope.simulator.timing.work_split import OPEN, Asked
 
 BLEND = 6
@@ -40,14 +40,16 @@ class ProductConstants:
     """Cycles of a subblock per step: waiting for it, packing it and adding it up in L1."""
     written: float
     """Share of DRAM's rate at which all cores write, block by block on the network that brings the operands."""
+    awaited: float
+    """Share of a multicast's latency, which is that of its answers, after which the cores that receive it go on."""
 
 
-N150 = ProductConstants(3.7, 43.0, 80.0, 0.351)
+N150 = ProductConstants(3.2, 42.6, 125.0, 0.35, 1.0)
 PRODUCTS: Mapping[str, ProductConstants] = {
     "wormhole_b0": N150,
     # Unpacks twice the bytes per cycle, as its NoC brings: tt-isa-documentation (BlackholeA0/TensixTile) says that L1
-    # has more bandwidth than Wormhole's, not how much. No overhead, and the share of DRAM, by half of p150's rows.
-    "blackhole": ProductConstants(0.0, 2 * N150.unpacked, N150.subblock, 0.45),
+    # has more bandwidth than Wormhole's, not how much. No overhead; the other three by half of p150's rows.
+    "blackhole": ProductConstants(0.0, 2 * N150.unpacked, 60.6, 0.543, 0.746),
     "grayskull": N150,  # nobody published its products
 }
 
@@ -83,9 +85,7 @@ def product_time(
     batches: int = 1,
 ) -> ProductTime:
     """Returns the time of `batches` products, one after another, of `tiles` rows, columns and depth."""
-    blocks = asked.product or choose(tiles, left, right, out, numerics, profile, asked.cores)
-    if batches > 1 and not (asked.product or blocks.line or in_shards(out)):
-        blocks = alone(tiles, batches, left, right, numerics, profile, asked.cores)
+    blocks = asked.product or cut(tiles, batches, left, right, out, numerics, profile, asked.cores)
     own, rates = constants or PRODUCTS[system.arch], CARD_RATES[system.arch]
     left_tiles, right_tiles = blocks.block_rows * blocks.step, blocks.block_columns * blocks.step
     left_step, right_step = (
@@ -104,8 +104,9 @@ def product_time(
     left_feed = Feed(left_tiles, left_step, left_senders, cores, left.buffer_type == "dram")
     right_feed = Feed(right_tiles, right_step, right_senders, cores, right.buffer_type == "dram")
     dram = sum(each.senders * each.size for each in (left_feed, right_feed) if each.in_dram) / dram_rates(system)[0]
-    left_cycles = 0.0 if here else left_feed.cycles(system, profile)
-    feed = max(left_cycles, right_feed.cycles(system, profile), dram)
+    left_cycles = 0.0 if here else left_feed.cycles(system, profile, own)
+    right_cycles = right_feed.cycles(system, profile, own)
+    feed = max(left_cycles, right_cycles, dram)
     multiply = system.cycles_per_tile_matmul * FIDELITIES[numerics.fidelity] + own.overhead
     unpack = FORMATS[right.data_format].tile_bytes / own.unpacked
     compute = _step(blocks, _together(multiply, unpack), own)
@@ -120,7 +121,7 @@ def product_time(
         # One processor reads the right operand and writes the result of each product in turn. The other one reads the
         # left operand meanwhile, unless it is multicast: then it waits for its receivers.
         own_left = blocks.line == "right" or blocks.alone
-        fed = right_feed.cycles(system, profile) if own_left else feed
+        fed = right_cycles if own_left else feed
         turn = (
             fed
             + (blocks.blocks * deep - 1) * _together(fed, compute)
@@ -158,7 +159,7 @@ class Feed:
     cores: int
     in_dram: bool
 
-    def cycles(self, system: SystemDesc, profile: Profile) -> float:
+    def cycles(self, system: SystemDesc, profile: Profile, own: ProductConstants) -> float:
         """Returns the cycles in which its senders read it and multicast it."""
         movement = MOVEMENT[system.arch]
         source = movement.dram_read if self.in_dram else movement.l1_read
@@ -167,7 +168,8 @@ class Feed:
         if self.senders == self.cores:
             rows = self.cores * self.tiles * CARD_RATES[system.arch].row_ns * system.clock_ghz / profile.dram_channels
             return max(read, source.latency + rows) if self.in_dram else read
-        return read + movement.multicast.latency + self.size / movement.linked
+        sent = movement.multicast.to(self.cores / self.senders - 1, linked=True)
+        return read + sent.cycles(1, self.size) - (1 - own.awaited) * sent.latency
 
 
 def _step(blocks: ProductBlocks, product: float, own: ProductConstants) -> float:

@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass
 
 from opscope.compiler.target.allocation import pages_of, tile_matrix
+from opscope.compiler.target.product_blocks import ProductBlocks
 from opscope.compiler.target.program import (
     LayoutParams,
     NormParams,
@@ -20,7 +21,6 @@ from opscope.compiler.target.program import (
     TensorDesc,
 )
 from opscope.compiler.target.system_desc import Profile
-from opscope.simulator.timing.product_blocks import ProductBlocks
 
 FACE = 16
 """Rows and columns of a face, a quarter of a tile."""

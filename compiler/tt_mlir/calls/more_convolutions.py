@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from opscope.compiler.target.numerics import ALL_BITS
 from opscope.compiler.target.program import Conv2dParams, Conv3dParams, PadParams, PermuteParams, ReverseParams
 from opscope.compiler.tt_mlir.calls.call import Emit, emits
 from opscope.compiler.tt_mlir.calls.products import conv_activation, of_products
@@ -49,7 +50,7 @@ def conv_transpose2d(emit: Emit) -> None:
     emit.only(attributes["groups"] == 1, f"expected one group, got {attributes['groups']}")
     expected = (into, out, *window)
     emit.only(emit.desc(weight).shape == expected, f"expected weights {expected}, got {emit.desc(weight).shape}")
-    numerics, named = of_products(emit), conv_activation(emit)
+    numerics, named = emit.numerics(ALL_BITS), conv_activation(emit)
     reach = [d * (k - 1) for d, k in zip(dilation, window, strict=True)]
     padding = (reach[0] - top, reach[0] - bottom + more[0], reach[1] - left, reach[1] - right + more[1])
     rows = (h - 1) * stride[0] - top - bottom + reach[0] + more[0] + 1
@@ -74,7 +75,7 @@ def conv1d(emit: Emit) -> None:
     n, length, into, out = (attributes[name] for name in ("batch_size", "input_length", "in_channels", "out_channels"))
     size, stride, dilation, groups = (attributes[name] for name in ("kernel_size", "stride", "dilation", "groups"))
     low, high = attributes["padding"]
-    numerics, named = of_products(emit), conv_activation(emit)
+    numerics, named = emit.numerics(ALL_BITS), conv_activation(emit)
     expected = (out, into // groups, size)
     emit.only(emit.desc(weight).shape == expected, f"expected weights {expected}, got {emit.desc(weight).shape}")
     count = (length + low + high - (dilation * (size - 1) + 1)) // stride + 1

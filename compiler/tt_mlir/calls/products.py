@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from opscope.compiler.target.numerics import product_fidelity
+from opscope.compiler.target.numerics import ALL_BITS, product_fidelity
 from opscope.compiler.target.program import Conv2dParams, MatmulParams, Numerics, PermuteParams
 from opscope.compiler.tt_mlir.calls.call import Emit, activation, emits
 from opscope.compiler.tt_mlir.values import fields
@@ -138,7 +138,7 @@ def conv2d(emit: Emit) -> None:
     into, out, groups = attributes["in_channels"], attributes["out_channels"], attributes["groups"]
     (high, wide), stride, dilation = attributes["kernel_size"], attributes["stride"], attributes["dilation"]
     padding = padded_sides(attributes["padding"])
-    numerics, named = of_products(emit), conv_activation(emit)
+    numerics, named = emit.numerics(ALL_BITS), conv_activation(emit)
     image = emit.view(x, (n, h, w, into))
     shape = (high, wide, into // groups, out)
     desc = emit.desc(weight)

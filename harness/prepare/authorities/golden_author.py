@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from opscope.base.xla.xla_releases import FIRST, PACKAGES
+from opscope.base.xla.xla_releases import FIRST, PACKAGES, number
 from opscope.harness.cache import environments
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import backend_label
@@ -25,6 +25,9 @@ def environment(author: str | None) -> environments.Environment | None:
     name, _, release = author.partition("@")
     if name != PACKAGES[1] or not release:
         raise InputError(WHERE, "a release of jaxlib", author, f"{PACKAGES[1]}@{FIRST}")
+    if not release.endswith(".whl") and number(release) < number(FIRST):
+        expected = f"{PACKAGES[1]} {FIRST} or newer, since it also splits models and walks them"
+        raise InputError(WHERE, expected, release, f"{PACKAGES[1]}@{FIRST}, or --backend xla@{release}, which tests it")
     return environments.find(f"{WHERE} {author}", " ".join(reversed(PACKAGES)), release)
 
 

@@ -6,6 +6,15 @@ locations, `single_op` builds modules. Objects are jaxlib's own, all in the one 
 
 from __future__ import annotations
 
-from opscope.harness.prepare.mlir.door import Module, context, load, parse, portable, stablehlo_version, to_bytecode
+from opscope.harness.prepare.mlir.door import (
+    Module,
+    context,
+    load,
+    parse,
+    portable,
+    stablehlo_version,
+    to_bytecode,
+    unread,
+)
 
-__all__ = ["Module", "context", "load", "parse", "portable", "stablehlo_version", "to_bytecode"]
+__all__ = ["Module", "context", "load", "parse", "portable", "stablehlo_version", "to_bytecode", "unread"]

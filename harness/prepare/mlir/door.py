@@ -206,6 +206,15 @@ def stablehlo_version() -> str:
     return str(stablehlo.get_current_version())
 
 
+def unread(module: bytes) -> str:
+    """Why a module that another release has written cannot be read here; empty if it can."""
+    try:
+        load(module)
+    except InputError as error:
+        return error.got
+    return ""
+
+
 def portable(module: Module, version: str = "") -> bytes:
     """`module` as a portable artifact of the oldest version that this one still writes: what other compilers read.
 

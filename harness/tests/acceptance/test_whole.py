@@ -146,7 +146,7 @@ def test_the_ops_of_the_compiled_program_are_tests(place: Place, workflow: str, 
     ("option", "message"),
     [
         (("--prepare-memory", "64M"), "memory at compile-split: "),
-        (("--prepare-timeout", "0.3"), "timeout at compile-split: more than 0.3 s for all steps"),
+        (("--prepare-timeout", "0.01"), "timeout at compile-split: more than 0.01 s for all steps"),
     ],
 )
 def test_a_derived_program_has_its_model_s_limits(place: Place, option: tuple[str, str], message: str) -> None:

@@ -18,7 +18,19 @@ from opscope.harness.record.stages import Stage
 from opscope.harness.tests.ops import FAULTY
 from opscope.harness.verdict.tolerance import tolerance
 
-OWN = ("buda", "iree", "null", "onnxruntime", "openvino", "reference", "stablehlo-interpreter", "tt", "tvm", "xla")
+OWN = (
+    "buda",
+    "inductor",
+    "iree",
+    "null",
+    "onnxruntime",
+    "openvino",
+    "reference",
+    "stablehlo-interpreter",
+    "tt",
+    "tvm",
+    "xla",
+)
 MATMUL = b"""func.func @main(%a: tensor<64x96xf32>, %b: tensor<96x32xf32>) -> tensor<64x32xf32> {
   %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<64x96xf32>, tensor<96x32xf32>)
     -> tensor<64x32xf32>

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from opscope.harness.backends import elsewhere, life, registry
-from opscope.harness.backends.base import Declined, Job, StageCrashError, StageError
-from opscope.harness.backends.xla import _SMALLEST
+from opscope.harness.backends.base import SMALLEST, Declined, Job, StageCrashError, StageError
 from opscope.harness.cache import environments, upkeep
 from opscope.harness.climb.reruns import Reruns
 from opscope.harness.lanes.lane import Lane, LaneConfig
@@ -109,14 +108,14 @@ def test_ops_are_written_for_the_stablehlo_of_the_release(releases: Path) -> Non
         assert backend.available() is None
         backend.open(ResultOptions())
         backend._ready["stablehlo"] = "1.0.0"
-        job = Job("negate", _SMALLEST, [], ResultOptions())
-        assert backend._as_it_reads(_SMALLEST).startswith(mlir.door.MAGIC + b"\rStableHLO_v1.0.0")
+        job = Job("negate", SMALLEST, [], ResultOptions())
+        assert backend._as_it_reads(SMALLEST).startswith(mlir.door.MAGIC + b"\rStableHLO_v1.0.0")
         backend.climb(Stage.COMPILE, job)
         for value in (1.0, 2.0):
             job.inputs = [np.full((2, 2), value, np.float32)]
             backend.climb(Stage.RUN, job)
             np.testing.assert_array_equal(job.outputs, [np.full((2, 2), -value)])
-        newer = Job("tan", _SMALLEST.replace(b"negate", b"tan"), [], ResultOptions())
+        newer = Job("tan", SMALLEST.replace(b"negate", b"tan"), [], ResultOptions())
         with pytest.raises(Declined, match=r"StableHLO 1\.0\.0, which this release reads, lacks it"):
             backend.climb(Stage.COMPILE, newer)
     finally:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 import zipfile
 from datetime import UTC, datetime
 from importlib import util
@@ -11,14 +13,18 @@ import numpy as np
 import pytest
 
 from opscope.harness.backends import plugin_releases, registry
-from opscope.harness.backends.base import Job
-from opscope.harness.backends.pjrt import SMALLEST, Pjrt
+from opscope.harness.backends.base import SMALLEST, Job
+from opscope.harness.backends.pjrt import Pjrt
 from opscope.harness.cache import package_index
+from opscope.harness.lanes.lane import Lane, LaneConfig
 from opscope.harness.record.errors import InputError
-from opscope.harness.record.optest import backend_label, release_in
+from opscope.harness.record.optest import RunContext, backend_label, release_in
 from opscope.harness.record.result_options import ResultOptions
+from opscope.harness.record.stages import DETERMINISTIC, Stage, Status
+from opscope.harness.tests.ops import add_row
 
 PLUGIN = "xla_cpu_pjrt"
+needs_compiler = pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc")
 LIBRARY = b"no library, but with the entry GetPjrtApi"
 
 
@@ -83,7 +89,7 @@ def test_a_backend_without_releases_names_those_that_have_them() -> None:
     with pytest.raises(InputError) as refused:
         registry.check_name("null@0.10.1")
     able = " or ".join(
-        f"{name}@0.10.1" for name in ("iree", "onnxruntime", "openvino", "tt", "tvm", "xla", "pjrt:NAME")
+        f"{name}@0.10.1" for name in ("inductor", "iree", "onnxruntime", "openvino", "tt", "tvm", "xla", "pjrt:NAME")
     )
     assert able in str(refused.value)
 
@@ -189,3 +195,31 @@ def test_a_plugin_of_a_wheel_computes(tmp_path: Path) -> None:
         backend.climb(stage, job)
     assert len(job.outputs) == 1
     assert "odd-pjrt 1.0" in backend.fingerprint(ResultOptions())
+
+
+@pytest.mark.parametrize("dies", [False, pytest.param(True, marks=needs_compiler)])
+def test_a_release_that_cannot_be_loaded_costs_itself_alone(tmp_path: Path, *, dies: bool) -> None:
+    """Beside other backends its ops fail by the reason; alone it ends the run."""
+    library = LIBRARY
+    if dies:
+        source, made = tmp_path / "dies.c", tmp_path / "dies.so"
+        source.write_text("#include <stdlib.h>\nvoid *GetPjrtApi(void) { return 0; }\n")
+        source.write_text(source.read_text() + "__attribute__((constructor)) static void die(void) { abort(); }\n")
+        subprocess.run(["gcc", "-shared", "-fPIC", str(source), "-o", str(made)], check=True)
+        library = made.read_bytes()
+    wheel(tmp_path / "index", files={"odd/odd.so": library})
+    context = RunContext("r1", str(tmp_path / "run"), "pjrt:odd-pjrt@1.0")
+    row, folders = add_row(tmp_path, "op1"), {"toy": str(tmp_path)}
+    reason = "a worker that starts, got killed by SIGABRT" if dies else "a shared library that can be loaded, got "
+    with Lane(LaneConfig(context, folders)) as lane, pytest.raises(InputError, match=reason):
+        lane.ready()
+    with Lane(LaneConfig(context, folders, alone=False)) as lane:
+        tests = [lane.run(row), lane.run(row)]
+        ready, starts = lane.ready(), lane.starts
+    for test in tests:
+        assert (test.status, test.failed_stage, test.stability) == (Status.COMPILE_FAILED, Stage.COMPILE, DETERMINISTIC)
+        assert test.error_message is not None
+        assert test.error_message.startswith("pjrt-odd-pjrt@1.0 cannot be used here: expected ")
+    with Lane(LaneConfig(context, folders, alone=False, refused=ready.refused)) as lane:  # as a worker that is told
+        assert lane.run(row).error_message == tests[0].error_message
+        assert lane.starts == 1 < starts

@@ -9,6 +9,7 @@ import pytest
 
 from opscope.base.damage import Damaged
 from opscope.harness.backends import registry
+from opscope.harness.backends.base import BackendError
 from opscope.harness.lanes.ladder import climb
 from opscope.harness.record.optest import RunContext
 from opscope.harness.record.result_options import ResultOptions
@@ -128,3 +129,28 @@ def test_the_repro_line_names_what_is_not_default(tmp_path):
     )
     plain = dataclasses.replace(context, backend="reference", options=ResultOptions())
     assert repro_line(row.op_id, plain) == "pytest --op-by-op --op op1 --run-dir '/a run'"
+
+
+def test_results_that_nobody_computed_are_a_fault_of_the_backend(tmp_path, monkeypatch):
+    """They would not be compared, and the op would have passed in silence."""
+    backend = registry.load(FAULTY)
+    usual = backend.climb
+
+    def forgetful(stage, job):
+        usual(stage, job)
+        job.ran_on = "none"
+
+    monkeypatch.setattr(backend, "climb", forgetful)
+    context = RunContext("r1", str(tmp_path / "run"), FAULTY)
+    with pytest.raises(BackendError, match=r"results and job\.ran_on 'none'") as refused:
+        climb(add_row(tmp_path, "op1"), backend, context=context, export_dir=tmp_path)
+    assert refused.value.hint.startswith("job.ran_on = 'host'")
+
+
+def test_what_only_the_author_of_goldens_can_read_is_skipped(tmp_path):
+    """A newer jax may write an op otherwise: that is no fault of the compiler that is tested."""
+    backend, row = registry.load(FAULTY), add_row(tmp_path, "op1", b"fine")  # which is no StableHLO
+    context = RunContext("r1", str(tmp_path / "run"), FAULTY, ResultOptions(goldens_by="jaxlib@0.10.2"))
+    test = climb(row, backend, context=context, export_dir=tmp_path)
+    assert test.status is Status.SKIPPED
+    assert "its StableHLO, by jaxlib@0.10.2, cannot be read here: " in test.error_message

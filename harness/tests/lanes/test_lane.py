@@ -262,3 +262,16 @@ def test_null_is_stopped_and_never_a_success(tmp_path):
         test = lane.run(add_row(tmp_path, "fine"))
     assert (test.status, test.stage_reached, test.success) == (Status.STOPPED, Stage.RUN, False)
     assert (test.ran_on, test.card_type, test.pcc) == ("none", "none", None)
+
+
+def test_memory_that_leaves_no_room_for_an_op_is_refused_at_the_start(tmp_path):
+    with Lane(config(tmp_path)) as lane:
+        lane.ready()
+        held = lane._child.usage()[0]
+    for share in (0.5, 1.1, 1.25):
+        with Lane(config(tmp_path, memory_limit=int(share * held))) as lane:
+            with pytest.raises(InputError, match=r"(that starts|with room for ops), got .* allowed") as refused:
+                lane.ready()
+            assert refused.value.hint == "--op-memory 8GiB"
+    with Lane(config(tmp_path, memory_limit=2 * held)) as lane:
+        assert lane.run(add_row(tmp_path, "fine")).status is Status.SUCCESS

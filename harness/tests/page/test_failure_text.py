@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 
+import pytest
 from _pytest._io import TerminalWriter
 
 from opscope.harness.page.failure_text import FailureText
@@ -11,10 +12,10 @@ from opscope.harness.page.failure_text import FailureText
 TEXT = "compile_failed at stablehlo-to-ttir: failed to legalize\nagain: pytest --op-by-op --model mixer --ops 54cf8"
 
 
-def test_lines_are_broken_between_words_and_the_command_is_whole() -> None:
+def test_lines_are_broken_between_words_and_the_command_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
     shown = io.StringIO()
     out = TerminalWriter(shown)
-    out.fullwidth = 40
     text = FailureText(TEXT)
     text.toterminal(out)
     first, second, again = shown.getvalue().splitlines()

@@ -7,8 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from opscope.base.xla.xla_releases import FIRST
 from opscope.harness.cache import export_folder
+from opscope.harness.jobs.model_jobs import prepare
 from opscope.harness.prepare.inputs import row_golden
+from opscope.harness.prepare.mlir.door import MAGIC
 from opscope.harness.prepare.preparation import Preparation, tasks
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.stages import Status
@@ -58,6 +61,7 @@ def test_a_release_that_cannot_make_them_is_one_line(tmp_path: Path, mark: Path)
     file.write_text(TANH, encoding="utf-8")
     for author, words in {
         "iree@3.0": "--goldens-by: expected a release of jaxlib, got iree@3.0; try jaxlib@",
+        "jaxlib@0.9.2": f"jaxlib {FIRST} or newer, since it also splits models and walks them, got 0.9.2; try jaxlib@",
         "jaxlib": "--goldens-by: expected a release of jaxlib, got jaxlib",
         "jaxlib@9.9": "a release of jaxlib for this Python and machine, got 9.9; try 9.2, 9.1",
     }.items():
@@ -66,3 +70,12 @@ def test_a_release_that_cannot_make_them_is_one_line(tmp_path: Path, mark: Path)
         assert words in str(refused.value)
     with pytest.raises(InputError, match=r"libodd\.so\.7"):
         run_op_by_op(TANH, name="net", run_dir=tmp_path / "run", goldens_by="jaxlib@9.2")
+
+
+def test_a_model_that_the_release_cannot_read_is_a_row(tmp_path: Path, mark: Path) -> None:
+    (tmp_path / "net.mlir").write_bytes(MAGIC + b"no bytecode")
+    header, rows = prepare(Preparation((str(tmp_path / "net.mlir"),), goldens_by="jaxlib@9.1"))
+    assert mark.exists()
+    assert not rows
+    [failure] = header.failed
+    assert failure.error.startswith("jaxlib@9.1, which makes goldens, cannot read it: bytecode of a newer MLIR")

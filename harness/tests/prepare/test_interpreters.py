@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import subprocess
 import sys
 import sysconfig
 import venv
@@ -10,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from opscope.base.places import room
 from opscope.harness.cache import export_folder
 from opscope.harness.prepare import interpreters
 from opscope.harness.prepare.mlir.door import MAGIC
@@ -54,14 +57,14 @@ def test_an_interpreter_is_chosen_by_the_name_of_the_model(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("version", "packages", "got"),
     [
-        ((3, 10, 4), {"numpy": "2.4"}, "which is Python 3.10.4; try a newer one"),
+        ((3, 9, 4), {"numpy": "2.4"}, "which is Python 3.9.4; try a newer one"),
         ((3, 12, 0), {"jax": "0.7.1"}, "without NumPy; try .* -m pip install numpy"),
     ],
 )
 def test_what_is_no_such_interpreter_is_one_line(
     tmp_path: Path, version: tuple[int, int, int], packages: dict[str, str], got: str
 ) -> None:
-    with pytest.raises(InputError, match=rf"--export-python: expected .*3\.11 or newer with NumPy, got .*{got}"):
+    with pytest.raises(InputError, match=rf"--export-python: expected .*3\.10 or newer with NumPy, got .*{got}"):
         interpreters.of(script(tmp_path, version, packages), "net")
     for path in (tmp_path / "none", "/bin/false"):
         with pytest.raises(InputError, match=r"^--export-python: expected an interpreter.*try the path of bin/python"):
@@ -71,6 +74,21 @@ def test_what_is_no_such_interpreter_is_one_line(
 def test_what_its_framework_lacks_is_missing_there(tmp_path: Path) -> None:
     [task] = tasks(Preparation(("mnist_mlp",), export_python=script(tmp_path, (3, 12, 0), {"numpy": "2.4"})))
     assert task.missing.startswith("jax, jaxlib not installed")
+
+
+def test_exporters_are_written_for_the_oldest_interpreter() -> None:
+    """Neither they nor what their process imports first have words that Python or its library has only since."""
+    later = {"StrEnum", "UTC", "Self", "Never", "assert_never", "assert_type", "LiteralString", "tomllib", "TaskGroup"}
+    asked = """import sys, opscope.base.children.inside, opscope.models.frontends.child
+for module in [*sys.modules.values()]:
+    if module.__name__.startswith("opscope") and module.__file__:
+        print(module.__file__)"""
+    first = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True).stdout.split()
+    assert any(path.endswith("children/frames.py") for path in first)
+    for path in {*map(Path, first), *(path for path in room("models").rglob("*.py") if "tests" not in path.parts)}:
+        tree = ast.parse(path.read_text(encoding="utf-8"), str(path), feature_version=interpreters.OLDEST)
+        imports = (node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom))
+        assert not later & {alias.name for node in imports for alias in node.names}, path
 
 
 @pytest.mark.slow

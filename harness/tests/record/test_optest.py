@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
+import numpy as np
 import pytest
 
+from opscope.base.places import HOME
+from opscope.harness.record import optest
 from opscope.harness.record.optest import RunContext, backend_label, build_test, repro_line, title, unrun_test
 from opscope.harness.record.records import ImportCheck, ManifestHeader, ModelFailure, OpRow, TensorDesc, Use
 from opscope.harness.record.result_options import ResultOptions
@@ -159,3 +163,14 @@ def test_models_are_counted_by_what_became_of_them() -> None:
         models=("a", "b", "c"), export_dirs=("e",) * 3, module_ops={}, structural={}, failed=(*failed, late)
     )
     assert header.by_outcome() == {"ran": 3, "build_failed": 2, "not_run": 1}
+
+
+def test_an_error_names_no_checkout() -> None:
+    """Its record may be kept and shown in another one."""
+    said = f"no kernel at {Path(optest.__file__)}:12, called by {Path(np.__file__).parent}/core.py, see /etc/x.conf"
+    test = build_test(ROW, CONTEXT, status=Status.RUN_FAILED, failed_stage=Stage.RUN, started=START, error=said)
+    wanted = "no kernel at harness/record/optest.py:12, called by numpy/core.py, see /etc/x.conf"
+    assert test.error_message == wanted
+    elsewhere = said.replace(str(HOME), "/somewhere/else")
+    moved = build_test(ROW, CONTEXT, status=Status.RUN_FAILED, failed_stage=Stage.RUN, started=START, error=elsewhere)
+    assert test.error_signature == moved.error_signature

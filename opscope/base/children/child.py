@@ -34,6 +34,15 @@ POLL_SECONDS = 0.05
 """How often memory and threads are checked."""
 
 
+_INSIDE = "opscope.base.children.inside"
+_IN_ANY_PYTHON = f"""
+import runpy, sys
+sys.path[:] = filter(None, sys.path)
+runpy.run_module({_INSIDE!r}, None, "__main__")
+"""
+"""What `-P -m` does, which Python has since 3.11."""
+
+
 def _start(
     function: str,
     connection: int,
@@ -51,7 +60,7 @@ def _start(
     program = None if python else fork(function, connection, output, environment, mark, ahead, server)
     if program is not None:
         return program
-    command = [python or sys.executable, "-P", "-m", "opscope.base.children.inside"]
+    command = [sys.executable, "-P", "-m", _INSIDE] if not python else [python, "-c", _IN_ANY_PYTHON]
     return Process(
         [*command, str(connection), str(os.getpid()), function],
         output,

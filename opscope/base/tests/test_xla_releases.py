@@ -67,6 +67,7 @@ def test_every_known_bug_has_a_source_and_a_mend_that_exists() -> None:
             ["reduce_precision", "bitcast_convert", "select_and", "triang"],
         ),
         ({"jax-tt-plugin": "0.1.3"}, ["select_and_scatter", "triangular_solve"]),
+        ({"torch": "2.13.0+cpu", "apache-tvm": "0.25.0"}, ["compiled erf"]),
     ],
 )
 def test_known_bugs_of_what_is_installed(releases: dict[str, str], found: list[str]) -> None:

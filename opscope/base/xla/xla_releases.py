@@ -114,6 +114,20 @@ KNOWN_BUGS = (
         shows="Failed to convert from SHLO to TTIR module",
         package=_TT,
     ),
+    *(
+        KnownBug(first, "", what, f"shown with {first} and later, 2026-11", shows=shows, package=package)
+        for package, first, shows, what in (
+            ("iree-base-compiler", "3.11.0", _WRONG, "add of truth values is their exclusive or"),
+            ("iree-base-compiler", "3.11.0", _REFUSED, "triangular_solve, cholesky and batch_norm_grad"),
+            ("onnxruntime", "1.31.0", "NOT_IMPLEMENTED", "Where of booleans, Max of int16, ReduceMax of uint32"),
+            ("openvino", "2026.3.1", _WRONG, "erf of small float32 is off by up to 7 of 10,000"),
+            ("openvino", "2026.3.1", _WRONG, "subtract and shift_left of uint8 stop at the type's limits"),
+            ("openvino", "2026.3.1", _WRONG, "a pad whose value is an input"),
+            ("apache-tvm", "0.26.0", _WRONG, "tanh of small float16 is 0; atanh of small float32"),
+            ("apache-tvm", "0.26.0", _REFUSED, "inverse and hyperbolic functions of float16, Equal of booleans"),
+            ("torch", "2.13.0", _WRONG, "compiled erf, atanh and expm1 of small float32; eager ones are right"),
+        )
+    ),
 )
 """What releases of compilers are known to do wrong. Sources are issues of jax-ml/jax and openxla/xla, or what was seen
 here."""

@@ -6,7 +6,7 @@
 --   bad: 1 if it went wrong, expected failures included
 --   attempted: 0 if it was deselected or not reached, or has no verdict
 --   compile_ms: milliseconds of the stages before `run`
---   cached_from: the run that found the verdict, if it was kept from an earlier run
+--   cached_from: the run that found the verdict, if it was kept; `tt@0.1.2 in RUN` if that release had an equal program
 SELECT t.night_id, n.label AS night, n.kind, n.started, t.series, t.backend, t.arch, {format t} AS data_format, t.math_fidelity,
        COALESCE(a.new_id, t.op_id) AS op_id, t.op_name, COALESCE(NULLIF(t.op_kind, ''), 'other') AS op_kind, o.signature,
        o.dtype, o.rank, t.run_id, t.model_name, {ending t} AS status, t.stage_reached, t.failed_stage, t.error_signature,

@@ -18,8 +18,8 @@ from opscope.harness.cli.main import root as opscope
 from opscope.harness.record.errors import InputError
 from opscope.reports.compare.outcomes import Outcome
 from opscope.reports.nightly import history
-from opscope.reports.nightly.history import History, Release, asked_releases, bisected
-from opscope.reports.nightly.sweeps import sweeps
+from opscope.reports.nightly.history import History, Night, Release, asked_releases, bisected
+from opscope.reports.nightly.sweeps import first_command, sweeps
 from opscope.reports.tests.night_runs import fresh, rows
 
 KNOWN = ["0.9.2", "0.10.0", "0.10.1", "0.11.0"]
@@ -108,6 +108,25 @@ def test_the_night_of_a_release_is_known_by_what_is_asked(known: Mapping[str, da
     assert night.night_id.startswith("history-tt@0.10.0-")
     other = History(("mnist_mlp",), "p150", 1, {}, "sqlite:///db.sqlite", tmp_path, (Release("tt", "0.10.0"),))
     assert other.night(Release("tt", "0.10.0")).night_id != night.night_id
+
+
+def test_what_is_run_of_each_release_is_said_as_to_pytest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "asked_releases", lambda *_: [Release("tt", "0.10.0")])
+    asked: list[History] = []
+
+    def ran(self: History, release: Release, *_: Any) -> Night:
+        asked.append(self)
+        return Night(release, "", 0.0, "not tried")
+
+    monkeypatch.setattr(History, "run", ran)
+    words = ["history", "--backend", "tt", "--model", "a", "--db", f"sqlite:///{tmp_path}/db", "--workflow"]
+    CliRunner().invoke(opscope, [*words, "full", "--until", "run"])
+    config = asked[0].config(asked[0].releases[0])
+    command = first_command(sweeps(config)[0], config, tmp_path, None)
+    assert "--workflow full" in " ".join(command)
+    assert "--until run" in " ".join(command)
+    refused = CliRunner().invoke(opscope, [*words, "wohle"])
+    assert "--workflow: expected one of" in str(refused.exception)
 
 
 @pytest.mark.parametrize(

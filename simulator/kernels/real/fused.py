@@ -3,8 +3,8 @@
 By ttnn 0.81.1's softmax.cpp, layernorm.cpp (ttnn/operations/normalization) and numeric.h of their kernel_util. The
 matrix unit subtracts, multiplies and sums: it reads its operands as TF32, where Dst has 16 bits as bfloat16. Between
 two steps results lie in L1 as float32, softmax's approximate exponentials as bfloat16. This, and what ttnn takes by
-itself (`opscope.compiler.target.numerics`), was fitted to recorded runs, all of whose bits it gives. Weight and bias,
-other dims than the last, and softmax with a Dst of 16 bits are in none of them.
+itself (`opscope.compiler.target.numerics`), was fitted to recorded runs, all of whose bits it gives. Other dims than
+the last are in none of them. `batch_norm` follows batch_norm_kernel.cpp and batch_norm_sfpu_kernel.cpp.
 """
 
 from __future__ import annotations
@@ -14,15 +14,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from opscope.compiler.target.program import Numerics
-from opscope.compiler.target.rounding import Image, bits, quantise, to_mantissa
-from opscope.simulator.kernels.addition_order import aligned, elementwise_product, product
+from opscope.compiler.target.rounding import Image, bits, quantise
+from opscope.simulator.kernels.addition_order import added, elementwise_product, in_dst, product, read
 from opscope.simulator.kernels.matmul import PHASES
 from opscope.simulator.kernels.real import functions
-from opscope.simulator.kernels.real.vector_unit import Number, from_bits, larger, multiply, multiply_add, to_integer
-
-TF32 = 10
-"""Bits of its fraction."""
-BFLOAT16 = 7
+from opscope.simulator.kernels.real.vector_unit import (
+    Number,
+    from_bits,
+    larger,
+    multiply,
+    multiply_add,
+    subtract,
+    to_integer,
+)
 
 
 @dataclass(frozen=True)
@@ -38,15 +42,15 @@ class Steps:
 
     def read(self, x: Number) -> Image:
         """What the matrix unit reads of `x`."""
-        return to_mantissa(np.ascontiguousarray(x, np.float32), TF32 if self.wide else BFLOAT16, "truncate")
+        return read(np.asarray(x, np.float32), self.numerics.dst_format)
 
     def in_dst(self, x: Image, mode: str = "away") -> Image:
         """`x` once it is in Dst."""
-        return x if self.wide else to_mantissa(np.ascontiguousarray(x, np.float32), BFLOAT16, mode)
+        return in_dst(x, self.numerics.dst_format, mode)
 
     def add(self, a: Image, b: Number) -> Image:
-        """a + b on the matrix unit: the smaller one is aligned to 10 bits below the first one of the larger."""
-        return self.in_dst(aligned(np.add, *np.broadcast_arrays(self.read(a), self.read(b))))
+        """a + b on the matrix unit."""
+        return added(a, np.asarray(b, np.float32), self.numerics.dst_format)
 
     def multiply(self, a: Image, b: Image) -> Image:
         """a b on the matrix unit."""
@@ -99,4 +103,22 @@ def norm(x: Image, vectors: list[Image], epsilon: float, numerics: Numerics, *, 
     value = steps.multiply(x, steps.in_dst(root))
     if vectors:
         value = steps.multiply(value, vectors[0])
+    return steps.add(value, vectors[1]) if len(vectors) > 1 else value
+
+
+def batch_norm(
+    x: Image, mean: Image, variance: Image, vectors: list[Image], epsilon: float, numerics: Numerics, data_format: str
+) -> Image:
+    """x minus a mean, over the root of a variance, times a weight, plus a bias: with a Dst of 32 bits on the vector
+    unit, else on the matrix unit. 1 over the root passes L1 in the format of x.
+    """
+    steps, small = Steps(numerics), np.float32(epsilon)
+    root = multiply_add(variance, 1, small) if steps.wide else steps.add(variance, small)
+    inverse = quantise(steps.in_dst(functions.rsqrt(root, wide=steps.wide)), data_format)
+    if steps.wide:
+        value = multiply(subtract(x, mean), inverse)
+        value = multiply(value, vectors[0]) if vectors else value
+        return multiply_add(value, 1, vectors[1]) if len(vectors) > 1 else value
+    value = steps.multiply(steps.add(x, -mean), inverse)
+    value = steps.multiply(value, vectors[0]) if vectors else value
     return steps.add(value, vectors[1]) if len(vectors) > 1 else value

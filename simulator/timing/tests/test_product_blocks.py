@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from opscope.compiler.target.product_blocks import ProductBlocks, choose
 from opscope.compiler.target.program import Numerics, TensorDesc
 from opscope.compiler.target.system_desc import load_board
-from opscope.simulator.timing.product_blocks import ProductBlocks, choose
 from opscope.simulator.timing.product_time import ProductTime, product_time
 
 N150 = load_board("n150")

@@ -6,7 +6,6 @@ its inputs, in their order, and its results as outputs.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,10 +14,8 @@ import numpy as np
 from onnx import NodeProto, TensorProto, defs, helper, numpy_helper
 
 from opscope.harness.backends.base import Declined
+from opscope.harness.backends.translated.single_op import SingleOp, read
 from opscope.harness.prepare.mlir import variant
-from opscope.harness.prepare.mlir.attribute_text import integers
-from opscope.harness.prepare.mlir.door import load
-from opscope.harness.prepare.mlir.values import constant_array
 
 OPSET, IR_VERSION = 18, 8
 """Of ONNX 1.13: what every release of these compilers from 2023 on reads."""
@@ -37,20 +34,16 @@ ELEMENTS = {
     "f64": "double",
 }
 """Element types that NumPy has itself, as ONNX calls them; tensors of others cannot be handed over from Python."""
-_LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 @dataclass
 class _Graph:
     """The op, and the nodes that say the same."""
 
+    op: SingleOp
     form: variant.Form
-    kinds: Sequence[str]
-    """What its regions return."""
     inputs: list[str]
     """The name of each operand."""
-    constants: Mapping[int, np.ndarray]
-    """Operand -> its value, of those that the module itself holds."""
     nodes: list[NodeProto] = field(default_factory=list)
     initial: list[TensorProto] = field(default_factory=list)
 
@@ -70,43 +63,20 @@ class _Graph:
         """The name of a constant list of whole numbers."""
         return self.constant(np.array(values, np.int64))
 
-    def numbers(self, name: str, usual: int, count: int) -> tuple[int, ...]:
-        """The whole numbers of an attribute; `count` times the usual one where it is left out."""
-        return integers(dict(self.form.attributes).get(name, "")) or (usual,) * count
-
-    def listed(self, attribute: str, name: str) -> tuple[int, ...]:
-        """The numbers of a list within an attribute: `lhs_batching_dimensions = [0, 1]`."""
-        match = re.search(rf"\b{name} = \[([\d, ]*)\]", dict(self.form.attributes)[attribute])
-        return tuple(int(number) for number in match[1].split(",")) if match is not None and match[1] else ()
-
 
 Row = Callable[[_Graph], str]
 
 
 def graph_of(module: bytes) -> bytes:
     """The ONNX model of a single-op module. Raises Declined for an op that ONNX cannot say."""
-    try:
-        form = variant.read(module)
-        kinds = variant.region_kinds(module)
-    except variant.InvalidVariantError as error:
-        raise Declined(f"no ONNX graph: {error}") from error
+    op = read(module, "ONNX graph", ELEMENTS)
+    form = op.form
     row = ROWS.get(form.name)
     if row is None or len(form.results) != 1:
         raise Declined(f"no op of ONNX computes {form.name}{' of several results' if row is not None else ''}")
-    if foreign := next((kind for kind in (*form.types, *form.result_types) if kind not in ELEMENTS), ""):
-        raise Declined(f"no tensor of {foreign} can be handed to it from Python")
-    source = load(module)
-    operands = [*variant.main_op(source).operands]
-    constants = {
-        number: value
-        for number, operand in enumerate(operands)
-        if form.arguments[number] < 0 and (value := constant_array(_owner(operand))) is not None
-    }
-    graph = _Graph(form, kinds, [f"a{argument}" for argument in form.arguments], constants)
-    for number, value in constants.items():
+    graph = _Graph(op, form, [f"a{argument}" for argument in form.arguments])
+    for number, value in op.constants.items():
         graph.inputs[number] = graph.constant(value)
-    if any(name == "a-1" for name in graph.inputs):
-        raise Declined("a constant of it cannot be read")
     result = row(graph)
     _check_types(graph)
     count = 1 + max(form.arguments, default=-1)
@@ -116,11 +86,6 @@ def graph_of(module: bytes) -> bytes:
     whole = helper.make_graph(graph.nodes, "op", takes, gives, graph.initial)
     model = helper.make_model(whole, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
     return model.SerializeToString()
-
-
-def _owner(operand: Any) -> Any:
-    """The op that makes a value."""
-    return operand.owner
 
 
 def _number(kind: str) -> int:
@@ -156,8 +121,8 @@ def _bits(of_booleans: str, of_integers: str) -> Row:
 
 
 def _compare(graph: _Graph) -> str:
-    direction = re.findall(r"\b(EQ|NE|LT|LE|GT|GE)\b", dict(graph.form.attributes)["comparison_direction"])[0]
-    if "TOTALORDER" in dict(graph.form.attributes).get("compare_type", ""):
+    direction = graph.op.direction()
+    if direction == "TOTALORDER":
         raise Declined("ONNX compares floats in IEEE's order alone")
     if direction == "NE":
         return graph.node("Not", graph.node("Equal", *graph.inputs))
@@ -183,12 +148,12 @@ def _reshape(graph: _Graph) -> str:
 
 
 def _transpose(graph: _Graph) -> str:
-    return graph.node("Transpose", *graph.inputs, perm=list(graph.numbers("permutation", 0, 0)))
+    return graph.node("Transpose", *graph.inputs, perm=list(graph.op.numbers("permutation", 0, 0)))
 
 
 def _broadcast(graph: _Graph) -> str:
     shape = [1] * len(graph.form.results[0])
-    for size, dim in zip(graph.form.operands[0], graph.numbers("broadcast_dimensions", 0, 0), strict=True):
+    for size, dim in zip(graph.form.operands[0], graph.op.numbers("broadcast_dimensions", 0, 0), strict=True):
         shape[dim] = size
     placed = graph.node("Reshape", graph.inputs[0], graph.ints(shape))
     if tuple(shape) == graph.form.results[0]:
@@ -197,18 +162,18 @@ def _broadcast(graph: _Graph) -> str:
 
 
 def _concatenate(graph: _Graph) -> str:
-    return graph.node("Concat", *graph.inputs, axis=graph.numbers("dimension", 0, 1)[0])
+    return graph.node("Concat", *graph.inputs, axis=graph.op.numbers("dimension", 0, 1)[0])
 
 
 def _slice(graph: _Graph) -> str:
     rank = len(graph.form.operands[0])
-    starts, ends, steps = (graph.numbers(name, 1, rank) for name in ("start_indices", "limit_indices", "strides"))
+    starts, ends, steps = (graph.op.numbers(name, 1, rank) for name in ("start_indices", "limit_indices", "strides"))
     bounds = (graph.ints(numbers) for numbers in (starts, ends, range(rank), steps))
     return graph.node("Slice", graph.inputs[0], *bounds)
 
 
 def _reverse(graph: _Graph) -> str:
-    dims = graph.numbers("dimensions", 0, 0)
+    dims = graph.op.numbers("dimensions", 0, 0)
     ends = np.iinfo(np.int64).min
     bounds = [[-1] * len(dims), [ends] * len(dims), dims, [-1] * len(dims)]
     return graph.node("Slice", graph.inputs[0], *map(graph.ints, bounds))
@@ -217,7 +182,7 @@ def _reverse(graph: _Graph) -> str:
 def _pad(graph: _Graph) -> str:
     rank = len(graph.form.operands[0])
     low, high, inside = (
-        graph.numbers(name, 0, rank) for name in ("edge_padding_low", "edge_padding_high", "interior_padding")
+        graph.op.numbers(name, 0, rank) for name in ("edge_padding_low", "edge_padding_high", "interior_padding")
     )
     if any(inside) or min((*low, *high), default=0) < 0:
         raise Declined("ONNX's Pad pads neither between elements nor by less than nothing")
@@ -225,22 +190,13 @@ def _pad(graph: _Graph) -> str:
 
 
 def _dot_general(graph: _Graph) -> str:
-    one, two = graph.form.operands
     if len({*graph.form.types, *graph.form.result_types}) > 1:
         raise Declined("ONNX's products have the type of their operands")
-    left, right = list(_LETTERS[: len(one)]), list(_LETTERS[len(one) : len(one) + len(two)])
-    batch: list[str] = []
-    summed: list[str] = []
-    for name, letters in (("batching", batch), ("contracting", summed)):
-        ours, theirs = (graph.listed("dot_dimension_numbers", f"{side}_{name}_dimensions") for side in ("lhs", "rhs"))
-        for mine, other in zip(ours, theirs, strict=True):
-            right[other] = left[mine]
-            letters.append(left[mine])
-    free = [letter for letter in (*left, *right) if letter not in (*batch, *summed)]
-    if (len(free), len(summed)) == (2, 1) and [left, right] == [[*batch, free[0], *summed], [*batch, *summed, free[1]]]:
+    left, right, batch, summed = graph.op.product()
+    free = "".join(letter for letter in left + right if letter not in batch + summed)
+    if (len(free), len(summed)) == (2, 1) and (left, right) == (batch + free[0] + summed, batch + summed + free[1]):
         return graph.node("MatMul", *graph.inputs)
-    equation = f"{''.join(left)},{''.join(right)}->{''.join([*batch, *free])}"
-    return graph.node("Einsum", *graph.inputs, equation=equation)
+    return graph.node("Einsum", *graph.inputs, equation=f"{left},{right}->{batch}{free}")
 
 
 _REDUCTIONS = {
@@ -253,11 +209,11 @@ _REDUCTIONS = {
 
 
 def _reduce(graph: _Graph) -> str:
-    kind, begin = _REDUCTIONS.get(graph.kinds[0] if graph.kinds else "", ("", None))
-    start = graph.constants.get(1)
+    kind, begin = _REDUCTIONS.get(graph.op.kinds[0] if graph.op.kinds else "", ("", None))
+    start = graph.op.constants.get(1)
     if not kind or graph.form.region_ops != 1 or start is None or not _begins(start, kind, begin):
         raise Declined("ONNX reduces by sum, product, largest or smallest, from their own beginning")
-    axes = graph.numbers("dimensions", 0, 0)
+    axes = graph.op.numbers("dimensions", 0, 0)
     return graph.node(kind, graph.inputs[0], graph.ints(axes), keepdims=0)
 
 
@@ -274,20 +230,15 @@ def _begins(start: np.ndarray, kind: str, begin: int | None) -> bool:
     return bool(value == (limits.min if kind == "ReduceMax" else limits.max))
 
 
-_CONV = re.compile(r"\[([\w, ]+)\]x\[([\w, ]+)\]->\[([\w, ]+)\]")
-
-
 def _convolution(graph: _Graph) -> str:
-    match = _CONV.search(dict(graph.form.attributes)["dimension_numbers"])
-    assert match is not None
-    image, kernel, result = ([part.strip() for part in text.split(",")] for text in match.groups())
+    image, kernel, result = graph.op.convolved()
     spatial = len(image) - 2
     whole = range(spatial)
-    if {*graph.numbers("lhs_dilation", 1, spatial), *graph.numbers("batch_group_count", 1, 1)} != {1}:
+    if {*graph.op.numbers("lhs_dilation", 1, spatial), *graph.op.numbers("batch_group_count", 1, 1)} != {1}:
         raise Declined("ONNX's Conv has neither a dilated image nor groups of its batch")
-    if "true" in dict(graph.form.attributes).get("window_reversal", ""):
+    if "true" in graph.op.text("window_reversal"):
         raise Declined("ONNX's Conv does not reverse its window")
-    padding = graph.numbers("padding", 0, 2 * spatial)
+    padding = graph.op.numbers("padding", 0, 2 * spatial)
     if min(padding, default=0) < 0:
         raise Declined("ONNX's Conv does not cut its image")
     if len({*graph.form.types, *graph.form.result_types}) > 1:
@@ -300,10 +251,10 @@ def _convolution(graph: _Graph) -> str:
         data,
         weights,
         kernel_shape=sizes,
-        strides=list(graph.numbers("window_strides", 1, spatial)),
-        dilations=list(graph.numbers("rhs_dilation", 1, spatial)),
+        strides=list(graph.op.numbers("window_strides", 1, spatial)),
+        dilations=list(graph.op.numbers("rhs_dilation", 1, spatial)),
         pads=[*padding[::2], *padding[1::2]],
-        group=graph.numbers("feature_group_count", 1, 1)[0],
+        group=graph.op.numbers("feature_group_count", 1, 1)[0],
     )
     return _turned(graph, made, ["b", "f", *map(str, whole)], result)
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from opscope.compiler.target.allocation import tensor_bytes
-from opscope.compiler.target.formats import FORMATS
-from opscope.compiler.target.program import Numerics, TensorDesc
+from opscope.compiler.target.formats import FORMATS, TILE
+from opscope.compiler.target.program import MatmulParams, Numerics, TensorDesc
 from opscope.compiler.target.system_desc import Profile
 
 LARGEST = 16
@@ -104,6 +104,47 @@ class ProductBlocks:
     def blocks(self) -> int:
         """How many blocks a core makes."""
         return -(-self.rows // self.block_rows) * -(-self.columns // self.block_columns)
+
+
+def product_tiles(
+    params: MatmulParams, left: TensorDesc, right: TensorDesc, out: TensorDesc
+) -> tuple[tuple[int, int, int], int] | None:
+    """Rows, columns and depth in tiles of a product, and how many of them follow each other; None of vectors."""
+    if min(len(desc.shape) for desc in (left, right, out)) < 2:
+        return None
+    depth = left.shape[-2] if params.transpose_a else left.shape[-1]
+    batch = math.prod(out.shape[:-2])
+    rows, columns, deep = (max(1, -(-size // TILE)) for size in (*out.shape[-2:], depth))
+    apart = math.prod(right.shape[:-2]) > 1 or left.buffer_type == "l1"
+    return ((rows, columns, deep), batch) if apart else ((batch * rows, columns, deep), 1)
+
+
+def step_of(
+    params: MatmulParams, left: TensorDesc, right: TensorDesc, out: TensorDesc, numerics: Numerics, profile: Profile
+) -> int:
+    """Returns the tiles of the inner dim that a core multiplies before it adds up in L1."""
+    product = product_tiles(params, left, right, out)
+    if product is None:
+        return 1
+    tiles, batches = product
+    return cut(tiles, batches, left, right, out, numerics, profile).step
+
+
+def cut(
+    tiles: tuple[int, int, int],
+    batches: int,
+    left: TensorDesc,
+    right: TensorDesc,
+    out: TensorDesc,
+    numerics: Numerics,
+    profile: Profile,
+    cores: int = 0,
+) -> ProductBlocks:
+    """Returns the blocks of `batches` products, one after another where they cannot be one."""
+    blocks = choose(tiles, left, right, out, numerics, profile, cores)
+    if batches > 1 and not (blocks.line or in_shards(out)):
+        return alone(tiles, batches, left, right, numerics, profile, cores)
+    return blocks
 
 
 def choose(

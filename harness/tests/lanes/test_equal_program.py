@@ -1,0 +1,110 @@
+"""A release that makes an equal program of an op takes the verdict of the one before: it does not run it."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from opscope.base import stored
+from opscope.harness.backends.base import Backend, Job, Target
+from opscope.harness.lanes.ladder import climb
+from opscope.harness.record.optest import RunContext
+from opscope.harness.record.records import TAKEN, OpRow, OpTest
+from opscope.harness.record.result_options import ResultOptions
+from opscope.harness.record.spared_work import savings
+from opscope.harness.record.stages import Stage, Status
+from opscope.harness.tests.ops import add_row
+
+
+class Release(Backend):
+    """A compiler whose programs something else runs, which counts them."""
+
+    stages = (Stage.COMPILE, Stage.RUN)
+
+    def __init__(self, version: str, runtime: str = "device 1", wrong: float = 0.0) -> None:
+        self.name, self._runtime, self._wrong, self.ran = f"toy@{version}", runtime, wrong, 0
+
+    def target(self, options: ResultOptions) -> Target:
+        return Target("host", None, "exact")
+
+    def fingerprint(self, options: ResultOptions) -> str:
+        return self.name
+
+    def available(self) -> None:
+        return None
+
+    def program(self, job: Job) -> str:
+        return self._runtime and f"{self._runtime} {job.module.decode()}"
+
+    def climb(self, stage: Stage, job: Job) -> None:
+        job.compiled_by = self.name
+        if stage is Stage.RUN:
+            self.ran += 1
+            job.outputs, job.ran_on, job.cycles = [np.add(*job.inputs) + self._wrong], "simulator", 7
+
+
+def taken(folder: Path, backend: Release, row: OpRow | None = None, **changes: Any) -> OpTest:
+    """The record of an addition by a release, with the verdicts that earlier releases have left in the folder."""
+    exported = folder / "toy"
+    row = row or add_row(exported, "op1")
+    stored.seal(exported, "toy")
+    context = RunContext(f"run of {backend.name}", str(folder / "run"), backend.name, verdicts=str(folder / "results"))
+    return climb(row, backend, context=dataclasses.replace(context, **changes), export_dir=exported)
+
+
+def test_an_equal_program_takes_the_verdict_and_says_whose(tmp_path: Path) -> None:
+    first = taken(tmp_path, Release("1"))
+    assert (first.status, first.cached_from) == (Status.SUCCESS, "")
+    second_release = Release("2")
+    second = taken(tmp_path, second_release)
+    assert second_release.ran == 0
+    assert (second.status, second.stage_reached, second.ran_on) == (Status.SUCCESS, Stage.COMPARE, "simulator")
+    assert second.cached_from == f"toy@1{TAKEN}run of toy@1"
+    assert (second.backend, second.compiled_by, second.cycles) == ("toy@2", "toy@2", 7)
+    assert [each.stage for each in second.stages] == [Stage.COMPILE]
+    assert second.results == first.results
+    third = taken(tmp_path, Release("3"))
+    assert third.cached_from == second.cached_from, "the release that ran it"
+    assert savings([], [first, second, third]).lines == [
+        "programs: 2 verdicts are those of another release with an equal program (--no-cache runs every op)"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "backend"),
+    [
+        ({}, Release("2", "device 2")),
+        ({}, Release("2", "")),
+        ({"verdicts": ""}, Release("2")),
+        ({"options": ResultOptions(until=Stage.RUN)}, Release("2")),
+        ({"options": ResultOptions(math_fidelity="LoFi")}, Release("2")),
+    ],
+    ids=["another device", "runs its own", "without kept verdicts", "until run", "another option"],
+)
+def test_it_runs_where_something_else_could_decide(tmp_path: Path, changes: dict[str, Any], backend: Release) -> None:
+    taken(tmp_path, Release("1"))
+    backend.ran = 0
+    assert taken(tmp_path, backend, **changes).cached_from == ""
+    assert backend.ran == 1
+
+
+def test_it_runs_on_other_values_and_other_programs(tmp_path: Path) -> None:
+    taken(tmp_path, Release("1"))
+    other = add_row(tmp_path / "toy", "op1")
+    np.save(tmp_path / "toy" / "values" / "sum.npy", np.load(tmp_path / "toy" / "values" / "sum.npy") + 1)
+    assert taken(tmp_path, Release("2"), other).status is not Status.SUCCESS
+    another = add_row(tmp_path / "toy", "op1", b"another program")
+    release = Release("2")
+    assert taken(tmp_path, release, another).cached_from == ""
+    assert release.ran == 1
+
+
+def test_a_failure_is_no_verdict_to_take(tmp_path: Path) -> None:
+    assert taken(tmp_path, Release("1", wrong=1.0)).status is Status.WRONG_RESULT
+    release = Release("2", wrong=1.0)
+    assert taken(tmp_path, release).status is Status.WRONG_RESULT
+    assert release.ran == 1
