@@ -1,1 +1,1 @@
-"""Checks and jobs for the project itself; they start command lines and import none of its rooms."""
+"""Checks and jobs for the project itself. Most start command lines; benchmarks may time functions of the rooms."""

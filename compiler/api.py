@@ -46,55 +46,6 @@ if TYPE_CHECKING:
     from opscope.compiler.tt_mlir.module import TtMlirModule
     from opscope.compiler.tt_mlir.program import TtMlirProgram
 
-__all__ = [
-    "MIXED_PRECISION",
-    "MOVES",
-    "OPTIONS",
-    "Compilation",
-    "CompileDepth",
-    "CompileOptions",
-    "CompilerInputError",
-    "Configuration",
-    "IoDesc",
-    "NoEffect",
-    "Nop",
-    "OpPrecision",
-    "OpRow",
-    "PlannedModule",
-    "PlannedParts",
-    "QueueContent",
-    "StageFailure",
-    "SystemDesc",
-    "argument_types",
-    "board_with",
-    "compile",
-    "compile_to",
-    "decode",
-    "describe_io",
-    "fingerprint",
-    "load_board",
-    "load_board_file",
-    "matrix_numerics",
-    "op_table",
-    "piece_module",
-    "pipeline",
-    "planned_binaries",
-    "planned_module",
-    "planned_parts",
-    "ran_on",
-    "read_system_desc",
-    "read_tt_mlir",
-    "register",
-    "schema_hash_of",
-    "stablehlo_to_ttir",
-    "system_desc_file",
-    "take_apart",
-    "take_step",
-    "tt_mlir_program",
-    "ttir_to_ttnn",
-    "ttnn_to_flatbuffer",
-]
-
 _OF_PLANS = {
     "OPTIONS": "buda.configuration:OPTIONS",
     "Configuration": "buda.configuration:Configuration",
@@ -525,7 +476,7 @@ def ran_on(compiled: bytes | Iterable[Program]) -> str:
 
 def op_table() -> tuple[OpRow, ...]:
     """Returns every row of the op table."""
-    from opscope.compiler.ops import families  # noqa: F401 - fills the table, if nothing was compiled before
+    from opscope.compiler.ops import families  # which fills the table, if nothing was compiled before
 
     return tuple(TABLE)
 
@@ -537,7 +488,8 @@ def fingerprint() -> str:
     It changes whenever the compiler's output could change.
     """
     versions = (f"{name}={metadata.version(name)}" for name in ("xdsl", "jaxlib"))
-    sources = (*source_files(HOME / "compiler"), room("base/number_formats.py"))
+    tables = (room(f"base/{name}.py") for name in ("number_formats", "stablehlo_fields"))
+    sources = (*source_files(HOME / "compiler"), *tables)
     return digest_of_sources(sources, *versions, root=HOME)
 
 

@@ -27,31 +27,6 @@ from opscope.simulator.kernels import KERNELS
 from opscope.simulator.profile import OpCost, Profile
 from opscope.simulator.program_run import ProgramRun
 
-__all__ = [
-    "BadBinary",
-    "BadInput",
-    "Counters",
-    "Device",
-    "DeviceError",
-    "DeviceHang",
-    "Executable",
-    "KernelError",
-    "MeshError",
-    "OpCost",
-    "OutOfMemory",
-    "Profile",
-    "ProgramRun",
-    "RunResult",
-    "UnsupportedFormat",
-    "UnsupportedKernel",
-    "WrongBoard",
-    "counters",
-    "cuts_result",
-    "error_bound",
-    "kernels",
-    "passes_by",
-]
-
 
 def kernels() -> tuple[str, ...]:
     """Returns the names of all kernels, sorted."""

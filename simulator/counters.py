@@ -25,8 +25,6 @@ from opscope.simulator.profile import OpCost, Profile
 from opscope.simulator.timing.card_rates import dram_cycles
 
 PRODUCTS = (MatmulParams, Conv2dParams, Conv3dParams, AttentionParams)
-LIMITERS = ("math", "unpack", "pack", "noc", "dram", "launch", "ethernet")
-"""Units that may limit an operation; a host's wait for a predicate counts as launch."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +32,8 @@ class Counters:
     """The counters of a run."""
 
     limiter: str | None
-    """Of `LIMITERS`, the unit with the most cycles in the operations that it limits; None if no operation takes any."""
+    """The unit with the most cycles in the operations that it limits: `math`, `unpack`, `pack`, `noc`, `dram`, `launch`
+    (a host's wait for a predicate too) or `ethernet`. None if no operation takes any."""
     cycles_error: float | None
     """How far its cycles may be from a card's, in percent: of the kinds of its kernels, weighted by their cycles."""
     utilisation: float | None

@@ -53,7 +53,6 @@ def environment(folder: Path) -> dict[str, str]:
 def run_models(
     made: Sequence[tuple[str, Path]],
     folder: Path,
-    options: Sequence[str] = (),
     models: Sequence[str] | None = None,
     seconds: int = PREPARE_SECONDS,
 ) -> Iterator[Attempt]:
@@ -65,7 +64,7 @@ def run_models(
     words = [word for name in (*named, str(good)) for word in ("--model", name)]
     run = folder / "run"
     options_of_all = f"--backend xla --prepare-timeout {seconds} --op-timeout 20 --reruns 0 --repro-size 0"
-    command = sweep_command(options_of_all, *words, "--run-dir", str(run), *options)
+    command = sweep_command(options_of_all, *words, "--run-dir", str(run))
     done = _ended(command, folder, seconds * len(made))
     if done is None:
         yield from (Attempt(kind, path.name, "stuck", "no end within its limit") for kind, path in made)

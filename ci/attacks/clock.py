@@ -12,7 +12,6 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from datetime import datetime
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ci.attacks.attempt import Attempt
+from ci.attacks.called import Called, opscope
 from ci.faults import module_text
 from ci.sweep_command import sweep_command
 
@@ -85,18 +85,9 @@ class _Place:
             stderr=subprocess.STDOUT,
         )
 
-    def opscope(self, *words: str) -> subprocess.CompletedProcess[str]:
+    def opscope(self, *words: str) -> Called:
         """Runs a command of opscope."""
-        return subprocess.run(
-            [sys.executable, "-m", "opscope.harness.cli.main", *words],
-            cwd=self.folder,
-            text=True,
-            env=self.environment,
-            capture_output=True,
-            errors="replace",
-            timeout=LIMIT,
-            check=False,
-        )
+        return opscope(self.folder, *words, seconds=LIMIT, environment=self.environment)
 
     def sweep(self) -> subprocess.Popen[str]:
         """Starts a sweep over the module."""
@@ -158,9 +149,9 @@ def _publish(place: _Place, draw: random.Random) -> str:
     for days in (0, -2, draw.randrange(-400, 400)):
         place.set_clock(days)
         done = place.opscope("publish", str(place.run), "--to", database)
-        problems += [f"publish: exit {done.returncode}: {done.stdout}{done.stderr}"] * (done.returncode != 0)
+        problems += [f"publish: exit {done.code}: {done.text}"] * (done.code != 0)
         shown = place.opscope("status", "--database", database)
-        problems += [shown.stderr] * ("Traceback" in shown.stderr)
+        problems += [shown.text] * ("Traceback" in shown.text)
     return place.problem(output, process.returncode) or "\n".join(problems)
 
 
@@ -175,7 +166,7 @@ def _upkeep(place: _Place, draw: random.Random) -> str:
     process = place.sweep()
     output, _ = process.communicate(timeout=LIMIT)
     cleaned = place.opscope("clean")
-    broken = f"clean: exit {cleaned.returncode}: {cleaned.stderr}" * (cleaned.returncode != 0)
+    broken = f"clean: exit {cleaned.code}: {cleaned.text}" * (cleaned.code != 0)
     return problem or place.problem(output, process.returncode) or broken
 
 

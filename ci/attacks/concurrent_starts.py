@@ -23,9 +23,7 @@ def attack(count: int, seed: int, folder: Path) -> Iterator[Attempt]:
     """Starts pairs of runs, and pairs of resumed runs, in one folder."""
     draw = random.Random(seed)
     models = write_models(folder)[:8]
-    right = run(models, folder / "cache", folder / "right")
-    if right.code != 0:
-        raise RuntimeError(f"the first run ended with {right.code}:\n{right.output}")
+    right = run(models, folder / "cache", folder / "right").sound()
     for number in range(count):
         place = folder / f"run{number}"
         new = [*models, "--run-dir", str(place)]

@@ -8,8 +8,8 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from ci.attacks.attempt import Attempt, Ending
-from ci.attacks.small_cache import Said, run, write_models
+from ci.attacks.attempt import Attempt
+from ci.attacks.small_cache import run, write_models
 
 SAMPLE, FULL = 2, 40
 
@@ -31,9 +31,7 @@ def attack(count: int, seed: int, folder: Path) -> Iterator[Attempt]:
     """Brings a cache elsewhere in each way, and runs on it with kept verdicts, without them, and on several workers."""
     draw = random.Random(seed)
     models = write_models(folder)
-    right = run(models, folder / "base", folder / "run")
-    if right.code != 0:
-        raise RuntimeError(f"the first run ended with {right.code}:\n{right.output}")
+    right = run(models, folder / "base", folder / "run").sound()
     shutil.copytree(folder / "base", folder / MADE)  # whatever happens where the cache was made
     ways = list(WAYS)
     for number in range(count):
@@ -42,17 +40,9 @@ def attack(count: int, seed: int, folder: Path) -> Iterator[Attempt]:
         place = folder / f"place{number}"
         prefix = WAYS[way](folder / MADE, place, draw)
         said = run(models, place / "cache", folder / "run", *options, prefix=prefix)
-        ending: Ending = _ending(said, right)
+        ending = said.beside(right)
         yield Attempt(way, " ".join(options) or "with kept verdicts", ending, said.output if ending == "silent" else "")
         shutil.rmtree(place, ignore_errors=True)
-
-
-def _ending(said: Said, right: Said) -> Ending:
-    if said.code is None:
-        return "stuck"
-    if said.traceback:
-        return "traceback"
-    return "no effect" if said.records == right.records and said.code == right.code else "silent"
 
 
 def _copied(base: Path, place: Path, _: random.Random) -> tuple[str, ...]:

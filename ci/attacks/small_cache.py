@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ci.attacks.called import UNEXPLAINED
+from ci.attacks.attempt import Ending
+from ci.attacks.called import UNEXPLAINED, call
 from ci.sweep_command import sweep_command
 
 SECONDS = 300
@@ -67,10 +66,19 @@ class Said:
     records: dict[str, Any]
     """The record of each op, without what differs between equal runs."""
 
-    @property
-    def traceback(self) -> bool:
-        """Whether an exception that nobody explained was shown, or pytest itself broke."""
-        return any(word in self.output for word in UNEXPLAINED)
+    def beside(self, right: Said) -> Ending:
+        """The ending of a run that should have said what `right` says."""
+        if self.code is None:
+            return "stuck"
+        if any(word in self.output for word in UNEXPLAINED):
+            return "traceback"
+        return "no effect" if (self.records, self.code) == (right.records, right.code) else "silent"
+
+    def sound(self) -> Said:
+        """This run, which nothing has disturbed. Raises RuntimeError if it is not right all the same."""
+        if self.code != 0:
+            raise RuntimeError(f"the first run ended with {self.code}:\n{self.output}")
+        return self
 
 
 def write_models(folder: Path) -> list[str]:
@@ -86,21 +94,9 @@ def run(models: list[str], cache: Path, run_dir: Path, *options: str, prefix: tu
     """Runs the ops of the models on a cache; the run folder is replaced."""
     shutil.rmtree(run_dir, ignore_errors=True)
     command = [*prefix, *sweep_command("", "--run-dir", str(run_dir), *models, *options)]
-    environment = {**os.environ, "OPSCOPE_CACHE_DIR": str(cache), "OPENBLAS_NUM_THREADS": "1"}
-    try:
-        done = subprocess.run(
-            command,
-            env=environment,
-            cwd=run_dir.parent,
-            timeout=SECONDS,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-        )
-    except subprocess.TimeoutExpired as late:
-        return Said(None, str(late.stdout), {})
-    return Said(done.returncode, done.stdout + done.stderr, records_of(run_dir))
+    environment = {"OPSCOPE_CACHE_DIR": str(cache), "OPENBLAS_NUM_THREADS": "1"}
+    ended = call(run_dir.parent, command, command, SECONDS, environment)
+    return Said(ended.code, ended.text, {} if ended.code is None else records_of(run_dir))
 
 
 def records_of(run_dir: Path) -> dict[str, Any]:

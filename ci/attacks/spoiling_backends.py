@@ -17,27 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from ci.attacks.attempt import Attempt, Ending
+from ci.attacks.small_cache import OF_A_RUN
 from ci.faults import module_text
 from ci.sweep_command import sweep_command
 
 BACKEND = Path(__file__).resolve().parents[2] / "harness" / "tests" / "faulty_backends" / "spoiler.py"
-OTHER_IN_EACH_RUN = frozenset(
-    {
-        "run_id",
-        "test_start_ts",
-        "test_end_ts",
-        "stages",
-        "attempt",
-        "artifact",
-        "repro",
-        "filepath",
-        "full_test_name",
-        "cached_from",
-        "outcomes",
-        "digest",
-    }
-)
-"""Fields of a record that differ between two equal sweeps."""
 
 
 def ways() -> list[str]:
@@ -101,7 +85,7 @@ def _sweep(folder: Path, name: str, environment: Mapping[str, str]) -> tuple[dic
 
 
 def _stable(record: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in record.items() if key not in OTHER_IN_EACH_RUN}
+    return {key: value for key, value in record.items() if key not in OF_A_RUN}
 
 
 def _difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ci.attacks.attempt import Attempt, Ending
+from ci.attacks.attempt import Attempt
 from ci.attacks.small_cache import FILES, Said, files_by_kind, run, write_models
 
 SAMPLE, FULL = 12, 2000
@@ -91,9 +91,7 @@ def attack(count: int, seed: int, folder: Path) -> Iterator[Attempt]:
 
 def _prepare(folder: Path, models: list[str]) -> Said:
     """Makes `base`, the cache that is damaged; what a run on it says if it is not."""
-    first = run(models, folder / "base", folder / "run")
-    if first.code != 0:
-        raise RuntimeError(f"the first run ended with {first.code}:\n{first.output}")
+    first = run(models, folder / "base", folder / "run").sound()
     verdicts = sorted((folder / "base" / "results").rglob("*.json"))
     for path in verdicts:
         test = json.loads(path.read_text()).get("test")
@@ -132,13 +130,15 @@ def _draw_batch(draw: random.Random, kinds: dict[str, list[Path]], base: Path, m
 def _try(batch: list[Damage], folder: Path, models: list[str], right: Said) -> Iterator[Attempt]:
     """The endings of some attempts in one run; of each alone if something went wrong."""
     said = _run_on(batch, folder, models)
-    wrong = _wrong(said, right)
-    if wrong is None or len(batch) == 1:
+    ending = said.beside(right)
+    if ending == "no effect" or len(batch) == 1:
         for damage in batch:
             named = any(str(path) in said.output for path in damage.touched)
-            ending: Ending = wrong or ("noticed" if named else "no effect")
             detail = f"{damage.what} of {damage.path}"
-            yield Attempt(damage.kind, detail, ending, said.output if wrong else "")
+            if ending == "no effect":
+                yield Attempt(damage.kind, detail, "noticed" if named else ending)
+            else:
+                yield Attempt(damage.kind, detail, ending, said.output)
         return
     for damage in batch:
         yield from _try([damage], folder, models, right)
@@ -151,12 +151,3 @@ def _run_on(batch: list[Damage], folder: Path, models: list[str]) -> Said:
     for damage in batch:
         damage.apply(cache)
     return run(models, cache, folder / "run")
-
-
-def _wrong(said: Said, right: Said) -> Ending | None:
-    """How a run differs from that on the undamaged cache; None if it does not."""
-    if said.code is None:
-        return "stuck"
-    if said.traceback:
-        return "traceback"
-    return None if said.records == right.records and said.code == right.code else "silent"

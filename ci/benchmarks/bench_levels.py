@@ -7,7 +7,6 @@ which tables and what is computed once for the weights are there.
 
 from __future__ import annotations
 
-import argparse
 import time
 import tracemalloc
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ci.benchmarks.bench_compiler import ADD
+from ci.lines import print_lines
 from opscope.compiler import api
 from opscope.harness.prepare import golden
 from opscope.harness.prepare.export import Exported, export_model
@@ -92,13 +92,13 @@ def at_level(exported: Exported, arrays: list[np.ndarray], expected: list[np.nda
     return Level(first.profile, pcc(first.outputs, expected), compiled - begin, spent, peak)
 
 
-def row(name: str, dtype: str, amp: int) -> str:
+def row(name: str, dtype: str, amp: int) -> tuple[str, ...]:
     """Returns one line of the table."""
     exported = export_model(registry.get(name), dtype)
     arrays = values(exported)
     expected = golden.compile_module(exported.bytecode)(arrays)
     zero, one, two = (at_level(exported, arrays, expected, level, amp) for level in (0, 1, 2))
-    cells = (
+    return (
         f"{name} {dtype}",
         *(f"{level.profile.total_cycles:,}" for level in (zero, one, two)),
         f"{two.once:,}",
@@ -109,35 +109,15 @@ def row(name: str, dtype: str, amp: int) -> str:
         f"{zero.run_seconds:.1f} / {two.run_seconds:.1f} s",
         f"{zero.memory:.1f} / {two.memory:.1f}",
     )
-    return f"| {' | '.join(cells)} |"
-
-
-def main() -> None:
-    """Prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("models", nargs="*", default=MODELS)
-    parser.add_argument("--dtypes", nargs="+", default=["float32", "bfloat16"])
-    parser.add_argument("--amp-level", type=int, default=0, choices=(0, 1, 2))
-    options = parser.parse_args()
-    columns = (
-        "model",
-        "cycles at level 0",
-        "1",
-        "2",
-        "once",
-        "launches 0 / 2",
-        "DRAM MB 0 / 1 / 2",
-        "PCC 0 / 2",
-        "compiled in 0 / 2",
-        "run in 0 / 2",
-        "memory / tensors 0 / 2",
-    )
-    print(f"| {' | '.join(columns)} |")
-    print("|---" * len(columns) + "|")
-    for name in options.models:
-        for dtype in options.dtypes:
-            print(row(name, dtype, options.amp_level), flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    print_lines(
+        (__doc__ or "").splitlines()[0],
+        "model | cycles at level 0 | 1 | 2 | once | launches 0 / 2 | DRAM MB 0 / 1 / 2 | PCC 0 / 2 | compiled in 0 / 2 "
+        "| run in 0 / 2 | memory / tensors 0 / 2",
+        row,
+        MODELS,
+        dtypes=("float32", "bfloat16"),
+        amp_level=(0,),
+    )

@@ -5,9 +5,7 @@
 
 from __future__ import annotations
 
-import argparse
 import time
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -16,6 +14,7 @@ from unittest import mock
 
 import numpy as np
 
+from ci.lines import print_lines
 from opscope.compiler import api
 from opscope.compiler.api import planned_binaries
 from opscope.compiler.buda.configuration import Configuration
@@ -119,33 +118,21 @@ def measured(name: str, arch: str, policy: str, acc: str) -> Measured:
     )
 
 
-def row(name: str, arch: str, policy: str, acc: str) -> str:
+def row(name: str, arch: str, policy: str, acc: str) -> tuple[object, ...]:
     """One line of the table."""
     m = measured(name, arch, policy, acc)
     same = "yes" if m.placed_bits and m.core_bits else "NO"
     against = (" ".join(f"{value:.5f}" for value in values) for values in (m.ttnn, m.xla))
-    return f"| {name} | {arch} | {policy} | {acc} | {m.epochs} | {same} | {' | '.join(against)} | {m.seconds:.0f} |"
-
-
-def main() -> None:
-    """Prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("models", nargs="*", default=["resnet50", "bert_base"])
-    parser.add_argument("--arch", action="append")
-    parser.add_argument("--policy", action="append")
-    parser.add_argument("--acc", action="append", help="formats of Dst; default: Float16_b, as TT-Buda's")
-    options = parser.parse_args()
-    warnings.simplefilter("ignore", DeprecationWarning)
-    print(
-        "| model | arch | policy | Dst | epochs | placed = unplaced | PCC against TTNN | against XLA | unplaced run s |"
-    )
-    print("|---|---|---|---|---|---|---|---|---|")
-    for name in options.models:
-        for arch in options.arch or ["n150"]:
-            for policy in options.policy or ["NLP"]:
-                for acc in options.acc or ["Float16_b"]:
-                    print(row(name, arch, policy, acc), flush=True)
+    return name, arch, policy, acc, m.epochs, same, *against, f"{m.seconds:.0f}"
 
 
 if __name__ == "__main__":
-    main()
+    print_lines(
+        __doc__,
+        "model | arch | policy | Dst | epochs | placed = unplaced | PCC against TTNN | against XLA | unplaced run s",
+        row,
+        ("resnet50", "bert_base"),
+        arch=("n150",),
+        policy=("NLP",),
+        acc=("Float16_b",),
+    )

@@ -7,24 +7,20 @@
 
 from __future__ import annotations
 
-import argparse
 import time
-import warnings
+from functools import cache
 from typing import Any
 
 import pytest
 
+from ci.lines import print_lines
 from opscope.compiler.api import stablehlo_to_ttir
 from opscope.compiler.buda.balancer.policies import POLICIES
 from opscope.compiler.buda.configuration import Configuration
 from opscope.compiler.buda.graph import BudaGraph, NodeKind, OpSpec, TensorShape
 from opscope.compiler.buda.graph_builder import GraphBuilder
-from opscope.compiler.buda.plan import BudaPlan
 from opscope.compiler.pipelines.buda import lower
 from opscope.compiler.target.system_desc import load_board
-
-MODELS = ("resnet50", "bert_base")
-ARCHS = ("grayskull", "wormhole_b0")
 
 
 def layers(count: int) -> BudaGraph:
@@ -49,6 +45,7 @@ def test_plan_chain(benchmark: Any, ops: int, policy: str) -> None:
     assert sum(len(epoch.placements) for epoch in plan.epochs) == 2 * (ops // 3)
 
 
+@cache
 def graph_of(model: str) -> BudaGraph:
     """The graph of a registered model."""
     from opscope.harness.prepare.export import export_model
@@ -57,36 +54,22 @@ def graph_of(model: str) -> BudaGraph:
     return lower(stablehlo_to_ttir(export_model(registry.get(model)).bytecode), model)
 
 
-def row(plan: BudaPlan, arch: str, seconds: float) -> str:
+def row(model: str, arch: str, policy: str) -> tuple[object, ...]:
     """One line of the table of docs/planning.md."""
+    graph = graph_of(model)
+    started, config = time.process_time(), Configuration()
+    config.set_configuration_options(balancer_policy=policy)
+    plan = config.plan(graph, arch)
+    seconds = time.process_time() - started
     cores = sum(epoch.cores for epoch in plan.epochs) / len(plan.epochs) / plan.budget.grid.volume
     cycles, switches = plan.cycles, sum(plan.switch_cycles())
     rate = load_board(arch).clock_ghz * 1e9 / (cycles + switches)
     return (
-        f"| {plan.graph.name} | {arch} | {plan.policy} | {len(plan.epochs)} | {cores:.0%} | {cycles} | {switches} "
-        f"| {rate:.0f} | {seconds:.1f} |"
+        *(plan.graph.name, arch, plan.policy, len(plan.epochs), f"{cores:.0%}"),
+        *(cycles, switches, f"{rate:.0f}", f"{seconds:.1f}"),
     )
 
 
-def main() -> None:
-    """Prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("models", nargs="*", default=MODELS)
-    parser.add_argument("--arch", action="append")
-    options = parser.parse_args()
-    warnings.simplefilter("ignore", DeprecationWarning)
-    print("| model | arch | policy | epochs | cores in use | cycles | switch cycles | inputs/s | planning s |")
-    print("|---|---|---|---|---|---|---|---|---|")
-    for model in options.models:
-        graph = graph_of(model)
-        for arch in options.arch or ARCHS:
-            for policy in POLICIES:
-                started = time.process_time()
-                config = Configuration()
-                config.set_configuration_options(balancer_policy=policy)
-                plan = config.plan(graph, arch)
-                print(row(plan, arch, time.process_time() - started), flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    heads = "model | arch | policy | epochs | cores in use | cycles | switch cycles | inputs/s | planning s"
+    print_lines(__doc__, heads, row, ("resnet50", "bert_base"), arch=("grayskull", "wormhole_b0"), policy=[*POLICIES])

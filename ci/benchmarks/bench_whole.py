@@ -6,16 +6,16 @@ clock from StableHLO to flatbuffer, imports and export apart.
 
 from __future__ import annotations
 
-import argparse
 import time
 
 from ci.benchmarks.bench_compiler import ADD
+from ci.lines import print_lines
 from opscope.compiler import api
 from opscope.harness.prepare.export import export_model
 from opscope.models import registry
 
 
-def row(name: str, level: int) -> str:
+def row(name: str, level: int) -> tuple[object, ...]:
     """One line of the table."""
     exported, board = export_model(registry.get(name)), api.load_board("n150")
     roles = tuple("input" if spec.role == "input" else "parameter" for spec in exported.arguments)
@@ -24,20 +24,8 @@ def row(name: str, level: int) -> str:
     cpu, clock = time.process_time(), time.perf_counter()
     data = api.compile(exported.bytecode, board, options)
     cpu, clock = time.process_time() - cpu, time.perf_counter() - clock
-    return f"| {name} | {level} | {cpu:.2f} | {clock:.2f} | {len(data)} |"
-
-
-def main() -> None:
-    """Prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("models", nargs="*", default=["resnet50", "bert_base"])
-    options = parser.parse_args()
-    print("| model | level | CPU s | clock s | bytes |")
-    print("|---|---|---|---|---|")
-    for name in options.models:
-        for level in (0, 1, 2):
-            print(row(name, level), flush=True)
+    return name, level, f"{cpu:.2f}", f"{clock:.2f}", len(data)
 
 
 if __name__ == "__main__":
-    main()
+    print_lines(__doc__, "model | level | CPU s | clock s | bytes", row, ("resnet50", "bert_base"), level=(0, 1, 2))

@@ -1,8 +1,8 @@
 """Does the verdict of a run refuse a stored StableHLO case that is right? All cases, by the answers stored with them.
 
 `python -m ci.benchmarks.stored_cases --level 2 --every 1` runs the conformance cases (compiler/tests/conformance.py) on
-n150 and judges their stored answers as a run judges goldens: a single op by its own law, several as a part. A line
-for each case that is refused although its score is right; it ends with 1 if there is one. Cases of `never` are
+n150 and judges their stored answers as a run judges goldens: a single op by its own error model, several as a part. A
+line for each case that is refused although its score is right; it ends with 1 if there is one. Cases of `never` are
 counted alone.
 """
 

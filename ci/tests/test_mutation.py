@@ -167,7 +167,7 @@ def test_the_tests_of_a_mutant_are_those_that_ran_its_statement(every: list[muta
     assert later.tests(next(m for m in every if m.statement == statement)) == ["test_quick.py::e", "test_slow.py::a"]
 
 
-def test_a_mark_names_one_mutant_or_is_told(
+def test_a_mark_that_does_not_name_one_mutant_is_an_error(
     every: list[mutants.Mutant], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = [

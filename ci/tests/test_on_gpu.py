@@ -72,5 +72,5 @@ def test_figures_count_verdicts_and_take_the_worst_error_of_each_op() -> None:
 
 
 @pytest.mark.parametrize("word", ["set -euo pipefail", "--reruns", "timeout 400"])
-def test_it_stops_at_what_goes_wrong_and_in_time(word: str) -> None:
+def test_the_script_stops_at_an_error_and_in_time(word: str) -> None:
     assert word in SCRIPT.read_text()

@@ -111,11 +111,11 @@ def test_a_bad_file_is_refused_in_one_line(name: str, tmp_path: Path, capsys: py
     path = tmp_path / "bad.csv"
     path.write_text("") if not lines else written(lines, path)
     assert main([str(path)]) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.startswith(str(path))
-    assert "expected" in told.err
-    assert len(told.err.splitlines()) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith(str(path))
+    assert "expected" in printed.err
+    assert len(printed.err.splitlines()) == 1
 
 
 @pytest.mark.parametrize("content", [b"\x00\xff\xfe\x01", b"a,b\n1\n"], ids=["bytes", "a table"])

@@ -51,9 +51,9 @@ class WrongLowering:
         return ttnn
 
 
-def wrong_lowerings(path: Path = TABLE) -> tuple[WrongLowering, ...]:
+def wrong_lowerings() -> tuple[WrongLowering, ...]:
     """All rows of the table, in its order."""
-    return tuple(_row(row) for row in yaml.safe_load(path.read_text()))
+    return tuple(_row(row) for row in yaml.safe_load(TABLE.read_text()))
 
 
 def _row(row: dict[str, Any]) -> WrongLowering:

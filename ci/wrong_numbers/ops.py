@@ -208,7 +208,6 @@ def elementwise(
     arity: int,
     exact: Exact | None,
     result: str | None = None,
-    attributes: str = "",
 ) -> Case:
     """An elementwise op of so many operands of one type."""
     kind, out = shape_of(shape, element), shape_of(shape, result or element)
@@ -216,7 +215,7 @@ def elementwise(
     values = ", ".join(f"%a{number}" for number in range(arity))
     types = ", ".join([kind] * arity)
     return Case(
-        f'func.func @main({arguments}) -> {out} {{\n  %0 = "{name}"({values}) {attributes}: ({types}) -> {out}\n'
+        f'func.func @main({arguments}) -> {out} {{\n  %0 = "{name}"({values}) : ({types}) -> {out}\n'
         f"  return %0 : {out}\n}}",
         make,
         exact,

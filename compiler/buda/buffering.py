@@ -35,14 +35,14 @@ WHOLE = 2.0
 """Room for the whole of a tensor, twice."""
 
 
-def split_forks(graph: BudaGraph, most: int = MOST_FORKS) -> BudaGraph:
-    """Returns the graph with nops, each of which serves some readers of an op that has more than `most`."""
-    while (node := next((node for node in graph.ops if len(_readers(graph, node)) > most), None)) is not None:
+def split_forks(graph: BudaGraph) -> BudaGraph:
+    """Returns the graph with nops, each of which serves some readers of an op that has more than `MOST_FORKS`."""
+    while (node := next((node for node in graph.ops if len(_readers(graph, node)) > MOST_FORKS), None)) is not None:
         readers = _readers(graph, node)
-        # With n nops in their place, most - n readers stay and each nop serves `most` others, or is split in its turn.
-        nops = min(most, -(-(len(readers) - most) // (most - 1)))
-        moved = readers[most - nops :]
-        each = max(most, -(-len(moved) // nops))
+        # With n nops in their place, MOST_FORKS - n readers stay; each nop serves as many others, or is split in turn.
+        nops = min(MOST_FORKS, -(-(len(readers) - MOST_FORKS) // (MOST_FORKS - 1)))
+        moved = readers[MOST_FORKS - nops :]
+        each = max(MOST_FORKS, -(-len(moved) // nops))
         for i in range(nops):
             served = moved[i * each : (i + 1) * each]
             graph = with_nop(graph, f"fork_nop_{i}_{node.name}", served)

@@ -94,19 +94,3 @@ def full(shape: Sequence[int], kind: Any, number: float, source: Operation) -> R
 def without_ones(shape: Iterable[int]) -> Shape:
     """A shape without its dims of size 1."""
     return tuple(n for n in shape if n != 1)
-
-
-__all__ = [
-    "element",
-    "full",
-    "is_float",
-    "like",
-    "make",
-    "maker",
-    "move_name_to_source",
-    "read_once",
-    "readers",
-    "shape_of",
-    "splat",
-    "without_ones",
-]

@@ -19,6 +19,7 @@ from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from opscope.base import nesting
+from opscope.base.stablehlo_fields import DIMENSIONS
 from opscope.compiler.dialects.stablehlo import CLASSES, spec_attr
 from opscope.compiler.errors import CompilerInputError, StageFailure
 from opscope.compiler.ir import functions, on_mesh, text
@@ -36,52 +37,9 @@ RESOURCE = "dense_resource<"
 """How a constant begins whose elements stand at the end of the file."""
 TOKEN = None
 """Represents a token, a value that only orders side effects; programs here have none."""
-_DIMENSIONS: dict[str, tuple[type, tuple[str, ...]]] = {
-    "#stablehlo.dot<": (
-        stablehlo.DotDimensionNumbers,
-        (
-            "lhs_batching_dimensions",
-            "rhs_batching_dimensions",
-            "lhs_contracting_dimensions",
-            "rhs_contracting_dimensions",
-        ),
-    ),
-    "#stablehlo.conv<": (
-        stablehlo.ConvDimensionNumbers,
-        (
-            "input_batch_dimension",
-            "input_feature_dimension",
-            "input_spatial_dimensions",
-            "kernel_input_feature_dimension",
-            "kernel_output_feature_dimension",
-            "kernel_spatial_dimensions",
-            "output_batch_dimension",
-            "output_feature_dimension",
-            "output_spatial_dimensions",
-        ),
-    ),
-    "#stablehlo.gather<": (
-        stablehlo.GatherDimensionNumbers,
-        (
-            "offset_dims",
-            "collapsed_slice_dims",
-            "operand_batching_dims",
-            "start_indices_batching_dims",
-            "start_index_map",
-            "index_vector_dim",
-        ),
-    ),
-    "#stablehlo.scatter<": (
-        stablehlo.ScatterDimensionNumbers,
-        (
-            "update_window_dims",
-            "inserted_window_dims",
-            "input_batching_dims",
-            "scatter_indices_batching_dims",
-            "scattered_dims_to_operand_dims",
-            "index_vector_dim",
-        ),
-    ),
+_DIMENSIONS = {
+    f"#stablehlo.{name.removesuffix('DimensionNumbers').lower()}<": (getattr(stablehlo, name), fields)
+    for name, fields in DIMENSIONS.items()
 }
 
 

@@ -43,27 +43,12 @@ def _device(name: str, arity: int) -> OpRow:
     )
 
 
+_KINDS = ((COLLECTIVES, 1, "between the chips of a mesh"), (IDS, 0, "the chip's place in the mesh"))
 register_all(
     *(
-        OpRow(
-            f"stablehlo.{name}",
-            group="collective",
-            dtypes=PLAIN,
-            lowering="pattern",
-            reason="between the chips of a mesh",
-        )
-        for name in COLLECTIVES
+        OpRow(f"stablehlo.{name}", group="collective", dtypes=PLAIN, lowering="pattern", reason=reason)
+        for names, _, reason in _KINDS
+        for name in names
     ),
-    *(
-        OpRow(
-            f"stablehlo.{name}",
-            group="collective",
-            dtypes=PLAIN,
-            lowering="pattern",
-            reason="the chip's place in the mesh",
-        )
-        for name in IDS
-    ),
-    *(_device(name, 1) for name in COLLECTIVES),
-    *(_device(name, 0) for name in IDS),
+    *(_device(name, arity) for names, arity, _ in _KINDS for name in names),
 )

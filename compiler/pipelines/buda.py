@@ -26,9 +26,9 @@ PRODUCTS = frozenset({"matmul", "conv2d"})
 """What a plan leaves to no host."""
 
 
-def legalise(module: ModuleOp, all_inputs: bool = False, prestride: bool = True, stable_softmax: bool = True) -> None:
+def legalise(module: ModuleOp, prestride: bool = True, stable_softmax: bool = True) -> None:
     """Prepares a TTIR module for the Buda graph, in place: depths OPTIMIZED_GRAPH to POST_AUTOGRAD_PASS."""
-    run((*optimizing(stable_softmax), *marking(), *decomposing(all_inputs, prestride)), module)
+    run((*optimizing(stable_softmax), *marking(), *decomposing(all_inputs=False, prestride=prestride)), module)
 
 
 def optimizing(stable_softmax: bool = True) -> tuple[ModulePass, ...]:

@@ -17,7 +17,7 @@ from typing import Any
 from opscope.compiler.target import formats, program, schema
 from opscope.compiler.target.flatbuffer_reader import FlatbufferReader, Plans, Slot
 from opscope.compiler.target.flatbuffer_writer import FlatbufferWriter
-from opscope.compiler.target.program import Binary, Numerics, Operation, Program, TensorDesc
+from opscope.compiler.target.program import Binary
 
 MAGIC = b"OPSCOPE\x00"
 VERSION = 1
@@ -166,17 +166,3 @@ def _check(binary: Binary) -> None:
             if any(dim < 0 for dim in desc.shape):
                 raise ValueError(f"{prog.name}: expected dims >= 0, got {desc}")
             formats.host_dtype(desc.element_type)
-
-
-__all__ = [
-    "Binary",
-    "BinaryError",
-    "Numerics",
-    "Operation",
-    "Program",
-    "TensorDesc",
-    "frame",
-    "read",
-    "unframe",
-    "write",
-]

@@ -12,23 +12,6 @@ import numpy as np
 
 from opscope.base.number_formats import ELEMENT_TYPES, FORMATS, TILE, ElementType, NumberFormat
 
-__all__ = [
-    "ELEMENT_TYPES",
-    "FACE",
-    "FORMATS",
-    "INDEX_LIMIT",
-    "INVALID",
-    "TILE",
-    "ElementType",
-    "NumberFormat",
-    "default_format",
-    "element_type",
-    "host_dtype",
-    "host_format",
-    "number_format",
-    "padded_tiles",
-]
-
 INDEX_LIMIT = 2**30
 """Where 64-bit integers that say a place saturate on their way to the device's 32. No dim of a tensor in tiles is as
 long: with the other one padded to 32 it would take 32 GiB. So one more step, add or subtract, still fits 32 bits.

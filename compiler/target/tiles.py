@@ -48,9 +48,9 @@ class TileLayout:
             raise TileError(f"tile: expected a size of {known}, got {self.dims[0]}x{self.dims[1]}")
 
 
-def layout_of(profile: Profile, dims: tuple[int, int] = (TILE, TILE)) -> TileLayout:
+def layout_of(profile: Profile) -> TileLayout:
     """The layout of tiles in one world: TT-Buda's have headers and are multiples of 32 bytes, TTNN's are bare."""
-    return TileLayout(dims, header=profile.tile_header_bytes > 0, alignment=32)
+    return TileLayout((TILE, TILE), header=profile.tile_header_bytes > 0, alignment=32)
 
 
 def tile_size(number_format: str | NumberFormat, layout: TileLayout = TileLayout()) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import jax
@@ -87,3 +88,10 @@ MODELS = {
     "turned": (lambda x, w: jnp.tanh(x @ w).T, ((70, 100), (100, 130))),
     "layer": (lambda x, w, b: jnp.tanh(x @ w + b), ((70, 100), (100, 130), (130,))),
 }
+
+
+@cache
+def model(name: str) -> Lowered:
+    """One of the models, lowered once."""
+    function, shapes = MODELS[name]
+    return lowered_function(function, *shapes)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 
 import numpy as np
 import pytest
 
+from opscope.base.tests.captured import captured
 from opscope.compiler import api
 from opscope.compiler.errors import StageFailure
 from opscope.compiler.tests import programs
@@ -176,9 +176,7 @@ def test_xla_on_four_devices_agrees(name):
     op = op.replace(", use_global_device_ids", "").replace(f", {CHANNEL}", "")
     x, text = chips(), source(op, result, replicas=4, partitions=1)
     env = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
-    done = subprocess.run(
-        [sys.executable, "-c", _XLA, text, json.dumps([a.tolist() for a in x])], env=env, text=True, capture_output=True
-    )
+    done = captured([sys.executable, "-c", _XLA, text, json.dumps([a.tolist() for a in x])], env=env)
     assert done.returncode == 0, done.stderr
     for got, want in zip(on_mesh(text, x), json.loads(done.stdout), strict=True):
         np.testing.assert_allclose(got, np.array(want, np.float32), rtol=1e-6)

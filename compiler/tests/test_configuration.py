@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -25,15 +24,9 @@ from opscope.compiler.buda.planner import budget_of
 from opscope.compiler.commands.plan import plan_command
 from opscope.compiler.errors import CompilerInputError
 from opscope.compiler.target.system_desc import load_board
-from opscope.compiler.tests.planned import MODELS, Lowered, lowered_function, pcc, run
+from opscope.compiler.tests.planned import model, pcc, run
 
 SEED = Path(__file__).parents[3] / "shared" / "seeds"
-
-
-@cache
-def model(name: str) -> Lowered:
-    function, shapes = MODELS[name]
-    return lowered_function(function, *shapes)
 
 
 def planned(name: str = "layer", arch: str = "wormhole_b0", **options: object) -> BudaPlan:

@@ -7,7 +7,7 @@ from xdsl.dialects.builtin import ComplexType, IntegerType, Signedness, bf16, f3
 from opscope.compiler.ops.element_text import element_text
 
 
-def test_it_is_the_text_that_is_printed() -> None:
+def test_an_element_type_has_the_text_that_mlir_prints() -> None:
     kinds = [f32, bf16, i1, IntegerType(8), IntegerType(8, Signedness.UNSIGNED), ComplexType(f32)]
     for _ in range(2):
         assert [element_text(kind) for kind in kinds] == ["f32", "bf16", "i1", "i8", "ui8", "complex<f32>"]

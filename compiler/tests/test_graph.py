@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from opscope.compiler.buda.balancer.tests.graphs import one_tap_convolution
+from opscope.compiler.buda.balancer.tests.graphs import arrows, one_tap_convolution
 from opscope.compiler.buda.fused import Fused
 from opscope.compiler.buda.graph import FIDELITIES, BudaGraph, Edge, Node, NodeKind, OpSpec, TensorShape, Tm
 from opscope.compiler.buda.sparse_pattern import SparsePattern
@@ -95,7 +95,7 @@ def test_a_tm_applies_once_over_no_tiles_by_default() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "hslice", "hslice(x)", "broadcast(w, 2)", "transpose(1)", "pad(1, 2)"])
-def test_what_is_no_tm(text: str) -> None:
+def test_an_unknown_tm_is_refused(text: str) -> None:
     with pytest.raises(CompilerInputError, match="TM: expected hslice"):
         Tm.parse(text)
 
@@ -148,15 +148,7 @@ def test_the_first_op_that_reads_decides_the_order_and_outputs_do_not() -> None:
         Node("z", OUT, shape(4, 4)),
         Node("o", OUT, shape(4, 4)),
     )
-    edges = (
-        Edge("x", "e"),
-        Edge("e", "y"),
-        Edge("e", "m", 0),
-        Edge("x", "m", 1),
-        Edge("e", "a"),
-        Edge("m", "z"),
-        Edge("a", "o"),
-    )
+    edges = arrows("x>e e>y e>m x>m e>a m>z a>o")
     graph = BudaGraph("forked", nodes, edges)
     assert graph.ublock_orders == {"x": "c", "e": "c", "m": "r", "a": "r", "y": "r", "z": "r", "o": "r"}
     assert [graph.read_order(edge) for edge in graph.edges] == ["c", "r", "c", "r", "r", "r", "r"]
@@ -266,7 +258,7 @@ def op(kind: str, *result: int, **fields: Any) -> Node:
         ((X, EXP), (Edge("e", "e"),), "expected e before e, got it after"),
     ],
 )
-def test_what_is_no_graph(nodes: tuple[Node, ...], edges: tuple[Edge, ...], expected: str) -> None:
+def test_an_inconsistent_graph_is_refused(nodes: tuple[Node, ...], edges: tuple[Edge, ...], expected: str) -> None:
     with pytest.raises(CompilerInputError, match=expected):
         BudaGraph("bad", nodes, edges)
 

@@ -199,7 +199,7 @@ def test_a_form_becomes_the_op_of_that_name(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FORMS)
-def test_what_becomes_of_it_computes_what_xla_does(name: str) -> None:
+def test_the_lowered_form_computes_what_xla_does(name: str) -> None:
     function, arguments, _ = FORMS[name]
     check(programs.stablehlo(function, *arguments), arguments, 5e-3)
 

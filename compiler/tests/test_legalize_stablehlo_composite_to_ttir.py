@@ -82,7 +82,7 @@ def test_a_known_one_is_one_op_that_computes_the_same(case):
 
 
 @pytest.mark.parametrize("case", OTHERS)
-def test_any_other_is_its_decomposition(case):
+def test_any_other_composite_is_decomposed(case):
     name, function, inputs, attributes = OTHERS[case]
     module = door.read(source_of(name, without_attributes(function), inputs, attributes))
     pipeline.run(pipeline.parse("legalize-stablehlo-composite-to-ttir,inline"), module)
@@ -92,7 +92,7 @@ def test_any_other_is_its_decomposition(case):
     assert len(functions(module)) == 1
 
 
-def test_one_that_the_device_has_no_type_for_is_decomposed_and_goes_to_the_host():
+def test_a_composite_of_a_type_that_the_device_lacks_is_decomposed_for_the_host():
     with jax.enable_x64(True):
         wide = X.astype(np.float64)
         source = source_of("tenstorrent.gelu", gelu(False), (wide,), {})

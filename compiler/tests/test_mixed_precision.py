@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opscope.compiler.buda.balancer.tests import graphs
-from opscope.compiler.buda.graph import BudaGraph, Edge, Node, NodeKind, OpSpec, TensorShape
+from opscope.compiler.buda.graph import BudaGraph, Node, NodeKind, OpSpec, TensorShape
 from opscope.compiler.buda.mixed_precision import FORMATS, LEVELS, mixed_precision
 
 ONE = TensorShape(1, 1, 1, 1)
@@ -22,18 +22,7 @@ def network() -> BudaGraph:
         Node("mul", NodeKind.OP, ONE, "Float32", OpSpec("multiply", "HiFi4", "Float32")),
         Node("int", NodeKind.OP, ONE, "Int32", OpSpec("abs", "HiFi4", "Int32")),
     )
-    edges = (
-        Edge("x", "mm", 0),
-        Edge("w", "mm", 1),
-        Edge("mm", "add", 0),
-        Edge("b", "add", 1),
-        Edge("add", "gelu"),
-        Edge("x", "deep", 0),
-        Edge("v", "deep", 1),
-        Edge("gelu", "mul", 0),
-        Edge("deep", "mul", 1),
-        Edge("i", "int"),
-    )
+    edges = graphs.arrows("x>mm w>mm mm>add b>add add>gelu x>deep v>deep gelu>mul deep>mul i>int")
     return BudaGraph("network", nodes, edges)
 
 

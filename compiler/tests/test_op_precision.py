@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from opscope.compiler.buda.graph import BudaGraph, Edge, Node, NodeKind, OpSpec, TensorShape
+from opscope.compiler.buda.balancer.tests import graphs
+from opscope.compiler.buda.graph import BudaGraph, Node, NodeKind, OpSpec, TensorShape
 from opscope.compiler.buda.op_precision import OpPrecision
 from opscope.compiler.errors import CompilerInputError
 
@@ -26,16 +27,7 @@ def network() -> BudaGraph:
         Node("z", NodeKind.OUTPUT, TILE, "Float32"),
         Node("n", NodeKind.OUTPUT, TILE, "Int32"),
     )
-    edges = (
-        Edge("x", "exp"),
-        Edge("exp", "mm", 0),
-        Edge("w", "mm", 1),
-        Edge("i", "sum", 0),
-        Edge("i", "sum", 1),
-        Edge("exp", "y"),
-        Edge("mm", "z"),
-        Edge("sum", "n"),
-    )
+    edges = graphs.arrows("x>exp exp>mm w>mm i>sum i>sum exp>y mm>z sum>n")
     return BudaGraph("network", nodes, edges)
 
 

@@ -17,7 +17,7 @@ NAME = re.compile(r"\b(?:stablehlo|chlo)\.\w+")
 
 
 @pytest.mark.parametrize("op", CASES)
-def test_it_is_right_on_the_device(op):
+def test_an_own_case_is_right_on_the_device(op):
     case = CASES[op]
     assert op in NAME.findall(case.source())
     data = api.compile(case.source(), programs.BOARD)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 import pytest
 
@@ -11,15 +9,9 @@ from opscope.compiler.buda.plan_to_binary import to_binary
 from opscope.compiler.buda.planner import budget_of, plan
 from opscope.compiler.target import binary
 from opscope.compiler.target.system_desc import load_board
-from opscope.compiler.tests.planned import MODELS, Lowered, lowered_function, pcc, run
+from opscope.compiler.tests.planned import MODELS, model, pcc, run
 
 POLICIES = ("MaximizeTMinimizeGrid", "MinimizeGrid", "Random", "NLP", "Ribbon")
-
-
-@cache
-def model(name: str) -> Lowered:
-    function, shapes = MODELS[name]
-    return lowered_function(function, *shapes)
 
 
 @pytest.mark.parametrize("name", MODELS)

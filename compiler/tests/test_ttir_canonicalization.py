@@ -32,7 +32,7 @@ def left(function) -> list[str]:
         (lambda x: jnp.broadcast_to(jnp.float32(3), (2, 2)), ["ttir.full"]),
     ],
 )
-def test_what_is_left(function, names) -> None:
+def test_canonicalization_leaves_these_ops(function, names) -> None:
     ops = left(function)
     assert [name for name in ops if name != "ttir.full" or "ttir.full" in names] == names
 

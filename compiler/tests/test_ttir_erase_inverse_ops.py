@@ -38,7 +38,7 @@ def names(function, *args) -> list[str]:
         ),
     ],
 )
-def test_what_is_left(function, args, left) -> None:
+def test_inverse_moves_are_erased(function, args, left) -> None:
     assert names(function, *args) == left
 
 
@@ -82,7 +82,7 @@ FLAT, LEFT, RIGHT = (programs.random(shape) for shape in [(1, 16, 32), (2, 3, 8,
         ),
     ],
 )
-def test_what_is_left_where_broadcasts_are_part_of_ops(function, args, left) -> None:
+def test_inverse_moves_are_erased_where_broadcasts_are_part_of_ops(function, args, left) -> None:
     module = api.stablehlo_to_ttir(programs.stablehlo(function, *args))
     TtirImplicitBroadcastFold().apply(context(), module)
     TtirEraseInverseOps().apply(context(), module)

@@ -150,7 +150,7 @@ def inputs() -> tuple[np.ndarray, ...]:
 
 
 @pytest.mark.parametrize("name", [*FUNCTIONS, *SPELLINGS])
-def test_it_is_one_op(name: str) -> None:
+def test_a_pattern_becomes_one_op(name: str) -> None:
     function, expected = (FUNCTIONS | SPELLINGS)[name]
     names = programs.fused_names(programs.stablehlo(function, *inputs()))
     assert [op for op in names if op in FUSED] == expected

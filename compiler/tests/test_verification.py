@@ -238,7 +238,7 @@ def test_what_changed_is_refused_where_the_whole_module_is(level: str) -> None:
     assert 0.2 < sum(map(bool, answers)) / len(answers) < 0.9, "changes of both kinds"
 
 
-def test_a_module_that_is_given_away_is_not_verified_again_but_what_was_changed_is(looked_at: list[str]) -> None:
+def test_a_module_handed_over_is_verified_again_only_where_it_changed(looked_at: list[str]) -> None:
     board = api.load_board("n150")
     kept = api.ttir_to_ttnn(module(), board)
     original, spoilt = module(), module()

@@ -21,7 +21,7 @@ from opscope.compiler.target.program import Binary, ControlParams, LayoutParams,
 from opscope.compiler.target.program import Operation as Call
 from opscope.compiler.target.system_desc import SystemDesc
 from opscope.compiler.tt_mlir.attributes import written
-from opscope.compiler.tt_mlir.calls import TABLE, Emit
+from opscope.compiler.tt_mlir.calls.call import TABLE, Emit
 from opscope.compiler.tt_mlir.host_values import declared_value, original_value
 from opscope.compiler.tt_mlir.locations import place_of
 from opscope.compiler.tt_mlir.module import TtMlirModule, name_of
@@ -68,13 +68,13 @@ class TtMlirProgram:
         return [original_value(x, dtype, shape) for x, (dtype, shape) in zip(values, types, strict=True)]
 
 
-def tt_mlir_program(text: str, board: SystemDesc, name: str = "<executable>") -> TtMlirProgram:
+def tt_mlir_program(text: str, board: SystemDesc) -> TtMlirProgram:
     """Reads a TTNN module as an executable holds it and makes it a program for a board.
 
     Raises CompilerInputError for other text, and StageFailure of stage `run`, which names the op, for an op that the
     simulator lacks or one with an attribute that is not understood.
     """
-    module = read_tt_mlir(text, name)
+    module = read_tt_mlir(text, "<executable>")
     _check_arch(module, board)
     functions = {func.sym_name.data: func for func in module.functions}
     entry = _entry(module)

@@ -95,7 +95,7 @@ def test_no_token_where_nobody_may_embed_or_there_is_no_such_dashboard(home: Hom
         (["up", "--embed", "team.example.org"], "--embed: expected an origin without a path"),
     ],
 )
-def test_what_is_refused(words: list[str], says: str, tmp_path: Path) -> None:
+def test_wrong_options_are_refused(words: list[str], says: str, tmp_path: Path) -> None:
     done = CliRunner().invoke(dashboard, [*words, "--home", str(tmp_path / "home")])
     assert isinstance(done.exception, DashboardError)
     assert str(done.exception).startswith(says)

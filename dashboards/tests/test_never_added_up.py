@@ -195,7 +195,7 @@ def test_boards_of_one_date_are_one_point(name: str, shown: Ask, connection: sql
     assert {row["date"] for row in rows} <= dates == set(DATES)
 
 
-def test_the_last_of_two_nights_speaks_for_their_date(url: str, connection: sqlite3.Connection, shown: Ask) -> None:
+def test_of_two_nights_of_a_date_the_last_counts(url: str, connection: sqlite3.Connection, shown: Ask) -> None:
     """In the first of them an op failed that is right in the second."""
     query = "SELECT night_id, series FROM night_dates WHERE platform = 'reference n150' AND day = ? ORDER BY started"
     first, second = connection.execute(query, [DATES[2]]).fetchall()

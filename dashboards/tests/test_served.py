@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from opscope.dashboards import asset_files
-from opscope.dashboards.tests.browser import BUSY_CHARTS, CHROMIUM, HOLDER, Window, chromium, window
+from opscope.dashboards.tests.browser import BUSY_CHARTS, CHROMIUM, HOLDER, Window, window
 from opscope.dashboards.tests.crawl import IN_SIGHT, PHONES, crawl
 from opscope.dashboards.tests.installation import NASTY, Installation, demo_night
 from opscope.reports.publish.publish import publish
@@ -37,12 +37,6 @@ if CHROMIUM is None:
 
 ASSETS = asset_files.read()
 SLUGS = {name: page.slug for name, page in ASSETS.dashboards.items()}
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as one:
-        yield one
 
 
 @contextmanager

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,7 +10,8 @@ from typing import Any
 import pytest
 
 from opscope.dashboards.tests import night_cells
-from opscope.dashboards.tests.browser import CHROMIUM, chromium, window
+from opscope.dashboards.tests.browser import CHROMIUM, window
+from opscope.dashboards.tests.conftest import served
 from opscope.dashboards.tests.crawl import PHONES, WIDTHS, night, window_of
 from opscope.dashboards.tests.installation import NASTY, Installation
 from opscope.dashboards.tests.test_served_visitors import Server
@@ -59,24 +58,16 @@ def ops_of(arch: str, days_ago: int) -> dict[str, Op]:
 
 @pytest.fixture(scope="module")
 def installation(pytestconfig: pytest.Config) -> Iterator[Installation]:
-    """n150 ran in each of the last sixteen nights, p150 in six of them until four days ago."""
-    folder = Path(tempfile.mkdtemp(prefix="opscope-superset-"))
-    one = Installation(folder, folder / "results.sqlite")
-    patch = pytest.MonkeyPatch()
-    assert pytestconfig.cache is not None
-    patch.setenv("OPSCOPE_CACHE_DIR", str(pytestconfig.cache.mkdir("superset")))
-    url = f"sqlite:///{one.database}"
-    try:
-        with open_database(url) as connection:
-            store_owners(connection, [Rule("maths", op="stablehlo.add"), Rule("others")])
-        for number, (arch, days_ago) in enumerate(places()):
-            publish(run_of(folder / "runs", number, arch, days_ago), url)
-        one.up()
+    with served(pytestconfig, sixteen_nights) as one:
         yield one
-        one.run("down")
-    finally:
-        patch.undo()
-        shutil.rmtree(folder, ignore_errors=True)
+
+
+def sixteen_nights(runs: Path, url: str) -> None:
+    """n150 ran in each of the last sixteen nights, p150 in six of them until four days ago."""
+    with open_database(url) as connection:
+        store_owners(connection, [Rule("maths", op="stablehlo.add"), Rule("others")])
+    for number, (arch, days_ago) in enumerate(places()):
+        publish(run_of(runs, number, arch, days_ago), url)
 
 
 def places() -> list[tuple[str, int]]:
@@ -95,12 +86,6 @@ def run_of(runs: Path, number: int, arch: str, days_ago: int, **more: Any) -> Pa
     log.parent.mkdir(parents=True)
     log.write_text("what was wrong\n")
     return run_dir
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as one:
-        yield one
 
 
 @pytest.mark.parametrize("kind", [*WIDTHS, *PHONES])
@@ -150,8 +135,8 @@ def test_what_to_do_and_what_was_fixed(installation: Installation, browser: Any)
         assert "since " in add.inner_text()
         assert add.get_by_role("link").get_attribute("href").startswith(f"{REPOSITORY}/compare/0909")
         unknown = one.page.request.get(f"{installation.status['url']}/night/?owner=math")
-        told = "<h1>No team math</h1>" in unknown.text() and "Rules name maths, others." in unknown.text()
-        assert (unknown.status, told, "No cause" in unknown.text()) == (404, True, False)
+        shown = "<h1>No team math</h1>" in unknown.text() and "Rules name maths, others." in unknown.text()
+        assert (unknown.status, shown, "No cause" in unknown.text()) == (404, True, False)
         one.go("/night/?owner=maths")
         assert one.page.locator(".ng-cause").count() == 1
         assert causes.locator("b b, i, script").count() == 0

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from opscope.dashboards.tests.browser import CHROMIUM, HOLDER, chromium, window
+from opscope.dashboards.tests.browser import CHROMIUM, HOLDER, window
 from opscope.dashboards.tests.installation import Installation
 from opscope.reports.database.database import open_database
 from opscope.reports.database.owners import Rule, store_owners
@@ -41,12 +41,6 @@ def owners(answers: list[Any]) -> set[str]:
     """The teams in the browser's answers to charts."""
     rows = [row for answer in answers for result in answer.json()["result"] for row in result["data"] or []]
     return {row["owner_text"] for row in rows if row.get("owner_text")}
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as one:
-        yield one
 
 
 def test_a_user_of_a_team_sees_its_rows_and_the_counts_of_all(owned: Installation, browser: Any) -> None:

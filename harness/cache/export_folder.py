@@ -106,20 +106,20 @@ def cpu_fingerprint() -> str:
     return words_digest(flags, digits=12)
 
 
-def make_dir(path: Path, where: str = "cache folder") -> Path:
+def make_dir(path: Path) -> Path:
     """Creates `path`. Raises InputError if that is not possible (read-only or full disk)."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise unwritable(where, path, error) from None
+        raise unwritable(path, error) from None
     return path
 
 
-def unwritable(where: str, path: Path, error: OSError) -> InputError:
-    """The error for a disk that refuses a write."""
+def unwritable(path: Path, error: OSError) -> InputError:
+    """The error for a disk that refuses a write to the cache."""
     # NumPy does not give the reason for an incomplete file, which is a full disk.
     reason = error.strerror or os.strerror(errno.ENOSPC if "written" in str(error) else errno.EIO)
-    return InputError(where, "a writable folder", f"{path} ({reason})", "another OPSCOPE_CACHE_DIR")
+    return InputError("cache folder", "a writable folder", f"{path} ({reason})", "another OPSCOPE_CACHE_DIR")
 
 
 def complete(folder: Path) -> bool:
@@ -150,7 +150,7 @@ def discard(folder: Path, error: Damaged) -> None:
     except FileNotFoundError:
         return  # another process was faster
     except OSError as refused:
-        raise unwritable("cache folder", folder, refused) from None
+        raise unwritable(folder, refused) from None
 
 
 def _remove(folder: Path) -> None:

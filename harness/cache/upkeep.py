@@ -98,9 +98,8 @@ def shrink(entries: Sequence[CacheEntry], max_bytes: int, take: Callable[[CacheE
     return removed
 
 
-def old_runs(root: Path, keep: int, now: float | None = None) -> list[CacheEntry]:
+def old_runs(root: Path, keep: int) -> list[CacheEntry]:
     """All run folders except the `keep` newest, oldest first. Those without a manifest count as the oldest."""
-    now = time.time() if now is None else now
     runs = []
     for run in root.iterdir() if root.is_dir() else ():
         manifest = run / MANIFEST_FILE
@@ -109,7 +108,7 @@ def old_runs(root: Path, keep: int, now: float | None = None) -> list[CacheEntry
             runs.append((manifest.is_file(), begun, run))
     runs.sort()
     old = runs[: max(0, len(runs) - keep)]
-    return [CacheEntry("runs", run, size(run), now - begun) for _, begun, run in old]
+    return [CacheEntry("runs", run, size(run), time.time() - begun) for _, begun, run in old]
 
 
 def unclaimed(entry: CacheEntry) -> bool:

@@ -7,7 +7,6 @@ text.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import date
 from fnmatch import fnmatchcase
 
 from opscope.harness.limitations.limitations import Limitation, NewRows, now
@@ -23,7 +22,7 @@ def names(row: Limitation, check: ImportCheck) -> bool:
     return named and any(fnmatchcase(check.model, pattern) for pattern in row.op)
 
 
-def judged_import(check: ImportCheck, rows: Iterable[Limitation], today: date | None = None) -> ImportCheck:
+def judged_import(check: ImportCheck, rows: Iterable[Limitation]) -> ImportCheck:
     """The check with its `expected` filled in, where a row names the model's import."""
     for row in rows:
         if not names(row, check):
@@ -32,7 +31,7 @@ def judged_import(check: ImportCheck, rows: Iterable[Limitation], today: date | 
         if check.status is ImportStatus.AGREES and row.strict:
             expected = f"unexpected pass: expected the import to differ ({expected}); delete the row"
             return check.model_copy(update={"expected": expected})
-        fits = fnmatchcase(check.text, row.message) and row.excuses(today or now())
+        fits = fnmatchcase(check.text, row.message) and row.excuses(now())
         if _differs(check) and fits:
             return check.model_copy(update={"expected": expected})
     return check

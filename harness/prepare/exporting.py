@@ -174,7 +174,7 @@ def _made(export: Export, folder: Path, max_cache: int, allowance: Allowance, ow
     try:
         temporary = Path(tempfile.mkdtemp(prefix=upkeep.UNFINISHED, dir=place))
     except OSError as error:
-        raise export_folder.unwritable("cache folder", place, error) from None
+        raise export_folder.unwritable(place, error) from None
     claims = Claims()
     claims.hold(temporary)
     try:

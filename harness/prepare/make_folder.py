@@ -135,7 +135,7 @@ def _make_from(making: Making, module: str, claims: Claims) -> None:
             try:
                 folder = Path(tempfile.mkdtemp(prefix=upkeep.UNFINISHED, dir=exports))
             except OSError as error:
-                raise export_folder.unwritable("cache folder", exports, error) from None
+                raise export_folder.unwritable(exports, error) from None
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
             claims.hold(folder)
             return folder

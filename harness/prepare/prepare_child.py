@@ -66,7 +66,7 @@ def prepare(parent: Parent) -> None:
     except InputError as error:
         emit("error", where=error.where, expected=error.expected, got=error.got, hint=error.hint)
     except OSError as error:
-        refused = export_folder.unwritable("cache folder", Path(job.temporary).parent, error)
+        refused = export_folder.unwritable(Path(job.temporary).parent, error)
         emit("error", where=refused.where, expected=refused.expected, got=refused.got, hint=refused.hint)
     except Exception as error:  # noqa: BLE001 - any error that a module causes is reported in one line
         traceback.print_exc()

@@ -23,15 +23,15 @@ from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import TensorDesc, Use
 
 
-def split_bytes(source: str | bytes | Path, seconds: float = SECONDS, memory: int | None = None) -> list[SingleOp]:
-    """The unique ops of a module in a file, text or bytes, in order of first use; `memory` as in `memory_limit`.
+def split_bytes(source: str | bytes | Path, seconds: float = SECONDS) -> list[SingleOp]:
+    """The unique ops of a module in a file, text or bytes, in order of first use.
 
     The module may take as long as the preparation of a model.
 
     Raises InputError if the module is refused, or if the parser crashes, takes too long or needs too much memory.
     """
     mlir.context()  # made once here, and not once in each fork
-    limit = memory_limit(memory)
+    limit = memory_limit(None)
     with tempfile.TemporaryFile() as answer:
         ending = call(
             Local(lambda parent: _split(source, answer), (answer.fileno(),)), {}, seconds=seconds, memory=limit

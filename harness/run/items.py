@@ -10,7 +10,7 @@ import pytest
 
 from opscope.base.op_families import op_family
 from opscope.base.visible_text import one_line, visible
-from opscope.harness.limitations.limitations import judged
+from opscope.harness.limitations.limitations import Verdict, judged
 from opscope.harness.page.failure_text import AGAIN
 from opscope.harness.page.summary import with_short_paths
 from opscope.harness.record.causes import cause_of_test, short
@@ -31,6 +31,40 @@ class OpFailed(Exception):
         self.test, self.why = test, why
 
 
+class ModelFailed(Exception):
+    """A model was not exported."""
+
+
+class Heading(pytest.Item):
+    """A test with a heading in pytest's output, whose failures are short: internal errors alone keep a trace."""
+
+    def __init__(self, heading: str, **kwargs: Any) -> None:
+        # As text, which pytest parses like the ids that --lf kept, so that the two compare equal.
+        super().__init__(nodeid=f"{kwargs['parent'].name}::{kwargs['name']}", **kwargs)
+        self._heading = heading
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """The failure in a few lines: of an op where, why, how far off, how to run it again."""
+        if isinstance(excinfo.value, OpFailed):
+            return _failure_text(excinfo.value, self.config.invocation_params.dir)
+        return visible(str(excinfo.value)) if isinstance(excinfo.value, ModelFailed) else super().repr_failure(excinfo)
+
+    def reportinfo(self) -> tuple[Any, int | None, str]:
+        """The heading of the test."""
+        return self.path, None, one_line(self._heading)
+
+    def end(self, test: OpTest, verdict: Verdict) -> None:
+        """Turns a record into the outcome of the test."""
+        if verdict.outcome == "xfail":
+            pytest.xfail(one_line(verdict.reason))
+        if verdict.outcome == "fail" or test.expected:  # the latter only with --runxfail, which makes xfail() a no-op
+            raise OpFailed(test, verdict.reason)
+        if test.status is Status.GOLDEN_IN_DOUBT:
+            pytest.skip(one_line(f"golden in doubt: {test.error_message}"))
+        if test.status in (Status.SKIPPED, Status.NOT_RUN):
+            pytest.skip(one_line(test.error_message or test.status.value))
+
+
 class ModelOps(pytest.Collector):
     """The ops whose first use is in one model."""
 
@@ -45,13 +79,13 @@ class ModelOps(pytest.Collector):
                 yield OpItem.from_parent(self, name=plan.name(row, tag), run=self._run, row=row, tag=tag)
 
 
-class OpItem(pytest.Item):
+class OpItem(Heading):
     """One unique op on its way up the ladder of one backend; `tag` is its name where the run has several."""
 
     def __init__(self, *, run: OpByOp, row: OpRow, tag: str = "", **kwargs: Any) -> None:
-        parent = kwargs["parent"]
-        # As text, which pytest parses like the ids that --lf kept, so that the two compare equal.
-        super().__init__(nodeid=f"{parent.name}::{kwargs['name']}", **kwargs)
+        # Not the end of the id, where pytest would show dots as colons: the ids that -v lists could not be used again.
+        place = f" on {tag}" if tag else ""
+        super().__init__(f"{row.uses[0].model}: {row.op_name} [{row.op_id}]{place}", **kwargs)
         self.run, self.row, self.tag = run, row, tag
         # -k matches these besides the name: every model that uses the op, and the op's family.
         self.extra_keyword_matches.update(use.model for use in row.uses)
@@ -63,31 +97,7 @@ class OpItem(pytest.Item):
         ours = junit_properties.of_test(test)
         names = {name for name, _ in ours}
         self.user_properties[:] = [*(own for own in self.user_properties if own[0] not in names), *ours]
-        if verdict.outcome == "xfail":
-            pytest.xfail(one_line(verdict.reason))
-        if verdict.outcome == "fail" or test.expected:  # the latter only with --runxfail, which makes xfail() a no-op
-            raise OpFailed(test, verdict.reason)
-        _skip_without_verdict(test)
-
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """The failure in a few lines: where, why, how far off, how to run it again. Internal errors keep a trace."""
-        if isinstance(excinfo.value, OpFailed):
-            return _failure_text(excinfo.value, self.config.invocation_params.dir)
-        return super().repr_failure(excinfo)
-
-    def reportinfo(self) -> tuple[Any, int | None, str]:
-        """The heading of the test in pytest's output."""
-        # Not the end of the id, where pytest would show dots as colons: the ids that -v lists could not be used again.
-        place = f" on {self.tag}" if self.tag else ""
-        return self.path, None, one_line(f"{self.row.uses[0].model}: {self.row.op_name} [{self.row.op_id}]{place}")
-
-
-def _skip_without_verdict(test: OpTest) -> None:
-    """Skips the test of an op that is neither right nor wrong."""
-    if test.status is Status.GOLDEN_IN_DOUBT:
-        pytest.skip(one_line(f"golden in doubt: {test.error_message}"))
-    if test.status in (Status.SKIPPED, Status.NOT_RUN):
-        pytest.skip(one_line(test.error_message or test.status.value))
+        self.end(test, verdict)
 
 
 class WholeModel(pytest.Collector):
@@ -103,35 +113,16 @@ class WholeModel(pytest.Collector):
             yield WholeItem.from_parent(self, name=f"whole[{test.backend}]", test=test)
 
 
-class WholeItem(pytest.Item):
+class WholeItem(Heading):
     """The test of a model as one program, which ran before the tests were collected."""
 
     def __init__(self, *, test: OpTest, **kwargs: Any) -> None:
-        super().__init__(nodeid=f"{kwargs['parent'].name}::{kwargs['name']}", **kwargs)
+        super().__init__(f"{test.model_name}: as one program on {test.backend}", **kwargs)
         self._test = test
 
     def runtest(self) -> None:
         """Turns the record into the outcome of a test."""
-        test, verdict = judged(self._test)
-        if verdict.outcome == "xfail":
-            pytest.xfail(one_line(verdict.reason))
-        if verdict.outcome == "fail" or test.expected:
-            raise OpFailed(test, verdict.reason)
-        _skip_without_verdict(test)
-
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """The failure on a few lines."""
-        if isinstance(excinfo.value, OpFailed):
-            return _failure_text(excinfo.value, self.config.invocation_params.dir)
-        return super().repr_failure(excinfo)
-
-    def reportinfo(self) -> tuple[Any, int | None, str]:
-        """The heading of the test in pytest's output."""
-        return self.path, None, one_line(f"{self._test.model_name}: as one program on {self._test.backend}")
-
-
-class ModelFailed(Exception):
-    """A model was not exported."""
+        self.end(*judged(self._test))
 
 
 class FailedModel(pytest.Collector):
@@ -158,11 +149,11 @@ class ImportedModel(pytest.Collector):
         yield ImportItem.from_parent(self, name="import", check=self._check)
 
 
-class ImportItem(pytest.Item):
+class ImportItem(Heading):
     """The test of a model's import, which was checked against its framework before the tests were collected."""
 
     def __init__(self, *, check: ImportCheck, **kwargs: Any) -> None:
-        super().__init__(nodeid=f"{kwargs['parent'].name}::{kwargs['name']}", **kwargs)
+        super().__init__(f"{check.model}: import", **kwargs)
         self._check = check
 
     def runtest(self) -> None:
@@ -172,20 +163,12 @@ class ImportItem(pytest.Item):
             pytest.xfail(one_line(check.expected))
         raise ModelFailed(check.text)
 
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """The failure in one line."""
-        return visible(str(excinfo.value)) if isinstance(excinfo.value, ModelFailed) else super().repr_failure(excinfo)
 
-    def reportinfo(self) -> tuple[Any, int | None, str]:
-        """The heading of the test in pytest's output."""
-        return self.path, None, one_line(f"{self._check.model}: import")
-
-
-class ModelItem(pytest.Item):
+class ModelItem(Heading):
     """Fails with the model's error, or is skipped if its framework is not installed or the budget was spent."""
 
     def __init__(self, *, failure: ModelFailure, **kwargs: Any) -> None:
-        super().__init__(nodeid=f"{kwargs['parent'].name}::{kwargs['name']}", **kwargs)
+        super().__init__(f"{failure.model}: export", **kwargs)
         self._failure = failure
 
     def runtest(self) -> None:
@@ -195,14 +178,6 @@ class ModelItem(pytest.Item):
             pytest.skip(visible(failure.error))
         traceback = f"\ntraceback {failure.artifact} in the run folder" if failure.artifact else ""
         raise ModelFailed(f"{failure.status.value}: {failure.error}{traceback}")
-
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """The failure in two lines; the traceback is an artifact."""
-        return visible(str(excinfo.value)) if isinstance(excinfo.value, ModelFailed) else super().repr_failure(excinfo)
-
-    def reportinfo(self) -> tuple[Any, int | None, str]:
-        """The heading of the test in pytest's output."""
-        return self.path, None, one_line(f"{self._failure.model}: export")
 
 
 def _failure_text(failed: OpFailed, folder: Path) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 from opscope.base.live.status_line import MINUTE, SECOND, Estimate, StatusLine, duration
 from opscope.base.terminal import plain
@@ -41,59 +41,29 @@ PREPARED = frozenset({"done", "failed"})
 """Events that end the preparation of a model."""
 
 
-class Progress(Protocol):
-    """A display of a run."""
+class Quiet:
+    """Shows nothing of a run; what shows something of it has these methods too."""
 
-    replaces_letters: bool
+    replaces_letters = False
     """Whether it replaces pytest's own letter per test."""
 
     def doing(self, what: str) -> None:
         """Says what is being done besides ops: `writing report.html`."""
-        ...
 
     def prepared(self, event: Event) -> None:
         """Shows a step of the preparation."""
-        ...
 
     def begin(self, tests: Sequence[str]) -> None:
         """Starts the display of the ops, whose tests have these ids."""
-        ...
 
     def started(self, test: str) -> None:
         """Shows that an op is under way."""
-        ...
 
     def ended(self, test: str, status: Status, expected: bool) -> None:
         """Shows that an op ended."""
-        ...
 
     def close(self) -> None:
         """Ends the display and restores the terminal. May be called twice; the next step opens it again."""
-        ...
-
-
-class Quiet:
-    """Shows nothing."""
-
-    replaces_letters = False
-
-    def doing(self, what: str) -> None:
-        """Does nothing."""
-
-    def prepared(self, event: Event) -> None:
-        """Does nothing."""
-
-    def begin(self, tests: Sequence[str]) -> None:
-        """Does nothing."""
-
-    def started(self, test: str) -> None:
-        """Does nothing."""
-
-    def ended(self, test: str, status: Status, expected: bool) -> None:
-        """Does nothing."""
-
-    def close(self) -> None:
-        """Does nothing."""
 
 
 class State:
@@ -186,34 +156,67 @@ def _op_name(test: str) -> str:
     return test.partition("::")[2].partition("[")[0] or test
 
 
-class Lines:
+class _Shown(Quiet):
+    """A display whose line is open from the first step on."""
+
+    def __init__(self, write_line: Callable[[str], None]) -> None:
+        self._write_line = write_line
+        self._state = State()
+        self._line: StatusLine | None = None
+
+    def _status_line(self) -> StatusLine:
+        raise NotImplementedError
+
+    def _open(self) -> State:
+        if self._line is None:
+            self._line = self._status_line()
+        return self._state
+
+    def doing(self, what: str) -> None:
+        """Shows it in the line."""
+        self._open().doing(what)
+
+    def prepared(self, event: Event) -> None:
+        """Shows the step in the line."""
+        self._open().prepared(event)
+
+    def begin(self, tests: Sequence[str]) -> None:
+        """Shows the ops in the line from now on."""
+        self._open().begin(tests)
+
+    def started(self, test: str) -> None:
+        """Shows the op in the line."""
+        self._open().started(test)
+
+    def ended(self, test: str, status: Status, expected: bool) -> None:
+        """Counts the op."""
+        self._open().ended(test, status, expected)
+
+    def close(self) -> None:
+        """Ends the line."""
+        if self._line is not None:
+            self._line.close()
+        self._line = None
+
+
+class Lines(_Shown):
     """A plain line for each finished phase of each model, and one a minute; the ops themselves are pytest's letters."""
 
-    replaces_letters = False
-
     def __init__(self, write_line: Callable[[str], None], minute: float = MINUTE) -> None:
-        self._write_line, self._minute = write_line, minute
+        super().__init__(write_line)
+        self._minute = minute
         self._since: dict[str, float] = {}
         """Model -> when its phase began; several models may be under way."""
         self._written: set[tuple[str, str]] = set()
         """Models and their phases that have a line: a walk takes up what a split has done, and says so again."""
-        self._state = State()
-        self._line: StatusLine | None = None
 
-    def _open(self) -> State:
-        if self._line is None:
-            self._line = StatusLine(
-                self._state.text, write_line=lambda text: self._write_line(f"opscope: {text}"), minute=self._minute
-            )
-        return self._state
-
-    def doing(self, what: str) -> None:
-        """Keeps it for the line of the minute."""
-        self._open().doing(what)
+    def _status_line(self) -> StatusLine:
+        write_line = self._write_line
+        return StatusLine(self._state.text, write_line=lambda text: write_line(f"opscope: {text}"), minute=self._minute)
 
     def prepared(self, event: Event) -> None:
         """Writes a line when a phase is complete."""
-        self._open().prepared(event)
+        super().prepared(event)
         if event.get("event") != "stage":
             return
         now, model = time.monotonic(), str(event.get("model", ""))
@@ -229,60 +232,31 @@ class Lines:
             done = PHASES.get(stage, "{total} steps of {stage}").format(**event)
             self._write_line(f"opscope: {model}: {done} in {now - since:.1f} s")
 
-    def begin(self, tests: Sequence[str]) -> None:
-        """Keeps what is asked for, for the line of the minute."""
-        self._open().begin(tests)
 
-    def started(self, test: str) -> None:
-        """Keeps it for the line of the minute."""
-        self._open().started(test)
-
-    def ended(self, test: str, status: Status, expected: bool) -> None:
-        """Counts it; pytest writes its letter."""
-        self._open().ended(test, status, expected)
-
-    def close(self) -> None:
-        """Ends the lines of the minute."""
-        if self._line is not None:
-            self._line.close()
-        self._line = None
-
-
-class Live:
+class Live(_Shown):
     """The line on a terminal, and above it a line for each model that is through."""
 
     replaces_letters = True
 
     def __init__(self, file: TextIO, write_line: Callable[[str], None], second: float = SECOND) -> None:
-        self._file, self._write_line, self._second = file, write_line, second
-        self._state = State()
-        self._line: StatusLine | None = None
+        super().__init__(write_line)
+        self._file, self._second = file, second
         self._counts: dict[str, Counter[str]] = {}
         self._begun: dict[str, float] = {}
 
-    def _open(self) -> State:
-        if self._line is None:
-            self._line = StatusLine(self._state.text, terminal=self._file, second=self._second)
-        return self._state
-
-    def doing(self, what: str) -> None:
-        """Shows it in the line."""
-        self._open().doing(what)
-
-    def prepared(self, event: Event) -> None:
-        """Shows the step in the line."""
-        self._open().prepared(event)
+    def _status_line(self) -> StatusLine:
+        return StatusLine(self._state.text, terminal=self._file, second=self._second)
 
     def begin(self, tests: Sequence[str]) -> None:
         """Shows the ops in the line from now on."""
         self._counts.clear()
         self._begun.clear()
-        self._open().begin(tests)
+        super().begin(tests)
 
     def started(self, test: str) -> None:
         """Shows the op in the line."""
         self._begun.setdefault(model_of(test), time.monotonic())
-        self._open().started(test)
+        super().started(test)
 
     def ended(self, test: str, status: Status, expected: bool) -> None:
         """Counts the op under its status, as an expected failure, or as one that passed unexpectedly."""
@@ -295,14 +269,8 @@ class Live:
             counted = ", ".join(f"{count} {word}" for word, count in sorted(counts.items()))
             self._write_line(one_line(f"{model}: {counts.total()} ops in {duration(seconds)}: {counted}"))
 
-    def close(self) -> None:
-        """Removes the line from the terminal."""
-        if self._line is not None:
-            self._line.close()
-        self._line = None
 
-
-def display(*, terminal: bool, verbosity: int, file: TextIO, write_line: Callable[[str], None]) -> Progress:
+def display(*, terminal: bool, verbosity: int, file: TextIO, write_line: Callable[[str], None]) -> Quiet:
     """Chooses the display: none below verbosity 0, live on a terminal unless pytest lists each test (-v)."""
     if verbosity < 0:
         return Quiet()

@@ -129,7 +129,7 @@ class OpByOp:
             self._place = orders.get(AWAITED)
             if self._place is None:
                 self.plan = plan.RunPlan.from_json(orders)
-        self.display: progress.Progress = progress.Quiet()
+        self.display = progress.Quiet()
         reporter: Any = config.pluginmanager.getplugin("terminalreporter")
         damage.forget()
         if self.worker is None and reporter is not None:

@@ -394,7 +394,7 @@ class _Walk:
                 raise _WalkIsLostError(f"another content of {path}")
             Path(file.name).replace(place)
         except OSError as error:
-            raise export_folder.unwritable("cache folder", self._temporary.parent, error) from None
+            raise export_folder.unwritable(self._temporary.parent, error) from None
         self._has.add(path)
 
     def _parts(self, path: str) -> Iterator[bytes]:
@@ -455,7 +455,7 @@ class _Walk:
         try:
             export_folder.publish(self._temporary, Path(self._task.folder))
         except OSError as error:
-            raise export_folder.unwritable("cache folder", self._temporary.parent, error) from None
+            raise export_folder.unwritable(self._temporary.parent, error) from None
 
     def _drop(self, future: Any) -> None:
         """Ends the walk on its worker, if it is under way, so that nothing is written any more."""

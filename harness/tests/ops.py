@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from opscope.harness.backends.base import Backend, Job
 from opscope.harness.record.records import OpRow, Source, TensorDesc, Use
 
 BACKENDS = Path(__file__).parent / "faulty_backends"
@@ -35,3 +36,10 @@ def add_row(folder: Path, op_id: str, module: bytes = b"fine", *, golden: bool =
         uses=tuple(Use(model="toy", path=f"main/{n}", location=f"layer (toy.py:{n})") for n in range(uses)),
         provenance="captured:toy:0:main/0",
     )
+
+
+def climbed(backend: Backend, job: Job) -> Job:
+    """The job after all stages of a backend."""
+    for stage in backend.stages:
+        backend.climb(stage, job)
+    return job

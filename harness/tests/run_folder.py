@@ -8,7 +8,17 @@ from typing import Any
 
 from opscope.harness.record import store
 from opscope.harness.record.optest import RunContext, build_test
-from opscope.harness.record.records import ManifestHeader, OpRow, OpTest, Origin, RunRecord, StageTime, TensorDesc, Use
+from opscope.harness.record.records import (
+    VOLATILE,
+    ManifestHeader,
+    OpRow,
+    OpTest,
+    Origin,
+    RunRecord,
+    StageTime,
+    TensorDesc,
+    Use,
+)
 from opscope.harness.record.stages import Stage, Status
 
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -61,3 +71,8 @@ def write(folder: Path, *, tests: bool = True) -> Path:
                 record_of(folder, second, Status.COMPILE_FAILED, failed_stage=Stage.COMPILE, error="no [dots] here")
             )
     return folder
+
+
+def lasting(folder: Path) -> list[dict[str, object]]:
+    """The records of a run, without what may differ between two equal runs."""
+    return [test.model_dump(exclude=set(VOLATILE)) for test in store.load_run(folder).tests]

@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from opscope.base.tests.captured import captured
+
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("opscope", "compiler", "harness", "models", "reports", "simulator")
 
@@ -141,13 +143,7 @@ def swept(copy: Path, tmp_path: Path, *options: str) -> tuple[dict[str, Any], st
     command = ["-m", "pytest", "--model", "example_model", "--op-by-op", "--keep-ir", *options]
     environment = os.environ | {"PYTHONPATH": str(copy), "OPSCOPE_CACHE_DIR": str(tmp_path / "cache")}
     environment = {k: v for k, v in environment.items() if not k.startswith("PYTEST_")}
-    done = subprocess.run(
-        [sys.executable, "-P", *command, "--run-dir", run, "--no-report"],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
+    done = captured([sys.executable, "-P", *command, "--run-dir", run, "--no-report"], cwd=tmp_path, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     (record,) = (json.loads(line) for path in (run / "journal").iterdir() for line in path.read_text().splitlines())
     return record, "".join(p.read_text(errors="replace") for p in (run / "artifacts").rglob("*ttnn*") if p.is_file())
@@ -169,13 +165,7 @@ def run_in(copy: Path, *words: str | Path) -> str:
 
 def python_in(copy: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
     """A Python program that has the copy for its rooms, once it has ended."""
-    return subprocess.run(
-        [sys.executable, "-P", *words],
-        cwd=copy,
-        env=os.environ | {"PYTHONPATH": str(copy)},
-        capture_output=True,
-        text=True,
-    )
+    return captured([sys.executable, "-P", *words], cwd=copy, env=os.environ | {"PYTHONPATH": str(copy)})
 
 
 @pytest.mark.slow

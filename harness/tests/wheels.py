@@ -21,13 +21,13 @@ def wheel(folder: Path, name: str, version: str, files: dict[str, str], needs: s
     path = folder / f"{name.replace('-', '_')}-{version}-py3-none-any.whl"
     about = f"{name.replace('-', '_')}-{version}.dist-info"
     requires = f"Requires-Dist: {needs}\n" if needs else ""
-    told = {
+    metadata = {
         "METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{requires}",
         "WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
         "RECORD": "",
     }
     with zipfile.ZipFile(path, "w") as archive:
-        for file, content in (files | {f"{about}/{file}": text for file, text in told.items()}).items():
+        for file, content in (files | {f"{about}/{file}": text for file, text in metadata.items()}).items():
             archive.writestr(zipfile.ZipInfo(file, MADE), content)
     return path
 

@@ -82,7 +82,7 @@ class Ran:
         if steps is None:
             return np.zeros(golden.shape)
         terms = self.operands.term_sizes[0].ravel() if self.operands.sums else None
-        needs = steps.law != "sum" or (steps.block and steps.stored)
+        needs = steps.error_model != "sum" or (steps.block and steps.stored)
         moved = self.operands.moved(steps, self.golden)[0].ravel() if needs else None
         columns = golden.shape[-1] if golden.ndim else 1
         scale = Scale(steps, terms, moved)

@@ -135,7 +135,7 @@ def compare(name: str, left: np.ndarray, right: np.ndarray, above: float = 0.0, 
     return Compared(name, left.shape, len(flat), ratio, differences, _fullest(flat, left.shape))
 
 
-def _fullest(flat: np.ndarray, shape: tuple[int, ...], most: int = 3) -> tuple[tuple[str, int], ...]:
+def _fullest(flat: np.ndarray, shape: tuple[int, ...]) -> tuple[tuple[str, int], ...]:
     """The tiles with the most of some elements."""
     if not len(flat):
         return ()
@@ -144,7 +144,7 @@ def _fullest(flat: np.ndarray, shape: tuple[int, ...], most: int = 3) -> tuple[t
     matrix, rest = np.divmod(flat, rows * columns)
     row, column = np.divmod(rest, columns)
     tiles, counts = np.unique((matrix * down + row // 32) * across + column // 32, return_counts=True)
-    chosen = np.lexsort((tiles, -counts))[:most]
+    chosen = np.lexsort((tiles, -counts))[:3]
     names = (divmod(int(tiles[n]), across) for n in chosen)
     return tuple(
         (f"tile ({r // down}, {r % down}, {c})", int(counts[n])) for (r, c), n in zip(names, chosen, strict=True)

@@ -155,7 +155,7 @@ def _judged(
     else:
         kept = operands.kept()[index] if operands is not None and operands.sums and operands.kept is not None else None
         result = check(g, d, row, Scale(steps, terms=kept), strict=operands is not None)
-        loose = steps.law == "part" and op_name != WHOLE_MODEL
+        loose = steps.error_model == "part" and op_name != WHOLE_MODEL
         if operands is not None and _has_numbers(result) and (not result.passed or (loose and result.max_abs)):
             try:
                 result = _by_operands(golden, got, index, row, steps, operands)
@@ -166,7 +166,7 @@ def _judged(
     if result.passed or operands is None or g.shape != d.shape or g.dtype != d.dtype:
         return result
     scale = None if steps is None else Scale(steps)
-    if result.question == "largest" and steps is not None and steps.law == "sum" and operands.sums:
+    if result.question == "largest" and steps is not None and steps.error_model == "sum" and operands.sums:
         again = _by_partial_sums(g, d, row, steps, index, operands)
         if again is not None and again.passed:
             return again
@@ -246,7 +246,7 @@ def _in_blocks(
 ) -> ResultCheck | None:
     """The verdict on an elementwise result whose operands are rounded to blocks, which the golden alone never excuses;
     None where XLA does not evaluate them, or nothing was rounded."""
-    rounded = steps.block and steps.stored and steps.law == "bound" and op_family(operands.op_name) == "eltwise"
+    rounded = steps.block and steps.stored and steps.error_model == "bound" and op_family(operands.op_name) == "eltwise"
     if not rounded or not is_float(golden[index]):
         return None
     try:
@@ -449,7 +449,7 @@ def _check_floats(
         reason = _verdict(golden, got, sums, row, pcc, spread)
     else:
         question, reason = _answers(golden, got, sums, row, scores, strict)
-        if not reason and scores.scale.steps.law == "part":
+        if not reason and scores.scale.steps.error_model == "part":
             reason = _verdict(golden, got, sums, row, pcc, spread)
         fields = {"z_max": scores.largest, "z_limit": scores.limit, "question": question}
         if scores.at >= 0:
@@ -478,7 +478,7 @@ def _answers(
                 "largest",
                 f"golden is all zero: expected at most {row.relative_l2:.3g}, got {sums.largest_error:.3g}",
             )
-    bound = scores.scale.steps.law == "bound"
+    bound = scores.scale.steps.error_model == "bound"
     question, said = scores.wrong(lambda: not bound or np.unique(golden).size >= SYSTEMATIC_FROM, ties=not strict)
     if question == "largest":
         where = f"{index_of(scores.at, scores.shape)}, {name_of(scores.at, scores.shape)}"

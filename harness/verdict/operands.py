@@ -179,7 +179,7 @@ class Operands:
             if self.sums:
                 summed = self._summed([self._off(x, steps) for x in self.inputs])
                 return self._joined(summed, steps.joined) if steps.joined else summed
-            if steps.law == "bound":
+            if steps.error_model == "bound":
                 return self._differences(steps, golden)
             return self._sampled(steps, golden)
 

@@ -66,14 +66,14 @@ class Scale:
             )
         else:
             packed = steps.result * size if rounded else None
-        if steps.law == "bound":
+        if steps.error_model == "bound":
             # What storing operands costs is known once they are evaluated.
             own = steps.function + steps.cuts
             scale = own * size
             if packed is not None:
                 scale += packed
             return scale if moved is None else scale + moved
-        if steps.law == "part":
+        if steps.error_model == "part":
             around = steps.function * _root_mean_square(size, columns) if moved is None else moved
             return np.hypot(steps.function * size, around)
         terms = size if self.terms is None else np.maximum(self.terms[span].astype(np.float64), size * 1e-3)
@@ -121,7 +121,7 @@ class Scores:
     def take(self, start: int, golden: np.ndarray, error: np.ndarray) -> None:
         """Adds one chunk of float64 values; whole rows, or part of one in multiples of a face's width."""
         self.count += golden.size
-        if self.scale.steps.law == "bound" and not error.any():
+        if self.scale.steps.error_model == "bound" and not error.any():
             return
         span = slice(start, start + golden.size)
         scale = self.scale.of(span, golden, self.columns)
@@ -154,7 +154,7 @@ class Scores:
         self.along_squares += float((products * repeats).sum())
         self.golden_total += float(part.sum())
         self.golden_squares += float(part @ part)
-        if self.scale.steps.law != "bound":
+        if self.scale.steps.error_model != "bound":
             np.multiply(z, z, out=z)
             width = min(self.columns, z.size)
             rows = z.reshape(-1, width)
@@ -165,7 +165,7 @@ class Scores:
     @property
     def limit(self) -> float:
         """Largest z that is right: the bound where there is one, else a quantile of so many normal values."""
-        if self.scale.steps.law == "bound":
+        if self.scale.steps.error_model == "bound":
             return BLOCK_SLACK if self.scale.steps.block else SLACK
         return max(LEAST_LIMIT, 1 + math.sqrt(2 * math.log(max(self.count, 1))))
 
@@ -186,7 +186,11 @@ class Scores:
     def _systematic(self, ties: bool) -> str:
         """What the mean error along the golden, and beside it, has to say; `ties`: all values may have been ties."""
         steps = self.scale.steps
-        if self.count < SYSTEMATIC_FROM or not self.golden_squares or (steps.law == "bound" and not steps.packed):
+        if (
+            self.count < SYSTEMATIC_FROM
+            or not self.golden_squares
+            or (steps.error_model == "bound" and not steps.packed)
+        ):
             return ""
         slope = self.along / self.golden_squares
         chance = SYSTEMATIC * self.count**0.25 / math.sqrt(self.golden_squares)
@@ -197,7 +201,7 @@ class Scores:
             own = steps.function + steps.added
             chance = min(chance, own + ALONE * math.sqrt(self.along_squares) / self.golden_squares)
         lost = steps.cuts + steps.short + (2 * steps.stored if steps.block else 0.0)
-        if steps.law == "part":
+        if steps.error_model == "part":
             lost = chance = steps.function
         # Where real ties were counted out, a packer has no mean of its own.
         packed = rounded if steps.packer and (ties or not steps.counts_ties) else 0.0
@@ -205,7 +209,7 @@ class Scores:
         low, high = -lost - 0.25 * packed - chance, TIES * packed + chance
         if not low <= slope <= high:
             return f"expected between {low:+.2%} and {high:+.2%} of the golden, got {slope:+.2%}"
-        if steps.law == "bound":
+        if steps.error_model == "bound":
             return ""
         offset, most = (self.total - slope * self.golden_total) / self.count, SYSTEMATIC * self.count**-0.25
         if abs(offset) > most:
@@ -214,7 +218,7 @@ class Scores:
 
     def _placed(self) -> str:
         """Which structure's mean square is too large, and how large it is elsewhere."""
-        if self.scale.steps.law == "bound" or self.largest <= 1:
+        if self.scale.steps.error_model == "bound" or self.largest <= 1:
             return ""
         face_rows = np.concatenate([part.ravel() for part in self._face_rows])
         last = np.concatenate(self._last_columns)

@@ -62,7 +62,7 @@ FLOAT64_FUNCTION = table.TABLE["Float32"].relative_l2 * 2.0**-29
 class Steps:
     """What the steps between an op's operands and one of its results cost. All figures are relative."""
 
-    law: str
+    error_model: str
     """How errors add up: `bound` (each element by itself: no error is larger), `sum` (as the root of many
     independent ones), `part` (through values that are not seen: relative to what lies around)."""
     stored: float = 0.0
@@ -135,7 +135,7 @@ class Steps:
     @property
     def by_operands(self) -> bool:
         """Whether the scale has a part that only an evaluation of the op on other operands tells."""
-        return self.law != "sum" or self.joined > 0 or (self.block and self.stored > 0)
+        return self.error_model != "sum" or self.joined > 0 or (self.block and self.stored > 0)
 
     @property
     def operand(self) -> float:

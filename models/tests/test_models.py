@@ -81,7 +81,7 @@ def test_outputs_are_not_degenerate(name: str, dtype: str) -> None:
         assert len(np.unique(out)) > min(out.size, 2000) // 10
 
 
-def test_arguments_have_distinct_names_and_known_laws() -> None:
+def test_arguments_have_distinct_names_and_known_distributions() -> None:
     names = (*PARAMETERS, *REDUCED, "tcn", "mnist_mlp_train")
     for name in (name for name in names if not frontends.missing(registry.get(name).framework)):
         for spec in registry.get(name).build("bfloat16").arguments:

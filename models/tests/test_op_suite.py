@@ -53,7 +53,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -61,6 +60,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from opscope.base.tests.captured import captured
 from opscope.models import registry
 from opscope.models.op_cases import FLOAT, cases
 from opscope.models.seeding import draw
@@ -177,14 +177,7 @@ def test_a_sweep_on_the_reference_is_green_and_adds_up(name: str, dtype: str, tm
     run = tmp_path / "run"
     words = ["--model", name, "--op-by-op", "--dtype", dtype, "--run-dir", str(run), "-p", "no:cacheprovider"]
     environment = {**os.environ, "PYTHONPATH": str(root)}
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *words],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = captured([sys.executable, "-m", "pytest", *words], cwd=tmp_path, env=environment)
     assert done.returncode == 0, done.stdout[-3000:]
     records = [json.loads(line) for file in (run / "journal").glob("*.jsonl") for line in file.read_text().splitlines()]
     failed = {r["op_name"] for r in records if r["status"] != "success"}

@@ -39,7 +39,7 @@ def test_same_again_and_other_with_another_key(distribution: str) -> None:
         assert first.tobytes() != draw(distribution, (64, 32), "float32", 7, 4).tobytes()
 
 
-def test_every_law_has_a_sample() -> None:
+def test_every_distribution_has_a_sample() -> None:
     assert {s.split(":")[0] for s in SAMPLES} == set(DISTRIBUTIONS)
 
 

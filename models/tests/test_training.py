@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from opscope.base.tests.captured import captured
 from opscope.compiler.tests import programs
 from opscope.models import frontends, registry
 from opscope.models.arguments import ArgSpec, Built
@@ -86,7 +87,6 @@ def test_published_models_have_a_step(name: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(bool(frontends.missing("torch")), reason=frontends.missing("torch"))
 def test_gradients_through_torchax_are_torchs() -> None:
-    import subprocess
     import sys
 
     code = """
@@ -116,8 +116,6 @@ for name in weights:
 print(len(weights))
 """
     environment = os.environ | {"PYTHONPATH": str(registry.ROOT.parent), "JAX_PLATFORMS": "cpu", "PATH": ""}
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=False, env=environment
-    )
+    done = captured([sys.executable, "-P", "-c", code], env=environment)
     assert done.returncode == 0, done.stderr[-2000:]
     assert int(done.stdout) > 10

@@ -103,7 +103,7 @@ def visible_output() -> Iterator[None]:
         sys.stdout, sys.stderr = before
 
 
-def console(*, stderr: bool = False, file: Any = None, **options: Any) -> Console:
+def console(*, file: Any = None, **options: Any) -> Console:
     """A console of rich that escapes the text in what it prints; nothing in a text is markup or an emoji."""
     from rich.console import Console
     from rich.segment import Segment
@@ -117,7 +117,7 @@ def console(*, stderr: bool = False, file: Any = None, **options: Any) -> Consol
                 text = piece.text if piece.control else visible(piece.text)
                 yield piece if text is piece.text else Segment(text, piece.style)
 
-    target = file if file is not None else (sys.stderr if stderr else sys.stdout)
+    target = sys.stdout if file is None else file
     target = target.stream if isinstance(target, VisibleStream) else target
     _escape_what_has_no_code(target)
     announced: Any = _AnnouncedStream(target)

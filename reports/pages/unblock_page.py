@@ -114,8 +114,8 @@ def _named(plan: FixPlan, fix: str) -> str:
     return short(fix) if plan.by == "cluster" else fix
 
 
-def _bar(part: int, whole: int, width: int = 20) -> str:
-    return "█" * round(width * part / whole) if whole and not plain() else ""
+def _bar(part: int, whole: int) -> str:
+    return "█" * round(20 * part / whole) if whole and not plain() else ""
 
 
 def _cause(row: dict[str, Any]) -> tuple[Any, ...]:

@@ -28,6 +28,7 @@ from opscope.harness.cli.main import main, root
 from opscope.harness.decode.steps import Step
 from opscope.harness.record.store import load_run
 from opscope.harness.suites.faults import Score
+from opscope.harness.tests.own_backend import own_backend
 from opscope.reports.database.ask import ask
 from opscope.reports.database.notes import Note
 from opscope.reports.demo import replay
@@ -96,26 +97,9 @@ WRONG_MODEL = """func.func @main(%a: tensor<4x6xf32>, %b: tensor<4x6xf32>) -> te
   return %0 : tensor<4x6xf32>
 }
 """
-WRONG_BACKEND = """
-from opscope import Backend, Stage, Target
-
-
-class Wrong(Backend):
-    name = "wrong"
-    stages = (Stage.RUN,)
-
-    def target(self, options):
-        return Target(card_type="host", float_format=None, math_fidelity="exact")
-
-    def fingerprint(self):
-        return "wrong-1"
-
-    def available(self):
-        return None
-
-    def climb(self, stage, job):
-        job.outputs, job.ran_on = [job.inputs[0] - job.inputs[0]], "host"
-"""
+WRONG_BACKEND = own_backend(
+    "wrong", 'job.outputs, job.ran_on = [job.inputs[0] - job.inputs[0]], "host"', stages="Stage.RUN", at="host"
+)
 OK, CRASH = Op(uses={"a": 1}), Op("crashed", uses={"a": 2, "b": 1}, error="no kernel for exp")
 
 

@@ -167,7 +167,7 @@ def test_folder_lists_escape_names(server: ArtifactServer) -> None:
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
-def test_nothing_but_reading(server: ArtifactServer, method: str) -> None:
+def test_the_server_only_reads(server: ArtifactServer, method: str) -> None:
     assert ask(server, f"/{RUN}/report.html", method)[0] == 501
 
 
@@ -175,7 +175,7 @@ def test_nothing_but_reading(server: ArtifactServer, method: str) -> None:
     ("host", "status"),
     [("localhost:1", 200), ("team.example", 200), ("[::1]:80", 200), ("evil.example", 421), ("127.0.0.1.evil.io", 421)],
 )
-def test_only_its_own_names_reach_it(server: ArtifactServer, host: str, status: int) -> None:
+def test_only_its_own_names_reach_the_server(server: ArtifactServer, host: str, status: int) -> None:
     assert ask(server, "/healthy", host=host)[0] == status
 
 

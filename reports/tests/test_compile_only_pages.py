@@ -9,7 +9,6 @@ from __future__ import annotations
 import html
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 from opscope.base import damage
+from opscope.base.tests.captured import captured
 from opscope.harness.cli.main import FILES, root
 from opscope.harness.record.records import StageTime
 from opscope.harness.record.run_folders import runs_root
@@ -114,15 +114,7 @@ def newest(folder: Path, pattern: str) -> Path:
 def called(folder: Path, module: str, *words: str) -> str:
     """What a command prints, and its exit code."""
     environment = os.environ | {"GITHUB_STEP_SUMMARY": "", "COLUMNS": "120"}
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", module, *words],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=900,
-        check=False,
-    )
+    done = captured([sys.executable, "-P", "-m", module, *words], cwd=folder, env=environment, timeout=900)
     assert "Traceback (most recent call last)" not in done.stderr, done.stderr[-2000:]
     return f"{done.stdout}{done.stderr}exit code {done.returncode}\n"
 

@@ -213,7 +213,7 @@ def test_a_database_is_shown_by_the_same_rule_as_every_url(key: str) -> None:
     assert shown(parse_url(url)) == mask_url(url) == f"postgresql://me:***@host/db?{key}=***&x=1"
 
 
-def test_what_is_tried_where_nothing_is_published_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_offered_for_an_empty_database_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run in an empty folder, else the newest run by its folder."""
     monkeypatch.chdir(tmp_path)
     url = f"sqlite:///{tmp_path / 'db.sqlite'}"

@@ -129,7 +129,7 @@ def test_statuses_are_possible() -> None:
         assert bool(episode.error) == (episode.status is not None)
 
 
-def test_it_does_not_mix_with_real_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_demo_data_do_not_mix_with_real_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     url = fresh(tmp_path / "real.sqlite")
     publish(make_run(tmp_path / "run"), url)
     with pytest.raises(SystemExit) as end:

@@ -81,7 +81,7 @@ def test_a_fork_that_was_killed_gives_no_answer(targets: Targets, fork: WaitingF
     assert fork.deliver(tmp_path / "run", targets, lambda step: None) is None
 
 
-def test_one_that_takes_too_long_is_ended(targets: Targets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fork_that_takes_too_long_is_ended(targets: Targets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(end_of_run, "import_ahead", lambda _: signal.pause())
     monkeypatch.setattr(end_of_run, "GRACE", 0.05)
     waiting = WaitingFork(tmp_path)

@@ -23,6 +23,7 @@ from opscope.base import damage
 from opscope.harness.record import store
 from opscope.harness.record.records import OpRow, OpTest
 from opscope.harness.scale import shard
+from opscope.harness.tests.own_backend import own_backend
 from opscope.reports.records.night_record import NightRecord, join
 
 pytestmark = pytest.mark.slow
@@ -44,34 +45,21 @@ func.func @main(%a: tensor<4x4xf32>, %b: tensor<4x4xf32>) -> tensor<4x4xf32> {
   return %3 : tensor<4x4xf32>
 }
 """
-BACKEND = f"""
-from opscope import Backend, Stage, StageError, Target
-
-HOSTILE = {HOSTILE + "?"!r}.replace("?", chr(0xD800))
-
-
-class Words(Backend):
-    name = "words"
-    stages = (Stage("lower"), Stage("link.it"), Stage.RUN)
-
-    def target(self, options):
-        return Target(card_type="host", float_format=None, math_fidelity="exact")
-
-    def fingerprint(self):
-        return "words-1"
-
-    def available(self):
-        return None
-
-    def climb(self, stage, job):
-        if stage == "lower" and b"tanh" in job.module:
-            raise StageError("no tanh: " + HOSTILE, HOSTILE * 1000)
-        if stage == "link.it" and b"sine" in job.module:
-            raise StageError("no room " * ({LONG} // 8) + HOSTILE, HOSTILE)
-        if stage is Stage.RUN:
-            a, b = job.inputs
-            job.outputs, job.ran_on = [a + b if b"add" in job.module else a - b], "host"
-"""
+BACKEND = own_backend(
+    "words",
+    f"""
+    if stage == "lower" and b"tanh" in job.module:
+        raise StageError("no tanh: " + HOSTILE, HOSTILE * 1000)
+    if stage == "link.it" and b"sine" in job.module:
+        raise StageError("no room " * ({LONG} // 8) + HOSTILE, HOSTILE)
+    if stage is Stage.RUN:
+        a, b = job.inputs
+        job.outputs, job.ran_on = [a + b if b"add" in job.module else a - b], "host"
+    """,
+    stages='Stage("lower"), Stage("link.it"), Stage.RUN',
+    at="host",
+    top=f'HOSTILE = {HOSTILE + "?"!r}.replace("?", chr(0xD800))',
+)
 GATE = """
 name: nightly
 models: [m.mlir]

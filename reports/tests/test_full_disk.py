@@ -146,7 +146,7 @@ def test_a_run_whose_database_has_no_room_ends_as_its_ops_did_and_arrives_later(
 
 
 @pytest.mark.slow
-def test_a_disk_without_room_for_a_copy_is_told_before_the_file_is_rewritten(tmp_path: Path, disk: Path) -> None:
+def test_a_disk_too_full_for_a_copy_is_an_error_before_the_file_is_rewritten(tmp_path: Path, disk: Path) -> None:
     prune = full_of_gaps(tmp_path)
     size = (tmp_path / "db.sqlite").stat().st_size
     subprocess.run(["mount", "-o", "remount,size=8m", str(disk)], check=True)

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 
 from opscope.base import stored
 from opscope.base.statuses import OTHER_STAGE
+from opscope.base.tests.captured import captured
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import StageTime
 from opscope.harness.record.stages import Stage, Status
@@ -56,7 +56,7 @@ def page(report: Path) -> Page:
     return Page(report.read_text(encoding="utf-8"))
 
 
-def test_one_file_without_a_network(report: Path, page: Page) -> None:
+def test_the_report_is_one_file_that_needs_no_network(report: Path, page: Page) -> None:
     assert report.stat().st_size < 3_000_000
     for tag, attributes in page.tags:
         assert "src" not in attributes, tag
@@ -159,7 +159,7 @@ def test_overwritten_inputs_are_shown(report: Path, tmp_path: Path) -> None:
     assert section.count("<tr>") == 2
 
 
-def test_whose_program_ran_and_what_it_narrowed_is_in_the_row(tmp_path: Path) -> None:
+def test_the_row_names_the_compiler_of_the_program_and_what_it_narrowed(tmp_path: Path) -> None:
     run = load_run(make_run(tmp_path / "run"))
     narrowed = ("f32 -> bf16 at ttnn.max_pool2d",)
     test = run.tests[0].model_copy(update={"compiled_by": "jax-tt-plugin 0.1.3", "narrowed": narrowed})
@@ -253,9 +253,7 @@ def test_a_browser_draws_it_without_a_complaint(report: Path, tmp_path: Path) ->
         "--dump-dom",
         report.as_uri(),
     ]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=60, env={**os.environ, "HOME": str(tmp_path)}
-    )
+    done = captured(command, timeout=60, env={**os.environ, "HOME": str(tmp_path)})
     assert "CONSOLE" not in done.stderr
     assert done.stdout.count('class="marks"') == 6
     assert done.stdout.count('<tr class="op"') == len(OPS)

@@ -5,22 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from opscope.harness.record import store
-from opscope.harness.record.records import ImportCheck
-from opscope.harness.record.stages import ImportStatus
 from opscope.harness.tests import run_folder
+from opscope.harness.tests.import_check import test_import_check
 from opscope.reports.database.rows import model_rows, modules, read
 from opscope.reports.pages import html
 
-DIFFERS = ImportCheck(
-    model="m",
-    framework="onnx",
-    status=ImportStatus.DIFFERS,
-    importer="torch-mlir 1",
-    held_to="reference 2",
-    output=0,
-    error="4 of 6 values differ",
-    node="node_0/<Mod>",
-)
+DIFFERS = test_import_check.DIFFERS.model_copy(update={"model": "m", "node": "node_0/<Mod>"})
 
 
 def test_a_model_row_and_a_line_of_the_report(tmp_path: Path) -> None:

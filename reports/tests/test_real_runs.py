@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from opscope.base.tests.captured import captured
 from opscope.harness.record.store import load_run
 
 pytestmark = pytest.mark.slow
@@ -49,9 +49,7 @@ NIGHTS = (
 def command(folder: Path, *words: str) -> str:
     environment = {**os.environ, "OPSCOPE_CACHE_DIR": str(folder / "cache"), "COLUMNS": "200"}
     program = [str(Path(sys.executable).with_name(words[0])), *words[1:]]
-    done = subprocess.run(
-        program, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
-    )
+    done = captured(program, cwd=folder, env=environment, timeout=120)
     assert done.returncode in (0, 1), done.stdout + done.stderr
     return done.stdout
 

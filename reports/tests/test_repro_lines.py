@@ -21,6 +21,9 @@ from pathlib import Path
 
 import pytest
 
+from opscope.base.tests.captured import captured
+from opscope.harness.tests.own_backend import own_backend
+
 pytestmark = pytest.mark.slow
 
 BIN = Path(sys.executable).parent
@@ -31,28 +34,16 @@ func.func @main(%a: tensor<4x4xf32>, %b: tensor<4x4xf32>) -> tensor<4x4xf32> {
   return %1 : tensor<4x4xf32>
 }
 """
-BACKEND = """
-from opscope import Backend, Stage, StageError, Target
-
-class NoTanh(Backend):
-    name = "no_tanh"
-    stages = (Stage.COMPILE, Stage.RUN)
-
-    def target(self, options):
-        return Target(card_type="host", float_format=None, math_fidelity="exact")
-
-    def fingerprint(self):
-        return "no-tanh-1"
-
-    def available(self):
-        return None
-
-    def climb(self, stage, job):
-        if b"tanh" in job.module:
-            raise StageError("no tanh here")
-        if stage is Stage.RUN:
-            job.outputs, job.ran_on = [job.inputs[0] + job.inputs[1]], "host"
-"""
+BACKEND = own_backend(
+    "no_tanh",
+    """
+    if b"tanh" in job.module:
+        raise StageError("no tanh here")
+    if stage is Stage.RUN:
+        job.outputs, job.ran_on = [job.inputs[0] + job.inputs[1]], "host"
+    """,
+    at="host",
+)
 LINE = r"pytest --op-by-op --op \S+ --run-dir [^\n<`\"]+"
 
 
@@ -64,15 +55,7 @@ class Place:
 
     def call(self, *words: str, at: Path | None = None, code: int = 0) -> str:
         """What a command prints; it ends with `code`."""
-        done = subprocess.run(
-            [BIN / words[0], *words[1:]],
-            cwd=at or self.folder,
-            capture_output=True,
-            text=True,
-            check=False,
-            env=self.environment(),
-            timeout=300,
-        )
+        done = captured([BIN / words[0], *words[1:]], cwd=at or self.folder, env=self.environment(), timeout=300)
         assert done.returncode == code, (words, done.returncode, done.stdout[-2000:] + done.stderr[-2000:])
         return done.stdout + done.stderr
 
@@ -151,16 +134,11 @@ def test_one_line_in_five_places_that_runs_in_an_empty_folder(place: Place, tmp_
     assert f"opscope repro {op_id} --from DATABASE" in gone
     assert "Traceback" not in gone
     begun = time.monotonic()
-    folder = at / place.call("opscope", "repro", op_id[:8], "--from", database, at=at).strip()
+    folder = at / place.call("opscope", "repro", op_id[:8], "--from", database, at=at).splitlines()[0]
     assert time.monotonic() - begun < 60
     assert folder == at / ".opscope" / "repro" / op_id
-    run_sh = subprocess.run(
-        [folder / "run.sh"],
-        cwd=tmp_path,
-        env={**place.environment(), "PATH": f"{BIN}:{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-        check=False,
+    run_sh = captured(
+        [folder / "run.sh"], cwd=tmp_path, env={**place.environment(), "PATH": f"{BIN}:{os.environ['PATH']}"}
     )
     assert run_sh.returncode == 1, run_sh.stdout + run_sh.stderr
     assert "it fails as recorded" in run_sh.stdout

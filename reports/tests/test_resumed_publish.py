@@ -14,30 +14,10 @@ import pytest
 
 from opscope.harness.record.store import load_run
 from opscope.harness.run import new_run
+from opscope.harness.tests.own_backend import own_backend
 from opscope.harness.tests.without_plugins import WITHOUT_PLUGINS
 
-BACKEND = """
-import time
-
-from opscope import Backend, Stage, Target
-
-
-class Slow(Backend):
-    name = "slow"
-    stages = (Stage.COMPILE,)
-
-    def target(self, options):
-        return Target(card_type="none", float_format=None, math_fidelity="exact")
-
-    def fingerprint(self):
-        return "1"
-
-    def available(self):
-        return None
-
-    def climb(self, stage, job):
-        time.sleep(0.3)
-"""
+BACKEND = own_backend("slow", "time.sleep(0.3)", stages="Stage.COMPILE", top="import time")
 SECONDS = 120.0
 
 

@@ -138,7 +138,7 @@ def test_a_selection_counts_again_when_the_whole_runs_before_it_are_pruned(url: 
     assert rows(url, COUNTED) == [("night03",)]
 
 
-def test_a_run_published_when_its_kind_was_not_told_is_told_when_published_again(url: str, tmp_path: Path) -> None:
+def test_publishing_again_adds_the_kind_of_a_run_that_was_stored_without(url: str, tmp_path: Path) -> None:
     with sa.create_engine(url).begin() as connection:
         connection.execute(sa.text("UPDATE nights SET kind = 'run'"))
         connection.execute(sa.text("UPDATE runs SET published = NULL"))

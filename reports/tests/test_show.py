@@ -75,7 +75,7 @@ def test_an_op_goes_wrong_since_the_commits_after_its_last_right_night(tmp_path:
     assert shown(url, op_id("exp"))["since"][0]["range"] == "up to 11111111"
 
 
-def test_whose_program_ran_and_what_it_narrowed(tmp_path: Path) -> None:
+def test_the_compiler_of_the_program_and_what_it_narrowed_are_shown(tmp_path: Path) -> None:
     url = fresh(tmp_path / "db.sqlite")
     build, narrowed = "jax-tt-plugin 0.1.3", "f32 -> bf16 at ttnn.max_pool2d"
     pooled = Op(more={"compiled_by": build, "narrowed": (narrowed,)})
@@ -116,7 +116,7 @@ def test_a_run_that_only_the_database_has(url: str, two_nights: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["add", "stablehlo.add", op_id("add")[:6]])
-def test_an_op_by_its_name_or_the_start_of_its_id_is_told_as_ids(url: str, name: str) -> None:
+def test_an_op_by_another_name_is_offered_by_its_id(url: str, name: str) -> None:
     with pytest.raises(InputError, match=rf"got `{name}`; try {op_id('add')}$"):
         CliRunner().invoke(show, [name, "--db", url], catch_exceptions=False)
 
@@ -127,7 +127,7 @@ def test_the_terminal_has_the_line_that_runs_it_again(url: str, name: str) -> No
     assert f"pytest --op-by-op --op {op_id('exp')}" in " ".join(done.output.split())
 
 
-def test_what_is_nothing_is_one_line(url: str) -> None:
+def test_a_name_of_nothing_is_one_line(url: str) -> None:
     done = CliRunner().invoke(show, ["bb", "--db", url])
     assert str(done.exception) == (
         "WHAT: expected a run, the id of an op (16 hex digits) or of a cause (8), or a model of the database, got "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -67,19 +68,18 @@ def one_kernel(
     return Binary(board, load_board(board).arch, (program,))
 
 
-def run_kernel(
-    kernel: str,
-    params: Params,
-    arrays: Sequence[np.ndarray],
-    shape: Sequence[int],
-    element_type: str,
-    numerics: Numerics = DEFAULT,
-    *,
-    data_format: str | None = None,
-    device: Device | None = None,
-) -> np.ndarray:
-    result = run_result(kernel, params, arrays, shape, element_type, numerics, data_format=data_format, device=device)
-    return result.outputs[0]
+SPECIAL = np.float32(
+    [
+        *(0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, 3.4e38, -3.4e38),
+        *(1e-45, -1e-45, 5.877e-39, 1.17549421e-38, 2.0**-126, -(2.0**-126), 1e-36, 2.0**-64, 2.0**-24),
+    ]
+)
+"""Zeros, ends, denormals and other small numbers."""
+
+
+def run_kernel(*args: Any, **options: Any) -> np.ndarray:
+    """The one result of `run_result`."""
+    return run_result(*args, **options).outputs[0]
 
 
 def run_result(

@@ -16,33 +16,13 @@ from opscope.simulator.api import Device
 from opscope.simulator.kernels import addition_order, special
 from opscope.simulator.kernels.matmul import PHASES
 from opscope.simulator.kernels.real import vector_unit
-from opscope.simulator.tests.programs import run_kernel
+from opscope.simulator.tests.programs import SPECIAL, run_kernel
 
 if passes.compiled is None:
     pytest.skip(f"no compiled passes here: {passes.state}", allow_module_level=True)
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 EVERY = np.arange(1 << 16, dtype=np.uint16)
-RARE = np.float32(
-    [
-        0.0,
-        -0.0,
-        1e-45,
-        -1e-45,
-        1.17549421e-38,
-        2.0**-126,
-        -(2.0**-126),
-        1e-36,
-        1.0,
-        -1.0,
-        3.4e38,
-        -3.4e38,
-        np.inf,
-        -np.inf,
-        5.877e-39,
-        2.0**-64,
-    ]
-)
 SIZE = plain.LEAST + 1234
 
 
@@ -88,8 +68,8 @@ class Spied:
 @pytest.mark.parametrize("dtype", [np.dtype(np.float32), BF16], ids=["f32", "bf16"])
 def test_pairs_of_any_patterns(kernel: str, dtype: np.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     left, right = patterns(1), patterns(2)
-    pairs = len(RARE) ** 2
-    left[:pairs], right[:pairs] = np.repeat(RARE, len(RARE)), np.tile(RARE, len(RARE))
+    pairs = len(SPECIAL) ** 2
+    left[:pairs], right[:pairs] = np.repeat(SPECIAL, len(SPECIAL)), np.tile(SPECIAL, len(SPECIAL))
     with np.errstate(all="ignore"):
         a, b = left.astype(dtype), right.astype(dtype)
         result = getattr(np, kernel)(*(flush(x.astype(np.float32)) for x in (a, b)))
@@ -142,7 +122,7 @@ def test_products_and_sums(fidelity: str, dtype: np.dtype, monkeypatch: pytest.M
 
 
 def test_a_device_with_signed_zeros_takes_numpys_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    x = np.resize(RARE, SIZE)
+    x = np.resize(SPECIAL, SIZE)
     result = run_kernel("maximum", EltwiseParams(), [x, -x], (SIZE,), "f32", device=Device("p150"))
     monkeypatch.setattr(passes, "compiled", None)
     expected = run_kernel("maximum", EltwiseParams(), [x, -x], (SIZE,), "f32", device=Device("p150"))
@@ -175,7 +155,7 @@ def test_products_are_added_as_by_numpy(
         assert dst.tobytes() == by_numpy.tobytes()
 
 
-ENDS = np.concatenate([RARE, np.float32([np.nan, -np.inf, 2.0**-125, 2.0**127]), -np.float32([np.nan, 2.0**-125])])
+ENDS = np.concatenate([SPECIAL, np.float32([np.nan, -np.inf, 2.0**-125, 2.0**127]), -np.float32([np.nan, 2.0**-125])])
 
 
 def test_the_vector_units_sums_are_those_of_numpy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,30 +15,12 @@ from opscope.simulator.api import Device
 from opscope.simulator.arithmetic import PLAIN
 from opscope.simulator.images import LARGE
 from opscope.simulator.kernels.eltwise import BINARY, SHOWING, UNARY
+from opscope.simulator.tests import programs
 from opscope.simulator.tests.programs import run_result
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 EVERY = np.arange(by_pattern.PATTERNS, dtype=np.uint16).view(BF16)
-SPECIAL = np.float32(
-    [
-        0.0,
-        -0.0,
-        1e-45,
-        -1e-45,
-        1.17549421e-38,
-        2.0**-126,
-        -(2.0**-126),
-        1e-36,
-        1.0,
-        -1.0,
-        2.0**-24,
-        3.4e38,
-        np.inf,
-        -np.inf,
-        np.nan,
-        5.877e-39,
-    ]
-)
+SPECIAL = np.append(programs.SPECIAL, np.float32(np.nan))
 PART = LARGE // 2
 """Elements of operands that take the ordinary way."""
 

@@ -71,7 +71,7 @@ def test_programs_give_the_bits_of_one_pass(loaded: Executable, per_core: bool) 
     assert run.profile.total_cycles > 0
 
 
-def test_a_queue_that_is_full_or_empty_is_told(loaded: Executable) -> None:
+def test_a_full_queue_and_an_empty_one_are_errors(loaded: Executable) -> None:
     inputs, weights = batches(3)
     run = ProgramRun(loaded)
     run.push(X, inputs[0])

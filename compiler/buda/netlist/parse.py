@@ -12,6 +12,7 @@ from opscope.compiler.buda.graph import FIDELITIES, Tm
 from opscope.compiler.buda.netlist.model import HOST, FusedOp, Graph, Netlist, Op, Program, Queue, SubOp
 from opscope.compiler.errors import CompilerInputError
 from opscope.compiler.target.formats import TILE, number_format
+from opscope.compiler.target.interpret import CODES
 from opscope.compiler.target.system_desc import load_board
 
 GRAPH_KEYS = ("target_device", "input_count")
@@ -65,20 +66,6 @@ QUEUE_KEYS = frozenset(
 )
 FUSED_KEYS = frozenset({"inputs", "intermediates", "schedules", "custom_kernel_path"})
 STEP_KEYS = frozenset({"type", "inputs", "output", "attributes", "mblock", "ublock", "pop", "pop_last", "zero_point"})
-INSTRUCTIONS = frozenset(
-    {
-        "param",
-        "var",
-        "staticvar",
-        "varinst",
-        "loop",
-        "endloop",
-        "execute",
-        "allocate_queue",
-        "deallocate_queue",
-        "endprogram",
-    }
-)
 _OF_AN_INPUT = re.compile(r"input_.*_tms|input_\d+_(pad|unpad)")
 _TEMPLATE = re.compile(r"\$TEMPLATE_\w+")
 TILES = ((32, 32), (32, 16), (16, 32), (8, 32), (4, 32), (2, 32), (1, 32))
@@ -442,9 +429,9 @@ def _program(raw: Any) -> Program:
         word, argument = line, None
         if isinstance(line, Mapping) and len(line) == 1:
             ((word, argument),) = line.items()
-        if not isinstance(word, str) or word not in INSTRUCTIONS:
+        if not isinstance(word, str) or word not in CODES:
             raise CompilerInputError(
-                f"programs.{name}[{number}]: expected {', '.join(sorted(INSTRUCTIONS))}, got {shortened(line)}"
+                f"programs.{name}[{number}]: expected {', '.join(sorted(CODES))}, got {shortened(line)}"
             )
         instructions.append((word, argument))
     return Program(str(name), tuple(instructions))

@@ -62,7 +62,6 @@ def run_test_config(
     name: str = "netlist",
     board: str = "",
     seed: int = 0,
-    most: int = MOST_INPUTS,
 ) -> Verdict:
     """Runs a netlist as its own `test-config` asks.
 
@@ -76,7 +75,7 @@ def run_test_config(
         raise CompilerInputError(f"netlist: expected YAML, got: {error}") from error
     config = configs.read(raw)
     planned = to_binary(netlist, parameters={})
-    return compare_run(raw, config, planned, runner, step_runner, seed, most)
+    return compare_run(raw, config, planned, runner, step_runner, seed)
 
 
 def compare_run(
@@ -86,7 +85,6 @@ def compare_run(
     runner: Runner,
     step_runner: StepRunner | None = None,
     seed: int = 0,
-    most: int = MOST_INPUTS,
 ) -> Verdict:
     """Draws inputs, computes the golden, runs the binary and compares. Raises as `run_test_config`.
 
@@ -100,7 +98,7 @@ def compare_run(
         return Verdict(
             not compared.why, compared.why, compared.queues, compared.entries, asked, positive, encodings, ROUNDS
         )
-    count = min(asked, most)
+    count = min(asked, MOST_INPUTS)
     data = binary.write(planned.binary)
     program = planned.graph
     if not program.outputs:

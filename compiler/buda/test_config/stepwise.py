@@ -52,9 +52,9 @@ def has_state(raw: Row) -> bool:
 
 
 def compare_steps(
-    raw: Row, config: TestConfig, planned: PlannedProgram, runner: StepRunner, seed: int = 0, rounds: int = ROUNDS
+    raw: Row, config: TestConfig, planned: PlannedProgram, runner: StepRunner, seed: int = 0
 ) -> StepsCompared:
-    """Runs all programs `rounds` times, in the order of the file, and compares what they leave after each round.
+    """Runs all programs `ROUNDS` times, in the order of the file, and compares what they leave after each round.
 
     Compared are the queues that no op reads, and every ram that an op writes. Parameters of programs are 1: gradients
     start at zero. Raises NotModelledError for a golden that is not known, and what the runner raises.
@@ -69,7 +69,7 @@ def compare_steps(
         raise NotModelledError("expected a queue that the host reads, got none")
     script: list[Step] = []
     expected: list[tuple[str, int, np.ndarray]] = []
-    for turn in range(rounds):
+    for turn in range(ROUNDS):
         before = {name: set(numbers) for name, numbers in golden.asked.items()}
         written = {name: golden.content[name].written for name in compared}
         golden.run()

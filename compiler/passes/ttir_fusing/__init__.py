@@ -20,7 +20,7 @@ from xdsl.transforms.dead_code_elimination import region_dce
 from opscope.compiler.dialects.from_row import RowOp
 from opscope.compiler.dialects.locations import mark_parts
 from opscope.compiler.ir.functions import SCALAR, functions, kind_of
-from opscope.compiler.passes.ttir_fusing import (
+from opscope.compiler.passes.ttir_fusing import (  # noqa: F401 - each fills RULES
     argmax,
     attention,
     bias,
@@ -38,24 +38,6 @@ from opscope.compiler.passes.ttir_fusing import (
 )
 from opscope.compiler.passes.ttir_fusing.matching import RULES
 from opscope.compiler.passes.ttir_fusing.typecast import Typecasts
-
-PATTERNS = (
-    argmax,
-    attention,
-    bias,
-    cache,
-    conv_batch_norm,
-    cumsum,
-    embedding,
-    gelu,
-    mean,
-    norm,
-    relu,
-    rotary,
-    silu,
-    softmax,
-)
-"""The files whose rules are in `RULES`."""
 
 
 @dataclass(frozen=True)

@@ -239,7 +239,7 @@ def test_zeros_of_both_signs_stay_apart() -> None:
         (binary.write(sample())[:-3], "bytes after the header"),
     ],
 )
-def test_what_is_no_binary(data: bytes, message: str) -> None:
+def test_other_bytes_are_refused(data: bytes, message: str) -> None:
     with pytest.raises(binary.BinaryError, match=message):
         binary.read(data)
 

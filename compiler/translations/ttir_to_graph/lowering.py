@@ -35,7 +35,6 @@ def lowered(
     module: ModuleOp,
     name: str,
     fidelity: str = "HiFi3",
-    data_format: str = "Float16_b",
     acc_format: str = "Float16_b",
     all_inputs: bool = False,
     fallback: bool = False,
@@ -50,7 +49,7 @@ def lowered(
         raise CompilerInputError(f"{name}: expected a function, got none")
     block = entry.body.block
     weights = parameters(block, all_inputs)
-    lowering = Lowering(GraphBuilder(name, data_format), fidelity, acc_format, host_ops(block, weights), fallback)
+    lowering = Lowering(GraphBuilder(name, "Float16_b"), fidelity, acc_format, host_ops(block, weights), fallback)
     for i, arg in enumerate(block.args):
         kind = NodeKind.PARAMETER if i in weights else NodeKind.INPUT
         lowering.values[arg] = HostValue(kind, f"arg{i}", dims_of(arg), dims_of(arg), arg, arg)

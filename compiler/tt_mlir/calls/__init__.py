@@ -6,7 +6,7 @@ harmless (`values.py`): nothing is left out in silence.
 
 from __future__ import annotations
 
-from opscope.compiler.tt_mlir.calls import (
+from opscope.compiler.tt_mlir.calls import (  # noqa: F401 - each fills TABLE
     control,
     creation,
     eltwise,
@@ -21,23 +21,3 @@ from opscope.compiler.tt_mlir.calls import (
     products,
     reductions,
 )
-from opscope.compiler.tt_mlir.calls.call import TABLE, Emit, emits
-
-__all__ = [
-    "TABLE",
-    "Emit",
-    "control",
-    "creation",
-    "eltwise",
-    "emits",
-    "fused",
-    "indexed",
-    "loops",
-    "more_convolutions",
-    "movement",
-    "numbers",
-    "ordering",
-    "pools",
-    "products",
-    "reductions",
-]

@@ -11,6 +11,7 @@ from typing import Any
 
 from jaxlib.mlir.dialects import stablehlo
 
+from opscope.base.op_families import op_family
 from opscope.harness.prepare.mlir import open_shapes
 from opscope.harness.prepare.mlir.values import DYNAMIC
 from opscope.harness.record.records import TensorDesc
@@ -19,62 +20,8 @@ from opscope.models.frontends.open_shapes import OPEN
 Names = tuple[str, ...]
 """A name for each dimension of a value; empty where there is none."""
 
-ALIKE = frozenset(
-    f"stablehlo.{name}"
-    for name in (
-        "abs",
-        "add",
-        "and",
-        "atan2",
-        "cbrt",
-        "ceil",
-        "clamp",
-        "compare",
-        "complex",
-        "convert",
-        "cosine",
-        "count_leading_zeros",
-        "divide",
-        "exponential",
-        "exponential_minus_one",
-        "floor",
-        "imag",
-        "is_finite",
-        "log",
-        "log_plus_one",
-        "logistic",
-        "maximum",
-        "minimum",
-        "multiply",
-        "negate",
-        "not",
-        "or",
-        "popcnt",
-        "power",
-        "real",
-        "reduce_precision",
-        "remainder",
-        "reverse",
-        "round_nearest_afz",
-        "round_nearest_even",
-        "rsqrt",
-        "select",
-        "shift_left",
-        "shift_right_arithmetic",
-        "shift_right_logical",
-        "sign",
-        "sine",
-        "sqrt",
-        "subtract",
-        "tan",
-        "tanh",
-        "xor",
-        "uniform_quantize",
-        "uniform_dequantize",
-        "batch_norm_inference",
-    )
-) | {f"chlo.{name}" for name in ("acos", "asinh", "atanh", "erf", "erfc", "erf_inv", "lgamma", "sinh", "square", "tan")}
-"""Ops whose result has the dimensions of each operand of its rank."""
+ALIKE = frozenset({"stablehlo.select", "stablehlo.reverse", "stablehlo.batch_norm_inference"})
+"""Ops whose result has the dimensions of each operand of its rank, besides elementwise ones."""
 EACH = frozenset({"stablehlo.optimization_barrier", "stablehlo.sort"})
 """Ops whose results have the dimensions of the operands, one each."""
 SHAPED = {"stablehlo.dynamic_iota": 0, "stablehlo.dynamic_reshape": 1, "stablehlo.dynamic_broadcast_in_dim": 1}
@@ -115,7 +62,7 @@ class DimNames:
             self.sizes[results[0]] = self.sizes[operands[0]]
         elif name == "stablehlo.concatenate" and any(number in self.sizes for number in operands):
             self.sizes[results[0]] = tuple(part for number in operands for part in self._sizes(number))
-        elif name in ALIKE:
+        elif name in ALIKE or (op_family(name) == "eltwise" and not name.startswith("chlo.broadcast_")):
             self._keep(results[0], self.alike(operands, len(self.descs[results[0]].shape)))
         elif name in EACH:
             for operand, result in zip(operands, results, strict=True):

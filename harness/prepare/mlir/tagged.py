@@ -19,11 +19,11 @@ COMPOSITE = "stablehlo.composite"
 _CALLEE = {**dict.fromkeys(CALLS, "callee"), COMPOSITE: "decomposition"}
 
 
-def tagged(module: Module | str | bytes, entry: str = "main") -> bytes:
+def tagged(module: Module | str | bytes) -> bytes:
     """Bytecode of `module` with tagged locations. Raises InputError if it cannot be read."""
     copy = load(to_bytecode(load(module)))
     with copy.context:
-        _Tagger(copy).entry(entry)
+        _Tagger(copy).entry("main")
     return to_bytecode(copy)
 
 

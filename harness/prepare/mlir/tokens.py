@@ -16,57 +16,14 @@ import numpy as np
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
+from opscope.base.stablehlo_fields import DIMENSIONS
 from opscope.harness.prepare.mlir.values import dense_array, is_splat
 
 Resolve = Callable[[str], str]
 """Symbol name -> what stands for it (a digest of the function's structure), so that names do not matter."""
 
 _STRUCTS: tuple[tuple[type, tuple[str, ...]], ...] = (
-    (
-        stablehlo.DotDimensionNumbers,
-        (
-            "lhs_batching_dimensions",
-            "rhs_batching_dimensions",
-            "lhs_contracting_dimensions",
-            "rhs_contracting_dimensions",
-        ),
-    ),
-    (
-        stablehlo.ConvDimensionNumbers,
-        (
-            "input_batch_dimension",
-            "input_feature_dimension",
-            "input_spatial_dimensions",
-            "kernel_input_feature_dimension",
-            "kernel_output_feature_dimension",
-            "kernel_spatial_dimensions",
-            "output_batch_dimension",
-            "output_feature_dimension",
-            "output_spatial_dimensions",
-        ),
-    ),
-    (
-        stablehlo.GatherDimensionNumbers,
-        (
-            "offset_dims",
-            "collapsed_slice_dims",
-            "operand_batching_dims",
-            "start_indices_batching_dims",
-            "start_index_map",
-            "index_vector_dim",
-        ),
-    ),
-    (
-        stablehlo.ScatterDimensionNumbers,
-        (
-            "update_window_dims",
-            "inserted_window_dims",
-            "input_batching_dims",
-            "scatter_indices_batching_dims",
-            "scattered_dims_to_operand_dims",
-            "index_vector_dim",
-        ),
-    ),
+    *((getattr(stablehlo, name), fields) for name, fields in DIMENSIONS.items()),
     (stablehlo.OutputOperandAlias, ("output_tuple_indices", "operand_index", "operand_tuple_indices")),
     (stablehlo.ResultAccuracyAttr, ("atol", "rtol", "ulps", "mode")),
     (

@@ -91,7 +91,7 @@ def _make(folder: Path, max_cache: int) -> None:
     try:
         temporary = Path(tempfile.mkdtemp(prefix=upkeep.UNFINISHED, dir=place))
     except OSError as error:
-        raise export_folder.unwritable("cache folder", place, error) from None
+        raise export_folder.unwritable(place, error) from None
     try:
         task = {"folder": str(temporary)}
         outcome = call("opscope.harness.prepare.onnx_suite.onnx_cases:write_models", task, seconds=SECONDS)

@@ -93,13 +93,6 @@ class Client:
         """The device's name, as `NVIDIA H100 80GB HBM3`."""
         return str(self.device.device_kind)
 
-    def memory_in_use(self) -> Mapping[str, int]:
-        """What the device says of its memory, in bytes; empty where it says nothing."""
-        try:
-            return dict(self.device.memory_stats() or {})
-        except Exception:  # noqa: BLE001 - plugins need not have it
-            return {}
-
     @functools.cached_property
     def place(self) -> Any:
         """Where every buffer lies, as the client asks for it."""

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from opscope.base.tests.captured import captured
 from opscope.harness.cache import export_folder
 from opscope.harness.tests.without_plugins import WITHOUT_PLUGINS
 
@@ -65,14 +66,8 @@ class Place:
 
     def run(self, line: str, *words: str, timeout: float = 120, **environment: str) -> Done:
         """Runs a command line, and words that may hold spaces; the folder is not on the path, as in a shell."""
-        done = subprocess.run(
-            self.command(line, *words),
-            cwd=self.folder,
-            env=self.environment | environment,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
+        done = captured(
+            self.command(line, *words), cwd=self.folder, env=self.environment | environment, timeout=timeout
         )
         return Done(done.returncode, done.stdout, done.stderr)
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from opscope.harness.record import store
-from opscope.harness.record.records import VOLATILE
 from opscope.harness.tests.acceptance.conftest import Place
 from opscope.harness.tests.acceptance.test_resume import steady, words
+from opscope.harness.tests.run_folder import lasting
 from opscope.harness.triage import from_run
 
 Client = pytest.importorskip("distributed", reason="pip install -e '.[cluster]'").Client
@@ -79,10 +79,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     made.close()
 
 
-def records(run: Path) -> list[dict[str, object]]:
-    return [test.model_dump(exclude=set(VOLATILE)) for test in store.load_run(run).tests]
-
-
 def lines(run: Path) -> int:
     return sum(path.read_text().count("\n") for path in run.glob("journal/*.jsonl"))
 
@@ -105,7 +101,7 @@ def test_a_worker_that_is_killed_costs_nothing_but_time(steady: Place, cluster: 
     assert at_kill < 24, "some ops came after it"
     assert len(used) >= 2
     assert steady.run("pytest", *words("--run-dir", str(whole))).code == 1
-    assert records(run) == records(whole)
+    assert lasting(run) == lasting(whole)
     refused = next(test for test in store.load_run(run).tests if test.artifact)
     assert (run / str(refused.artifact)).read_text() == "no room for a dot\n\nthe whole story\n"
     assert str(run) in refused.repro
@@ -132,7 +128,7 @@ def test_real_values_are_seen_or_travel_and_the_verdicts_are_the_same(
         done = place.run("pytest", "--model", "mnist_mlp", "--op-by-op", *options)
         assert done.code == 0, done.out + done.err
         assert (cluster.sent() == 0) == seen
-    assert records(runs[0]) == records(runs[1])
+    assert lasting(runs[0]) == lasting(runs[1])
     assert {test.status.value for test in store.load_run(runs[0]).tests} == {"success"}
 
 

@@ -14,39 +14,24 @@ from opscope.harness.record import store
 from opscope.harness.tests.acceptance.conftest import ROOMS, Place
 from opscope.harness.tests.acceptance.test_cluster import Cluster, cluster, lines
 from opscope.harness.tests.acceptance.test_resume import words
+from opscope.harness.tests.own_backend import own_backend
 
 assert cluster, "a fixture, used by name"
 SECONDS = 300
 
-BACKEND = """
-import pathlib, time
-
-from opscope import Backend, Stage, Target
-
-FOLDER = pathlib.Path(r"{folder}")
-
-
-class Steady(Backend):
-    name = "steady"
-    stages = (Stage.COMPILE,)
-
-    def target(self, options):
-        return Target(card_type="none", float_format=None, math_fidelity="exact")
-
-    def fingerprint(self):
-        return "1"
-
-    def available(self):
-        return None
-
-    def climb(self, stage, job):
-        if b"dot_general" in job.module:
-            (FOLDER / "begun").touch()
-            for _ in range(3000):
-                if (FOLDER / "open").exists():
-                    break
-                time.sleep(0.1)
-"""
+BACKEND = own_backend(
+    "steady",
+    """
+    if b"dot_general" in job.module:
+        (FOLDER / "begun").touch()
+        for _ in range(3000):
+            if (FOLDER / "open").exists():
+                break
+            time.sleep(0.1)
+    """,
+    stages="Stage.COMPILE",
+    top='import pathlib, time\nFOLDER = pathlib.Path(r"{folder}")',
+)
 """Its products end once the test opens the gate."""
 
 IMPATIENT = """

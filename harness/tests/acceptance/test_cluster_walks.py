@@ -17,7 +17,8 @@ from opscope.base import stored
 from opscope.harness.record import store
 from opscope.harness.record.stages import Status
 from opscope.harness.tests.acceptance.conftest import Place
-from opscope.harness.tests.acceptance.test_cluster import Client, Cluster, blind, cluster, records
+from opscope.harness.tests.acceptance.test_cluster import Client, Cluster, blind, cluster
+from opscope.harness.tests.run_folder import lasting
 
 pytestmark = pytest.mark.slow
 
@@ -113,7 +114,7 @@ def test_models_are_walked_by_workers_with_the_same_bits_and_verdicts(
 
     run("cluster", "--cluster", cluster.address)
     tasks = run("again", "--cluster", cluster.address)
-    assert tasks < len(records(place.folder / "again")) / 2, "ops travel in batches once their goldens are there"
+    assert tasks < len(lasting(place.folder / "again")) / 2, "ops travel in batches once their goldens are there"
     cache.rename(place.folder / "cache-cluster")
     assert run("here") == 0
     cache.rename(place.folder / "cache-here")
@@ -122,7 +123,7 @@ def test_models_are_walked_by_workers_with_the_same_bits_and_verdicts(
     assert 3 <= len(used) <= (3 if seen else 7), "each device may say once that it does not see the cache"
     assert (cluster.sent() == 0) == seen
     runs = place.folder / "cluster", place.folder / "here"
-    assert records(runs[0]) == records(runs[1])
+    assert lasting(runs[0]) == lasting(runs[1])
     made = digests(place.folder / "cache-cluster")
     assert (len(made), made) == (3, digests(place.folder / "cache-here")), "and nothing unfinished is left"
     assert {test.status for test in store.load_run(runs[0]).tests} == {Status.SUCCESS}

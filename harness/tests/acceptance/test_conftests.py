@@ -107,7 +107,7 @@ def test_the_records_are_those_of_a_run_elsewhere(place: Place) -> None:
         ),
     ],
 )
-def test_one_that_fails_is_left_out_with_a_line(place: Place, text: str, said: str) -> None:
+def test_a_conftest_that_fails_is_left_out_with_a_line(place: Place, text: str, said: str) -> None:
     (place.folder / "conftest.py").write_text(text)
     (place.folder / "tests").mkdir()
     (place.folder / "tests" / "conftest.py").write_text("raise RuntimeError('another')")

@@ -17,32 +17,10 @@ import pytest
 
 from opscope.harness.tests import run_folder
 from opscope.harness.tests.acceptance.conftest import MODEL, Done, Place
+from opscope.harness.tests.own_backend import own_backend
 from opscope.harness.tests.without_plugins import WITHOUT_PLUGINS
 
-SLOW = '''
-import time
-from opscope.harness.backends.base import Target
-from opscope.harness.record.stages import Stage
-
-
-class Slow:
-    """Takes a quarter of a second for each op."""
-
-    name = "slow"
-    stages = (Stage.RUN,)
-
-    def target(self, options):
-        return Target("none", None, "exact")
-
-    def fingerprint(self):
-        return "1"
-
-    def available(self):
-        return None
-
-    def climb(self, stage, job):
-        time.sleep(0.25)
-'''
+SLOW = own_backend("slow", "time.sleep(0.25)", stages="Stage.RUN", top="import time")
 
 
 def started(place: Place, *words: str) -> subprocess.Popen[str]:
@@ -318,7 +296,7 @@ def test_a_known_limitation_is_an_expected_failure(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_ones_own_limitations_are_written_read_and_expire(place: Path) -> None:
+def test_a_users_own_limitations_are_written_read_and_expire(place: Path) -> None:
     (place.folder / "net.mlir").write_text(
         "func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {\n"
         "  %0 = stablehlo.custom_call @nobody(%a) : (tensor<2xf32>) -> tensor<2xf32>\n  return %0 : tensor<2xf32>\n}\n"

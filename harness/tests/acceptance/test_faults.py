@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from opscope.base.tests.captured import captured
 
 pytestmark = pytest.mark.slow
 
@@ -14,12 +15,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_each_fault_has_its_own_label_and_touches_no_other_verdict():
-    done = subprocess.run(
-        [sys.executable, ROOT / "ci" / "faults.py", "--faults", "15", "--ops", "45", "--seed", "3"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = captured([sys.executable, ROOT / "ci" / "faults.py", "--faults", "15", "--ops", "45", "--seed", "3"])
     assert done.returncode == 0, done.stdout + done.stderr
     assert "15 of 15 faults under their own label (15 kinds)" in done.stdout
     assert "0 of 30 other verdicts changed, 0 records lost" in done.stdout

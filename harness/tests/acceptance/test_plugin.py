@@ -14,33 +14,15 @@ import pytest
 from opscope.base.installing import install_command
 from opscope.harness.record.records import VOLATILE
 from opscope.harness.tests.acceptance.conftest import MODEL, ROOMS, Place
+from opscope.harness.tests.own_backend import own_backend
 
 Counts = Callable[[str], dict[str, int]]
 
-PICKY = '''
-from opscope.harness.backends.base import StageError, Target
-from opscope.harness.record.stages import Stage
-
-
-class Picky:
-    """Refuses what has a word of REFUSED in it: a backend as a user would write one."""
-
-    name = "picky"
-    stages = (Stage.COMPILE, Stage.RUN)
-
-    def target(self, options):
-        return Target("none", None, "exact")
-
-    def fingerprint(self):
-        return "1"
-
-    def available(self):
-        return None
-
-    def climb(self, stage, job):
-        if b"dot_general" in job.module:
-            raise StageError("no room for a dot", "the whole story")
-'''
+REFUSES = """
+    if b"dot_general" in job.module:
+        raise StageError("no room for a dot", "the whole story")
+"""
+PICKY = own_backend("picky", REFUSES)
 
 
 @pytest.fixture

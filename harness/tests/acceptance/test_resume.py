@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import subprocess
+import textwrap
 import time
 from collections import Counter
 from pathlib import Path
@@ -17,35 +18,13 @@ import pytest
 from opscope.harness.record import store
 from opscope.harness.record.records import VOLATILE
 from opscope.harness.tests.acceptance.conftest import MODEL, Place
+from opscope.harness.tests.acceptance.test_plugin import REFUSES
+from opscope.harness.tests.own_backend import own_backend
 
 pytestmark = pytest.mark.slow
 
-STEADY = '''
-import time
-from opscope.harness.backends.base import StageError, Target
-from opscope.harness.record.stages import Stage
-
-
-class Steady:
-    """Takes a while for each op, and refuses matrix products."""
-
-    name = "steady"
-    stages = (Stage.COMPILE, Stage.RUN)
-
-    def target(self, options):
-        return Target("none", None, "exact")
-
-    def fingerprint(self):
-        return "1"
-
-    def available(self):
-        return None
-
-    def climb(self, stage, job):
-        time.sleep(0.03)
-        if b"dot_general" in job.module:
-            raise StageError("no room for a dot", "the whole story")
-'''
+STEADY = own_backend("steady", f"time.sleep(0.03)\n{textwrap.dedent(REFUSES)}", top="import time")
+"""Takes a while for each op, and refuses matrix products."""
 
 
 @pytest.fixture
@@ -140,7 +119,7 @@ def test_a_run_that_cannot_be_resumed_is_refused_in_one_line(steady: Place) -> N
     done = resume(steady, run)
     assert done.code == 2
     assert (
-        "--resume: expected the backend that the run started with (another), got 1; try a new run"
+        "--resume: expected the backend that the run started with (another), got steady-1; try a new run"
         in done.out + done.err
     )
 

@@ -7,15 +7,12 @@ from pathlib import Path
 import pytest
 
 from opscope.harness.record import store
-from opscope.harness.record.records import VOLATILE, OpTest
+from opscope.harness.record.records import OpTest
 from opscope.harness.scale.costs import read as costs_of
 from opscope.harness.tests.acceptance.conftest import MODEL, Place
+from opscope.harness.tests.run_folder import lasting
 
 pytestmark = pytest.mark.slow
-
-
-def records(run: Path) -> list[dict[str, object]]:
-    return [test.model_dump(exclude=set(VOLATILE)) for test in store.load_run(run).tests]
 
 
 def sweep(place: Place, name: str, *words: str) -> Path:
@@ -35,7 +32,7 @@ def test_shares_joined_are_the_whole_sweep(place: Place) -> None:
     ]
     done = place.run("opscope", "merge", *map(str, shares), "--into", "joined", "--publish", "sqlite:///all.sqlite")
     assert done.code == 0, done.out + done.err
-    assert records(place.folder / "joined") == records(whole)
+    assert lasting(place.folder / "joined") == lasting(whole)
     measured = costs_of(place.folder / "costs.json")
     work = [sum(measured[test.op_id] for test in _ran(share)) for share in shares]
     assert max(work) <= sum(work) / 3 + max(measured.values()), "no share has more than its part and one op"

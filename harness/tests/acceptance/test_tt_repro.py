@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from opscope.base.tests.captured import captured
 from opscope.harness.backends import tt_repro
 from opscope.harness.backends.base import Job
 from opscope.harness.backends.tt import Tt
@@ -44,15 +45,7 @@ NARROWED = """func.func @main(%a: tensor<1x8x8x4xf32>) -> tensor<1x4x4x4xf32> {
 
 def shown(folder: Path, script: str) -> tuple[int, str]:
     """The exit code of a script of a folder, and what it says."""
-    done = subprocess.run(
-        ["sh", script],
-        cwd=folder,
-        env={**os.environ, "PYTHON": sys.executable},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+    done = captured(["sh", script], cwd=folder, env={**os.environ, "PYTHON": sys.executable}, timeout=300)
     return done.returncode, done.stdout + done.stderr
 
 

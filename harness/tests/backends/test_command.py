@@ -21,7 +21,7 @@ from opscope.harness.record.optest import RunContext
 from opscope.harness.record.records import TensorDesc
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage, Status
-from opscope.harness.tests.ops import add_row
+from opscope.harness.tests.ops import add_row, climbed
 
 DESC = TensorDesc(shape=(2, 3), data_type="f32")
 ADD = """import sys, numpy
@@ -46,12 +46,6 @@ def backend_of(folder, text, name="mine"):
 
 def job_of(*arrays, results=(DESC,), **options):
     return Job("op", b"module {}", list(arrays), ResultOptions(**options), tuple(results))
-
-
-def climbed(backend, job):
-    for stage in backend.stages:
-        backend.climb(stage, job)
-    return job
 
 
 def test_a_compiler_of_ones_own_is_a_yaml_file(tmp_path):

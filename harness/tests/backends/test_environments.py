@@ -122,7 +122,7 @@ def test_ops_are_written_for_the_stablehlo_of_the_release(releases: Path) -> Non
         backend.close()
 
 
-def test_it_is_installed_once_with_what_is_missing_and_its_hashes(
+def test_a_release_is_installed_once_with_what_is_missing_and_its_hashes(
     releases: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("OPSCOPE_CACHE_DIR", str(tmp_path))

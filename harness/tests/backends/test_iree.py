@@ -14,6 +14,7 @@ from opscope.harness.record.optest import RunContext
 from opscope.harness.record.records import OpRow, Source, TensorDesc, Use
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage, Status
+from opscope.harness.tests.ops import climbed
 
 pytest.importorskip("iree.compiler", reason="pip install 'opscope[iree]'")
 pytest.importorskip("iree.runtime", reason="pip install 'opscope[iree]'")
@@ -41,18 +42,12 @@ def job_of(module, inputs, *results, **options):
     return Job("op", module.encode(), list(inputs), ResultOptions(), descs, **options)
 
 
-def climbed(backend, job):
-    for stage in backend.stages:
-        backend.climb(stage, job)
-    return job
-
-
 def unary(name, kind, shape):
     text = f"tensor<{'x'.join(map(str, (*shape, kind)))}>"
     return f"func.func @main(%a: {text}) -> {text} {{ %0 = stablehlo.{name} %a : {text} return %0 : {text} }}"
 
 
-def test_its_stages_are_its_phases(iree, tmp_path):
+def test_irees_stages_are_its_phases(iree, tmp_path):
     assert [str(stage) for stage in iree.stages] == ["input", "flow", "stream", "executable", "vm", "run"]
     assert iree.available() is None
     left, right = np.random.default_rng(0).standard_normal((2, 32, 32), dtype=np.float32)
@@ -132,6 +127,6 @@ def test_an_op_that_writes_into_its_input_is_flagged_and_still_judged(iree, tmp_
     np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), values[0])
 
 
-def test_it_has_no_device_formats(iree):
+def test_iree_has_no_device_formats(iree):
     with pytest.raises(InputError, match="--data-format: expected none with --backend iree"):
         iree.target(ResultOptions(data_format="Bfp8_b"))

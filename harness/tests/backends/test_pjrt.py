@@ -109,7 +109,7 @@ def test_a_library_of_another_interface_is_refused_before_it_is_called(
 
 
 @needs_compiler
-def test_its_refusal_is_one_line_with_a_way_out(tmp_path: Path) -> None:
+def test_a_plugins_refusal_is_one_line_with_a_way_out(tmp_path: Path) -> None:
     backend = registry.load(f"pjrt:{stub(tmp_path, major=2)}")
     with pytest.raises(BackendError) as refused:
         backend.load()
@@ -213,7 +213,7 @@ def test_a_client_that_only_compiles_makes_the_program_that_jaxlibs_own_client_r
     assert messages[0].splitlines()[-1] == messages[1].splitlines()[-1]
 
 
-def test_its_program_and_what_it_says_of_costs_are_kept_with_the_ir(plugin: Pjrt, tmp_path: Path) -> None:
+def test_a_plugins_program_and_its_costs_are_kept_with_the_ir(plugin: Pjrt, tmp_path: Path) -> None:
     job = Job("op", PRODUCT, [], ResultOptions(), ir_dir=tmp_path)
     plugin.climb(Stage.COMPILE, job)
     assert "HloModule" in (tmp_path / "optimised.hlo").read_text()

@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from opscope.base.children.temporary_folder import alone
+from opscope.base.tests.captured import captured
 from opscope.harness.cache import upkeep
 from opscope.harness.cache.claims import Claims, in_use
 from opscope.harness.cli.commands import clean
@@ -61,12 +62,7 @@ def test_everything_is_seen_with_its_size_and_in_the_order_of_its_last_use(cache
         ("exports", "new", 2000),
         ("results", "cde.json", 200),
     ]
-    du = subprocess.run(
-        ["du", "-sb", "--apparent-size", cache / "exports" / "old" / "values" / "1.npy"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    du = captured(["du", "-sb", "--apparent-size", cache / "exports" / "old" / "values" / "1.npy"], check=True)
     assert int(du.stdout.split()[0]) == there[0].size
 
 

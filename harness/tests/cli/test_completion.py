@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import click
 import pytest
 
+from opscope.base.tests.captured import captured
 from opscope.harness.cli import completion
 from opscope.harness.cli.main import root
 from opscope.harness.tests import run_folder
@@ -69,12 +69,9 @@ def test_bash_gets_it(run: Path) -> None:
     bash, opscope = shutil.which("bash"), Path(sys.executable).with_name("opscope")
     if bash is None or not opscope.is_file():
         pytest.skip("no bash, or opscope is not installed beside this Python")
-    done = subprocess.run(
+    done = captured(
         [bash, "-c", SCRIPT.format(words="opscope reduce dot_general")],
-        capture_output=True,
-        text=True,
         timeout=120,
-        check=False,
         env={"PATH": f"{opscope.parent}:/usr/bin:/bin", "HOME": str(run)},
     )
     assert (done.stdout.split(), done.stderr) == ([list(NAMES)[1]], "")

@@ -13,6 +13,7 @@ from opscope.harness.backends import registry
 from opscope.harness.cli.emissions import emissions
 from opscope.harness.record.errors import InputError
 from opscope.harness.run.api import run_op_by_op
+from opscope.harness.tests.own_backend import own_backend
 
 pytestmark = pytest.mark.slow
 
@@ -24,25 +25,21 @@ SMALL = """module @small {
   }
 }
 """
-OTHER = '''"""A compiler that writes its IR as tt-mlir's backend does, gets an attribute wrong and refuses additions."""
-from opscope.harness.backends.base import StageError, Target
-from opscope.harness.record.stages import Stage
-
-class Other:
-    name, stages = "other", (Stage.STABLEHLO_TO_TTIR, Stage.TTIR_TO_TTNN, Stage.TTNN_TO_FLATBUFFER, Stage.RUN)
-    def target(self, options): return Target("host", None, "exact")
-    def fingerprint(self): return "other-1"
-    def available(self): return None
-
-    def climb(self, stage, job):
-        if b"transpose" not in job.module:
-            raise StageError("failed to legalize operation 'stablehlo.add'", "the whole log")
-        if job.ir_dir is not None and stage is Stage.STABLEHLO_TO_TTIR:
-            (job.ir_dir / "ttir.mlir").write_text(
-                'module {\\n%0 = "ttir.permute"(%a) <{permutation = array<i32: 1, 0>}> : (tensor<4x8xf32>)'
-                " -> tensor<8x4xf32> loc(unknown)\\n}\\n"
-            )
-'''
+OTHER = own_backend(
+    "other",
+    r"""
+    if b"transpose" not in job.module:
+        raise StageError("failed to legalize operation 'stablehlo.add'", "the whole log")
+    if job.ir_dir is not None and stage is Stage.STABLEHLO_TO_TTIR:
+        (job.ir_dir / "ttir.mlir").write_text(
+            'module {\n%0 = "ttir.permute"(%a) <{permutation = array<i32: 1, 0>}> : (tensor<4x8xf32>)'
+            " -> tensor<8x4xf32> loc(unknown)\n}\n"
+        )
+    """,
+    stages="Stage.STABLEHLO_TO_TTIR, Stage.TTIR_TO_TTNN, Stage.TTNN_TO_FLATBUFFER, Stage.RUN",
+    at="host",
+)
+"""A compiler that writes its IR as tt-mlir's backend does, gets an attribute wrong and refuses additions."""
 
 
 @pytest.fixture

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from opscope.base.tests.captured import captured
 from opscope.harness.climb import reruns
 from opscope.harness.climb.climber import Climber, Terms
 from opscope.harness.climb.reruns import Reruns
@@ -157,7 +157,7 @@ def test_only_runs_that_all_failed_by_the_machine_are_put_down_to_it(tmp_path: P
         ({}, "load 9.0 on 2 processors", False),
     ],
 )
-def test_what_is_put_down_to_the_machine(tmp_path: Path, fields: dict, lacking: str, fault: bool) -> None:
+def test_which_failures_are_faults_of_the_machine(tmp_path: Path, fields: dict, lacking: str, fault: bool) -> None:
     assert reruns.fault_of_machine(record(tmp_path, "op", **fields), lacking) is fault
 
 
@@ -212,14 +212,7 @@ def test_another_plugins_option_of_that_name_is_read_and_left_to_it(tmp_path: Pa
     )
     words = ["--model", "net.mlir", "--op-by-op", "--no-report", "--no-cache"] if ops else ["--collect-only", "-q"]
     command = [sys.executable, "-P", "-m", "pytest", *WITHOUT_PLUGINS, "-p", "pytest_rerunfailures", *words]
-    run = subprocess.run(
-        [*command, "--reruns", "1"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-    )
+    run = captured([*command, "--reruns", "1"], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)})
     assert f"they see {'None' if ops else '1'}" in run.stdout, run.stdout + run.stderr
     if ops:
         assert "deterministic: the same in all 2 runs" in run.stdout

@@ -24,6 +24,7 @@ from opscope.harness.record.records import VOLATILE, OpRow, OpTest
 from opscope.harness.record.stages import Stage, Status
 from opscope.harness.run.api import run_op_by_op
 from opscope.harness.tests.ops import FAULTY, add_row
+from opscope.harness.tests.own_backend import own_backend
 
 READY = Ready("sim-n150", "reference-1", (Stage.COMPILE, Stage.RUN), "", "HiFi4", "1-abc", lasting=True)
 
@@ -192,32 +193,18 @@ def test_lane_and_kept_verdicts_agree_and_a_crash_is_never_kept(tmp_path: Path) 
             assert (tmp_path / "two" / two.artifact).read_text() == (tmp_path / "one" / str(one.artifact)).read_text()
 
 
-PICKY = '''
-import numpy as np
-from opscope.harness.backends.base import Target
-from opscope.harness.record.stages import Stage
-
-
-class Picky:
-    """Gets tanh right where its input is not negative: one op, two verdicts."""
-
-    name = "picky"
-    stages = (Stage.RUN,)
-
-    def target(self, options):
-        return Target("host", None, "exact")
-
-    def fingerprint(self):
-        return "1"
-
-    def available(self):
-        return None
-
-    def climb(self, stage, job):
-        if b"tanh" in job.module:
-            (x,) = job.inputs
-            job.outputs, job.ran_on = [np.tanh(np.maximum(x, 0))], "host"
-'''
+PICKY = own_backend(
+    "picky",
+    """
+    if b"tanh" in job.module:
+        (x,) = job.inputs
+        job.outputs, job.ran_on = [np.tanh(np.maximum(x, 0))], "host"
+    """,
+    stages="Stage.RUN",
+    at="host",
+    top="import numpy as np",
+)
+"""Gets tanh right where its input is not negative: one op, two verdicts."""
 
 
 def module(operation: str) -> str:

@@ -41,6 +41,9 @@ DIFFERS = ImportCheck(
 )
 AGREES = DIFFERS.model_copy(update={"status": ImportStatus.AGREES, "output": None, "error": "", "node": ""})
 UNCHECKED = AGREES.model_copy(update={"model": "big", "status": ImportStatus.NOT_CHECKED, "error": "above the cap"})
+MODEL_ROW = OpRow(
+    op_id="0", op_name="model", module="m", outputs=(TensorDesc(shape=(2,), data_type="f32"),), golden=("golden.npy",)
+)
 ROW = Limitation(("ne*",), "onnx", Stage("import"), "notyet", "torch-mlir's Mod", message="*Mod*")
 
 
@@ -101,18 +104,11 @@ def test_an_import_differs_only_where_no_second_authority_contradicts_xla(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: list[float] | None, status: ImportStatus, words: str
 ) -> None:
     np.save(tmp_path / "golden.npy", np.array([1, 2], np.float32))
-    row = OpRow(
-        op_id="0",
-        op_name="model",
-        module="m",
-        outputs=(TensorDesc(shape=(2,), data_type="f32"),),
-        golden=("golden.npy",),
-    )
     values = () if answer is None else (np.array(answer, np.float32),)
     computed = Answer("an authority", values, "" if values else "too large")
     monkeypatch.setattr(second_authority, "ask", lambda *_: computed)
     own = [np.array([9, 2], np.float32)]
-    check = second_authority.judged(DIFFERS, own, row, tmp_path, tmp_path)
+    check = second_authority.judged(DIFFERS, own, MODEL_ROW, tmp_path, tmp_path)
     assert (check.status, check.fails_run) == (status, status is ImportStatus.DIFFERS)
     assert words in check.text
 
@@ -137,13 +133,6 @@ def test_an_import_is_not_to_blame_where_onnx_runtime_computes_what_it_does(
     tmp_path: Path, answer: list[float] | None, status: ImportStatus, words: str
 ) -> None:
     np.save(tmp_path / "golden.npy", np.array([1, 2], np.float32))
-    row = OpRow(
-        op_id="0",
-        op_name="model",
-        module="m",
-        outputs=(TensorDesc(shape=(2,), data_type="f32"),),
-        golden=("golden.npy",),
-    )
 
     def results() -> tuple[str, list[np.ndarray]]:
         if answer is None:
@@ -151,7 +140,7 @@ def test_an_import_is_not_to_blame_where_onnx_runtime_computes_what_it_does(
         return "ONNX Runtime 1", [np.array(answer, np.float32)]
 
     own_results.write(tmp_path, results, [], 1, None)
-    check = second_authority.judged_by_runtime(DIFFERS, row, tmp_path, tmp_path)
+    check = second_authority.judged_by_runtime(DIFFERS, MODEL_ROW, tmp_path, tmp_path)
     assert (check.status, check.fails_run) == (status, status is ImportStatus.DIFFERS)
     assert words in check.text
 

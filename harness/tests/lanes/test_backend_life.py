@@ -55,7 +55,7 @@ def noted(path: Path) -> list[list[str]]:
 
 
 @forks
-def test_it_is_loaded_once_for_all_lanes_crashes_and_reruns(tmp_path: Path, notes: Path) -> None:
+def test_a_forkable_backend_is_loaded_once_for_all_lanes_crashes_and_reruns(tmp_path: Path, notes: Path) -> None:
     log = tmp_path / "log.txt"
     with Lane(config(tmp_path, log=log)) as first, Lane(config(tmp_path)) as second:
         first.start()
@@ -192,7 +192,7 @@ def test_closing_has_a_limit(tmp_path: Path, notes: Path, monkeypatch: pytest.Mo
     assert not Path(f"/proc/{pid}").exists()
 
 
-def test_one_that_is_not_forkable_is_loaded_in_each_lane(tmp_path: Path, notes: Path) -> None:
+def test_a_backend_that_is_not_forkable_is_loaded_in_each_lane(tmp_path: Path, notes: Path) -> None:
     text = Path(LIBRARY).read_text(encoding="utf-8")
     mine = tmp_path / "mine.py"
     mine.write_text(text.replace('"library"', '"mine"').replace("forkable = True", "forkable = False"))

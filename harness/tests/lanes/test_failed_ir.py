@@ -19,22 +19,17 @@ from opscope.harness.record.records import OpTest
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage, Status
 from opscope.harness.tests.ops import FAULTY, add_row
+from opscope.harness.tests.own_backend import own_backend
 
-DIES_OF_IR = """
-import os, signal
-from opscope.harness.backends.base import StageError, Target
-from opscope.harness.record.stages import Stage
-
-class Dies:
-    name, stages, cheap_ir = "dies", (Stage.COMPILE, Stage.RUN), True
-    def target(self, options): return Target("host", None, "exact")
-    def fingerprint(self): return "dies-1"
-    def available(self): return None
-    def climb(self, stage, job):
-        if job.ir_dir is not None:
-            os.kill(os.getpid(), signal.SIGKILL)
-        raise StageError("no kernel", "", ".txt")
-"""
+DIES_OF_IR = own_backend(
+    "dies",
+    """
+    if job.ir_dir is not None:
+        os.kill(os.getpid(), signal.SIGKILL)
+    raise StageError("no kernel", "", ".txt")
+    """,
+    top="import os, signal",
+).replace("class Own(Backend):\n", "class Own(Backend):\n    cheap_ir = True\n")
 READY = Ready("none", "faulty-1", (Stage.COMPILE, Stage.RUN), "", "exact", "1", lasting=True)
 
 
@@ -56,7 +51,7 @@ def take(folder: Path, module: bytes, cheap: bool = True) -> tuple[OpTest, list[
 
 
 @pytest.mark.parametrize("word", [b"compile:refuse", b"run:refuse", b"run:wrong"])
-def test_it_is_compiled_again_and_not_run(tmp_path: Path, word: bytes) -> None:
+def test_a_failed_op_is_compiled_again_and_not_run(tmp_path: Path, word: bytes) -> None:
     test, asked = take(tmp_path, word)
     assert (tmp_path / "run/artifacts/op1/ir-faulty/0-stablehlo.mlir").read_text() == "module\n"
     assert asked.count(Stage.COMPILE) == 2
@@ -67,7 +62,7 @@ def test_it_is_compiled_again_and_not_run(tmp_path: Path, word: bytes) -> None:
     assert not (tmp_path / "plain/run/artifacts/op1/ir-faulty").exists()
 
 
-def test_one_that_passes_or_takes_long_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_op_that_passes_or_takes_long_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert take(tmp_path / "a", b"fine")[1] == [Stage.COMPILE, Stage.RUN]
     monkeypatch.setattr(failed_ir, "MOST_SECONDS", -1.0)
     assert take(tmp_path / "b", b"compile:refuse")[1] == [Stage.COMPILE]

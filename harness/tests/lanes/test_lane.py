@@ -158,7 +158,7 @@ def test_a_child_that_ends_while_idle_is_no_ops_fault(tmp_path):
 
 
 @pytest.mark.slow
-def test_it_works_without_pidfd_and_without_proc(tmp_path, monkeypatch):
+def test_a_lane_works_without_pidfd_and_without_proc(tmp_path, monkeypatch):
     monkeypatch.delattr(os, "pidfd_open")
     monkeypatch.setattr("opscope.base.children.process_tree._PROC", tmp_path)
     with Lane(config(tmp_path, memory_limit=400 << 20)) as lane:

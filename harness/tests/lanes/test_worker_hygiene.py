@@ -12,7 +12,6 @@ import random
 import resource
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import warnings
@@ -22,6 +21,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from opscope.base.tests.captured import captured
 from opscope.harness.lanes import process_state
 from opscope.harness.lanes.float_environment import FloatEnvironment
 from opscope.harness.lanes.worker_hygiene import WorkerState
@@ -93,9 +93,7 @@ def test_loading_jax_is_no_change(tmp_path: Path) -> None:
         "import jax\n"
         "print([change.what for change in state.changes()])\n"
     )
-    run = subprocess.run(
-        [sys.executable, "-c", loads], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
-    )
+    run = captured([sys.executable, "-c", loads], cwd=tmp_path, timeout=60, check=True)
     assert run.stdout == "[]\n"
 
 

@@ -84,7 +84,7 @@ ROW = "limitations:\n- {op: a, backend: xla, stage: run, kind: never, reason: r%
         (ROW.replace("never", "someday") % "", ":2 kind: expected one of notimpl, notyet, never, got 'someday'"),
     ],
 )
-def test_what_is_refused(tmp_path: Path, text: str, message: str) -> None:
+def test_a_wrong_row_is_refused(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "l.yaml").write_text(text)
     with pytest.raises(InputError) as refused:
         read(tmp_path / "l.yaml")

@@ -3,12 +3,12 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 from typing import Any
 
 import pytest
 
+from opscope.base.tests.captured import captured
 from opscope.harness.prepare.identity import VERSION
 from opscope.harness.prepare.mlir import load, to_bytecode
 from opscope.harness.prepare.mlir.door import ir
@@ -45,13 +45,7 @@ def test_ids_are_equal_in_other_processes_whatever_the_hash_seed(seed: str) -> N
         "from opscope.harness.prepare.split import split_module;"
         "print(json.dumps([list(split_module(m).ops) for m in frozen_ids.pairs().values()]))"
     )
-    run = subprocess.run(
-        [sys.executable, "-c", code],
-        env=os.environ | {"PYTHONHASHSEED": seed},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    run = captured([sys.executable, "-c", code], env=os.environ | {"PYTHONHASHSEED": seed}, check=True)
     assert json.loads(run.stdout) == [list(split_module(module).ops) for module in PAIRS.values()]
 
 

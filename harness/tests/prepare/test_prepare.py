@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 import time
 from dataclasses import asdict
@@ -16,6 +15,7 @@ import pytest
 
 from opscope.base.damage import Damaged
 from opscope.base.stored import DIGESTS
+from opscope.base.tests.captured import captured
 from opscope.harness.cache import export_folder
 from opscope.harness.cache.claims import Claims
 from opscope.harness.jobs.model_jobs import Means, mend, prepare
@@ -124,12 +124,12 @@ def test_the_parent_imports_neither_jax_nor_numpy(cache: Path) -> None:
         f"prepare(dict(models=['mnist_mlp'], cache_dir={str(cache)!r}));"
         "print(sorted({'jax', 'jaxlib', 'numpy', 'xdsl'} & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = captured([sys.executable, "-c", code], check=True)
     assert done.stdout.strip() == "[]"
 
 
 @pytest.mark.slow
-def test_such_a_process_has_all_that_a_child_imports_of_ours_and_no_thread(tmp_path: Path) -> None:
+def test_the_process_that_is_forked_has_all_that_a_child_imports_of_ours_and_no_thread(tmp_path: Path) -> None:
     code = (
         "import json, os, sys\n"
         "from opscope.harness.prepare import prepare_child\n"
@@ -140,9 +140,7 @@ def test_such_a_process_has_all_that_a_child_imports_of_ours_and_no_thread(tmp_p
         "print(threads, sorted(name for name in set(sys.modules) - before if 'opscope' in name))"
     )
     job = job_of(tmp_path, FINE)
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", code, json.dumps(asdict(job))], capture_output=True, text=True, check=True
-    )
+    done = captured([sys.executable, "-P", "-c", code, json.dumps(asdict(job))], check=True)
     assert done.stdout == "1 []\n"
 
 
@@ -162,7 +160,7 @@ def test_the_key_covers_every_file_that_the_child_runs() -> None:
         "ours = [m.split('.')[1:3] for m in sys.modules if m.startswith(('opscope.harness.', 'opscope.base.'))];"
         "print(*{m[0] if m[0] == 'base' else '/'.join(m) for m in ours})"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = captured([sys.executable, "-c", code], check=True)
     assert set(done.stdout.split()) == {*export_folder.SOURCES, *export_folder.WITHOUT_EFFECT}
 
 

@@ -63,7 +63,7 @@ def test_each_op_gets_what_the_walk_has_for_its_inputs(heads: list[OpRow], tmp_p
     assert all(row.golden or row.no_golden for row in heads)
 
 
-def test_they_climb_from_where_the_compiler_has_them(heads: list[OpRow], tmp_path: Path) -> None:
+def test_pieces_climb_from_where_the_compiler_has_them(heads: list[OpRow], tmp_path: Path) -> None:
     context = RunContext("run", str(tmp_path / "run"), options=ResultOptions(workflow="compile-split"))
     for row in heads:
         test = climb(row, Reference(), context=context, export_dir=tmp_path)

@@ -105,7 +105,7 @@ def test_without_git_the_files_say_commit_and_branch(repository, tmp_path, monke
     assert checkout(repository).revision == ""
 
 
-def test_a_git_that_hangs_is_given_up_once_for_all_that_it_is_asked(repository, tmp_path, monkeypatch):
+def test_after_one_hang_git_is_not_asked_again(repository, tmp_path, monkeypatch):
     head = git(repository, "rev-parse", "HEAD")
     slow = tmp_path / "bin" / "git"
     slow.parent.mkdir()

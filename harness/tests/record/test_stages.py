@@ -8,7 +8,7 @@ from opscope.harness.record.records import StageTime
 from opscope.harness.record.stages import Stage, Status, failed_status, in_order
 
 
-def test_a_word_of_somebodys_own_is_a_stage_and_always_the_same_one():
+def test_an_own_word_is_a_stage_and_always_the_same_one():
     link = Stage("link-it.2")
     assert link is Stage("link-it.2")
     assert link == "link-it.2"

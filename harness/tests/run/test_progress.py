@@ -162,7 +162,7 @@ def test_live_leaves_a_line_for_each_model() -> None:
 
 
 def test_display_fits(monkeypatch: pytest.MonkeyPatch) -> None:
-    def made(*, terminal: bool, verbosity: int) -> progress.Progress:
+    def made(*, terminal: bool, verbosity: int) -> progress.Quiet:
         return progress.display(terminal=terminal, verbosity=verbosity, file=io.StringIO(), write_line=lambda _: None)
 
     monkeypatch.setenv("TERM", "xterm")

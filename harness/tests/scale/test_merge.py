@@ -9,11 +9,11 @@ import pytest
 from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext, build_test, unrun_test
-from opscope.harness.record.records import VOLATILE, ManifestHeader, OpRow, Origin, RunRecord, TensorDesc, Use
+from opscope.harness.record.records import ManifestHeader, OpRow, Origin, RunRecord, TensorDesc, Use
 from opscope.harness.record.stages import Stage, Status
 from opscope.harness.run.merge_shares import merge
 from opscope.harness.scale import shard
-from opscope.harness.tests.run_folder import START
+from opscope.harness.tests.run_folder import START, lasting
 
 OPTIONS = {"backend": "null", "arch": "n150", "dtype": "float32", "cache_dir": None, "shard": None}
 
@@ -90,16 +90,12 @@ def write(
     return folder
 
 
-def records(run: Path) -> list[dict]:
-    return [test.model_dump(exclude=set(VOLATILE)) for test in store.load_run(run).tests]
-
-
 def test_the_joined_run_says_what_the_whole_one_does(tmp_path):
     shares = [write(tmp_path / f"s{index}", f"{index}/3") for index in (2, 3, 1)]
     whole = write(tmp_path / "whole")
     record = merge(shares, tmp_path / "joined")
-    assert records(tmp_path / "joined") == records(whole)
-    assert len(records(whole)) == 6
+    assert lasting(tmp_path / "joined") == lasting(whole)
+    assert len(lasting(whole)) == 6
     assert record.outcome == "complete"
     assert record.origin.options["shard"] is None
     assert record.origin.host == "s1, s2, s3"

@@ -93,9 +93,9 @@ def test_a_share_knows_its_ops_and_the_division(tmp_path):
     ],
 )
 def test_a_share_that_does_not_exist(asked, line, tmp_path):
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as caught:
         resolve({"shard": asked}, tmp_path, {})
-    assert str(told.value) == line
+    assert str(caught.value) == line
 
 
 def test_costs_come_from_a_run_or_a_file(tmp_path):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from opscope.base.tests.captured import captured
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpTest
 from opscope.harness.tests.faulty_backends import hidden
@@ -27,7 +28,7 @@ ROOT = Path(__file__).parents[3]
 def git(folder: Path, *words: str) -> str:
     """What git says."""
     identity = ("-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false")
-    done = subprocess.run(["git", *identity, *words], cwd=folder, capture_output=True, text=True, check=True)
+    done = captured(["git", *identity, *words], cwd=folder, check=True)
     return done.stdout.strip()
 
 
@@ -106,12 +107,10 @@ def test_a_bug_planted_in_opscope_itself(tmp_path: Path) -> None:
     shutil.copytree(narrowing.folder_of(bad.op_id, tmp_path / "other" / "run", "test"), folder)
     repro = bundle.read(folder)
     # As the run at the bad revision would have recorded it.
-    env_run = subprocess.run(
+    env_run = captured(
         [sys.executable, "-P", "-m", "opscope.harness.triage.replay", str(folder), "--backend", "reference", "--json"],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(clone)},
-        capture_output=True,
-        text=True,
     )
     assert env_run.stdout, env_run.stderr
     test = OpTest.model_validate_json(env_run.stdout)

@@ -44,7 +44,7 @@ def folder(failed, tmp_path: Path) -> Path:
     return Path(shutil.copytree(after_run.place(run_dir, test), tmp_path / "repro-off_by_one"))
 
 
-def test_it_has_what_a_maintainer_asks_for(failed, folder: Path) -> None:
+def test_an_issue_has_what_a_maintainer_asks_for(failed, folder: Path) -> None:
     run_dir, test = failed
     text = CliRunner().invoke(repro, [test.op_id, "--run", str(run_dir), "--as-issue"]).output
     assert (after_run.place(run_dir, test) / issue.FILE).read_text() == text

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from opscope.base.tests.captured import captured
 from opscope.harness.record import run_folders, store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpRow, Source, TensorDesc
@@ -64,7 +65,7 @@ def test_equal_values_are_stored_once(failed) -> None:
 
 
 @pytest.mark.slow
-def test_it_fails_in_the_same_way_and_passes_elsewhere(failed, tmp_path: Path) -> None:
+def test_a_repro_folder_fails_in_the_same_way_and_passes_elsewhere(failed, tmp_path: Path) -> None:
     run_dir, tests = failed
     folder = tmp_path / "moved"
     shutil.copytree(after_run.place(run_dir, tests[0]), folder)
@@ -147,19 +148,15 @@ def test_run_sh_and_the_test_work_from_a_clean_checkout(failed, tmp_path: Path) 
     keep = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYTEST", "OPSCOPE"))}
     env = {**keep, "OPSCOPE": str(checkout), "PYTHON": sys.executable}
     for words, code in (((), 1), (("--backend", "xla"), 0), (("--backend", "xal"), 2)):
-        done = subprocess.run([folder / "run.sh", *words], cwd=tmp_path, env=env, capture_output=True, text=True)
+        done = captured([folder / "run.sh", *words], cwd=tmp_path, env=env)
         assert done.returncode == code, done.stdout + done.stderr
     assert done.stderr.count("\n") == 1
-    printed = subprocess.run(
-        [folder / "run.sh", "--json"], cwd=tmp_path, env=env, capture_output=True, text=True
-    ).stdout
+    printed = captured([folder / "run.sh", "--json"], cwd=tmp_path, env=env).stdout
     assert json.loads(printed)["error_signature"] == tests[0].error_signature
     for backend, words in (("", "1 failed"), ("xla", "1 passed")):
         command = [sys.executable, "-P", "-m", "pytest", *WITHOUT_PLUGINS, "-q", str(folder / "test_repro.py")]
         extra = {"OPSCOPE_BACKEND": backend} if backend else {}
-        done = subprocess.run(
-            command, cwd=tmp_path, env={**keep, "PYTHONPATH": str(checkout), **extra}, text=True, capture_output=True
-        )
+        done = captured(command, cwd=tmp_path, env={**keep, "PYTHONPATH": str(checkout), **extra})
         assert words in done.stdout, done.stdout
 
 
@@ -198,9 +195,7 @@ def test_a_folder_from_elsewhere_is_one_line(failed, tmp_path: Path, file: str, 
     else:
         (folder / file).write_bytes(data)
     for verb in ("reduce", "probe"):
-        done = subprocess.run(
-            [sys.executable, "-m", "opscope.harness.cli.main", verb, str(folder)], capture_output=True, text=True
-        )
+        done = captured([sys.executable, "-m", "opscope.harness.cli.main", verb, str(folder)])
         assert done.returncode == 2
         assert got in done.stderr
         assert done.stderr.count("\n") == 1
@@ -271,5 +266,5 @@ def test_run_sh_finds_opscope_in_an_environment_above(failed, tmp_path: Path) ->
     env = {"PATH": "/nowhere:/bin:/usr/bin", "HOME": str(tmp_path)}
     if shutil.which("opscope", path=env["PATH"]):
         pytest.skip("opscope is installed for everyone here")
-    done = subprocess.run([folder / "run.sh", "--json"], cwd="/", env=env, capture_output=True, text=True, check=False)
+    done = captured([folder / "run.sh", "--json"], cwd="/", env=env)
     assert done.stdout == f"replay {folder} --json\n", done.stderr

@@ -148,7 +148,7 @@ def test_a_sum_of_products_moves_by_the_root_of_squares_of_each_operands_loss():
             "%0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0]",
             {"a": (4, 40), "b": (40, 3)},
         )
-        (a, b), sizes = moved("dot_general", product, shapes, (4, 3), replace(steps, law="sum"))
+        (a, b), sizes = moved("dot_general", product, shapes, (4, 3), replace(steps, error_model="sum"))
         off_a, off_b = steps.stored * largest(a), steps.stored * largest(b)
         squares = off_a**2 @ b.astype(np.float64) ** 2 + a.astype(np.float64) ** 2 @ off_b**2
         np.testing.assert_allclose(sizes, np.sqrt(squares), rtol=1e-5)

@@ -1,4 +1,4 @@
-"""z of single elements by hand, under each law, and the limits of the three questions on both of their sides."""
+"""z of single elements by hand, under each error model, and the limits of the three questions on both sides."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def test_rounding_ops_have_their_own_mean_error():
     golden = np.linspace(1.0, 1.99, 512)
     up = np.where(np.arange(512) % 2, HALF * golden, 0.0)
     either = up * np.where(np.arange(512) % 4 < 2, 1, -1)
-    for steps in (ROUNDED, replace(ROUNDED, packer=False), replace(ROUNDED, law="sum")):
+    for steps in (ROUNDED, replace(ROUNDED, packer=False), replace(ROUNDED, error_model="sum")):
         assert mean(steps, golden, up) == mean(steps, golden, -up) == "systematic"
         assert mean(steps, golden, either) == ""
         few = np.where(np.arange(512) < 2 * 35, up, 0.0)

@@ -178,7 +178,7 @@ def test_steps(computed: Callable[[], Steps | None], steps: Steps | None):
     if steps is None or got is None:
         assert got is steps
         return
-    assert (got.law, got.block) == (steps.law, steps.block)
+    assert (got.error_model, got.block) == (steps.error_model, steps.block)
     assert _numbers(got) == pytest.approx(_numbers(steps), rel=1e-12)
 
 

@@ -13,12 +13,6 @@ from typing import Any
 FOLDER = Path(__file__).parent
 
 
-def file_of(command: str, kind: str = "") -> Path:
-    """The file with the schema of a command, such as `db stats`, or of one kind of its answers."""
-    name = command.replace(" ", "-")
-    return FOLDER / (f"{name}.{kind}.json" if kind else f"{name}.json")
-
-
 def commands() -> list[str]:
     """The names of the files without kinds: `db-stats` for `opscope db stats`."""
     return sorted({path.name.split(".")[0] for path in FOLDER.glob("*.json")})

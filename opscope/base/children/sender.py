@@ -7,6 +7,8 @@ import struct
 
 _CREDENTIALS = struct.Struct("3i")
 """`struct ucred` of the kernel: process, user, group."""
+MOST = 1 << 16
+"""Bytes that are read at once."""
 _KNOWN = hasattr(socket, "SO_PASSCRED") and hasattr(socket, "SCM_CREDENTIALS")
 
 
@@ -16,15 +18,15 @@ def name_senders(connection: socket.socket) -> None:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
 
 
-def receive_from(connection: socket.socket, pid: int, size: int = 1 << 16) -> bytes:
+def receive_from(connection: socket.socket, pid: int) -> bytes:
     """Returns the next bytes that process `pid` sent; empty at the end. Drops what a forked copy of it wrote.
 
     Raises what `socket.recv` raises.
     """
     if not _KNOWN:
-        return connection.recv(size)
+        return connection.recv(MOST)
     while True:
-        data, ancillary, _, _ = connection.recvmsg(size, socket.CMSG_SPACE(_CREDENTIALS.size))
+        data, ancillary, _, _ = connection.recvmsg(MOST, socket.CMSG_SPACE(_CREDENTIALS.size))
         if not data:
             return data
         senders = [

@@ -21,8 +21,6 @@ MOST = 20
 """Rows; the other causes are counted."""
 STRIPES = 4
 """Series that have a stripe each; of more only the worst is shown, and in how many a cause fails."""
-MOST_MODELS = 3
-"""Models that a row names."""
 LONGEST = 140
 """Characters of an error in a row: two lines of it. The note has all of it."""
 DIGITS = 8

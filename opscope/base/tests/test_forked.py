@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import resource
 import signal
-import subprocess
 import sys
 import time
 import warnings
@@ -21,6 +20,7 @@ from opscope.base.children.call import call
 from opscope.base.children.child import Child
 from opscope.base.children.ending import Cause, ChildEnded, Deadline
 from opscope.base.children.process_tree import children_of
+from opscope.base.tests.captured import captured
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has what the fork server needs")
 
@@ -132,7 +132,7 @@ def test_a_module_with_threads_is_not_forked_and_others_still_are() -> None:
 
 
 @pytest.mark.usefixtures("no_server_before")
-def test_a_call_ahead_is_made_once_for_all_and_its_failure_is_nobodys() -> None:
+def test_a_call_ahead_is_made_once_for_all_and_may_fail() -> None:
     noted = []
     for ahead in (("a",), ("a",), ("b", "c"), ()):
         with Child(f"{HERE}:called_ahead", ahead=(f"{HERE}:note", *ahead)) as child:
@@ -247,14 +247,8 @@ if sys.argv[1] == "killed":
     os.kill(os.getpid(), 9)
 """
     for how in ("returns", "killed"):
-        ran = subprocess.run(
-            [sys.executable, "-W", "error", "-c", script, how],
-            cwd=tmp_path,
-            env=os.environ | {},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
+        ran = captured(
+            [sys.executable, "-W", "error", "-c", script, how], cwd=tmp_path, env=os.environ | {}, timeout=60
         )
         assert (ran.returncode, ran.stderr) == (-9 if how == "killed" else 0, "")
         until = time.monotonic() + 10
@@ -279,9 +273,7 @@ def test_a_server_that_is_lent_forks_for_the_process_that_has_it_and_ends_alone(
         lent.send({"address": str(tmp_path / "server")})
         assert lent.receive(Deadline(60)) == {"listening": True}
         words = [str(tmp_path / "server"), forked.settings_text()]
-        done = subprocess.run(
-            [sys.executable, "-c", LENT, *words], capture_output=True, text=True, timeout=120, check=True
-        )
+        done = captured([sys.executable, "-c", LENT, *words], timeout=120, check=True)
         first, last = done.stdout.splitlines()
         assert first.startswith("True [")
         assert first.endswith(f", {lent.pid}]"), "the parent of a child is the server that was lent"

@@ -65,7 +65,7 @@ def test_what_one_raises_is_raised_here(error: Exception, kind: type[Exception],
 
 
 @pytest.mark.parametrize("ending", [of_return_code(-signal.SIGKILL), of_return_code(7)], ids=["signal", "exit"])
-def test_one_that_dies_ends_the_others_and_is_named(ending: Ending) -> None:
+def test_a_fork_that_dies_ends_the_others_and_is_named(ending: Ending) -> None:
     pids: list[int] = []
 
     def work(number: int, send: Send) -> None:

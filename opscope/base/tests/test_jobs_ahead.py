@@ -36,7 +36,7 @@ def test_jobs_are_taken_in_any_order_and_few_are_ahead() -> None:
     jobs.close()
 
 
-def test_an_error_of_either_half_is_its_takers() -> None:
+def test_an_error_of_either_half_is_raised_where_its_result_is_taken() -> None:
     begun: list[str] = []
     wait = threading.Event()
     jobs = jobs_of("axb", begun, wait)

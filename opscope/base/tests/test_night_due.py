@@ -41,7 +41,7 @@ def test_the_hour_is_that_of_summer_in_summer() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "7", "25:00", "07:60", "Fri", "Friday 07:00", "07:00 UTC", -5, None])
-def test_what_is_no_hour(text: object) -> None:
+def test_a_wrong_hour_is_refused(text: object) -> None:
     assert Hour.read(text) is None
 
 

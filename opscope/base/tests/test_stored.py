@@ -120,7 +120,7 @@ def test_a_file_is_read_once_as_long_as_it_does_not_change(folder: Path, monkeyp
     stored.checked(folder, "module")
 
 
-def test_a_folder_without_digests_is_nobodys(tmp_path: Path) -> None:
+def test_a_folder_without_digests_is_not_trusted(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"x")
     assert stored.checked(tmp_path, "file") == tmp_path / "file"
     assert stored.digests_of(tmp_path, ["file"]) is None

@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import os
 import sqlite3
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from opscope.base.statuses import EFFECTS, RIGHT, ending
+from opscope.base.tests.captured import captured
 from opscope.harness.record.run_folders import runs_root
 from opscope.reports.compare import unblock
 from opscope.reports.compare.diff import compare
@@ -163,9 +163,7 @@ def opscope(folder: Path, verb: str, *words: str) -> tuple[int, str]:
     module = ("pytest",) if verb == "pytest" else ("opscope.harness.cli.main", verb)
     command = [sys.executable, "-P", "-m", *module, *words]
     environment = os.environ | {"GITHUB_STEP_SUMMARY": ""}
-    done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600, check=False
-    )
+    done = captured(command, cwd=folder, env=environment, timeout=600)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -90,7 +90,7 @@ def nights(
         ),
     ],
 )
-def test_it_is_the_same_everywhere(
+def test_the_first_sentence_is_the_same_everywhere(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     before: tuple[dict[str, Op], ...],
@@ -102,7 +102,7 @@ def test_it_is_the_same_everywhere(
     assert places == [result.title] * 6
 
 
-def test_its_age() -> None:
+def test_the_first_sentence_says_how_old_the_night_is() -> None:
     then = datetime(2026, 11, 20, 2, tzinfo=UTC)
     ages = {
         age(then, datetime(2026, 11, day, hour, 30, tzinfo=UTC)) for day, hour in ((20, 2), (20, 3), (21, 5), (27, 2))

@@ -13,9 +13,9 @@ from click.testing import CliRunner
 
 from opscope.harness.record.causes import cause_of, short
 from opscope.harness.record.errors import InputError
-from opscope.harness.record.records import ImportCheck
 from opscope.harness.record.run_folders import runs_root
 from opscope.harness.record.stages import ImportStatus
+from opscope.harness.tests.import_check import test_import_check
 from opscope.reports.compare.diff import compare
 from opscope.reports.compare.outcomes import from_database, from_folder
 from opscope.reports.database.ask import ask
@@ -104,15 +104,7 @@ def test_an_op_that_fails_on_two_backends_is_one(tmp_path: Path) -> None:
     ]
 
 
-DIFFERS = ImportCheck(
-    model="a",
-    framework="onnx",
-    status=ImportStatus.DIFFERS,
-    importer="torch-mlir 1",
-    held_to="reference 2",
-    output=0,
-    error="4 of 6 values differ",
-)
+DIFFERS = test_import_check.DIFFERS.model_copy(update={"model": "a", "node": ""})
 
 
 def test_an_import_that_differs_fails_a_night_unless_a_limitation_names_it(tmp_path: Path) -> None:

@@ -73,10 +73,6 @@ class Stages:
         """Whether a result may still come."""
         return self._threads[-1].is_alive()
 
-    def has_failed(self) -> bool:
-        """Whether a device has failed, so that no more inputs are to be taken."""
-        return self.failure is not None
-
     def join(self) -> None:
         """Waits until every thread has ended."""
         for thread in self._threads:

@@ -243,7 +243,7 @@ def test_ops_of_another_compilers_names_stop_no_model_of_a_framework(monkeypatch
     assert other.compiled
 
 
-def test_what_is_verified() -> None:
+def test_options_of_a_verification() -> None:
     kinds = pybuda.verify.TestKind
     assert kinds.get(True, recompute=True).is_recompute()
     assert not kinds.get(False).is_training()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import pickle
 import struct
@@ -17,7 +16,7 @@ import numpy as np
 import pytest
 
 from ci.attacks.__main__ import main as attacks
-from ci.attacks.hostile_images import ending_of
+from ci.attacks.hostile_images import _entries, _signed, ending_of
 from opscope.simulator.api import DeviceError
 from opscope.simulator.host.image_error import ImageError
 from opscope.simulator.host.tests.images import compiled, values, written
@@ -39,18 +38,6 @@ def tmp_path(tmp_path: Path) -> Path:
     inner = tmp_path / "outer" / "inner"
     inner.mkdir(parents=True)
     return inner
-
-
-def entries_of(path: Path) -> Entries:
-    with zipfile.ZipFile(path) as archive:
-        return {info.filename: archive.read(info) for info in archive.infolist()}
-
-
-def signed(entries: Entries) -> Entries:
-    """The entries with a MANIFEST that fits them, as who makes up an image would write it."""
-    digests = {name: hashlib.sha256(content).hexdigest() for name, content in entries.items() if name != "MANIFEST"}
-    manifest = {"format": "opscope device image", "version": 1, "sha256": digests}
-    return {"MANIFEST": json.dumps(manifest).encode(), **{n: c for n, c in entries.items() if n != "MANIFEST"}}
 
 
 def zipped(path: Path, entries: Entries, change: Callable[[zipfile.ZipInfo], None] | None = None) -> Path:
@@ -78,7 +65,7 @@ def refused(path: Path, message: str) -> None:
     ["../x", "/etc/x", "a/../../x", "..", "a\\..\\x", "C:/x", "./x", "a//x", "x\n", "a/./x"],
 )
 def test_a_name_that_leaves_the_image_is_refused(name: str, good: Path, tmp_path: Path) -> None:
-    made = zipped(tmp_path / "x.tti", signed({**entries_of(good), name: b"x"}))
+    made = zipped(tmp_path / "x.tti", _signed({**_entries(good), name: b"x"}))
     refused(made, "expected a name inside the image")
 
 
@@ -95,16 +82,16 @@ def test_what_is_no_file_is_refused(mode: int, message: str, good: Path, tmp_pat
         if info.filename == "device.json":
             info.external_attr = mode << 16
 
-    refused(zipped(tmp_path / "x.tti", entries_of(good), change), message)
+    refused(zipped(tmp_path / "x.tti", _entries(good), change), message)
 
 
 def test_a_folder_is_refused(good: Path, tmp_path: Path) -> None:
-    refused(zipped(tmp_path / "x.tti", signed({**entries_of(good), "tensors/": b""})), "expected a file, got a folder")
+    refused(zipped(tmp_path / "x.tti", _signed({**_entries(good), "tensors/": b""})), "expected a file, got a folder")
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_two_entries_of_one_name_are_refused(good: Path, tmp_path: Path) -> None:
-    made = zipped(tmp_path / "x.tti", entries_of(good))
+    made = zipped(tmp_path / "x.tti", _entries(good))
     with zipfile.ZipFile(made, "a") as archive:
         archive.writestr("device.json", b"{}")
     refused(made, "expected one entry of that name, got two")
@@ -114,7 +101,7 @@ def test_what_unpacks_to_far_more_is_refused(good: Path, tmp_path: Path) -> None
     def deflated(info: zipfile.ZipInfo) -> None:
         info.compress_type = zipfile.ZIP_DEFLATED if not info.filename.startswith("tensors/") else zipfile.ZIP_STORED
 
-    made = zipped(tmp_path / "x.tti", signed({**entries_of(good), "zeros": bytes(4 << 20)}), deflated)
+    made = zipped(tmp_path / "x.tti", _signed({**_entries(good), "zeros": bytes(4 << 20)}), deflated)
     refused(made, "expected at most 100 bytes for each compressed one, got 4194304 for")
 
 
@@ -122,12 +109,12 @@ def test_compressed_tensors_and_other_compressions_are_refused(good: Path, tmp_p
     def deflated(info: zipfile.ZipInfo) -> None:
         info.compress_type = zipfile.ZIP_DEFLATED
 
-    refused(zipped(tmp_path / "x.tti", entries_of(good), deflated), "expected tensors that are stored")
+    refused(zipped(tmp_path / "x.tti", _entries(good), deflated), "expected tensors that are stored")
 
     def other(info: zipfile.ZipInfo) -> None:
         info.compress_type = zipfile.ZIP_LZMA
 
-    refused(zipped(tmp_path / "y.tti", entries_of(good), other), "expected an entry that is stored or deflated")
+    refused(zipped(tmp_path / "y.tti", _entries(good), other), "expected an entry that is stored or deflated")
 
 
 def patched(good: Path, path: Path, name: str, offset: int, value: bytes) -> Path:
@@ -184,7 +171,7 @@ def test_more_than_eight_gibibytes_are_refused(tmp_path: Path) -> None:
 
 
 def test_content_of_another_digest_is_refused(good: Path, tmp_path: Path) -> None:
-    entries = entries_of(good)
+    entries = _entries(good)
     for name in entries:
         if name != "MANIFEST":
             spoiled = {**entries, name: entries[name][:-1] + b"\x00"}
@@ -193,7 +180,7 @@ def test_content_of_another_digest_is_refused(good: Path, tmp_path: Path) -> Non
 
 
 def test_entries_that_are_missing_or_strange_are_refused(good: Path, tmp_path: Path) -> None:
-    entries = entries_of(good)
+    entries = _entries(good)
     for name in entries:
         less = {n: c for n, c in entries.items() if n != name}
         refused(zipped(tmp_path / "x.tti", less), "expected MANIFEST as the first" if name == "MANIFEST" else name)
@@ -208,7 +195,7 @@ def test_entries_that_are_missing_or_strange_are_refused(good: Path, tmp_path: P
         "tensors/parameters.safetensors",
     ):
         less = {n: c for n, c in entries.items() if n != name}
-        refused(zipped(tmp_path / "x.tti", signed(less)), "expected a value of w" if "tensors" in name else name)
+        refused(zipped(tmp_path / "x.tti", _signed(less)), "expected a value of w" if "tensors" in name else name)
     refused(zipped(tmp_path / "x.tti", {}), "expected MANIFEST as the first entry, got none")
 
 
@@ -221,10 +208,10 @@ def test_a_pickle_is_refused_and_not_read(good: Path, tmp_path: Path) -> None:
     (tmp_path / "x.tti").write_bytes(bomb)
     refused(tmp_path / "x.tti", "got a pickle, which would run code")
     for name in ("tensors/w.pkl", "module.PICKLE", "a.pt"):
-        made = zipped(tmp_path / "y.tti", signed({**entries_of(good), name: bomb}))
+        made = zipped(tmp_path / "y.tti", _signed({**_entries(good), name: bomb}))
         refused(made, "expected no pickle, which would run code")
-    spoiled = {**entries_of(good), "tensors/parameters.safetensors": bomb}
-    refused(zipped(tmp_path / "z.tti", signed(spoiled)), "expected the header of a safetensors file")
+    spoiled = {**_entries(good), "tensors/parameters.safetensors": bomb}
+    refused(zipped(tmp_path / "z.tti", _signed(spoiled)), "expected the header of a safetensors file")
 
 
 def manifest(**changes: Any) -> Callable[[Entries], Entries]:
@@ -246,13 +233,13 @@ def device(*path: str | int, value: Any = None, drop: bool = False) -> Callable[
             del at[path[-1]]
         else:
             at[path[-1]] = value
-        return signed({**entries, "device.json": json.dumps(document).encode()})
+        return _signed({**entries, "device.json": json.dumps(document).encode()})
 
     return change
 
 
 def content(name: str, data: bytes) -> Callable[[Entries], Entries]:
-    return lambda entries: signed({**entries, name: data})
+    return lambda entries: _signed({**entries, name: data})
 
 
 @pytest.mark.parametrize(
@@ -305,7 +292,7 @@ def content(name: str, data: bytes) -> Callable[[Entries], Entries]:
 def test_an_image_that_contradicts_itself_is_refused(
     change: Callable[[Entries], Entries], message: str, good: Path, tmp_path: Path
 ) -> None:
-    refused(zipped(tmp_path / "x.tti", change(entries_of(good))), message)
+    refused(zipped(tmp_path / "x.tti", change(_entries(good))), message)
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -12,6 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from opscope.base.tests.captured import captured
 from opscope.compiler.api import Compilation, Configuration, compile_to, planned_module
 from opscope.harness.prepare.export import export_model
 from opscope.models import registry
@@ -68,13 +68,7 @@ def test_another_process_gives_equal_bits(name: str, board: str, tmp_path: Path)
     expected = module.load().run(values)
     np.savez(tmp_path / "in.npz", **{value.name: values[value.name] for value in module.inputs})
     words = ["run-image", path, "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.npz"]
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", "opscope.harness.cli.main", *map(str, words)],
-        capture_output=True,
-        text=True,
-        timeout=900,
-        check=False,
-    )
+    done = captured([sys.executable, "-P", "-m", "opscope.harness.cli.main", *map(str, words)], timeout=900)
     assert done.returncode == 0, done.stderr
     with np.load(tmp_path / "out.npz") as results:
         for value, array in zip(module.results, expected, strict=True):

@@ -135,7 +135,7 @@ class _Parameter:
         return self.name
 
 
-def test_what_is_trained() -> None:
+def test_an_optimizer_trains_the_parameters_it_was_made_for() -> None:
     trained, frozen, other = _Parameter("a", True), _Parameter("b", False), _Parameter("c", True)
     optimizer = SGD(RATE, parameters=[trained, frozen])
     assert [optimizer.trains(p) for p in (trained, frozen, other)] == [True, False, False]

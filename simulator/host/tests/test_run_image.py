@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from opscope.base.tests.captured import captured
 from opscope.simulator.host.compiled_module import CompiledModule
 from opscope.simulator.host.image_command import image
 from opscope.simulator.host.run_image import run_image
@@ -71,9 +71,7 @@ def test_another_process_without_the_compiler_gives_the_same_bits(
     arrays = values()
     np.savez(tmp_path / "in.npz", x=arrays["x"])
     words = ["run-image", path, "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.npz"]
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", RUNNER, *map(str, words)], capture_output=True, text=True, timeout=60, check=False
-    )
+    done = captured([sys.executable, "-P", "-c", RUNNER, *map(str, words)], timeout=60)
     assert done.returncode == 0, done.stderr
     loaded = done.stdout.split()
     assert "opscope.simulator.device" in loaded

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +19,7 @@ from opscope.compiler.buda.plan import BudaPlan
 from opscope.compiler.buda.plan_to_binary import PlannedProgram, to_binary
 from opscope.compiler.buda.planner import budget_of
 from opscope.compiler.target.system_desc import load_board
-from opscope.compiler.tests.planned import MODELS, Lowered, lowered_function
+from opscope.compiler.tests.planned import model
 from opscope.simulator.kernels.buda import manipulate
 
 TMS = ["hslice(4)", "vslice(2)", "hstack(2)", "vstack(2)", "transpose", "broadcast(r, 3)", "broadcast(z, 2)"]
@@ -34,12 +33,6 @@ def test_numbers_of_tiles_move_as_the_tiles_do(tm: str) -> None:
     numbers = np.arange(shape.tiles).reshape(2, 4, 8).repeat(32, 1).repeat(32, 2).astype(np.float32)
     moved = manipulate(numbers, tm)
     np.testing.assert_array_equal(moved[:, ::32, ::32], tile_numbers(shape, (Tm.parse(tm),)))
-
-
-@cache
-def model(name: str) -> Lowered:
-    function, shapes = MODELS[name]
-    return lowered_function(function, *shapes)
 
 
 def made(name: str, policy: str, board: str) -> tuple[BudaPlan, PlannedProgram]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from itertools import pairwise
 
 from opscope.compiler.buda.graph import BudaGraph, Edge, Node, NodeKind, OpSpec, TensorShape, Tm
@@ -19,70 +21,78 @@ def tms(text: str) -> tuple[Tm, ...]:
     return tuple(Tm.parse(part) for part in text.split(";") if part)
 
 
+def moved(before: TensorShape, text: str) -> TensorShape:
+    """The shape behind TMs."""
+    for tm in tms(text):
+        before = tm.apply(before)
+    return before
+
+
+def arrows(text: str, by: Mapping[str, str] | None = None) -> tuple[Edge, ...]:
+    """Edges as `x>m w>m m>y`: each is the consumer's next operand, or one of a number (`w>m.1`); `by` has their TMs."""
+    edges, counts = [], Counter[str]()
+    for word in text.split():
+        ends, _, number = word.partition(".")
+        producer, _, consumer = ends.partition(">")
+        edges.append(Edge(producer, consumer, int(number or counts[consumer]), tms((by or {}).get(ends, ""))))
+        counts[consumer] += 1
+    return tuple(edges)
+
+
+def graph(
+    name: str, nodes: str, edges: str, by: Mapping[str, str] | None = None, fmt: str = "Float16_b", **specs: OpSpec
+) -> BudaGraph:
+    """A graph by its nodes, as `x=4x8 w=8x2:parameter m=4x2:matmul y=4x2:output`, and its edges.
+
+    A node has its tiles, rows by columns (by z), and its kind or op, an input by default; `specs` say more of ops.
+    """
+    made = []
+    for word in nodes.split():
+        node, _, rest = word.partition("=")
+        tiles, _, what = rest.partition(":")
+        kind = NodeKind(what or "input") if what in ("", "parameter", "constant", "output") else OP
+        spec = specs.get(node, OpSpec(what)) if kind is OP else None
+        made.append(Node(node, kind, shape(*map(int, tiles.split("x"))), fmt, spec))
+    return BudaGraph(name, tuple(made), arrows(edges, by))
+
+
+def size(tiles: TensorShape) -> str:
+    """A shape as `graph` reads it."""
+    return f"{tiles.rt}x{tiles.ct}x{tiles.z}"
+
+
 def matmul(m: int, k: int, n: int, fmt: str = "Float16_b", z: int = 1, out_of: str = "", **spec: object) -> BudaGraph:
     """x @ w, with the TMs `out_of` on the result's edge."""
-    nodes = (
-        Node("x", INPUT, shape(m, k, z), fmt),
-        Node("w", PARAMETER, shape(k, n, z), fmt),
-        Node("mm", OP, shape(m, n, z), fmt, OpSpec("matmul", **spec)),
-        Node("y", OUTPUT, shape(m, n, z), fmt),
-    )
-    return BudaGraph("matmul", nodes, (Edge("x", "mm", 0), Edge("w", "mm", 1), Edge("mm", "y", 0, tms(out_of))))
+    nodes = f"x={m}x{k}x{z} w={k}x{n}x{z}:parameter mm={m}x{n}x{z}:matmul y={m}x{n}x{z}:output"
+    return graph("matmul", nodes, "x>mm w>mm mm>y", {"mm>y": out_of}, fmt, mm=OpSpec("matmul", **spec))
 
 
 def unary(rt: int, ct: int, op: str = "exp", fmt: str = "Float16_b", into: str = "", **spec: object) -> BudaGraph:
     """op(x), with the TMs `into` on x's edge: x has the shape before them."""
-    before = shape(rt, ct)
-    after = before
-    for tm in tms(into):
-        after = tm.apply(after)
-    nodes = (
-        Node("x", INPUT, before, fmt),
-        Node("op", OP, after, fmt, OpSpec(op, **spec)),
-        Node("y", OUTPUT, after, fmt),
-    )
-    return BudaGraph(op, nodes, (Edge("x", "op", 0, tms(into)), Edge("op", "y")))
+    after = size(moved(shape(rt, ct), into))
+    nodes = f"x={rt}x{ct} op={after}:{op} y={after}:output"
+    return graph(op, nodes, "x>op op>y", {"x>op": into}, fmt, op=OpSpec(op, **spec))
 
 
 def stacked_unary(z: int, rt: int, into: str, columns: int = 2) -> BudaGraph:
     """exp of x, whose z is laid out over rows or columns on the way."""
-    after = shape(rt, columns, z)
-    for tm in tms(into):
-        after = tm.apply(after)
-    nodes = (Node("x", INPUT, shape(rt, columns, z)), Node("op", OP, after, op=OpSpec("exp")), Node("y", OUTPUT, after))
-    return BudaGraph("stacked", nodes, (Edge("x", "op", 0, tms(into)), Edge("op", "y")))
+    after = size(moved(shape(rt, columns, z), into))
+    return graph("stacked", f"x={rt}x{columns}x{z} op={after}:exp y={after}:output", "x>op op>y", {"x>op": into})
 
 
 def stacked_right_operand(out_of: str = "") -> BudaGraph:
     """x @ w, w laid out from four z to columns."""
-    result = shape(8, 8)
-    after = result
-    for tm in tms(out_of):
-        after = tm.apply(after)
-    nodes = (
-        Node("x", INPUT, shape(8, 4)),
-        Node("w", INPUT, shape(4, 2, 4)),
-        Node("mm", OP, result, op=OpSpec("matmul")),
-        Node("next", OP, after, op=OpSpec("exp")),
-        Node("y", OUTPUT, after),
-    )
-    edges = (Edge("x", "mm", 0), Edge("w", "mm", 1, tms("hstack(4)")), Edge("mm", "next", 0, tms(out_of)))
-    return BudaGraph("stacked", nodes, (*edges, Edge("next", "y")))
+    after = size(moved(shape(8, 8), out_of))
+    nodes = f"x=8x4 w=4x2x4 mm=8x8:matmul next={after}:exp y={after}:output"
+    return graph("stacked", nodes, "x>mm w>mm mm>next next>y", {"w>mm": "hstack(4)", "mm>next": out_of})
 
 
 def then_unary(rt: int, ct: int, between: str, fmt: str = "Float16_b", **spec: object) -> BudaGraph:
     """exp of exp, with TMs between the two."""
-    after = shape(rt, ct)
-    for tm in tms(between):
-        after = tm.apply(after)
-    nodes = (
-        Node("x", INPUT, shape(rt, ct), fmt),
-        Node("first", OP, shape(rt, ct), fmt, OpSpec("exp", **spec)),
-        Node("second", OP, after, fmt, OpSpec("exp")),
-        Node("y", OUTPUT, after, fmt),
-    )
-    edges = (Edge("x", "first"), Edge("first", "second", 0, tms(between)), Edge("second", "y"))
-    return BudaGraph("pair", nodes, edges)
+    after = size(moved(shape(rt, ct), between))
+    nodes = f"x={rt}x{ct} first={rt}x{ct}:exp second={after}:exp y={after}:output"
+    by, edges = {"first>second": between}, "x>first first>second second>y"
+    return graph("pair", nodes, edges, by, fmt, first=OpSpec("exp", **spec))
 
 
 def convolution(
@@ -126,59 +136,20 @@ def chain(length: int, rt: int = 4, ct: int = 12, op: str = "exp") -> BudaGraph:
 
 def fork() -> BudaGraph:
     """A product that is both added to and multiplied by its own exponential."""
-    nodes = (
-        Node("x", INPUT, shape(8, 4)),
-        Node("w", PARAMETER, shape(4, 12)),
-        Node("mm", OP, shape(8, 12), op=OpSpec("matmul")),
-        Node("e", OP, shape(8, 12), op=OpSpec("exp")),
-        Node("sum", OP, shape(8, 12), op=OpSpec("add")),
-        Node("prod", OP, shape(8, 12), op=OpSpec("multiply")),
-        Node("y", OUTPUT, shape(8, 12)),
-    )
-    edges = (
-        Edge("x", "mm", 0),
-        Edge("w", "mm", 1),
-        Edge("mm", "e"),
-        Edge("mm", "sum", 0),
-        Edge("e", "sum", 1),
-        Edge("sum", "prod", 0),
-        Edge("e", "prod", 1),
-        Edge("prod", "y"),
-    )
-    return BudaGraph("fork", nodes, edges)
+    nodes = "x=8x4 w=4x12:parameter mm=8x12:matmul e=8x12:exp sum=8x12:add prod=8x12:multiply y=8x12:output"
+    return graph("fork", nodes, "x>mm w>mm mm>e mm>sum e>sum sum>prod e>prod prod>y")
 
 
 def two_matmuls() -> BudaGraph:
     """exp(exp(x)) @ exp(w)."""
-    nodes = (
-        Node("x", INPUT, shape(8, 8)),
-        Node("w", INPUT, shape(8, 8)),
-        Node("first", OP, shape(8, 8), op=OpSpec("exp")),
-        Node("left", OP, shape(8, 8), op=OpSpec("exp")),
-        Node("right", OP, shape(8, 8), op=OpSpec("exp")),
-        Node("product", OP, shape(8, 8), op=OpSpec("matmul")),
-        Node("y", OUTPUT, shape(8, 8)),
-    )
-    edges = (
-        Edge("x", "first"),
-        Edge("first", "left"),
-        Edge("w", "right"),
-        Edge("left", "product", 0),
-        Edge("right", "product", 1),
-    )
-    return BudaGraph("product", nodes, (*edges, Edge("product", "y")))
+    nodes = "x=8x8 w=8x8 first=8x8:exp left=8x8:exp right=8x8:exp product=8x8:matmul y=8x8:output"
+    return graph("product", nodes, "x>first first>left w>right left>product right>product product>y")
 
 
 def z_pair(z: int = 4) -> BudaGraph:
     """exp of exp of a tensor with four z."""
-    deep = shape(8, 8, z)
-    nodes = (
-        Node("x", INPUT, deep),
-        Node("first", OP, deep, op=OpSpec("exp")),
-        Node("second", OP, deep, op=OpSpec("exp")),
-        Node("y", OUTPUT, deep),
-    )
-    return BudaGraph("deep", nodes, (Edge("x", "first"), Edge("first", "second"), Edge("second", "y")))
+    nodes = f"x=8x8x{z} first=8x8x{z}:exp second=8x8x{z}:exp y=8x8x{z}:output"
+    return graph("deep", nodes, "x>first first>second second>y")
 
 
 def one_tap_convolution() -> BudaGraph:
@@ -188,13 +159,9 @@ def one_tap_convolution() -> BudaGraph:
 
 def reduction(rt: int, ct: int, dim: str) -> BudaGraph:
     """A sum along one dimension."""
-    after = shape(1 if dim == "r" else rt, 1 if dim == "c" else ct)
-    nodes = (
-        Node("x", INPUT, shape(rt, ct)),
-        Node("op", OP, after, op=OpSpec("reduce", reduce_dim=dim)),
-        Node("y", OUTPUT, after),
-    )
-    return BudaGraph("reduction", nodes, (Edge("x", "op"), Edge("op", "y")))
+    after = f"{1 if dim == 'r' else rt}x{1 if dim == 'c' else ct}"
+    nodes = f"x={rt}x{ct} op={after}:reduce y={after}:output"
+    return graph("reduction", nodes, "x>op op>y", op=OpSpec("reduce", reduce_dim=dim))
 
 
 def sum_of(inputs: int, rt: int, ct: int) -> BudaGraph:
@@ -207,19 +174,6 @@ def sum_of(inputs: int, rt: int, ct: int) -> BudaGraph:
 
 def product_of_products() -> BudaGraph:
     """A tiny product whose result a large one repeats."""
-    nodes = (
-        Node("x", INPUT, shape(4, 4)),
-        Node("w", PARAMETER, shape(4, 3)),
-        Node("small", OP, shape(4, 3), op=OpSpec("matmul")),
-        Node("v", PARAMETER, shape(96, 96)),
-        Node("large", OP, shape(48, 96), op=OpSpec("matmul")),
-        Node("y", OUTPUT, shape(48, 96)),
-    )
-    edges = (
-        Edge("x", "small", 0),
-        Edge("w", "small", 1),
-        Edge("v", "large", 1),
-        Edge("large", "y"),
-        Edge("small", "large", 0, tms("broadcast(r, 12);broadcast(c, 32)")),
-    )
-    return BudaGraph("products", nodes, edges)
+    nodes = "x=4x4 w=4x3:parameter small=4x3:matmul v=96x96:parameter large=48x96:matmul y=48x96:output"
+    repeated = {"small>large": "broadcast(r, 12);broadcast(c, 32)"}
+    return graph("products", nodes, "x>small w>small v>large.1 large>y small>large.0", repeated)

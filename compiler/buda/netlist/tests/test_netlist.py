@@ -25,13 +25,7 @@ from opscope.compiler.commands.netlist import netlist_command
 from opscope.compiler.errors import CompilerInputError
 from opscope.compiler.target import interpret
 from opscope.compiler.target.system_desc import load_board
-from opscope.compiler.tests.planned import MODELS, Lowered, lowered_function, run
-
-
-@cache
-def model(name: str) -> Lowered:
-    function, shapes = MODELS[name]
-    return lowered_function(function, *shapes)
+from opscope.compiler.tests.planned import model, run
 
 
 def planned(name: str, policy: str, board: str, breaks: tuple[str, ...] = ()) -> tuple[PlannedProgram, Netlist]:

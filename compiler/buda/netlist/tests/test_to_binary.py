@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from opscope.compiler.buda.graph import NodeKind, OpSpec, Slices, TensorShape
-from opscope.compiler.buda.netlist.model import HOST, Graph, Netlist, Op, Program, Queue
+from opscope.compiler.buda.netlist.model import HOST, Graph, Netlist, Program, Queue
+from opscope.compiler.buda.netlist.tests.test_check import FORMAT, ONE, op, queue
 from opscope.compiler.buda.netlist.to_binary import (
     _executed,
     _queue_shape,
@@ -24,19 +25,6 @@ from opscope.compiler.buda.op_options import OpOptions
 from opscope.compiler.buda.sparse_pattern import SparsePattern
 from opscope.compiler.errors import CompilerInputError
 from opscope.compiler.target.plan import Allocation, BlockPlan, EpochPlan, QueuePlan
-
-ONE, FORMAT = (1, 1), "Float16_b"
-
-
-def queue(name: str, source: str = HOST, **changes: Any) -> Queue:
-    return replace(Queue(name, source, "queue", 1, ONE, 1, ONE, ONE, FORMAT, 0, "host", ((0, 0),)), **changes)
-
-
-def op(name: str, *inputs: str, **changes: Any) -> Op:
-    formats = (FORMAT,) * len(inputs)
-    return replace(
-        Op(name, "exp", (0, 0), ONE, inputs, 1, ONE, ONE, formats, FORMAT, FORMAT, FORMAT, "HiFi3"), **changes
-    )
 
 
 def netlist(*graphs: Graph, queues: tuple[Queue, ...], runs: tuple[str, ...] = ()) -> Netlist:

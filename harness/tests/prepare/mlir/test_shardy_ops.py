@@ -34,7 +34,7 @@ func.func @main(%x: tensor<4x6xf32>) -> tensor<4xf32> {{
 }}"""
 
 
-def test_where_nothing_is_split_they_are_gone_and_the_program_computes_the_same() -> None:
+def test_where_nothing_is_split_shardy_ops_are_gone_and_the_program_computes_the_same() -> None:
     text = PROGRAM.format(size=1, local=4)
     module = one_model(load(text), "net")
     assert "sdy." not in str(module).replace("sdy.mesh", "")

@@ -78,7 +78,7 @@ def test_another_shape_has_the_results_that_mlir_infers() -> None:
     assert "dense<[1, 2]>" in str(load(build(TABLE, read(TABLE))[0]))
 
 
-def test_another_type_goes_through_the_body() -> None:
+def test_another_element_type_is_carried_through_the_body() -> None:
     bytecode, form = build(SUM, replace(read(SUM), types=("bf16", "bf16"), result_types=("bf16",)))
     assert (form.types, form.result_types) == (("bf16", "bf16"), ("bf16",))
     assert "f32" not in str(load(bytecode)).replace("bf16", "")
