@@ -41,7 +41,7 @@ def name_and_version(wheel: Path) -> tuple[str, str]:
 
 def fetch(where: str, package: str, release: str, folder: str) -> Path:
     """Has pip fetch the wheel of a release into a folder. Raises InputError with the releases that there are, and where
-    pip takes the release for another one, as `0.10.*` or `0.10.1..`: records and the cache would have its wrong name."""
+    pip takes what was asked for as another name of a release (`0.10.1..` of 0.10.1): records would have both."""
     done = run(where, "download", "--no-deps", "--dest", folder, f"{package}=={release}")
     wheels = sorted(Path(folder).glob("*.whl"))
     if done.returncode or len(wheels) != 1:
