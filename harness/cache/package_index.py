@@ -40,11 +40,15 @@ def name_and_version(wheel: Path) -> tuple[str, str]:
 
 
 def fetch(where: str, package: str, release: str, folder: str) -> Path:
-    """Has pip fetch the wheel of a release into a folder. Raises InputError with the releases that there are."""
+    """Has pip fetch the wheel of a release into a folder. Raises InputError with the releases that there are, and where
+    pip takes what was asked for as another name of a release (`0.10.1..` of 0.10.1): records would have both."""
     done = run(where, "download", "--no-deps", "--dest", folder, f"{package}=={release}")
     wheels = sorted(Path(folder).glob("*.whl"))
     if done.returncode or len(wheels) != 1:
         raise refusal(where, package, release, done)
+    version = name_and_version(wheels[0])[1].replace("_", "+")  # some builders write 1.0+cpu so
+    if version != release:
+        raise InputError(where, f"a release of {package} as it is published", release, version)
     return wheels[0]
 
 

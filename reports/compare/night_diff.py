@@ -53,12 +53,14 @@ def diffs(runs: Runs, a: str | None, b: str | None) -> tuple[list[Diff], bool]:
     `compared_nights` and `history.compared`.
     """
     named = [name for name in (a, b) if name is not None]
-    if runs.connection is not None and _are_nights(runs, runs.connection, named):
-        return compared_nights(runs.connection, a, b), True
-    if a is not None and b is not None and runs.folder(a) is None and runs.folder(b) is None:
+    connection = runs.connection
+    two_nights = all(names_night(connection, name) for name in named)
+    if a is not None and b is not None and not two_nights and runs.folder(a) is None and runs.folder(b) is None:
         between = between_backends(runs, a, b)
         if between is not None:
             return [between], False
+    if connection is not None and _are_nights(runs, connection, named):
+        return compared_nights(connection, a, b), True
     return compared(runs, a, b), False
 
 

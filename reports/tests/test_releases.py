@@ -23,7 +23,7 @@ from opscope.reports.publish.upkeep import prune
 from opscope.reports.records import lowered
 from opscope.reports.records.night_record import NightRecord
 from opscope.reports.tests.night_runs import fresh, publish_night, rows, shard_run
-from opscope.reports.tests.nights import Op, op_id
+from opscope.reports.tests.nights import Op, night, op_id
 
 SERIES = "tt@* n150 float32 0"
 FAILS, DOT, SORT = (
@@ -254,3 +254,11 @@ def test_a_diff_counts_what_lowers_computes_and_compiles_differently(tmp_path: P
     (run_dir / lowered.FILE).write_bytes(lzma.compress(b"["))
     assert lowered.read(run_dir, "tt@0.1.3") == {}
     assert "lowers differently" not in call("diff", "tt@0.1.2", "tt@0.1.3", "--db", url)
+
+
+def test_runs_are_compared_where_one_backend_has_no_night(url: str, tmp_path: Path) -> None:
+    for number, backend in ((90, "tt@0.1.3"), (91, "xla")):
+        publish(night(tmp_path / "alone", number, {"add": Op()}, ("m",), backend=backend), url)
+    done = call("diff", "tt@0.1.3", "xla", "--db", url)
+    assert "on tt@0.1.3" in done
+    assert "on xla" in done

@@ -122,6 +122,15 @@ def test_a_release_that_there_is_not_names_those_that_there_are(tmp_path: Path) 
     )
 
 
+@pytest.mark.parametrize("words", ["1.0..", "1", "1.00"])
+def test_a_release_has_one_name(tmp_path: Path, words: str) -> None:
+    """pip takes all of these for 1.0, and records would have them as releases of their own."""
+    wheel(tmp_path / "index", "1.0")
+    with pytest.raises(InputError) as refused:
+        registry.check_name(f"pjrt:odd-pjrt@{words}")
+    assert str(refused.value).endswith(f"expected a release of odd-pjrt as it is published, got {words}; try 1.0")
+
+
 def test_releases_that_pip_knows_and_when_one_was_made(tmp_path: Path) -> None:
     for version in ("0.10.0", "0.9.2", "0.9.10"):
         wheel(tmp_path / "index", version)
