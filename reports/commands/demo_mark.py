@@ -32,7 +32,7 @@ def _is_demo(url: str) -> bool:
     if not postgres_session.is_plain(url):
         return False
     try:
-        import psycopg
+        import psycopg  # pyright: ignore[reportMissingImports] - an extra
     except ImportError:
         return False
     try:

@@ -9,13 +9,10 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from opscope.reports.database.files import head
 from opscope.reports.database.reading_statement import CURSORS, confine_postgresql, first_word
-
-if TYPE_CHECKING:
-    import psycopg
 
 _PLAIN = re.compile(r"postgresql(?:\+psycopg)?(://[^@\s]*@?[^@\s]*)\Z")
 """A URL that SQLAlchemy and PostgreSQL's own library read alike: one without another driver, and with one @ at most."""
@@ -31,9 +28,9 @@ def is_plain(url: str) -> bool:
 
 
 @contextmanager
-def reading(url: str) -> Iterator[psycopg.Connection[Any]]:
+def reading(url: str) -> Iterator[Any]:
     """Opens one read-only transaction. Raises ImportError without the driver, psycopg.Error if there is no server."""
-    import psycopg
+    import psycopg  # pyright: ignore[reportMissingImports] - an extra
 
     conninfo = "postgresql" + _PLAIN.sub(r"\1", url)
     timeout: dict[str, Any] = {} if "connect_timeout" in url else {"connect_timeout": ANSWERS_WITHIN}
@@ -55,7 +52,7 @@ def ask(url: str, text: str, seconds: float, most: int) -> tuple[tuple[str, ...]
     Raises InputError for a statement that could do more than to read, and TimeoutError once `seconds` are over.
     """
     try:
-        import psycopg
+        import psycopg  # pyright: ignore[reportMissingImports] - an extra
     except ImportError:
         return None
     try:
@@ -72,7 +69,7 @@ def ask(url: str, text: str, seconds: float, most: int) -> tuple[tuple[str, ...]
         return None
 
 
-def _answer(connection: psycopg.Connection[Any], text: str, end: float, most: int) -> Any:
+def _answer(connection: Any, text: str, end: float, most: int) -> Any:
     # A cursor of the server holds back what nobody reads any more; EXPLAIN and SHOW can have none.
     streamed = first_word(text, nested=True).upper() in CURSORS
     with connection.cursor("answer") if streamed else connection.cursor() as cursor:

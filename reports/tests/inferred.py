@@ -11,15 +11,23 @@ Schema = dict[str, Any]
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _TYPES: dict[type, str] = {bool: "boolean", int: "integer", float: "number", str: "string", type(None): "null"}
 KEYED = frozenset(
-    {"counts", "runs", "rows", "settings", "options", "versions", "compilers", "statuses", "uses", "dates"}
+    "counts runs rows settings options versions compilers statuses uses dates ledgers "
+    "by_status module_ops structural unsplittable_uses".split()
 )
 """Fields whose objects have data as keys: each value has the same schema."""
+COUNTED = "models"
+"""The same where the values are numbers: how often a model uses an op."""
+OPEN = "op_params"
+"""A field whose object has any names and values: those of an op of StableHLO."""
 
 
 def schema_of(value: Any, name: str = "") -> Schema:
     """The schema of one value, which stands in the field `name`."""
     if isinstance(value, Mapping):
-        if name in KEYED or not all(_NAME.fullmatch(key) for key in value):
+        if name == OPEN:
+            return {"type": ["object"], "additionalProperties": {}}
+        counts = name == COUNTED and all(isinstance(each, int) for each in value.values())
+        if name in KEYED or counts or not all(_NAME.fullmatch(key) for key in value):
             return {"type": ["object"], "additionalProperties": union_of([schema_of(each) for each in value.values()])}
         fields = {key: schema_of(each, key) for key, each in sorted(value.items())}
         return {"type": ["object"], "properties": fields, "required": sorted(value), "additionalProperties": False}

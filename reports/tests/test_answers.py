@@ -194,6 +194,33 @@ def test_an_answer_about_nights_is_as_its_schema_says(
     held_to(name, json.loads(out))
 
 
+OF_ANY = {
+    "show.op": ("show", "SELECT op_id FROM ops WHERE unsplittable = '' ORDER BY op_id LIMIT 60"),
+    "show.cause": ("show", "SELECT DISTINCT SUBSTR(cause, 1, 8) FROM op_tests WHERE cause IS NOT NULL"),
+    "show.model": ("show", "SELECT DISTINCT model FROM night_models"),
+    "show.run": ("show", "SELECT run_id FROM runs"),
+    "readiness": ("readiness", "SELECT DISTINCT model FROM night_models WHERE outcome = 'ran'"),
+    "unblock": ("unblock", "SELECT run_id FROM runs"),
+}
+"""File of a schema -> a command, and all that it may be asked about in the nights of the demo: data is in no schema."""
+
+
+@pytest.mark.parametrize("name", OF_ANY)
+def test_answers_about_anything_of_the_nights_are_as_their_schema_says(
+    name: str, nights: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(nights)
+    command, query = OF_ANY[name]
+    asked = [str(value) for (value,) in ask("sqlite:///n.sqlite", query).rows]
+    assert asked
+    for word in asked:
+        with pytest.raises(SystemExit) as ended:
+            main([command, word, "--db", "sqlite:///n.sqlite", "--json"])
+        out, err = capfd.readouterr()
+        assert ended.value.code in (0, 1, None), err
+        held_to(name, json.loads(out))
+
+
 @pytest.mark.slow
 def test_slow_answers_are_as_their_schemas_say(tmp_path: Path) -> None:
     (tmp_path / "m.mlir").write_text(WRONG_MODEL)
