@@ -6,10 +6,10 @@ import os
 import shutil
 import subprocess
 from functools import cache
-from importlib import import_module, metadata, util
+from importlib import import_module, metadata
 from typing import Any
 
-from opscope.base.installing import install_command
+from opscope.base.installing import install_missing
 from opscope.harness.backends.base import Backend, Declined, Job, StageError, Target, climb_smallest, exact_host
 from opscope.harness.backends.warm_runs import timed
 from opscope.harness.record.result_options import ResultOptions
@@ -69,9 +69,9 @@ class Inductor(Backend):
 
     def available(self) -> str | None:
         """Returns None if PyTorch is installed, and a C++ compiler."""
-        if util.find_spec("torch") is None:
-            return install_command("inductor")
-        return None if _compiler() else "install g++, which compiles what it writes"
+        return install_missing("inductor", "torch") or (
+            None if _compiler() else "install g++, which compiles what it writes"
+        )
 
 
 def _compiler() -> str:

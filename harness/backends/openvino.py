@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib import import_module, metadata, util
+from importlib import import_module, metadata
 from typing import Any
 
 import numpy as np
 
-from opscope.base.installing import install_command
+from opscope.base.installing import install_missing
 from opscope.harness.backends.base import Backend, Job, StageError, Target, climb_smallest, exact_host
 from opscope.harness.backends.translated import onnx_graph
 from opscope.harness.backends.warm_runs import timed
@@ -70,8 +70,7 @@ class OpenVino(Backend):
 
     def available(self) -> str | None:
         """Returns None if it is installed, with ONNX."""
-        there = all(util.find_spec(name) for name in ("onnx", "openvino"))
-        return None if there else install_command("openvino")
+        return install_missing("openvino", "onnx", "openvino")
 
 
 def _refusal(error: Exception) -> StageError:

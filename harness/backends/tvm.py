@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from functools import cache
-from importlib import import_module, metadata, util
+from importlib import import_module, metadata
 from typing import Any
 
 import numpy as np
 
-from opscope.base.installing import install_command
+from opscope.base.installing import install_missing
 from opscope.harness.backends.base import Backend, Job, StageError, Target, climb_smallest, exact_host
 from opscope.harness.backends.translated import onnx_graph
 from opscope.harness.backends.warm_runs import timed
@@ -66,7 +66,7 @@ class Tvm(Backend):
 
     def available(self) -> str | None:
         """Returns None if it is installed, with ONNX."""
-        return None if all(util.find_spec(name) for name in ("onnx", "tvm")) else install_command("tvm")
+        return install_missing("tvm", "onnx", "tvm")
 
 
 @cache

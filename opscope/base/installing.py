@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from importlib import util
+from pathlib import Path
+
 from opscope.base import places
 
 
 def install_command(extra: str = "") -> str:
     """The pip command that adds an extra of opscope, or without one its own packages.
 
-    In a checkout the command is one for its folder; else it names the distribution, since there is no folder.
+    In a checkout the command is one for its folder, and elsewhere says so; else it names the distribution, since there
+    is no folder.
     """
-    what = "." if places.HOME != places.PACKAGE else "opscope"
-    option = "-e " if what == "." else ""
-    return f"pip install {option}'{what}[{extra}]'" if extra else f"pip install {option}{what}"
+    checkout = places.HOME != places.PACKAGE
+    what, option = (".", "-e ") if checkout else ("opscope", "")
+    command = f"pip install {option}'{what}[{extra}]'" if extra else f"pip install {option}{what}"
+    return command if not checkout or Path.cwd() == places.HOME else f"{command} in opscope's checkout"
+
+
+def install_missing(extra: str, *modules: str) -> str | None:
+    """`install_command`, and which of the top-level modules are not installed; None if all are."""
+    missing = [name for name in modules if util.find_spec(name) is None]
+    return f"{install_command(extra)} (not installed: {', '.join(missing)})" if missing else None

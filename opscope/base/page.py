@@ -14,6 +14,8 @@ from opscope.base.visible_text import one_line
 if TYPE_CHECKING:
     from rich.console import Console
 
+HANG = 6
+"""Columns by which a text is indented below a head that is as long as a line."""
 Column = tuple[str, str]
 """A heading, and `right` or `left`."""
 
@@ -44,6 +46,12 @@ class Page:
 
         for (head, style), text in zip(heads, texts, strict=True):
             margin = cell_len(head)
+            if knows_its_width(self.console) and margin > self.console.width // 2:  # a head that is a sentence itself
+                first, *others = wrapped(shown(head + text), self.console.width - HANG)
+                self.console.print(Text(first, style=style), soft_wrap=True)
+                for other in others:
+                    self.console.print(Text(" " * HANG + other), soft_wrap=True)
+                continue
             room = max(24, self.console.width - margin) if knows_its_width(self.console) else sys.maxsize
             first, *others = wrapped(shown(text), room)
             self.console.print(Text.assemble((head, style), first), soft_wrap=True)

@@ -57,7 +57,10 @@ OWNERS = click.option(
 @click.argument("run_b", required=False)
 @DB
 @click.option(
-    "--check", is_flag=True, help="Exit with 1 if an op is NEW, REASON-CHANGED or PCC-DROP and no limitation names it."
+    "--check",
+    is_flag=True,
+    help="Exit with 1 if an op is NEW, REASON-CHANGED or PCC-DROP, and neither known (a limitation), flaky nor "
+    "acknowledged (a note).",
 )
 @click.option("--cause", "cause_id", metavar="ID", help="Only the cause whose id begins so, with all its ops.")
 @click.option(

@@ -36,7 +36,9 @@ INTERRUPTED = 130
 @click.option("--revision", metavar="COMMIT", help="Commit that is tested; default: the CI job's, else the checkout's.")
 @click.option("--branch", metavar="NAME", help="Branch that is tested; default: as for --revision.")
 @click.option("--new", is_flag=True, help="Start a new night even if the last one was interrupted.")
-@click.option("--database", metavar="URL", help="Database to publish to; default: the one in CONFIG.")
+@click.option(
+    "--database", "--db", "database", metavar="URL", help="Database to publish to; default: the one in CONFIG."
+)
 @click.option(
     "--summary",
     "summary_file",

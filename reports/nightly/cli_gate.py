@@ -31,7 +31,13 @@ import click
 )
 @click.option("--revision", metavar="COMMIT", help="Commit that is tested; default: the CI job's, else the checkout's.")
 @click.option("--branch", metavar="NAME", help="Branch that is tested; default: as for --revision.")
-@click.option("--database", metavar="URL", help="Database with the night; default: the one in the configuration.")
+@click.option(
+    "--database",
+    "--db",
+    "database",
+    metavar="URL",
+    help="Database with the night; default: the one in the configuration.",
+)
 @click.option(
     "--summary",
     "summary_file",
@@ -52,8 +58,8 @@ def gate(
     """Check whether a change makes an op worse than in the last complete night of a branch.
 
     Only ops whose verdict may have changed are run, the riskiest first: a verdict holds while op, values, compiler,
-    board and options stay the same. Exit code 1 if an op is NEW, REASON-CHANGED or PCC-DROP and neither known nor
-    flaky, or if a sweep did not run. Failures that the baseline already has do not fail the gate.
+    board and options stay the same. Exit code 1 if an op is NEW, REASON-CHANGED or PCC-DROP, neither known, flaky nor
+    acknowledged by a note, or if a sweep did not run. Failures that the baseline already has do not fail the gate.
     """
     from opscope.harness.settings.settings import BY_NAME
     from opscope.reports.database.owners import rules_here

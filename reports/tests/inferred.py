@@ -11,8 +11,23 @@ Schema = dict[str, Any]
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _TYPES: dict[type, str] = {bool: "boolean", int: "integer", float: "number", str: "string", type(None): "null"}
 KEYED = frozenset(
-    "counts runs rows settings options versions compilers statuses uses dates ledgers "
-    "by_status module_ops structural unsplittable_uses".split()
+    {
+        "counts",
+        "runs",
+        "rows",
+        "settings",
+        "options",
+        "versions",
+        "compilers",
+        "statuses",
+        "uses",
+        "dates",
+        "ledgers",
+        "by_status",
+        "module_ops",
+        "structural",
+        "unsplittable_uses",
+    }
 )
 """Fields whose objects have data as keys: each value has the same schema."""
 COUNTED = "models"
