@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib import util
-from pathlib import Path
 
 from opscope.base import places
 
@@ -11,13 +10,11 @@ from opscope.base import places
 def install_command(extra: str = "") -> str:
     """The pip command that adds an extra of opscope, or without one its own packages.
 
-    In a checkout the command is one for its folder, and elsewhere says so; else it names the distribution, since there
-    is no folder.
+    In a checkout the command is one for its folder; else it names the distribution, since there is no folder.
     """
-    checkout = places.HOME != places.PACKAGE
-    what, option = (".", "-e ") if checkout else ("opscope", "")
-    command = f"pip install {option}'{what}[{extra}]'" if extra else f"pip install {option}{what}"
-    return command if not checkout or Path.cwd() == places.HOME else f"{command} in opscope's checkout"
+    what = "." if places.HOME != places.PACKAGE else "opscope"
+    option = "-e " if what == "." else ""
+    return f"pip install {option}'{what}[{extra}]'" if extra else f"pip install {option}{what}"
 
 
 def install_missing(extra: str, *modules: str) -> str | None:

@@ -6,7 +6,6 @@ import json
 import sqlite3
 import subprocess
 import sys
-from contextlib import chdir
 from pathlib import Path
 
 import pytest
@@ -61,11 +60,9 @@ def test_a_run_leaves_a_report_and_rows(folder: Path, first: tuple[Path, Done]) 
     assert done.stdout.splitlines()[-1] == "loaded: []", "the pytest process leaves report and database to a fork"
 
 
-with chdir("/"):  # where no checkout is, as in the folder of the test
-    INSTALL = install_command("postgres")
 REFUSED = {
     "mysql": "a SQLite or PostgreSQL URL, got `mysql`; try sqlite:///results.sqlite or postgresql://user@host/name",
-    "postgresql+pg8000": f"an installed database driver, got no module `pg8000`; try {INSTALL}",
+    "postgresql+pg8000": f"an installed database driver, got no module `pg8000`; try {install_command('postgres')}",
 }
 """Scheme of a URL that nothing can publish to -> what the line says of it."""
 
