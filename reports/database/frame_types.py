@@ -37,7 +37,7 @@ OF_VIEW = {
     "dashboard_changes": {"flaky": TEXT},
     "dashboard_history": {"flaky": TEXT},
     "dashboard_ops": {"flaky": TEXT},
-    "dashboard_two_nights": {"flaky": TEXT},
+    "dashboard_two_nights": {"flaky": TEXT, "place": COUNT},
     "ledger": {"is_expected": COUNT},
 }
 """View -> the columns whose type differs from that of the same name in other views."""
