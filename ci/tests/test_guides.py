@@ -88,8 +88,10 @@ def test_every_command_does_what_the_page_says(
         pytest.skip(absent)
     # Superset is installed once for all sessions.
     monkeypatch.setenv("OPSCOPE_CACHE_DIR", str(pytestconfig.cache.mkdir("superset")))
-    assert walk_in_empty_folder(python, readme(scratch) if page.stem == README else page, scratch) == ""
+    walked = readme(scratch) if page.stem == README else page
+    assert walk_in_empty_folder(python, walked, scratch) == ""
     if CHROMIUM and find_spec("playwright"):
         pages = sorted((scratch / page.stem / "empty").rglob("report.html"))
-        assert pages, "each page makes a run"
+        runs = any(isinstance(step, Command) and step.line.startswith("pytest ") for step in steps(walked.read_text()))
+        assert pages or not runs, "each run makes a page"
         assert list(on_telephones.problems(pages)) == []
