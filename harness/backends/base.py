@@ -130,6 +130,8 @@ def refuse(backend: str, options: ResultOptions, *names: str) -> None:
     usual = ResultOptions()
     for name in names:
         value, without = getattr(options, name), getattr(usual, name)
+        if value is True:
+            raise InputError(flag(name), "a backend that has it", backend, "--backend reference")
         if value != without:
             expected = "none" if without is None else str(without)
             raise InputError(flag(name), f"{expected} with --backend {backend}", repr(value), "--backend reference")

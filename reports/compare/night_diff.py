@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
@@ -113,13 +113,17 @@ def since_date(connection: sa.Connection, date: datetime) -> tuple[list[Diff], l
     nights = nights.where(NIGHTS.c.kind == "night").order_by(NIGHT_SERIES.c.started, NIGHT_SERIES.c.night_id)
     late: dict[str, str] = {}
     earlier: dict[str, str] = {}
+    firsts: dict[str, datetime] = {}
+    lasts: dict[str, datetime] = {}
     newest = ""
     for night in connection.execute(nights).mappings():
         newest = max(newest, f"{night['date']:%Y-%m-%d}")
+        if night["status"] == "complete":
+            firsts.setdefault(night["series"], night["date"])
         if night["date"] < date and night["status"] == "complete":
             earlier[night["series"]] = night["night_id"]
         elif night["date"] >= date and night["series"] in series_of(connection, night["night_id"]):
-            late[night["series"]] = night["night_id"]
+            late[night["series"]], lasts[night["series"]] = night["night_id"], night["date"]
     if not late:
         got = f"{date:%Y-%m-%d}, and " + (f"the newest night is of {newest}" if newest else "no night")
         hint = "an earlier date" if newest else "opscope nightly"
@@ -127,7 +131,10 @@ def since_date(connection: sa.Connection, date: datetime) -> tuple[list[Diff], l
     pairs = [(earlier[series], late[series], series) for series in sorted(late) if series in earlier]
     if not pairs:
         expected = f"a complete night before {date:%Y-%m-%d} in a series that has one since"
-        raise InputError("--since", expected, "none", "a later date")
+        two_nights = [series for series in late if series in firsts and firsts[series] < lasts[series]]
+        first = min((firsts[series] for series in two_nights), default=None)
+        hint = f"--since {first + timedelta(days=1):%Y-%m-%d}" if first is not None else "opscope nightly"
+        raise InputError("--since", expected, "none", hint)
     alone = [night_view(connection, late[series], series) for series in sorted(set(late) - set(earlier))]
     return [compared_in(connection, *pair) for pair in pairs], alone
 

@@ -39,9 +39,8 @@ def nights_named(connection: sa.Connection, name: str, where: str = "NIGHT") -> 
     if matching:
         matching.sort(key=lambda night: (night.started, len(night.models), night.night_id), reverse=True)
         return [night.night_id for night in matching]
-    raise InputError(
-        where, "a night", f"`{name}`", closest(name, [night.night_id for night in nights], 3) or "opscope publish"
-    )
+    known = [] if release_in(name) else [night.night_id for night in nights]
+    raise InputError(where, "a night", f"`{name}`", closest(name, known, 3) or how_to_publish(name))
 
 
 def nights_by_series(connection: sa.Connection, name: str, where: str = "NIGHT") -> dict[str, str]:
@@ -62,7 +61,7 @@ def night_of(connection: sa.Connection, run_id: str, where: str = "NIGHT") -> st
     night_id = connection.scalar(sa.select(RUNS.c.night_id).where(RUNS.c.run_id == run_id))
     if night_id is None:
         run_ids = connection.scalars(sa.select(RUNS.c.run_id)).all()
-        hint = closest(run_id, run_ids, 3) if run_ids else how_to_publish()
+        hint = closest(run_id, run_ids, 3) if run_ids and not release_in(run_id) else how_to_publish(run_id)
         raise InputError(where, "a night, a run folder or the id of a published run", f"`{run_id}`", hint)
     return night_id
 

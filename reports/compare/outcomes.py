@@ -18,7 +18,7 @@ from opscope.base.statuses import NOT_ATTEMPTED, PASSED, RIGHT, ending
 from opscope.base.visible_text import cut
 from opscope.harness.record.causes import UNSPLITTABLE, cause_of, cause_of_test
 from opscope.harness.record.errors import InputError, closest
-from opscope.harness.record.optest import board_of
+from opscope.harness.record.optest import board_of, release_in
 from opscope.harness.record.records import import_fails
 from opscope.harness.record.selection import DESELECTED
 from opscope.harness.record.stages import FAILED, Stage, Status
@@ -295,7 +295,7 @@ def from_database(connection: sa.Connection, run_id: str, where: str = "RUN", ba
     run = connection.execute(sa.select(RUNS).where(RUNS.c.run_id == run_id)).mappings().one_or_none()
     if run is None:
         run_ids = connection.scalars(sa.select(RUNS.c.run_id)).all()
-        hint = closest(run_id, run_ids, 3) if run_ids else how_to_publish()
+        hint = closest(run_id, run_ids, 3) if run_ids and not release_in(run_id) else how_to_publish(run_id)
         raise InputError(where, "a run folder or the id of a published run", f"`{run_id}`", hint)
     models_of_run = sa.select(MODELS.c.model, MODELS.c.module_id).where(
         MODELS.c.run_id == run_id, MODELS.c.outcome == RAN

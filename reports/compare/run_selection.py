@@ -12,13 +12,14 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from opscope.harness.record.errors import InputError
+from opscope.harness.record.optest import release_in
 from opscope.harness.record.run_folders import runs_root
 from opscope.harness.record.selection import count_deselected
 from opscope.harness.record.store import RUN_FILE, SELECTION_FILE, load_run, read_run
 from opscope.reports.compare.night_views import night_view
 from opscope.reports.compare.outcomes import RunView, from_database, from_folder
 from opscope.reports.database.notes import read_notes
-from opscope.reports.database.reading import database_url, exists, read_database
+from opscope.reports.database.reading import database_url, exists, how_to_publish, read_database
 from opscope.reports.database.rows import RAN, RELEASE, SELECTION, series_text
 from opscope.reports.database.schema import MODELS, NIGHTS, RUNS
 from opscope.reports.records.night_record import membership
@@ -90,8 +91,8 @@ class Runs:
         """The database that may have `run`. Raises InputError where there is none."""
         if self.connection is None:
             got = "a folder without run.json" if Path(run).is_dir() else f"`{run}` and no database"
-            newest = next((f"{each.folder}" for each in self.listed()), "pytest --model mnist_mlp --op-by-op")
-            raise InputError(where, "a run folder or the id of a published run", got, newest)
+            newest = None if release_in(run) else next((f"{each.folder}" for each in self.listed()), None)
+            raise InputError(where, "a run folder or the id of a published run", got, newest or how_to_publish(run))
         return self.connection
 
     def _published(self, run: str) -> bool:

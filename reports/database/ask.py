@@ -7,6 +7,7 @@ import io
 import json
 import math
 import re
+import sqlite3
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -106,7 +107,7 @@ def _ask_by_sqlalchemy(url: str, text: str, where: str, seconds: float) -> Answe
         # back what nobody reads any more; EXPLAIN and SHOW can have none.
         streamed = connection.dialect.name != "sqlite" and first_word(text, nested=True).upper() in CURSORS
         asked = connection.execution_options(no_parameters=True, stream_results=streamed, max_row_buffer=AT_ONCE)
-        with asked.exec_driver_sql(text) as answer:
+        with _blaming_the_query(connection, text), asked.exec_driver_sql(text) as answer:
             if not answer.returns_rows:
                 raise InputError("QUERY", "a query that returns rows", "a statement without rows", "SELECT ...")
             columns, rows = tuple(answer.keys()), []
@@ -116,6 +117,45 @@ def _ask_by_sqlalchemy(url: str, text: str, where: str, seconds: float) -> Answe
                     raise _too_long(seconds)
                 _at_most(rows)
         return Answer(columns, tuple(rows))
+
+
+_UNKNOWN_NAME = re.compile(r'(?:no such (column|table): |(column|relation) )"?([^"\s]+)')
+"""How SQLite and PostgreSQL name what a query asks for and the database lacks."""
+
+
+@contextmanager
+def _blaming_the_query(connection: sa.Connection, text: str) -> Iterator[None]:
+    """Raises InputError of the query where the database takes offence at its text, with the closest names of an unknown
+    one; whatever else goes wrong is the database's. Views of another opscope lack names for their own reason."""
+    from sqlalchemy import inspect
+    from sqlalchemy.exc import DBAPIError
+
+    from opscope.reports.database.reading import has_todays_views
+
+    try:
+        yield
+    except DBAPIError as error:
+        connection.rollback()  # PostgreSQL answers nothing more in a transaction with an error
+        if not (_is_of_text(error.orig) and has_todays_views(connection)):
+            raise
+        reason = " ".join(str(error.orig).split())
+        unknown, hint = _UNKNOWN_NAME.search(reason), "opscope sql"
+        if unknown:
+            database = inspect(connection)
+            names = [*database.get_table_names(), *database.get_view_names()]
+            if "column" in unknown.groups():
+                asked_of = [name for name in names if re.search(rf"\b{re.escape(name)}\b", text)]
+                names = [column["name"] for name in asked_of for column in database.get_columns(name)]
+            hint = closest(unknown[3].rpartition(".")[2], set(names), most=5) or hint
+        raise InputError("QUERY", "SQL that this database can run", reason, hint) from error
+
+
+def _is_of_text(error: BaseException | None) -> bool:
+    """Whether a driver's error is of the statement's text, whatever the database holds."""
+    if isinstance(error, sqlite3.Error | sqlite3.Warning):
+        return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) == sqlite3.SQLITE_ERROR
+    syntax_or_access = "42"  # class of PostgreSQL's SQLSTATE
+    return (getattr(error, "sqlstate", None) or "").startswith(syntax_or_access)
 
 
 def _at_most(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:

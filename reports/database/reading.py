@@ -20,6 +20,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from opscope.base.installing import install_command
 from opscope.harness.record.errors import InputError
+from opscope.harness.record.optest import release_in
 from opscope.harness.record.run_folders import newest_run
 from opscope.reports.database.compiled_statements import SQLITE_STATEMENTS
 from opscope.reports.database.database import (
@@ -61,8 +62,11 @@ def refuse_missing(url: str, where: str = "--db", hint: str = "") -> None:
         raise InputError(where, "a results database", got, hint or how_to_publish())
 
 
-def how_to_publish() -> str:
-    """What to try where nothing is published: the newest run of this folder, or how to make one."""
+def how_to_publish(name: str = "") -> str:
+    """What to try where nothing is published, or nothing named so: a release's night is made, else the newest run of
+    this folder, or how to make one."""
+    if release_in(name):
+        return f"opscope history --backend {shlex.quote(name)} --model mnist_mlp"
     run = newest_run()
     return f"opscope publish {shlex.quote(str(run))}" if run is not None else "pytest --model mnist_mlp --op-by-op"
 
@@ -86,7 +90,7 @@ def read_database(url: str, where: str = "--db", hint: str = "") -> Iterator[sa.
         with engine.connect() as connection:
             renew = f"{RENEW} --db {shown(parsed)}"
             _check_schema(connection, where, renew)
-            hint = "" if has_views(connection, digest_of(views())) else f"{renew} (its views are another opscope's)"
+            hint = "" if has_todays_views(connection) else f"{renew} (its views are another opscope's)"
             yield connection
     except SQLAlchemyError as error:
         raise InputError(where, f"to read {shown(parsed)}", driver_reason(error, parsed), hint) from error
@@ -95,6 +99,11 @@ def read_database(url: str, where: str = "--db", hint: str = "") -> Iterator[sa.
         raise
     finally:
         engine.dispose()
+
+
+def has_todays_views(connection: sa.Connection) -> bool:
+    """Whether the views in the database are those of this opscope, which reads and writes one schema with others."""
+    return has_views(connection, digest_of(views()))
 
 
 def _engine(url: sa.URL) -> sa.Engine:

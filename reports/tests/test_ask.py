@@ -258,6 +258,22 @@ def test_a_query_without_end_has_a_limit_of_time_and_of_rows(url: str, monkeypat
     assert isinstance(answer.exception, InputError)
 
 
+def check_misspelt(url: str) -> None:
+    for query, reason in (
+        ("SELECT statu FROM op_tests", r"statu.*; try status"),
+        ("SELECT o.statu FROM op_tests AS o", r"o\.statu.*; try status"),
+        ("SELECT * FROM failure", r"failure.*; try failures"),
+        ("SELECT * FROM runs WHERE", r".*; try opscope sql"),
+        ("SELECT 1; SELECT 2", r".*; try opscope sql"),
+    ):
+        with pytest.raises(InputError, match=f"^QUERY: expected SQL that this database can run, got .*{reason}"):
+            ask(url, query)
+
+
+def test_a_misspelt_query_is_at_fault_and_not_the_database(url: str) -> None:
+    check_misspelt(url)
+
+
 def test_percent_and_colon_are_sql(url: str) -> None:
     rows = ask(url, "SELECT COUNT(*) AS n, ':x' AS x FROM op_tests WHERE op_name LIKE '%.so%' AND 5 % 2 = 1").rows
     assert rows == ((1, ":x"),)

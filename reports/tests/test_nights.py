@@ -231,7 +231,8 @@ def test_what_regressed_since_a_date(url: str, tmp_path: Path) -> None:
         ),
         (
             ["2026-11-02"],
-            "--since: expected a complete night before 2026-11-02 in a series that has one since, got none",
+            "--since: expected a complete night before 2026-11-02 in a series that has one since, got none; try "
+            "--since 2026-11-03",
         ),
         (["2026-11-05", "2026-11-03"], "opscope diff: expected --since alone, got `2026-11-03` too"),
     ):
@@ -411,7 +412,7 @@ def test_a_night_is_slower_by_the_rows_that_count(url: str, tmp_path: Path, monk
 def test_a_name_of_no_night_gets_the_closest(url: str, tmp_path: Path) -> None:
     with open_database(url) as connection, pytest.raises(InputError) as caught:
         nights_named(connection, "2026-11-05", "RUN_B")
-    assert str(caught.value) == "RUN_B: expected a night, got `2026-11-05`; try opscope publish"
+    assert str(caught.value) == "RUN_B: expected a night, got `2026-11-05`; try pytest --model mnist_mlp --op-by-op"
     night_id = publish_night(url, tmp_path, 1, OPS)
     with open_database(url) as connection:
         with pytest.raises(InputError) as caught:

@@ -84,11 +84,12 @@ def test_a_query_changes_nothing(url: str, tmp_path: Path, query: str) -> None:
     assert ask(url, "SELECT COUNT(*) FROM runs").rows == ((4,),)
 
 
-def test_a_query_without_end_has_a_limit_of_time_and_of_rows(
+def test_a_query_without_end_or_misspelt_is_at_fault_itself(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     test_ask.fill(tmp_path, url)
     test_ask.check_endless(url, monkeypatch)
+    test_ask.check_misspelt(url)
     for statement in ("SHOW search_path", "EXPLAIN SELECT 1", "TABLE runs", "VALUES (1)", "(SELECT 1)"):
         assert ask(url, statement).rows
 

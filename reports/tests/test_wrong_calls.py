@@ -91,12 +91,17 @@ CALLS = (
     f"report 2020-01-01 {DB}",
     f"diff 2020-01-01 2020-01-02 {DB}",
     f"diff nosuch {DB}",
+    f"diff xla@0.10.1 tt@0.1.2 {DB}",
+    f"diff --since 2020-01-01 {DB}",
+    f"diff --since soon {DB}",
     f"diff --cause 99999999 {DB}",
     f"readiness nosuch {DB}",
     f"unblock nosuch {DB}",
     f"sql nosuch {DB}",
     f"sql 'drop table runs' {DB}",
     f"sql 'select nosuch from runs' {DB}",
+    f"sql 'select * from nosuch' {DB}",
+    f"sql 'select 1; select 2' {DB}",
     f"sql top_errors --json --csv {DB}",
     f"export nosuch --format csv {DB}",
     "repro 0123 --run nowhere",
@@ -112,7 +117,7 @@ CALLS = (
     "agents --write folder",
 )
 PLACEHOLDER = re.compile(r"\b[A-Z][A-Z_]+\b|\.\.\.")
-WRITES = frozenset({"publish", "demo", "clean", "nightly", "backend", "agents", "dashboard", "pytest"})
+WRITES = frozenset({"publish", "demo", "clean", "nightly", "history", "backend", "agents", "dashboard", "pytest"})
 """Verbs that a hint may name, and that a test does not run for it."""
 
 

@@ -215,9 +215,15 @@ def test_numerics_decide_how_a_product_is_computed_and_judged(options: dict[str,
 
 def test_what_only_a_simulated_device_of_ours_does_is_refused_elsewhere():
     for name in ("xla", "iree"):
-        for option, value in (("numerics", "ttnn"), ("exact_order", True)):
-            with pytest.raises(InputError, match=f"--{option.replace('_', '-')}: expected .* with --backend {name}"):
-                registry.load(name).target(ResultOptions(**{option: value}))
+        for options, refusal in (
+            (ResultOptions(numerics="ttnn"), f"--numerics: expected .* with --backend {name}"),
+            (
+                ResultOptions(exact_order=True),
+                f"--exact-order: expected a backend that has it, got {name}; try --backend",
+            ),
+        ):
+            with pytest.raises(InputError, match=refusal):
+                registry.load(name).target(options)
 
 
 def test_unsupported_types_run_on_the_host_on_request(operands):

@@ -216,8 +216,9 @@ def test_a_release_that_cannot_be_loaded_costs_itself_alone(tmp_path: Path, *, d
         source.write_text(source.read_text() + "__attribute__((constructor)) static void die(void) { abort(); }\n")
         subprocess.run(["gcc", "-shared", "-fPIC", str(source), "-o", str(made)], check=True)
         library = made.read_bytes()
-    wheel(tmp_path / "index", files={"odd/odd.so": library})
-    context = RunContext("r1", str(tmp_path / "run"), "pjrt:odd-pjrt@1.0")
+    version = f"1.{dies:d}"  # what a process knows of a release, it knows of another test's too
+    wheel(tmp_path / "index", version, {"odd/odd.so": library})
+    context = RunContext("r1", str(tmp_path / "run"), f"pjrt:odd-pjrt@{version}")
     row, folders = add_row(tmp_path, "op1"), {"toy": str(tmp_path)}
     reason = "a worker that starts, got killed by SIGABRT" if dies else "a shared library that can be loaded, got "
     with Lane(LaneConfig(context, folders)) as lane, pytest.raises(InputError, match=reason):
@@ -228,7 +229,7 @@ def test_a_release_that_cannot_be_loaded_costs_itself_alone(tmp_path: Path, *, d
     for test in tests:
         assert (test.status, test.failed_stage, test.stability) == (Status.COMPILE_FAILED, Stage.COMPILE, DETERMINISTIC)
         assert test.error_message is not None
-        assert test.error_message.startswith("pjrt-odd-pjrt@1.0 cannot be used here: expected ")
+        assert test.error_message.startswith(f"pjrt-odd-pjrt@{version} cannot be used here: expected ")
     with Lane(LaneConfig(context, folders, alone=False, refused=ready.refused)) as lane:  # as a worker that is told
         assert lane.run(row).error_message == tests[0].error_message
         assert lane.starts == 1 < starts
