@@ -69,7 +69,7 @@ def _found(where: str, packages: tuple[str, ...], release: str, cache_dir: Path)
     requirements = [f"{package}=={release}" for package in packages]
     digest = ""
     if release.endswith(".whl"):
-        wheel = package_index.wheel(where, packages[0], release)
+        wheel = package_index.wheel(where, release)
         digest = f"-{package_index.digest(wheel)[:12]}"
         name, version = package_index.name_and_version(wheel)
         others = [f"{package}=={version}" for package in packages if package != name]
@@ -84,6 +84,14 @@ def _found(where: str, packages: tuple[str, ...], release: str, cache_dir: Path)
     except OSError as error:
         hint = "room on that disk, or another OPSCOPE_CACHE_DIR"
         raise InputError(where, f"a folder {cache_dir} to install a release into", str(error), hint) from error
+
+
+def kept(packages: str) -> list[str]:
+    """The releases in the cache for this Python and machine, without those that a wheel of one's own decided."""
+    before, after = _folder_name(packages.partition(" ")[0], "RELEASE").split("RELEASE")
+    names = [path.parent.name for path in (default_cache_dir() / FOLDER).glob(f"{before}*{after}/{_INSTALLED}")]
+    releases = [name.removeprefix(before).removesuffix(after) for name in names]
+    return [release for release in releases if "-" not in release]
 
 
 def release_date(packages: str, release: str) -> datetime | None:

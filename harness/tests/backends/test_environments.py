@@ -172,9 +172,13 @@ def test_two_runs_at_once_make_one_and_one_that_is_killed_leaves_none(releases: 
 @pytest.mark.parametrize(
     ("backend", "message"),
     [
-        ("xla@9.9", "expected a release of jaxlib for this Python and machine, got 9.9; try 9.3, 9.2, 9.1"),
-        ("iree@3.0", "a release of iree-base-compiler for this Python and machine"),
-        ("xla@none.whl", "expected the file of a wheel, got no file none.whl; try jaxlib@VERSION"),
+        ("xla@9.9", "expected a release of jaxlib for this Python and machine, got 9.9; try xla@9.3, xla@9.2, xla@9.1"),
+        (
+            "iree@3.0",
+            "an index in which pip finds releases of iree-base-compiler for this machine, got none; try iree@",
+        ),
+        ("xla@9.1..9.2", "expected one release, got the range 9.1..9.2; try opscope history --backend xla@9.1..9.2"),
+        ("xla@none.whl", "expected the file of a wheel, got no file none.whl; try xla@VERSION"),
     ],
 )
 def test_a_release_that_there_is_not_is_one_line(releases: Path, backend: str, message: str) -> None:
