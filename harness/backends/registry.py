@@ -174,7 +174,7 @@ def check_name(backend: str) -> None:
         hint = f"opscope history --backend {backend}, or each release by itself, separated by commas"
         raise InputError(f"--backend {backend}", "one release", f"the range {release}", hint)
     if argument.startswith("@"):
-        environments.find(f"--backend {backend}", _constant(name, "packages"), release)
+        environments.find(f"--backend {backend}", _constant(name, "packages"), release, _constant(name, "beside"))
     elif argument:
         plugin_libraries.check(f"--backend {backend}", argument)
     elif name.removesuffix(":") in own_names() and declares(name.removesuffix(":"), "needs_argument"):
@@ -205,7 +205,9 @@ def load(backend: str) -> Backend:
     if name in own_names():
         loaded = _class_in(importlib.import_module(f"opscope.harness.backends.{_own_files()[name]}"), name)
         if argument.startswith("@"):
-            environment = environments.find(f"--backend {backend}", loaded.packages, release_in(argument))
+            environment = environments.find(
+                f"--backend {backend}", loaded.packages, release_in(argument), loaded.beside
+            )
             elsewhere = importlib.import_module("opscope.harness.backends.elsewhere").Elsewhere
             return elsewhere(loaded(), backend_label(backend), environment)
         return loaded(argument) if argument else loaded()

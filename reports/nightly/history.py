@@ -6,6 +6,7 @@ published already is not run again, one that was cut short goes on.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ from opscope.harness.backends import registry
 from opscope.harness.cache import package_index
 from opscope.harness.cache.claims import alone_in, in_use
 from opscope.harness.record.errors import InputError
+from opscope.harness.record.one_failure import UNLOADED, failure_of_all
 from opscope.harness.record.optest import backend_label, release_in
 from opscope.harness.record.run_folders import runs_root
 from opscope.harness.record.store import load_run, write_whole
@@ -257,7 +259,12 @@ class History:
         [result] = running.run(sweeps(config), config, night, self.root, watch, ended)
         if result.outcome not in running.FINISHED:
             return Night(release, night.night_id, result.seconds, result.line or result.outcome)
-        lowered.keep(result.run_dir, load_run(result.run_dir).tests)
+        tests = load_run(result.run_dir).tests
+        if (failure := failure_of_all(tests)) is not None and UNLOADED in str(failure.error_message):
+            # That says nothing of ops: none of them fails since this release. Another day it may load.
+            shutil.rmtree(result.run_dir)
+            return Night(release, night.night_id, result.seconds, str(failure.error_message))
+        lowered.keep(result.run_dir, tests)
         delivered = delivery.publish([result.run_dir], self.url, self.root)
         problem = delivered.away or next(iter(delivered.refused), "")
         return Night(release, night.night_id, result.seconds, problem)

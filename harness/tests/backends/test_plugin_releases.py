@@ -231,7 +231,7 @@ def test_a_release_that_cannot_be_loaded_costs_itself_alone(tmp_path: Path, *, d
     for test in tests:
         assert (test.status, test.failed_stage, test.stability) == (Status.COMPILE_FAILED, Stage.COMPILE, DETERMINISTIC)
         assert test.error_message is not None
-        assert test.error_message.startswith(f"pjrt-odd-pjrt@{version} cannot be used here: expected ")
+        assert test.error_message.startswith(f"pjrt-odd-pjrt@{version} cannot be loaded: expected ")
     with Lane(LaneConfig(context, folders, alone=False, refused=ready.refused)) as lane:  # as a worker that is told
         assert lane.run(row).error_message == tests[0].error_message
         assert lane.starts == 1 < starts

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from importlib import util
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,10 +19,13 @@ from opscope.harness.cache import environments, package_index
 from opscope.harness.cache.claims import alone_in
 from opscope.harness.cli.main import root as opscope
 from opscope.harness.record.errors import InputError
+from opscope.harness.record.stages import Stage, Status
+from opscope.harness.tests import run_folder
 from opscope.reports.compare.outcomes import Outcome
 from opscope.reports.nightly import history
 from opscope.reports.nightly.history import History, Night, Release, asked_releases, bisected
 from opscope.reports.nightly.night_folder import folder_of
+from opscope.reports.nightly.running import SweepResult
 from opscope.reports.nightly.sweeps import first_command, sweeps
 from opscope.reports.tests.night_runs import fresh, rows
 
@@ -99,6 +103,24 @@ def test_a_release_that_cannot_be_had_gets_no_date(tmp_path: Path, monkeypatch: 
     night = of(tmp_path).run(Release("tt", "0.10.0"), lambda *_: None, lambda _: None)
     assert "expected an index in which pip finds releases of jax-tt-plugin" in night.problem
     assert [*tmp_path.rglob("night.json")] == []  # with the day before all others, for ever
+
+
+def test_a_release_that_cannot_be_loaded_is_no_night(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else every op would fail since then, and --bisect would name this release for them."""
+    folder, release = tmp_path / "run", Release("tt", "0.10.0")
+    fails = {"status": Status.COMPILE_FAILED, "failed_stage": Stage.COMPILE, "error": "tt@0.10.0 cannot be loaded: no"}
+    monkeypatch.setattr(history, "fetched", lambda _: None)
+    monkeypatch.setattr(history.registry, "check_name", lambda _: None)
+    monkeypatch.setattr(
+        history.running, "run", lambda all_sweeps, *_: [SweepResult(*all_sweeps, folder, "complete", 0)]
+    )
+    monkeypatch.setattr(history.delivery, "publish", lambda *_: pytest.fail("published"))
+    run_folder.write(folder)
+    tests = [run_folder.record_of(folder, op, **fails) for op in run_folder.NAMES]
+    monkeypatch.setattr(history, "load_run", lambda _: SimpleNamespace(tests=tests))
+    night = of(tmp_path).run(release, lambda *_: None, lambda _: None)
+    assert night.problem == "tt@0.10.0 cannot be loaded: no"
+    assert not folder.exists(), "another day it may load"
 
 
 def test_another_process_is_waited_for(
