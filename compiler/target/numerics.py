@@ -40,6 +40,13 @@ def lowest(numerics: Iterable[Numerics]) -> tuple[str, bool]:
     return fidelity, any(each.dst_format != "Float32" for each in calls)
 
 
+def partial_results(dst_format: str, result: str, *, in_l1: bool) -> str:
+    """Returns the format that ttnn gives to what blocks of a product leave: Dst's where they are added in L1 or it has
+    32 bits, else the result's.
+    """
+    return dst_format if in_l1 or dst_format == "Float32" else result
+
+
 def ttnn_numerics(kernel: str, inputs: Sequence[str], output: str, block: int = 1) -> Numerics:
     """Returns how ttnn computes a kernel, by the formats of its inputs and its result; `block`: tiles of the inner dim
     that a product adds up in L1 (`opscope.compiler.target.product_blocks.step_of`).

@@ -33,7 +33,7 @@ import numpy as np
 
 from opscope.base import passes
 from opscope.compiler.target.formats import FACE, FORMATS, TILE
-from opscope.compiler.target.rounding import Image, bits, keep_bits, largest, quantise, to_mantissa
+from opscope.compiler.target.rounding import Image, bits, block_product, keep_bits, largest, quantise, to_mantissa
 
 GROUP = 8
 """Products that are aligned to one exponent."""
@@ -91,14 +91,18 @@ def product(
     left, right = np.broadcast_to(left, (*lead, rows, depth)), np.broadcast_to(right, (*lead, depth, columns))
     block = k_block * TILE or depth
     starts = range(0, depth, block)
+    spills = k_block > 0 and FORMATS[intermediate].kind == "block"
     for index in np.ndindex(*lead):
         for start in starts:
             stop, is_last = min(start + block, depth), start == starts[-1] and not all_in_l1
-            part = total[index] if is_last else np.zeros((rows, columns), np.float32)
+            onto_it = is_last or spills
+            part = total[index] if onto_it else np.zeros((rows, columns), np.float32)
             part = np.ascontiguousarray(part)
             a, b = (np.ascontiguousarray(x, np.float32) for x in (left[index][:, start:stop], right[index][start:stop]))
             add_products(a, b, phases, dst_format, part)
-            total[index] = part if is_last or not start else quantise(total[index] + part, intermediate, "even")
+            if spills and start != starts[-1]:
+                part = quantise(block_product(part), intermediate)
+            total[index] = part if onto_it or not start else quantise(total[index] + part, intermediate, "even")
     if dst_format == "Float16":
         total[np.abs(total) >= np.float32(largest(FORMATS["Float16"]))] *= np.float32(np.inf)
     return total

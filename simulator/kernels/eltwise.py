@@ -22,7 +22,7 @@ from opscope.compiler.target.rounding import as_number, bits, flush, keep_bits, 
 from opscope.simulator.kernels import integer, special
 from opscope.simulator.kernels.addition_order import aligned, overflowed
 from opscope.simulator.kernels.approximate import approximation
-from opscope.simulator.kernels.real import functions, trigonometry, vector_unit
+from opscope.simulator.kernels.real import functions, powers, trigonometry, vector_unit
 from opscope.simulator.kernels.registry import MEASURED, PASS, Call, Images, keeps_bits, kernel, params_of
 
 Function = Callable[..., Any]
@@ -46,6 +46,7 @@ ROUNDS_BEFORE_STORE = frozenset(
         "sinh",
         "cosh",
         "pow_tensor",
+        "atan2",
         "divide",
         "reciprocal",
         "sqrt",
@@ -70,6 +71,8 @@ INVALID = frozenset(
     ("sqrt", "rsqrt", "log", "log1p", "asin", "acos", "acosh", "atanh", "sin", "cos", "tan", "erfinv", "divide")
 )
 """Functions that make a NaN of numbers: the vector unit's is positive, the host's processor's may be negative."""
+ADDING = frozenset(("add", "subtract", "frac"))
+"""The same of those that make it of infinities alone, or take an operand's: seen to in exact order."""
 
 
 SHOWING = frozenset(("add", "subtract", "maximum", "minimum"))
@@ -114,6 +117,8 @@ def _register(
 
     def run(images: Images, call: Call) -> np.ndarray:
         if name in SHOWING and on_float is not None and (result := _as_they_are(on_float, images, call)) is not None:
+            if name in ADDING and call.arithmetic.exact_order:
+                result = with_positive_nan(result)
             return _without_nan(result, on_float, images, call) if unit == "fpu" else result
         args = images if keeps_bits(name, call) else operands(images, call)
         function = on_float if args[-1].dtype.kind == "f" else on_int
@@ -129,7 +134,7 @@ def _register(
                 return real(*images)
             function = EXTREMES.get(name, function)
         result = function(*args)
-        if name in INVALID and function is not on_int:
+        if args[-1].dtype.kind == "f" and (name in INVALID or (name in ADDING and call.arithmetic.exact_order)):
             result = with_positive_nan(result)
         return _without_nan(result, function, images, call) if unit == "fpu" else result
 
@@ -138,7 +143,7 @@ def _register(
     kernel(name, EltwiseParams, arity=arity, max_ulp=max_ulp, unit=unit, rounds=rounds, cycles=cycles)(run)
 
 
-REAL: dict[str, Function] = {**functions.FUNCTIONS, **trigonometry.FUNCTIONS}
+REAL: dict[str, Function] = {**functions.FUNCTIONS, **powers.FUNCTIONS, **trigonometry.FUNCTIONS}
 """The device's own functions of float32 and bfloat16, by the kernel's name."""
 
 
@@ -433,8 +438,10 @@ def clamp_scalar(images: Images, call: Call) -> np.ndarray:
 @kernel("pow_scalar", EltwiseParams, max_ulp=4)
 def pow_scalar(images: Images, call: Call) -> np.ndarray:
     """x to the power of a scalar."""
-    (x,) = operands(images, call)
-    exponent = x.dtype.type(params_of(call, EltwiseParams).scalars[0])
+    (x,), scalar = operands(images, call), params_of(call, EltwiseParams).scalars[0]
+    if call.arithmetic.exact_order and FORMATS[call.inputs[0].data_format].exponent_bits == 8:
+        return powers.pow_scalar(images[0], scalar, wide=call.numerics.dst_format == "Float32")
+    exponent = x.dtype.type(scalar)
     return np.power(x, exponent) if x.dtype.kind == "f" else integer.power(x, np.full_like(x, exponent))
 
 

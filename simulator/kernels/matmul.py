@@ -25,7 +25,7 @@ import numpy as np
 from opscope.compiler.target.formats import FORMATS, TILE
 from opscope.compiler.target.program import MatmulParams, Numerics
 from opscope.compiler.target.rare_values import has_special
-from opscope.compiler.target.rounding import as_number, bits, flush, keep_bits, kept, quantise
+from opscope.compiler.target.rounding import as_number, bits, block_product, flush, keep_bits, kept, quantise
 from opscope.simulator.kernels import addition_order
 from opscope.simulator.kernels.addition_order import overflowed
 from opscope.simulator.kernels.eltwise import (
@@ -141,6 +141,8 @@ def matrix_product(
         if source in FORMATS and FORMATS[source].exponent_bits < 8:
             left, right = (as_number(x, source).astype(np.float32) for x in (left, right))
         phases, dst = _checked(numerics.fidelity), numerics.dst_format
+        if source == "Float32" and dst == "Float16_b":
+            left, right = (addition_order.read(x, dst) for x in (left, right))
         block, between = numerics.k_block, numerics.intermediate
         return addition_order.product(left, right, phases, dst, block, between, all_in_l1=all_in_l1)
     if numerics.dst_format == "Float32":
@@ -217,7 +219,7 @@ def _is_alone(call: Call) -> bool:
     """Whether the activation of a product is an operation of its own: ttnn fuses it where a program configuration says
     the blocks. Of the same width in Dst and in the result both have the same bits.
     """
-    return not call.numerics.k_block
+    return not call.numerics.k_block or FORMATS[call.outputs[0].data_format].kind == "block"
 
 
 def with_bias(value: np.ndarray, bias: np.ndarray, call: Call) -> np.ndarray:
@@ -241,7 +243,8 @@ def activated(value: np.ndarray, name: str, call: Call, *, packed: bool = False)
     numerics = call.numerics
     if packed:
         own = call.outputs[0].data_format
-        value = quantise(addition_order.in_dst(value, numerics.dst_format), own)
+        value = addition_order.in_dst(value, numerics.dst_format)
+        value = quantise(block_product(value) if FORMATS[own].kind == "block" else value, own)
         numerics = replace(numerics, dst_format="Float32" if own == "Float32" else "Float16_b")
     return (real_function(name, numerics.dst_format, numerics) or ACTIVATIONS[name])(value)
 
@@ -249,8 +252,9 @@ def activated(value: np.ndarray, name: str, call: Call, *, packed: bool = False)
 def _product(images: Images, call: Call, *, has_bias: bool = False) -> np.ndarray:
     params = params_of(call, MatmulParams)
     left, right = images
-    if params.transpose_a:
-        left = np.swapaxes(left, -1, -2)
+    if params.transpose_a:  # an operation of its own, after which the numbers share exponents anew
+        left, source = np.swapaxes(left, -1, -2), FORMATS[call.inputs[0].data_format]
+        left = quantise(left, source) if call.arithmetic.exact_order and source.kind == "block" else left
     if params.transpose_b:
         right = np.swapaxes(right, -1, -2)
     return product_of(left, right, call, all_in_l1=has_bias)
