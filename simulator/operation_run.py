@@ -150,7 +150,8 @@ def _packs_as_blocks(kernel: Kernel, call: Call, desc: TensorDesc) -> bool:
     converted to block floats narrower than BFP8."""
     if kernel.name == "typecast":
         return desc.data_format in ("Bfp4_b", "Bfp2_b")
-    return kernel.unit == "matrix" and all(FORMATS[d.data_format].kind == "block" for d in (*call.inputs, desc))
+    in_matrix_unit = kernel.unit == "matrix" or kernel.name in ("softmax", "layer_norm", "rms_norm")
+    return in_matrix_unit and all(FORMATS[d.data_format].kind == "block" for d in (*call.inputs, desc))
 
 
 def value_of(values: dict[int, np.ndarray], tensor: int, where: str) -> np.ndarray:

@@ -130,6 +130,16 @@ def add_products(left: Image, right: Image, phases: tuple[int, ...], dst_format:
     dst[...] = pattern.view(np.float32)
 
 
+def column_products(factor: float, data: Image, phases: tuple[int, ...], dst_format: str) -> Image:
+    """Sums of columns times a factor, as one row: face after face, in each phase after phase (GAPOOL)."""
+    total = np.zeros((1, data.shape[1]), np.float32)
+    for start in range(0, len(data), FACE):
+        face = np.ascontiguousarray(data[start : start + FACE])
+        for phase in phases:
+            add_products(np.full((1, len(face)), factor, np.float32), face, (phase,), dst_format, total)
+    return total
+
+
 @dataclass(frozen=True)
 class _Parts:
     """Operands taken apart: exponents, and the significands with their signs that first and later phases read."""

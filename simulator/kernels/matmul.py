@@ -226,6 +226,12 @@ def with_bias(value: np.ndarray, bias: np.ndarray, call: Call) -> np.ndarray:
     """A product and what is added to it: in exact order by the matrix unit, to what it reads of the product in L1."""
     if not call.arithmetic.exact_order or value.dtype.kind != "f":
         return value + bias
+    numerics, between = call.numerics, FORMATS[call.outputs[0].data_format]
+    depth = call.inputs[0].shape[-2 if params_of(call, MatmulParams).transpose_a else -1] if numerics.k_block else 0
+    if depth > numerics.k_block * TILE:  # several blocks, whose sum is in L1 already
+        between = FORMATS[numerics.intermediate]
+    if between.kind == "block" and numerics.dst_format != "Float32":
+        value = quantise(block_product(value), between)
     return addition_order.added(value, bias, call.numerics.dst_format)
 
 

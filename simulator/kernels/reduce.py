@@ -13,11 +13,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from opscope.compiler.target.formats import FACE
 from opscope.compiler.target.program import ReduceParams
 from opscope.compiler.target.rare_values import has_special
 from opscope.compiler.target.rounding import as_number, bits, keep_bits, kept, quantise, to_mantissa
-from opscope.simulator.kernels.addition_order import add_products, column_sums, overflowed, product, row_sums
+from opscope.simulator.kernels.addition_order import column_products, column_sums, overflowed, product, row_sums
 from opscope.simulator.kernels.eltwise import SRC_A_FULL, SRC_A_HIGH, SRC_B_FULL, SRC_B_HIGH, operands
 from opscope.simulator.kernels.matmul import MVMUL_DEPTH, PHASES
 from opscope.simulator.kernels.registry import PASS, Call, Images, kernel, params_of
@@ -85,12 +84,7 @@ def _ordered_sum(x: np.ndarray, params: ReduceParams, call: Call, factor: float,
     depth, phases, dst = flat.shape[1], PHASES[call.numerics.fidelity], call.numerics.dst_format
     if along_rows:
         return product(flat, np.full((depth, 1), factor, np.float32), phases, dst).reshape(lead)
-    total, data = np.zeros((1, len(flat)), np.float32), np.ascontiguousarray(flat.T)
-    for start in range(0, depth, FACE):
-        face = data[start : start + FACE]
-        for phase in phases:
-            add_products(np.full((1, len(face)), factor, np.float32), face, (phase,), dst, total)
-    return total.reshape(lead)
+    return column_products(factor, np.ascontiguousarray(flat.T), phases, dst).reshape(lead)
 
 
 def _flat(x: np.ndarray, params: ReduceParams) -> tuple[np.ndarray, tuple[int, ...]]:
