@@ -79,6 +79,7 @@ SHOWING = frozenset(("add", "subtract", "maximum", "minimum"))
 """Functions whose results show where an operand was a denormal or -0 (`_as_they_are`)."""
 SMALL = 27 << 23
 """Bit pattern of 2^-100."""
+ON_TRUTH = frozenset(("logical_and", "logical_or", "logical_xor"))
 ROW = 1 << 10
 PART = 1 << 15
 """Elements that the device's own functions are computed of together."""
@@ -133,6 +134,7 @@ def _register(
             if (real := _real(name, call)) is not None:
                 return real(*images)
             function = EXTREMES.get(name, function)
+            args = images if name in ON_TRUTH else args  # a denormal is not 0
         result = function(*args)
         if args[-1].dtype.kind == "f" and (name in INVALID or (name in ADDING and call.arithmetic.exact_order)):
             result = with_positive_nan(result)
@@ -432,6 +434,8 @@ def clamp_scalar(images: Images, call: Call) -> np.ndarray:
     """min(max(x, low), high) with scalars (low, high)."""
     (x,) = operands(images, call)
     low, high = params_of(call, EltwiseParams).scalars
+    if call.arithmetic.exact_order and x.dtype.kind == "f":
+        return vector_unit.smaller(vector_unit.larger(x, np.float32(low)), np.float32(high))
     return np.minimum(np.maximum(x, x.dtype.type(low)), x.dtype.type(high))
 
 
@@ -449,4 +453,6 @@ def pow_scalar(images: Images, call: Call) -> np.ndarray:
 def leaky_relu(images: Images, call: Call) -> np.ndarray:
     """x where positive, else x times the scalar."""
     (x,) = operands(images, call)
-    return np.where(x > 0, x, x * np.float32(params_of(call, EltwiseParams).scalars[0]))
+    result = np.where(x > 0, x, x * np.float32(params_of(call, EltwiseParams).scalars[0]))
+    is_cut = call.arithmetic.exact_order and call.numerics.dst_format == "Float16_b"
+    return to_mantissa(result, 7, "truncate") if is_cut else result

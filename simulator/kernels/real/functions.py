@@ -455,6 +455,17 @@ def softsign(x: Image, *, wide: bool) -> Image:
     return multiply(x, reciprocal_by_newton(multiply_add(np.abs(x), ONE, ONE), 2))
 
 
+def square(x: Image, *, wide: bool) -> Image:
+    """x x, rounded to the nearest even bfloat16 where Dst has 16 bits (ckernel_sfpu_square.h)."""
+    result = multiply(x, x)
+    return result if wide else to_mantissa(result, 7, "even")
+
+
+def logical_not(x: Image, *, wide: bool) -> Image:
+    """1 of +0 alone, whose bits are compared (ckernel_sfpu_logical_not.h)."""
+    return (bits(x) == 0).astype(np.float32)
+
+
 def sign(x: Image, *, wide: bool) -> Image:
     """1 with the sign of x, 0 of zeros alone (ckernel_sfpu_sign.h)."""
     return np.where(bits(x) << 1 == 0, np.float32(0), np.copysign(ONE, x))
@@ -503,6 +514,8 @@ FUNCTIONS = {
         ceil,
         relu6,
         hardsigmoid,
+        square,
+        logical_not,
         erfinv,
     )
 }

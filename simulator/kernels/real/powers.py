@@ -1,14 +1,14 @@
 """Powers of ttnn's own kernels on Blackhole, bit for bit: of a scalar and of a second operand.
 
 By ckernel_sfpu_unary_power.h and ckernel_sfpu_binary_pow.h of ttnn 0.81.1: 2 to the power of the exponent times a
-logarithm, in float32 as a sum of two numbers; whole scalars from 0 on by multiplying.
+logarithm, in float32 as a sum of two numbers; whole scalars from 0 on by multiplying, cut where Dst has 16 bits.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from opscope.compiler.target.rounding import Image, bits
+from opscope.compiler.target.rounding import Image, bits, to_mantissa
 from opscope.simulator.kernels.real.functions import FRACTION, INF, NAN, ONE, TWO, exp
 from opscope.simulator.kernels.real.vector_unit import (
     Number,
@@ -43,7 +43,8 @@ LOWEST_OF_SCALAR, LOWEST = np.float32(-126.99999237060547), np.float32(-127)
 def pow_scalar(x: Image, exponent: float, *, wide: bool) -> Image:
     """x to the power of a number."""
     if exponent >= 0 and exponent == int(exponent):
-        return _by_multiplying(x, int(exponent))
+        result = _by_multiplying(x, int(exponent))
+        return result if wide else to_mantissa(result, 7, "truncate")
     power = np.float32(exponent)
     result = _of_scalar(x, power) if wide else _short(x, power, TO_BASE_2)
     result = _with_sign(x, result, power)
