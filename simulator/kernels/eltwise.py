@@ -128,9 +128,10 @@ def _register(
             raise TypeError(f"{name}: expected operands of a type it has, got {kind}")
         if call.numerics.math_approx and args[-1].dtype.kind == "f":
             function = approximation(name, call.arithmetic.arch) or function
-        if unit == "fpu" and call.arithmetic.exact_order and on_float is function and _is_narrow(call):
+        is_exact = call.arithmetic.exact_order and args[-1].dtype.kind == "f"
+        if unit == "fpu" and is_exact and on_float is function and _is_narrow(call):
             function = functools.partial(aligned, function)
-        elif call.arithmetic.exact_order and function is on_float:
+        elif is_exact and function is on_float:
             if (real := _real(name, call)) is not None:
                 return real(*images)
             function = EXTREMES.get(name, function)

@@ -109,6 +109,11 @@ def product_of(
     if left.dtype.kind != "f" and all(desc.element_type in NARROW_INTEGERS for desc in call.inputs[:2]):
         exact = np.matmul(left.astype(np.float64), right.astype(np.float64))
         return np.clip(exact, -INT32_MAX, INT32_MAX).astype(np.int64)
+    if call.arithmetic.exact_order and call.numerics.dst_format == "Float16_b":  # which cuts float32 as it is read
+        left, right = (
+            addition_order.read(x, "Float16_b") if desc.data_format == "Float32" else x
+            for x, desc in zip((left, right), call.inputs, strict=False)
+        )
     return matrix_product(
         left,
         right,
@@ -141,8 +146,6 @@ def matrix_product(
         if source in FORMATS and FORMATS[source].exponent_bits < 8:
             left, right = (as_number(x, source).astype(np.float32) for x in (left, right))
         phases, dst = _checked(numerics.fidelity), numerics.dst_format
-        if source == "Float32" and dst == "Float16_b":
-            left, right = (addition_order.read(x, dst) for x in (left, right))
         block, between = numerics.k_block, numerics.intermediate
         return addition_order.product(left, right, phases, dst, block, between, all_in_l1=all_in_l1)
     if numerics.dst_format == "Float32":
