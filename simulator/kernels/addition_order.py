@@ -26,6 +26,7 @@ The order is that of ckernel_sfpu_reduce.h (tt-llk, Blackhole); recorded sums of
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -35,6 +36,10 @@ from opscope.base import passes
 from opscope.compiler.target.formats import FACE, FORMATS, TILE
 from opscope.compiler.target.rounding import Image, bits, block_product, keep_bits, largest, quantise, to_mantissa
 
+PHASES = {"LoFi": (0,), "HiFi2": (0, 1), "HiFi2_B": (0, 2), "HiFi3": (0, 1, 2), "HiFi4": (0, 1, 2, 3)}
+"""Fidelity -> the phases that it takes. HiFi2_B has the number 10 in tt-budabackend (netlist/tt_backend_api_types.hpp):
+two phases, in steps of two; its own tests ask it for all bits of a product's left operand
+(verif/op_tests/netlists/netlist_fidelity_order_b_matmul.yaml)."""
 GROUP = 8
 """Products that are aligned to one exponent."""
 AT_ONCE = 2 * GROUP
@@ -306,17 +311,18 @@ def overflowed(total: np.ndarray) -> Image:
 
 
 def window_product(
-    left: Image, right: Image, phases: tuple[int, ...], dst_format: str, result: str, align: int
+    left: Image, right: Image, phases: tuple[int, ...], dst_format: str, result: str, align: int, dealt: int
 ) -> Image:
-    """Windows (M, KH, KW, C) times weights (KH, KW, C, N), as where ttnn deals a convolution's pixels to cores: each
-    pixel filled up to `align` channels, each row of a window to a tile. After each row the sum passes L1, where it has
-    the format of the result, and is read again.
+    """Windows (M, KH, KW, C) times weights (KH, KW, C, N), as ttnn's convolutions add: each pixel filled up to `align`
+    channels, which are `dealt` to cores; of a row of a window each core's channels are filled to a tile, and after
+    them the sum passes L1, where it has the format of the result, and is read again.
     """
     channels = (0, -left.shape[-1] % align)
     left, right = np.pad(left, (*[(0, 0)] * 3, channels)), np.pad(right, ((0, 0), (0, 0), channels, (0, 0)))
     total: Image | None = None
-    for row in range(left.shape[1]):
-        pixels, weights = left[:, row].reshape(len(left), -1), right[row].reshape(-1, right.shape[-1])
+    for row, first in itertools.product(range(left.shape[1]), range(0, left.shape[-1], dealt)):
+        pixels, weights = left[:, row, :, first : first + dealt], right[row, :, first : first + dealt]
+        pixels, weights = pixels.reshape(len(left), -1), weights.reshape(-1, right.shape[-1])
         seen = None if total is None else read(quantise(total, result), dst_format)
         total = product(pixels, weights, phases, dst_format, onto=seen)
     return np.zeros((len(left), right.shape[-1]), np.float32) if total is None else total

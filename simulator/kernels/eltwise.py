@@ -20,7 +20,7 @@ from opscope.compiler.target.program import EltwiseParams, Numerics, TensorDesc
 from opscope.compiler.target.rare_values import has_nan, has_special, has_tiny, once
 from opscope.compiler.target.rounding import as_number, bits, flush, keep_bits, to_mantissa
 from opscope.simulator.kernels import integer, special
-from opscope.simulator.kernels.addition_order import aligned, overflowed
+from opscope.simulator.kernels.addition_order import PHASES, aligned, elementwise_product, overflowed
 from opscope.simulator.kernels.approximate import approximation
 from opscope.simulator.kernels.real import functions, powers, trigonometry, vector_unit
 from opscope.simulator.kernels.registry import MEASURED, PASS, Call, Images, keeps_bits, kernel, params_of
@@ -391,6 +391,8 @@ def multiply(images: Images, call: Call) -> np.ndarray:
             zeros = np.logical_or(*(bits(image) == 0 for image in images))
             result = np.where(zeros, np.float32(0), with_positive_nan(result))
         return to_mantissa(result, 7, "even") if call.numerics.dst_format == "Float16_b" else result
+    if call.arithmetic.exact_order and all(FORMATS[desc.data_format].exponent_bits == 8 for desc in call.inputs):
+        return elementwise_product(a, b, PHASES[call.numerics.fidelity], call.numerics.dst_format)
     function = functools.partial(_by_phases, call.numerics.fidelity)
     return _without_nan(function(a, b), function, images, call)
 

@@ -27,7 +27,7 @@ from opscope.compiler.target.program import MatmulParams, Numerics
 from opscope.compiler.target.rare_values import has_special
 from opscope.compiler.target.rounding import as_number, bits, block_product, flush, keep_bits, kept, quantise
 from opscope.simulator.kernels import addition_order
-from opscope.simulator.kernels.addition_order import overflowed
+from opscope.simulator.kernels.addition_order import PHASES, overflowed
 from opscope.simulator.kernels.eltwise import (
     ACTIVATIONS,
     SRC_A_FULL,
@@ -38,10 +38,6 @@ from opscope.simulator.kernels.eltwise import (
 )
 from opscope.simulator.kernels.registry import Call, Images, kernel, params_of
 
-PHASES = {"LoFi": (0,), "HiFi2": (0, 1), "HiFi2_B": (0, 2), "HiFi3": (0, 1, 2), "HiFi4": (0, 1, 2, 3)}
-"""Fidelity -> the phases that it takes. HiFi2_B has the number 10 in tt-budabackend (netlist/tt_backend_api_types.hpp):
-two phases, in steps of two; its own tests ask it for all bits of a product's left operand
-(verif/op_tests/netlists/netlist_fidelity_order_b_matmul.yaml)."""
 FIDELITIES = {name: len(phases) for name, phases in PHASES.items()}
 """Number of phases of each fidelity."""
 MVMUL_DEPTH = 16
