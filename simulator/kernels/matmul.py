@@ -251,7 +251,8 @@ def activated(value: np.ndarray, name: str, call: Call, *, packed: bool = False)
         value = addition_order.in_dst(value, numerics.dst_format)
         value = quantise(block_product(value) if FORMATS[own].kind == "block" else value, own)
         numerics = replace(numerics, dst_format="Float32" if own == "Float32" else "Float16_b")
-    return (real_function(name, numerics.dst_format, numerics) or ACTIVATIONS[name])(value)
+    result = (real_function(name, numerics.dst_format, numerics) or ACTIVATIONS[name])(value)
+    return addition_order.in_dst(result, numerics.dst_format) if packed else result
 
 
 def _product(images: Images, call: Call, *, has_bias: bool = False) -> np.ndarray:
