@@ -27,6 +27,8 @@ DATA = (
 """With every answer."""
 ROWS, MOST_ROWS = 50, 1_000
 """Rows of a list in an answer, unless more are asked for, and at most."""
+MOST_CHARACTERS = 20_000
+"""Of a text in an answer."""
 SECONDS = 20
 """How long a query may take."""
 _ONE_AT_A_TIME = threading.Lock()
@@ -60,6 +62,8 @@ class Results:
         `after` alone, that is compared with the one before it. `since`, a date as 2026-11-20, stands for itself: each
         newest night is compared with the last complete one before that date.
         """
+        if before and not after:  # `opscope diff RUN` takes a single one for the later of two
+            raise InputError("before", "`after` with it", "none", "`after` alone, `since`, or both ids")
         words = [f"--since={since}"] if since else []
         return self._of(_command("compare", "diff"), [*words, *_apart(before, after)], rows)
 
@@ -182,6 +186,8 @@ def _cut(value: Any, rows: int) -> dict[str, Any]:
 def _shortened(value: Any, most: int) -> Any:
     if isinstance(value, list):
         return [_shortened(each, most) for each in value[:most]]
+    if isinstance(value, str) and len(value) > MOST_CHARACTERS:
+        return f"{value[:MOST_CHARACTERS]}... ({len(value) - MOST_CHARACTERS} characters left out)"
     if not isinstance(value, dict):
         return value
     short: dict[str, Any] = {}
