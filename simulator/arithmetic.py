@@ -38,11 +38,11 @@ class Arithmetic:
     def result(self, x: Image) -> Image:
         """`x` as the vector unit leaves it in a Dst of 32 bits: denormals flushed, NaN in the architecture's form.
 
-        Blackhole has one NaN, 0x7fc00000. Wormhole's have the bits 0x7f800001, and others that public text does not
-        settle: here those that the operands had.
+        Blackhole has one NaN, 0x7fc00000; what a kernel does to its sign is known in exact order alone. Wormhole's have
+        the bits 0x7f800001, and others that public text does not settle: here those that the operands had.
         """
         x = self.operand(x)
-        if not has_nan(bits(x)):
+        if (self.exact_order and self.keeps_sign_of_zero) or not has_nan(bits(x)):
             return x
         pattern, nan = bits(x).copy(), np.isnan(x)
         pattern[nan] = 0x7FC00000 if self.keeps_sign_of_zero else pattern[nan] | np.uint32(0x7F800001)

@@ -19,7 +19,7 @@ from opscope.base import passes
 from opscope.compiler.target.formats import FORMATS, NumberFormat, default_format, host_dtype
 from opscope.compiler.target.program import TensorDesc
 from opscope.compiler.target.rare_values import once, repeats
-from opscope.compiler.target.rounding import host_rounded, quantise, sfpu_stored, to_halves
+from opscope.compiler.target.rounding import block_product, host_rounded, quantise, sfpu_stored, to_halves
 from opscope.simulator.arithmetic import PLAIN, Arithmetic
 
 _Rounding = Callable[[np.ndarray], np.ndarray]
@@ -104,14 +104,16 @@ def packer(
     rounds: bool = True,
     arithmetic: Arithmetic = PLAIN,
     halves: bool = False,
+    as_blocks: bool = False,
 ) -> Callable[[np.ndarray], np.ndarray]:
     """Returns the function that makes images of kernels' results in a tensor's data format.
 
     `halves`: a bfloat16 may stay as its bits, which is done where it has `LARGE` elements.
 
     `moved`: the bits come from a tensor of the same format and stay as they are. `dst_format`: the format of the
-    register that a computed float passes first; `rounds`: whether it is rounded on its way there, or cut by SFPSTORE.
-    What the host makes, it rounds its own way. Integers wrap to the element type's own width; booleans are 0 or 1.
+    register that a computed float passes first; `rounds`: whether it is rounded on its way there, or cut by SFPSTORE;
+    `as_blocks`: whether the packer reads 6 bits of fraction there. What the host makes, it rounds its own way. Integers
+    wrap to the element type's own width; booleans are 0 or 1.
     """
     fmt = FORMATS[desc.data_format]
     if fmt.kind == "host":
@@ -125,7 +127,7 @@ def packer(
         return _as_floats
     if desc.buffer_type == "system_memory":
         return lambda value: host_rounded(_as_floats(value), fmt)
-    rounded = _rounding(fmt, dst_format, rounds, arithmetic)
+    rounded = _rounding(fmt, dst_format, rounds, arithmetic, as_blocks=as_blocks)
     is_random = arithmetic.random is not None
     may_repeat = fmt.kind == "float" and not is_random
     narrowed = _narrowing(fmt, dst_format, rounds) if halves and fmt.name == "Float16_b" and not is_random else None
@@ -146,7 +148,9 @@ def _as_floats(value: np.ndarray) -> np.ndarray:
     return np.asarray(value, dtype=np.float32)
 
 
-def _rounding(fmt: NumberFormat, dst_format: str, rounds: bool, arithmetic: Arithmetic) -> _Rounding:
+def _rounding(
+    fmt: NumberFormat, dst_format: str, rounds: bool, arithmetic: Arithmetic, *, as_blocks: bool = False
+) -> _Rounding:
     """The way of a computed float into a format: through Dst, perhaps, and the packer."""
     random = arithmetic.random
     if fmt.name == dst_format and not rounds and random is None and fmt.name != "Float32":
@@ -156,8 +160,8 @@ def _rounding(fmt: NumberFormat, dst_format: str, rounds: bool, arithmetic: Arit
     else:
         mode = "away" if random is None else "stochastic"
         last = functools.partial(quantise, number_format=fmt, mode=mode, random=random)
-    first = _storing(fmt, dst_format, rounds)
-    return last if first is None else lambda image: last(first(image))
+    steps = [step for step in (_storing(fmt, dst_format, rounds), block_product if as_blocks else None, last) if step]
+    return last if len(steps) == 1 else lambda image: functools.reduce(lambda x, step: step(x), steps, image)
 
 
 def _narrowing(fmt: NumberFormat, dst_format: str, rounds: bool) -> _Rounding:

@@ -20,7 +20,6 @@ from opscope.compiler.target.program import (
     TensorDesc,
     programs_of,
 )
-from opscope.compiler.target.rounding import block_product
 from opscope.compiler.target.system_desc import Profile as CoreProfile
 from opscope.simulator.arithmetic import PLAIN, Arithmetic
 from opscope.simulator.by_pattern import by_pattern, may_be_by_pattern
@@ -43,7 +42,6 @@ class _Result:
 
     shape: tuple[int, ...]
     moved: bool
-    as_blocks: bool
     pack: Callable[[np.ndarray], np.ndarray]
 
 
@@ -77,8 +75,8 @@ class PreparedOperation:
             source = call.inputs[number : number + 1]
             moved = kernel.unit in MOVING and all(d.data_format == desc.data_format for d in source)
             moved |= kernel.unit in ("control", "host") or keeps_bits(kernel.name, call)
-            as_blocks = _packs_as_blocks(kernel, call, desc)
-            self._results.append(_Result(desc.shape, moved, as_blocks, packer(desc, moved=moved, **packing)))
+            in_blocks = _packs_as_blocks(kernel, desc)
+            self._results.append(_Result(desc.shape, moved, packer(desc, moved=moved, as_blocks=in_blocks, **packing)))
 
     def run(
         self,
@@ -128,8 +126,6 @@ class PreparedOperation:
         for value, made in zip(results, self._results, strict=True):
             if np.shape(value) != made.shape:
                 raise KernelError(f"{where}: expected a result of shape {made.shape}, got {np.shape(value)}")
-            if made.as_blocks:
-                value = block_product(value)
             if on_bits:
                 value = np.asarray(value)
                 if made.moved:
@@ -145,12 +141,12 @@ def named(op: Operation) -> str:
     return f"{op.kernel} ({op.location})" if op.location else op.kernel
 
 
-def _packs_as_blocks(kernel: Kernel, call: Call, desc: TensorDesc) -> bool:
-    """Whether the packer reads 6 bits of fraction of a result: of a product of block floats to be one, and of what is
-    converted to block floats narrower than BFP8."""
+def _packs_as_blocks(kernel: Kernel, desc: TensorDesc) -> bool:
+    """Whether the packer reads 6 bits of fraction of a result that is to be block floats; what is converted to BFP8
+    comes from bfloat16 as it is."""
     if kernel.name == "typecast":
         return desc.data_format in ("Bfp4_b", "Bfp2_b")
-    return kernel.unit == "matrix" and all(FORMATS[d.data_format].kind == "block" for d in (*call.inputs, desc))
+    return kernel.unit not in MOVING and FORMATS[desc.data_format].kind == "block"
 
 
 def value_of(values: dict[int, np.ndarray], tensor: int, where: str) -> np.ndarray:

@@ -21,8 +21,10 @@ from typing import Any
 import numpy as np
 
 from opscope.base.page import Page
+from opscope.compiler.target.formats import FORMATS as NUMBER_FORMATS
+from opscope.compiler.target.formats import host_dtype
 from opscope.compiler.target.fused_params import NormParams, SoftmaxParams
-from opscope.compiler.target.numerics import BLOCKED, ttnn_numerics
+from opscope.compiler.target.numerics import BLOCKED, partial_results, ttnn_numerics
 from opscope.compiler.target.product_blocks import step_of
 from opscope.compiler.target.program import (
     Conv2dParams,
@@ -52,20 +54,17 @@ GRID = (10, 13)
 """Rows and columns of cores that ttnn had on ttsim."""
 EPSILON = 1e-12
 """Of ttnn's norms, where none is given."""
-FORMATS = {
-    "bf16": ("bf16", "Float16_b"),
-    "f32": ("f32", "Float32"),
-    "bfp8": ("bf16", "Bfp8_b"),
-    "bfp4": ("bf16", "Bfp4_b"),
-    "bfloat16": ("bf16", "Float16_b"),
-    "float32": ("f32", "Float32"),
-    "bfloat8_b": ("bf16", "Bfp8_b"),
-    "bfloat4_b": ("bf16", "Bfp4_b"),
-    "int32": ("i32", "Int32"),
-    "uint32": ("ui32", "UInt32"),
-    "uint16": ("ui16", "UInt16"),
-    "uint8": ("ui8", "UInt8"),
-}
+_SPELLED = (
+    (("bf16", "bfloat16"), ("bf16", "Float16_b")),
+    (("f32", "fp32", "float32"), ("f32", "Float32")),
+    (("bfp8", "bfp8_b", "bfloat8_b"), ("bf16", "Bfp8_b")),
+    (("bfp4", "bfp4_b", "bfloat4_b"), ("bf16", "Bfp4_b")),
+    (("i32", "int32"), ("i32", "Int32")),
+    (("u32", "ui32", "uint32"), ("ui32", "UInt32")),
+    (("u16", "ui16", "uint16"), ("ui16", "UInt16")),
+    (("u8", "ui8", "uint8"), ("ui8", "UInt8")),
+)
+FORMATS = {name: formats for names, formats in _SPELLED for name in names}
 """A format of the index, in small letters -> our element type and data format."""
 
 
@@ -122,32 +121,35 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
 
 def _job(row: dict[str, Any], arrays: Callable[[str], dict[str, np.ndarray]]) -> KernelJob:
     kernel, out = row["op"], arrays(row["file"])[row["out"]]
-    inputs = list(_inputs(row, arrays))
+    sources = [FORMATS[name.lower()] for name in row.get("in_formats", [row["in_format"]] * len(row["inputs"]))]
+    inputs = list(_inputs(row, arrays, sources))
     if row["encoding"] == "delta16":
         out = np.cumsum(out, dtype=np.uint16).reshape(inputs[0].shape)
-    source, target = (FORMATS[row[name].lower()] for name in ("in_format", "out_format"))
-    descs = [TensorDesc(image.shape, *source, "tile", "dram") for image in inputs]
-    result = TensorDesc(out.shape, *target, "tile", "dram")
-    params, numerics = (
-        _params(kernel, row["args"], [image.shape for image in inputs]),
-        _numerics(kernel, row["args"], tuple(descs), result),
-    )
+    descs = [TensorDesc(image.shape, *source, "tile", "dram") for image, source in zip(inputs, sources, strict=True)]
+    result = TensorDesc(out.shape, *FORMATS[row["out_format"].lower()], "tile", "dram")
+    params = _params(kernel, row["args"], [image.shape for image in inputs])
+    numerics = _numerics(kernel, row["args"], params, tuple(descs), result)
     places = tuple(range(len(inputs)))
     operation = Operation(kernel, places, (len(inputs),), params, numerics)
     program = Program(row["job"], (*descs, result), places, (len(inputs),), (operation,))
     return KernelJob(
-        row["job"], _kind(kernel, source[0]), operation, program, dict(enumerate(inputs)), row["arch"], out
+        row["job"], _kind(kernel, sources[0][0]), operation, program, dict(enumerate(inputs)), row["arch"], out
     )
 
 
-def _inputs(row: dict[str, Any], arrays: Callable[[str], dict[str, np.ndarray]]) -> Iterator[np.ndarray]:
+def _inputs(
+    row: dict[str, Any], arrays: Callable[[str], dict[str, np.ndarray]], sources: Sequence[tuple[str, str]]
+) -> Iterator[np.ndarray]:
     """Images of what went in."""
-    for name, shape in zip(row["inputs"], row["shapes"], strict=True):
+    for name, shape, (element_type, data_format) in zip(row["inputs"], row["shapes"], sources, strict=True):
         if name.startswith("all "):
             yield widened(_canonical(np.arange(1 << 16, dtype=np.uint16).reshape(shape)))
+            continue
+        given = arrays("inputs.npz")[name]
+        if not NUMBER_FORMATS[data_format].is_float:
+            yield given.view(host_dtype(element_type))
         else:
-            bits = arrays("inputs.npz")[name]
-            yield widened(_canonical(bits)) if bits.dtype == np.uint16 else bits.view(np.float32)
+            yield widened(_canonical(given)) if given.dtype == np.uint16 else given.view(np.float32)
 
 
 def _canonical(patterns: np.ndarray) -> np.ndarray:
@@ -166,9 +168,11 @@ def _kind(kernel: str, element_type: str) -> str:
 def _params(kernel: str, arguments: dict[str, Any], shapes: list[tuple[int, ...]]) -> Params:
     cls = KERNELS[kernel].params
     if cls is EltwiseParams:
-        return EltwiseParams((1.0,) if str(arguments.get("variant", "")).lower() == "tanh" else ())
+        by_tanh = str(arguments.get("variant", "")).lower() == "tanh"
+        return EltwiseParams(tuple(arguments.get("scalars", (1.0,) if by_tanh else ())))
     if cls is MatmulParams:
-        return MatmulParams(activation=str(arguments.get("activation", "")))
+        names = ("transpose_a", "transpose_b", "activation")
+        return MatmulParams(**{name: arguments[name] for name in names if name in arguments})
     if cls is Conv2dParams:  # as large a result as the image
         high, wide = (side // 2 for side in shapes[1][:2])
         return Conv2dParams((1, 1), (high, high, wide, wide), (1, 1))
@@ -182,22 +186,27 @@ def _params(kernel: str, arguments: dict[str, Any], shapes: list[tuple[int, ...]
     raise ValueError(f"expected an op whose parameters are known, got {kernel}")
 
 
-def _numerics(kernel: str, arguments: dict[str, Any], inputs: tuple[TensorDesc, ...], result: TensorDesc) -> Numerics:
+def _numerics(
+    kernel: str, arguments: dict[str, Any], params: Params, inputs: tuple[TensorDesc, ...], result: TensorDesc
+) -> Numerics:
     """What the arguments ask for, and where they are silent what ttnn takes."""
-    block = _block(inputs, result) if kernel in BLOCKED else 0
+    block = _block(params, inputs, result) if isinstance(params, MatmulParams) and kernel in BLOCKED else 0
     usual = ttnn_numerics(kernel, [desc.data_format for desc in inputs], result.data_format, block)
     wide, fidelity = arguments.get("fp32_dest_acc"), arguments.get("fidelity")
     if fidelity is None and wide is None:
         return usual
     chosen = usual.dst_format == "Float32" if wide is None else wide
     dst = "Float32" if chosen else "Float16_b"
-    return Numerics(fidelity or usual.fidelity, dst, block if arguments.get("packer_l1_acc") else 0, dst)
+    in_l1 = bool(arguments.get("packer_l1_acc"))
+    between = partial_results(dst, result.data_format, in_l1=in_l1)
+    matters = in_l1 or NUMBER_FORMATS[between].kind == "block"
+    return Numerics(fidelity or usual.fidelity, dst, block if matters else 0, between)
 
 
-def _block(inputs: tuple[TensorDesc, ...], result: TensorDesc) -> int:
+def _block(params: MatmulParams, inputs: tuple[TensorDesc, ...], result: TensorDesc) -> int:
     """Tiles of the inner dim that a product adds up in L1."""
     profile = replace(load_board("p150").ttnn, grid=GRID)
-    return step_of(MatmulParams(), inputs[0], inputs[1], result, Numerics(), profile)
+    return step_of(params, inputs[0], inputs[1], result, Numerics(), profile)
 
 
 ENOUGH = 0.99
@@ -250,7 +259,7 @@ def _usual_operands(job: KernelJob) -> np.ndarray:
     """Where all operands of an elementwise job are ordinary; of others everywhere."""
     if not job.kind.startswith(("elementwise", "typecast")):
         return np.array(True)
-    return np.logical_and.reduce([_ordinary(value) for value in job.values.values()])
+    return np.logical_and.reduce(np.broadcast_arrays(*(_ordinary(value) for value in job.values.values())))
 
 
 def _ordered(x: np.ndarray) -> np.ndarray:

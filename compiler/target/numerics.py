@@ -21,16 +21,16 @@ PRODUCTS = BLOCKED | {"conv2d", "conv3d"}
 SUMS = frozenset({"sum", "mean"})
 MATRIX = PRODUCTS | SUMS | {"sum_pool2d", "avg_pool2d"}
 """Kernels of the matrix unit, whose fidelity is a verdict's."""
-_PRODUCT_FIDELITY = {"Float32": "HiFi4", "Bfp8_b": "LoFi", "Bfp4_b": "LoFi"}
 
 
 ALL_BITS = "HiFi4"
 """The fidelity that ttnn takes for convolutions in 2D, of any format, and all that is no product."""
 
 
-def product_fidelity(data_format: str) -> str:
-    """Returns the fidelity that ttnn takes for products of operands of a format."""
-    return _PRODUCT_FIDELITY.get(data_format, "HiFi2")
+def product_fidelity(formats: Sequence[str]) -> str:
+    """Returns the fidelity that ttnn takes for products, by the formats of the two operands."""
+    kinds = {name if name == "Float32" else FORMATS[name].kind for name in formats[:2]}
+    return {"Float32": ALL_BITS, "block": "LoFi"}.get(kinds.pop() if len(kinds) == 1 else "", "HiFi2")
 
 
 def lowest(numerics: Iterable[Numerics]) -> tuple[str, bool]:
@@ -40,6 +40,13 @@ def lowest(numerics: Iterable[Numerics]) -> tuple[str, bool]:
     return fidelity, any(each.dst_format != "Float32" for each in calls)
 
 
+def partial_results(dst_format: str, result: str, *, in_l1: bool) -> str:
+    """Returns the format that ttnn gives to what blocks of a product leave: Dst's where they are added in L1 or it has
+    32 bits, else the result's.
+    """
+    return dst_format if in_l1 or dst_format == "Float32" else result
+
+
 def ttnn_numerics(kernel: str, inputs: Sequence[str], output: str, block: int = 1) -> Numerics:
     """Returns how ttnn computes a kernel, by the formats of its inputs and its result; `block`: tiles of the inner dim
     that a product adds up in L1 (`opscope.compiler.target.product_blocks.step_of`).
@@ -47,6 +54,8 @@ def ttnn_numerics(kernel: str, inputs: Sequence[str], output: str, block: int = 
     formats = [*inputs, output]
     exponents = {FORMATS[name].register_exponent_bits for name in formats if FORMATS[name].is_float}
     wide = len(exponents) > 1 or any(FORMATS[name].bits == 32 or name == "Fp8_e4m3" for name in formats)
+    if kernel in BLOCKED and exponents == {8}:
+        wide = output == "Float32"  # whatever the operands are
     dst = "Float32" if wide or kernel in SUMS else "Float16" if exponents == {5} else "Float16_b"
     if kernel in NORMS:
         return Numerics("HiFi4", "Float32")
@@ -54,5 +63,5 @@ def ttnn_numerics(kernel: str, inputs: Sequence[str], output: str, block: int = 
         narrow = kernel == "rms_norm" or (kernel == "softmax" and not wide)
         return Numerics("HiFi4", "Float16_b" if kernel == "rms_norm" else "Float32", math_approx=narrow)
     if kernel in BLOCKED and not wide:
-        return Numerics(product_fidelity(inputs[0]), dst, k_block=block, intermediate=dst)
-    return Numerics(product_fidelity(inputs[0]) if kernel in BLOCKED | {"conv3d"} else ALL_BITS, dst)
+        return Numerics(product_fidelity(inputs), dst, k_block=block, intermediate=dst)
+    return Numerics(product_fidelity(inputs) if kernel in BLOCKED | {"conv3d"} else ALL_BITS, dst)

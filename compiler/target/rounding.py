@@ -187,7 +187,8 @@ def to_block(
 
     As the packer does it: truncated to bfloat16, rounded (ties away, or `stochastic`) to the 7 bits of BFP8 under the
     shared exponent; BFP4 and BFP2 are that, truncated. A magnitude that would round up to 2^7 saturates at 127.
-    Exponents of 5 bits (the `a` formats) reach from 2^-14 to 2^16. A magnitude of 0 has no sign: with one its pattern
+    Exponents of 5 bits (the `a` formats) reach from 2^-14 to 2^16. Of 8 bits 255 is one like others: Inf is 2^128, and
+    numbers above it are patterns of NaN (ttsim 1.10.0). A magnitude of 0 has no sign: with one its pattern
     would read as -Inf (FloatBitPatterns.md); public text does not say that the packer clears it, numbers demand it.
     """
     source, unit = _shared_units(x, exponent_bits, truncate_to=7)
@@ -223,7 +224,7 @@ def _host_block(x: Image, fmt: NumberFormat) -> Image:
 
 
 def _shared_units(x: Image, exponent_bits: int, truncate_to: int | None = None) -> tuple[Image, NDArray[np.int32]]:
-    """The datums in groups of 16, finite, and log2 of one unit of a 7-bit magnitude in each group."""
+    """The datums in groups of 16, all of them numbers, and log2 of one unit of a 7-bit magnitude in each group."""
     shape = np.shape(x)
     cols = shape[-1] if shape else 1
     flat = np.ascontiguousarray(x, dtype=np.float32).reshape(-1, cols)
@@ -237,15 +238,19 @@ def _shared_units(x: Image, exponent_bits: int, truncate_to: int | None = None) 
         source = np.where(exponent < 113, np.float32(0), source)
         exponent = np.where(exponent < 113, 0, exponent)
     shared = exponent.max(axis=-1, keepdims=True)
-    unit = np.clip(shared, 1, 143 if exponent_bits == 5 else 254) - 127 - 6
-    if not np.isfinite(source).all():
-        source = np.where(np.isfinite(source), source, np.copysign(np.float32(3.4e38), source))
-    return source, unit
+    has_255 = exponent_bits == 8 and truncate_to is not None
+    unit = np.clip(shared, 1, 143 if exponent_bits == 5 else 255 if has_255 else 254) - 127 - 6
+    if np.isfinite(source).all():
+        return source, unit
+    if has_255:
+        return as_number(source, "Float16_b"), unit
+    return np.where(np.isfinite(source), source, np.copysign(np.float32(3.4e38), source)), unit
 
 
 def _unshared(steps: np.ndarray, unit: NDArray[np.int32], source: Image, shape: tuple[int, ...]) -> Image:
     """The numbers of magnitudes `steps`, with the signs of `source`, in `shape` without the filling."""
-    out = flush(np.copysign(np.ldexp(steps, unit), source).astype(np.float32) + np.float32(0))
+    value = np.copysign(np.ldexp(steps, unit), source)
+    out = flush((of_number(value) if value.dtype == np.float64 else value).astype(np.float32) + np.float32(0))
     cols = shape[-1] if shape else 1
     return out.reshape(out.shape[0], -1)[:, :cols].reshape(shape)
 
@@ -329,3 +334,10 @@ def as_number(x: Image, number_format: str | NumberFormat) -> np.ndarray:
         binade = 2.0 ** ((1 << fmt.exponent_bits) - 1 - ((1 << (fmt.exponent_bits - 1)) - 1))
         value = np.where(np.isinf(wide), largest(fmt), (1 + mantissa) * binade)
     return np.where(special, np.where(np.signbit(wide), -value, value), wide)
+
+
+def of_number(x: np.ndarray) -> Image:
+    """The float32 image of numbers below 2^129 for which exponent 255 is one like others."""
+    large = np.abs(x) >= 2.0**128
+    pattern = bits(np.where(large, x * 0.5, x).astype(np.float32))
+    return (pattern + (large.astype(np.uint32) << np.uint32(23))).view(np.float32)

@@ -26,6 +26,7 @@ The order is that of ckernel_sfpu_reduce.h (tt-llk, Blackhole); recorded sums of
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -33,8 +34,12 @@ import numpy as np
 
 from opscope.base import passes
 from opscope.compiler.target.formats import FACE, FORMATS, TILE
-from opscope.compiler.target.rounding import Image, bits, keep_bits, largest, quantise, to_mantissa
+from opscope.compiler.target.rounding import Image, bits, block_product, keep_bits, largest, quantise, to_mantissa
 
+PHASES = {"LoFi": (0,), "HiFi2": (0, 1), "HiFi2_B": (0, 2), "HiFi3": (0, 1, 2), "HiFi4": (0, 1, 2, 3)}
+"""Fidelity -> the phases that it takes. HiFi2_B has the number 10 in tt-budabackend (netlist/tt_backend_api_types.hpp):
+two phases, in steps of two; its own tests ask it for all bits of a product's left operand
+(verif/op_tests/netlists/netlist_fidelity_order_b_matmul.yaml)."""
 GROUP = 8
 """Products that are aligned to one exponent."""
 AT_ONCE = 2 * GROUP
@@ -91,14 +96,18 @@ def product(
     left, right = np.broadcast_to(left, (*lead, rows, depth)), np.broadcast_to(right, (*lead, depth, columns))
     block = k_block * TILE or depth
     starts = range(0, depth, block)
+    spills = k_block > 0 and FORMATS[intermediate].kind == "block"
     for index in np.ndindex(*lead):
         for start in starts:
             stop, is_last = min(start + block, depth), start == starts[-1] and not all_in_l1
-            part = total[index] if is_last else np.zeros((rows, columns), np.float32)
+            onto_it = is_last or spills
+            part = total[index] if onto_it else np.zeros((rows, columns), np.float32)
             part = np.ascontiguousarray(part)
             a, b = (np.ascontiguousarray(x, np.float32) for x in (left[index][:, start:stop], right[index][start:stop]))
             add_products(a, b, phases, dst_format, part)
-            total[index] = part if is_last or not start else quantise(total[index] + part, intermediate, "even")
+            if spills and start != starts[-1]:
+                part = quantise(block_product(part), intermediate)
+            total[index] = part if onto_it or not start else quantise(total[index] + part, intermediate, "even")
     if dst_format == "Float16":
         total[np.abs(total) >= np.float32(largest(FORMATS["Float16"]))] *= np.float32(np.inf)
     return total
@@ -124,6 +133,16 @@ def add_products(left: Image, right: Image, phases: tuple[int, ...], dst_format:
                 ]
                 pattern = _added(sums, pattern, register)
     dst[...] = pattern.view(np.float32)
+
+
+def column_products(factor: float, data: Image, phases: tuple[int, ...], dst_format: str) -> Image:
+    """Sums of columns times a factor, as one row: face after face, in each phase after phase (GAPOOL)."""
+    total = np.zeros((1, data.shape[1]), np.float32)
+    for start in range(0, len(data), FACE):
+        face = np.ascontiguousarray(data[start : start + FACE])
+        for phase in phases:
+            add_products(np.full((1, len(face)), factor, np.float32), face, (phase,), dst_format, total)
+    return total
 
 
 @dataclass(frozen=True)
@@ -292,17 +311,18 @@ def overflowed(total: np.ndarray) -> Image:
 
 
 def window_product(
-    left: Image, right: Image, phases: tuple[int, ...], dst_format: str, result: str, align: int
+    left: Image, right: Image, phases: tuple[int, ...], dst_format: str, result: str, align: int, dealt: int
 ) -> Image:
-    """Windows (M, KH, KW, C) times weights (KH, KW, C, N), as where ttnn deals a convolution's pixels to cores: each
-    pixel filled up to `align` channels, each row of a window to a tile. After each row the sum passes L1, where it has
-    the format of the result, and is read again.
+    """Windows (M, KH, KW, C) times weights (KH, KW, C, N), as ttnn's convolutions add: each pixel filled up to `align`
+    channels, which are `dealt` to cores; of a row of a window each core's channels are filled to a tile, and after
+    them the sum passes L1, where it has the format of the result, and is read again.
     """
     channels = (0, -left.shape[-1] % align)
     left, right = np.pad(left, (*[(0, 0)] * 3, channels)), np.pad(right, ((0, 0), (0, 0), channels, (0, 0)))
     total: Image | None = None
-    for row in range(left.shape[1]):
-        pixels, weights = left[:, row].reshape(len(left), -1), right[row].reshape(-1, right.shape[-1])
+    for row, first in itertools.product(range(left.shape[1]), range(0, left.shape[-1], dealt)):
+        pixels, weights = left[:, row, :, first : first + dealt], right[row, :, first : first + dealt]
+        pixels, weights = pixels.reshape(len(left), -1), weights.reshape(-1, right.shape[-1])
         seen = None if total is None else read(quantise(total, result), dst_format)
         total = product(pixels, weights, phases, dst_format, onto=seen)
     return np.zeros((len(left), right.shape[-1]), np.float32) if total is None else total

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from opscope.compiler.target.formats import TILE
 from opscope.compiler.target.program import Conv2dParams
 from opscope.compiler.target.rounding import quantise
 from opscope.simulator.kernels.addition_order import window_product
@@ -37,6 +38,18 @@ def conv2d(images: Images, call: Call) -> np.ndarray:
 
 CHANNELS = 8
 """To a multiple of which ttnn fills up the channels of an image."""
+COLUMNS = 13
+"""Of a p150's cores."""
+MANY_CHANNELS = 64
+"""From which on ttnn was seen to deal channels and not pixels alone to cores. It takes what needs less of L1."""
+
+
+def _dealt(channels: int, pixels: int) -> int:
+    """How many channels of an image one core has: all, or a part where ttnn has as many parts as columns of cores."""
+    whole = -(-channels // CHANNELS) * CHANNELS
+    part = -(-channels // (COLUMNS * CHANNELS)) * CHANNELS
+    cores = -(-channels // part) * -(-pixels // TILE)
+    return part if channels >= MANY_CHANNELS and cores >= COLUMNS else whole
 
 
 def _passes_by_rows(call: Call) -> bool:
@@ -57,7 +70,8 @@ def _by_channel(view: np.ndarray, kernel_matrix: np.ndarray, call: Call) -> np.n
             if groups == 1 and _passes_by_rows(call):
                 split = (block.reshape(height * ow, kh, kw, c), kernel_matrix[0].reshape(kh, kw, c, per_out))
                 dst, result = call.numerics.dst_format, call.outputs[0].data_format
-                product = window_product(*split, PHASES[call.numerics.fidelity], dst, result, CHANNELS)
+                dealt = _dealt(c, n * oh * ow) if kh * kw > 1 else c  # windows of one pixel are rows of a matrix
+                product = window_product(*split, PHASES[call.numerics.fidelity], dst, result, CHANNELS, dealt)
             elif groups == 1:
                 product = product_of(block.reshape(height * ow, kh * kw * c), kernel_matrix[0], call, is_left=True)
             else:

@@ -20,9 +20,9 @@ from opscope.compiler.target.program import EltwiseParams, Numerics, TensorDesc
 from opscope.compiler.target.rare_values import has_nan, has_special, has_tiny, once
 from opscope.compiler.target.rounding import as_number, bits, flush, keep_bits, to_mantissa
 from opscope.simulator.kernels import integer, special
-from opscope.simulator.kernels.addition_order import aligned, overflowed
+from opscope.simulator.kernels.addition_order import PHASES, aligned, elementwise_product, overflowed
 from opscope.simulator.kernels.approximate import approximation
-from opscope.simulator.kernels.real import functions, trigonometry, vector_unit
+from opscope.simulator.kernels.real import functions, powers, trigonometry, vector_unit
 from opscope.simulator.kernels.registry import MEASURED, PASS, Call, Images, keeps_bits, kernel, params_of
 
 Function = Callable[..., Any]
@@ -46,6 +46,7 @@ ROUNDS_BEFORE_STORE = frozenset(
         "sinh",
         "cosh",
         "pow_tensor",
+        "atan2",
         "divide",
         "reciprocal",
         "sqrt",
@@ -70,12 +71,15 @@ INVALID = frozenset(
     ("sqrt", "rsqrt", "log", "log1p", "asin", "acos", "acosh", "atanh", "sin", "cos", "tan", "erfinv", "divide")
 )
 """Functions that make a NaN of numbers: the vector unit's is positive, the host's processor's may be negative."""
+ADDING = frozenset(("add", "subtract", "frac"))
+"""The same of those that make it of infinities alone, or take an operand's: seen to in exact order."""
 
 
 SHOWING = frozenset(("add", "subtract", "maximum", "minimum"))
 """Functions whose results show where an operand was a denormal or -0 (`_as_they_are`)."""
 SMALL = 27 << 23
 """Bit pattern of 2^-100."""
+ON_TRUTH = frozenset(("logical_and", "logical_or", "logical_xor"))
 ROW = 1 << 10
 PART = 1 << 15
 """Elements that the device's own functions are computed of together."""
@@ -114,6 +118,8 @@ def _register(
 
     def run(images: Images, call: Call) -> np.ndarray:
         if name in SHOWING and on_float is not None and (result := _as_they_are(on_float, images, call)) is not None:
+            if name in ADDING and call.arithmetic.exact_order:
+                result = with_positive_nan(result)
             return _without_nan(result, on_float, images, call) if unit == "fpu" else result
         args = images if keeps_bits(name, call) else operands(images, call)
         function = on_float if args[-1].dtype.kind == "f" else on_int
@@ -122,14 +128,16 @@ def _register(
             raise TypeError(f"{name}: expected operands of a type it has, got {kind}")
         if call.numerics.math_approx and args[-1].dtype.kind == "f":
             function = approximation(name, call.arithmetic.arch) or function
-        if unit == "fpu" and call.arithmetic.exact_order and on_float is function and _is_narrow(call):
+        is_exact = call.arithmetic.exact_order and args[-1].dtype.kind == "f"
+        if unit == "fpu" and is_exact and on_float is function and _is_narrow(call):
             function = functools.partial(aligned, function)
-        elif call.arithmetic.exact_order and function is on_float:
+        elif is_exact and function is on_float:
             if (real := _real(name, call)) is not None:
                 return real(*images)
             function = EXTREMES.get(name, function)
+            args = images if name in ON_TRUTH else args  # a denormal is not 0
         result = function(*args)
-        if name in INVALID and function is not on_int:
+        if args[-1].dtype.kind == "f" and (name in INVALID or (name in ADDING and call.arithmetic.exact_order)):
             result = with_positive_nan(result)
         return _without_nan(result, function, images, call) if unit == "fpu" else result
 
@@ -138,7 +146,7 @@ def _register(
     kernel(name, EltwiseParams, arity=arity, max_ulp=max_ulp, unit=unit, rounds=rounds, cycles=cycles)(run)
 
 
-REAL: dict[str, Function] = {**functions.FUNCTIONS, **trigonometry.FUNCTIONS}
+REAL: dict[str, Function] = {**functions.FUNCTIONS, **powers.FUNCTIONS, **trigonometry.FUNCTIONS}
 """The device's own functions of float32 and bfloat16, by the kernel's name."""
 
 
@@ -383,6 +391,8 @@ def multiply(images: Images, call: Call) -> np.ndarray:
             zeros = np.logical_or(*(bits(image) == 0 for image in images))
             result = np.where(zeros, np.float32(0), with_positive_nan(result))
         return to_mantissa(result, 7, "even") if call.numerics.dst_format == "Float16_b" else result
+    if call.arithmetic.exact_order and all(FORMATS[desc.data_format].exponent_bits == 8 for desc in call.inputs):
+        return elementwise_product(a, b, PHASES[call.numerics.fidelity], call.numerics.dst_format)
     function = functools.partial(_by_phases, call.numerics.fidelity)
     return _without_nan(function(a, b), function, images, call)
 
@@ -427,14 +437,18 @@ def clamp_scalar(images: Images, call: Call) -> np.ndarray:
     """min(max(x, low), high) with scalars (low, high)."""
     (x,) = operands(images, call)
     low, high = params_of(call, EltwiseParams).scalars
+    if call.arithmetic.exact_order and x.dtype.kind == "f":
+        return vector_unit.smaller(vector_unit.larger(x, np.float32(low)), np.float32(high))
     return np.minimum(np.maximum(x, x.dtype.type(low)), x.dtype.type(high))
 
 
 @kernel("pow_scalar", EltwiseParams, max_ulp=4)
 def pow_scalar(images: Images, call: Call) -> np.ndarray:
     """x to the power of a scalar."""
-    (x,) = operands(images, call)
-    exponent = x.dtype.type(params_of(call, EltwiseParams).scalars[0])
+    (x,), scalar = operands(images, call), params_of(call, EltwiseParams).scalars[0]
+    if call.arithmetic.exact_order and FORMATS[call.inputs[0].data_format].exponent_bits == 8:
+        return powers.pow_scalar(images[0], scalar, wide=call.numerics.dst_format == "Float32")
+    exponent = x.dtype.type(scalar)
     return np.power(x, exponent) if x.dtype.kind == "f" else integer.power(x, np.full_like(x, exponent))
 
 
@@ -442,4 +456,6 @@ def pow_scalar(images: Images, call: Call) -> np.ndarray:
 def leaky_relu(images: Images, call: Call) -> np.ndarray:
     """x where positive, else x times the scalar."""
     (x,) = operands(images, call)
-    return np.where(x > 0, x, x * np.float32(params_of(call, EltwiseParams).scalars[0]))
+    result = np.where(x > 0, x, x * np.float32(params_of(call, EltwiseParams).scalars[0]))
+    is_cut = call.arithmetic.exact_order and call.numerics.dst_format == "Float16_b"
+    return to_mantissa(result, 7, "truncate") if is_cut else result

@@ -25,8 +25,10 @@ def softmax(images: Images, call: Call) -> np.ndarray:
     """Exponentials over their sum along a dim."""
     (x,), params = operands(images, call), params_of(call, SoftmaxParams)
     if call.arithmetic.exact_order:
-        last = np.moveaxis(x, params.dim, -1)
-        return np.moveaxis(real.softmax(last, call.numerics, stable=params.stable), -1, params.dim)
+        last, from_end = np.moveaxis(x, params.dim, -1), params.dim % x.ndim - x.ndim
+        if from_end == -1:
+            return real.softmax(last, call.numerics, stable=params.stable)
+        return np.moveaxis(real.softmax_across(last, call.numerics, rows=from_end == -2), -1, params.dim)
     return _softmax(x, params.dim, params.stable)
 
 

@@ -10,6 +10,7 @@ from opscope.compiler.target.rare_values import has_nan
 from opscope.compiler.target.rounding import bits
 from opscope.simulator.images import from_host, to_host
 from opscope.simulator.kernels.eltwise import operands
+from opscope.simulator.kernels.real.conversions import KNOWN, converted
 from opscope.simulator.kernels.registry import PASS, Call, Images, kernel, params_of
 
 
@@ -65,9 +66,18 @@ def deallocate(images: Images, call: Call) -> Images:
 
 @kernel("typecast", EltwiseParams)
 def typecast(images: Images, call: Call) -> np.ndarray:
-    """To the result's element type: floats to integers towards zero, saturating, NaN to 0; to i1: whether not 0."""
+    """To the result's element type: floats to integers towards zero, saturating, NaN to 0; to i1: whether not 0. In
+    exact order as ttnn's own kernel does it."""
     (x,), target = operands(images, call), call.outputs[0]
     dtype = host_dtype(target.element_type)
+    source, own = call.inputs[0].data_format, target.data_format
+    if (
+        call.arithmetic.exact_order
+        and {source, own} <= KNOWN
+        and "i1" not in (target.element_type, call.inputs[0].element_type)
+    ):
+        value = converted(images[0] if x.dtype.kind == "f" else x, source, own)
+        return value if value.dtype.kind == "f" else value.astype(dtype)
     if FORMATS[target.data_format].is_float or target.element_type == "i1" or x.dtype.kind != "f":
         return x.astype(np.float32, copy=False) if FORMATS[target.data_format].is_float else x
     low, high = np.iinfo(dtype).min, np.iinfo(dtype).max

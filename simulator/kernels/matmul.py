@@ -25,9 +25,9 @@ import numpy as np
 from opscope.compiler.target.formats import FORMATS, TILE
 from opscope.compiler.target.program import MatmulParams, Numerics
 from opscope.compiler.target.rare_values import has_special
-from opscope.compiler.target.rounding import as_number, bits, flush, keep_bits, kept, quantise
+from opscope.compiler.target.rounding import as_number, bits, block_product, flush, keep_bits, kept, quantise
 from opscope.simulator.kernels import addition_order
-from opscope.simulator.kernels.addition_order import overflowed
+from opscope.simulator.kernels.addition_order import PHASES, overflowed
 from opscope.simulator.kernels.eltwise import (
     ACTIVATIONS,
     SRC_A_FULL,
@@ -38,10 +38,6 @@ from opscope.simulator.kernels.eltwise import (
 )
 from opscope.simulator.kernels.registry import Call, Images, kernel, params_of
 
-PHASES = {"LoFi": (0,), "HiFi2": (0, 1), "HiFi2_B": (0, 2), "HiFi3": (0, 1, 2), "HiFi4": (0, 1, 2, 3)}
-"""Fidelity -> the phases that it takes. HiFi2_B has the number 10 in tt-budabackend (netlist/tt_backend_api_types.hpp):
-two phases, in steps of two; its own tests ask it for all bits of a product's left operand
-(verif/op_tests/netlists/netlist_fidelity_order_b_matmul.yaml)."""
 FIDELITIES = {name: len(phases) for name, phases in PHASES.items()}
 """Number of phases of each fidelity."""
 MVMUL_DEPTH = 16
@@ -109,6 +105,11 @@ def product_of(
     if left.dtype.kind != "f" and all(desc.element_type in NARROW_INTEGERS for desc in call.inputs[:2]):
         exact = np.matmul(left.astype(np.float64), right.astype(np.float64))
         return np.clip(exact, -INT32_MAX, INT32_MAX).astype(np.int64)
+    if call.arithmetic.exact_order and call.numerics.dst_format == "Float16_b":  # which cuts float32 as it is read
+        left, right = (
+            addition_order.read(x, "Float16_b") if desc.data_format == "Float32" else x
+            for x, desc in zip((left, right), call.inputs, strict=False)
+        )
     return matrix_product(
         left,
         right,
@@ -217,13 +218,19 @@ def _is_alone(call: Call) -> bool:
     """Whether the activation of a product is an operation of its own: ttnn fuses it where a program configuration says
     the blocks. Of the same width in Dst and in the result both have the same bits.
     """
-    return not call.numerics.k_block
+    return not call.numerics.k_block or FORMATS[call.outputs[0].data_format].kind == "block"
 
 
 def with_bias(value: np.ndarray, bias: np.ndarray, call: Call) -> np.ndarray:
     """A product and what is added to it: in exact order by the matrix unit, to what it reads of the product in L1."""
     if not call.arithmetic.exact_order or value.dtype.kind != "f":
         return value + bias
+    numerics, between = call.numerics, FORMATS[call.outputs[0].data_format]
+    depth = call.inputs[0].shape[-2 if params_of(call, MatmulParams).transpose_a else -1] if numerics.k_block else 0
+    if depth > numerics.k_block * TILE:  # several blocks, whose sum is in L1 already
+        between = FORMATS[numerics.intermediate]
+    if between.kind == "block" and numerics.dst_format != "Float32":
+        value = quantise(block_product(value), between)
     return addition_order.added(value, bias, call.numerics.dst_format)
 
 
@@ -241,16 +248,19 @@ def activated(value: np.ndarray, name: str, call: Call, *, packed: bool = False)
     numerics = call.numerics
     if packed:
         own = call.outputs[0].data_format
-        value = quantise(addition_order.in_dst(value, numerics.dst_format), own)
+        value = addition_order.in_dst(value, numerics.dst_format)
+        value = quantise(block_product(value) if FORMATS[own].kind == "block" else value, own)
         numerics = replace(numerics, dst_format="Float32" if own == "Float32" else "Float16_b")
-    return (real_function(name, numerics.dst_format, numerics) or ACTIVATIONS[name])(value)
+    result = (real_function(name, numerics.dst_format, numerics) or ACTIVATIONS[name])(value)
+    return addition_order.in_dst(result, numerics.dst_format) if packed else result
 
 
 def _product(images: Images, call: Call, *, has_bias: bool = False) -> np.ndarray:
     params = params_of(call, MatmulParams)
     left, right = images
-    if params.transpose_a:
-        left = np.swapaxes(left, -1, -2)
+    if params.transpose_a:  # an operation of its own, after which the numbers share exponents anew
+        left, source = np.swapaxes(left, -1, -2), FORMATS[call.inputs[0].data_format]
+        left = quantise(left, source) if call.arithmetic.exact_order and source.kind == "block" else left
     if params.transpose_b:
         right = np.swapaxes(right, -1, -2)
     return product_of(left, right, call, all_in_l1=has_bias)

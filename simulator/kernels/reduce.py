@@ -13,11 +13,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from opscope.compiler.target.formats import FACE
 from opscope.compiler.target.program import ReduceParams
 from opscope.compiler.target.rare_values import has_special
 from opscope.compiler.target.rounding import as_number, bits, keep_bits, kept, quantise, to_mantissa
-from opscope.simulator.kernels.addition_order import add_products, column_sums, overflowed, product, row_sums
+from opscope.simulator.kernels.addition_order import column_products, column_sums, overflowed, product, read, row_sums
 from opscope.simulator.kernels.eltwise import SRC_A_FULL, SRC_A_HIGH, SRC_B_FULL, SRC_B_HIGH, operands
 from opscope.simulator.kernels.matmul import MVMUL_DEPTH, PHASES
 from opscope.simulator.kernels.registry import PASS, Call, Images, kernel, params_of
@@ -54,6 +53,7 @@ def _sum(images: Images, call: Call, factor: float = 1.0) -> np.ndarray:
     if call.inputs[0].data_format == "Float32" and call.numerics.dst_format == "Float32":
         return _vector_sum(operands(images, call)[0], params, call) * np.float32(factor)
     factor = float(to_mantissa(np.array([factor], np.float32), 7, "truncate")[0])
+    x = _seen(x, call)
     along_rows = tuple(d % x.ndim for d in params.dims) == (x.ndim - 1,)
     if call.arithmetic.exact_order:
         return _ordered_sum(x, params, call, factor, along_rows=along_rows)
@@ -69,13 +69,19 @@ def _sum(images: Images, call: Call, factor: float = 1.0) -> np.ndarray:
     return quantise(overflowed(np.add.reduce(numbers, axis=params.dims) * scale), call.numerics.dst_format)
 
 
+def _seen(x: np.ndarray, call: Call) -> np.ndarray:
+    """Float32 as the device has it where Dst has 16 bits: cut to these when it is read."""
+    narrow = call.arithmetic.exact_order and call.numerics.dst_format == "Float16_b"
+    return read(x, "Float16_b") if narrow and call.inputs[0].data_format == "Float32" else x
+
+
 def _vector_sum(x: np.ndarray, params: ReduceParams, call: Call) -> np.ndarray:
     """Sum of float32 on the vector unit."""
     if not call.arithmetic.exact_order:
         return np.add.reduce(x, axis=params.dims, dtype=np.float32)
+    last = x.ndim - 1
     for dim in sorted((d % x.ndim for d in params.dims), reverse=True):
-        along_rows = dim == x.ndim - 1 and dim == max(d % x.ndim for d in params.dims)
-        x = (row_sums if along_rows else column_sums)(np.moveaxis(x, dim, -1))
+        x = (row_sums if dim == last else column_sums)(np.moveaxis(x, dim, -1))
     return x
 
 
@@ -85,12 +91,7 @@ def _ordered_sum(x: np.ndarray, params: ReduceParams, call: Call, factor: float,
     depth, phases, dst = flat.shape[1], PHASES[call.numerics.fidelity], call.numerics.dst_format
     if along_rows:
         return product(flat, np.full((depth, 1), factor, np.float32), phases, dst).reshape(lead)
-    total, data = np.zeros((1, len(flat)), np.float32), np.ascontiguousarray(flat.T)
-    for start in range(0, depth, FACE):
-        face = data[start : start + FACE]
-        for phase in phases:
-            add_products(np.full((1, len(face)), factor, np.float32), face, (phase,), dst, total)
-    return total.reshape(lead)
+    return column_products(factor, np.ascontiguousarray(flat.T), phases, dst).reshape(lead)
 
 
 def _flat(x: np.ndarray, params: ReduceParams) -> tuple[np.ndarray, tuple[int, ...]]:
@@ -137,6 +138,7 @@ def _extreme(name: str, function: np.ufunc, lowest: bool, cycles: tuple[str, ...
 
     def run(images: Images, call: Call) -> np.ndarray:
         params, (x,) = params_of(call, ReduceParams), operands(images, call)
+        x = _seen(x, call)
         value = function.reduce(x, axis=params.dims, initial=end_of(x.dtype, lowest=lowest))
         return _finish(value, params, x.ndim)
 

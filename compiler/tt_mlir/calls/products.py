@@ -55,8 +55,7 @@ _CONV_CONFIG = frozenset(
 
 def of_products(emit: Emit) -> Numerics:
     """How a product computes; without a configuration as ttnn chooses by its operands' format."""
-    data_format = emit.desc(emit.inputs[0]).data_format
-    return emit.numerics(product_fidelity(data_format))
+    return emit.numerics(product_fidelity([emit.desc(operand).data_format for operand in emit.inputs[:2]]))
 
 
 @emits("matmul", "linear")

@@ -293,13 +293,15 @@ def rsqrt(x: Image, *, wide: bool) -> Image:
 
 
 CBRT = series("0x1.04cdb2p-1 -0x1.403e6cp0 0x1.c09806p0")
+CBRT_START = np.float32(1418472267) / np.float32(256) + np.float32(8388608)
+"""Each step of it is rounded."""
 
 
 def cbrt(x: Image, *, wide: bool) -> Image:
     """The cube root (ckernel_sfpu_cbrt.h)."""
     third = np.float32(float.fromhex("-0x1.555556p-10"))
     a = np.abs(x)
-    f = multiply_add(bits(a).astype(np.float32), third, np.float32(1418472267 / 256 + 8388608))
+    f = multiply_add(bits(a).astype(np.float32), third, CBRT_START)
     y = from_bits(integer_bits(f).astype(np.int64) << 8)
     c2, c1, c0 = CBRT
     if wide:
@@ -422,9 +424,46 @@ def gelu_tanh(x: Image, *, wide: bool) -> Image:
     return multiply_add(half, t, half)
 
 
+def hardsigmoid(x: Image, *, wide: bool) -> Image:
+    """x / 6 + 1/2 from 0 to 1 (ckernel_sfpu_activations.h)."""
+    return larger(smaller(multiply_add(x, 0.1666666716337204, HALF), ONE), np.float32(0))
+
+
+def _root_by_newton(x: Image) -> Image:
+    """The square root with some 20 bits (ckernel_sfpu_sqrt_custom.h)."""
+    y = from_bits(0x5F370000 - (bits(x) >> 1).astype(np.int64))
+    half = multiply(x, -HALF)
+    for _ in range(2):
+        y = multiply(multiply_add(multiply(y, y), half, np.float32(1.5)), y)
+    return np.where(np.isfinite(x) & (bits(x) << 1 != 0), multiply(y, x), x)
+
+
+ERFINV = (-4.330746750799873, 6.802721088435375)
+"""-2 / (pi a) and 1 / a, where a is 0.147."""
+
+
+def erfinv(x: Image, *, wide: bool) -> Image:
+    """The inverse of the error function by a formula of 2 digits or so (ckernel_sfpu_erfinv.h)."""
+    logarithm = log(multiply_add(-x, x, ONE), wide=False)
+    half = multiply_add(logarithm, -HALF, ERFINV[0])
+    root = _root_by_newton(multiply_add(half, half, -multiply(logarithm, ERFINV[1])))
+    return np.copysign(_root_by_newton(multiply_add(half, ONE, root)), x)
+
+
 def softsign(x: Image, *, wide: bool) -> Image:
     """x over 1 + |x| (ckernel_sfpu_softsign.h)."""
     return multiply(x, reciprocal_by_newton(multiply_add(np.abs(x), ONE, ONE), 2))
+
+
+def square(x: Image, *, wide: bool) -> Image:
+    """x x, rounded to the nearest even bfloat16 where Dst has 16 bits (ckernel_sfpu_square.h)."""
+    result = multiply(x, x)
+    return result if wide else to_mantissa(result, 7, "even")
+
+
+def logical_not(x: Image, *, wide: bool) -> Image:
+    """1 of +0 alone, whose bits are compared (ckernel_sfpu_logical_not.h)."""
+    return (bits(x) == 0).astype(np.float32)
 
 
 def sign(x: Image, *, wide: bool) -> Image:
@@ -474,6 +513,10 @@ FUNCTIONS = {
         floor,
         ceil,
         relu6,
+        hardsigmoid,
+        square,
+        logical_not,
+        erfinv,
     )
 }
 """By the kernel's name."""

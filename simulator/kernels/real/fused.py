@@ -3,19 +3,21 @@
 By ttnn 0.81.1's softmax.cpp, layernorm.cpp (ttnn/operations/normalization) and numeric.h of their kernel_util. The
 matrix unit subtracts, multiplies and sums: it reads its operands as TF32, where Dst has 16 bits as bfloat16. Between
 two steps results lie in L1 as float32, softmax's approximate exponentials as bfloat16. This, and what ttnn takes by
-itself (`opscope.compiler.target.numerics`), was fitted to recorded runs, all of whose bits it gives. Other dims than
-the last are in none of them. `batch_norm` follows batch_norm_kernel.cpp and batch_norm_sfpu_kernel.cpp.
+itself (`opscope.compiler.target.numerics`), was fitted to recorded runs, all of whose bits it gives. Softmax along
+other dims than the last follows moreh_softmax_h.cpp and moreh_softmax_c_large.cpp, `batch_norm` batch_norm_kernel.cpp
+and batch_norm_sfpu_kernel.cpp.
 """
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
 
 from opscope.compiler.target.program import Numerics
 from opscope.compiler.target.rounding import Image, bits, quantise
-from opscope.simulator.kernels.addition_order import added, elementwise_product, in_dst, product, read
+from opscope.simulator.kernels.addition_order import added, column_products, elementwise_product, in_dst, product, read
 from opscope.simulator.kernels.matmul import PHASES
 from opscope.simulator.kernels.real import functions
 from opscope.simulator.kernels.real.vector_unit import (
@@ -24,6 +26,7 @@ from opscope.simulator.kernels.real.vector_unit import (
     larger,
     multiply,
     multiply_add,
+    reciprocal_seed,
     subtract,
     to_integer,
 )
@@ -83,14 +86,28 @@ def fast_rsqrt(x: Image) -> Image:
 def softmax(x: Image, numerics: Numerics, *, stable: bool) -> Image:
     """Exponentials over their sum along the last dim."""
     steps = Steps(numerics)
-    if stable:
-        x = steps.add(x, -steps.read(x).max(-1, keepdims=True, initial=-np.inf))
+    x = steps.add(x, -steps.read(x).max(-1, keepdims=True, initial=-np.inf)) if stable else steps.read(x)
     if numerics.math_approx:
         raised = quantise(steps.in_dst(fast_exp(x), "truncate"), "Float16_b")
     else:
         raised = steps.in_dst(functions.exp(x, wide=steps.wide))
     inverse = steps.in_dst(functions.reciprocal(steps.sum(raised), wide=steps.wide), "truncate")
     return steps.multiply(raised, inverse)
+
+
+def softmax_across(x: Image, numerics: Numerics, *, rows: bool) -> Image:
+    """The same of what other dims than the last hold, moved there: `rows` of the tiles, or whole tiles, which are added
+    one after another. The largest is always subtracted (moreh_softmax_h.cpp, moreh_softmax_c_large.cpp)."""
+    steps = Steps(numerics)
+    x = steps.add(x, -steps.read(x).max(-1, keepdims=True, initial=-np.inf))
+    raised = steps.in_dst(functions.exp(steps.read(x), wide=steps.wide))
+    if rows:
+        flat = np.ascontiguousarray(steps.read(raised).reshape(-1, x.shape[-1]).T)
+        total = column_products(1.0, flat, PHASES[numerics.fidelity], numerics.dst_format).reshape(*x.shape[:-1], 1)
+    else:
+        total = steps.read(functools.reduce(steps.add, np.moveaxis(raised, -1, 0)))[..., None]
+    inverse = reciprocal_seed(total) if numerics.math_approx else functions.reciprocal(total, wide=steps.wide)
+    return steps.multiply(raised, steps.in_dst(inverse, "truncate"))
 
 
 def norm(x: Image, vectors: list[Image], epsilon: float, numerics: Numerics, *, centred: bool) -> Image:

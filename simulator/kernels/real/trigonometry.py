@@ -15,12 +15,14 @@ from opscope.simulator.kernels.real.vector_unit import (
     from_bits,
     integer_bits,
     is_negative,
+    larger,
     multiply,
     multiply_add,
     polynomial,
     reciprocal_seed,
     series,
     size,
+    smaller,
     subtract,
     to_integer,
 )
@@ -292,6 +294,27 @@ def atanh(x: Image, *, wide: bool) -> Image:
     return np.where(np.abs(x) < 1, result, np.where(np.abs(x) == 1, np.copysign(INF, x), NAN))
 
 
+ATAN2 = {
+    True: series("0x1.01cp-8 -0x1.4bcp-6 0x1.93p-5 -0x1.48cp-4 0x1.bd4p-4 -0x1.24p-3 0x1.99938ap-3 -0x1.555558p-2"),
+    False: series("-0x1.de8p-5 0x1.668p-3 -0x1.54p-2"),
+}
+
+
+def atan2(y: Image, x: Image, *, wide: bool) -> Image:
+    """The angle of a point, from the smaller of its distances to the axes over the larger (ckernel_sfpu_atan2.h)."""
+    y, x = np.broadcast_arrays(y, x)
+    low, high = smaller(np.abs(x), np.abs(y)), larger(np.abs(x), np.abs(y))
+    a = multiply(low, reciprocal_by_newton(high, 2) if wide else reciprocal_seed(high))
+    s = multiply(a, a)
+    r = multiply_add(multiply(polynomial(s, *ATAN2[wide]), s), a, a)
+    quarter = np.where(high == 0, np.float32(0), np.float32(HALF_PI / 2))
+    is_steep, is_even = integer_bits(low) >= integer_bits(np.abs(x)), low == high
+    r = np.where(is_steep, np.where(is_even, quarter, subtract(np.float32(HALF_PI), r)), r)
+    r = np.where(is_negative(x), subtract(np.float32(2 * HALF_PI), r), r)
+    return np.where(np.isnan(high), NAN, np.copysign(r, y))
+
+
 FUNCTIONS = {
-    function.__name__: function for function in (sin, cos, tan, asin, acos, atan, sinh, cosh, asinh, acosh, atanh)
+    function.__name__: function
+    for function in (sin, cos, tan, asin, acos, atan, sinh, cosh, asinh, acosh, atanh, atan2)
 }
