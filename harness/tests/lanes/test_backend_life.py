@@ -14,6 +14,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 
 from opscope.base.children import forked, process_tree
@@ -390,12 +391,22 @@ def test_what_a_backend_says_of_itself_has_its_type(member: str, value: object) 
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("ran_on", "moon"), ("cycles", -5), ("device_ns", float("nan")), ("run_ns", float("inf")), ("l1_peak_bytes", "1")],
+    [
+        ("ran_on", "moon"),
+        ("outputs", ["a"]),
+        ("outputs", numpy.zeros(3)),
+        ("outputs", [None]),
+        ("cycles", -5),
+        ("device_ns", float("nan")),
+        ("run_ns", float("inf")),
+        ("l1_peak_bytes", "1"),
+    ],
 )
 def test_what_a_backend_states_of_an_op_can_be(field: str, value: object) -> None:
     """A place that nobody knows would be a place of its own in every rate."""
     job = Job("op", b"", [], ResultOptions(), ())
     job.ran_on, job.cycles, job.utilisation, job.limiter = "simulator", 0, 0.5, "math"
+    job.outputs = [numpy.zeros((2, 3))]
     stated_facts.check(job)
     setattr(job, field, value)
     with pytest.raises(BackendError, match=f"job.{field}"):
