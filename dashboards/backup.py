@@ -73,7 +73,8 @@ def _parts(archive: Path) -> dict[str, bytes]:
             label = json.loads(file.read(LABEL))
             parts = {part: file.read(part) for part in PARTS}
     except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
-        raise DashboardError(str(archive), "a backup of `opscope dashboard backup`", f"{error}") from None
+        reason = getattr(error, "strerror", None) or str(error)
+        raise DashboardError(str(archive), "a backup of `opscope dashboard backup`", reason) from None
     if label.get("format") != FORMAT or not parts[PARTS[0]].startswith(b"SQLite format 3\0"):
         raise DashboardError(str(archive), f"a backup of format {FORMAT}", f"format {label.get('format')}")
     return parts

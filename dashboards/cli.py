@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import click
 
+from opscope.base.finite_number import FiniteNumber
 from opscope.base.live import progress
 from opscope.dashboards.errors import DashboardError
 
@@ -357,7 +358,7 @@ def check(as_json: bool, folder: Path | None) -> None:
     "--minutes",
     default=5.0,
     show_default=True,
-    type=click.FloatRange(0, 1440, min_open=True),
+    type=FiniteNumber(0, 1440, min_open=True),
     help="Life of the token.",
 )
 @JSON

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from opscope.compiler import api
-from opscope.harness.verdict.compare import check
+from opscope.harness.verdict.check import check
 from opscope.harness.verdict.tolerance import TABLE
 from opscope.reports.pages.html import write_report
 from opscope.reports.tests.sample_run import make_run

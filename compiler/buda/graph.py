@@ -404,7 +404,8 @@ class BudaGraph:
             import difflib
 
             near = difflib.get_close_matches(name, self._nodes, n=3, cutoff=0.4) or list(self._nodes)[:3]
-            raise CompilerInputError(f"op: expected a node of {self.name}, got {name!r}; try {', '.join(near)}")
+            hint = f"try {', '.join(near)}" if near else "it has none"
+            raise CompilerInputError(f"op: expected a node of {self.name}, got {name!r}; {hint}")
         return self._nodes[name]
 
     @cached_property

@@ -98,7 +98,8 @@ class InputProblem(click.ClickException):
 )
 @click.option(
     "--argument-types",
-    help="input, parameter or constant for each argument; values that depend on no input are computed once.",
+    help="With --optimization-level 1 or 2: input, parameter or constant for each argument; values that depend on no "
+    "input are computed once.",
 )
 @click.option(
     "-o",
@@ -146,7 +147,7 @@ def compile_command(
         unsupported_types,
         optimization_level=int(optimization_level),
         amp_level=int(amp_level),
-        argument_types=tuple(argument_types.split(",")) if argument_types else (),
+        argument_types=_argument_types(argument_types, optimization_level, target),
         math_approx=math_approx,
         dump_dir=str(dump_ir) if dump_ir else None,
         numerics=numerics,
@@ -326,6 +327,25 @@ def _is_ours(data: bytes) -> bool:
         return False
     code = _COMMENT.sub(b"", data)
     return b'"ttir.' in code or b'"ttnn.' in code
+
+
+def _argument_types(words: str | None, level: str, target: str) -> tuple[str, ...]:
+    """The types that --argument-types names. Raises InputProblem where it would change nothing, or for a word that is
+    none."""
+    from opscope.compiler.options import ARGUMENT_TYPES
+
+    if words is None:
+        return ()
+    if level == "0" or target == "ttir":
+        got = "--to ttir" if target == "ttir" else "--optimization-level 0"
+        raise InputProblem(
+            f"--argument-types: expected to be with --optimization-level 1 or 2 and a stage after ttir, got {got}; "
+            "try --optimization-level 1"
+        )
+    types = tuple(words.split(","))
+    if wrong := [word for word in types if word not in ARGUMENT_TYPES]:
+        raise InputProblem(f"--argument-types: expected {', '.join(ARGUMENT_TYPES)}, got {wrong[0]!r}; try input,input")
+    return types
 
 
 def _binary_of(file: Path) -> Path:

@@ -36,11 +36,13 @@ def compare(path: Path, kinds: tuple[str, ...], as_json: bool) -> None:
     from opscope.compiler.against.op_list import ListError, against, read_list, summary
 
     try:
-        compared = against(read_list(regular_file.read_bytes(path).decode()))
+        compared = against(read_list(regular_file.read_text(path)))
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise InputProblem(f"{path}: expected a readable list of ops, got: {reason}") from error
-    except (ListError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise InputProblem(f"{path}: expected a list of ops as JSON, got bytes that are not UTF-8") from error
+    except ListError as error:
         raise InputProblem(f"{path}: {error}") from error
     shown = [each for each in compared if not kinds or each.kind in kinds]
     if as_json:
@@ -116,7 +118,9 @@ def ops(
         compare_with(against_backend, against_run, models, arch, as_json, markdown)
         return
     if against_run is not None or models:
-        raise InputProblem("ops: expected --against-run and --model with --against-backend, got none; try `tt`")
+        raise InputProblem(
+            "ops: expected --against-backend with --against-run and --model, got none; try --against-backend tt"
+        )
     if against is not None:
         if names or families or markdown:
             raise InputProblem("ops: expected --against alone, or with --kind or --json, got names or another form")

@@ -44,7 +44,12 @@ def _list_options(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 )
 @click.option("--op", default="", help="Show every candidate of this op.")
 @click.option("--seed", default=0, show_default=True, help="Seed of policy Random.")
-@click.option("--target-cycles", default=0, help="Target of policies NLP and Ribbon; 0: computed, or their default.")
+@click.option(
+    "--target-cycles",
+    default=0,
+    type=click.IntRange(min=0),
+    help="Target of policies NLP and Ribbon; 0: their own.",
+)
 @click.option("--harvested", default=0, help="Mask of the rows that are switched off, such as 2050.")
 @click.option("--chips", default=1, show_default=True, type=click.IntRange(min=1), help="Number of chips.")
 @click.option("--epoch-break", multiple=True, metavar="OP", help="Start a new epoch at OP.")

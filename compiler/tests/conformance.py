@@ -30,7 +30,7 @@ from opscope.compiler.tests import programs
 from opscope.harness.backends.base import Target
 from opscope.harness.backends.reference import Reference
 from opscope.harness.record.result_options import ResultOptions
-from opscope.harness.verdict.compare import check
+from opscope.harness.verdict.check import check
 from opscope.harness.verdict.tolerance import TABLE, Tolerance, tolerance
 from opscope.simulator.api import Device, DeviceError
 

@@ -208,6 +208,8 @@ class Backend(ABC):
     packages: str = ""
     """Names of the packages, the compiler's own first, of which `NAME@VERSION` has other versions than those that are
     installed, in an environment of its own. For the backends of this folder."""
+    beside: str = ""
+    """A package of any version that this project's side of such a backend needs, as what writes ONNX graphs."""
     lasting: bool = False
     """Whether fingerprint and target follow from this project's sources and the installed packages alone. A run whose
     verdicts are all kept then need not start the backend."""

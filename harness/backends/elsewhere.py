@@ -31,6 +31,7 @@ from opscope.harness.backends.base import Backend, BackendError, Declined, Job, 
 from opscope.harness.cache.environments import Environment
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.measures import MEASURES
+from opscope.harness.record.one_failure import UNLOADED
 from opscope.harness.record.records import TensorDesc
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage
@@ -76,9 +77,9 @@ class Elsewhere(Backend):
             child.send({"backend": self._own.name, "options": options.model_dump(mode="json")})
             self._ready = child.receive(Deadline(LOAD_SECONDS))
             reason = self._ready.get("refused", "")
-            self._problem = StageError(f"{self.name} cannot be loaded: {reason}", reason) if reason else None
+            self._problem = StageError(f"{self.name}{UNLOADED}{reason}", reason) if reason else None
         except ChildEnded as ended:
-            kind, text = ended.ending.kind, f"{self.name} cannot be loaded: {ended}"
+            kind, text = ended.ending.kind, f"{self.name}{UNLOADED}{ended}"
             crashed = ended.ending.cause not in (Cause.RAISED, Cause.TIMEOUT)
             self._problem = StageCrashError(kind, text) if crashed else StageError(text, ended.ending.traceback)
         if self._problem is not None:
@@ -239,7 +240,7 @@ def serve(parent: Parent) -> None:
         backend = life.load(name)
         opened = life.open_(name, backend, options)
     except InputError as error:
-        parent.send({"refused": error.got})
+        parent.send({"refused": f"{error.got}: {error.hint}" if error.got == life.MISSING else error.got})
         return
     stablehlo = backend.reads_stablehlo()
     parent.send({"fingerprint": opened.fingerprint, "versions": opened.versions, "stablehlo": stablehlo})

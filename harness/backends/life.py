@@ -24,6 +24,9 @@ FAULTS_OF_CODE = (AttributeError, NameError, ImportError)
 """What the code of a backend raises where it is wrong itself, whatever the op."""
 
 
+MISSING = "a missing requirement"
+
+
 class Opened(NamedTuple):
     """What a backend has reported once it is open."""
 
@@ -40,7 +43,7 @@ def load(name: str) -> Backend:
         backend = registry.load(name)
         missing = backend.available()
     if missing:
-        raise InputError(f"--backend {name}", "a backend that works here", "a missing requirement", missing)
+        raise InputError(f"--backend {name}", "a backend that works here", MISSING, missing)
     with as_input_error(name, "load() without an error"):
         backend.load()
     return backend

@@ -23,6 +23,7 @@ class OnnxRuntime(Backend):
 
     name = "onnxruntime"
     packages = "onnxruntime"
+    beside = "onnx"
     lasting = True
     ignores_board = True
     stages = (SESSION, Stage.RUN)

@@ -34,6 +34,7 @@ class OpenVino(Backend):
 
     name = "openvino"
     packages = "openvino"
+    beside = "onnx"
     lasting = True
     ignores_board = True
     stages = (READ, COMPILE, Stage.RUN)

@@ -58,7 +58,7 @@ def distribution_of(word: str) -> str:
 @cache
 def _found(where: str, distribution: str, release: str, cache_dir: Path) -> Library:
     if release.endswith(".whl"):
-        return _unpacked(where, package_index.wheel(where, distribution, release), cache_dir)
+        return _unpacked(where, package_index.wheel(where, release), cache_dir)
     kept = cache_dir / _safe(f"{distribution}-{release}")
     return _kept(kept) or _fetched(where, distribution, release, kept)
 
@@ -83,6 +83,13 @@ def _fetched(where: str, distribution: str, release: str, kept: Path) -> Library
         print(f"{where}: fetching {distribution} {release}, once", file=sys.stderr, flush=True)
         wheel = package_index.fetch(where, distribution, release, temporary)
         return _unpacked(where, wheel, kept.parent, kept.name)
+
+
+def kept(distribution: str) -> list[str]:
+    """The releases of a distribution in the cache."""
+    before = _safe(f"{distribution}-")
+    names = [path.parent.name for path in (default_cache_dir() / FOLDER).glob(f"{before}*/{_LIBRARY}")]
+    return [release for name in names if "-" not in (release := name.removeprefix(before))]
 
 
 def release_date(distribution: str, release: str) -> datetime | None:

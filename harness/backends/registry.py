@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from opscope.base.plugins import plugins
 from opscope.base.visible_text import cut
+from opscope.base.xla.xla_releases import number
 from opscope.harness.backends import declarations, plugin_libraries, plugin_library, plugin_releases
 from opscope.harness.backends.declarations import Declarations
 from opscope.harness.cache import environments
@@ -35,6 +36,8 @@ _NAMED = re.compile(r'^    name = "([\w-]+)"$', re.MULTILINE)
 """The line of a class body that makes a file of this folder a backend."""
 FILES = (".py", ".yaml", ".yml")
 """Suffixes of a backend's file: Python with a class, or YAML with stage commands."""
+RANGE = ".."
+"""Stands between the first release and the last, where a history is asked for."""
 COMMAND = "command"
 """The name of the backend for stage commands; `command:FILE.yaml` means the same as `FILE.yaml`."""
 
@@ -118,6 +121,18 @@ def distribution(backend: str) -> str:
     return _constant(name, "distribution") or _constant(name, "packages").partition(" ")[0]
 
 
+def kept_releases(backend: str) -> list[str]:
+    """The releases of a backend that are in the cache, the oldest first."""
+    if backend in own_names() and (packages := _constant(backend, "packages")):
+        return sorted(environments.kept(packages), key=number)
+    return sorted(plugin_releases.kept(distribution(backend)), key=number)
+
+
+def names_with_releases() -> list[str]:
+    """The backends of which releases can be had, without plugins that are only named."""
+    return [name for name in own_names() if _constant(name, "distribution") or _constant(name, "packages")]
+
+
 def release_date(backend: str, release: str) -> datetime | None:
     """When a release of a backend that is in the cache was made; None if that is not known."""
     if backend in own_names() and (packages := _constant(backend, "packages")):
@@ -152,15 +167,14 @@ def check_name(backend: str) -> None:
     name, argument = parts(backend)
     release = release_in(backend)
     if release and not argument and (own := backend.removesuffix(f"@{release}")) in own_names():
-        able = [
-            f"{each}@{release}"
-            for each in own_names()
-            if _constant(each, "distribution") or _constant(each, "packages")
-        ]
+        able = [f"{each}@{release}" for each in names_with_releases()]
         hint = " or ".join([*able, f"pjrt:NAME@{release}"])
         raise InputError(f"--backend {backend}", "a backend of which a release can be had beside others", own, hint)
+    if RANGE in release and not release.endswith(".whl"):
+        hint = f"opscope history --backend {backend}, or each release by itself, separated by commas"
+        raise InputError(f"--backend {backend}", "one release", f"the range {release}", hint)
     if argument.startswith("@"):
-        environments.find(f"--backend {backend}", _constant(name, "packages"), release)
+        environments.find(f"--backend {backend}", _constant(name, "packages"), release, _constant(name, "beside"))
     elif argument:
         plugin_libraries.check(f"--backend {backend}", argument)
     elif name.removesuffix(":") in own_names() and declares(name.removesuffix(":"), "needs_argument"):
@@ -191,7 +205,9 @@ def load(backend: str) -> Backend:
     if name in own_names():
         loaded = _class_in(importlib.import_module(f"opscope.harness.backends.{_own_files()[name]}"), name)
         if argument.startswith("@"):
-            environment = environments.find(f"--backend {backend}", loaded.packages, release_in(argument))
+            environment = environments.find(
+                f"--backend {backend}", loaded.packages, release_in(argument), loaded.beside
+            )
             elsewhere = importlib.import_module("opscope.harness.backends.elsewhere").Elsewhere
             return elsewhere(loaded(), backend_label(backend), environment)
         return loaded(argument) if argument else loaded()

@@ -26,6 +26,7 @@ class Tvm(Backend):
 
     name = "tvm"
     packages = "apache-tvm"
+    beside = "onnx"
     lasting = True
     ignores_board = True
     stages = (IMPORT, BUILD, Stage.RUN)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from opscope.harness.backends.base import Backend, Job, StageError, Target
+from opscope.harness.record.one_failure import UNLOADED
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage
 
@@ -31,6 +32,6 @@ class Unusable(Backend):
 
     def climb(self, stage: Stage, job: Job) -> None:
         """Raises StageError with the reason, which is no fault of the op."""
-        error = StageError(f"{self.name} cannot be used here: {self._reason}")
+        error = StageError(f"{self.name}{UNLOADED}{self._reason}")
         error.of_backend = True
         raise error

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -54,36 +55,44 @@ class Environment:
         return {"PYTHONPATH": f"{self.folder}{os.pathsep}{rest}" if rest else str(self.folder)}
 
 
-def find(where: str, packages: str, release: str) -> Environment:
+def find(where: str, packages: str, release: str, beside: str = "") -> Environment:
     """The environment of a release, made if it is not there yet.
 
     `packages` are the names of what is installed at the release, the compiler's own first; `release` is a version, or
-    the path of a wheel of one of them, which decides the version of the others. Raises InputError for a release that
-    cannot be had.
+    the path of a wheel of one of them, which decides the version of the others. `beside` is a package that has to be
+    there at any version. Raises InputError for a release that cannot be had.
     """
-    return _found(where, tuple(packages.split()), release, default_cache_dir() / FOLDER)
+    return _found(where, tuple(packages.split()), release, beside, default_cache_dir() / FOLDER)
 
 
 @cache
-def _found(where: str, packages: tuple[str, ...], release: str, cache_dir: Path) -> Environment:
+def _found(where: str, packages: tuple[str, ...], release: str, beside: str, cache_dir: Path) -> Environment:
     requirements = [f"{package}=={release}" for package in packages]
     digest = ""
     if release.endswith(".whl"):
-        wheel = package_index.wheel(where, packages[0], release)
+        wheel = package_index.wheel(where, release)
         digest = f"-{package_index.digest(wheel)[:12]}"
         name, version = package_index.name_and_version(wheel)
         others = [f"{package}=={version}" for package in packages if package != name]
         requirements, release = [str(wheel.absolute()), *others], version
     folder = cache_dir / _folder_name(packages[0], f"{release}{digest}")
-    if (kept := _kept(folder)) is not None:
+    if (kept := _kept(folder, beside)) is not None:
         return kept
     try:
         cache_dir.mkdir(parents=True, exist_ok=True)
         with alone_in(cache_dir):  # whoever was here first may have made it
-            return _kept(folder) or _made(where, packages, release, requirements, folder)
+            return _kept(folder, beside) or _made(where, packages, release, requirements, beside, folder)
     except OSError as error:
         hint = "room on that disk, or another OPSCOPE_CACHE_DIR"
         raise InputError(where, f"a folder {cache_dir} to install a release into", str(error), hint) from error
+
+
+def kept(packages: str) -> list[str]:
+    """The releases in the cache for this Python and machine, without those that a wheel of one's own decided."""
+    before, after = _folder_name(packages.partition(" ")[0], "RELEASE").split("RELEASE")
+    names = [path.parent.name for path in (default_cache_dir() / FOLDER).glob(f"{before}*{after}/{_INSTALLED}")]
+    releases = [name.removeprefix(before).removesuffix(after) for name in names]
+    return [release for release in releases if "-" not in release]
 
 
 def release_date(packages: str, release: str) -> datetime | None:
@@ -101,21 +110,26 @@ def _folder_name(package: str, release: str) -> str:
     return re.sub(r"[^\w.+-]", "_", f"{package}-{release}-{for_python}")
 
 
-def _kept(folder: Path) -> Environment | None:
-    """The environment in a folder of the cache; None if there is none, or if its files are no longer those of pip."""
+def _kept(folder: Path, beside: str) -> Environment | None:
+    """The environment in a folder of the cache; None if there is none, or if its files are no longer those of pip, or
+    if what has to be beside it was here when it was made, and is here no more."""
     try:
         entry = stored.read_json(folder / _INSTALLED)
         if entry["files"] == _files_digest(folder):
             _CLAIMS.hold(folder)
             os.utime(folder)
             versions = {package["name"]: package["version"] for package in entry["packages"]}
+            if beside and beside not in versions:
+                metadata.version(beside)
             return Environment(folder, versions, words_digest(*(package["sha256"] for package in entry["packages"])))
-    except (OSError, Damaged, KeyError, TypeError, ValueError):
+    except (OSError, Damaged, KeyError, TypeError, ValueError, metadata.PackageNotFoundError):
         pass
     return None
 
 
-def _made(where: str, packages: Sequence[str], release: str, requirements: Sequence[str], folder: Path) -> Environment:
+def _made(
+    where: str, packages: Sequence[str], release: str, requirements: Sequence[str], beside: str, folder: Path
+) -> Environment:
     """Has pip install a release into a folder of the cache, as a whole or not at all. What decides the release, a wheel
     or a version, is the first of the requirements."""
     print(f"{where}: installing {packages[0]} {release} beside what is here, once", file=sys.stderr, flush=True)
@@ -129,7 +143,7 @@ def _made(where: str, packages: Sequence[str], release: str, requirements: Seque
                 requirements = [str(wheel), *requirements[1:]]
             made = package_index.made(wheel)
             report = str(making / _REPORT)
-            done = package_index.run(where, "install", "--dry-run", "--report", report, *requirements)
+            done = package_index.run(where, "install", "--dry-run", "--report", report, *requirements, *beside.split())
             if done.returncode:
                 raise package_index.refusal(where, packages[0], release, done)
             others = [each for each in _reported(making) if each["name"] not in packages]
@@ -146,7 +160,7 @@ def _made(where: str, packages: Sequence[str], release: str, requirements: Seque
             making.rename(folder)
         finally:
             shutil.rmtree(making, ignore_errors=True)
-    environment = _kept(folder)
+    environment = _kept(folder, beside)
     if environment is None:
         raise InputError(where, f"what pip installed in {folder}", "other files", "opscope clean")
     return environment

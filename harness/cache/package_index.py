@@ -20,14 +20,15 @@ _NO_RELEASE = "0.dev0+none"
 """A version that no release has: pip says then which there are."""
 _NO_TIME = (1980, 1, 1, 0, 0, 0)
 _KNOWN = re.compile(r"\(from versions: ([^)]*)\)")
+_YANKED = re.compile(r"yanked version: (.*)", re.DOTALL)
 _LIKE_A_WHEEL = re.compile(r"[\w.]+-[\w.!+]+(?:-\w+)?-[\w.]+-[\w.]+-[\w.]+\.whl")
 
 
-def wheel(where: str, package: str, file: str) -> Path:
+def wheel(where: str, file: str) -> Path:
     """The path of a wheel. Raises InputError if there is no such file, or if it has lost its name."""
     path = Path(file)
     if not path.is_file():
-        raise InputError(where, "the file of a wheel", f"no file {file}", f"{package}@VERSION")
+        raise InputError(where, "the file of a wheel", f"no file {file}", _typed(where, "VERSION"))
     if not _LIKE_A_WHEEL.fullmatch(path.name):
         raise InputError(where, "a wheel by its whole name", path.name, "the name that it was published under")
     return path
@@ -41,14 +42,16 @@ def name_and_version(wheel: Path) -> tuple[str, str]:
 
 def fetch(where: str, package: str, release: str, folder: str) -> Path:
     """Has pip fetch the wheel of a release into a folder. Raises InputError with the releases that there are, and where
-    pip takes what was asked for as another name of a release (`0.10.1..` of 0.10.1): records would have both."""
+    pip takes what was asked for as another name of a release (`1` of 1.0): records would have both."""
     done = run(where, "download", "--no-deps", "--dest", folder, f"{package}=={release}")
     wheels = sorted(Path(folder).glob("*.whl"))
     if done.returncode or len(wheels) != 1:
         raise refusal(where, package, release, done)
     version = name_and_version(wheels[0])[1].replace("_", "+")  # some builders write 1.0+cpu so
     if version != release:
-        raise InputError(where, f"a release of {package} as it is published", release, version)
+        raise InputError(where, f"a release of {package} as it is published", release, _typed(where, version))
+    if withdrawn := _YANKED.search(done.stderr):
+        print(f"{where}: its publisher has withdrawn it: {' '.join(withdrawn[1].split())}", file=sys.stderr, flush=True)
     return wheels[0]
 
 
@@ -95,11 +98,23 @@ def _known_in(done: subprocess.CompletedProcess[str]) -> list[str]:
     return [version for version in known[1].split(", ") if version != "none"] if known is not None else []
 
 
+def is_preview(release: str) -> bool:
+    """Whether a release is one before a release (`1.0rc1`, `1.0.dev2`), which pip does not take unless it is named."""
+    return re.search(r"\d(a|b|rc)\d|\.dev\d", release) is not None
+
+
 def refusal(where: str, package: str, release: str, done: subprocess.CompletedProcess[str]) -> InputError:
     """The line for a release that pip did not find, with those that there are, newest first, or its last words."""
     if versions := _known_in(done):
-        hint = ", ".join(reversed(versions[-8:]))
-    else:
-        lines = [line for line in done.stderr.splitlines() if line.strip()]
-        hint = f"NAME@FILE.whl (pip: {lines[-1].strip()})" if lines else "NAME@FILE.whl"
-    return InputError(where, f"a release of {package} for this Python and machine", release, hint)
+        newest = [version for version in versions if not is_preview(version)] or versions
+        hint = ", ".join(_typed(where, version) for version in reversed(newest[-8:]))
+        return InputError(where, f"a release of {package} for this Python and machine", release, hint)
+    lines = [line for line in done.stderr.splitlines() if line.strip()]
+    hint = _typed(where, "FILE.whl") + (f" (pip: {lines[-1].strip()})" if lines else "")
+    return InputError(where, f"an index in which pip finds releases of {package} for this machine", "none", hint)
+
+
+def _typed(where: str, release: str) -> str:
+    """A release as it is typed where another stands: `where` ends with it, `--backend xla@99`."""
+    name = where.partition(" ")[2].partition("@")[0]
+    return f"{name}@{release}" if name else release

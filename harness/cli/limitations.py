@@ -173,6 +173,9 @@ def _until(text: str) -> date | None:
         return None
     days = re.fullmatch(r"(\d+)d", text)
     try:
-        return now() + timedelta(days=int(days[1])) if days else date.fromisoformat(text)
+        until = now() + timedelta(days=int(days[1])) if days else date.fromisoformat(text)
     except (ValueError, OverflowError):
         raise InputError("--expires", "a date, a number of days or `never`", repr(text), "90d") from None
+    if until <= now():
+        raise InputError("--expires", "a day to come", str(until), "90d")
+    return until

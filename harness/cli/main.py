@@ -175,7 +175,7 @@ def main(arguments: Sequence[str] | None = None) -> Any:
 def _refuse(called: str, error: Exception) -> int:
     """Prints why a command did not do what it was called for; returns its exit code."""
     from opscope.harness.cli.refused_words import refused_words
-    from opscope.harness.record.errors import refusal
+    from opscope.harness.record.errors import Refused, refusal
 
     code, notes = 2, []
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
@@ -186,7 +186,7 @@ def _refuse(called: str, error: Exception) -> int:
     elif isinstance(error, click.ClickException):  # a compiler's, which may have notes and an exit code of its own
         code = error.exit_code
         first, *notes = error.format_message().splitlines()
-        error = ValueError(first)
+        error = Refused(first)
     line = refusal(called, error) if code == 2 else f"{called}: {error}"
     with visible_output():
         click.echo("\n".join([line, *notes]), err=True)

@@ -76,5 +76,7 @@ def _kind(error: click.BadParameter) -> str:
         return f"{number}{least}" + ("" if kind.max is None else f" up to {kind.max}")
     if isinstance(kind, click.DateTime):
         return "a date such as 2026-12-31"
+    if isinstance(kind, click.Path) and kind.file_okay != kind.dir_okay:
+        return "a file" if kind.file_okay else "a folder"
     names = {"integer": "a whole number", "float": "a number", "boolean": "true or false"}
     return names.get(getattr(kind, "name", ""), "what its help says")

@@ -57,8 +57,8 @@ class Export:
     """The files that the model depends on, the exporter's own among them."""
     python: Interpreter | None = None
     """The user's own interpreter, in which it is exported; None for this one."""
-    portable: bool = False
-    """Whether its StableHLO is for a reader that may have another version of it."""
+    reader: str = ""
+    """The release of jaxlib that reads its StableHLO, where that may be another than the exporter's."""
 
     def key(self) -> str:
         """Name of the folder of the export: the model's source, the request, the exporter and its framework."""
@@ -70,8 +70,8 @@ class Export:
         request = {"framework": self.framework, "asked": source, "versions": versions, "flags": flags}
         if self.python is not None:
             request["python"] = self.python.version
-        if self.portable:
-            request["portable"] = True
+        if self.reader:
+            request["reader"] = self.reader
         return words_digest(*(_digest(Path(file)) for file in self.files), json_digest(request), digits=20)
 
 
@@ -258,8 +258,8 @@ def run_exporter(
     task = {"framework": export.framework, **asdict(export.source), "folder": str(folder), "slots": allowance.slots}
     if own is not None:
         task["own"] = asdict(own)
-    if export.portable:
-        task["portable"] = True
+    if export.reader:
+        task["reader"] = export.reader
     last: dict[str, Any] = {"event": "stage", "stage": "build"}
     until: list[float] = []
 

@@ -183,8 +183,8 @@ def _task(named: Named, request: Preparation, cache: Path, sources: str) -> Task
     sizes = request.shape or ""
     source = Source(named.name, str(named.path), request.dtype, request.training, named.entry, shapes, sizes, bound)
     python = interpreters.of(request.export_python, named.name)
-    crosses = python is not None or bool(request.goldens_by)
-    export = Export(named.framework, source, (*map(str, named.files), *filter(None, [bound])), python, crosses)
+    reader = golden_author.release(request.goldens_by) if python is not None or request.goldens_by else ""
+    export = Export(named.framework, source, (*map(str, named.files), *filter(None, [bound])), python, reader)
     try:
         key = export_folder.key([], {**settings, "export": export.key()}, sources)
     except OSError as error:

@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from opscope.base import nesting
 from opscope.base.children.slots import Slots
 from opscope.base.jobs_ahead import JobsAhead
+from opscope.base.stablehlo import nesting
 from opscope.harness.cache.export_folder import JOURNAL, OPS, VALUES
 from opscope.harness.prepare import golden
-from opscope.harness.prepare.authorities import beside_goldens, known_wrong
+from opscope.harness.prepare.authorities import beside_goldens, formulas, known_wrong
 from opscope.harness.prepare.authorities.beside_goldens import save_anew
 from opscope.harness.prepare.input_distributions import domain_distribution
 from opscope.harness.prepare.inputs import drawn
@@ -414,6 +414,12 @@ class Walker:
         if not reason and not isinstance(buffers, Missing):
             self.take_turns()
             os.pwrite(self.journal, journal_line(op), 0)
+            if (form := known_wrong.formula_of(op)) is not None:
+                # Of every use, not only of that whose golden is stored: what rests on it, and the results of the whole
+                # model, would have XLA's error else, and an equally wrong backend would be right.
+                self.second[op.op_id] = beside_goldens.by_formula(form)
+                [result] = formulas.computed(op, [golden.view(buffer) for buffer in buffers])
+                return [golden.put(result)]
             executable = self.executable(op)
             if isinstance(executable, golden.Executable):
                 try:
@@ -478,10 +484,9 @@ class Walker:
     def ask_second(self, op: SingleOp) -> None:
         """Keeps what a second authority gives for an op whose golden is known to be wrong."""
         form = known_wrong.form_of(op)
-        if form is None or op.op_id not in self.goldens or (row := self.row(op)).shards:
+        if form is None or op.op_id in self.second or op.op_id not in self.goldens or (row := self.row(op)).shards:
             return
-        self.second[op.op_id], instead = beside_goldens.second_authority(row, form, self.plan.folder)
-        self.goldens[op.op_id] = instead or self.goldens[op.op_id]
+        self.second[op.op_id] = beside_goldens.second_authority(row, form, self.plan.folder)
 
     def evaluate_alone(self, op: SingleOp, node: Node) -> None:
         """Random inputs and the golden on them, for one op apart from all others."""

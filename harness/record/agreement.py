@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
+from opscope.harness.record.one_failure import failure_of_all
 from opscope.harness.record.records import OpTest
 from opscope.harness.record.stages import FAILED, Stage
 
@@ -36,12 +38,17 @@ class Disagreement:
 
 
 def disagreements(tests: Iterable[OpTest]) -> list[Disagreement]:
-    """The ops on which backends disagree, the most used first. A backend without a verdict on an op does not count.
+    """The ops on which backends disagree, the most used first. A backend without a verdict on an op does not count,
+    nor does one that fails with every op by one text: that says nothing of the ops.
 
     A backend that only compiles says nothing of numbers: its pass contradicts the failure of a compiler alone.
     """
     voters: dict[str, dict[str, OpTest]] = {}
+    of_backend: dict[str, list[OpTest]] = {}
     for test in tests:
+        of_backend.setdefault(test.backend, []).append(test)
+    working = [own for own in of_backend.values() if failure_of_all(own) is None]
+    for test in chain.from_iterable(working):
         if test.right or test.status in FAILED:
             voters.setdefault(test.op_id, {})[test.backend] = test
     compared = [Disagreement(_comparable(by_backend)) for by_backend in voters.values()]

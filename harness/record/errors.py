@@ -18,6 +18,10 @@ class InputError(ValueError):
         super().__init__(visible(f"{line}; try {hint}" if hint else line))
 
 
+class Refused(ValueError):
+    """Bad input that another room refuses in words of its own, which may have no `expected`."""
+
+
 PYTEST = "pytest --op-by-op"
 """How pytest's options of a run are called in a refusal."""
 _COMMAND = re.compile(r"^opscope(?: [a-z][a-z-]*)*: ")
@@ -33,7 +37,7 @@ def refusal(program: str, error: Exception) -> str:
     if isinstance(error, OSError):
         name = "" if error.filename is None else f"{error.filename}: "
         text = f"{name}expected to read and write files, got: {error.strerror or text}"
-    elif "expected " not in text:
+    elif "expected " not in text and not isinstance(error, Refused):
         raise error
     text = _COMMAND.sub("", text).removeprefix(f"{program.split()[-1]}: ")
     hint = "" if "; try " in text else f"; try {program.split(' --')[0]} --help"

@@ -15,6 +15,7 @@ import click
 import numpy as np
 
 from opscope.base import regular_file
+from opscope.base.finite_number import FiniteNumber
 from opscope.base.page import Page
 from opscope.base.visible_text import cut
 from opscope.harness.explain.operand_elements import number_text
@@ -69,7 +70,7 @@ class Compared:
     "--above",
     default=0.0,
     show_default=True,
-    type=click.FloatRange(min=0),
+    type=FiniteNumber(min=0),
     metavar="X",
     help="Only elements that are farther apart.",
 )
@@ -202,7 +203,14 @@ def _load(path: Path, element_type: str) -> np.ndarray:
         raise InputError("--type", f"one of {', '.join(NUMPY_NAMES)}", repr(element_type), "bf16")
     try:
         regular_file.check(path)
+        with path.open("rb") as file:
+            begin = file.read(6)
+        if not begin.startswith((b"\x93NUMPY", b"PK")):  # NumPy would take it for a pickle, and say how to trust it
+            got = f"bytes that begin {begin.hex(' ')}" if begin else "an empty file"
+            raise InputError(str(path), "a .npy file", got)
         array = np.load(path, allow_pickle=False)
+    except InputError:
+        raise
     except (OSError, ValueError, EOFError, SyntaxError, OverflowError) as error:
         got = getattr(error, "strerror", None) or str(error)
         raise InputError(str(path), "a .npy file", shorten(str(got), 120)) from None

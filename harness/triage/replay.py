@@ -16,6 +16,7 @@ import click
 
 from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.base.file_names import resolved
+from opscope.base.finite_number import FiniteNumber
 from opscope.harness.lanes.lane import Lane, LaneConfig
 from opscope.harness.record.errors import InputError, refusal
 from opscope.harness.record.optest import backend_label
@@ -111,7 +112,7 @@ def _linked(folder: Path, to: Path) -> Path:
 @click.option("--system-desc", metavar="FILE", help="Use this system descriptor.")
 @click.option(
     "--op-timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=FiniteNumber(min=0, min_open=True),
     metavar="SECONDS",
     help="Use this time limit, in seconds.",
 )

@@ -24,7 +24,8 @@ from opscope.harness.prepare.paths import moved_shape, moves_of, path_of
 from opscope.harness.prepare.program import Node, SingleOp, SplitModule
 from opscope.harness.prepare.walk import Missing
 from opscope.harness.record.records import Jump, ResultCheck, TensorDesc
-from opscope.harness.verdict.compare import check, check_cancelling, compare_op
+from opscope.harness.verdict.check import check, check_cancelling
+from opscope.harness.verdict.compare import compare_op
 from opscope.harness.verdict.operands import Operands
 from opscope.harness.verdict.target import Target
 from opscope.harness.verdict.tolerance import SUM_BODY, Tolerance, inner_size, tolerance

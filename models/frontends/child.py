@@ -11,8 +11,8 @@ Its task is `framework`, the fields of `base.Source`, and `folder`. It writes `m
 
 If the process ends before it has exported, the stage that it began last has failed. `own` in the task, `{"seed",
 "cap"}`, asks for the model's results in its own framework too (`own_results.py`). `slots` is a file of slots and their
-number: the exporter works in one of them; null for none. With `portable`, the module is a portable artifact where this
-StableHLO can write one: what reads it may have another.
+number: the exporter works in one of them; null for none. With `reader`, a release of jaxlib, the module is one
+that this release reads, a portable artifact where this StableHLO can write one.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def export(parent: Parent) -> None:
     task = parent.task()
     framework, folder, own = task.pop("framework"), Path(task.pop("folder")), task.pop("own", None)
     take_one(task.pop("slots", None))
-    crosses = task.pop("portable", False)
+    reader = task.pop("reader", "")
     source = source_of(task)
     stage = "build"
     try:
@@ -56,8 +56,8 @@ def export(parent: Parent) -> None:
         result = frontend.export(built, source)
         shardings = registry.shardings_of(source.entry or source.name, source.path)
         result = replace(result, shardings={} if source.training else shardings)
-        if crosses:
-            result = replace(result, bytecode=portable_artifact.of(result.bytecode))
+        if reader:
+            result = replace(result, bytecode=portable_artifact.of(result.bytecode, reader))
         write_result(result, folder)
         emit("exported", bytes=own_results.size_of(result.arguments) if own else 0)
         if own:

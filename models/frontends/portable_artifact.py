@@ -6,13 +6,21 @@ from bisect import bisect_left
 from itertools import product
 from typing import Any
 
+from opscope.base.xla.xla_releases import number
 
-def of(bytecode: bytes) -> bytes:
-    """A module as a portable artifact of the oldest version that has its ops.
+_OWN = ("stablehlo.", "func.", "builtin.")
+"""Dialects that portable artifacts have a form of their own for."""
 
-    As it is where there is no JAX here that could write one.
+
+def of(bytecode: bytes, reader: str) -> bytes:
+    """A module as a portable artifact of the oldest version that has its ops, for a `reader`, a release of jaxlib.
+
+    As text for an older reader where ops of other dialects have attributes: releases write these into bytecode each in
+    its own way (`chlo.top_k` of jaxlib 0.11 is none that 0.10.2 reads), which no artifact changes. As it is where there
+    is no JAX here that could write one.
     """
     try:
+        import jaxlib
         from jax.interpreters import mlir
         from jaxlib.mlir import ir
         from jaxlib.mlir.dialects import stablehlo
@@ -24,6 +32,8 @@ def of(bytecode: bytes) -> bytes:
     artifacts: dict[str, bytes] = {}
     with context:
         module: Any = ir.Module.parse(bytecode)
+        if number(jaxlib.__version__) > number(reader) and _has_foreign_attributes(module):
+            return module.operation.get_asm(print_generic_op_form=True, enable_debug_info=True).encode()
 
         def has_its_ops(version: str) -> bool:
             for more in ({"allow_other_dialects": True}, {}):
@@ -36,6 +46,21 @@ def of(bytecode: bytes) -> bytes:
 
         place = bisect_left(versions, True, key=has_its_ops)
     return artifacts[versions[place]] if place < len(versions) else bytecode
+
+
+def _has_foreign_attributes(module: Any) -> bool:
+    """Whether an op has attributes that no version of StableHLO fixes."""
+    from jaxlib.mlir import ir
+
+    found = False
+
+    def look(operation: Any) -> Any:
+        nonlocal found
+        found = len(operation.attributes) > 0 and not operation.name.startswith(_OWN)
+        return ir.WalkResult.INTERRUPT if found else ir.WalkResult.ADVANCE
+
+    module.operation.walk(look)
+    return found
 
 
 def _versions(first: str, last: str) -> list[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
+from opscope.base.finite_number import FiniteNumber
 from opscope.reports.commands.compare import DB, JSON, LIMIT, print_json
 
 
@@ -32,7 +33,7 @@ def _questions(_: click.Context, __: click.Parameter, incomplete: str) -> list[C
 @click.option(
     "--timeout",
     "seconds",
-    type=click.FloatRange(min=0, min_open=True),
+    type=FiniteNumber(min=0, min_open=True),
     default=60.0,
     show_default=True,
     metavar="SECONDS",

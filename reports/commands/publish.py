@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from opscope.base.finite_number import FiniteNumber
+
 
 @click.command(short_help="Write runs to a results database.")
 @click.argument("run_dirs", nargs=-1, metavar="[RUN_DIR]...", type=click.Path(path_type=Path))
@@ -24,7 +26,7 @@ import click
 @click.option(
     "--publish-timeout",
     "seconds",
-    type=click.FloatRange(min=0, min_open=True),
+    type=FiniteNumber(min=0, min_open=True),
     default=900.0,
     show_default=True,
     metavar="SECONDS",
@@ -44,12 +46,18 @@ def publish(
 
     from opscope.base.live import progress
     from opscope.base.visible_text import counted_each
-    from opscope.harness.record.errors import refusal
+    from opscope.harness.record.errors import InputError, refusal
     from opscope.reports.database.database import DatabaseAwayError, parse_url, shown
     from opscope.reports.database.files import default_url
     from opscope.reports.publish import benchmarks, spool
     from opscope.reports.records.night_record import join, read_night
 
+    if shard and night_file is None:
+        raise InputError("--shard", "--night FILE, the night of the shard", "none", "--night night.json")
+    if night_file is not None and not run_dirs:
+        raise InputError(
+            "--night", "runs that belong to the night", "no RUN_DIR", "opscope publish RUN_DIR --night FILE"
+        )
     target = url or default_url()
     counts: dict[str, Any] = {}
     from_spool: list[str] = []

@@ -54,11 +54,13 @@ class Lowered:
     compiling: tuple[Group, ...]
     """What compiles now, or no more."""
     aborting: tuple[Group, ...]
+    without: int
+    """Ops that both compilers took, and of which one run alone has an IR: how they lower is not known."""
 
     @property
     def sentence(self) -> str:
         """In one line; empty if neither run has kept an IR."""
-        if not self.compared:
+        if not self.compared and not self.without:
             return ""
         lower, compute = (sum(len(group.ops) for group in groups) for groups in (self.lowering, self.computing))
         words = [
@@ -69,6 +71,8 @@ class Lowered:
             count = len(group.ops)
             verb, _, when = group.what.partition(" ")
             words.append(f"{count} {verb if count == 1 else verb.removesuffix('s')} {when}")
+        if self.without:
+            words.append(f"{self.without} more {'has' if self.without == 1 else 'have'} an IR in one of the runs alone")
         return ", ".join(words)
 
     def as_json(self) -> dict[str, Any]:
@@ -100,8 +104,10 @@ def compare_lowered(a: RunView, b: RunView, folder_a: Path, folder_b: Path) -> L
     for op_id in both:
         if before[op_id] != now[op_id]:
             lowering.setdefault(difference(before[op_id], now[op_id]), []).append(b.ops[op_id])
+    without = 0
     for op_id, new in b.ops.items():
         old = a.ops.get(op_id)
+        without += old is not None and _ran(old) and _ran(new) and (op_id in before) != (op_id in now)
         if old is None or not (old.attempted and new.attempted):
             continue
         if what := _verdict(old, new):
@@ -115,6 +121,7 @@ def compare_lowered(a: RunView, b: RunView, folder_a: Path, folder_b: Path) -> L
         tuple(_groups(computing, *sides)),
         tuple(named[what] for what in sorted(named) if what.startswith("compiles")),
         tuple(named[what] for what in sorted(named) if what.startswith("aborts")),
+        without,
     )
 
 

@@ -153,7 +153,7 @@ def _blaming_the_query(connection: sa.Connection, text: str) -> Iterator[None]:
 def _is_of_text(error: BaseException | None) -> bool:
     """Whether a driver's error is of the statement's text, whatever the database holds."""
     if isinstance(error, sqlite3.Error | sqlite3.Warning):
-        return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) == sqlite3.SQLITE_ERROR
+        return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) in (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_TOOBIG)
     syntax_or_access = "42"  # class of PostgreSQL's SQLSTATE
     return (getattr(error, "sqlstate", None) or "").startswith(syntax_or_access)
 

@@ -94,7 +94,11 @@ def usable_url(url: str, where: str = "--to") -> sa.URL:
     """Parses `url` and checks that its driver is installed. Raises InputError if not, and if a SQLite database would be
     a pipe, a device or a link to itself; no server is contacted."""
     parsed = parse_url(url, where)
-    if parsed.get_backend_name() == "sqlite" and parsed.database not in (None, "", ":memory:"):
+    if parsed.get_backend_name() == "sqlite":
+        if parsed.database in (None, "", ":memory:"):
+            raise InputError(
+                where, "a file for the database", "one in memory, which nobody reads", "sqlite:///results.sqlite"
+            )
         _refuse_special_file(parsed.database, where)
     try:
         parsed.get_dialect().import_dbapi()

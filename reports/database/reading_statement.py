@@ -80,6 +80,9 @@ PRAGMAS = frozenset(
 )
 """Pragmas of SQLite that describe or check something."""
 
+LIMITS = {sqlite3.SQLITE_LIMIT_LENGTH: 32 << 20, sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH: 1000}
+"""Bytes of the longest value and pattern of SQLite, which interrupts no function: a text of 1 GB takes a minute."""
+
 INNOCUOUS = 0x200000
 """SQLITE_INNOCUOUS: the flag of functions that only compute. SQLite 3.40 does not set it for its JSON functions."""
 _JSON = re.compile(r"json\w*\Z|->>?\Z")
@@ -140,6 +143,8 @@ def _end_of_comment(query: str, start: int, nested: bool) -> int:
 
 def confine_sqlite(driver: Any) -> None:
     """Lets what runs next on a connection of Python's `sqlite3` read tables and compute, and do nothing else."""
+    for limit, most in LIMITS.items():
+        driver.setlimit(limit, most)
     listed = driver.execute("SELECT name FROM pragma_function_list WHERE flags & ?", (INNOCUOUS,)).fetchall()
     functions = {name for (name,) in listed}
     reading = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE}

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     help="Releases of backends: tt@0.1.1..0.1.3, tt@0.1.2.. or tt for all that pip knows.",
 )
 @click.option("--model", "models", multiple=True, required=True, metavar="NAME", help="A model, as for pytest --model.")
-@click.option("--since", type=click.DateTime(["%Y-%m", "%Y-%m-%d"]), help="Only releases that were made since then.")
+@click.option(
+    "--since", type=click.DateTime(["%Y", "%Y-%m", "%Y-%m-%d"]), help="Only releases that were made since then."
+)
 @click.option("--arch", default="n150", show_default=True, metavar="BOARD", help="The board.")
 @click.option("--until", metavar="STAGE", help="The last stage, as for pytest --until.")
 @click.option("--workflow", metavar="NAME", help="What is run, such as `full`, as for pytest --workflow.")

@@ -6,6 +6,7 @@ published already is not run again, one that was cut short goes on.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,13 +15,17 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import click
 import sqlalchemy as sa
 
 from opscope.base.digest import json_digest
+from opscope.base.results_folder import make_folder
 from opscope.base.statuses import NOT_ATTEMPTED, RIGHT
 from opscope.harness.backends import registry
 from opscope.harness.cache import package_index
+from opscope.harness.cache.claims import alone_in, in_use
 from opscope.harness.record.errors import InputError
+from opscope.harness.record.one_failure import UNLOADED, failure_of_all
 from opscope.harness.record.optest import backend_label, release_in
 from opscope.harness.record.run_folders import runs_root
 from opscope.harness.record.store import load_run, write_whole
@@ -40,7 +45,6 @@ from opscope.reports.records import lowered
 from opscope.reports.records.night_record import NightRecord, read_night
 
 WHERE = "--backend"
-RANGE = ".."
 UNDATED = datetime(2000, 1, 1, tzinfo=UTC)
 """Where the first release of which nobody knows the date stands."""
 STEP = timedelta(minutes=1)
@@ -92,34 +96,61 @@ class Line:
 def asked_releases(words: str, since: datetime | None = None) -> list[Release]:
     """The releases that `tt@0.1.1..0.1.3,pjrt:NAME@1.0..` means, by backend, the oldest first.
 
-    A range lacks an end or both: `tt@..0.1.2`, `tt`. With `since`, those that were made then or later. Raises
-    InputError for a backend of which no release can be had, and for a release that there is not.
+    A range lacks an end or both: `tt@..0.1.2`, `tt`; it has no release candidates but those that it names. With
+    `since`, those that were made then or later. Raises InputError for a backend of which no release can be had, and for
+    a release that there is not.
     """
-    releases: list[Release] = []
+    known: dict[str, list[str]] = {}
+    meant: dict[str, set[str]] = {}
     for word in filter(None, (each.strip() for each in words.split(","))):
         name, _, versions = word.partition("@")
-        distribution = registry.distribution(name)
-        if not distribution:
-            hint = "tt@0.1.1..0.1.3 or pjrt:NAME@1.0..2.0"
-            raise InputError(f"{WHERE} {word}", "a backend of which releases can be had", name, hint)
-        known = package_index.known_releases(f"{WHERE} {word}", distribution)
-        first, dots, last = versions.partition(RANGE)
+        if name not in known:
+            known[name] = _known(word, name)
+        first, dots, last = versions.partition(registry.RANGE)
         if not dots:
             last = first
-        for end in filter(None, (first, last)):
-            if end not in known:
-                raise InputError(f"{WHERE} {word}", f"releases of {distribution}", end, ", ".join(reversed(known[-8:])))
-        begin, end = known.index(first or known[0]), known.index(last or known[-1])
+        if wrong := [end for end in (first, last) if end and end not in known[name]]:
+            hint = ", ".join(f"{name}@{version}" for version in reversed(_released(known[name])[-8:]))
+            raise InputError(f"{WHERE} {word}", f"releases of {registry.distribution(name)}", wrong[0], hint)
+        named = [*filter(None, (first, last))]
+        asked = _released(known[name], named) or known[name]
+        begin, end = asked.index(first or asked[0]), asked.index(last or asked[-1])
         if begin > end:
-            raise InputError(f"{WHERE} {word}", "the older release first", versions, f"{name}@{last}{RANGE}{first}")
-        meant = [Release(name, version) for version in known[begin : end + 1]]
+            hint = f"{name}@{last}{registry.RANGE}{first}"
+            raise InputError(f"{WHERE} {word}", "the older release first", versions, hint)
+        asked = asked[begin : end + 1]
         if since is not None:  # the newest first: what is older than one that is too old is not fetched
-            meant = [*takewhile(lambda release: (made := fetched(release)) is not None and made >= since, meant[::-1])]
-            meant.reverse()
-        releases += meant
+            newest = [Release(name, version) for version in reversed(asked)]
+            young = takewhile(lambda release: (made := fetched(release)) is not None and made >= since, newest)
+            asked = [release.version for release in young]
+        meant.setdefault(name, set()).update(asked)
+    releases = [Release(name, version) for name, order in known.items() for version in order if version in meant[name]]
+    if not releases and since is not None:
+        raise InputError("--since", "releases made since then", f"none since {since:%Y-%m-%d}", "an earlier date")
     if not releases:
-        raise InputError(WHERE, "releases", "none", "an earlier --since, or tt@0.1.1..0.1.3")
-    return list(dict.fromkeys(releases))
+        raise InputError(WHERE, "releases", "none", "tt@0.1.1..0.1.3")
+    return releases
+
+
+def _known(word: str, name: str) -> list[str]:
+    """The releases of a backend that pip knows, the oldest first; where it knows none now, those in the cache."""
+    distribution = registry.distribution(name)
+    if not distribution:
+        hint = f"{', '.join(registry.names_with_releases())} or pjrt:NAME, with @A..B"
+        raise InputError(f"{WHERE} {word}", "a backend of which releases can be had", name, hint)
+    try:
+        return package_index.known_releases(f"{WHERE} {word}", distribution)
+    except InputError:
+        if not (kept := registry.kept_releases(name)):
+            raise
+        text = f"{WHERE} {word}: pip finds no index of {distribution}; only releases in the cache: {', '.join(kept)}"
+        click.echo(text, err=True)
+        return kept
+
+
+def _released(known: Sequence[str], named: Sequence[str] = ()) -> list[str]:
+    """The releases without those before a release that are not named."""
+    return [version for version in known if version in named or not package_index.is_preview(version)]
 
 
 def fetched(release: Release) -> datetime | None:
@@ -206,15 +237,34 @@ class History:
     def run(self, release: Release, watch: Watch, ended: Callable[[SweepResult], None]) -> Night:
         """Runs the night of a release, if the database does not have it, and publishes it."""
         night = self.night(release)
+        folder = folder_of(self.root, night)
+        make_folder(folder)
+        if in_use(folder):
+            click.echo(f"{release.name}: another process runs it; waiting until that has ended", err=True)
+        with alone_in(folder):
+            return self._run(release, night, folder, watch, ended)
+
+    def _run(
+        self, release: Release, night: NightRecord, folder: Path, watch: Watch, ended: Callable[[SweepResult], None]
+    ) -> Night:
+        """As `run`, where no other process runs the same release."""
         if self.is_published(night):
             return Night(release, night.night_id, 0.0, "")
-        write_whole(folder_of(self.root, night) / RECORD, night.model_dump_json(indent=1) + "\n", "a writable folder")
+        try:
+            registry.check_name(release.name)
+        except InputError as error:  # nothing is written: the night has its date from the release
+            return Night(release, night.night_id, 0.0, str(error))
+        write_whole(folder / RECORD, night.model_dump_json(indent=1) + "\n", "a writable folder")
         config = self.config(release)
         [result] = running.run(sweeps(config), config, night, self.root, watch, ended)
         if result.outcome not in running.FINISHED:
             return Night(release, night.night_id, result.seconds, result.line or result.outcome)
-        if not (result.run_dir / lowered.FILE).is_file():
-            lowered.keep(result.run_dir, load_run(result.run_dir).tests)
+        tests = load_run(result.run_dir).tests
+        if (failure := failure_of_all(tests)) is not None and UNLOADED in str(failure.error_message):
+            # That says nothing of ops: none of them fails since this release. Another day it may load.
+            shutil.rmtree(result.run_dir)
+            return Night(release, night.night_id, result.seconds, str(failure.error_message))
+        lowered.keep(result.run_dir, tests)
         delivered = delivery.publish([result.run_dir], self.url, self.root)
         problem = delivered.away or next(iter(delivered.refused), "")
         return Night(release, night.night_id, result.seconds, problem)

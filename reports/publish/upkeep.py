@@ -31,14 +31,17 @@ from opscope.reports.database.schema_nights import NIGHT_SERIES
 from opscope.reports.publish.counting import count_night, open_counted, selections
 
 UNITS = {"h": 1 / 24, "d": 1, "w": 7}
+OLDEST = 365_000
+"""Days of the greatest age, a thousand years: dates begin with the year 1."""
 
 
 def age_of(where: str, text: str) -> timedelta:
     """An age such as `180d`, `12w` or `36h`. Raises InputError for another text."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([hdw])", text.strip())
-    if match is None:
+    days = float(match[1]) * UNITS[match[2]] if match else 0
+    if not 0 < days <= OLDEST:
         raise InputError(where, "an age", f"`{text}`", "180d, 12w or 36h")
-    return timedelta(days=float(match[1]) * UNITS[match[2]])
+    return timedelta(days=days)
 
 
 def prune(url: str, keep: timedelta, dry_run: bool = False, now: datetime | None = None) -> dict[str, int]:

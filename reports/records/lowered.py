@@ -30,18 +30,22 @@ def keep(run_dir: Path, tests: Iterable[OpTest]) -> Path:
     Raises InputError where the folder cannot be written.
     """
     kept: dict[str, dict[str, str]] = {}
+    gathered: list[Path] = []
     for test in tests:
         label = backend_label(test.backend)
+        own = kept.setdefault(label, dict(read(run_dir, label)))  # a process that was killed has gathered some
         folder = run_dir / artifacts.ARTIFACT_DIR / test.op_id / artifacts.ir_folder(label)
         last = lowered_ir.last_ir(folder) if test.failed_stage in _LOWERED else None
         if last is not None:
-            text = last.read_text(encoding="utf-8", errors="replace")
-            kept.setdefault(label, {})[test.op_id] = lowered_ir.plain(text)
+            own[test.op_id] = lowered_ir.plain(last.read_text(encoding="utf-8", errors="replace"))
             if test.failed_stage is None:
-                shutil.rmtree(folder, ignore_errors=True)
+                gathered.append(folder)
+    text = json.dumps({label: dict(sorted(of.items())) for label, of in sorted(kept.items()) if of})
+    place = write_whole(run_dir / FILE, lzma.compress(text.encode()), "a writable folder")
+    for folder in gathered:  # once nothing is lost by it
+        shutil.rmtree(folder, ignore_errors=True)
     artifacts.seal(run_dir, read_run(run_dir).run_id)
-    text = json.dumps({label: dict(sorted(of.items())) for label, of in sorted(kept.items())})
-    return write_whole(run_dir / FILE, lzma.compress(text.encode()), "a writable folder")
+    return place
 
 
 def read(run_dir: Path, label: str) -> Mapping[str, str]:

@@ -165,7 +165,7 @@ def _read(path: Path, kind: Any) -> Any:
         raise InputError(
             str(path),
             "the record of a night",
-            f"{place}: {first['msg']}",
+            f"{place}: {first['msg']}" if place else first["msg"],
             '{"started": "2026-12-31T01:00:00Z", "models": ["resnet50"]}',
         ) from error
 

@@ -27,6 +27,7 @@ KEYED = frozenset(
         "module_ops",
         "structural",
         "unsplittable_uses",
+        "unknown",
     }
 )
 """Fields whose objects have data as keys: each value has the same schema."""

@@ -6,6 +6,7 @@ by deleting its file first.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shlex
@@ -26,6 +27,8 @@ from opscope.base import answers, damage
 from opscope.dashboards.guests import Guest
 from opscope.harness.cli.main import main, root
 from opscope.harness.decode.steps import Step
+from opscope.harness.record.records import ImportCheck, ModelFailure, ResultCheck
+from opscope.harness.record.stages import ImportStatus, ModelStatus, Status
 from opscope.harness.record.store import load_run
 from opscope.harness.suites.faults import Score
 from opscope.harness.tests.own_backend import own_backend
@@ -33,7 +36,8 @@ from opscope.reports.database.ask import ask
 from opscope.reports.database.notes import Note
 from opscope.reports.demo import replay
 from opscope.reports.publish.publish import publish
-from opscope.reports.tests import inferred
+from opscope.reports.records.night_record import NightRecord, join
+from opscope.reports.tests import every_kind, inferred
 from opscope.reports.tests.nights import Op, night, op_id
 from opscope.reports.tests.sample_run import make_run
 
@@ -201,24 +205,82 @@ OF_ANY = {
     "show.run": ("show", "SELECT run_id FROM runs"),
     "readiness": ("readiness", "SELECT DISTINCT model FROM night_models WHERE outcome = 'ran'"),
     "unblock": ("unblock", "SELECT run_id FROM runs"),
+    "unblock.night": ("unblock", "SELECT night_id FROM night_status WHERE kind <> 'run'"),
+    "readiness.night": (
+        "readiness",
+        "SELECT model || ' --run ' || night_id FROM model_readiness WHERE kind <> 'run' AND outcome = 'ran'",
+    ),
+    "diff": (
+        "diff",
+        "SELECT DISTINCT a.night_id || ' ' || b.night_id FROM night_status a JOIN night_status b "
+        "ON a.series = b.series AND a.kind = b.kind AND a.night_id <> b.night_id",
+    ),
 }
-"""File of a schema -> a command, and all that it may be asked about in the nights of the demo: data is in no schema."""
+"""File of a schema -> a command, and all that it may be asked about in some nights: data is in no schema. Nights are
+compared forwards and backwards, so that ops come and go."""
 
 
+@pytest.fixture(scope="module")
+def kinds(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the database of nights of every kind: also of releases, without models, with every ending."""
+    folder = tmp_path_factory.mktemp("kinds")
+    url = f"sqlite:///{folder}/n.sqlite"
+    every_kind.fill(folder, url)
+    numbers = itertools.count(50)
+
+    def also(ops: dict[str, Op], release: str = "", **more: Any) -> None:
+        run = night(folder, next(numbers), ops, **more)
+        if release:
+            began = load_run(run).record.started
+            join(run, NightRecord(name=f"mine@{release}", started=began, release=release, models=("m",)))
+        publish(run, url)
+
+    failed = tuple(ModelFailure(model=f"m_{s}", framework="jax", status=s, error="no") for s in ModelStatus)
+    imports = tuple(ImportCheck(model=f"i_{s}", framework="torch", status=s, error="no") for s in ImportStatus)
+    endings = {f"op_{status}": Op(status) for status in Status}
+    bare = ResultCheck(
+        passed=False, pcc=None, relative_l2=None, max_abs=None, tolerance="exact", reason="another shape"
+    )
+    endings["bare"] = Op("wrong_result", more={"results": (bare,)})
+    also({**endings, "passed": Op("passed"), "unsplittable": Op("unsplittable")}, failed=failed, imports=imports)
+    also({}, failed=failed)
+    also({}, outcome="aborted", ended=None)
+    for release in ("0.1.2", "0.1.3"):
+        also(
+            {"add": Op(cycles=9), "sub": Op("crashed") if release == "0.1.3" else Op()},
+            release,
+            backend=f"tt@{release}",
+        )
+    return folder
+
+
+@pytest.mark.parametrize("of", ["nights", "kinds"])
 @pytest.mark.parametrize("name", OF_ANY)
-def test_answers_about_anything_of_the_nights_are_as_their_schema_says(
-    name: str, nights: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+def test_answers_about_anything_of_some_nights_are_as_their_schema_says(
+    name: str,
+    of: str,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.chdir(nights)
+    monkeypatch.chdir(request.getfixturevalue(of))
     command, query = OF_ANY[name]
     asked = [str(value) for (value,) in ask("sqlite:///n.sqlite", query).rows]
     assert asked
-    for word in asked:
+    capfd.readouterr()
+    for words in asked:
         with pytest.raises(SystemExit) as ended:
-            main([command, word, "--db", "sqlite:///n.sqlite", "--json"])
+            main([command, *words.split(), "--db", "sqlite:///n.sqlite", "--json"])
         out, err = capfd.readouterr()
         assert ended.value.code in (0, 1, None), err
         held_to(name, json.loads(out))
+
+
+def test_a_replay_of_any_op_is_as_its_schema_says(kinds: Path) -> None:
+    """`opscope replay` prints the record of the op: right, crashed, or with results of another shape."""
+    runs = [load_run(folder) for folder in sorted(kinds.glob("night*")) if (folder / "run.json").is_file()]
+    for test in [test for run in runs for test in run.tests]:
+        held_to("replay", test.model_dump(mode="json"))
 
 
 @pytest.mark.slow
@@ -252,7 +314,7 @@ def test_every_command_with_json_has_a_schema() -> None:
 
     every = set(of(root, ()))
     files = {path.name.removesuffix(".json") for path in answers.FOLDER.glob("*.json")}
-    assert files == {*CALLS, *OF_NIGHTS, *SLOW, *OF_TYPE}
+    assert files == {*CALLS, *OF_NIGHTS, *OF_ANY, *SLOW, *OF_TYPE}
     assert every == {name.split(".")[0] for name in files}
 
 

@@ -253,7 +253,30 @@ def test_a_diff_counts_what_lowers_computes_and_compiles_differently(tmp_path: P
     ]
     (run_dir / lowered.FILE).write_bytes(lzma.compress(b"["))
     assert lowered.read(run_dir, "tt@0.1.3") == {}
-    assert "lowers differently" not in call("diff", "tt@0.1.2", "tt@0.1.3", "--db", url)
+    text = " ".join(call("diff", "tt@0.1.2", "tt@0.1.3", "--db", url).split())
+    assert "0 of 0 ops lower differently" in text
+    assert "2 more have an IR in one of the runs alone" in text
+
+
+def test_an_ir_is_gathered_once_though_a_process_is_killed_meanwhile(tmp_path: Path, monkeypatch: Any) -> None:
+    run_dir = release_run(tmp_path, 0, "0.1.2", {"a": Op(), "b": Op()})
+    for name in "ab":
+        folder = run_dir / ARTIFACT_DIR / op_id(name) / "ir-tt@0.1.2"
+        folder.mkdir(parents=True)
+        (folder / "ttnn.mlir").write_text(module(ADD), encoding="utf-8")
+    tests = load_run(run_dir).tests
+
+    def killed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    for call_of in ((lowered, "write_whole"), (lowered.shutil, "rmtree"), (lowered.artifacts, "seal")):
+        with monkeypatch.context() as patch:
+            patch.setattr(*call_of, killed)
+            with pytest.raises(KeyboardInterrupt):
+                lowered.keep(run_dir, tests)
+    lowered.keep(run_dir, tests)
+    assert lowered.read(run_dir, "tt@0.1.2").keys() == {op_id("a"), op_id("b")}
+    assert not [*run_dir.glob(f"{ARTIFACT_DIR}/*/ir-*")]
 
 
 def test_runs_are_compared_where_one_backend_has_no_night(url: str, tmp_path: Path) -> None:

@@ -115,6 +115,33 @@ CALLS = (
     "config nosuch",
     "doctor --backend nosuch",
     "agents --write folder",
+    # values at their limits, options that change nothing, files of another kind
+    "ops --against bytes",
+    "ops --against-run nowhere",
+    "compile m.mlir --mesh 99999x99999",
+    "compile m.mlir --argument-types input",
+    "compile m.mlir --argument-types input --optimization-level 1 --to ttir",
+    "compile m.mlir --argument-types nosuch --optimization-level 1",
+    "compile latin.mlir",
+    "plan m.mlir --target-cycles -1",
+    "plan m.mlir --op nosuch",
+    "diff-tensors bytes bytes",
+    "diff-tensors empty empty",
+    "diff-tensors bytes bytes --above nan",
+    f"sql 'select 1' --timeout nan {DB}",
+    f"sql 'select 1' --timeout inf {DB}",
+    f"sql 'select randomblob(1000000000)' {DB}",
+    "limitations update run --expires 2020-01-01",
+    "publish run --to sqlite://",
+    "publish run --to sqlite:///:memory:",
+    "merge run --into joined --publish sqlite://",
+    f"publish run --shard 2 --to {DB.split()[1]}",
+    "publish --night empty --to sqlite:///new.sqlite",
+    "publish run --night empty --to sqlite:///new.sqlite",
+    f"db prune --keep 0d {DB}",
+    f"db prune --keep 99999999999w {DB}",
+    f"scoreboard -o empty {DB}",
+    "dashboard restore nowhere",
 )
 PLACEHOLDER = re.compile(r"\b[A-Z][A-Z_]+\b|\.\.\.")
 WRITES = frozenset({"publish", "demo", "clean", "nightly", "history", "backend", "agents", "dashboard", "pytest"})
@@ -131,6 +158,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "folder").mkdir()
     (folder / "empty").write_text("")
     (folder / "bytes").write_bytes(bytes(range(256)))
+    (folder / "latin.mlir").write_bytes(b"// caf\xe9\n")
     (folder / "m.mlir").write_text(
         "func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {\n  return %a : tensor<4xf32>\n}\n"
     )

@@ -10,7 +10,7 @@ import numpy as np
 
 from opscope.harness.cache.export_folder import VALUES
 from opscope.harness.prepare import golden, operand_sizes
-from opscope.harness.prepare.authorities import ask, known_wrong
+from opscope.harness.prepare.authorities import ask, formulas, known_wrong
 from opscope.harness.prepare.program import SingleOp
 from opscope.harness.record.element_types import byte_size, save
 from opscope.harness.record.records import OpRow, SecondAuthority
@@ -35,24 +35,23 @@ def term_sizes(
     return {f"{VALUES}/{op.op_id}{part}.terms{n}.npy": operand_sizes.stored(array) for n, array in enumerate(sizes)}
 
 
-def second_authority(row: OpRow, form: known_wrong.KnownWrong, folder: Path) -> tuple[SecondAuthority, tuple[str, ...]]:
-    """Has a second authority compute an op whose golden is known to be wrong, and stores what it gives.
+def by_formula(form: known_wrong.KnownWrong) -> SecondAuthority:
+    """What is said of an op whose golden is a formula's."""
+    text = f"golden by {formulas.BY}: {form.what} ({form.source})"
+    return SecondAuthority(by=formulas.BY, values=(), text=text)
 
-    Where it is a formula its result is the golden, whose files come second; else it stands beside it, and the lane
-    compares them.
-    """
+
+def second_authority(row: OpRow, form: known_wrong.KnownWrong, folder: Path) -> SecondAuthority:
+    """Has a second authority compute an op whose golden is known to be wrong, and stores what it gives beside the
+    golden, where the lane compares them."""
     try:
         answer = ask.ask(row, folder, None)
     except (OSError, ValueError, MemoryError) as error:  # the golden is there all the same
         answer = ask.Answer("", refusal=shorten(str(error), 200) or type(error).__name__)
-    kind = "golden" if form.is_formula else "second"
-    paths = tuple(f"{VALUES}/{row.op_id}.{kind}{number}.npy" for number in range(len(answer.values)))
+    paths = tuple(f"{VALUES}/{row.op_id}.second{number}.npy" for number in range(len(answer.values)))
     for path, array in zip(paths, answer.values, strict=True):
         save_anew(folder / path, array)
-    text = answer.none or f"{form.what} ({form.source})"
-    if form.is_formula and paths:
-        return SecondAuthority(by=answer.by, values=(), text=f"golden by {answer.by}: {text}"), paths
-    return SecondAuthority(by=answer.by, values=paths, text=text), ()
+    return SecondAuthority(by=answer.by, values=paths, text=answer.none or f"{form.what} ({form.source})")
 
 
 def save_anew(path: Path, array: np.ndarray) -> None:

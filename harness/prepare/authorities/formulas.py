@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from opscope.harness.prepare.program import SingleOp
 from opscope.harness.record.element_types import numpy_dtype
 from opscope.harness.record.records import OpRow
 
@@ -55,7 +56,7 @@ FORMULAS: dict[str, Callable[..., Any]] = {
 """Elementwise op -> its formula."""
 
 
-def has_formula(row: OpRow) -> bool:
+def has_formula(row: OpRow | SingleOp) -> bool:
     """Whether an op has a formula here. One whose module holds some operands itself has none."""
     kinds = {desc.data_type for desc in (*row.inputs, *row.outputs)}
     if len(row.outputs) != 1 or len(kinds) != 1 or not kinds <= FLOATS:
@@ -67,7 +68,7 @@ def has_formula(row: OpRow) -> bool:
     return formula is not None and len(row.inputs) == operands
 
 
-def steps(row: OpRow) -> int:
+def steps(row: OpRow | SingleOp) -> int:
     """How many elements or products a formula takes."""
     size = int(np.prod(row.outputs[0].shape, dtype=np.int64))
     if row.op_name != "stablehlo.dot_general":
@@ -76,7 +77,7 @@ def steps(row: OpRow) -> int:
     return size * int(np.prod([row.inputs[0].shape[axis] for axis in contracting], dtype=np.int64))
 
 
-def computed(row: OpRow, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+def computed(row: OpRow | SingleOp, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     """The results of an op that has a formula."""
     wide = np.longdouble if row.outputs[0].data_type == "f64" else np.float64
     operands = [array.astype(wide) for array in inputs]
@@ -89,7 +90,7 @@ def computed(row: OpRow, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         return [np.asarray(result).astype(numpy_dtype(row.outputs[0].data_type)).reshape(row.outputs[0].shape)]
 
 
-def _product(row: OpRow, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+def _product(row: OpRow | SingleOp, left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """`dot_general`: batch dimensions first, then the free ones of both operands."""
     batch_left, batch_right = _dims(row, "lhs_batching_dimensions"), _dims(row, "rhs_batching_dimensions")
     sum_left, sum_right = _dims(row, "lhs_contracting_dimensions"), _dims(row, "rhs_contracting_dimensions")
@@ -105,7 +106,7 @@ def _product(row: OpRow, left: np.ndarray, right: np.ndarray) -> np.ndarray:
     return np.einsum(left, places[0], right, places[1], out, optimize=left.dtype == np.float64)
 
 
-def _dims(row: OpRow, name: str) -> list[int]:
+def _dims(row: OpRow | SingleOp, name: str) -> list[int]:
     """Dimensions in the attribute of a product; none where it does not name them."""
     match = re.search(rf"{name} = \[([\d, ]*)\]", row.op_params.get("dot_dimension_numbers", ""))
     return [int(word) for word in match[1].split(",") if word.strip()] if match else []

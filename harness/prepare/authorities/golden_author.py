@@ -6,6 +6,7 @@ What splits a model and walks it is then a process of that environment, whatever
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import metadata
 
 from opscope.base.xla.xla_releases import FIRST, PACKAGES, number
 from opscope.harness.cache import environments
@@ -29,6 +30,12 @@ def environment(author: str | None) -> environments.Environment | None:
         expected = f"{PACKAGES[1]} {FIRST} or newer, since it also splits models and walks them"
         raise InputError(WHERE, expected, release, f"{PACKAGES[1]}@{FIRST}, or --backend xla@{release}, which tests it")
     return environments.find(f"{WHERE} {author}", " ".join(reversed(PACKAGES)), release)
+
+
+def release(author: str | None) -> str:
+    """The release of jaxlib that splits models and makes goldens. Raises as `environment` does."""
+    its = environment(author)
+    return metadata.version(PACKAGES[1]) if its is None else its.versions[PACKAGES[1]]
 
 
 def variables(author: str | None) -> Mapping[str, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from opscope.harness.prepare.authorities import formulas
 from opscope.harness.prepare.program import SingleOp
 from opscope.harness.record.records import OpRow
 
@@ -53,3 +54,10 @@ def _is_double(row: OpRow | SingleOp) -> bool:
 def form_of(row: OpRow | SingleOp) -> KnownWrong | None:
     """The form that an op has; None if its golden is not known to be wrong."""
     return next((form for form in FORMS if form.fits(row)), None)
+
+
+def formula_of(op: SingleOp) -> KnownWrong | None:
+    """The form of an op whose golden is a formula's; None if XLA, or another authority, has its golden."""
+    form = form_of(op)
+    takes = form is not None and form.is_formula and formulas.has_formula(op)
+    return form if takes and formulas.steps(op) <= formulas.MOST_STEPS else None

@@ -78,7 +78,10 @@ def parse(source: str | bytes, where: str = "module", path: Path | None = None) 
         return _parse_bytecode(data, where)
     try:
         text = data.decode()
-    except UnicodeDecodeError:
+    except UnicodeDecodeError as error:
+        if data[: error.start].isascii() and b"\0" not in data and error.start:
+            line = data.count(b"\n", 0, error.start) + 1
+            raise InputError(where, _FORMS, f"text that is not UTF-8 in line {line}", "the file in UTF-8") from None
         raise InputError(where, _FORMS, f"bytes that begin {data[:8].hex(' ')}", "another file") from None
     if not text.strip():
         raise InputError(where, _FORMS, "an empty text" if not data else "blanks only", "another file")

@@ -146,6 +146,19 @@ def test_a_release_is_installed_once_with_what_is_missing_and_its_hashes(
     assert (made.folder / "odd_part.py").read_text() == ""
 
 
+def test_what_a_backend_needs_beside_a_release_comes_with_it(
+    releases: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPSCOPE_CACHE_DIR", str(tmp_path))
+    assert environments.find("here", "jaxlib jax", "9.1", "numpy").versions.keys() == {"jaxlib", "jax"}
+    made = environments.find("here", "jaxlib jax", "9.1", "odd-part")
+    assert made.versions.get("odd-part") == "2.5", "one that was made without it is made again"
+    environments._found.cache_clear()
+    assert environments.find("here", "jaxlib jax", "9.1", "odd-part") == made
+    needing = [name for name in registry.own_names() if "onnx_graph" in registry._source(name).read_text()]
+    assert {registry._constant(name, "beside") for name in needing} == {"onnx"}
+
+
 @pytest.mark.slow
 def test_two_runs_at_once_make_one_and_one_that_is_killed_leaves_none(releases: Path, tmp_path: Path) -> None:
     code = "from opscope.harness.cache import environments; environments.find('here', 'jaxlib jax', '9.1')"
@@ -172,9 +185,13 @@ def test_two_runs_at_once_make_one_and_one_that_is_killed_leaves_none(releases: 
 @pytest.mark.parametrize(
     ("backend", "message"),
     [
-        ("xla@9.9", "expected a release of jaxlib for this Python and machine, got 9.9; try 9.3, 9.2, 9.1"),
-        ("iree@3.0", "a release of iree-base-compiler for this Python and machine"),
-        ("xla@none.whl", "expected the file of a wheel, got no file none.whl; try jaxlib@VERSION"),
+        ("xla@9.9", "expected a release of jaxlib for this Python and machine, got 9.9; try xla@9.3, xla@9.2, xla@9.1"),
+        (
+            "iree@3.0",
+            "an index in which pip finds releases of iree-base-compiler for this machine, got none; try iree@",
+        ),
+        ("xla@9.1..9.2", "expected one release, got the range 9.1..9.2; try opscope history --backend xla@9.1..9.2"),
+        ("xla@none.whl", "expected the file of a wheel, got no file none.whl; try xla@VERSION"),
     ],
 )
 def test_a_release_that_there_is_not_is_one_line(releases: Path, backend: str, message: str) -> None:

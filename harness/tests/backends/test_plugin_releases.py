@@ -118,24 +118,26 @@ def test_a_release_that_there_is_not_names_those_that_there_are(tmp_path: Path) 
     with pytest.raises(InputError) as refused:
         registry.check_name("pjrt:odd-pjrt@3.0")
     assert str(refused.value).endswith(
-        "expected a release of odd-pjrt for this Python and machine, got 3.0; try 2.0, 1.0"
+        "expected a release of odd-pjrt for this Python and machine, got 3.0; try pjrt:odd-pjrt@2.0, pjrt:odd-pjrt@1.0"
     )
 
 
-@pytest.mark.parametrize("words", ["1.0..", "1", "1.00"])
+@pytest.mark.parametrize("words", ["1", "1.00"])
 def test_a_release_has_one_name(tmp_path: Path, words: str) -> None:
     """pip takes all of these for 1.0, and records would have them as releases of their own."""
     wheel(tmp_path / "index", "1.0")
     with pytest.raises(InputError) as refused:
         registry.check_name(f"pjrt:odd-pjrt@{words}")
-    assert str(refused.value).endswith(f"expected a release of odd-pjrt as it is published, got {words}; try 1.0")
+    assert str(refused.value).endswith(
+        f"expected a release of odd-pjrt as it is published, got {words}; try pjrt:odd-pjrt@1.0"
+    )
 
 
 def test_releases_that_pip_knows_and_when_one_was_made(tmp_path: Path) -> None:
     for version in ("0.10.0", "0.9.2", "0.9.10"):
         wheel(tmp_path / "index", version)
     assert package_index.known_releases("here", "odd-pjrt") == ["0.9.2", "0.9.10", "0.10.0"]
-    with pytest.raises(InputError, match="expected a release of none-such"):
+    with pytest.raises(InputError, match="an index in which pip finds releases of none-such"):
         package_index.known_releases("here", "none-such")
     assert plugin_releases.release_date("odd-pjrt", "0.9.2") is None  # it is not fetched to know that
     plugin_releases.find("here", "odd-pjrt", "0.9.2")
@@ -229,7 +231,7 @@ def test_a_release_that_cannot_be_loaded_costs_itself_alone(tmp_path: Path, *, d
     for test in tests:
         assert (test.status, test.failed_stage, test.stability) == (Status.COMPILE_FAILED, Stage.COMPILE, DETERMINISTIC)
         assert test.error_message is not None
-        assert test.error_message.startswith(f"pjrt-odd-pjrt@{version} cannot be used here: expected ")
+        assert test.error_message.startswith(f"pjrt-odd-pjrt@{version} cannot be loaded: expected ")
     with Lane(LaneConfig(context, folders, alone=False, refused=ready.refused)) as lane:  # as a worker that is told
         assert lane.run(row).error_message == tests[0].error_message
         assert lane.starts == 1 < starts

@@ -213,9 +213,9 @@ class Ways:
 
     def lie_by_other_code(self, job: Job) -> None:
         from opscope.harness.record.records import ResultCheck
-        from opscope.harness.verdict import compare
+        from opscope.harness.verdict import check
 
-        compare.ResultCheck = lambda **fields: ResultCheck(**{**fields, "passed": True, "reason": ""})
+        check.ResultCheck = lambda **fields: ResultCheck(**{**fields, "passed": True, "reason": ""})
         _wrong(job)
 
     def lie_by_the_body(self, job: Job) -> None:
@@ -228,10 +228,10 @@ class Ways:
         _wrong(job)
 
     def lie_by_tolerance(self, job: Job) -> None:
-        from opscope.harness.verdict import compare
+        from opscope.harness.verdict import check
 
-        compare.MOST = 0.0
-        compare.BULK_MARGIN = 1e9
+        check.MOST = 0.0
+        check.BULK_MARGIN = 1e9
         _wrong(job)
 
     def lie_by_numpy(self, job: Job) -> None:

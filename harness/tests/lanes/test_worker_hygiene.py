@@ -25,7 +25,7 @@ from opscope.base.tests.captured import captured
 from opscope.harness.lanes import process_state
 from opscope.harness.lanes.float_environment import FloatEnvironment
 from opscope.harness.lanes.worker_hygiene import WorkerState
-from opscope.harness.verdict import compare, tolerance
+from opscope.harness.verdict import check, compare, tolerance
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def test_a_thread_and_replaced_code_are_noticed_and_stay(connection: int, monkey
     thread = threading.Thread(target=end.wait, name="stays")
     thread.start()
     monkeypatch.setattr(np, "sum", lambda *_: 0)
-    monkeypatch.setattr(compare, "OUTLIER", 1.0)
+    monkeypatch.setattr(check, "OUTLIER", 1.0)
     monkeypatch.setattr(builtins, "sorted", list)
     monkeypatch.setattr(os, "getcwd", lambda: "/")
     monkeypatch.delitem(sys.modules, "opscope.harness.verdict.tolerance")
@@ -114,7 +114,7 @@ def test_a_thread_and_replaced_code_are_noticed_and_stay(connection: int, monkey
         ("threads", "stays", False, False),
         ("code", "numpy.sum replaced", False, True),
         ("code", "builtins.sorted replaced", False, True),
-        ("code", "opscope.harness.verdict.compare.OUTLIER replaced", False, True),
+        ("code", "opscope.harness.verdict.check.OUTLIER replaced", False, True),
         ("code", "os.getcwd replaced", False, False),
         ("code", "sys.modules.opscope.harness.verdict.tolerance (removed) replaced", False, False),
     }

@@ -8,18 +8,20 @@ import subprocess
 import sys
 import sysconfig
 import venv
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 from opscope.base.places import room
 from opscope.harness.cache import export_folder
-from opscope.harness.prepare import interpreters
+from opscope.harness.prepare import interpreters, mlir
 from opscope.harness.prepare.mlir.door import MAGIC
 from opscope.harness.prepare.preparation import Preparation, tasks
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.run.api import run_op_by_op
+from opscope.models.frontends import portable_artifact
 
 MODEL = """import sys
 import jax.numpy as jnp
@@ -107,3 +109,26 @@ def test_a_model_is_exported_there_and_has_the_same_ops(tmp_path: Path) -> None:
     assert ids[0] == ids[1] != set()
     modules = [path.read_bytes() for path in sorted((cache / "modules").glob(f"*/{export_folder.MODULE}"))]
     assert sorted(module.startswith(MAGIC) and b"StableHLO_v" in module[:20] for module in modules) == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("op", "reader", "is_text"),
+    [
+        ("chlo.top_k(%x, k = 2)", "0.10.0", True),
+        ("chlo.top_k(%x, k = 2)", version("jaxlib"), False),
+        ("chlo.top_k(%x, k = 2)", "99.0", False),
+        ("stablehlo.custom_call @odd(%x)", "0.10.0", False),
+    ],
+)
+def test_an_older_reader_gets_text_for_attributes_of_other_dialects(op: str, reader: str, *, is_text: bool) -> None:
+    """Seen: jaxlib 0.11 writes chlo.top_k into bytecode as 0.10.2 does not read it, whatever artifact it is in."""
+    results = "(tensor<4x2xf32>, tensor<4x2xi32>)"
+    types = f"tensor<4x8xf32> -> {results}" if "chlo" in op else f"(tensor<4x8xf32>) -> {results}"
+    text = f"""func.func @main(%x: tensor<4x8xf32>) -> {results} {{
+      %a, %b = {op} : {types}
+      return %a, %b : tensor<4x2xf32>, tensor<4x2xi32>
+    }}"""
+    module = mlir.load(text)
+    crossed = portable_artifact.of(mlir.to_bytecode(module), reader)
+    assert crossed.startswith(MAGIC) != is_text
+    assert str(mlir.load(crossed)) == str(module)

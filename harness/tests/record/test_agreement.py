@@ -5,10 +5,21 @@ from __future__ import annotations
 import pytest
 
 from opscope.harness.record.agreement import disagreements
-from opscope.harness.record.stages import Status
+from opscope.harness.record.records import OpTest
+from opscope.harness.record.stages import Stage, Status
 from opscope.harness.tests.run_folder import NAMES, record_of
 
 GOOD, BAD, OTHER = Status.SUCCESS, Status.WRONG_RESULT, Status.CRASHED
+
+
+def test_a_backend_that_cannot_be_loaded_says_nothing_of_ops(tmp_path):
+    def tests(error: str) -> list[OpTest]:
+        fails = {"status": Status.COMPILE_FAILED, "failed_stage": Stage.COMPILE, "error": error, "backend": "b"}
+        of_op = ([record_of(tmp_path, op, GOOD, backend="a"), record_of(tmp_path, op, **fails)] for op in NAMES)
+        return [test for both in of_op for test in both]
+
+    assert len(disagreements(tests("no such op"))) == len(NAMES)
+    assert disagreements(tests("b cannot be loaded: no symbol")) == []
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,9 @@ def test_twenty_failures_with_one_text_are_the_backends(tmp_path: Path) -> None:
     assert failure is not None
     assert sentence("mine", failure).endswith("(opscope doctor --backend mine): no chip")
     assert failure_of_all(same[1:]) is None, "too few to tell"
+    says_so = records(tmp_path, 1, error="xla@9.1 cannot be loaded: no symbol")
+    assert failure_of_all(says_so) is says_so[0]
+    assert sentence("xla@9.1", says_so[0]).startswith("No op could be run on xla@9.1")
     late = records(tmp_path, 30, error="another")[-1]
     assert failure_of_all([late, *same]) is not None, "the first of them decide, in the order of time"
     early = late.model_copy(update={"test_start_ts": START - timedelta(seconds=1)})

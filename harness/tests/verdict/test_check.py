@@ -13,8 +13,10 @@ import pytest
 
 from opscope.harness.backends.base import Target
 from opscope.harness.record.records import WHOLE_MODEL, ResultCheck, TensorDesc
-from opscope.harness.verdict import compare as module
-from opscope.harness.verdict.compare import TRUNCATES, check, check_cancelling, check_truncated, compare
+from opscope.harness.verdict import check as module
+from opscope.harness.verdict.check import TRUNCATES, check, check_cancelling, check_truncated
+from opscope.harness.verdict.compare import _by_operands as by_operands
+from opscope.harness.verdict.compare import compare
 from opscope.harness.verdict.moments import TINY
 from opscope.harness.verdict.operands import Operands
 from opscope.harness.verdict.scores import Scale
@@ -418,9 +420,9 @@ def test_a_sum_asks_how_far_it_moves_only_where_its_operands_are_rounded_to_bloc
     golden, got = [np.ones(4)], [np.full(4, 1.0625)]
     if asked:
         with pytest.raises(AskedError):
-            module._by_operands(golden, got, 0, QUARTER, steps, known)
+            by_operands(golden, got, 0, QUARTER, steps, known)
     else:
-        assert module._by_operands(golden, got, 0, QUARTER, steps, known).passed
+        assert by_operands(golden, got, 0, QUARTER, steps, known).passed
 
 
 def test_both_parts_of_a_complex_number_move_with_its_size() -> None:
@@ -431,8 +433,8 @@ def test_both_parts_of_a_complex_number_move_with_its_size() -> None:
     part = 3 * (0.125 + 0.5 + 0.25 + 0.0625)
     error = part + 1 + 5 * (0.125 + 0.25 + 2 * 0.0625 + 0.5)
     golden = np.array([3 + 4j], np.complex64)
-    result = module._by_operands([golden], [golden + np.complex64(error)], 0, QUARTER, steps, known)
+    result = by_operands([golden], [golden + np.complex64(error)], 0, QUARTER, steps, known)
     assert (result.z_max, result.z_index) == (1.0, (0,))
     sums = asking("stablehlo.dot_general")
     sums.kept = lambda: [np.full(1, 5, np.float32)]
-    assert module._by_operands([golden], [golden], 0, QUARTER, Steps("sum", function=0.125), sums).passed
+    assert by_operands([golden], [golden], 0, QUARTER, Steps("sum", function=0.125), sums).passed

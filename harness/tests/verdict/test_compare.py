@@ -12,7 +12,8 @@ import pytest
 from opscope.harness.backends.base import Target
 from opscope.harness.prepare.mlir import load, to_bytecode
 from opscope.harness.record.records import WHOLE_MODEL, TensorDesc
-from opscope.harness.verdict.compare import check, compare
+from opscope.harness.verdict.check import check
+from opscope.harness.verdict.compare import compare
 from opscope.harness.verdict.operands import Operands
 from opscope.harness.verdict.tolerance import TABLE
 

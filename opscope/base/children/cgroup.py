@@ -28,18 +28,16 @@ class Cgroup:
     folder: Path
 
     def kill(self) -> None:
-        """Ends every process in the group and removes the group."""
+        """Ends every process in the group and removes the group, with the groups that its processes had made in it."""
         with contextlib.suppress(OSError):
             (self.folder / "cgroup.kill").write_text("1", encoding="ascii")
         for _ in range(_TRIES):
-            try:
-                self.folder.rmdir()
-            except FileNotFoundError:
+            with contextlib.suppress(OSError):  # the kernel has not yet buried all of them, or somebody else is faster
+                for folder, _inner, _files in os.walk(self.folder, topdown=False):
+                    Path(folder).rmdir()
+            if not self.folder.exists():
                 return
-            except OSError:  # the kernel has not yet buried all of them
-                time.sleep(0.001)
-            else:
-                return
+            time.sleep(0.001)
 
 
 def make() -> Cgroup | None:

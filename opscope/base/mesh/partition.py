@@ -35,7 +35,9 @@ _OF_DEVICES = frozenset({"stablehlo.all_reduce", "stablehlo.all_gather", "stable
 """Ops whose groups are of replicas unless they say that they are of devices."""
 _MOVES = frozenset(f"sdy.{name}" for name in ("all_gather", "all_slice", "all_to_all", "collective_permute"))
 """Ops whose result is their operand with the sharding `out_sharding`."""
-MESH_FORM = re.compile(r"[1-9]\d*(x[1-9]\d*)*")
+MESH_FORM = re.compile(r"[1-9]\d{0,8}(x[1-9]\d{0,8})*")
+MOST_DEVICES = 4096
+"""Devices of a mesh: XLA starts threads for each."""
 
 
 class NotPartitioned(Exception):
@@ -60,7 +62,10 @@ def devices_of(mesh: str) -> int:
     """Returns how many devices `2x4` has. Raises WrongInput if that is no mesh."""
     if not MESH_FORM.fullmatch(mesh):
         raise WrongInput(f"--mesh: expected sizes of axes, got {mesh!r}; try 2x4")
-    return math.prod(int(size) for size in mesh.split("x"))
+    devices = math.prod(int(size) for size in mesh.split("x"))
+    if devices > MOST_DEVICES:
+        raise WrongInput(f"--mesh: expected at most {MOST_DEVICES:,} devices, got {mesh!r}; try 2x4")
+    return devices
 
 
 def partitioned(module: bytes | str, devices: int, *, memory: int | None = None) -> Partitioned:

@@ -161,6 +161,21 @@ def test_a_cgroup_is_made_where_this_process_may_write_and_leaves_nothing(
     assert cgroup.make() is None
 
 
+def test_a_group_goes_with_the_groups_that_were_made_in_it() -> None:
+    """One that stays costs each later process the time of all tries."""
+    group = cgroup.make()
+    if group is None:
+        pytest.skip("no cgroup can be made here")
+    inner = group.folder / "opscope-inner" / "opscope-innermost"
+    inner.mkdir(parents=True)
+    with subprocess.Popen(["sleep", "60"]) as sleeping:
+        (inner / "cgroup.procs").write_text(str(sleeping.pid))
+        group.kill()
+        assert sleeping.wait(10) == -signal.SIGKILL
+    group.kill()
+    assert not group.folder.exists()
+
+
 def test_groups_of_dead_processes_are_removed_but_not_those_of_another_pid_namespace(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

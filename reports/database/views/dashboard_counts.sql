@@ -6,7 +6,7 @@
 --   model: the model; empty for all models together
 --   model_on: the model, and the platform if there is more than one tonight
 --   furthest_stage: the last stage that was passed, numbered in the order of the ladder
---   cycles_of_all_uses: device cycles of all uses, one after another
+--   cycles_of_all_uses: device cycles of all uses, one after another; null where none ran on a device
 --   compile_seconds: time to compile the ops
 --   attempted_ops: all but golden_in_doubt, stopped, skipped and not_run
 --   right_ops: attempted and right, at the place where an op has to run to count
@@ -21,7 +21,7 @@ SELECT s.night_id, s.started, s.backend, w.board AS arch, s.series, s.place, c.r
                        WHERE l.night_id = c.night_id AND l.series = c.series AND l.stage = c.stage_reached)
                  WHEN 2 THEN '4 ' WHEN 3 THEN '5 ' WHEN 4 THEN '6 ' ELSE '7 ' END || c.stage_reached
             END AS furthest_stage,
-       c.ops, c.uses, c.flaky_ops, c.cycles AS cycles_of_all_uses, c.compile_seconds,
+       c.ops, c.uses, c.flaky_ops, NULLIF(c.cycles, 0) AS cycles_of_all_uses, c.compile_seconds,
        CASE WHEN c.status IN ('golden_in_doubt', 'stopped', 'skipped', 'not_run') THEN 0 ELSE c.ops END AS attempted_ops,
        CASE WHEN c.status IN ('golden_in_doubt', 'stopped', 'skipped', 'not_run') THEN 0 ELSE c.uses END AS attempted_uses,
        CASE WHEN c.status IN ('success', 'passed') AND (c.ran_on NOT IN ('host', 'none') OR s.place = 'host') THEN c.ops ELSE 0 END AS right_ops,

@@ -10,7 +10,7 @@ SELECT s.night_id, s.started, s.backend, w.board AS arch, s.series, w.platform,
        m.uses, m.attempted_uses, m.right_uses, m.bad_uses,
        CASE WHEN m.outcome = 'ran' AND m.right_ops = m.ops THEN 1 ELSE 0 END AS whole,
        -- A single value, not a join: a chart that does not show it does not look for it.
-       (SELECT SUM(c.cycles) FROM night_counts c WHERE c.night_id = m.night_id AND c.series = m.series AND c.model = m.model)
+       (SELECT NULLIF(SUM(c.cycles), 0) FROM night_counts c WHERE c.night_id = m.night_id AND c.series = m.series AND c.model = m.model)
            AS cycles_of_all_uses
 -- SQLite takes tables of a CROSS JOIN in their order: from the nights that are asked for to their rows.
 FROM night_dates w

@@ -14,6 +14,7 @@ import pytest
 from opscope.harness.record.errors import InputError
 from opscope.reports.agents.tools import DATA, TOOLS, Results
 from opscope.reports.database.ask import ask
+from opscope.reports.records.demo_data import SAID
 
 Json = Any
 
@@ -208,7 +209,7 @@ def test_twenty_questions_asked_over_the_protocol_have_the_answers_of_sql(nights
                 assert not got.is_error, (question, got.content)
                 jsonschema.validate(got.structured_content, schemas[tool])
                 assert got.structured_content is not None
-                assert got.structured_content["note"] == DATA
+                assert got.structured_content["note"] == f"{DATA} {SAID}"
                 answers[question] = (wanted(got.structured_content["answer"]), expected)
             refused = await client.call_tool("ask", {"query": "DELETE FROM runs"})
             assert refused.is_error
@@ -237,8 +238,9 @@ def empty(tmp_path: Path) -> Results:
     [
         (lambda results: results.ask("INSERT INTO runs VALUES (1)"), "one statement that reads"),
         (lambda results: results.ask("--help"), ""),
-        (lambda results: results.what_changed("--check"), "--check"),
+        (lambda results: results.what_changed(after="--check"), "--check"),
         (lambda results: results.what_changed("--db=sqlite:////elsewhere", "--check"), "--db=sqlite:////elsewhere"),
+        (lambda results: results.what_changed(before="2026-11-20"), "expected `after` with it"),
         (lambda results: results.what_to_fix("--by=op"), "--by=op"),
         (lambda results: results.what_to_fix(by="everything"), "expected what the tool takes"),
         (lambda results: results.model("--db=sqlite:////elsewhere"), ""),
@@ -249,6 +251,7 @@ def empty(tmp_path: Path) -> Results:
         "option as query",
         "option as night",
         "options as nights",
+        "the earlier night alone",
         "option as run",
         "choice",
         "option as model",
@@ -265,6 +268,13 @@ def test_long_lists_say_what_was_left_out(empty: Results) -> None:
     answer = empty.ask("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9) SELECT i FROM n", 2)
     assert answer["answer"] == {"rows": [{"i": 1}, {"i": 2}], "rows_left_out": 7}
     assert answer["note"] == DATA
+
+
+def test_a_long_text_is_cut_and_says_so(empty: Results) -> None:
+    (row,) = empty.ask("SELECT printf('%30000d', 1) AS long")["answer"]["rows"]
+    assert row["long"].endswith("... (10000 characters left out)")
+    with pytest.raises(InputError, match="too big"):
+        empty.ask("SELECT hex(randomblob(100000000))")
 
 
 def test_tables_explain_every_column(empty: Results) -> None:

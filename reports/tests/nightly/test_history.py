@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import json
+import threading
 import zipfile
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from importlib import util
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
-from opscope.harness.cache import package_index
+from opscope.harness.cache import environments, package_index
+from opscope.harness.cache.claims import alone_in
 from opscope.harness.cli.main import root as opscope
 from opscope.harness.record.errors import InputError
+from opscope.harness.record.stages import Stage, Status
+from opscope.harness.tests import run_folder
 from opscope.reports.compare.outcomes import Outcome
 from opscope.reports.nightly import history
 from opscope.reports.nightly.history import History, Night, Release, asked_releases, bisected
+from opscope.reports.nightly.night_folder import folder_of
+from opscope.reports.nightly.running import SweepResult
 from opscope.reports.nightly.sweeps import first_command, sweeps
 from opscope.reports.tests.night_runs import fresh, rows
 
@@ -29,7 +36,7 @@ KNOWN = ["0.9.2", "0.10.0", "0.10.1", "0.11.0"]
 def known(monkeypatch: pytest.MonkeyPatch) -> dict[str, datetime]:
     """What pip knows of jax-tt-plugin; when each release was made."""
     made = {version: datetime(2026, month, 1, tzinfo=UTC) for month, version in enumerate(KNOWN, 1)}
-    monkeypatch.setattr(package_index, "known_releases", lambda *_: KNOWN)
+    monkeypatch.setattr(package_index, "known_releases", lambda *_: [*KNOWN[:3], "0.11.0rc1", *KNOWN[3:]])
     monkeypatch.setattr(history, "fetched", lambda release: made.get(release.version))
     return made
 
@@ -41,7 +48,9 @@ def known(monkeypatch: pytest.MonkeyPatch) -> dict[str, datetime]:
         ("tt@0.10.1..", None, KNOWN[2:]),
         ("tt@..0.10.0", None, KNOWN[:2]),
         ("tt", None, KNOWN),
-        ("tt@0.10.0, tt@0.9.2..0.10.0", None, ["0.10.0", "0.9.2"]),
+        ("tt@0.10.0, tt@0.9.2..0.10.0", None, ["0.9.2", "0.10.0"]),
+        ("tt@0.11.0,tt@0.9.2", None, ["0.9.2", "0.11.0"]),  # by release, however they are asked for
+        ("tt@0.11.0rc1..", None, ["0.11.0rc1", "0.11.0"]),  # a release candidate only where it is named
         ("tt", datetime(2026, 3, 1, tzinfo=UTC), KNOWN[2:]),
     ],
 )
@@ -54,9 +63,13 @@ def test_which_releases_are_meant(words: str, since: datetime | None, versions: 
     ("words", "since", "refusal"),
     [
         ("reference@1..2", None, "expected a backend of which releases can be had, got reference"),
-        ("tt@0.9.3..0.10.0", None, "got 0.9.3; try 0.11.0, 0.10.1, 0.10.0, 0.9.2"),
+        ("tt@0.9.3..0.10.0", None, "got 0.9.3; try tt@0.11.0, tt@0.10.1, tt@0.10.0, tt@0.9.2"),
         ("tt@0.10.1..0.9.2", None, "expected the older release first, got 0.10.1..0.9.2; try tt@0.9.2..0.10.1"),
-        ("tt", datetime(2030, 1, 1, tzinfo=UTC), "expected releases, got none"),
+        (
+            "tt",
+            datetime(2030, 1, 1, tzinfo=UTC),
+            "--since: expected releases made since then, got none since 2030-01-01",
+        ),
     ],
 )
 @pytest.mark.usefixtures("known")
@@ -64,6 +77,70 @@ def test_what_is_no_release_is_refused(words: str, since: datetime | None, refus
     with pytest.raises(InputError) as refused:
         asked_releases(words, since)
     assert refusal in str(refused.value)
+
+
+def test_without_an_index_the_releases_in_the_cache_are_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("OPSCOPE_CACHE_DIR", str(tmp_path))
+    with pytest.raises(InputError, match="expected an index in which pip finds releases of jax-tt-plugin"):
+        asked_releases("tt")
+    for version in ("0.9.2", "0.10.0", "0.10.1-0123456789ab"):  # the last was made of somebody's wheel
+        for folder in (f"releases/jax-tt-plugin-{version}", environments._folder_name("environments/jaxlib", version)):
+            place = tmp_path / folder.replace("environments_", "environments/")
+            place.mkdir(parents=True)
+            (place / ("library.json" if "tt" in folder else "environment.json")).write_text("{}", encoding="utf-8")
+    found = [release.name for release in asked_releases("tt@0.10.0..,xla")]
+    assert found == ["tt@0.10.0", "xla@0.9.2", "xla@0.10.0"]
+    said = "pip finds no index of jax-tt-plugin; only releases in the cache: 0.9.2, 0.10.0"
+    assert said in capsys.readouterr().err
+
+
+def test_a_release_that_cannot_be_had_gets_no_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("OPSCOPE_CACHE_DIR", str(tmp_path / "cache"))
+    night = of(tmp_path).run(Release("tt", "0.10.0"), lambda *_: None, lambda _: None)
+    assert "expected an index in which pip finds releases of jax-tt-plugin" in night.problem
+    assert [*tmp_path.rglob("night.json")] == []  # with the day before all others, for ever
+
+
+def test_a_release_that_cannot_be_loaded_is_no_night(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else every op would fail since then, and --bisect would name this release for them."""
+    folder, release = tmp_path / "run", Release("tt", "0.10.0")
+    fails = {"status": Status.COMPILE_FAILED, "failed_stage": Stage.COMPILE, "error": "tt@0.10.0 cannot be loaded: no"}
+    monkeypatch.setattr(history, "fetched", lambda _: None)
+    monkeypatch.setattr(history.registry, "check_name", lambda _: None)
+    monkeypatch.setattr(
+        history.running, "run", lambda all_sweeps, *_: [SweepResult(*all_sweeps, folder, "complete", 0)]
+    )
+    monkeypatch.setattr(history.delivery, "publish", lambda *_: pytest.fail("published"))
+    run_folder.write(folder)
+    tests = [run_folder.record_of(folder, op, **fails) for op in run_folder.NAMES]
+    monkeypatch.setattr(history, "load_run", lambda _: SimpleNamespace(tests=tests))
+    night = of(tmp_path).run(release, lambda *_: None, lambda _: None)
+    assert night.problem == "tt@0.10.0 cannot be loaded: no"
+    assert not folder.exists(), "another day it may load"
+
+
+def test_another_process_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    release = Release("tt", "0.10.0")
+    monkeypatch.setattr(history, "fetched", lambda _: None)
+    monkeypatch.setattr(History, "is_published", lambda *_: published.is_set())
+    asked, published = of(tmp_path), threading.Event()
+    folder = folder_of(tmp_path, asked.night(release))
+    folder.mkdir(parents=True)
+    with alone_in(folder):
+        waiting = threading.Thread(target=asked.run, args=(release, lambda *_: None, lambda _: None))
+        waiting.start()
+        waiting.join(0.2)
+        assert waiting.is_alive()
+        published.set()
+    waiting.join(10)
+    assert not waiting.is_alive()
+    assert "tt@0.10.0: another process runs it" in capsys.readouterr().err
 
 
 def of(folder: Path, versions: Iterable[str] = KNOWN) -> History:
