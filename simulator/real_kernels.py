@@ -48,16 +48,6 @@ APART = (
         )
         for data_format, percent in ((BF16, 3), (F32, 1))
     ),
-    *(
-        Apart(
-            ("layer_norm", "rms_norm"),
-            data_format,
-            "of rows that L1 has no room for (seen with 5,120 elements), other steps: squares on the vector unit, sums "
-            "in parts",
-            "1 step of bfloat16, in 3 to 21 % of the values",
-        )
-        for data_format in (BF16, F32)
-    ),
     Apart(
         ("batch_norm_inference",),
         F32,
