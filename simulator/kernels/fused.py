@@ -45,7 +45,7 @@ def _scaled(value: np.ndarray, vectors: Images) -> np.ndarray:
 
 def _real_norm(x: np.ndarray, vectors: Images, call: Call, *, centred: bool) -> np.ndarray:
     epsilon = params_of(call, NormParams).epsilon
-    whole = real.fits(x.shape[-1], [desc.data_format for desc in call.inputs], call.numerics)
+    whole = real.fits(x.shape[-1], [desc.data_format for desc in call.inputs], call.numerics, centred=centred)
     return real.norm(x, vectors, epsilon, call.numerics, centred=centred, whole=whole)
 
 

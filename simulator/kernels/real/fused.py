@@ -32,9 +32,8 @@ from opscope.simulator.kernels.real.vector_unit import (
     to_integer,
 )
 
-
 HALF_TILE = FORMATS["Float16_b"].tile_bytes
-ROOM = 0.95 * 1.5 * 2**20
+ROOM = 0.95 * 1464 * 2**10
 """Of Blackhole's L1, as the kernel's choice counts it."""
 
 
@@ -116,13 +115,13 @@ def softmax_across(x: Image, numerics: Numerics, *, rows: bool) -> Image:
     return steps.multiply(raised, steps.in_dst(inverse, "truncate"))
 
 
-def fits(width: int, formats: list[str], numerics: Numerics) -> bool:
-    """Whether L1 has room for the buffers of a norm's whole rows: what goes in, in these formats, and two between
-    (layernorm_op_multi_core.cpp)."""
+def fits(width: int, formats: list[str], numerics: Numerics, *, centred: bool) -> bool:
+    """Whether L1 has room for the buffers of a norm's whole rows: what goes in, in these formats, squares, and what is
+    centred (layernorm_op_multi_core.cpp; what counts and how much room there is, by recorded runs)."""
     tiles, between = -(-width // TILE), FORMATS[numerics.dst_format].tile_bytes
     block = next(n for n in range(4 if between > HALF_TILE else 8, 0, -1) if tiles % n == 0)
     own = FORMATS[formats[0]].tile_bytes
-    rows = tiles * (2 * between + sum(FORMATS[name].tile_bytes for name in formats))
+    rows = tiles * ((1 + centred) * between + sum(FORMATS[name].tile_bytes for name in formats))
     return rows + 4 * block * (own + between) + 12 * between + 4 * HALF_TILE < ROOM
 
 
