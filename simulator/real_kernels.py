@@ -60,10 +60,10 @@ APART = (
         Apart(
             ("remainder",),
             data_format,
-            "has the divisor's sign, as Python's",
-            "another function where the signs differ",
+            "has the divisor's sign, as Python's; fmod, which has this one's, takes steps that were not followed",
+            f"another function where the signs differ; {share} % of fmod's values, the sign of 0 among them",
         )
-        for data_format in (BF16, F32)
+        for data_format, share in ((BF16, 7), (F32, 27))
     ),
     Apart(
         ("min", "divide"),
