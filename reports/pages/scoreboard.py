@@ -30,6 +30,7 @@ from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.run_folders import file_name
 from opscope.harness.record.stages import Status
 from opscope.harness.record.store import write_whole
+from opscope.harness.record.workflows import SPLIT
 from opscope.reports.compare.night_views import night_view
 from opscope.reports.compare.outcomes import Outcome, RunView
 from opscope.reports.database.rows import RELEASE
@@ -218,11 +219,14 @@ def _since(op_id: str, names: Sequence[str], history: Sequence[Mapping[str, Outc
 
 
 def _repro(op_id: str, view: RunView, models: Sequence[str]) -> str:
-    """A command that needs no run of before: it makes the model's ops and runs this one, by the options of the night."""
+    """A command that needs no run of before: it makes the model's ops and runs this one, by the night's options."""
     given = view.origin.get("options", {})
-    options = ResultOptions.of({**given, "arch": view.arch}).flags(usual=ResultOptions(arch=view.arch))
+    options = ResultOptions.of({**given, "arch": view.arch})
+    usual = ResultOptions(arch=view.arch, workflow=options.workflow)  # with what the workflow brings
     words = ["pytest", "--op-by-op", *(["--model", _asked(models[0], given)] if models else [])]
-    words += ["--backend", view.backend, *(["--arch", view.arch] if view.board else []), *options, "-k", op_id]
+    words += ["--backend", view.backend, *(["--arch", view.arch] if view.board else [])]
+    words += ["--workflow", options.workflow] if options.workflow != SPLIT else []
+    words += [*options.flags(usual), "-k", op_id]
     return shlex.join(words)
 
 

@@ -92,9 +92,9 @@ def test_numbers_and_since(url: str, tmp_path: Path) -> None:
         ({"models": ["a.py:net", "in/net.py:net"]}, "", "--model in/net.py:net --backend xla@0.10.1 -k 0a"),
         ({"models": ["*"]}, "n150", "--model net.net --backend xla@0.10.1 --arch n150 -k 0a"),
         (
-            {"workflow": "full", "backend_option": "a=b c", "numerics": "hifi4"},
+            {"workflow": "full", "backend_option": "enable_trace=true", "numerics": "hifi4"},
             "",
-            "--model net.net --backend xla@0.10.1 --workflow full --backend-option 'a=b c' -k 0a",
+            "--model net.net --backend xla@0.10.1 --workflow full --backend-option enable_trace=true -k 0a",
         ),
     ],
 )
