@@ -488,7 +488,7 @@ def fingerprint() -> str:
     It changes whenever the compiler's output could change.
     """
     versions = (f"{name}={metadata.version(name)}" for name in ("xdsl", "jaxlib"))
-    tables = (room(f"base/{name}.py") for name in ("number_formats", "stablehlo_fields"))
+    tables = (room(f"base/{name}.py") for name in ("number_formats", "stablehlo/attribute_fields"))
     sources = (*source_files(HOME / "compiler"), *tables)
     return digest_of_sources(sources, *versions, root=HOME)
 

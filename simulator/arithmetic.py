@@ -38,8 +38,8 @@ class Arithmetic:
     def result(self, x: Image) -> Image:
         """`x` as the vector unit leaves it in a Dst of 32 bits: denormals flushed, NaN in the architecture's form.
 
-        Blackhole has one NaN, 0x7fc00000; what a kernel does to its sign is known in exact order alone. Wormhole's have the bits 0x7f800001, and others that public text does not
-        settle: here those that the operands had.
+        Blackhole has one NaN, 0x7fc00000; what a kernel does to its sign is known in exact order alone. Wormhole's have
+        the bits 0x7f800001, and others that public text does not settle: here those that the operands had.
         """
         x = self.operand(x)
         if (self.exact_order and self.keeps_sign_of_zero) or not has_nan(bits(x)):

@@ -111,8 +111,9 @@ def packer(
     `halves`: a bfloat16 may stay as its bits, which is done where it has `LARGE` elements.
 
     `moved`: the bits come from a tensor of the same format and stay as they are. `dst_format`: the format of the
-    register that a computed float passes first; `as_blocks`: of which the packer reads 6 bits of fraction; `rounds`: whether it is rounded on its way there, or cut by SFPSTORE.
-    What the host makes, it rounds its own way. Integers wrap to the element type's own width; booleans are 0 or 1.
+    register that a computed float passes first; `rounds`: whether it is rounded on its way there, or cut by SFPSTORE;
+    `as_blocks`: whether the packer reads 6 bits of fraction there. What the host makes, it rounds its own way. Integers
+    wrap to the element type's own width; booleans are 0 or 1.
     """
     fmt = FORMATS[desc.data_format]
     if fmt.kind == "host":

@@ -13,9 +13,9 @@ import numpy as np
 from jaxlib.mlir import passmanager
 from jaxlib.mlir.dialects import stablehlo
 
-from opscope.base.bounded_shapes import BOUNDED, at_bounds
 from opscope.base.mesh.shardings import option_that_splits, sharding_in
 from opscope.base.quantised.dequantised import as_integers, dequantise, ops_of
+from opscope.base.stablehlo.bounded_shapes import BOUNDED, at_bounds
 from opscope.compiler.errors import StageFailure
 from opscope.compiler.ir.integer_arithmetic import drop_casts, integer_arithmetic
 from opscope.compiler.ops.row import TABLE

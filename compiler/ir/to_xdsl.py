@@ -18,8 +18,8 @@ from xdsl.dialects import builtin as b
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from opscope.base import nesting
-from opscope.base.stablehlo_fields import DIMENSIONS
+from opscope.base.stablehlo import nesting
+from opscope.base.stablehlo.attribute_fields import DIMENSIONS
 from opscope.compiler.dialects.stablehlo import CLASSES, spec_attr
 from opscope.compiler.errors import CompilerInputError, StageFailure
 from opscope.compiler.ir import functions, on_mesh, text

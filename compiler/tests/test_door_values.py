@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from opscope.base.nesting import MOST_NESTED
+from opscope.base.stablehlo.nesting import MOST_NESTED
 from opscope.compiler.errors import StageFailure
 from opscope.compiler.ir import door, text
 

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from opscope.base import nesting
 from opscope.base.children.slots import Slots
 from opscope.base.jobs_ahead import JobsAhead
+from opscope.base.stablehlo import nesting
 from opscope.harness.cache.export_folder import JOURNAL, OPS, VALUES
 from opscope.harness.prepare import golden
 from opscope.harness.prepare.authorities import beside_goldens, formulas, known_wrong

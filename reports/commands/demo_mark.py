@@ -17,12 +17,13 @@ ANY = "SELECT 1 FROM nights WHERE demo LIMIT 1"
 
 def say_if_demo(url: str | None) -> None:
     """Writes SAID to stderr if the database at `url`, or that of this folder, holds demo data."""
-    if _is_demo(url or default_url()):
+    if is_demo(url):
         click.echo(SAID, err=True)
 
 
-def _is_demo(url: str) -> bool:
+def is_demo(url: str | None) -> bool:
     """Whether it does; False also for a database that cannot be read: the command itself has said why."""
+    url = url or default_url()
     if path := sqlite_file.path_of(url):
         try:
             with closing(sqlite3.connect(sqlite_file.uri(path), uri=True)) as connection:

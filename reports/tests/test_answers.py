@@ -205,6 +205,11 @@ OF_ANY = {
     "show.run": ("show", "SELECT run_id FROM runs"),
     "readiness": ("readiness", "SELECT DISTINCT model FROM night_models WHERE outcome = 'ran'"),
     "unblock": ("unblock", "SELECT run_id FROM runs"),
+    "unblock.night": ("unblock", "SELECT night_id FROM night_status WHERE kind <> 'run'"),
+    "readiness.night": (
+        "readiness",
+        "SELECT model || ' --run ' || night_id FROM model_readiness WHERE kind <> 'run' AND outcome = 'ran'",
+    ),
     "diff": (
         "diff",
         "SELECT DISTINCT a.night_id || ' ' || b.night_id FROM night_status a JOIN night_status b "
@@ -309,7 +314,7 @@ def test_every_command_with_json_has_a_schema() -> None:
 
     every = set(of(root, ()))
     files = {path.name.removesuffix(".json") for path in answers.FOLDER.glob("*.json")}
-    assert files == {*CALLS, *OF_NIGHTS, *SLOW, *OF_TYPE}
+    assert files == {*CALLS, *OF_NIGHTS, *OF_ANY, *SLOW, *OF_TYPE}
     assert every == {name.split(".")[0] for name in files}
 
 

@@ -71,7 +71,11 @@ def typecast(images: Images, call: Call) -> np.ndarray:
     (x,), target = operands(images, call), call.outputs[0]
     dtype = host_dtype(target.element_type)
     source, own = call.inputs[0].data_format, target.data_format
-    if call.arithmetic.exact_order and {source, own} <= KNOWN and "i1" not in (target.element_type, call.inputs[0].element_type):
+    if (
+        call.arithmetic.exact_order
+        and {source, own} <= KNOWN
+        and "i1" not in (target.element_type, call.inputs[0].element_type)
+    ):
         value = converted(images[0] if x.dtype.kind == "f" else x, source, own)
         return value if value.dtype.kind == "f" else value.astype(dtype)
     if FORMATS[target.data_format].is_float or target.element_type == "i1" or x.dtype.kind != "f":

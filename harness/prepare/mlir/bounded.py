@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jaxlib.mlir import ir
 
-from opscope.base.bounded_shapes import BOUNDED, at_bounds
+from opscope.base.stablehlo.bounded_shapes import BOUNDED, at_bounds
 from opscope.harness.prepare.mlir.door import Module, context
 from opscope.harness.prepare.mlir.file_models import entry
 

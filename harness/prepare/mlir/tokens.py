@@ -16,7 +16,7 @@ import numpy as np
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
-from opscope.base.stablehlo_fields import DIMENSIONS
+from opscope.base.stablehlo.attribute_fields import DIMENSIONS
 from opscope.harness.prepare.mlir.values import dense_array, is_splat
 
 Resolve = Callable[[str], str]

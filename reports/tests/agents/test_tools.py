@@ -14,6 +14,7 @@ import pytest
 from opscope.harness.record.errors import InputError
 from opscope.reports.agents.tools import DATA, TOOLS, Results
 from opscope.reports.database.ask import ask
+from opscope.reports.records.demo_data import SAID
 
 Json = Any
 
@@ -208,7 +209,7 @@ def test_twenty_questions_asked_over_the_protocol_have_the_answers_of_sql(nights
                 assert not got.is_error, (question, got.content)
                 jsonschema.validate(got.structured_content, schemas[tool])
                 assert got.structured_content is not None
-                assert got.structured_content["note"] == DATA
+                assert got.structured_content["note"] == f"{DATA} {SAID}"
                 answers[question] = (wanted(got.structured_content["answer"]), expected)
             refused = await client.call_tool("ask", {"query": "DELETE FROM runs"})
             assert refused.is_error

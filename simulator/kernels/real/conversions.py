@@ -1,8 +1,8 @@
-"""Conversions between number formats as ttnn's own kernels make them on Blackhole, bit for bit (ckernel_sfpu_typecast.h).
+"""Conversions between number formats as ttnn's own kernels make them on Blackhole, bit for bit.
 
-Integers of 32 bits saturate, those of 16 too, but floats are rounded to these, halves away from 0; to 8 bits the last
-ones of a whole number are taken. A NaN is larger than all numbers. On the way to block floats integers are rounded
-twice, first to bfloat16.
+By ckernel_sfpu_typecast.h of ttnn 0.81.1. Integers of 32 bits saturate, those of 16 too, but floats are rounded to
+these, halves away from 0; to 8 bits the last ones of a whole number are taken. A NaN is larger than all numbers. On the
+way to block floats integers are rounded twice, first to bfloat16.
 """
 
 from __future__ import annotations

@@ -3,7 +3,9 @@
 By ttnn 0.81.1's softmax.cpp, layernorm.cpp (ttnn/operations/normalization) and numeric.h of their kernel_util. The
 matrix unit subtracts, multiplies and sums: it reads its operands as TF32, where Dst has 16 bits as bfloat16. Between
 two steps results lie in L1 as float32, softmax's approximate exponentials as bfloat16. This, and what ttnn takes by
-itself (`opscope.compiler.target.numerics`), was fitted to recorded runs, all of whose bits it gives. `batch_norm` follows batch_norm_kernel.cpp and batch_norm_sfpu_kernel.cpp.
+itself (`opscope.compiler.target.numerics`), was fitted to recorded runs, all of whose bits it gives. Softmax along
+other dims than the last follows moreh_softmax_h.cpp and moreh_softmax_c_large.cpp, `batch_norm` batch_norm_kernel.cpp
+and batch_norm_sfpu_kernel.cpp.
 """
 
 from __future__ import annotations
@@ -84,10 +86,7 @@ def fast_rsqrt(x: Image) -> Image:
 def softmax(x: Image, numerics: Numerics, *, stable: bool) -> Image:
     """Exponentials over their sum along the last dim."""
     steps = Steps(numerics)
-    if stable:
-        x = steps.add(x, -steps.read(x).max(-1, keepdims=True, initial=-np.inf))
-    else:
-        x = steps.read(x)
+    x = steps.add(x, -steps.read(x).max(-1, keepdims=True, initial=-np.inf)) if stable else steps.read(x)
     if numerics.math_approx:
         raised = quantise(steps.in_dst(fast_exp(x), "truncate"), "Float16_b")
     else:

@@ -295,9 +295,7 @@ def atanh(x: Image, *, wide: bool) -> Image:
 
 
 ATAN2 = {
-    True: series(
-        "0x1.01cp-8 -0x1.4bcp-6 0x1.93p-5 -0x1.48cp-4 0x1.bd4p-4 -0x1.24p-3 0x1.99938ap-3 -0x1.555558p-2"
-    ),
+    True: series("0x1.01cp-8 -0x1.4bcp-6 0x1.93p-5 -0x1.48cp-4 0x1.bd4p-4 -0x1.24p-3 0x1.99938ap-3 -0x1.555558p-2"),
     False: series("-0x1.de8p-5 0x1.668p-3 -0x1.54p-2"),
 }
 
