@@ -53,10 +53,14 @@ def open_(name: str, backend: Backend, options: ResultOptions) -> Opened:
     """Opens a loaded backend in a lane. Raises InputError if it refuses an option, or cannot work here."""
     with as_input_error(name, "target() without an error"):
         target = backend.target(options)
+        if not isinstance(target, Target):
+            raise TypeError(f"target() returned {type(target).__name__}, not a Target")
     with as_input_error(name, "open() without an error"):
         backend.open(options)
     with as_input_error(name, "fingerprint() without an error"):
         fingerprint = with_options(backend.fingerprint, options)
+        if not isinstance(fingerprint, str) or not fingerprint:
+            raise TypeError(f"fingerprint() returned {fingerprint!r}, not a text")
     warm_up(name, backend, options)
     with as_input_error(name, "versions() without an error"):
         versions = {str(part): str(version) for part, version in backend.versions().items()}

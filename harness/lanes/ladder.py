@@ -17,7 +17,16 @@ from opscope.base.damage import Damaged
 from opscope.base.stored import checked, gone
 from opscope.harness.backends import life
 from opscope.harness.backends.base import Backend, BackendError, Declined, Job, StageCrashError, StageError, Target
-from opscope.harness.lanes import drawn_numbers, dumped, explained, failed_ir, mesh_run, second_opinion, whole_model
+from opscope.harness.lanes import (
+    drawn_numbers,
+    dumped,
+    explained,
+    failed_ir,
+    mesh_run,
+    second_opinion,
+    stated_facts,
+    whole_model,
+)
 from opscope.harness.lanes.equal_program import EqualProgram
 from opscope.harness.prepare.inputs import OtherValues, row_golden, row_inputs
 from opscope.harness.record import artifacts
@@ -219,6 +228,7 @@ def climb(
         return state.failed(stage, error)
     if backend.compile_only:
         job.ran_on, job.outputs = "none", []
+    stated_facts.check(job)
     if state.reached is not Stage.RUN and job.ran_on == "none":
         return state.ended(Status.STOPPED)  # with the last stage that there is
     if job.ran_on == "none" and job.outputs:

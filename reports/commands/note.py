@@ -75,8 +75,11 @@ def note(
             assert text is not None
             name = cause_named(cause, causes_beginning(connection, cause), "CAUSE")
             written = note_of(name, text, author or getpass.getuser(), until.date() if until else None)
+            earlier = read_notes(connection).get(name)
             write_note(connection, written)
             quiet = f"; nights up to {written.until} do not alarm for it" if written.until else ""
             said = f"cause {short(name)}, by {written.author}{quiet}"
+            if earlier is not None and earlier.text != written.text:
+                said += f"; it takes the place of the note of {earlier.author}: {earlier.text}"
         renew_newest(connection)
     click.echo(said)

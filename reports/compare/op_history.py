@@ -350,9 +350,10 @@ def cause(connection: sa.Connection, name: str, rules: Sequence[Rule], team: str
             entry["models"] = entry["models"].split(", ")
             entry["owner"] = owner(rules, [entry["op_name"]], entry["stage"] or "", name, entry["models"])
         failing = [entry for entry in failing if team is None or entry["owner"] == team]
+        began = sa.select(NIGHTS.c.label).where(NIGHTS.c.night_id == of_series[-1].night_id)  # in the night's own zone
         lane |= {
             "night_id": last.night_id,
-            "first_seen": f"{of_series[-1].started:%Y-%m-%d}",
+            "first_seen": str(connection.scalar(began))[: len("2026-12-31")],
             "models": sorted({model for entry in failing for model in entry["models"]}),
             "failing": sorted(failing, key=lambda entry: (-entry["uses"], entry["op_name"], entry["op_id"])),
         }

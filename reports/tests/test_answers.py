@@ -276,6 +276,19 @@ def test_answers_about_anything_of_some_nights_are_as_their_schema_says(
         held_to(name, json.loads(out))
 
 
+def test_a_cause_was_first_seen_on_the_date_of_a_night(kinds: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """In the night's zone: that of 00:50 in Berlin is the day before in UTC."""
+    url = f"sqlite:///{kinds}/n.sqlite"
+    query = "SELECT cluster FROM night_failures WHERE op_name = 'stablehlo.gather' LIMIT 1"
+    (cause,) = ask(url, query).rows[0]
+    capfd.readouterr()
+    with pytest.raises(SystemExit, match="0"):
+        main(["show", str(cause)[:8], "--db", url, "--json"])
+    lanes = json.loads(capfd.readouterr().out)["lanes"]
+    assert {lane["first_seen"] for lane in lanes} == {every_kind.TONIGHT}
+    assert {lane["night"][:10] for lane in lanes} == {every_kind.TONIGHT}
+
+
 def test_a_replay_of_any_op_is_as_its_schema_says(kinds: Path) -> None:
     """`opscope replay` prints the record of the op: right, crashed, or with results of another shape."""
     runs = [load_run(folder) for folder in sorted(kinds.glob("night*")) if (folder / "run.json").is_file()]

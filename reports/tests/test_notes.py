@@ -83,12 +83,15 @@ def diff_of(url: str) -> Diff:
     return diff
 
 
+TAKES = "; it takes the place of the note of ann: looked at\n"
+
+
 def test_a_note_is_written_listed_replaced_and_removed(url: str) -> None:
     cause = cause_of_night(url)
     assert call(url, "note", cause[:5], "looked at", "--by", "ann").output == f"cause {short(cause)}, by ann\n"
     assert "ann" in call(url, "note", "--list").output
     later = call(url, "note", cause, MARKUP, "--by", "bob", "--until", "2999-12-31")
-    assert later.output == f"cause {short(cause)}, by bob; nights up to 2999-12-31 do not alarm for it\n"
+    assert later.output == f"cause {short(cause)}, by bob; nights up to 2999-12-31 do not alarm for it" + TAKES
     (note,) = json.loads(call(url, "note", "--list", "--json").output)
     assert (note["cause"], note["author"], note["until"], note["text"]) == (cause, "bob", "2999-12-31", MARKUP)
     assert datetime.fromisoformat(note["written"]) <= datetime.now(UTC).replace(tzinfo=None)

@@ -126,6 +126,15 @@ def test_bf16_on_p150(url: str, last: dict[Place, StoredRun]) -> None:
     assert ("reference p150 Float16_b",) in rows(url, "SELECT platform FROM dashboard_verdict WHERE one_series = 1")
 
 
+@pytest.mark.parametrize("view", ["night_costs", "night_ladder", "dashboard_counts", "dashboard_models"])
+def test_what_runs_on_no_device_has_no_cycles(url: str, view: str) -> None:
+    """The cheapest model is none that was never measured: null, not 0."""
+    of_host = f"SELECT DISTINCT cycles_of_all_uses FROM {view} WHERE backend = 'xla'"
+    assert rows(url, of_host) == [(None,)]
+    assert rows(url, f"SELECT COUNT(*) FROM {view} WHERE cycles_of_all_uses = 0") == [(0,)]
+    assert rows(url, f"SELECT COUNT(*) > 0 FROM {view} WHERE cycles_of_all_uses > 0")[0][0]
+
+
 def test_cycles_of_a_model_over_two_weeks(url: str, runs: Path, last: dict[Place, StoredRun]) -> None:
     """Only ops measured in both nights count: lstm_ptb is no slower because its loops are lowered now."""
     expected = {}

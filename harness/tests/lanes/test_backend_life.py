@@ -14,17 +14,20 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 
 from opscope.base.children import forked, process_tree
 from opscope.harness.backends import declarations, life, registry
-from opscope.harness.lanes import scratch
+from opscope.harness.backends.base import Backend, BackendError, Job
+from opscope.harness.lanes import scratch, stated_facts
 from opscope.harness.lanes.lane import Lane, LaneConfig
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage, Status
 from opscope.harness.tests.ops import BACKENDS, add_row
+from opscope.harness.verdict.target import Target
 
 LIBRARY = str(BACKENDS / "library.py")
 
@@ -274,7 +277,8 @@ def test_the_folder_of_a_process_that_was_killed_is_removed_by_the_next(tmp_path
     script = f"""
 import os, signal, sys
 from pathlib import Path
-from opscope.harness.lanes import scratch
+from opscope.harness.backends.base import Backend, BackendError, Job
+from opscope.harness.lanes import scratch, stated_facts
 from opscope.harness.lanes.lane import Lane
 from opscope.harness.tests.lanes.test_backend_life import config
 lane = Lane(config(Path({str(tmp_path)!r})))
@@ -369,3 +373,41 @@ def test_twenty_failures_with_one_text_are_reported_first_and_not_kept(tmp_path:
     assert "21 passed" in fine.stdout
     assert "The first 20 ops" not in fine.stdout
     assert len(list((tmp_path / "cache").glob("results/*/*.json"))) == 24
+
+
+@pytest.mark.parametrize(("member", "value"), [("fingerprint", 7), ("fingerprint", ""), ("target", None)])
+def test_what_a_backend_says_of_itself_has_its_type(member: str, value: object) -> None:
+    """A number in place of a text ended in a traceback of the program's own, far from the backend."""
+    members = {
+        "target": lambda self, options: Target("host", None, "exact"),
+        "fingerprint": lambda self, options: "own-1",
+        "available": lambda self: None,
+        "climb": lambda self, stage, job: None,
+    }
+    own = type("Own", (Backend,), {"name": "own", **members, member: lambda self, options: value})()
+    with pytest.raises(InputError, match=rf"--backend own: expected {member}\(\) without an error, got TypeError"):
+        life.open_("own", own, ResultOptions())
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("ran_on", "moon"),
+        ("outputs", ["a"]),
+        ("outputs", numpy.zeros(3)),
+        ("outputs", [None]),
+        ("cycles", -5),
+        ("device_ns", float("nan")),
+        ("run_ns", float("inf")),
+        ("l1_peak_bytes", "1"),
+    ],
+)
+def test_what_a_backend_states_of_an_op_can_be(field: str, value: object) -> None:
+    """A place that nobody knows would be a place of its own in every rate."""
+    job = Job("op", b"", [], ResultOptions(), ())
+    job.ran_on, job.cycles, job.utilisation, job.limiter = "simulator", 0, 0.5, "math"
+    job.outputs = [numpy.zeros((2, 3))]
+    stated_facts.check(job)
+    setattr(job, field, value)
+    with pytest.raises(BackendError, match=f"job.{field}"):
+        stated_facts.check(job)
