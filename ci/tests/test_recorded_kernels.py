@@ -121,6 +121,7 @@ JOBS: tuple[tuple[str, str, str, dict[str, Any], tuple[Part, ...]], ...] = (
             ("i32", "u16", 2**17),
         )
     ),
+    ("layer_norm_long_f32_default", "layer_norm", "f32", SMALL, tuple(((1, 5120), 1, base) for base in (0, 1, 0))),
 )
 UNBIASED = ("matmul", "conv2d_3x3_f32", "conv2d_96")
 """Beginnings of the names of jobs that leave out the bias."""

@@ -20,7 +20,7 @@ _NO_RELEASE = "0.dev0+none"
 """A version that no release has: pip says then which there are."""
 _NO_TIME = (1980, 1, 1, 0, 0, 0)
 _KNOWN = re.compile(r"\(from versions: ([^)]*)\)")
-_YANKED = re.compile(r"yanked version: (.*)", re.DOTALL)
+_YANKED = re.compile(r"Reason for being yanked: (.*)", re.DOTALL)
 _LIKE_A_WHEEL = re.compile(r"[\w.]+-[\w.!+]+(?:-\w+)?-[\w.]+-[\w.]+-[\w.]+\.whl")
 
 

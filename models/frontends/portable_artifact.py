@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from importlib import metadata
 from itertools import product
 from typing import Any
 
@@ -20,7 +21,6 @@ def of(bytecode: bytes, reader: str) -> bytes:
     is no JAX here that could write one.
     """
     try:
-        import jaxlib
         from jax.interpreters import mlir
         from jaxlib.mlir import ir
         from jaxlib.mlir.dialects import stablehlo
@@ -32,7 +32,7 @@ def of(bytecode: bytes, reader: str) -> bytes:
     artifacts: dict[str, bytes] = {}
     with context:
         module: Any = ir.Module.parse(bytecode)
-        if number(jaxlib.__version__) > number(reader) and _has_foreign_attributes(module):
+        if number(metadata.version("jaxlib")) > number(reader) and _has_foreign_attributes(module):
             return module.operation.get_asm(print_generic_op_form=True, enable_debug_info=True).encode()
 
         def has_its_ops(version: str) -> bool:

@@ -12,6 +12,7 @@ equal bytes: nothing depends on the clock or the machine.
 from __future__ import annotations
 
 import json
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,9 +26,11 @@ from opscope.base.statuses import RIGHT
 from opscope.base.visible_text import visible
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import release_in
+from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.run_folders import file_name
 from opscope.harness.record.stages import Status
 from opscope.harness.record.store import write_whole
+from opscope.harness.record.workflows import SPLIT
 from opscope.reports.compare.night_views import night_view
 from opscope.reports.compare.outcomes import Outcome, RunView
 from opscope.reports.database.rows import RELEASE
@@ -184,7 +187,7 @@ def _column(
             rows.setdefault(row, Counter())[word] += 1
         if word != "supported":
             since, always = _since(op_id, names, history)
-            repro = _repro(op_id, view, models)
+            repro = _repro(op_id, next((each for each in views if op_id in each.ops), view), models)
             stage = op.failed_stage or op.stage
             text = (op.op_name, op.types, family, models, word, stage, op.error or op.crash, since, always, repro)
             failures.append(Failure(op_id, *text))
@@ -216,9 +219,24 @@ def _since(op_id: str, names: Sequence[str], history: Sequence[Mapping[str, Outc
 
 
 def _repro(op_id: str, view: RunView, models: Sequence[str]) -> str:
-    """A command that needs no run of before: it makes the model's ops and runs this one."""
-    words = ["pytest --op-by-op", f"--model {models[0]}" if models else "", f"--backend {view.backend}"]
-    return " ".join(filter(None, [*words, f"--arch {view.arch}" if view.board else "", f"-k {op_id}"]))
+    """A command that needs no run of before: it makes the model's ops and runs this one, by the night's options."""
+    given = view.origin.get("options", {})
+    options = ResultOptions.of({**given, "arch": view.arch})
+    usual = ResultOptions(arch=view.arch, workflow=options.workflow)  # with what the workflow brings
+    words = ["pytest", "--op-by-op", *(["--model", _asked(models[0], given)] if models else [])]
+    words += ["--backend", view.backend, *(["--arch", view.arch] if view.board else [])]
+    words += ["--workflow", options.workflow] if options.workflow != SPLIT else []
+    words += [*options.flags(usual), "-k", op_id]
+    return shlex.join(words)
+
+
+def _asked(model: str, options: Mapping[str, Any]) -> str:
+    """What names a model on the command line: `net.py:net` of `net.net`, which no command knows."""
+    for word in options.get("models") or ():
+        file, _, entry = str(word).partition(":")
+        if model == ".".join(filter(None, (Path(file).stem, entry))):
+            return str(word)
+    return model
 
 
 # --- its files

@@ -8,6 +8,8 @@ import xml.etree.ElementTree as ElementTree
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -15,6 +17,7 @@ from click.testing import CliRunner
 from opscope.harness.cli.main import root as opscope
 from opscope.harness.record.stages import Stage
 from opscope.reports.commands.scoreboard import scoreboard
+from opscope.reports.pages.scoreboard import _repro
 from opscope.reports.publish.publish import publish
 from opscope.reports.records.night_record import NightRecord
 from opscope.reports.tests.night_runs import fresh, publish_night, shard_run
@@ -80,6 +83,24 @@ def test_numbers_and_since(url: str, tmp_path: Path) -> None:
     assert columns[-1]["failures"][1]["repro"] == (
         f"pytest --op-by-op --model a --backend tt@0.10.1 --arch n150 -k {op_id('dot')}"
     )
+
+
+@pytest.mark.parametrize(
+    ("options", "board", "words"),
+    [
+        ({}, "", "--model net.net --backend xla@0.10.1 -k 0a"),
+        ({"models": ["a.py:net", "in/net.py:net"]}, "", "--model in/net.py:net --backend xla@0.10.1 -k 0a"),
+        ({"models": ["*"]}, "n150", "--model net.net --backend xla@0.10.1 --arch n150 -k 0a"),
+        (
+            {"workflow": "full", "backend_option": "enable_trace=true", "numerics": "hifi4"},
+            "",
+            "--model net.net --backend xla@0.10.1 --workflow full --backend-option enable_trace=true -k 0a",
+        ),
+    ],
+)
+def test_a_command_has_the_model_and_the_options_as_they_are_typed(options: Any, board: str, words: str) -> None:
+    view: Any = SimpleNamespace(origin={"options": options}, backend="xla@0.10.1", board=board, arch="n150")
+    assert _repro("0a", view, ["net.net"]) == f"pytest --op-by-op {words}"
 
 
 class Links(HTMLParser):

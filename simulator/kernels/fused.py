@@ -45,7 +45,8 @@ def _scaled(value: np.ndarray, vectors: Images) -> np.ndarray:
 
 def _real_norm(x: np.ndarray, vectors: Images, call: Call, *, centred: bool) -> np.ndarray:
     epsilon = params_of(call, NormParams).epsilon
-    return real.norm(x, vectors, epsilon, call.numerics, centred=centred)
+    whole = real.fits(x.shape[-1], [desc.data_format for desc in call.inputs], call.numerics, centred=centred)
+    return real.norm(x, vectors, epsilon, call.numerics, centred=centred, whole=whole)
 
 
 @kernel("rms_norm", NormParams, arity=(1, 3), max_ulp=16, cycles=("multiply", "sum", "multiply", "multiply"))

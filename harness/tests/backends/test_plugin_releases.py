@@ -133,6 +133,20 @@ def test_a_release_has_one_name(tmp_path: Path, words: str) -> None:
     )
 
 
+def test_a_release_that_its_publisher_has_withdrawn_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "simple" / "odd-pjrt" / "index.html"
+    page.parent.mkdir(parents=True)
+    file = wheel(tmp_path / "index", "1.0").as_uri()
+    page.write_text(f'<a href="{file}" data-yanked="crashes">odd_pjrt-1.0-py3-none-any.whl</a>', encoding="utf-8")
+    for name in ("PIP_NO_INDEX", "PIP_FIND_LINKS"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_INDEX_URL", (tmp_path / "simple").as_uri())
+    plugin_releases.find("--backend pjrt:odd-pjrt@1.0", "odd-pjrt", "1.0")
+    assert "pjrt:odd-pjrt@1.0: its publisher has withdrawn it: crashes\n" in capsys.readouterr().err
+
+
 def test_releases_that_pip_knows_and_when_one_was_made(tmp_path: Path) -> None:
     for version in ("0.10.0", "0.9.2", "0.9.10"):
         wheel(tmp_path / "index", version)

@@ -129,7 +129,13 @@ def test_another_process_is_waited_for(
     release = Release("tt", "0.10.0")
     monkeypatch.setattr(history, "fetched", lambda _: None)
     monkeypatch.setattr(History, "is_published", lambda *_: published.is_set())
-    asked, published = of(tmp_path), threading.Event()
+    asked, published, ran = of(tmp_path), threading.Event(), []
+
+    def runs(name: str) -> None:
+        ran.append(name)
+        raise InputError("--backend", "nobody else that runs it", name)
+
+    monkeypatch.setattr(history.registry, "check_name", runs)
     folder = folder_of(tmp_path, asked.night(release))
     folder.mkdir(parents=True)
     with alone_in(folder):
@@ -140,6 +146,7 @@ def test_another_process_is_waited_for(
         published.set()
     waiting.join(10)
     assert not waiting.is_alive()
+    assert ran == [], "the other has published it"
     assert "tt@0.10.0: another process runs it" in capsys.readouterr().err
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from opscope.compiler.target.formats import FORMATS, TILE
 from opscope.compiler.target.program import Numerics
 from opscope.compiler.target.rounding import Image, bits, quantise
 from opscope.simulator.kernels.addition_order import added, column_products, elementwise_product, in_dst, product, read
@@ -30,6 +31,10 @@ from opscope.simulator.kernels.real.vector_unit import (
     subtract,
     to_integer,
 )
+
+HALF_TILE = FORMATS["Float16_b"].tile_bytes
+ROOM = 0.95 * 1464 * 2**10
+"""Of Blackhole's L1, as the kernel's choice counts it."""
 
 
 @dataclass(frozen=True)
@@ -110,12 +115,27 @@ def softmax_across(x: Image, numerics: Numerics, *, rows: bool) -> Image:
     return steps.multiply(raised, steps.in_dst(inverse, "truncate"))
 
 
-def norm(x: Image, vectors: list[Image], epsilon: float, numerics: Numerics, *, centred: bool) -> Image:
-    """x, or x minus its mean, over the root of its mean square along the last dim; times a weight, plus a bias."""
+def fits(width: int, formats: list[str], numerics: Numerics, *, centred: bool) -> bool:
+    """Whether L1 has room for the buffers of a norm's whole rows: what goes in, in these formats, squares, and what is
+    centred (layernorm_op_multi_core.cpp; what counts and how much room there is, by recorded runs)."""
+    tiles, between = -(-width // TILE), FORMATS[numerics.dst_format].tile_bytes
+    block = next(n for n in range(4 if between > HALF_TILE else 8, 0, -1) if tiles % n == 0)
+    own = FORMATS[formats[0]].tile_bytes
+    rows = tiles * ((1 + centred) * between + sum(FORMATS[name].tile_bytes for name in formats))
+    return rows + 4 * block * (own + between) + 12 * between + 4 * HALF_TILE < ROOM
+
+
+def norm(
+    x: Image, vectors: list[Image], epsilon: float, numerics: Numerics, *, centred: bool, whole: bool = True
+) -> Image:
+    """x, or x minus its mean, over the root of its mean square along the last dim; times a weight, plus a bias.
+    Where L1 does not hold `whole` rows, the vector unit makes the squares (layernorm_large_tensor.cpp)."""
     steps = Steps(numerics)
     if centred:
         x = steps.add(x, -steps.read(steps.mean(x)))
-    square = steps.add(steps.mean(steps.multiply(x, x)), np.float32(epsilon))
+    in_dst = x if centred else steps.read(x)
+    squares = steps.multiply(x, x) if whole else functions.square(in_dst, wide=steps.wide)
+    square = steps.add(steps.mean(squares), np.float32(epsilon))
     root = fast_rsqrt(square) if numerics.math_approx else functions.rsqrt(square, wide=steps.wide)
     value = steps.multiply(x, steps.in_dst(root))
     if vectors:

@@ -15,6 +15,7 @@ from opscope.simulator.kernels.real.vector_unit import (
     above,
     exponent_field,
     from_bits,
+    integer_bits,
     is_negative,
     larger,
     multiply,
@@ -135,7 +136,7 @@ def _sum(high: Image, low: Image) -> tuple[Image, Image]:
 def _rounded(x: Image) -> tuple[Image, np.ndarray]:
     """The nearest whole number, as a number and as an integer."""
     moved = multiply_add(x, ONE, TO_INTEGER)
-    return multiply_add(moved, ONE, -TO_INTEGER), bits(moved).astype(np.int64) - int(bits(TO_INTEGER))
+    return multiply_add(moved, ONE, -TO_INTEGER), integer_bits(moved).astype(np.int64) - integer_bits(TO_INTEGER)
 
 
 def _of_scalar(x: Image, power: np.float32) -> Image:
