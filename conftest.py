@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import platformdirs
 import pytest
 
-from opscope.base import gc_pause
+from opscope.base import damage, gc_pause
 from opscope.base.children import jax_plugins
 
 # As in lanes: threads of two workers on two cores only wait for each other. NumPy reads it when it is loaded.
@@ -226,10 +226,11 @@ def working_folder(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytes
 
 @pytest.fixture(autouse=True)
 def stays_empty(working_folder: Path) -> Iterator[None]:
-    """Starts a test in the working folder; fails it where it leaves something for the next test to stumble over."""
+    """Starts a test in the working folder; fails it where it leaves something for the next one to stumble over."""
     os.chdir(working_folder)
     yield
     os.chdir(working_folder)
+    damage.forget()  # what a test's process has said, and to whom
     left = sorted(working_folder.iterdir())
     for path in left:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
