@@ -18,8 +18,9 @@ PLACES = ("none", "host", "simulator", "silicon", "mixed")
 
 def check(job: Job) -> None:
     """Raises BackendError for results that are no arrays, and a place of execution or a quantity that cannot be."""
-    wrong = [each for each in job.outputs if not (hasattr(each, "shape") and hasattr(each, "dtype"))]
-    if wrong or not isinstance(job.outputs, list | tuple):
+    is_list = isinstance(job.outputs, list | tuple)
+    wrong = [each for each in job.outputs if not (hasattr(each, "shape") and hasattr(each, "dtype"))] if is_list else []
+    if wrong or not is_list:
         got = f"a {type(wrong[0]).__name__} among them" if wrong else type(job.outputs).__name__
         raise BackendError(f"job.outputs, {got}", "a list of NumPy arrays", "job.outputs = [numpy.asarray(result)]")
     if job.ran_on not in PLACES:

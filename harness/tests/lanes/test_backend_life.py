@@ -396,6 +396,7 @@ def test_what_a_backend_says_of_itself_has_its_type(member: str, value: object) 
         ("outputs", ["a"]),
         ("outputs", numpy.zeros(3)),
         ("outputs", [None]),
+        ("outputs", None),
         ("cycles", -5),
         ("device_ns", float("nan")),
         ("run_ns", float("inf")),
