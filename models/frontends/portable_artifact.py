@@ -52,15 +52,15 @@ def _has_foreign_attributes(module: Any) -> bool:
     """Whether an op has attributes that no version of StableHLO fixes."""
     from jaxlib.mlir import ir
 
-    found = False
+    has_attributes = False
 
     def look(operation: Any) -> Any:
-        nonlocal found
-        found = len(operation.attributes) > 0 and not operation.name.startswith(_OWN)
-        return ir.WalkResult.INTERRUPT if found else ir.WalkResult.ADVANCE
+        nonlocal has_attributes
+        has_attributes = len(operation.attributes) > 0 and not operation.name.startswith(_OWN)
+        return ir.WalkResult.INTERRUPT if has_attributes else ir.WalkResult.ADVANCE
 
     module.operation.walk(look)
-    return found
+    return has_attributes
 
 
 def _versions(first: str, last: str) -> list[str]:
