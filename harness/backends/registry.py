@@ -272,6 +272,16 @@ def command_file(backend: str) -> Path | None:
     return Path(__file__).parent / f"{backend}.yaml" if backend in own_commands() else None
 
 
+def is_own(backend: str) -> bool:
+    """Whether a backend is one of this folder, by its name."""
+    return parts(backend)[0] in own_names() or backend in own_commands()
+
+
+def file_of(backend: str) -> str:
+    """The file of a user's backend; empty for one of ours, and for one of a distribution."""
+    return str(Path(backend.removeprefix(COMMAND + ":")).absolute()) if _is_path(backend) else ""
+
+
 def _source(backend: str) -> Path:
     """The file of a backend. Raises FileNotFoundError."""
     folder = Path(__file__).parent

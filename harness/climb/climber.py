@@ -61,6 +61,8 @@ class Climber:
         self._sent: dict[str, OpRow] = {}
         """Ops that were sent to a cluster, with their inputs and goldens, until they are climbed."""
         self._in_time = budget.clock(terms.deadline)
+        self._others: list[Ready] = []
+        """The reports of the reruns of an op."""
         self._keeper: ThreadPoolExecutor | None = None
         self._kept: Future[None] | None = None
         """The verdict that is being kept."""
@@ -101,23 +103,24 @@ class Climber:
         if not self._lane.has_record(row) and not self._in_time():
             unrun = unrun_test(row, self._context, Status.NOT_RUN, budget.REASON)
             return unrun.model_copy(update={"attempt": attempt})
-        test = self._lane.run(row, attempt=attempt)
+        test, self._others = self._lane.run(row, attempt=attempt), []
+        ready = self._lane.last_ready
         if self._is_news(test):
             test = self._reruns.label(test, lambda: self._once_more(row, attempt), self._in_time)
-        if terms.cache is not None and self._lane.last_ready is not None:
+        if terms.cache is not None and ready is not None:
             # With the report of the child that ran it, because sources may have changed since the run began.
-            self._keep(terms.cache, row, test, self._lane.last_ready)
+            self._keep(terms.cache, row, test, (ready, *self._others))
         return test
 
     def _by_authorities(self, row: OpRow, test: OpTest) -> OpTest:
         """The record by what is known of the op's golden, whichever backend showed it."""
         return test if self._doubts is None else self._doubts.applied(row, test)
 
-    def _keep(self, cache: ResultCache, row: OpRow, test: OpTest, ready: Ready) -> None:
+    def _keep(self, cache: ResultCache, row: OpRow, test: OpTest, reports: Sequence[Ready]) -> None:
         """Keeps a verdict while the next op runs. Raises what has come of the one before."""
         self._wait_for_kept()
         self._keeper = self._keeper or ThreadPoolExecutor(1, thread_name_prefix="kept verdicts")
-        self._kept = self._keeper.submit(cache.keep, row, test, ready)
+        self._kept = self._keeper.submit(cache.keep, row, test, *reports)
 
     def _wait_for_kept(self) -> None:
         kept, self._kept = self._kept, None
@@ -135,7 +138,10 @@ class Climber:
     def _once_more(self, row: OpRow, attempt: int) -> OpTest:
         """Runs an op again, in a child in which no other op has run."""
         self._lane.fresh()
-        return self._lane.run(row, attempt=attempt)
+        test = self._lane.run(row, attempt=attempt)
+        if self._lane.last_ready is not None:
+            self._others.append(self._lane.last_ready)
+        return test
 
     def arrivals(self, rows: Sequence[OpRow]) -> Iterator[OpRow]:
         """Yields the ops in the order in which their records arrive, if a cluster runs many at once.

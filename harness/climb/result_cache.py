@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from functools import lru_cache, partial
 from pathlib import Path, PurePath
@@ -26,7 +26,7 @@ from opscope.base.inner_path import inside
 from opscope.base.statuses import RIGHT
 from opscope.harness.backends import compiler_commits, registry
 from opscope.harness.backends.commands import description, identity
-from opscope.harness.cache import export_folder, op_key, verdict_fingerprint
+from opscope.harness.cache import export_folder, made_of, op_key, verdict_fingerprint
 from opscope.harness.cache.json_store import JsonStore
 from opscope.harness.climb.doubts import Doubts
 from opscope.harness.climb.reruns import OF_THE_MACHINE
@@ -38,7 +38,7 @@ from opscope.harness.record.records import SCHEMA_VERSION, OpRow, OpTest
 from opscope.harness.record.result_options import Decides
 from opscope.harness.record.stages import Stage, Status
 
-VERSION = 2
+VERSION = 3
 """Increased when entries of older versions must no longer be read."""
 
 FOLDER = "results"
@@ -72,6 +72,9 @@ ARTIFACT_BYTES = 1 << 20
 """A verdict with a longer diagnostic is not kept; the run folder has the diagnostic."""
 
 
+_HINT = "; say in the class what they are made of: made_of = (\"FILE\", \"FOLDER/*.py\")"
+
+
 class ResultCache:
     """The kept verdicts of one cache folder, as one run may use them."""
 
@@ -81,16 +84,25 @@ class ResultCache:
         """`ready` is the backend's report. With None, verdicts are kept but none is read. `folders` has each model's
         export folder."""
         self._store, self._context, self._folders = JsonStore(cache_dir / FOLDER), context, folders or {}
+        self._lists = made_of.Lists(cache_dir)
+        self._scope = _scope(context, cache_dir)
+        self.unseen = _unseen(context.backend)
+        """Why no verdict of this backend is kept; empty if some may be."""
+        self._known: dict[str, dict[str, Any] | None] = {}
+        self._says = True
+        self._made: dict[int, made_of.Made] = {}
+        self._reports: tuple[Any, ...] = ()
+        """The report of that list, so that its id is no other's."""
         # With --keep-ir and --dump-tensors, the op has to run to produce them.
         self._ready = None if context.keep_ir or context.dump_tensors != "none" else ready
 
     def has(self, row: OpRow) -> bool:
         """Whether an op's verdict is kept and may be read."""
-        return self._ready is not None and self._store.has(key(row, self._context, self._ready))
+        return self._entry(row) is not None
 
     def find(self, row: OpRow, attempt: int = 1) -> OpTest | None:
         """The kept record of an op, as this run would write it. Returns None if no verdict is kept."""
-        entry = self._store.get(key(row, self._context, self._ready)) if self._ready is not None else None
+        entry = self._entry(row)
         if entry is None:
             return None
         try:
@@ -110,6 +122,28 @@ class ResultCache:
             artifacts.write(self._context.run_dir, row.op_id, f"{folder}/{Path(name).name}", base64.b64decode(content))
         return kept.model_copy(update={**values, "artifact": artifact, "cached_from": kept.cached_from or kept.run_id})
 
+    def _entry(self, row: OpRow) -> dict[str, Any] | None:
+        """The newest kept verdict of an op whose lists hold; None if there is none."""
+        if self._ready is None or self.unseen:
+            return None
+        name = key(row, self._context, self._ready)
+        if name not in self._known:
+            self._known[name] = self._current(name)
+        return self._known[name]
+
+    def _current(self, name: str) -> dict[str, Any] | None:
+        stored_ones = self._store.get(name)
+        changed = ""
+        for entry in [] if stored_ones is None else stored_ones.get("results", ()):
+            what = self._lists.changed(entry.get("lists", ()), self._scope)
+            if not what:
+                return dict(entry)
+            changed = changed or what
+        if changed and self._says:
+            self._says = False
+            damage.say(f"{backend_label(self._context.backend)}: kept verdicts are not used: {changed} changed")
+        return None
+
     def _restored(self, row: OpRow, kept: OpTest, diagnostic: str, files: Mapping[str, str]) -> str | None:
         """Writes the diagnostic, and the `files` beside it, into this run's folder.
 
@@ -125,8 +159,11 @@ class ResultCache:
                 artifacts.write(self._context.run_dir, row.op_id, path, base64.b64decode(content))
         return artifacts.write(self._context.run_dir, row.op_id, f"{folder}{Path(kept.artifact).name}", diagnostic)
 
-    def keep(self, row: OpRow, test: OpTest, ready: Ready) -> None:
-        """Keeps a verdict for later runs; `ready` is the report of the child that ran the op."""
+    def keep(self, row: OpRow, test: OpTest, ready: Ready, *others: Ready) -> None:
+        """Keeps a verdict for later runs; `ready` is the report of the child that ran the op, `others` are those of
+        its reruns. One whose cause is not known in full is not kept."""
+        if self.unseen or (lists := self._made_of((ready, *others))) is None:
+            return
         if test.ending not in KEPT or test.flaky or OF_THE_MACHINE.search(test.error_message or ""):
             return
         diagnostic, files = "", {}
@@ -144,7 +181,29 @@ class ResultCache:
             entry["files"] = files
         if ir := self._ir(test):
             entry["ir"] = ir
-        self._store.put(key(row, self._context, ready), entry)
+        name = key(row, self._context, ready)
+        earlier = (self._store.get(name) or {}).get("results", ()) if self._store.has(name) else ()
+        entry["lists"] = lists
+        others_kept = [each for each in earlier if each.get("lists") != lists][: made_of.MOST - 1]
+        self._store.put(name, {"results": [entry, *others_kept]})
+
+    def _made_of(self, reports: Iterable[Ready]) -> list[str] | None:
+        """The lists of what some children have read; None if one is not known, which is said once."""
+        names: list[str] = []
+        for ready in reports:
+            if ready.read is None and self._scope.declared is None:
+                continue  # of another machine: what our own backends are made from is in the key
+            made = self._made.get(id(ready.read)) or made_of.made(ready.read, self._scope)
+            if ready.read is not None:
+                self._made, self._reports = {id(ready.read): made}, (ready.read,)
+            if made.unseen:
+                if self._says:
+                    self._says = False
+                    label = backend_label(self._context.backend)
+                    damage.say(f"{label}: a verdict is not kept: {made.unseen}{_HINT if 'declares' in made.unseen else ''}")
+                return None
+            names.append(self._lists.keep(made))
+        return list(dict.fromkeys(names))
 
     def _files(self, test: OpTest) -> dict[str, str]:
         """The files of an explanation but its text, in base64; a device's result that is too large stays in the run.
@@ -191,9 +250,14 @@ def drop(cache_dir: Path, run_id: str, backend: str, since: float) -> int:
         with contextlib.suppress(OSError, damage.Damaged, KeyError, TypeError):
             if path.stat().st_mtime < since:
                 continue
-            test = stored.read_json(path)["test"]
-            if test["run_id"] == run_id and test["backend"] == backend:
-                path.unlink()
+            results = stored.read_json(path)["results"]
+            mine = [each for each in results if (each["test"]["run_id"], each["test"]["backend"]) == (run_id, backend)]
+            if mine:
+                rest = [each for each in results if each not in mine]
+                if rest:
+                    stored.write_json(path, {"results": rest})
+                else:
+                    path.unlink()
                 dropped += 1
     return dropped
 
@@ -211,7 +275,9 @@ def _of_the_run(context: RunContext, ready: Ready) -> dict[str, Any]:
         "backend": backend_label(context.backend),
         "asked": context.options.decisive(Decides.COMPILATION, Decides.CLIMB),
         "ready": {
-            name: value for name, value in asdict(ready).items() if name != "commit" and (value or name != "versions")
+            name: value
+            for name, value in asdict(replace(ready, read=None)).items()
+            if name not in ("commit", "read") and (value or name != "versions")
         },
     }
 
@@ -248,7 +314,7 @@ def _of_commands(backend: str, path: Path, ready: Ready) -> Ready | None:
 def note(cache_dir: Path, context: RunContext, ready: Ready) -> None:
     """Keeps a backend's report, if the backend declares that it depends only on sources and packages."""
     if ready.lasting:
-        JsonStore(cache_dir / FOLDER).put(_request(context), asdict(ready))
+        JsonStore(cache_dir / FOLDER).put(_request(context), asdict(replace(ready, read=None)))
 
 
 def _request(context: RunContext) -> str:
@@ -257,3 +323,33 @@ def _request(context: RunContext) -> str:
     if changes_with := registry.mark(context.backend):
         words = (*words, changes_with)
     return words_digest(repr(words), digits=32)
+
+
+def _scope(context: RunContext, cache_dir: Path) -> made_of.Scope:
+    """What the lists of a backend's verdicts count, and from where."""
+    backend = context.backend
+    own = registry.is_own(backend)
+    file = registry.file_of(backend)
+    declared: tuple[str, ...] | None = None
+    if not own:
+        patterns = registry.declarations_of(backend).constants.get("made_of") or ()
+        folder = Path(file).parent if file else Path.cwd()
+        declared = tuple(str(path) for pattern in _texts(patterns) for path in sorted(folder.glob(pattern)))
+    if registry.command_file(backend) is not None:
+        declared = None  # its fingerprint says what its tools are made of
+    return made_of.scope_of(file, context.run_dir, str(cache_dir), declared=declared, all_variables=not own)
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(map(str, value))
+
+
+def _unseen(backend: str) -> str:
+    """Why no verdict of a backend is kept; empty if some may be."""
+    file = registry.command_file(backend)
+    if file is None:
+        return ""
+    try:
+        return identity.unseen(description.read(file))
+    except (InputError, OSError):
+        return ""  # its lane says what is wrong

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from opscope.base.children.ending import Cause, Ending
 from opscope.harness.record import artifacts
@@ -41,6 +42,8 @@ class Ready:
     """The compiler's own commit, where the backend names one (harness/backends/life.py). No part of a verdict's key."""
     refused: str = ""
     """Why the backend cannot be used here: then each op fails so."""
+    read: Mapping[str, Any] | None = field(default=None, hash=False, compare=False, repr=False)
+    """What the child had read up to the end of its last op (`opscope.base.children.reading`). No part of a key."""
 
 
 @dataclass

@@ -105,6 +105,8 @@ class Lane:
         self._closes = False
         """Whether the child's backend is to be closed."""
         self._refused = config.refused
+        self._read: Mapping[str, Any] | None = None
+        """What the child has read, by its last report."""
         self._folder: Path | None = None
         """The child's own folder, where the backend's library may write."""
 
@@ -269,7 +271,7 @@ class Lane:
     def _climbed(self, row: OpRow, ready: Ready, attempt: int) -> OpTest:
         """Climbs an op whose turn it is and returns its record."""
         assert self._child is not None
-        self._number, self._last_ready = self._number + 1, ready
+        self._number, self._last_ready = self._number + 1, replace(ready, read=None)
         self._log.mark()
         self._idle = False
         flight = Flight(row, replace(self.config.context, card_type=ready.card_type), ready, attempt)
@@ -333,6 +335,8 @@ class Lane:
         """
         assert self._child is not None
         left = leftovers(message["changed"])
+        self._read = message.get("read", self._read)
+        self._last_ready = replace(flight.ready, read=self._read)
         if message["test"] is None:
             test = flight.crashed("record", f"no record: {message['unreadable']}", self._log.tail())
         else:
@@ -411,6 +415,7 @@ class Lane:
     def _stop(self) -> None:
         """Ends the child. Its backend is closed before, unless an op is in flight or the child has died."""
         child, self._child, self._ready = self._child, None, None
+        self._read = None
         folder, self._folder = self._folder, None
         closes, self._idle = self._idle and self._closes, False
         try:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope.base import gc_pause, stored
-from opscope.base.children import frames
+from opscope.base.children import frames, reading
 from opscope.base.children.inside import Parent
 from opscope.base.damage import Damaged
 from opscope.harness.backends import life, registry
@@ -90,6 +90,8 @@ def serve(parent: Parent) -> None:
     while (message := parent.receive()) is not None and "close" not in message:
         message["export_dir"] = str(Path(began_in, message["export_dir"]))
         answer = {"op": message["number"], **state.run(partial(_climbed, message, backend, context, parent, state))}
+        if (report := reading.report()) is not None:
+            answer["read"] = report
         answer["changed"] = [change.as_json() for change in state.changes()]
         try:
             parent.send(answer)

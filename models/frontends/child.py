@@ -4,6 +4,7 @@ Its task is `framework`, the fields of `base.Source`, and `folder`. It writes `m
 `values/` into the folder, and sends one message per event:
 
     {"event": "stage", "stage": "build" | "export"}
+    {"event": "read", "report"}                           what it has read so far (`opscope.base.children.reading`)
     {"event": "exported", "bytes"}                        the export is complete, however the process ends; how large
                                                           the arguments are that its framework now gets
     {"event": "failed", "stage", "error", "traceback"}    the model or its framework raised
@@ -23,6 +24,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from opscope.base.children import reading
 from opscope.base.children.inside import Parent
 from opscope.base.children.slots import take_one
 from opscope.base.xla import xla_releases
@@ -59,9 +61,12 @@ def export(parent: Parent) -> None:
         if reader:
             result = replace(result, bytecode=portable_artifact.of(result.bytecode, reader))
         write_result(result, folder)
+        emit("read", report=reading.report())
         emit("exported", bytes=own_results.size_of(result.arguments) if own else 0)
         if own:
             own_results.leave(frontend, built, source, result, folder, **own)
+            if (report := reading.report()) is not None:
+                emit("read", report=report)
     except Refused as error:
         emit("refused", where=error.where, expected=error.expected, got=error.got, hint=error.hint)
     except Exception as error:  # noqa: BLE001 - whatever a model or a framework raises is the model's row

@@ -23,7 +23,7 @@ MOST = 20_000
 """Files in the file that is kept."""
 
 _known: dict[str, tuple[tuple[int, ...], str]] = {}
-"""File -> inode, size and times, and the digest of its content then."""
+"""File -> device, inode, size and times, and the digest of its content then."""
 _loaded: set[Path] = set()
 _news = False
 
@@ -32,7 +32,7 @@ def of(path: str) -> str:
     """SHA-256 of a file's content, in hex. Raises OSError if it is no regular file that can be read."""
     global _news
     status = os.stat(path)  # noqa: PTH116 - once for each of a thousand files
-    mark = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    mark = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
     known = _known.get(path)
     if known is not None and known[0] == mark:
         return known[1]
@@ -42,6 +42,12 @@ def of(path: str) -> str:
     if stat.S_ISREG(status.st_mode) and changed < time.time_ns() - SETTLED:
         _known[path], _news = (mark, digest), True
     return digest
+
+
+def of_mark(path: str, mark: tuple[int, ...]) -> str | None:
+    """The digest of what a file was when it had this mark; None if it is not known."""
+    known = _known.get(path)
+    return known[1] if known is not None and known[0] == mark else None
 
 
 def load(place: Path) -> None:

@@ -92,6 +92,8 @@ class CommandFile:
     """Tools without which the backend is not usable here; none if the file says `[]`."""
     tools: tuple[str, ...] = ()
     """The first word of each command."""
+    words: tuple[str, ...] = ()
+    """The words of all commands, with those placeholders filled in that are the same for every op."""
     install: str = ""
     version: tuple[str, ...] = ()
     revision: tuple[str, ...] = ()
@@ -141,6 +143,7 @@ def read(path: Path) -> CommandFile:
         if table.get("requires") is None
         else _settled(map(_program, _words(table, "requires", where)), path),
         tools=tools,
+        words=_settled((word for stage in stages for word in stage.command), path),
         install=str(table.get("install") or ""),
         version=_settled(_command(table, "version", where), path),
         revision=_settled(_command(table, "revision", where), path),

@@ -5,13 +5,19 @@ Any process can tell that, also one that imports no NumPy: a run whose verdicts 
 
 from __future__ import annotations
 
+import glob
 import os
+import re
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
-from opscope.base.digest import file_digest, words_digest
+from opscope.base import content_digests
+from opscope.base.children.environment import child_environment
+from opscope.base.digest import words_digest
+from opscope.base.variables import is_harmless
 from opscope.harness.backends.commands.description import CommandFile
 
 REVISION_SECONDS = 10.0
@@ -24,10 +30,18 @@ class NoCommitError(ValueError):
 
 def fingerprint(file: CommandFile) -> str:
     """A hash of the YAML file, the files that it names, the tools' files and the versions that they print."""
-    parts = [file_digest(file.path)]
-    parts += [_contents(Path(tool_path(tool) or tool)) for tool in dict.fromkeys((*file.requires, *file.tools))]
+    parts = [_contents(file.path)]
+    tools = [Path(tool_path(tool) or tool) for tool in dict.fromkeys((*file.requires, *file.tools))]
+    parts += [_contents(path) for tool in tools for path in (tool, *libraries(tool))]
     for pattern in file.fingerprint:
-        parts += [_contents(path) for path in sorted(Path(file.path.parent).glob(pattern))]
+        parts += [_contents(path) for path in matching(file, pattern)]
+    for word in file.words:
+        # What {env:NAME} stands for counts, and the content of what a word names, or a part of it.
+        parts += [word, *(_contents(path) for path in _named_in(word, file.path.parent))]
+    folder = str(file.path.parent.resolve())
+    # As a child has them, since any process asks for this.
+    variables = {**child_environment(), **file.environment}
+    parts += [f"{k}={v.replace(folder, '')}" for k, v in sorted(variables.items()) if not is_harmless(k)]
     if file.version:
         done = subprocess.run(
             [tool_path(file.version[0]) or file.version[0], *file.version[1:]],
@@ -38,6 +52,69 @@ def fingerprint(file: CommandFile) -> str:
         )
         parts.append((done.stdout + done.stderr).decode(errors="replace"))
     return f"{file.name}-{words_digest(*parts, digits=16)}"
+
+
+def unseen(file: CommandFile) -> str:
+    """Why no verdict of a file's compiler is kept; empty if what its tools are made of is known."""
+    if file.fingerprint:
+        return ""
+    installed = f"{Path(sys.prefix).resolve()}{os.sep}"
+    programs = [tool_path(tool) for tool in file.tools]
+    if programs and all(program and program != sys.executable and str(Path(program).resolve()).startswith(installed) for program in programs):
+        return ""  # programs of installed distributions
+    return "add `fingerprint: [...]`, patterns of the files that its tools are made of"
+
+
+def matching(file: CommandFile, pattern: str) -> list[Path]:
+    """The files that a pattern of `fingerprint` finds, from the folder of the YAML file; all files of a folder."""
+    folder = Path(file.path.parent)
+    if Path(pattern).is_absolute():
+        found = [Path(path) for path in glob.glob(pattern, recursive=True)]  # noqa: PTH207 - absolute
+    else:
+        found = list(folder.glob(pattern))
+    return sorted(inner for path in found for inner in ([path] if path.is_file() else _files_below(path)))
+
+
+def _files_below(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+
+
+@cache
+def _loader_lists(program: str, mark: tuple[int, ...]) -> tuple[str, ...]:
+    try:
+        done = subprocess.run(
+            ["ldd", program], capture_output=True, text=True, timeout=REVISION_SECONDS, check=False, stdin=subprocess.DEVNULL
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ()
+    return tuple(re.findall(r"(?:=> |^\s*)(/\S+) \(0x", done.stdout, re.MULTILINE))
+
+
+def libraries(program: Path) -> list[Path]:
+    """The libraries that the loader finds for an executable; none for a script."""
+    try:
+        with program.open("rb") as file:
+            if file.read(4) != b"\x7fELF":
+                return []
+        status = program.stat()
+    except OSError:
+        return []
+    found = _loader_lists(str(program), (status.st_ino, status.st_size, status.st_mtime_ns))
+    return sorted(map(Path, found))
+
+
+def _named_in(word: str, folder: Path) -> list[Path]:
+    """The files that a word of a command names, itself or behind `=`, `:`, `@`; those of a folder that it names."""
+    paths: list[Path] = []
+    for part in dict.fromkeys([word, *re.split(r"[=:@]", word)]):
+        if not part or "{" in part:
+            continue
+        path = folder / part
+        if path.is_file():
+            paths.append(path)
+        elif path.is_dir() and os.sep in part.rstrip(os.sep):
+            paths += sorted(_files_below(path))
+    return paths
 
 
 def revision(file: CommandFile) -> str:
@@ -91,6 +168,6 @@ def error_line(text: str) -> str:
 def _contents(path: Path) -> str:
     """Returns the digest of a file, or its name if it cannot be read."""
     try:
-        return file_digest(path)
+        return content_digests.of(str(path))
     except OSError:
         return str(path)

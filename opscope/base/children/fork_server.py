@@ -29,7 +29,7 @@ import traceback
 from typing import Any, NamedTuple
 
 from opscope.base import gc_pause
-from opscope.base.children import inside, jax_plugins, process_tree
+from opscope.base.children import inside, jax_plugins, process_tree, reading
 from opscope.base.children.fork_request import ASK_STRAYS, DOOR, END, LARGEST_REQUEST, NO_FORK, NO_STRAYS, Request
 from opscope.base.children.parent_death import become_reaper
 
@@ -262,6 +262,7 @@ def main(words: list[str]) -> None:
     become_reaper()
     inside.count_as_child()  # no crash of it is its parent's
     jax_plugins.keep_out()
+    reading.begin()  # forks inherit it
     with contextlib.suppress(KeyboardInterrupt, ProcessLookupError):  # or there is no owner any more
         Server(socket.socket(fileno=descriptor), parent, idle, door=words[3:] == [DOOR]).serve()
     os._exit(0)  # its children die with it

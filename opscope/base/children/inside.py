@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from opscope.base import gc_pause
-from opscope.base.children import frames, jax_plugins
+from opscope.base.children import frames, jax_plugins, reading
 from opscope.base.children.frames import RAISED, RETURNED
 from opscope.base.children.parent_death import become_reaper, die_with_parent
 
@@ -118,6 +118,7 @@ def run(descriptor: int, parent: int | None, function: str | Callable[[Parent], 
     importlib.import_module("opscope.base.children.inside").count_as_child()
     faulthandler.enable()
     jax_plugins.keep_out()
+    reading.begin()
     endpoint = socket.socket(fileno=descriptor)
     endpoint.set_inheritable(False)  # programs that the function starts get no hold of it
     connection = Parent(endpoint, *_preamble(endpoint))

@@ -1,0 +1,311 @@
+"""What a kept result was made from: a list that is checked before the result is used again, as a compiler cache does.
+
+A list names files by the digests of their content, absent ones, folders by the names in them, modules that were looked
+for in vain, and variables by salted digests. It is made from what a child says that it has read
+(`opscope/base/children/reading.py`), and stored once by its own digest. It is never part of a key, and never compared
+with another list. Where a list cannot be made, the reason says why the result is not kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from opscope.base import content_digests
+from opscope.base.children import reading
+from opscope.base.digest import json_digest
+from opscope.base.places import HOME, PACKAGE
+from opscope.base.variables import OF_NATIVE_CODE, is_harmless, is_one_of
+from opscope.harness.cache.json_store import JsonStore
+from opscope.harness.record.store import MANIFEST_FILE
+
+FOLDER = "lists"
+"""The subfolder of the cache folder."""
+MOST = 16
+"""So many lists of one request are kept, the newest first."""
+ABSENT = "absent"
+EVERY = "*"
+"""All variables but the harmless."""
+_OURS = ("harness", "compiler", "simulator", "reports", "dashboards", "ci", "base")
+"""Rooms whose sources are part of keys already (harness/cache/verdict_fingerprint.py)."""
+_OF_THE_MACHINE = frozenset({"uname", "ldconfig", "lscpu", "nvidia-smi", "getconf", "sysctl", "lsb_release"})
+"""Programs that tell about the machine and compute nothing."""
+_NOT_COUNTED = ("__pycache__", ".opscope", ".git", ".pytest_cache")
+_UNCOUNTED_FILES = ("/usr/share/locale", "/usr/lib/locale", "/etc/ld.so", "/usr/share/zoneinfo", "/usr/lib/ssl")
+
+
+@dataclass(frozen=True)
+class Scope:
+    """From where paths of a list count, and which started programs its declaration sees through."""
+
+    roots: tuple[tuple[str, str], ...]
+    """Name and folder of each root; a path belongs to the first that holds it."""
+    ignored: tuple[str, ...] = ()
+    """Folders that the run itself writes."""
+    declared: tuple[str, ...] | None = ()
+    """Files and folders that say what started programs are made of; None where all programs are seen through."""
+    all_variables: bool = False
+
+
+@dataclass(frozen=True)
+class Made:
+    """A list, or the reason why there is none."""
+
+    values: Mapping[str, Any] = field(default_factory=dict)
+    unseen: str = ""
+    """Why the result is not kept."""
+
+    @property
+    def digest(self) -> str:
+        """The name of the list."""
+        return json_digest(self.values, digits=32)
+
+
+def scope_of(file: str, *ignored: str, declared: tuple[str, ...] | None = (), all_variables: bool = False) -> Scope:
+    """The scope of results of a model's or backend's file; an empty one is ours."""
+    return Scope(_roots(file), tuple(map(os.path.realpath, filter(None, ignored))), declared, all_variables)
+
+
+@cache
+def _roots(file: str) -> tuple[tuple[str, str], ...]:
+    roots: list[tuple[str, str]] = []
+    if file:
+        folder = Path(file).absolute().parent
+        roots.append(("{file}", str(folder)))
+        top = next((each for each in (folder, *folder.parents) if (each / ".git").exists()), None)
+    else:
+        top = None
+    roots += [("{prefix}", sys.prefix), ("{base}", sys.base_prefix), ("{opscope}", str(HOME)), ("{home}", str(PACKAGE))]
+    if top is not None:
+        roots.append(("{top}", str(top)))
+    return tuple(roots)
+
+
+def made(report: Mapping[str, Any] | None, scope: Scope) -> Made:
+    """The list of what a child has read, by its report. Says why there is none where its content is not known."""
+    if report is None:
+        return Made(unseen="its process did not say what it has read")
+    files: dict[str, str] = {}
+    programs = _programs(report["programs"], scope)
+    if isinstance(programs, str):
+        return Made(unseen=programs)
+    for path in report["changed"]:
+        return Made(unseen=f"{path} changed while it was in use")
+    for path, then in report["files"].items():
+        if not path or _is_uncounted(path, scope):
+            continue
+        digest = _digest_then(path, None if then is None else tuple(then))
+        if digest is None:
+            return Made(unseen=f"{path} changed while it was in use")
+        files[_named(path, scope.roots)] = digest
+    for path in programs:
+        files[_named(path, scope.roots)] = _digest_now(path)
+    folders: dict[str, str] = {}
+    for path, then in report["folders"].items():
+        if path.startswith((sys.prefix, sys.base_prefix)) or _is_uncounted(path, scope):
+            continue
+        if then is not None and (now := reading.mark(path)) is not None and now[3] != then[3]:
+            return Made(unseen=f"{path} got other files while it was in use")
+        folders[_named(path, scope.roots)] = _names_in(path, scope.ignored)
+    names = [EVERY] if scope.all_variables else list(report["variables"])
+    salt = json_digest(sorted(files))[:8]
+    values = {
+        "files": files,
+        "folders": folders,
+        "searched": {
+            _named(path, scope.roots): modules
+            for path, modules in report["searched"].items()
+            if not _is_ours(path) and not _has_one(path, modules)
+        },
+        "asked": sorted(name for name in names if not is_harmless(name)),
+        "salt": salt,
+        "variables": _variables(names, salt, scope.roots),
+    }
+    return Made(values)
+
+
+def changed(values: Mapping[str, Any], scope: Scope) -> str:
+    """The first thing of a list that is another by now; empty if all of it holds."""
+    now = _variables(values["asked"], values["salt"], scope.roots)
+    then = values["variables"]
+    for name in sorted(now.keys() | then.keys()):
+        if now.get(name) != then.get(name):
+            return f"variable {name}"
+    for name, digest in values["files"].items():
+        if _digest_now(_placed(name, scope.roots)) != digest:
+            return _readable(name, scope)
+    for name, digest in values["folders"].items():
+        if _names_in(_placed(name, scope.roots), scope.ignored) != digest:
+            return f"the files of {_readable(name, scope)}"
+    for name, modules in values["searched"].items():
+        if shadow := _has_one(_placed(name, scope.roots), modules):
+            return f"{_readable(name, scope)}/{shadow}, which is new"
+    return ""
+
+
+class Lists:
+    """The lists of a cache folder, as one run may use them: what is checked once is not checked again."""
+
+    def __init__(self, cache_dir: Path) -> None:
+        self._store = JsonStore(cache_dir / FOLDER)
+        self._checked: dict[tuple[str, Scope], str] = {}
+
+    def keep(self, made: Made) -> str:
+        """Stores a list; returns its name."""
+        if not self._store.has(made.digest):
+            self._store.put(made.digest, dict(made.values))
+        return made.digest
+
+    def changed(self, names: Iterable[str], scope: Scope) -> str:
+        """What is another by now of some lists; empty if all hold."""
+        for name in names:
+            if (name, scope) not in self._checked:
+                values = self._store.get(name)
+                try:
+                    self._checked[name, scope] = "a list that is gone" if values is None else changed(values, scope)
+                except (KeyError, TypeError, AttributeError):
+                    self._checked[name, scope] = "a list that cannot be read"
+            if what := self._checked[name, scope]:
+                return what
+        return ""
+
+
+# --- files
+
+
+def _digest_then(path: str, then: reading.Mark | None) -> str | None:
+    """The digest of what a process had when it opened a file; None if that is not known any more."""
+    now = reading.mark(path)
+    if now != then:
+        known = None if then is None else content_digests.of_mark(path, then)
+        return None if known is None else known[:32]
+    return _digest_now(path)
+
+
+def _digest_now(path: str) -> str:
+    """The digest of a file's content; of a folder, that it is one."""
+    try:
+        return "folder" if os.path.isdir(path) else content_digests.of(path)[:32]  # noqa: PTH112
+    except (OSError, ValueError):
+        return ABSENT
+
+
+def _is_uncounted(path: str, scope: Scope) -> bool:
+    if path.endswith((".pyc", ".lock")) or path.startswith(_UNCOUNTED_FILES) or _is_ours(path):
+        return True
+    real = os.path.realpath(path)
+    return any(real == folder or real.startswith(f"{folder}{os.sep}") for folder in scope.ignored)
+
+
+@cache
+def _our_folders() -> tuple[str, ...]:
+    rooms = [HOME / name for name in _OURS] + [PACKAGE / name for name in _OURS]
+    return tuple(f"{folder}{os.sep}" for folder in rooms)
+
+
+def _is_ours(path: str) -> bool:
+    """Whether a file is a source of ours that keys count already."""
+    return path.startswith(_our_folders()) and f"{os.sep}tests{os.sep}" not in path
+
+
+def _named(path: str, roots: Sequence[tuple[str, str]]) -> str:
+    """A path as a list holds it: relative to the first root that holds it."""
+    for name, folder in roots:
+        if path == folder or path.startswith(f"{folder}{os.sep}"):
+            return f"{name}{path[len(folder) :]}"
+    return path
+
+
+def _placed(name: str, roots: Sequence[tuple[str, str]]) -> str:
+    """The path of a name in a list."""
+    if name.startswith("{"):
+        head, _, rest = name.partition("}")
+        folder = dict(roots).get(f"{head}}}")
+        return f"{folder}{rest}" if folder is not None else name
+    return name
+
+
+def _readable(name: str, scope: Scope) -> str:
+    """A path for a reader: relative to the file that asked, or whole."""
+    return name.removeprefix("{file}/").removeprefix("{top}/") if name.startswith(("{file}/", "{top}/")) else _placed(name, scope.roots)
+
+
+def _names_in(path: str, ignored: Sequence[str]) -> str:
+    """A digest of the names in a folder, without what runs leave there."""
+    try:
+        with os.scandir(path) as entries:
+            names = [
+                entry.name
+                for entry in entries
+                if entry.name not in _NOT_COUNTED
+                and not (entry.is_dir() and (Path(entry.path, MANIFEST_FILE).exists() or os.path.realpath(entry.path) in ignored))
+            ]
+    except OSError:
+        return ABSENT
+    return json_digest(sorted(names), digits=32)
+
+
+@cache
+def _entries(path: str) -> frozenset[str]:
+    """The names in a folder of the path, read once."""
+    try:
+        return frozenset(os.listdir(path))  # noqa: PTH208
+    except OSError:
+        return frozenset()
+
+
+def _has_one(path: str, modules: Iterable[str]) -> str:
+    """The first module of some that a folder has; empty if it has none."""
+    names = _entries(path)
+    if not names:
+        return ""
+    stems = {name.partition(".")[0] for name in names if name.endswith((".py", ".so", ".pyc"))}
+    for module in modules:
+        if module in stems or (module in names and os.path.exists(os.path.join(path, module, "__init__.py"))):  # noqa: PTH110, PTH118
+            return module
+    return ""
+
+
+def forget_folders() -> None:
+    """Has folders of the path be read anew: a new run begins."""
+    _entries.cache_clear()
+
+
+# --- programs, variables
+
+
+def _programs(names: Sequence[str], scope: Scope) -> list[str] | str:
+    """The files of the programs that a child started, or which of them cannot be seen through."""
+    import shutil
+
+    files: list[str] = []
+    if scope.declared is None:
+        return files
+    files += scope.declared
+    for name in names:
+        if Path(name).name in _OF_THE_MACHINE:
+            continue
+        path = shutil.which(name) if "/" not in name else name
+        if path is not None and os.path.realpath(path).startswith(f"{sys.prefix}{os.sep}") and Path(path).name != "python":
+            files.append(path)
+        elif not scope.declared:
+            return f"it runs {name}, which nothing declares"
+    return files
+
+
+def _variables(names: Iterable[str], salt: str, roots: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Salted digests of the variables that count and are set."""
+    names = set(names)
+    counted = {}
+    for name, value in os.environ.items():
+        if is_harmless(name) or not (EVERY in names or name in names or is_one_of(name, OF_NATIVE_CODE)):
+            continue
+        words = os.pathsep.join(_named(word, roots) for word in value.split(os.pathsep))
+        counted[name] = hashlib.sha256(f"{salt}\0{name}\0{words}".encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    return counted

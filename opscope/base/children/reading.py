@@ -1,0 +1,353 @@
+"""What this process has read: the files that it opened, imported or mapped, folders that it listed, modules that it
+looked for, variables that it asked for, programs that it started.
+
+`begin` installs an audit hook, which forks of this process inherit; what was loaded before is counted as opened then.
+A file is marked when it is opened (device, inode, size, times), so that its content can be told from a later one.
+`Reading.report` gives all of that as JSON. What it cannot see: whether a file exists that is never opened, and files
+that native code opens and does not map, but for the readers that `READERS` names.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import resource
+import sys
+import time
+from collections.abc import Iterator
+from importlib.abc import MetaPathFinder
+from importlib.machinery import PathFinder, SourceFileLoader
+from importlib.util import cache_from_source, source_from_cache
+from typing import Any
+
+Mark = tuple[int, ...]
+"""Device, inode, size, and the times of the last change of content and of inode, in nanoseconds."""
+
+_NO_FILES = ("/proc/", "/sys/", "/dev/")
+_IMPORTER = "<frozen importlib"
+_MAPPED = re.compile(rb"^\S+ \S+ \S+ \S+ (\d+) +(/[^\n]+)$", re.MULTILINE)
+_SOON = 2.0
+"""Seconds between the times of a source and of its compiled file within which the latter may be of an older source."""
+_PROGRAMS = {"subprocess.Popen", "os.posix_spawn", "os.exec", "os.system", "os.fork", "os.forkpty"}
+READERS = {
+    "safetensors": ("safe_open", 0),
+    "h5py._hl.files": ("File.__init__", 1),
+    "tensorflow.python.lib.io.file_io": ("FileIO.__init__", 1),
+}
+"""Readers of native code, which raise no event: module -> function, and the argument that is the file."""
+
+
+def mark(path: str) -> Mark | None:
+    """The mark of a file as it is now; None if there is none."""
+    try:
+        status = os.stat(path)  # noqa: PTH116 - once for each of a thousand files
+    except (OSError, ValueError):
+        return None
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
+class Reading:
+    """The record of this process."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, Mark | None] = {}
+        """File -> its mark when it was first opened; None where there was none."""
+        self.folders: dict[str, Mark | None] = {}
+        """Folders that were listed."""
+        self.variables: set[str] = set()
+        """Names that were asked for; `*` for all."""
+        self.programs: set[str] = set()
+        self.wanted: set[str] = set()
+        """Modules that were asked for."""
+        self._written: set[str] = set()
+        self._temporary: list[str] = []
+        self._modules: set[str] = set()
+        self._began = time.time_ns()
+        self._sent: tuple[int, ...] = ()
+
+    def begin(self) -> None:
+        """Installs the hook, and counts what is loaded already."""
+        self._take_modules()
+        sys.addaudithook(self._hear)
+        _watch_variables(self.variables)
+        _compile_anew()
+        sys.meta_path.insert(0, _Readers())
+
+    def _hear(self, event: str, words: tuple[Any, ...]) -> None:
+        if event == "open":
+            if not isinstance(words[0], int) and words[0] is not None and not _is_ours():
+                self._take_open(words[0], words[2])
+        elif event == "import":
+            self.wanted.add(words[0])
+            if words[1]:
+                self._take_file(words[1])
+        elif event in ("os.listdir", "os.scandir"):
+            if not isinstance(words[0], int) and not sys._getframe(1).f_code.co_filename.startswith(_IMPORTER) and not _is_ours():
+                folder = _absolute(words[0] or ".")
+                if not f"{folder}/".startswith(_NO_FILES):
+                    self.folders.setdefault(folder, mark(folder))
+        elif event == "os.rename":
+            if not isinstance(words[0], int) and _absolute(words[0]) in self._written:
+                self._written.add(_absolute(words[1]))
+        elif event == "os.mkdir":
+            folder = _absolute(words[0])
+            if mark(folder) is None:
+                self._temporary.append(folder)
+        elif event == "ctypes.dlopen":
+            if words[0]:
+                self._take_library(words[0])
+        elif event in _PROGRAMS and not _is_ours():
+            self.programs.add(_program(event, words))
+
+    def _take_open(self, path: Any, flags: Any) -> None:
+        path = _absolute(path)
+        if not path or path.startswith(_NO_FILES):
+            return
+        if isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR):
+            self._written.add(path)
+        elif path.endswith(".pyc"):
+            source = _source_of(path)
+            if source is not None:
+                self._take_file(source)
+        else:
+            self._take_file(path)
+
+    def _take_file(self, path: Any) -> None:
+        path = _absolute(path)
+        if path not in self.files and not path.startswith(_NO_FILES):
+            self.files[path] = mark(path)
+
+    def _take_library(self, name: Any) -> None:
+        if isinstance(name, (str, bytes)) and "/" in os.fsdecode(name):
+            self._take_file(name)
+
+    def _take_modules(self) -> None:
+        """Counts the files of modules of which no event has said so."""
+        for name in sys.modules.keys() - self._modules:
+            self._modules.add(name)
+            file = getattr(sys.modules.get(name), "__file__", None)
+            if isinstance(file, str):
+                self._take_file(_source_of(file) or file)
+
+    def _take_mapped(self) -> Iterator[str]:
+        """Counts what is mapped; gives what is mapped of a file that is another by now."""
+        try:
+            with open("/proc/self/maps", "rb") as file:  # noqa: PTH123
+                lines = set(_MAPPED.findall(file.read()))
+        except OSError:
+            return
+        for inode, path_bytes in lines:
+            path = os.fsdecode(path_bytes)
+            if path.startswith((*_NO_FILES, "/memfd:", "/SYSV", "/anon")) or self._is_own(path):
+                continue
+            known = self.files.get(path)
+            now = mark(path) if known is None else known
+            # By the inode alone: some file systems show another device there than to `stat`.
+            if now is not None and now[1] == int(inode):
+                self.files[path] = now
+            elif not path.endswith(" (deleted)") or not self.programs:
+                yield path
+            if known is None and now is not None and now[4] > self._began and not self.programs:
+                yield path
+
+    def _is_own(self, path: str) -> bool:
+        """Whether the process has written a file itself."""
+        return path in self._written or any(
+            path == folder or path.startswith(f"{folder}{os.sep}") for folder in self._temporary
+        )
+
+    def report(self) -> dict[str, Any] | None:
+        """All of it as JSON; None if nothing is new since the last report."""
+        self._take_modules()
+        changed = sorted(set(self._take_mapped()))
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        if not self.programs and (usage.ru_maxrss or usage.ru_utime):
+            self.programs.add("a program that native code started")
+        news = (len(self.files), len(self.folders), len(self.variables), len(self.programs), len(self.wanted))
+        news = (*news, len(changed), len(self._written), os.getpid())
+        if news == self._sent:
+            return None
+        self._sent = news
+        missing = sorted(name for name in self.wanted.copy() if name not in sys.modules)
+        written_in = {os.path.dirname(path) for path in self._written.copy()}  # noqa: PTH120
+        return {
+            "files": {path: each for path, each in self.files.copy().items() if not self._is_own(path)},
+            "folders": {
+                path: None if path in written_in else each
+                for path, each in self.folders.copy().items()
+                if not self._is_own(path)
+            },
+            "variables": sorted(self.variables),
+            "programs": sorted(self.programs),
+            "changed": changed,
+            "searched": _searched(missing),
+        }
+
+
+def _searched(missing: list[str]) -> dict[str, list[str]]:
+    """Folder -> the modules that were looked for in it and were not there."""
+    searched: dict[str, set[str]] = {}
+    for name, module in list(sys.modules.items()):
+        spec = getattr(module, "__spec__", None)
+        origin = getattr(spec, "origin", None)
+        if not isinstance(origin, str) or os.sep not in origin:
+            continue
+        for folder in _path_of(name):
+            if origin.startswith(f"{folder}{os.sep}"):
+                break
+            searched.setdefault(folder, set()).add(name.rpartition(".")[2])
+    for name in missing:
+        for folder in _path_of(name):
+            searched.setdefault(folder, set()).add(name.rpartition(".")[2])
+    return {folder: sorted(names) for folder, names in searched.items()}
+
+
+def _path_of(name: str) -> list[str]:
+    """The folders in which a module is looked for."""
+    parent = name.rpartition(".")[0]
+    path = getattr(sys.modules.get(parent), "__path__", ()) if parent else sys.path
+    try:
+        return [_absolute(folder or ".") for folder in path if isinstance(folder, str)]
+    except Exception:  # noqa: BLE001  a package's path may be anything
+        return []
+
+
+def _absolute(path: Any) -> str:
+    try:
+        return os.path.abspath(os.fsdecode(path))  # noqa: PTH100
+    except (OSError, TypeError, ValueError):
+        return ""
+
+
+def _source_of(path: str) -> str | None:
+    """The source of a compiled file; None for any other file, or one whose source is elsewhere."""
+    if not path.endswith(".pyc"):
+        return None
+    try:
+        return source_from_cache(path)
+    except (NotImplementedError, ValueError):
+        return path
+
+
+def _program(event: str, words: tuple[Any, ...]) -> str:
+    """The program that an event names."""
+    if event in ("os.fork", "os.forkpty"):
+        return "a fork of its process"
+    word = words[0]
+    if event == "subprocess.Popen":
+        word = words[0] or (words[1] if isinstance(words[1], (str, bytes)) else [*words[1]][0])
+    return os.fsdecode(word) if isinstance(word, (str, bytes, os.PathLike)) else str(word)
+
+
+def _watch_variables(names: set[str]) -> None:
+    """Has reads of `os.environ` note the names; a copy of all counts as `*`."""
+    kind = type(os.environ)
+    get, each = kind.__getitem__, kind.__iter__
+
+    def getitem(self: Any, name: Any) -> Any:
+        if isinstance(name, str) and name not in names and not _is_ours():
+            names.add(name)
+        return get(self, name)
+
+    def iterate(self: Any) -> Any:
+        if "*" not in names and not _is_ours():
+            names.add("*")
+        return each(self)
+
+    kind.__getitem__, kind.__iter__ = getitem, iterate  # type: ignore[method-assign]  reads raise no audit event
+
+
+_BETWEEN = frozenset(
+    {"os", "_collections_abc", "collections.abc", "subprocess", "pathlib", "tempfile", "shutil", "glob", "contextlib"}
+    | {"io", "weakref", __name__}
+)
+"""Modules that read for those that call them."""
+
+
+def _is_ours() -> bool:
+    """Whether one of our own modules reads a file or a variable, or starts a program, such as a fork of a server."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__") in _BETWEEN:
+        frame = frame.f_back
+    package = "" if frame is None else f"{frame.f_globals.get('__package__')}."
+    return package.startswith("opscope.") and (not package.startswith("opscope.models.") or ".frontends." in package)
+
+
+def _compile_anew() -> None:
+    """Has a source be compiled whose compiled file is of nearly the same time: it may be of an older source, as these
+    times are compared by whole seconds."""
+    stats = SourceFileLoader.path_stats
+    folders = tuple(f"{folder}{os.sep}" for folder in {sys.prefix, sys.base_prefix})
+
+    def path_stats(self: SourceFileLoader, path: str) -> Any:
+        source = stats(self, path)
+        compiled = None if path.startswith(folders) else mark(_compiled(path))
+        if compiled is not None and abs(compiled[3] / 1e9 - source["mtime"]) <= _SOON:
+            raise OSError("its compiled file may be of an older source")
+        return source
+
+    SourceFileLoader.path_stats = path_stats  # type: ignore[method-assign]
+
+
+def _compiled(path: str) -> str:
+    """The place of a source's compiled file."""
+    try:
+        return cache_from_source(path)
+    except (NotImplementedError, ValueError):
+        return ""
+
+
+class _Readers(MetaPathFinder):
+    """Has the readers of native code say which files they open, as soon as their module is loaded."""
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
+        """The module as the path's own finder finds it, with its reader wrapped."""
+        if fullname not in READERS or (spec := PathFinder.find_spec(fullname, path, target)) is None:
+            return None
+        loader: Any = spec.loader
+        if loader is not None and hasattr(loader, "exec_module"):
+            execute = loader.exec_module
+
+            def exec_module(module: Any) -> None:
+                execute(module)
+                _wrap(module, *READERS[fullname])
+
+            with contextlib.suppress(AttributeError):
+                loader.exec_module = exec_module
+        return spec
+
+
+def _wrap(module: Any, name: str, position: int) -> None:
+    """Replaces a reader of a module by one that notes its file."""
+    *outer, last = name.split(".")
+    for word in outer:
+        module = getattr(module, word, None)
+    reader = getattr(module, last, None)
+    if module is None or reader is None:
+        return
+
+    def noting(*words: Any, **options: Any) -> Any:
+        file = words[position] if len(words) > position else next(iter(options.values()), None)
+        if of_process is not None and isinstance(file, (str, bytes, os.PathLike)):
+            of_process._take_file(file)
+        return reader(*words, **options)
+
+    setattr(module, last, noting)
+
+
+of_process: Reading | None = None
+"""The record of this process, or of that of which it is a fork."""
+
+
+def begin() -> None:
+    """Begins the record of this process, once."""
+    global of_process
+    if of_process is None:
+        of_process = Reading()
+        of_process.begin()
+
+
+def report() -> dict[str, Any] | None:
+    """What this process has read so far; None if nothing is new since the last report."""
+    return None if of_process is None else of_process.report()
