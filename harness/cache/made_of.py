@@ -8,8 +8,10 @@ with another list. Where a list cannot be made, the reason says why the result i
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import os
+import secrets
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,6 +34,8 @@ MOST = 16
 ABSENT = "absent"
 EVERY = "*"
 """All variables but the harmless."""
+RUN = "exports_of"
+"""The option of a run's record that names the run for its exports."""
 _OURS = ("harness", "compiler", "simulator", "reports", "dashboards", "ci", "base")
 """Rooms whose sources are part of keys already (harness/cache/verdict_fingerprint.py)."""
 _OF_THE_MACHINE = frozenset({"uname", "ldconfig", "lscpu", "nvidia-smi", "getconf", "sysctl", "lsb_release"})
@@ -70,6 +74,21 @@ class Made:
 def scope_of(file: str, *ignored: str, declared: tuple[str, ...] | None = (), all_variables: bool = False) -> Scope:
     """The scope of results of a model's or backend's file; an empty one is ours."""
     return Scope(_roots(file), tuple(map(os.path.realpath, filter(None, ignored))), declared, all_variables)
+
+
+def declared_in(path: str) -> tuple[str, ...]:
+    """The files that a model's file declares as what the programs that it runs are made of: `made_of = ("op.sh",)`."""
+    try:
+        tree = ast.parse(Path(path).read_bytes()) if path.endswith(".py") else ast.Module([], [])
+        words = [
+            ast.literal_eval(line.value)
+            for line in tree.body
+            if isinstance(line, ast.Assign) and any(getattr(each, "id", "") == "made_of" for each in line.targets)
+        ]
+    except (OSError, SyntaxError, ValueError):
+        return ()
+    patterns = [str(each) for word in words for each in ([word] if isinstance(word, str) else word)]
+    return tuple(str(file) for pattern in patterns for file in sorted(Path(path).parent.glob(pattern)))
 
 
 @cache
@@ -176,6 +195,11 @@ class Lists:
         return ""
 
 
+def new_run() -> str:
+    """A name that no other run has, in this process or another."""
+    return secrets.token_hex(8)
+
+
 # --- files
 
 
@@ -233,7 +257,11 @@ def _placed(name: str, roots: Sequence[tuple[str, str]]) -> str:
 
 def _readable(name: str, scope: Scope) -> str:
     """A path for a reader: relative to the file that asked, or whole."""
-    return name.removeprefix("{file}/").removeprefix("{top}/") if name.startswith(("{file}/", "{top}/")) else _placed(name, scope.roots)
+    return (
+        name.removeprefix("{file}/").removeprefix("{top}/")
+        if name.startswith(("{file}/", "{top}/"))
+        else _placed(name, scope.roots)
+    )
 
 
 def _names_in(path: str, ignored: Sequence[str]) -> str:
@@ -244,7 +272,10 @@ def _names_in(path: str, ignored: Sequence[str]) -> str:
                 entry.name
                 for entry in entries
                 if entry.name not in _NOT_COUNTED
-                and not (entry.is_dir() and (Path(entry.path, MANIFEST_FILE).exists() or os.path.realpath(entry.path) in ignored))
+                and not (
+                    entry.is_dir()
+                    and (Path(entry.path, MANIFEST_FILE).exists() or os.path.realpath(entry.path) in ignored)
+                )
             ]
     except OSError:
         return ABSENT
@@ -292,7 +323,11 @@ def _programs(names: Sequence[str], scope: Scope) -> list[str] | str:
         if Path(name).name in _OF_THE_MACHINE:
             continue
         path = shutil.which(name) if "/" not in name else name
-        if path is not None and os.path.realpath(path).startswith(f"{sys.prefix}{os.sep}") and Path(path).name != "python":
+        if (
+            path is not None
+            and os.path.realpath(path).startswith(f"{sys.prefix}{os.sep}")
+            and Path(path).name != "python"
+        ):
             files.append(path)
         elif not scope.declared:
             return f"it runs {name}, which nothing declares"

@@ -72,7 +72,7 @@ ARTIFACT_BYTES = 1 << 20
 """A verdict with a longer diagnostic is not kept; the run folder has the diagnostic."""
 
 
-_HINT = "; say in the class what they are made of: made_of = (\"FILE\", \"FOLDER/*.py\")"
+_HINT = '; say in the class what they are made of: made_of = ("FILE", "FOLDER/*.py")'
 
 
 class ResultCache:
@@ -200,7 +200,9 @@ class ResultCache:
                 if self._says:
                     self._says = False
                     label = backend_label(self._context.backend)
-                    damage.say(f"{label}: a verdict is not kept: {made.unseen}{_HINT if 'declares' in made.unseen else ''}")
+                    damage.say(
+                        f"{label}: a verdict is not kept: {made.unseen}{_HINT if 'declares' in made.unseen else ''}"
+                    )
                 return None
             names.append(self._lists.keep(made))
         return list(dict.fromkeys(names))

@@ -7,6 +7,7 @@ where only the walk knows the inputs. A child compares them (`compare_child.py`)
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import cache, partial
@@ -60,6 +61,10 @@ def hold(
     return side_by_side(jobs, at_once, report)
 
 
+CUT_SHORT = re.compile(r"timeout|more than|killed|memory|budget|share of the time")
+"""Words of a limit, which says what a run did and nothing about its model."""
+
+
 def out_of_time(checks: Sequence[ImportCheck]) -> bool:
     """Whether the budget was over before all of some models were checked against their frameworks."""
     return any(check.error == OUT_OF_TIME for check in checks)
@@ -79,7 +84,8 @@ def kept(task: Task, folder: Path, claims: Claims, slots: SlotFile | None, turn:
     report({"event": "stage", "model": task.name, "stage": "import", "done": 0, "total": 1})
     try:
         check = _check(task, folder, claims, slots, turn)
-        store.put(key, check.model_dump(mode="json"))
+        if not (check.status is ImportStatus.NOT_CHECKED and CUT_SHORT.search(check.error)):
+            store.put(key, check.model_dump(mode="json"))
     except BudgetSpent:  # another run may have the time
         check = _unchecked(task, OUT_OF_TIME)
     except (ExportFailed, ModelRefused, Damaged) as error:

@@ -7,12 +7,13 @@ it ends. One that was killed has left it: the next to make one removes it, as no
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import re
 import shutil
 import tempfile
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -105,6 +106,31 @@ def of_run(backends: Iterable[str]) -> Place | None:
 def close() -> None:
     """Ends what this process has loaded for its lanes, and removes the folder."""
     _OF_PROCESS.close()
+
+
+class _Runs:
+    """The runs of this process that are under way."""
+
+    def __init__(self) -> None:
+        self.lock, self.count = threading.Lock(), 0
+
+
+_UNDER_WAY = _Runs()
+
+
+@contextlib.contextmanager
+def for_a_run() -> Iterator[None]:
+    """Ends what was loaded for lanes once no run is under way: the next may be of an edited compiler."""
+    with _UNDER_WAY.lock:
+        _UNDER_WAY.count += 1
+    try:
+        yield
+    finally:
+        with _UNDER_WAY.lock:
+            _UNDER_WAY.count -= 1
+            last = _UNDER_WAY.count == 0
+        if last:
+            close()
 
 
 def needed(backend: str) -> bool:

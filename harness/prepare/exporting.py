@@ -12,21 +12,24 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from opscope.base import stored
+from opscope.base import damage, stored
 from opscope.base.children.call import Outcome, call
 from opscope.base.children.ending import Cause, ChildEnded, Ending
 from opscope.base.children.side_by_side import Stopped
 from opscope.base.damage import Damaged
 from opscope.base.digest import file_digest, files_digest, json_digest, words_digest
 from opscope.base.xla import xla_releases
-from opscope.harness.cache import export_folder, upkeep
+from opscope.harness.cache import export_folder, made_of, upkeep
 from opscope.harness.cache.claims import Claims
+from opscope.harness.cache.json_store import JsonStore
+from opscope.harness.cache.made_of import new_run
 from opscope.harness.prepare import interpreters
 from opscope.harness.prepare.allowance import Allowance, BudgetSpent, ModelRefused
 from opscope.harness.prepare.interpreters import Interpreter
@@ -60,8 +63,24 @@ class Export:
     reader: str = ""
     """The release of jaxlib that reads its StableHLO, where that may be another than the exporter's."""
 
-    def key(self) -> str:
-        """Name of the folder of the export: the model's source, the request, the exporter and its framework."""
+    run: str = field(default_factory=new_run)
+    """The name of the run that makes it, where no kept one can be used."""
+
+    def key(self, cache: Path) -> str:
+        """Name of the folder of the export: that of a kept one whose list holds, else one that is this run's alone."""
+        request, lists, scope = self.request_key(), _lists(cache, self.run), self.scope(cache)
+        for kept in (_exports(cache).get(request) or {}).get("exports", ()):
+            if not lists.changed([kept["list"]], scope):
+                return str(kept["name"])
+        return words_digest(request, self.run, digits=20)
+
+    def scope(self, cache: Path) -> made_of.Scope:
+        """What counts of that which its exporter reads."""
+        path = self.source.path
+        return made_of.scope_of(path, str(cache), declared=made_of.declared_in(path))
+
+    def request_key(self) -> str:
+        """A digest of what is known without an exporter: the model's source, the request and the framework."""
         # The place of a model's file is not part of what it is.
         source = {**asdict(self.source), "path": Path(self.source.path).name, "inputs": bool(self.source.inputs)}
         elsewhere = interpreters.installed_in(self.python)
@@ -150,7 +169,31 @@ def is_kept(export: Export, cache: Path) -> bool:
 
 
 def _folder(export: Export, cache: Path) -> Path:
-    return cache / "modules" / export.key()
+    return cache / "modules" / export.key(cache)
+
+
+def _exports(cache: Path) -> JsonStore:
+    """Request of an export -> its kept ones, the newest first, each with its list."""
+    return JsonStore(cache / made_of.FOLDER / "exports")
+
+
+@lru_cache(maxsize=4)
+def _lists(cache: Path, run: str) -> made_of.Lists:
+    """The lists of a cache, as a run may use them."""
+    made_of.forget_folders()
+    return made_of.Lists(cache)
+
+
+def _keep_list(export: Export, folder: Path, report: Mapping[str, Any] | None) -> None:
+    """Has later runs use an export as long as all that it was made from stays as it was."""
+    cache = folder.parent.parent
+    made = made_of.made(report, export.scope(cache))
+    if made.unseen:
+        damage.say(f"{export.source.name}: its export is not kept: {made.unseen}")
+        return
+    request, entry = export.request_key(), {"list": made_of.Lists(cache).keep(made), "name": folder.name}
+    earlier = [each for each in (_exports(cache).get(request) or {}).get("exports", ()) if each != entry]
+    _exports(cache).put(request, {"exports": [entry, *earlier[: made_of.MOST - 1]]})
 
 
 def _claimed(folder: Path, claims: Claims) -> bool:
@@ -186,12 +229,14 @@ def _made(export: Export, folder: Path, max_cache: int, allowance: Allowance, ow
             except Stopped:
                 raise
             except Exception:  # whatever has failed meanwhile, the export is whole
-                exporter.wait()
+                report = exporter.wait()
                 with contextlib.suppress(OSError):
                     export_folder.publish(temporary, folder)
+                    _keep_list(export, folder, report)
                 raise
-            exporter.wait()
+            report = exporter.wait()
             export_folder.publish(temporary, folder)
+            _keep_list(export, folder, report)
         finally:
             exporter.close()
     finally:
@@ -230,9 +275,9 @@ class _Exporter:
         if self._end.done() or size > self._small:
             self.wait()
 
-    def wait(self) -> None:
-        """Waits until the exporter has ended. Raises what it raises."""
-        self._end.result()
+    def wait(self) -> Mapping[str, Any] | None:
+        """Waits until the exporter has ended; returns what it has read. Raises what it raises."""
+        return self._end.result()
 
     def close(self) -> None:
         """Ends the exporter if it still runs."""
@@ -247,8 +292,9 @@ def run_exporter(
     own: Own | None = None,
     on_export: Callable[[int], float] = lambda size: OWN_SHARE,
     check: Callable[[], None] | None = None,
-) -> None:
-    """Runs one exporter until it ends. Raises ExportFailed, ModelRefused or BudgetSpent.
+) -> Mapping[str, Any] | None:
+    """Runs one exporter until it ends; returns what it has read, or None where that is not all: a limit, or somebody,
+    has ended it. Raises ExportFailed, ModelRefused or BudgetSpent.
 
     `on_export` gets the bytes of all arguments once the export is complete and the framework begins to run the model,
     and says which share of the time it may take for that.
@@ -263,7 +309,13 @@ def run_exporter(
     last: dict[str, Any] = {"event": "stage", "stage": "build"}
     until: list[float] = []
 
+    reports: list[Mapping[str, Any]] = []
+
     def take(event: dict[str, Any]) -> None:
+        if event["event"] == "read":
+            if event["report"] is not None:
+                reports.append(event["report"])
+            return
         last.update(event)
         if event["event"] == EXPORTED:
             share = on_export(int(event.get("bytes") or 0))
@@ -299,7 +351,8 @@ def run_exporter(
         if own is not None and not outcome.ending.ok and not outcome.ending.from_outside:
             why = allowance.reason(outcome.ending, "its own framework", outcome.log.last_line())
             own_results.note(folder, own.seed, why, outcome.ending.crashed)
-        return
+        cut_short = outcome.ending.from_outside or outcome.ending.cause in (Cause.TIMEOUT, Cause.MEMORY)
+        return None if cut_short or not reports else reports[-1]
     if last["event"] == "refused":
         raise ModelRefused(last["where"], last["expected"], last["got"], last["hint"])
     if last["event"] == "failed":
@@ -309,3 +362,4 @@ def run_exporter(
             raise BudgetSpent(str(last["stage"]))
         error = allowance.reason(outcome.ending, str(last["stage"]), outcome.log.last_line())
         raise ExportFailed(str(last["stage"]), error, outcome.log.tail(1000))
+    return None

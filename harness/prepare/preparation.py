@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from opscope.base.children.slots import SlotFile
 from opscope.base.digest import file_digest
 from opscope.base.file_names import label, resolved
 from opscope.harness.cache import export_folder, upkeep
+from opscope.harness.cache.made_of import new_run
 from opscope.harness.prepare import argument_files, file_models, interpreters, user_files
 from opscope.harness.prepare.allowance import SECONDS, Allowance
 from opscope.harness.prepare.authorities import golden_author
@@ -69,6 +70,8 @@ class Preparation:
     """Time limit of all steps of one model together."""
     memory: int | None = None
     """Bytes that a model's exporter, and then its child, may hold; None means three quarters of the machine's."""
+    run: str = field(default_factory=new_run)
+    """The name of the run that makes what no list in the cache allows to use again (harness/cache/made_of.py)."""
     until: float | None = None
     """The time (time.time) at which the run's budget ends: after it, no model is prepared."""
 
@@ -184,9 +187,11 @@ def _task(named: Named, request: Preparation, cache: Path, sources: str) -> Task
     source = Source(named.name, str(named.path), request.dtype, request.training, named.entry, shapes, sizes, bound)
     python = interpreters.of(request.export_python, named.name)
     reader = golden_author.release(request.goldens_by) if python is not None or request.goldens_by else ""
-    export = Export(named.framework, source, (*map(str, named.files), *filter(None, [bound])), python, reader)
+    export = Export(
+        named.framework, source, (*map(str, named.files), *filter(None, [bound])), python, reader, request.run
+    )
     try:
-        key = export_folder.key([], {**settings, "export": export.key()}, sources)
+        key = export_folder.key([], {**settings, "export": export.key(cache)}, sources)
     except OSError as error:
         return _unreadable(named, _system_error(error), cache, request)
     missing = frontends.missing(named.framework, named.path, **interpreters.installed_in(python))

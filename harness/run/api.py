@@ -31,6 +31,7 @@ from opscope.harness.climb.climber import Climber, Terms
 from opscope.harness.climb.result_cache import ResultCache
 from opscope.harness.jobs.import_checks import import_check
 from opscope.harness.jobs.model_jobs import Event, Means, prepare
+from opscope.harness.lanes import scratch
 from opscope.harness.lanes.lane import Lane, LaneConfig
 from opscope.harness.limitations import limitation_file
 from opscope.harness.prepare.preparation import Preparation, tasks
@@ -147,6 +148,7 @@ def run_op_by_op(
     }
     run = _Run(module_or_path, tuple(backends) or (backend,), settings, options, run_dir, name)
     with ExitStack() as stack:
+        stack.enter_context(scratch.for_a_run())
         claims = stack.enter_context(Claims())
         lanes = run.lanes(stack)
         header, rows = run.prepared(lanes, claims)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from opscope.base import damage
 from opscope.base.file_names import as_text
 from opscope.base.results_folder import make_folder, remove_empty
-from opscope.harness.cache import export_folder
+from opscope.harness.cache import export_folder, made_of
 from opscope.harness.cache.claims import Claims
 from opscope.harness.lanes.flight import Ready
 from opscope.harness.record import run_folders, store
@@ -197,6 +197,7 @@ def _write(plan: RunPlan, start: Start, started: datetime, ready: Sequence[Ready
         "models": list(request.models),
         "ops": list(request.ops),
         "fingerprint": starting.fingerprint(ready),
+        made_of.RUN: request.run,
     }
     if options.get("publish"):
         options["publish"] = _anywhere(options["publish"], request.folder)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from opscope.harness.cache import export_folder
+from opscope.harness.cache import export_folder, made_of
 from opscope.harness.record import run_folders, store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.result_options import OPTIONS
@@ -58,7 +58,9 @@ def from_run(request: Request) -> RunPlan:
     rest: dict[str, Any] = {"attempts": attempts, "op_ids": tuple(ids)}
     orders = replace(orders, **rest, others=tuple(replace(other, **rest) for other in orders.others))
     if models := run.record.origin.options.get("models"):
-        orders = mending(orders, to_prepare(request, settings, models))
+        orders = mending(
+            orders, to_prepare(request, settings, models, run=run.record.origin.options.get(made_of.RUN, ""))
+        )
     plan = RunPlan(orders, located(run, orders), run.rows, again=True)
     store.refuse_unprepared(plan.header, plan.selected(), run_dir, "--op")
     return plan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ import pytest
 
 from opscope.base.file_names import resolved
 from opscope.harness.backends import compiler_options, registry
+from opscope.harness.cache.made_of import new_run
 from opscope.harness.limitations import limitation_file
 from opscope.harness.programs import derived_exports
 from opscope.harness.record.errors import InputError
@@ -45,6 +46,8 @@ class Request:
     """The folder in which pytest was called, which contains .opscope."""
     named: Sequence[Task] = ()
     """The models of a new run, as they were when the command line was read."""
+    run: str = field(default_factory=new_run)
+    """The name under which exports are made that no list in the cache allows to use again."""
     notes: tuple[str, ...] = ()
     """Lines that the user gets to see: what was decided for them."""
 
@@ -175,11 +178,12 @@ def to_prepare(
     settings: Mapping[str, Any] | None = None,
     models: Sequence[str] = (),
     started: float | None = None,
+    run: str | None = None,
 ) -> Preparation:
     """The part of the request that `opscope.harness.jobs.model_jobs` prepares.
 
     If settings and models of another run are given, they replace those of the request. The budget counts from
-    `started` (time.time), if it is given.
+    `started` (time.time), if it is given. `run` is that of an earlier run which goes on.
     """
     from opscope.harness.prepare.preparation import Preparation
 
@@ -187,6 +191,7 @@ def to_prepare(
     return Preparation(
         models=tuple(models) or request.models,
         **ResultOptions.of(settings).values(Decides.PROGRAM),
+        run=request.run if run is None else run,
         cache_dir=settings["cache_dir"],
         max_tensor_bytes=settings["golden_memory"],
         max_cache=settings["max_cache"],

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from opscope.harness.cache import export_folder
+from opscope.harness.cache import export_folder, made_of
 from opscope.harness.import_check import hold
 from opscope.harness.limitations import limitation_file
 from opscope.harness.limitations.import_rows import judged_import
@@ -45,7 +45,8 @@ class _ResumedRun:
         store.refuse_other_values(run.rows, run_dir, "--resume")
         settings = self._settings = resume.options(run, start.request.settings.values, start.request.settings.sources)
         models = run.record.origin.options["models"]
-        self._preparation = to_prepare(start.request, settings, models, self._started.timestamp())
+        exports = run.record.origin.options.get(made_of.RUN, "")
+        self._preparation = to_prepare(start.request, settings, models, self._started.timestamp(), exports)
         orders = mending(orders_of(start.request, run.record.run_id, run_dir, settings), self._preparation)
         self._run = run._replace(header=starting.located(run, orders))
         selection = resume.selection(run_dir) or ()

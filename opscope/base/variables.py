@@ -27,7 +27,20 @@ HARMLESS = (
 
 OF_NATIVE_CODE = (
     *("JAX_*", "XLA_*", "TORCH*", "PYTORCH_*", "KERAS_*", "HF_*", "TRANSFORMERS_*", "TF_*", "NPY_*", "OPENBLAS_*"),
-    *("MKL_*", "OMP_*", "KMP_*", "GOMP_*", "TT_*", "TTMLIR_*", "IREE_*", "LIBTPU_*", "PJRT_*", "TVM_*", "OV_*", "ORT_*"),
+    *(
+        "MKL_*",
+        "OMP_*",
+        "KMP_*",
+        "GOMP_*",
+        "TT_*",
+        "TTMLIR_*",
+        "IREE_*",
+        "LIBTPU_*",
+        "PJRT_*",
+        "TVM_*",
+        "OV_*",
+        "ORT_*",
+    ),
     *("ONNX*", "ENABLE_PJRT*", "CUDA_*", "NVIDIA_*", "HIP_*", "ROCR_*", "TRITON_*", "LD_*", "PYTHON*", "GLIBC_*"),
     *("MALLOC_*", "LC_*", "LANG*", "TZ", "FAKETIME*"),
 )

@@ -60,7 +60,10 @@ def unseen(file: CommandFile) -> str:
         return ""
     installed = f"{Path(sys.prefix).resolve()}{os.sep}"
     programs = [tool_path(tool) for tool in file.tools]
-    if programs and all(program and program != sys.executable and str(Path(program).resolve()).startswith(installed) for program in programs):
+    if programs and all(
+        program and program != sys.executable and str(Path(program).resolve()).startswith(installed)
+        for program in programs
+    ):
         return ""  # programs of installed distributions
     return "add `fingerprint: [...]`, patterns of the files that its tools are made of"
 
@@ -83,7 +86,12 @@ def _files_below(folder: Path) -> list[Path]:
 def _loader_lists(program: str, mark: tuple[int, ...]) -> tuple[str, ...]:
     try:
         done = subprocess.run(
-            ["ldd", program], capture_output=True, text=True, timeout=REVISION_SECONDS, check=False, stdin=subprocess.DEVNULL
+            ["ldd", program],
+            capture_output=True,
+            text=True,
+            timeout=REVISION_SECONDS,
+            check=False,
+            stdin=subprocess.DEVNULL,
         )
     except (OSError, subprocess.TimeoutExpired):
         return ()

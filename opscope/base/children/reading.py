@@ -83,7 +83,11 @@ class Reading:
             if words[1]:
                 self._take_file(words[1])
         elif event in ("os.listdir", "os.scandir"):
-            if not isinstance(words[0], int) and not sys._getframe(1).f_code.co_filename.startswith(_IMPORTER) and not _is_ours():
+            if (
+                not isinstance(words[0], int)
+                and not sys._getframe(1).f_code.co_filename.startswith(_IMPORTER)
+                and not _is_ours()
+            ):
                 folder = _absolute(words[0] or ".")
                 if not f"{folder}/".startswith(_NO_FILES):
                     self.folders.setdefault(folder, mark(folder))
@@ -236,7 +240,7 @@ def _program(event: str, words: tuple[Any, ...]) -> str:
         return "a fork of its process"
     word = words[0]
     if event == "subprocess.Popen":
-        word = words[0] or (words[1] if isinstance(words[1], (str, bytes)) else [*words[1]][0])
+        word = words[0] or (words[1] if isinstance(words[1], (str, bytes)) else next(iter(words[1])))
     return os.fsdecode(word) if isinstance(word, (str, bytes, os.PathLike)) else str(word)
 
 
