@@ -98,6 +98,9 @@ def _value(node: ast.expr) -> tuple[object] | None:
     """The value of an expression of constants; None if it is no such expression."""
     if isinstance(node, ast.Constant):
         return (node.value,)
+    if isinstance(node, (ast.Tuple, ast.List)):
+        values = [_value(each) for each in node.elts]
+        return (tuple(each[0] for each in values if each is not None),) if None not in values else None
     if isinstance(node, ast.BinOp):
         left, right = _value(node.left), _value(node.right)
         if left is not None and right is not None and isinstance(left[0], int) and isinstance(right[0], int):

@@ -88,7 +88,6 @@ class ResultCache:
         self._scope = _scope(context, cache_dir)
         self.unseen = _unseen(context.backend)
         """Why no verdict of this backend is kept; empty if some may be."""
-        self._known: dict[str, dict[str, Any] | None] = {}
         self._says = True
         self._made: dict[int, made_of.Made] = {}
         self._reports: tuple[Any, ...] = ()
@@ -126,13 +125,7 @@ class ResultCache:
         """The newest kept verdict of an op whose lists hold; None if there is none."""
         if self._ready is None or self.unseen:
             return None
-        name = key(row, self._context, self._ready)
-        if name not in self._known:
-            self._known[name] = self._current(name)
-        return self._known[name]
-
-    def _current(self, name: str) -> dict[str, Any] | None:
-        stored_ones = self._store.get(name)
+        stored_ones = self._store.get(key(row, self._context, self._ready))
         changed = ""
         for entry in [] if stored_ones is None else stored_ones.get("results", ()):
             what = self._lists.changed(entry.get("lists", ()), self._scope)

@@ -153,7 +153,8 @@ class Scores:
         np.square(products, out=products)
         self.along_squares += float((products * repeats).sum())
         self.golden_total += float(part.sum())
-        self.golden_squares += float(part @ part)
+        # Summed as `along` is: a product of vectors takes other sums on other processors, and a slope is their ratio.
+        self.golden_squares += float(np.square(part).sum())
         if self.scale.steps.error_model != "bound":
             np.multiply(z, z, out=z)
             width = min(self.columns, z.size)

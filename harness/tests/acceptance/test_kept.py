@@ -68,10 +68,10 @@ def unchanged(place: Place, tmp_path: Path) -> tuple[dict[str, OpTest], dict[str
     site.mkdir()
     (site / "sitecustomize.py").write_text(TELLTALE)
     cache = {"OPSCOPE_CACHE_DIR": str(tmp_path / "own-cache")}
-    first = sweep(place, "one", **cache)
     path = os.pathsep.join(p for p in (str(site), place.environment.get("PYTHONPATH", "")) if p)
     started = tmp_path / "started"
     watched = {**cache, "PYTHONPATH": path, "TELLTALE": str(started)}
+    first = sweep(place, "one", **{**watched, "TELLTALE": str(tmp_path / "started-first")})
     second = sweep(place, "two", **watched)
     assert len(started.read_text().splitlines()) == 1, "pytest alone: no lane, no export"
     assert {test.cached_from for test in second.values()} == {first["stablehlo.add"].run_id}

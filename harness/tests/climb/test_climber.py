@@ -24,7 +24,9 @@ from opscope.harness.record.optest import RunContext, build_test, now
 from opscope.harness.record.records import OpRow, OpTest, Use
 from opscope.harness.record.stages import Stage, Status
 
-READY = Ready("sim-n150", "reference-1", (Stage.COMPILE, Stage.RUN), "", "HiFi4", "1-abc", lasting=True)
+READ: dict[str, Any] = {"files": {}, "folders": {}, "variables": [], "programs": [], "changed": [], "searched": {}}
+"""What a child says that has read nothing."""
+READY = Ready("sim-n150", "reference-1", (Stage.COMPILE, Stage.RUN), "", "HiFi4", "1-abc", lasting=True, read=READ)
 ROW = OpRow(op_id="x1", op_name="stablehlo.add", module="m", uses=(Use(model="m", path="main/0"),))
 KNOWN = Limitation(("stablehlo.add",), "reference", Stage.COMPILE, "unsupported", "no such kernel")
 
@@ -209,8 +211,9 @@ def test_files_beside_an_explanation_are_kept_up_to_a_megabyte_in_all(
     monkeypatch.setattr(result_cache, "ARTIFACT_BYTES", 10)
     cache = ResultCache(tmp_path / "cache", context, READY)
     cache.keep(ROW, explained(Path(context.run_dir), a_svg=4, b_npy=7, c_json=6, d_json=1, compare_txt=3), READY)
-    entry = cache._store.get(key(ROW, context, READY))
-    assert entry is not None
+    stored_ones = cache._store.get(key(ROW, context, READY))
+    assert stored_ones is not None
+    [entry] = stored_ones["results"]
     assert {name: base64.b64decode(text) for name, text in entry["files"].items()} == {
         "a.svg": b"xxxx",
         "c.json": b"xxxxxx",

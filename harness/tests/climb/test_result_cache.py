@@ -26,7 +26,9 @@ from opscope.harness.run.api import run_op_by_op
 from opscope.harness.tests.ops import FAULTY, add_row
 from opscope.harness.tests.own_backend import own_backend
 
-READY = Ready("sim-n150", "reference-1", (Stage.COMPILE, Stage.RUN), "", "HiFi4", "1-abc", lasting=True)
+READ: dict[str, Any] = {"files": {}, "folders": {}, "variables": [], "programs": [], "changed": [], "searched": {}}
+"""What a child says that has read nothing."""
+READY = Ready("sim-n150", "reference-1", (Stage.COMPILE, Stage.RUN), "", "HiFi4", "1-abc", lasting=True, read=READ)
 
 
 def context(folder: Path, **changes: Any) -> RunContext:

@@ -238,7 +238,7 @@ def test_an_exporter_that_drops_a_relu_is_noticed(tmp_path: Path, monkeypatch: p
     child.write_result(result, temporary)
     own_results.leave(frontend, frontend.build(source), source, result, temporary, 0, 1 << 30)
     (tmp_path / "cache" / "modules").mkdir(parents=True)
-    export_folder.publish(temporary, tmp_path / "cache" / "modules" / task.export.key())
+    export_folder.publish(temporary, tmp_path / "cache" / "modules" / task.export.key(tmp_path / "cache"))
     check = checked(tmp_path, str(path))
     assert check.status is ImportStatus.DIFFERS
     assert check.importer.startswith("jax 0.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,9 @@ DIES_OF_IR = own_backend(
     """,
     top="import os, signal",
 ).replace("class Own(Backend):\n", "class Own(Backend):\n    cheap_ir = True\n")
-READY = Ready("none", "faulty-1", (Stage.COMPILE, Stage.RUN), "", "exact", "1", lasting=True)
+READ: dict[str, Any] = {"files": {}, "folders": {}, "variables": [], "programs": [], "changed": [], "searched": {}}
+"""What a child says that has read nothing."""
+READY = Ready("none", "faulty-1", (Stage.COMPILE, Stage.RUN), "", "exact", "1", lasting=True, read=READ)
 
 
 def take(folder: Path, module: bytes, cheap: bool = True) -> tuple[OpTest, list[Stage]]:

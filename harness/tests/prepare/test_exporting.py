@@ -97,10 +97,10 @@ def test_handed_over_exports_are_kept_until_a_source_changes(tmp_path: Path) -> 
 
 def test_the_framework_is_part_of_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "made.py").write_text(MODEL.format(result='w["x"]', before="pass"))
-    before = export_of(tmp_path / "made.py").key()
-    assert export_of(tmp_path / "made.py", training=True).key() != before
+    before = export_of(tmp_path / "made.py").request_key()
+    assert export_of(tmp_path / "made.py", training=True).request_key() != before
     monkeypatch.setattr(frontends, "versions", lambda framework, model=None: {"jax": "another"})
-    assert export_of(tmp_path / "made.py").key() != before
+    assert export_of(tmp_path / "made.py").request_key() != before
 
 
 @pytest.mark.parametrize("package", ["torch", "keras", "flax", "jaxlib"])
@@ -110,9 +110,9 @@ def test_a_users_python_file_is_exported_anew_by_another_version_of_what_it_may_
     (tmp_path / "mine.py").write_text("model = None")
     source = Source("mine", str(tmp_path / "mine.py"), "float32")
     export = Export("python", source, (source.path,))
-    before, there = export.key(), frontends.version
+    before, there = export.request_key(), frontends.version
     monkeypatch.setattr(frontends, "version", lambda name: "0.0.1" if name == package else there(name))
-    assert export.key() != before
+    assert export.request_key() != before
     assert not frontends.missing("python"), "a file that imports no such framework needs none"
 
 

@@ -505,7 +505,7 @@ def test_how_an_exporter_ends(
             exporting.run_exporter(EXPORT, tmp_path, Allowance(90), None)
         assert str(caught.value) == message
     assert "own" not in exporter.task
-    assert len(EXPORT.key()) == 20
+    assert len(EXPORT.request_key()) == 20
     assert 89 < exporter.more["seconds"] <= 90
     if error is exporting.ExportFailed and ending is FELL:
         assert (caught.value.stage, caught.value.trace) == (message.split(" at ")[1].split(":")[0], "1000")

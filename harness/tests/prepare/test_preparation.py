@@ -34,7 +34,8 @@ GIB = 2**30
 
 
 def test_a_request_has_defaults() -> None:
-    assert asdict(Preparation(("m",))) == {
+    assert asdict(Preparation(("m",), run="r1")) == {
+        "run": "r1",
         "models": ("m",),
         "dtype": "float32",
         "inputs": "captured",
@@ -55,10 +56,11 @@ def test_a_request_has_defaults() -> None:
         "memory": None,
         "until": None,
     }
-    assert request_of({"models": ["a", "b"], "folders": ["c"], "seed": 3}) == Preparation(
-        ("a", "b"), folders=("c",), seed=3
+    assert request_of({"models": ["a", "b"], "folders": ["c"], "seed": 3, "run": "r1"}) == Preparation(
+        ("a", "b"), folders=("c",), seed=3, run="r1"
     )
-    assert request_of({"models": ["a"]}) == Preparation(("a",))
+    assert request_of({"models": ["a"], "run": "r1"}) == Preparation(("a",), run="r1")
+    assert Preparation(("a",)).run != Preparation(("a",)).run, "each request may make what no other has"
     allowance = Preparation(("m",), seconds=5.0, memory=GIB).allowance()
     assert (allowance.seconds, allowance.memory, allowance.budget_is_spent) == (5.0, GIB, False)
     assert Preparation(("m",), until=0.0).allowance().budget_is_spent

@@ -43,11 +43,11 @@ def test_only_verdicts_of_that_run_and_backend_are_dropped(tmp_path: Path) -> No
     kept = {}
     for number, (run, backend) in enumerate((("r1", "mine"), ("r1", "null"), ("r0", "mine"))):
         kept[run, backend] = tmp_path / result_cache.FOLDER / "ab" / f"ab{number}.json"
-        stored.write_json(kept[run, backend], {"test": {"run_id": run, "backend": backend}})
+        stored.write_json(kept[run, backend], {"results": [{"test": {"run_id": run, "backend": backend}}]})
     report = tmp_path / result_cache.FOLDER / "ab" / "report.json"
     stored.write_json(report, {"fingerprint": "mine-1"})
     old = tmp_path / result_cache.FOLDER / "ab" / "old.json"
-    stored.write_json(old, {"test": {"run_id": "r1", "backend": "mine"}})
+    stored.write_json(old, {"results": [{"test": {"run_id": "r1", "backend": "mine"}}]})
     os.utime(old, (1e9, 1e9))
     assert result_cache.drop(tmp_path, "r1", "mine", 1.1e9) == 1
     assert [path.exists() for path in (*kept.values(), report, old)] == [False, True, True, True, True]

@@ -24,7 +24,7 @@ def begun(monkeypatch: pytest.MonkeyPatch, cache: Path, model: str = "mnist_mlp"
     asked: list[Any] = []
     monkeypatch.setattr(forked, "get_ready", lambda function, ahead=(): asked.append((function, ahead)))
     values = {"no_cache": False, "cluster": None, "backend": "reference", **settings}
-    named = tasks(Preparation(models=(model,), cache_dir=str(cache)))
+    named = tasks(Preparation(models=(model,), cache_dir=str(cache), run="r1"))
     request: Any = SimpleNamespace(named=named, settings=values)
     server_ahead.begin(request)
     return asked
@@ -39,9 +39,9 @@ def kept(folder: Path) -> None:
 def test_a_run_begins_with_what_it_needs_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert begun(monkeypatch, tmp_path) == [JAX]
     assert begun(monkeypatch, tmp_path, no_cache=True) == [JAX], "lanes come when the model is split"
-    (task,) = tasks(Preparation(models=("mnist_mlp",), cache_dir=str(tmp_path)))
+    (task,) = tasks(Preparation(models=("mnist_mlp",), cache_dir=str(tmp_path), run="r1"))
     assert task.export is not None
-    kept(tmp_path / "modules" / task.export.key())
+    kept(tmp_path / "modules" / task.export.key(tmp_path))
     assert begun(monkeypatch, tmp_path) == [], "a kept export needs no framework"
     kept(Path(task.folder))
     assert begun(monkeypatch, tmp_path) == [], "whether an op runs is not known yet"

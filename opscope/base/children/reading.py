@@ -83,11 +83,8 @@ class Reading:
             if words[1]:
                 self._take_file(words[1])
         elif event in ("os.listdir", "os.scandir"):
-            if (
-                not isinstance(words[0], int)
-                and not sys._getframe(1).f_code.co_filename.startswith(_IMPORTER)
-                and not _is_ours()
-            ):
+            looks = sys._getframe(1).f_code.co_filename.startswith(_IMPORTER) or _caller() == "importlib.metadata"
+            if not isinstance(words[0], int) and not looks and not _is_ours():
                 folder = _absolute(words[0] or ".")
                 if not f"{folder}/".startswith(_NO_FILES):
                     self.folders.setdefault(folder, mark(folder))
@@ -269,13 +266,26 @@ _BETWEEN = frozenset(
 """Modules that read for those that call them."""
 
 
-def _is_ours() -> bool:
-    """Whether one of our own modules reads a file or a variable, or starts a program, such as a fork of a server."""
+def _reader() -> Any:
+    """The frame that reads: that of the first module which does not read for others."""
     frame: Any = sys._getframe(1)
     while frame is not None and frame.f_globals.get("__name__") in _BETWEEN:
         frame = frame.f_back
+    return frame
+
+
+def _caller() -> str:
+    """The module that reads."""
+    frame = _reader()
+    return "" if frame is None else str(frame.f_globals.get("__name__"))
+
+
+def _is_ours() -> bool:
+    """Whether one of our own modules reads a file or a variable, or starts a program, such as a fork of a server."""
+    frame = _reader()
     package = "" if frame is None else f"{frame.f_globals.get('__package__')}."
-    return package.startswith("opscope.") and (not package.startswith("opscope.models.") or ".frontends." in package)
+    a_model = package.startswith("opscope.models.") and package.count(".") > 2 and ".frontends." not in package
+    return package.startswith("opscope.") and not a_model
 
 
 def _compile_anew() -> None:

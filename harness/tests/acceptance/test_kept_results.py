@@ -1,0 +1,324 @@
+"""A kept result is used as long as what it was made from is as it was, and no longer: each cause by itself.
+
+Every case makes a project, runs, changes one thing, and runs again over the same cache. What has to change shows `sine`
+where the first run had `tanh`, or failures of a compiler that worked; what does not matter has to stay kept.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+LAYER = "import jax.numpy as jnp\n\n\ndef block(x):\n    return jnp.tanh(x)\n"
+MODEL = """import jax.numpy as jnp
+{imports}
+
+
+def model(x):
+    return {call} + 1
+
+
+example_inputs = (jnp.ones((4,)),)
+"""
+NET = MODEL.format(imports="from team.layers import block", call="block(x)")
+BY_NAME = MODEL.format(imports="{imports}\n\nname = {name}", call="getattr(jnp, name)(x)")
+CLASS = """from opscope import Backend, Job, Stage, Target
+from opscope.harness.backends.xla import Xla
+
+
+class Mine(Backend):
+    name = "mine"
+    stages = (Stage("lower"), Stage.RUN)
+
+    def __init__(self):
+        self.xla = Xla()
+
+    def target(self, options):
+        return Target(card_type="host", float_format=None, math_fidelity="exact")
+
+    def fingerprint(self, options):
+        return "mine-1"
+
+    def available(self):
+        return None
+
+    def climb(self, stage, job: Job):
+        if stage is Stage.RUN:
+            self.xla.climb(stage, job)
+        else:
+            self.lowered(job)
+            self.xla.climb(Stage.COMPILE, job)
+
+    def lowered(self, job):
+        from toycc.lower import FACTOR
+
+        if FACTOR != 1.0:
+            raise ValueError("cannot lower")
+"""
+TOOL = (
+    '#!/bin/sh\nif grep -q 3 "$(dirname "$0")/level"; then echo "error: cannot lower" >&2; exit 1; fi\ncp "$1" "$2"\n'
+)
+YAML = 'stages:\n  - name: lower\n    command: ["{here}/cc.sh", "{input}", "{output}"]\n'
+C_LIBRARY = "int fails(void) {{ return {0}; }}\n"
+C_LOADER = (
+    "#include <dlfcn.h>\n#include <stdio.h>\nint main(int n, char **word) { void *p = dlopen(word[3], RTLD_NOW);"
+    ' if (!p || ((int (*)(void))dlsym(p, "fails"))()) { fprintf(stderr, "error: cannot lower\\n"); return 1; }'
+    ' FILE *f = fopen(word[2], "wb"); fputs("x", f); return fclose(f); }\n'
+)
+SINE = "stablehlo.sine"
+RUNS = CLASS.replace(
+    "from toycc.lower import FACTOR",
+    "import subprocess\n\n        tool = __file__[:-7] + 'cc.sh'\n"
+    "        FACTOR = 1.0 + subprocess.call([tool, __file__, '/dev/null'])",
+).replace('name = "mine"\n', 'name = "mine"\n    made_of = ("cc.sh", "level")\n')
+PLUGIN = YAML.replace("cc.sh", "toyopt").replace('"{output}"', '"{output}", "{here}/libtoy.so"')
+
+
+@dataclass(frozen=True)
+class Case:
+    """A project, a change, and what the second run shows."""
+
+    files: dict[str, str]
+    change: Callable[[Path], object]
+    shows: str
+    """A pattern that only the second run shows; `kept` where all of its verdicts have to be kept."""
+    words: tuple[str, ...] = ("--model", "net.py")
+    path: str = ""
+    """PYTHONPATH."""
+    before: Callable[[Path], object] = field(default=lambda folder: None)
+    second: dict[str, str] = field(default_factory=dict)
+    """Variables of the second run alone."""
+
+
+def edit(path: str, old: str = "tanh", new: str = "sin") -> Callable[[Path], object]:
+    """Replaces a word of a file."""
+    return lambda folder: (folder / path).write_text((folder / path).read_text().replace(old, new))
+
+
+def edit_unseen(path: str) -> Callable[[Path], object]:
+    """Replaces a file by one of the same size, and puts its time back."""
+
+    def change(folder: Path) -> None:
+        status = (folder / path).stat()
+        (folder / path).write_text((folder / path).read_text().replace("tanh", "sin "))
+        os.utime(folder / path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+    return change
+
+
+def build(value: int) -> Callable[[Path], object]:
+    """Builds the library of a tool."""
+
+    def change(folder: Path) -> None:
+        (folder / "lib.c").write_text(C_LIBRARY.format(value))
+        (folder / "main.c").write_text(C_LOADER)
+        for command in ("gcc -shared -fPIC -o libtoy.so lib.c", "gcc -o toyopt main.c -ldl"):
+            subprocess.run(command.split(), cwd=folder, check=True)
+
+    return change
+
+
+def write(path: str, text: str) -> Callable[[Path], object]:
+    """Writes a new file."""
+    return lambda folder: (folder / path).write_text(text)
+
+
+MLP = ("--model", "mnist_mlp", "--backend")
+TOYCC = {"src/toycc/__init__.py": "", "src/toycc/lower.py": "FACTOR = 1.0\n"}
+CASES = {
+    "namespace package": Case(
+        {"src/team/layers.py": LAYER, "net.py": NET}, edit("src/team/layers.py"), SINE, path="src"
+    ),
+    "relative link to a layer": Case(
+        {"shared/layers.py": LAYER, "src/team/__init__.py": "", "net.py": NET},
+        edit("shared/layers.py"),
+        SINE,
+        path="src",
+        before=lambda folder: (folder / "src/team/layers.py").symlink_to("../../shared/layers.py"),
+    ),
+    "a module that shadows another": Case(
+        {"first/other.py": "", "src/layers.py": LAYER, "net.py": NET.replace("team.layers", "layers")},
+        write("first/layers.py", LAYER.replace("tanh", "sin")),
+        SINE,
+        path="first:src",
+    ),
+    "a module that was missing": Case(
+        {
+            "src/other.py": "",
+            "net.py": BY_NAME.format(
+                imports="try:\n import fast\nexcept ImportError:\n fast = None", name="'sin' if fast else 'tanh'"
+            ),
+        },
+        write("src/fast.py", ""),
+        SINE,
+        path="src",
+    ),
+    "a file that was missing": Case(
+        {
+            "net.py": BY_NAME.format(
+                imports="def read():\n try:\n  return open('name').read()\n except OSError:\n  return 'tanh'",
+                name="read()",
+            )
+        },
+        write("name", "sin"),
+        SINE,
+    ),
+    "weights of the same size and time": Case(
+        {"net.py": BY_NAME.format(imports="import pathlib", name="pathlib.Path('w').read_text().strip()"), "w": "tanh"},
+        edit_unseen("w"),
+        SINE,
+    ),
+    "variable that is read with a default": Case(
+        {"net.py": BY_NAME.format(imports="import os", name="os.getenv('TOY_NAME', 'tanh')")},
+        lambda folder: None,
+        SINE,
+        second={"TOY_NAME": "sin"},
+    ),
+    "program by os.popen": Case(
+        {"net.py": BY_NAME.format(imports="import os", name="os.popen('cat name').read().strip()"), "name": "tanh"},
+        edit("name"),
+        SINE,
+    ),
+    "numpy's file": Case(
+        {
+            "net.py": BY_NAME.format(imports="import numpy", name="'sin' if numpy.load('w.npy')[0] else 'tanh'"),
+        },
+        lambda folder: __import__("numpy").save(folder / "w.npy", [1]),
+        SINE,
+        before=lambda folder: __import__("numpy").save(folder / "w.npy", [0]),
+    ),
+    "class: module, imported late": Case(
+        {**TOYCC, "mine.py": CLASS}, edit("src/toycc/lower.py", "1.0", "1.5"), r"2\d failed", (*MLP, "mine.py"), "src"
+    ),
+    "class: data that it reads": Case(
+        {
+            "mine.py": CLASS.replace(
+                "from toycc.lower import FACTOR", "FACTOR = float(open(__file__[:-7] + 'level').read())"
+            ),
+            "level": "1.0",
+        },
+        edit("level", "1.0", "1.5"),
+        r"2\d failed",
+        (*MLP, "mine.py"),
+    ),
+    "class: variable": Case(
+        {
+            "mine.py": CLASS.replace(
+                "from toycc.lower import FACTOR", "import os\n\n        FACTOR = float(os.environ.get('LEVEL', 1))"
+            )
+        },
+        lambda folder: None,
+        r"2\d failed",
+        (*MLP, "mine.py"),
+        second={"LEVEL": "2"},
+    ),
+    "class: declared program": Case(
+        {
+            "mine.py": RUNS,
+            "cc.sh": TOOL,
+            "level": "1",
+        },
+        edit("level", "1", "3"),
+        r"2\d failed",
+        (*MLP, "mine.py"),
+    ),
+    "YAML: symlinked tool": Case(
+        {
+            "bin/cc.sh": TOOL.replace('"$(dirname "$0")/level"', "level").replace("grep -q 3 level", "false"),
+            "mine.yaml": YAML + 'fingerprint: ["cc.sh"]\n',
+        },
+        edit("bin/cc.sh", "if false", "if true"),
+        "24 failed",
+        (*MLP, "mine.yaml"),
+        before=lambda folder: (folder / "cc.sh").symlink_to("bin/cc.sh"),
+    ),
+    "YAML: plugin that a declared tool opens": Case(
+        {"mine.yaml": PLUGIN + 'fingerprint: ["toyopt"]\n'},
+        build(1),
+        "24 failed",
+        (*MLP, "mine.yaml"),
+        before=build(0),
+    ),
+    "YAML: a file that a pattern names": Case(
+        {"cc.sh": TOOL, "level": "1", "mine.yaml": YAML + 'fingerprint: ["*"]\n'},
+        edit("level", "1", "3"),
+        "24 failed",
+        (*MLP, "mine.yaml"),
+    ),
+    "kept: touched, other user, CI": Case(
+        {"src/team/__init__.py": "", "src/team/layers.py": LAYER, "net.py": NET},
+        lambda folder: (folder / "src/team/layers.py").touch(),
+        "kept",
+        path="src",
+        second={"USER": "another", "GITHUB_SHA": "1", "TERM": "dumb", "JOB_NAME": "x"},
+    ),
+    "kept: class with a declared program": Case(
+        {
+            "mine.py": RUNS,
+            "cc.sh": TOOL,
+            "level": "1",
+        },
+        lambda folder: (folder / "unused").write_text("x"),
+        "kept",
+        (*MLP, "mine.py"),
+    ),
+    "kept: our own model and backend": Case({"x": ""}, lambda folder: None, "kept", (*MLP, "reference")),
+}
+
+
+def run(folder: Path, name: str, case: Case, variables: dict[str, str]) -> str:
+    """What a run printed, and how many verdicts it had kept."""
+    paths = os.pathsep.join(str(folder / each) for each in case.path.split(":") if each)
+    environment = {**os.environ, "OPSCOPE_CACHE_DIR": str(folder / "cache"), **variables}
+    environment |= {"PYTHONPATH": paths} if paths else {}
+    command = [sys.executable, "-m", "pytest", "-p", "no:randomly", "--op-by-op", "-q", *case.words, "--run-dir", name]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    journal = "".join(path.read_text() for path in (folder / name / "journal").glob("*.jsonl"))
+    kept = len(re.findall(r'"cached_from":"[^"]', journal))
+    return f"{done.stdout}{done.stderr}{journal}\nkept {kept} of {journal.count(chr(10))}"
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_result_lives_as_long_as_its_cause(name: str, tmp_path: Path) -> None:
+    case = CASES[name]
+    for path, text in case.files.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+        if path.endswith(".sh"):
+            (tmp_path / path).chmod(0o755)
+    case.before(tmp_path)
+    first = run(tmp_path, "a", case, {})
+    case.change(tmp_path)
+    second = run(tmp_path, "b", case, case.second)
+    if case.shows == "kept":
+        kept, of = map(int, re.findall(r"kept (\d+) of (\d+)", second)[-1])
+        assert kept == of > 0, second[-3000:]
+    else:
+        assert not re.search(case.shows, first), first[-3000:]
+        assert re.search(case.shows, second), second[-3000:]
+
+
+def test_two_checkouts_share_a_cache(tmp_path: Path) -> None:
+    """Each has its own results, and each is kept when its turn comes again."""
+    for checkout, function in (("one", "tanh"), ("two", "sin")):
+        folder = tmp_path / checkout
+        (folder / "src/team").mkdir(parents=True)
+        (folder / "src/team/layers.py").write_text(LAYER.replace("tanh", function))
+        (folder / "net.py").write_text(NET)
+    case = Case({}, lambda folder: None, "", path="src")
+    cache = {"OPSCOPE_CACHE_DIR": str(tmp_path / "cache")}
+    shown = [
+        run(tmp_path / checkout, f"run{turn}", case, cache)
+        for turn, checkout in enumerate(("one", "two", "one", "two"))
+    ]
+    assert ["stablehlo.sine" in text for text in shown] == [False, True, False, True]
+    assert [text.rpartition("kept ")[2].split()[0] for text in shown[2:]] == ["3", "3"]
