@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -263,12 +263,17 @@ class Backend(ABC):
         """Called in each lane after `load`, with TMPDIR and the working folder the lane's own: makes clients, opens
         devices. Any exception ends the run."""
 
-    @abstractmethod
-    def fingerprint(self, options: ResultOptions) -> str:
-        """Returns a text that changes whenever a result could, if the options are the same. Called after `open`.
+    made_of: ClassVar[tuple[str, ...]] = ()
+    """Patterns, from the folder of its file, of what programs that it starts are made of. A class that starts any and
+    does not say so keeps no verdict."""
 
-        It covers versions and sources of the compiler and of the software that runs its output.
+    def fingerprint(self, options: ResultOptions) -> str:
+        """Returns a text that changes whenever a result could for a cause that no file, library or variable of its
+        process shows, such as a card's firmware. Called after `open`.
+
+        What the process reads counts by itself (harness/cache/made_of.py); this only adds to it.
         """
+        return ""
 
     def versions(self) -> Mapping[str, str]:
         """Returns name -> version of what the backend consists of: distributions, digests of libraries. Called after

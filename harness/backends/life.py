@@ -59,8 +59,9 @@ def open_(name: str, backend: Backend, options: ResultOptions) -> Opened:
         backend.open(options)
     with as_input_error(name, "fingerprint() without an error"):
         fingerprint = with_options(backend.fingerprint, options)
-        if not isinstance(fingerprint, str) or not fingerprint:
+        if not isinstance(fingerprint, str):
             raise TypeError(f"fingerprint() returned {fingerprint!r}, not a text")
+        fingerprint = fingerprint or str(backend.name)
     warm_up(name, backend, options)
     with as_input_error(name, "versions() without an error"):
         versions = {str(part): str(version) for part, version in backend.versions().items()}

@@ -29,6 +29,8 @@ from opscope.harness.record.store import MANIFEST_FILE
 
 FOLDER = "lists"
 """The subfolder of the cache folder."""
+REQUESTS = "requests"
+"""The subfolder with the lists of each request for an export."""
 MOST = 16
 """So many lists of one request are kept, the newest first."""
 ABSENT = "absent"

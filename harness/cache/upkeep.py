@@ -31,6 +31,8 @@ KINDS = {
     "results": 2,
     "authorities": 2,
     "imports": 2,
+    "lists": 2,
+    "requests": 2,
     "entries": 2,
     "suites": 1,
     "javascript": 1,

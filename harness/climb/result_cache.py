@@ -282,6 +282,8 @@ def _of_the_run(context: RunContext, ready: Ready) -> dict[str, Any]:
 
 def recall(cache_dir: Path, context: RunContext) -> Ready | None:
     """Returns the backend's report for the same options, if nothing that it could depend on has changed since."""
+    if reason := _unseen(context.backend):
+        damage.say(f"no verdict of {backend_label(context.backend)} is kept: {reason}")
     value = JsonStore(cache_dir / FOLDER).get(_request(context))
     export_folder.keep_sources(cache_dir)
     if value is None:

@@ -174,7 +174,7 @@ def _folder(export: Export, cache: Path) -> Path:
 
 def _exports(cache: Path) -> JsonStore:
     """Request of an export -> its kept ones, the newest first, each with its list."""
-    return JsonStore(cache / made_of.FOLDER / "exports")
+    return JsonStore(cache / made_of.REQUESTS)
 
 
 @lru_cache(maxsize=4)
