@@ -12,6 +12,7 @@ import ast
 import hashlib
 import os
 import secrets
+import site
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -144,6 +145,7 @@ def made(report: Mapping[str, Any] | None, scope: Scope) -> Made:
             for path, modules in report["searched"].items()
             if not _is_ours(path) and not _has_one(path, modules)
         },
+        "path_files": _path_files(),
         "asked": sorted(name for name in names if not is_harmless(name)),
         "salt": salt,
         "variables": _variables(names, salt, scope.roots),
@@ -158,6 +160,8 @@ def changed(values: Mapping[str, Any], scope: Scope) -> str:
     for name in sorted(now.keys() | then.keys()):
         if now.get(name) != then.get(name):
             return f"variable {name}"
+    if values["path_files"] != _path_files():
+        return "a .pth file of the installed packages"
     for name, digest in values["files"].items():
         if _digest_now(_placed(name, scope.roots)) != digest:
             return _readable(name, scope)
@@ -282,6 +286,12 @@ def _names_in(path: str, ignored: Sequence[str]) -> str:
     except OSError:
         return ABSENT
     return json_digest(sorted(names), digits=32)
+
+
+def _path_files() -> str:
+    """A digest of the .pth files of this interpreter, which say where modules are looked for."""
+    files = [f"{folder}{os.sep}{name}" for folder in site.getsitepackages() for name in sorted(_entries(folder))]
+    return json_digest([(Path(each).name, _digest_now(each)) for each in files if each.endswith(".pth")], digits=32)
 
 
 @cache

@@ -322,6 +322,24 @@ def _request(context: RunContext) -> str:
     return words_digest(repr(words), digits=32)
 
 
+def changed_since(
+    cache_dir: Path, context: RunContext, ready: Ready, rows: Iterable[OpRow], tests: Mapping[str, OpTest]
+) -> str | None:
+    """What is another by now of all that the verdicts of a run rest on, `tests` by op; empty if all of it holds, and
+    None if that is not known of any."""
+    kept, lists, scope = JsonStore(cache_dir / FOLDER), made_of.Lists(cache_dir), _scope(context, cache_dir)
+    known = None
+    for row in rows:
+        if (test := tests.get(row.op_id)) is None or test.ending not in KEPT:
+            continue
+        for entry in (kept.get(key(row, context, ready)) or {}).get("results", ()):
+            if entry["test"]["run_id"] in (test.run_id, test.cached_from):
+                known = lists.changed(entry.get("lists", ()), scope)
+                if known:
+                    return known
+    return known
+
+
 def _scope(context: RunContext, cache_dir: Path) -> made_of.Scope:
     """What the lists of a backend's verdicts count, and from where."""
     backend = context.backend

@@ -7,12 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from opscope.base import damage
+from opscope.harness.backends import registry
 from opscope.harness.cache import export_folder, made_of
+from opscope.harness.climb import result_cache
 from opscope.harness.import_check import hold
 from opscope.harness.limitations import limitation_file
 from opscope.harness.limitations.import_rows import judged_import
 from opscope.harness.record import store
-from opscope.harness.record.optest import now
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.optest import backend_label, now
 from opscope.harness.record.records import ManifestHeader
 from opscope.harness.run import resume, starting
 from opscope.harness.run.plan import RunPlan
@@ -62,6 +66,20 @@ class _ResumedRun:
         self._folders = self._plan.folders
         self.lanes = RunLanes(self._plan, self._folders)
 
+    def _check_compilers(self) -> None:
+        """Raises InputError if a compiler was edited since the run began; says so where that cannot be known."""
+        for side, ready in zip(self._plan.sides(), self._ready, strict=True):
+            context = side.orders.context
+            label = backend_label(context.backend)
+            tests = {test.op_id: test for test in self._run.tests if test.backend == label}
+            if not tests or (ready.lasting and registry.is_own(context.backend)):
+                continue  # its fingerprint says it all
+            changed = result_cache.changed_since(side.orders.caches, context, ready, self._run.rows, tests)
+            if changed:
+                raise InputError("--resume", f"{label} as the run started with it", f"{changed} changed", "a new run")
+            if changed is None:
+                damage.say(f"--resume: {label}: compiler not checked between its parts")
+
     def plan(self) -> RunPlan:
         """The plan for the rest, once all models are there that it needs."""
         start, cached = self._start, not self._settings["no_cache"]
@@ -70,6 +88,7 @@ class _ResumedRun:
         self._prepare()
         run, plan = self._run, self._plan
         resume.check_backend(run, starting.fingerprint(ready))
+        self._check_compilers()
         if self._settings.get("op_by_op_on_fail"):
             plan = replace(plan, orders=starting.run_whole(start, plan.orders, ready, run.header, self._settings))
         orders = settled(plan.orders, start.request, run.rows, ready, cached, self._started)

@@ -56,8 +56,10 @@ def fingerprint(file: CommandFile) -> str:
 
 def unseen(file: CommandFile) -> str:
     """Why no verdict of a file's compiler is kept; empty if what its tools are made of is known."""
-    if file.fingerprint:
+    if any(matching(file, pattern) for pattern in file.fingerprint):
         return ""
+    if file.fingerprint:
+        return f"its `fingerprint` finds no file: {', '.join(file.fingerprint)}"
     installed = f"{Path(sys.prefix).resolve()}{os.sep}"
     programs = [tool_path(tool) for tool in file.tools]
     if programs and all(

@@ -6,8 +6,10 @@ where the first run had `tanh`, or failures of a compiler that worked; what does
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
@@ -133,6 +135,21 @@ def write(path: str, text: str) -> Callable[[Path], object]:
 
 
 MLP = ("--model", "mnist_mlp", "--backend")
+
+
+def names_in(name: str) -> Callable[[Path], object]:
+    """Writes a database with a name."""
+
+    def change(folder: Path) -> None:
+        (folder / "w.db").unlink(missing_ok=True)
+        with contextlib.closing(sqlite3.connect(folder / "w.db")) as database:
+            database.execute("create table names (name text)")
+            database.execute("insert into names values (?)", (name,))
+            database.commit()
+
+    return change
+
+
 TOYCC = {"src/toycc/__init__.py": "", "src/toycc/lower.py": "FACTOR = 1.0\n"}
 CASES = {
     "namespace package": Case(
@@ -195,6 +212,32 @@ CASES = {
         lambda folder: __import__("numpy").save(folder / "w.npy", [1]),
         SINE,
         before=lambda folder: __import__("numpy").save(folder / "w.npy", [0]),
+    ),
+    "sqlite's file": Case(
+        {
+            "net.py": BY_NAME.format(
+                imports="import sqlite3", name="sqlite3.connect('w.db').execute('select name from names').fetchone()[0]"
+            )
+        },
+        names_in("sin"),
+        SINE,
+        before=names_in("tanh"),
+    ),
+    "class: a worker of multiprocessing": Case(
+        {
+            "mine.py": CLASS.replace(
+                "from toycc.lower import FACTOR",
+                "import worker\n\n        FACTOR = worker.pool().apply(worker.level)",
+            ),
+            "src/worker.py": "import functools\nimport multiprocessing\n\n\n@functools.cache\ndef pool():\n"
+            "    return multiprocessing.get_context('spawn').Pool(1)\n\n\ndef level():\n"
+            "    return float(open(__file__[:-13] + 'level').read())\n",
+            "level": "1.0",
+        },
+        edit("level", "1.0", "1.5"),
+        r"2\d failed",
+        (*MLP, "mine.py"),
+        "src",
     ),
     "class: module, imported late": Case(
         {**TOYCC, "mine.py": CLASS}, edit("src/toycc/lower.py", "1.0", "1.5"), r"2\d failed", (*MLP, "mine.py"), "src"
@@ -322,3 +365,29 @@ def test_two_checkouts_share_a_cache(tmp_path: Path) -> None:
     ]
     assert ["stablehlo.sine" in text for text in shown] == [False, True, False, True]
     assert [text.rpartition("kept ")[2].split()[0] for text in shown[2:]] == ["3", "3"]
+
+
+def test_a_run_of_an_edited_compiler_is_not_resumed(tmp_path: Path) -> None:
+    case = CASES["class: module, imported late"]
+    for path, text in case.files.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    run(tmp_path, "a", case, {})
+    journal = next((tmp_path / "a" / "journal").glob("*.jsonl"))
+    lines = journal.read_text().splitlines(keepends=True)
+    journal.write_text("".join(lines[:5]))  # as a run that was killed leaves it
+    rest = Case(case.files, case.change, case.shows, ("--resume", "a"), case.path)
+    again = resumed(tmp_path, rest)
+    assert "24 passed" in again or "19 passed" in again, again[-2000:]
+    journal.write_text("".join(lines[:5]))
+    case.change(tmp_path)
+    refused = resumed(tmp_path, rest)
+    assert "expected mine as the run started with it, got src/toycc/lower.py changed; try a new run" in refused
+
+
+def resumed(folder: Path, case: Case) -> str:
+    """What the rest of a run printed."""
+    environment = {**os.environ, "OPSCOPE_CACHE_DIR": str(folder / "cache"), "PYTHONPATH": str(folder / case.path)}
+    command = [sys.executable, "-m", "pytest", "-p", "no:randomly", "--op-by-op", "-q", *case.words]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    return done.stdout + done.stderr

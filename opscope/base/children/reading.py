@@ -9,6 +9,7 @@ that native code opens and does not map, but for the readers that `READERS` name
 
 from __future__ import annotations
 
+import _posixsubprocess
 import contextlib
 import os
 import re
@@ -72,6 +73,7 @@ class Reading:
         sys.addaudithook(self._hear)
         _watch_variables(self.variables)
         _compile_anew()
+        _watch_spawns(self.programs)
         sys.meta_path.insert(0, _Readers())
 
     def _hear(self, event: str, words: tuple[Any, ...]) -> None:
@@ -95,6 +97,9 @@ class Reading:
             folder = _absolute(words[0])
             if mark(folder) is None:
                 self._temporary.append(folder)
+        elif event == "sqlite3.connect":
+            if isinstance(words[0], (str, bytes, os.PathLike)) and words[0] != ":memory:":
+                self._take_file(words[0])
         elif event == "ctypes.dlopen":
             if words[0]:
                 self._take_library(words[0])
@@ -286,6 +291,18 @@ def _is_ours() -> bool:
     package = "" if frame is None else f"{frame.f_globals.get('__package__')}."
     a_model = package.startswith("opscope.models.") and package.count(".") > 2 and ".frontends." not in package
     return package.startswith("opscope.") and not a_model
+
+
+def _watch_spawns(programs: set[str]) -> None:
+    """Has processes count that `multiprocessing` starts: it calls what `subprocess` calls, without its event."""
+    start = _posixsubprocess.fork_exec
+
+    def fork_exec(*words: Any) -> int:
+        if not _is_ours() and _caller() != "subprocess":
+            programs.add(os.fsdecode(words[1][0]) if len(words) > 1 and words[1] else "a program")
+        return start(*words)
+
+    _posixsubprocess.fork_exec = fork_exec
 
 
 def _compile_anew() -> None:
