@@ -13,7 +13,7 @@ from pathlib import Path
 
 from opscope.base.digest import words_digest
 from opscope.base.inner_path import copy_folder, inside
-from opscope.harness.cache import export_folder
+from opscope.harness.cache import export_folder, made_of
 from opscope.harness.cache.claims import in_use
 from opscope.harness.record import artifacts, store
 from opscope.harness.record.errors import InputError
@@ -28,7 +28,7 @@ from opscope.harness.scale import shard
 
 WHERE = "opscope merge"
 
-OF_THE_SHARE = FREE | {"shard", "shard_costs", "cache_dir", "cluster", SOURCE}
+OF_THE_SHARE = FREE | {"shard", "shard_costs", "cache_dir", "cluster", SOURCE, made_of.RUN}
 """Options that may differ between shares, because they affect no record."""
 
 PARTIAL = "partial"
