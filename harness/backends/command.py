@@ -17,6 +17,7 @@ from opscope.harness.backends.base import Backend, Job, StageCrashError, StageEr
 from opscope.harness.backends.commands import identity
 from opscope.harness.backends.commands.description import CommandFile, CommandStage, read
 from opscope.harness.backends.commands.values import OpFiles
+from opscope.harness.cache import export_folder
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage
 
@@ -57,6 +58,9 @@ class Command(Backend):
 
     def fingerprint(self, options: ResultOptions | None = None) -> str:
         """A hash of the YAML file, the files that it names, the tools' files and the versions that they print."""
+        export_folder.recall_sources(
+            export_folder.default_cache_dir()
+        )  # what the controller has read is not read again
         return identity.fingerprint(self._file)
 
     def climb(self, stage: Stage, job: Job) -> None:

@@ -42,7 +42,8 @@ RUN = "exports_of"
 _OURS = ("harness", "compiler", "simulator", "reports", "dashboards", "ci", "base")
 """Rooms whose sources are part of keys already (harness/cache/verdict_fingerprint.py)."""
 _OF_THE_MACHINE = frozenset({"uname", "ldconfig", "lscpu", "nvidia-smi", "getconf", "sysctl", "lsb_release"})
-"""Programs that tell about the machine and compute nothing."""
+"""Programs of the system that tell about the machine and compute nothing."""
+_OF_THE_SYSTEM = ("/usr/bin/", "/usr/sbin/", "/bin/", "/sbin/")
 _NOT_COUNTED = ("__pycache__", ".opscope", ".git", ".pytest_cache")
 _UNCOUNTED_FILES = ("/usr/share/locale", "/usr/lib/locale", "/etc/ld.so", "/usr/share/zoneinfo", "/usr/lib/ssl")
 
@@ -178,6 +179,7 @@ class Lists:
     """The lists of a cache folder, as one run may use them: what is checked once is not checked again."""
 
     def __init__(self, cache_dir: Path) -> None:
+        _entries.cache_clear()  # of an earlier run of this process
         self._store = JsonStore(cache_dir / FOLDER)
         self._checked: dict[tuple[str, Scope], str] = {}
 
@@ -315,11 +317,6 @@ def _has_one(path: str, modules: Iterable[str]) -> str:
     return ""
 
 
-def forget_folders() -> None:
-    """Has folders of the path be read anew: a new run begins."""
-    _entries.cache_clear()
-
-
 # --- programs, variables
 
 
@@ -327,23 +324,14 @@ def _programs(names: Sequence[str], scope: Scope) -> list[str] | str:
     """The files of the programs that a child started, or which of them cannot be seen through."""
     import shutil
 
-    files: list[str] = []
     if scope.declared is None:
-        return files
-    files += scope.declared
+        return []
     for name in names:
-        if Path(name).name in _OF_THE_MACHINE:
-            continue
-        path = shutil.which(name) if "/" not in name else name
-        if (
-            path is not None
-            and os.path.realpath(path).startswith(f"{sys.prefix}{os.sep}")
-            and Path(path).name != "python"
-        ):
-            files.append(path)
-        elif not scope.declared:
+        path = shutil.which(name) or name
+        of_the_machine = Path(path).name in _OF_THE_MACHINE and path.startswith(_OF_THE_SYSTEM)
+        if not (scope.declared or of_the_machine):
             return f"it runs {name}, which nothing declares"
-    return files
+    return list(scope.declared)
 
 
 def _variables(names: Iterable[str], salt: str, roots: Sequence[tuple[str, str]]) -> dict[str, str]:

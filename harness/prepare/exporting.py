@@ -180,7 +180,6 @@ def _exports(cache: Path) -> JsonStore:
 @lru_cache(maxsize=4)
 def _lists(cache: Path, run: str) -> made_of.Lists:
     """The lists of a cache, as a run may use them."""
-    made_of.forget_folders()
     return made_of.Lists(cache)
 
 

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 
 from opscope.base import content_digests
@@ -33,6 +34,8 @@ def fingerprint(file: CommandFile) -> str:
     parts = [_contents(file.path)]
     tools = [Path(tool_path(tool) or tool) for tool in dict.fromkeys((*file.requires, *file.tools))]
     parts += [_contents(path) for tool in tools for path in (tool, *libraries(tool))]
+    if not file.fingerprint:
+        parts += [_contents(path) for tool in file.tools for path in _installed_with(tool)]
     for pattern in file.fingerprint:
         parts += [_contents(path) for path in matching(file, pattern)]
     for word in file.words:
@@ -60,13 +63,8 @@ def unseen(file: CommandFile) -> str:
         return ""
     if file.fingerprint:
         return f"its `fingerprint` finds no file: {', '.join(file.fingerprint)}"
-    installed = f"{Path(sys.prefix).resolve()}{os.sep}"
-    programs = [tool_path(tool) for tool in file.tools]
-    if programs and all(
-        program and program != sys.executable and str(Path(program).resolve()).startswith(installed)
-        for program in programs
-    ):
-        return ""  # programs of installed distributions
+    if file.tools and all(_installed_with(tool) for tool in file.tools):
+        return ""  # programs of installed distributions, all files of which count
     return "add `fingerprint: [...]`, patterns of the files that its tools are made of"
 
 
@@ -78,6 +76,19 @@ def matching(file: CommandFile, pattern: str) -> list[Path]:
     else:
         found = list(folder.glob(pattern))
     return sorted(inner for path in found for inner in ([path] if path.is_file() else _files_below(path)))
+
+
+@cache
+def _installed_with(tool: str) -> tuple[Path, ...]:
+    """All files of the distribution that has installed a tool; none if none has, or if its code lies elsewhere."""
+    path = Path(tool_path(tool) or tool).absolute()
+    for distribution in metadata.distributions():
+        files = [Path(distribution.locate_file(file)) for file in distribution.files or ()]
+        named = [file for file in files if file.name == path.name]
+        if any(file.resolve() == path.resolve() for file in named):
+            editable = '"editable": true' in (distribution.read_text("direct_url.json") or "")
+            return () if editable else tuple(sorted(file for file in files if file.suffix != ".pyc"))
+    return ()
 
 
 def _files_below(folder: Path) -> list[Path]:

@@ -1,0 +1,57 @@
+"""What a list of causes sees through, and what it does not."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from opscope.harness.backends.commands import description, identity
+from opscope.harness.cache import made_of
+
+SCOPE = made_of.scope_of("")
+
+
+def read(**values: Any) -> dict[str, Any]:
+    """What a child says that it has read."""
+    nothing = {"files": {}, "folders": {}, "variables": [], "programs": [], "changed": [], "searched": {}}
+    return {**nothing, **values}
+
+
+@pytest.mark.parametrize("program", ["/usr/bin/sh", "cat", sys.executable])
+def test_where_python_is_installed_makes_no_program_known(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
+    monkeypatch.setattr(sys, "prefix", "/usr")  # as without an environment of its own
+    assert "nothing declares" in made_of.made(read(programs=[program]), SCOPE).unseen
+
+
+def test_a_users_program_is_not_the_systems_of_that_name(tmp_path: Path) -> None:
+    (tmp_path / "lscpu").write_text("#!/bin/sh\n")
+    assert "nothing declares" in made_of.made(read(programs=[str(tmp_path / "lscpu")]), SCOPE).unseen
+    assert made_of.made(read(programs=["/usr/bin/lscpu"]), SCOPE).unseen == ""
+
+
+def test_a_second_run_of_a_process_sees_a_new_module(tmp_path: Path) -> None:
+    (tmp_path / "path").mkdir()
+    made = made_of.made(read(searched={str(tmp_path / "path"): ["layers"]}), SCOPE)
+    name = made_of.Lists(tmp_path).keep(made)
+    assert made_of.Lists(tmp_path).changed([name], SCOPE) == ""
+    (tmp_path / "path" / "layers.py").write_text("")
+    assert "layers, which is new" in made_of.Lists(tmp_path).changed([name], SCOPE)
+
+
+def test_a_tool_is_known_by_its_distribution(tmp_path: Path) -> None:
+    """Not by the folder that it lies in; an editable one's code lies elsewhere."""
+
+    def unseen(tool: str) -> str:
+        (tmp_path / "mine.yaml").write_text(
+            f'stages: [{{name: lower, command: ["{tool}", "{{input}}", "{{output}}"]}}]'
+        )
+        return identity.unseen(description.read(tmp_path / "mine.yaml"))
+
+    programs = Path(sys.executable).parent
+    assert unseen(str(programs / "pytest")) == "", "of the wheel of pytest"
+    assert "add `fingerprint" in unseen(str(programs / "opscope")), "of a checkout"
+    assert "add `fingerprint" in unseen(sys.executable)
+    assert "add `fingerprint" in unseen("/usr/bin/env")
