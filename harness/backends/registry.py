@@ -277,6 +277,11 @@ def is_own(backend: str) -> bool:
     return parts(backend)[0] in own_names() or backend in own_commands()
 
 
+def is_users(backend: str) -> bool:
+    """Whether a backend is a user's: a file, or one of a distribution other than this."""
+    return bool(file_of(backend)) or parts(backend)[0] in _entry_points()
+
+
 def file_of(backend: str) -> str:
     """The file of a user's backend; empty for one of ours, and for one of a distribution."""
     return str(Path(backend.removeprefix(COMMAND + ":")).absolute()) if _is_path(backend) else ""

@@ -312,6 +312,8 @@ def _has_one(path: str, modules: Iterable[str]) -> str:
         return ""
     stems = {name.partition(".")[0] for name in names if name.endswith((".py", ".so", ".pyc"))}
     for module in modules:
+        if module.endswith("/") and (module[:-1] in names or module[:-1] in stems):
+            return module[:-1]
         if module in stems or (module in names and os.path.exists(os.path.join(path, module, "__init__.py"))):  # noqa: PTH110, PTH118
             return module
     return ""

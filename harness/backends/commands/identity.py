@@ -83,7 +83,7 @@ def _installed_with(tool: str) -> tuple[Path, ...]:
     """All files of the distribution that has installed a tool; none if none has, or if its code lies elsewhere."""
     path = Path(tool_path(tool) or tool).absolute()
     for distribution in metadata.distributions():
-        files = [Path(distribution.locate_file(file)) for file in distribution.files or ()]
+        files = [Path(str(distribution.locate_file(file))) for file in distribution.files or ()]
         named = [file for file in files if file.name == path.name]
         if any(file.resolve() == path.resolve() for file in named):
             editable = '"editable": true' in (distribution.read_text("direct_url.json") or "")

@@ -168,6 +168,30 @@ CASES = {
         SINE,
         path="first:src",
     ),
+    "a folder that joins a namespace package": Case(
+        {"first/other.py": "", "src/team/layers.py": LAYER, "net.py": NET},
+        lambda folder: (
+            (folder / "first/team").mkdir(),
+            write("first/team/layers.py", LAYER.replace("tanh", "sin"))(folder),
+        ),
+        SINE,
+        path="first:src",
+    ),
+    "a package that shadows a module": Case(
+        {"first/other.py": "", "src/layers.py": LAYER, "net.py": NET.replace("team.layers", "layers")},
+        lambda folder: (
+            (folder / "first/layers").mkdir(),
+            write("first/layers/__init__.py", LAYER.replace("tanh", "sin"))(folder),
+        ),
+        SINE,
+        path="first:src",
+    ),
+    "a module of the model's folder": Case(
+        {"src/layers.py": LAYER, "net.py": NET.replace("team.layers", "layers")},
+        write("layers.py", LAYER.replace("tanh", "sin")),
+        SINE,
+        path=".:src",
+    ),
     "a module that was missing": Case(
         {
             "src/other.py": "",

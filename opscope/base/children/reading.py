@@ -192,17 +192,26 @@ class Reading:
 
 
 def _searched(missing: list[str]) -> dict[str, list[str]]:
-    """Folder -> the modules that were looked for in it and were not there."""
+    """Folder -> the modules that were looked for in it and were not there; `name/` where a mere folder would count."""
     searched: dict[str, set[str]] = {}
     for name, module in list(sys.modules.items()):
         spec = getattr(module, "__spec__", None)
         origin = getattr(spec, "origin", None)
-        if not isinstance(origin, str) or os.sep not in origin:
-            continue
-        for folder in _path_of(name):
-            if origin.startswith(f"{folder}{os.sep}"):
-                break
-            searched.setdefault(folder, set()).add(name.rpartition(".")[2])
+        parts = getattr(spec, "submodule_search_locations", None)
+        last = name.rpartition(".")[2]
+        if isinstance(origin, str) and os.sep in origin:
+            # A folder of the path may lie in another one: where the module is says which was the last.
+            there = os.path.dirname(origin)  # noqa: PTH120
+            there = there if parts is None else os.path.dirname(there)  # noqa: PTH120
+            for folder in _path_of(name):
+                if folder == there:
+                    break
+                searched.setdefault(folder, set()).add(last)
+        elif origin is None and parts is not None:  # a namespace package: any folder of its name joins it
+            known = {os.path.dirname(part) for part in parts if isinstance(part, str)}  # noqa: PTH120
+            for folder in _path_of(name):
+                if folder not in known:
+                    searched.setdefault(folder, set()).add(f"{last}/")
     for name in missing:
         for folder in _path_of(name):
             searched.setdefault(folder, set()).add(name.rpartition(".")[2])
