@@ -16,7 +16,7 @@ import site
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +69,7 @@ class Made:
     unseen: str = ""
     """Why the result is not kept."""
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """The name of the list."""
         return json_digest(self.values, digits=32)

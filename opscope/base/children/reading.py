@@ -62,10 +62,14 @@ class Reading:
         self.wanted: set[str] = set()
         """Modules that were asked for."""
         self._written: set[str] = set()
-        self._temporary: list[str] = []
+        self._temporary: set[str] = set()
+        """Folders that the process has made."""
         self._modules: set[str] = set()
         self._began = time.time_ns()
         self._sent: tuple[int, ...] = ()
+        self._size = b""
+        """The size of this process's address space when its mapped files were last looked at."""
+        self._changed: set[str] = set()
 
     def begin(self) -> None:
         """Installs the hook, and counts what is loaded already."""
@@ -88,7 +92,7 @@ class Reading:
             looks = sys._getframe(1).f_code.co_filename.startswith(_IMPORTER) or _caller() == "importlib.metadata"
             if not isinstance(words[0], int) and not looks and not _is_ours():
                 folder = _absolute(words[0] or ".")
-                if not f"{folder}/".startswith(_NO_FILES):
+                if not f"{folder}/".startswith(_NO_FILES) and not self._is_own(folder):
                     self.folders.setdefault(folder, mark(folder))
         elif event == "os.rename":
             if not isinstance(words[0], int) and _absolute(words[0]) in self._written:
@@ -96,7 +100,7 @@ class Reading:
         elif event == "os.mkdir":
             folder = _absolute(words[0])
             if mark(folder) is None:
-                self._temporary.append(folder)
+                self._temporary.add(folder)
         elif event == "sqlite3.connect":
             if isinstance(words[0], (str, bytes, os.PathLike)) and words[0] != ":memory:":
                 self._take_file(words[0])
@@ -121,7 +125,7 @@ class Reading:
 
     def _take_file(self, path: Any) -> None:
         path = _absolute(path)
-        if path not in self.files and not path.startswith(_NO_FILES):
+        if path not in self.files and not path.startswith(_NO_FILES) and not self._is_own(path):
             self.files[path] = mark(path)
 
     def _take_library(self, name: Any) -> None:
@@ -159,19 +163,25 @@ class Reading:
 
     def _is_own(self, path: str) -> bool:
         """Whether the process has written a file itself."""
-        return path in self._written or any(
-            path == folder or path.startswith(f"{folder}{os.sep}") for folder in self._temporary
-        )
+        if path in self._written or not self._temporary:
+            return path in self._written
+        while path and path not in self._temporary:
+            path = path.rpartition(os.sep)[0]
+        return bool(path)
 
     def report(self) -> dict[str, Any] | None:
         """All of it as JSON; None if nothing is new since the last report."""
         self._take_modules()
-        changed = sorted(set(self._take_mapped()))
+        size = _address_space()
+        if size != self._size or not size:  # a look takes milliseconds: as long as nothing is mapped, none is needed
+            self._size = size
+            self._changed |= set(self._take_mapped())
+        changed = sorted(self._changed)
         usage = resource.getrusage(resource.RUSAGE_CHILDREN)
         if not self.programs and (usage.ru_maxrss or usage.ru_utime):
             self.programs.add("a program that native code started")
         news = (len(self.files), len(self.folders), len(self.variables), len(self.programs), len(self.wanted))
-        news = (*news, len(changed), len(self._written), os.getpid())
+        news = (*news, len(changed), os.getpid())  # not what it has written: that is no cause
         if news == self._sent:
             return None
         self._sent = news
@@ -189,6 +199,15 @@ class Reading:
             "changed": changed,
             "searched": _searched(missing),
         }
+
+
+def _address_space() -> bytes:
+    """The size of this process's address space, in pages; empty where it cannot be read."""
+    try:
+        with open("/proc/self/statm", "rb") as file:  # noqa: PTH123
+            return file.read().partition(b" ")[0]
+    except OSError:
+        return b""
 
 
 def _searched(missing: list[str]) -> dict[str, list[str]]:
