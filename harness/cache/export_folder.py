@@ -47,8 +47,12 @@ SEEDING = "seeding.py"
 WITHOUT_EFFECT = ("harness/cache",)
 """Source folders from which the child loads files that do not affect what it writes."""
 
-GONE = ".gone-"
-"""Beginning of the name of what is being removed."""
+GONE, UNFINISHED = ".gone-", ".making-"
+"""Beginning of the name of what is being removed, and of what is being made."""
+
+LIMITED = "limited"
+"""The file of an export folder that holds what a limit of time or memory, or a kill, has cut short: the name of the
+run, which alone takes it for what the model is."""
 
 PACKAGES = ("jax", "jaxlib", "numpy", "ml_dtypes")
 """Packages whose version affects what it writes."""
@@ -179,6 +183,31 @@ def publish(temporary: Path, folder: Path) -> None:
         elif not complete(folder):
             raise
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def linked(old: Path, folder: Path) -> bool:
+    """Makes an export folder of the files of another one, which is of the same content. Returns whether it could."""
+    temporary = folder.with_name(f"{UNFINISHED}{os.getpid()}-{folder.name}")
+    try:
+        if (marks := stored.marks(old)) is None:
+            return False
+        shutil.copytree(old, temporary, copy_function=os.link, ignore=shutil.ignore_patterns(stored.DIGESTS))
+        stored.write_json(temporary / stored.DIGESTS, {"folder": folder.name, "files": marks})
+        temporary.rename(folder)
+        stored.check_sizes(folder)
+    except (OSError, shutil.Error, Damaged):
+        return False  # it is made, then
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return True
+
+
+def limited_in(folder: Path) -> str:
+    """The run of which a limit, or somebody, has cut short what a folder holds; empty if none has."""
+    try:
+        return (folder / LIMITED).read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
 
 
 def mark_used(folder: Path) -> None:

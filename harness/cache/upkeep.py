@@ -17,7 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opscope.base.children.temporary_folder import alone
-from opscope.harness.cache.export_folder import GONE
+from opscope.base.digest import words_digest
+from opscope.harness.cache import export_folder
+from opscope.harness.cache.export_folder import GONE as REMOVED
+from opscope.harness.cache.export_folder import UNFINISHED
 from opscope.harness.record.store import MANIFEST_FILE
 from opscope.harness.settings.settings import BY_NAME
 
@@ -51,8 +54,6 @@ EVERY_MODELS = FRESH_SECONDS / 2
 
 EVERY_SECONDS = 3600.0
 """How often a run that adds little checks the whole cache."""
-
-REMOVED, UNFINISHED = GONE, ".making-"
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,15 @@ def unclaimed(entry: CacheEntry) -> bool:
     """Whether no process claims an entry, so that `remove` would remove it."""
     with alone(entry.path) as ours:
         return ours
+
+
+def of_run(folder: Path, run: str) -> Path:
+    """The export folder for a run: this one, or if a limit of another run has cut it short and it is still in use, one
+    of its own."""
+    limited = export_folder.limited_in(folder)
+    if limited in ("", run) or remove(CacheEntry("exports", folder, 0, 0.0)):
+        return folder
+    return folder.with_name(words_digest(folder.name, run, digits=20))
 
 
 def trim(cache_dir: Path, max_bytes: int = MAX_CACHE, *, every: float = 0.0) -> list[CacheEntry]:

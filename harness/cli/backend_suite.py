@@ -11,6 +11,7 @@ import contextlib
 import os
 import signal
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -36,6 +37,8 @@ MOST_LATE = 2
 """Ops that may take longer, before the others are left out."""
 STOPPED_FOR = 2.0
 """Time of an op whose process was stopped."""
+AT_WORK = 0.5
+"""Time after which a file that a process has for a moment is gone; each one that asks for TMPDIR tries it with such."""
 UNKNOWN_BOARD = "no-such-board"
 UNKNOWN_OP = "stablehlo.custom_call:opscope_no_such_target"
 """The op that no compiler knows: its target does not exist."""
@@ -288,6 +291,13 @@ def _apart(folder: Path) -> Iterator[None]:
 
 
 def _left_files() -> list[str]:
-    """What is in TMPDIR and in the working folder, without what opscope itself keeps there."""
-    names = sorted(path.name for folder in (Path(tempfile.gettempdir()), Path.cwd()) for path in folder.iterdir())
-    return [name for name in names if not name.startswith(("opscope", ".opscope"))]
+    """What is in TMPDIR and in the working folder and stays there, without what opscope itself keeps there."""
+    names = _files_here()
+    if names:
+        time.sleep(AT_WORK)
+    return sorted(names & _files_here())
+
+
+def _files_here() -> set[str]:
+    names = {path.name for folder in (Path(tempfile.gettempdir()), Path.cwd()) for path in folder.iterdir()}
+    return {name for name in names if not name.startswith(("opscope", ".opscope"))}

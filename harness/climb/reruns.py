@@ -8,13 +8,12 @@ outside, no memory, a full disk, a time limit while no processor was free), it i
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from opscope.base.children.ending import FROM_OUTSIDE
+from opscope.base.children.ending import FROM_OUTSIDE, OF_THE_MACHINE
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpTest
 from opscope.harness.record.stages import DETERMINISTIC, FAILED, Status
@@ -26,9 +25,6 @@ AGAIN = FAILED - {Status.NO_GOLDEN}
 
 KNOWN_AFTER = 3
 """Once a compiler has refused this many ops every time with the same fingerprint, later ones are not run again."""
-
-OF_THE_MACHINE = re.compile(r"\b(MemoryError|OSError|Errno|bad_alloc|RESOURCE_EXHAUSTED|KeyboardInterrupt)\b")
-"""Words in an error that point to the state of the machine and not to the op."""
 
 LOADED = 2.0
 """Load per processor above which a time-out is not the op's fault."""

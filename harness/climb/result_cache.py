@@ -21,6 +21,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from opscope.base import damage, regular_file, stored
+from opscope.base.children.ending import OF_THE_MACHINE
 from opscope.base.digest import json_digest, words_digest
 from opscope.base.inner_path import inside
 from opscope.base.statuses import RIGHT
@@ -29,7 +30,6 @@ from opscope.harness.backends.commands import description, identity
 from opscope.harness.cache import export_folder, made_of, op_key, verdict_fingerprint
 from opscope.harness.cache.json_store import JsonStore
 from opscope.harness.climb.doubts import Doubts
-from opscope.harness.climb.reruns import OF_THE_MACHINE
 from opscope.harness.lanes.flight import Ready
 from opscope.harness.record import artifacts, explanation
 from opscope.harness.record.errors import InputError

@@ -83,8 +83,8 @@ def kept(task: Task, folder: Path, claims: Claims, slots: SlotFile | None, turn:
             pass  # of another opscope
     report({"event": "stage", "model": task.name, "stage": "import", "done": 0, "total": 1})
     try:
-        check = _check(task, folder, claims, slots, turn)
-        if not (check.status is ImportStatus.NOT_CHECKED and CUT_SHORT.search(check.error)):
+        check, whole = _check(task, folder, claims, slots, turn)
+        if whole and not (check.status is ImportStatus.NOT_CHECKED and CUT_SHORT.search(check.error)):
             store.put(key, check.model_dump(mode="json"))
     except BudgetSpent:  # another run may have the time
         check = _unchecked(task, OUT_OF_TIME)
@@ -104,8 +104,9 @@ def _unchecked(task: Task, reason: str) -> ImportCheck:
     return ImportCheck(model=task.name, framework=framework, status=ImportStatus.NOT_CHECKED, error=as_text(reason))
 
 
-def _check(task: Task, folder: Path, claims: Claims, slots: SlotFile | None, turn: Turn) -> ImportCheck:
-    """The check of one model. Raises BudgetSpent, Damaged, and what an exporter raises that runs again."""
+def _check(task: Task, folder: Path, claims: Claims, slots: SlotFile | None, turn: Turn) -> tuple[ImportCheck, bool]:
+    """The check of one model, and whether no limit has cut it short. Raises BudgetSpent, Damaged, and what an exporter
+    raises that runs again."""
     request, export = task.request, task.export
     assert export is not None
     allowance = request.allowance(turn.check, slots=slots)
@@ -116,9 +117,9 @@ def _check(task: Task, folder: Path, claims: Claims, slots: SlotFile | None, tur
         cache_dir = claims.temporary()
     (row,) = whole_rows([folder])
     if not row.golden:
-        return _unchecked(task, _no_golden(row, request))
+        return _unchecked(task, _no_golden(row, request)), True
     if drawn := drawing(export_folder.read_manifest(folder)[1]):
-        return _unchecked(task, drawn)
+        return _unchecked(task, drawn), True
     module = exporting.exported(export, cache_dir, request.max_cache, claims, allowance)
     environment = dict(frontends.get(export.framework).environment)
     framework_task = _framework_task(task, row, folder, module)
@@ -135,7 +136,7 @@ def _check(task: Task, folder: Path, claims: Claims, slots: SlotFile | None, tur
             with interpreters.calling(export.python, environment) as how:
                 outcome = in_child("opscope.models.frontends.own_results_child:run", own_task, **how)
             if not (own / own_results.FILE).is_file():
-                return _ended(task, outcome, allowance, "its own framework")
+                return _ended(task, outcome, allowance, "its own framework"), not outcome.ending.cut_short
         orders = {
             "model": task.name,
             "framework": export.framework,
@@ -148,9 +149,9 @@ def _check(task: Task, folder: Path, claims: Claims, slots: SlotFile | None, tur
         }
         outcome = in_child("opscope.harness.import_check.compare_child:compare_import", orders)
         if outcome.result is None:
-            return _ended(task, outcome, allowance, "the comparison")
+            return _ended(task, outcome, allowance, "the comparison"), not outcome.ending.cut_short
         if ImportCheck.model_validate(outcome.result).status is not ImportStatus.DIFFERS:
-            return ImportCheck.model_validate(outcome.result)
+            return ImportCheck.model_validate(outcome.result), True
         # In a child of its own: whatever ends it, the difference has been seen and stays.
         second = Path(temporary, "second")
         if export.framework == "onnx":
@@ -163,7 +164,9 @@ def _check(task: Task, folder: Path, claims: Claims, slots: SlotFile | None, tur
             **{name: orders[name] for name in ("folder", "own", "cache_dir", "slots")},
         }
         answer = in_child("opscope.harness.import_check.compare_child:explain_import", question)
-        return ImportCheck.model_validate(answer.result or outcome.result)
+        if answer.result is None and allowance.budget_is_spent:
+            raise BudgetSpent("why it differs")  # that may be a golden in doubt
+        return ImportCheck.model_validate(answer.result or outcome.result), not answer.ending.cut_short
 
 
 def _ended(task: Task, outcome: Outcome, allowance: Allowance, at: str) -> ImportCheck:

@@ -168,6 +168,19 @@ def is_kept(export: Export, cache: Path) -> bool:
     return stored.is_sealed_folder(_folder(export, cache))
 
 
+def twin(export: Export, folder: Path, cache: Path) -> str:
+    """The name of a kept export of the same request that is alike, byte for byte, to the one in `folder`; empty if
+    there is none. The results of the model's own framework have no part in it."""
+    files: dict[str, stored.FileMark] = {}
+    for kept in (_exports(cache).get(export.request_key()) or {}).get("exports", ()):
+        with contextlib.suppress(Damaged, OSError):
+            old = stored.marks(cache / "modules" / str(kept["name"]))
+            files = files or {path: stored.mark_of(folder / path) for path in own_results.all_but(stored.files(folder))}
+            if old is not None and {path: old[path] for path in own_results.all_but(old)} == files:
+                return str(kept["name"])
+    return ""
+
+
 def _folder(export: Export, cache: Path) -> Path:
     return cache / "modules" / export.key(cache)
 
@@ -350,8 +363,7 @@ def run_exporter(
         if own is not None and not outcome.ending.ok and not outcome.ending.from_outside:
             why = allowance.reason(outcome.ending, "its own framework", outcome.log.last_line())
             own_results.note(folder, own.seed, why, outcome.ending.crashed)
-        cut_short = outcome.ending.from_outside or outcome.ending.cause in (Cause.TIMEOUT, Cause.MEMORY)
-        return None if cut_short or not reports else reports[-1]
+        return None if outcome.ending.cut_short or not reports else reports[-1]
     if last["event"] == "refused":
         raise ModelRefused(last["where"], last["expected"], last["got"], last["hint"])
     if last["event"] == "failed":

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from opscope.base import damage, jobs_ahead
 from opscope.base.children.call import Outcome, call
 from opscope.base.children.ending import Cause, ChildEnded, Ending
-from opscope.harness.cache import export_folder, upkeep
+from opscope.harness.cache import export_folder, growing_export, upkeep
 from opscope.harness.cache.claims import Claims
 from opscope.harness.cache.export_folder import JOURNAL
 from opscope.harness.prepare import exporting
@@ -122,7 +122,20 @@ def make(making: Making) -> None:
         if own_results.usual_values(request.inputs, request.weights):
             own = exporting.Own(request.seed, request.max_live_bytes)
         with exporting.exported_first(task.export, exports.parent, request.max_cache, claims, allowance, own) as module:
-            _make_from(making, str(module), claims)
+            twin = exporting.twin(task.export, module, exports.parent)
+            if twin and export_folder.linked(task.folder_of(twin), Path(task.folder)):
+                _announce_whole(making)
+            else:
+                _make_from(making, str(module), claims)
+
+
+def _announce_whole(making: Making) -> None:
+    """Announces the ops of a model that was made before, to those who wait for its split."""
+    task = making.task
+    if task.announcements:
+        header, rows = export_folder.read_manifest(Path(task.folder))
+        growing_export.Announcer(Path(task.announcements)).split(header, rows)
+        making.report({"event": "split", "model": task.name, "processes": 1})
 
 
 def _make_from(making: Making, module: str, claims: Claims) -> None:
@@ -206,7 +219,8 @@ def walked(making: Making, module: str, temporary: Path, place: str = "") -> Non
             at = f"golden of {op_text}" if op else allowance.step
             raise Unpreparable(allowance.reason(outcome.ending, at, line))
         how = f"more than {task.request.op_seconds:g} s" if late else outcome.ending.kind
-        job = replace(job, fatal_ops={**job.fatal_ops, op_id: f"XLA gave no value ({how}): {line}"})
+        fatal_ops = {**job.fatal_ops, op_id: f"XLA gave no value ({how}): {line}"}
+        job = replace(job, fatal_ops=fatal_ops, limited=job.limited or outcome.ending.cut_short)
 
 
 def _journals(temporary: Path) -> list[Path]:

@@ -32,6 +32,8 @@ class ModelJob:
     """The file in which a split is kept for the process that walks the model (`kept_split.py`); empty for none."""
     fatal_ops: Mapping[str, str] = field(default_factory=dict)
     """Ops that ended an earlier child, and how. They are not evaluated again."""
+    limited: bool = False
+    """Whether a limit, or somebody, has ended one of them: what the folder holds is of this run alone."""
     compile_threads: int = 0
     slots: SlotFile | None = None
     """The slots that processes work in; the child works in one of them. With None, nothing else is at work."""

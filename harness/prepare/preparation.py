@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope.base.children.slots import SlotFile
-from opscope.base.digest import file_digest
+from opscope.base.digest import file_digest, words_digest
 from opscope.base.file_names import label, resolved
 from opscope.harness.cache import export_folder, upkeep
 from opscope.harness.cache.made_of import new_run
@@ -102,8 +102,19 @@ class Task:
     """The model within a StableHLO file that holds several."""
     announcements: str = ""
     """The file in which its ops are announced while goldens are made (`cache/growing_export.py`); empty for none."""
+    asked: str = ""
+    """A digest of all that its folder depends on besides its export; empty for a StableHLO file."""
     kept: str = ""
     """The file in which its split is kept for the process that walks it (`kept_split.py`); empty for none."""
+
+    def folder_of(self, export: str) -> Path:
+        """The export folder that the model would have by another export, of the same request."""
+        return _folder(self.asked, export, self.request)
+
+
+def _folder(asked: str, export: str, request: Preparation) -> Path:
+    exports = Path(str(request.cache_dir)) / "exports"
+    return upkeep.of_run(exports / words_digest(asked, export, digits=20), request.run)
 
 
 def request_of(values: Mapping[str, Any]) -> Preparation:
@@ -179,8 +190,8 @@ def _task(named: Named, request: Preparation, cache: Path, sources: str) -> Task
             key = export_folder.key([named.path], settings, sources)
         except OSError as error:
             return _unreadable(named, _system_error(error), cache, request)
-        folder = str(cache / "exports" / key)
-        return Task(named.name, str(named.path), None, "", folder, request, entry=named.entry)
+        folder = upkeep.of_run(cache / "exports" / key, request.run)
+        return Task(named.name, str(named.path), None, "", str(folder), request, entry=named.entry)
     shapes = argument_files.shapes(request.inputs) if (named.users or named.values) and "--inputs" in brought else ()
     bound = named.values or (request.inputs if shapes and named.framework == "onnx" else "")
     sizes = request.shape or ""
@@ -191,11 +202,13 @@ def _task(named: Named, request: Preparation, cache: Path, sources: str) -> Task
         named.framework, source, (*map(str, named.files), *filter(None, [bound])), python, reader, request.run
     )
     try:
-        key = export_folder.key([], {**settings, "export": export.key(cache)}, sources)
+        name = export.key(cache)
     except OSError as error:
         return _unreadable(named, _system_error(error), cache, request)
+    asked = export_folder.key([], settings, sources)
     missing = frontends.missing(named.framework, named.path, **interpreters.installed_in(python))
-    return Task(named.name, str(named.path), export, missing, str(cache / "exports" / key), request)
+    folder = _folder(asked, name, request)
+    return Task(named.name, str(named.path), export, missing, str(folder), request, asked=asked)
 
 
 def _unreadable(named: Named, reason: tuple[str, str], cache: Path, request: Preparation) -> Task:

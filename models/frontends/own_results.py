@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,6 +76,11 @@ def note(folder: Path, seed: int, why: str, crashed: bool = False) -> None:
     """Writes why there are no results, and whether that is because the model `crashed` its framework."""
     document = {"by": "", "seed": seed, "not_run": why, "crashed": crashed, "seconds": 0.0, "dtypes": []}
     (folder / FILE).write_text(json.dumps(document) + "\n", encoding="utf-8")
+
+
+def all_but(paths: Iterable[str]) -> list[str]:
+    """The files of an exporter's folder without those of these results."""
+    return [path for path in paths if path != FILE and not path.startswith(f"{ARRAYS}/")]
 
 
 def with_nodes(framework: str) -> bool:

@@ -123,11 +123,10 @@ class FileMark(NamedTuple):
 
 def seal(folder: Path, name: str) -> None:
     """Notes size and digest of every file in a folder that will be called `name`. Raises OSError."""
-    files = {path: mark_of(folder / path) for path in _files(folder)}
-    write_json(folder / DIGESTS, {"folder": name, "files": files})
+    write_json(folder / DIGESTS, {"folder": name, "files": {path: mark_of(folder / path) for path in files(folder)}})
 
 
-def _files(folder: Path) -> Iterator[str]:
+def files(folder: Path) -> Iterator[str]:
     """The files in a folder and its subfolders, relative to it, always in the same order."""
     for root, below, names in os.walk(folder):
         below.sort()

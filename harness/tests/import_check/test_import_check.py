@@ -213,7 +213,7 @@ def build(dtype):
 
 
 def checked(tmp_path: Path, word: str, **options: object) -> ImportCheck:
-    request = Preparation((word,), cache_dir=str(tmp_path / "cache"), **options)
+    request = Preparation((word,), cache_dir=str(tmp_path / "cache"), run="one", **options)
     with Claims() as claims:
         header, _ = model_jobs.prepare(request, means=model_jobs.Means(claims))
         (check,) = hold(tasks(request), header, claims, lambda event: None)
@@ -225,7 +225,7 @@ def test_an_exporter_that_drops_a_relu_is_noticed(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(registry, "_models", dict(registry._models))  # later tests list the zoo
     path = tmp_path / "made.py"
     path.write_text(MODEL)
-    (task,) = tasks(Preparation((str(path),), cache_dir=str(tmp_path / "cache")))
+    (task,) = tasks(Preparation((str(path),), cache_dir=str(tmp_path / "cache"), run="one"))
     assert task.export is not None
     # What an exporter with an error would have left: the module of another function.
     frontend, source = frontends.get("jax"), Source("made", str(path), "float32", entry="made")

@@ -14,6 +14,9 @@ FROM_OUTSIDE = frozenset({"signal SIGKILL", "signal SIGTERM", "signal SIGHUP", "
 KILLED = re.compile(r"\bkilled by SIG(KILL|TERM|HUP|INT)\b")
 """How the text of such an ending reads, also in a longer line."""
 
+OF_THE_MACHINE = re.compile(r"\b(MemoryError|OSError|Errno|bad_alloc|RESOURCE_EXHAUSTED|KeyboardInterrupt)\b")
+"""Words in an error that point to the state of the machine and not to what ran."""
+
 
 class Cause(StrEnum):
     """What ended a child."""
@@ -65,6 +68,11 @@ class Ending:
         What the limits of its parent end has another cause.
         """
         return self.kind in FROM_OUTSIDE
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether a limit or somebody else ended it, which says what a run did and nothing about what it ran."""
+        return self.from_outside or self.cause in (Cause.TIMEOUT, Cause.MEMORY)
 
     @property
     def kind(self) -> str:
