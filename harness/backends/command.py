@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from opscope.harness.backends.base import Backend, Job, StageCrashError, StageError, Target, refuse
-from opscope.harness.backends.commands import identity
+from opscope.harness.backends.commands import identity, tracing
 from opscope.harness.backends.commands.description import CommandFile, CommandStage, read
 from opscope.harness.backends.commands.values import OpFiles
 from opscope.harness.cache import export_folder
@@ -100,7 +100,7 @@ class Command(Backend):
         with output.open("wb") if step.stdout else open(os.devnull, "wb") as file:  # noqa: PTH123
             try:
                 process = subprocess.Popen(
-                    [tool, *words[1:]],
+                    [*tracing.words(), tool, *words[1:]],
                     stdin=subprocess.DEVNULL,
                     stdout=file if step.stdout else subprocess.PIPE,
                     stderr=subprocess.PIPE if step.stdout else subprocess.STDOUT,

@@ -9,6 +9,7 @@ with another list. Where a list cannot be made, the reason says why the result i
 from __future__ import annotations
 
 import ast
+import contextlib
 import hashlib
 import os
 import secrets
@@ -34,6 +35,8 @@ REQUESTS = "requests"
 """The subfolder with the lists of each request for an export."""
 MOST = 16
 """So many lists of one request are kept, the newest first."""
+RUNS = "runs"
+"""The subfolder of `lists` with the names of each run's lists."""
 ABSENT = "absent"
 EVERY = "*"
 """All variables but the harmless."""
@@ -200,6 +203,32 @@ class Lists:
                     self._checked[name, scope] = "a list that cannot be read"
             if what := self._checked[name, scope]:
                 return what
+        return ""
+
+    def contents(self, names: Iterable[str]) -> tuple[dict[str, int], list[str]]:
+        """How many files, folders and variables some lists name, and those files that belong to the user's own."""
+        named: dict[str, set[str]] = {"files": set(), "folders": set(), "variables": set()}
+        for name in names:
+            values = self._store.get(name) or {}
+            for kind, known in named.items():
+                known |= set(values.get(kind, ()))
+        own = sorted(path.partition("}/")[2] for path in named["files"] if path.startswith(("{file}/", "{top}/")))
+        return {kind: len(known) for kind, known in named.items()}, own
+
+    def other_in_run(self, made: Made, run: str) -> str:
+        """A file of which two lists of a run name another content, this one and one that any of its processes has kept;
+        empty if there is none."""
+        folder = self._store.root / RUNS / run
+        if (folder / made.digest).exists():
+            return ""
+        with contextlib.suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            for name in os.listdir(folder):  # noqa: PTH208
+                files = (self._store.get(name) or {}).get("files", {})
+                for path, digest in made.values["files"].items():
+                    if files.get(path, digest) != digest:
+                        return path.partition("}/")[2] or path
+            (folder / made.digest).touch()
         return ""
 
 

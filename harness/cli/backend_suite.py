@@ -19,6 +19,7 @@ from pathlib import Path
 
 from opscope.base.statuses import RIGHT
 from opscope.harness.backends import registry
+from opscope.harness.backends.commands import description, tracing
 from opscope.harness.cache.claims import Claims
 from opscope.harness.jobs.model_jobs import Means, prepare
 from opscope.harness.lanes.lane import Lane, LaneConfig
@@ -39,6 +40,8 @@ STOPPED_FOR = 2.0
 """Time of an op whose process was stopped."""
 AT_WORK = 0.5
 """Time after which a file that a process has for a moment is gone; each one that asks for TMPDIR tries it with such."""
+NAMED = 5
+"""So many files are named."""
 UNKNOWN_BOARD = "no-such-board"
 UNKNOWN_OP = "stablehlo.custom_call:opscope_no_such_target"
 """The op that no compiler knows: its target does not exist."""
@@ -113,6 +116,7 @@ def checks(backend: str, options: ResultOptions, folder: Path) -> Iterator[Check
                 trial.repeats,
                 trial.refuses,
                 trial.leaves_nothing,  # before a process is killed, which cannot clear up
+                trial.reads_what_it_declares,
                 trial.survives,
                 trial.knows_its_options,
             ):
@@ -207,6 +211,27 @@ class _Trial:
                     yield Check("an op that it cannot know", FAILS, f"{test.status} in place of a refusal, {said}")
                 else:
                     yield Check("an op that it cannot know", NOTE, "is taken without a word")
+
+    def reads_what_it_declares(self) -> Iterator[Check]:
+        """What the tools of a YAML file read, where the machine can trace them."""
+        path = registry.command_file(self._context.backend)
+        right = next((test.op_id for test in self._first if _ending(test) in RIGHT), None)
+        if path is None or right is None or not tracing.is_possible():
+            return
+        log = self._folder / "traced.txt"
+        config = LaneConfig(self._context, self._values.folders, SECONDS, environment={tracing.LOG: str(log)})
+        with Lane(config) as lane:
+            lane.run(next(row for row in self._values.rows if row.op_id == right))
+        try:
+            read = tracing.undeclared(description.read(path), log)
+        except OSError:
+            return  # the system does not allow it
+        if read:
+            more = f" and {len(read) - NAMED} more" if len(read) > NAMED else ""
+            text = f"nothing declares {', '.join(read[:NAMED])}{more}, which its tools read; add them to `fingerprint`"
+            yield Check("reads", NOTE, text)
+        else:
+            yield Check("reads", OK, "its tools read what the file declares, and the system's own files")
 
     def survives(self) -> Iterator[Check]:
         """Its process is killed, then stopped; the op after each is in a new one."""

@@ -12,11 +12,11 @@ from __future__ import annotations
 import base64
 import contextlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache, partial
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
@@ -79,14 +79,19 @@ class ResultCache:
     """The kept verdicts of one cache folder, as one run may use them."""
 
     def __init__(
-        self, cache_dir: Path, context: RunContext, ready: Ready | None, folders: Mapping[str, str] | None = None
+        self,
+        cache_dir: Path,
+        context: RunContext,
+        ready: Ready | None,
+        folders: Mapping[str, str] | None = None,
+        doubted: bool = False,
     ) -> None:
-        """`ready` is the backend's report. With None, verdicts are kept but none is read. `folders` has each model's
-        export folder."""
+        """`ready` is the backend's report. With None, verdicts are kept but none is read; with `doubted`, neither.
+        `folders` has each model's export folder."""
         self._store, self._context, self._folders = JsonStore(cache_dir / FOLDER), context, folders or {}
         self._lists = made_of.Lists(cache_dir)
-        self._scope = _scope(context, cache_dir)
-        self.unseen = _unseen(context.backend)
+        self._scope = _scope(context.backend, cache_dir, context.run_dir)
+        self.unseen = "a sample of them does not hold" if doubted else _unseen(context.backend)
         """Why no verdict of this backend is kept; empty if some may be."""
         self._says = True
         self._made: dict[int, made_of.Made] = {}
@@ -123,19 +128,49 @@ class ResultCache:
 
     def _entry(self, row: OpRow) -> dict[str, Any] | None:
         """The newest kept verdict of an op whose lists hold; None if there is none."""
-        if self._ready is None or self.unseen:
-            return None
-        stored_ones = self._store.get(key(row, self._context, self._ready))
         changed = ""
-        for entry in [] if stored_ones is None else stored_ones.get("results", ()):
+        for entry in self._entries(row):
             what = self._lists.changed(entry.get("lists", ()), self._scope)
             if not what:
-                return dict(entry)
+                return entry
             changed = changed or what
-        if changed and self._says:
-            self._says = False
-            damage.say(f"{backend_label(self._context.backend)}: kept verdicts are not used: {changed} changed")
+        if changed:
+            self._say(f"kept verdicts are not used: {changed} changed")
         return None
+
+    def _entries(self, row: OpRow) -> list[dict[str, Any]]:
+        """All kept verdicts of an op, the newest first."""
+        if self._ready is None or self.unseen:
+            return []
+        return list((self._store.get(key(row, self._context, self._ready)) or {}).get("results", ()))
+
+    def _say(self, what: str) -> None:
+        """Says once why verdicts are not kept, or are not used."""
+        if self._says:
+            self._says = False
+            damage.say(f"{backend_label(self._context.backend)}: {what}")
+
+    def changed(self, rows: Iterable[OpRow]) -> str:
+        """The first thing that is another by now of what earlier runs' verdicts on some ops rest on; empty if there are
+        no such verdicts."""
+        for row in rows:
+            for entry in self._entries(row):
+                if self._context.run_id != entry["test"]["run_id"]:
+                    what = self._lists.changed(entry.get("lists", ()), self._scope)
+                    if what:
+                        return what
+        return ""
+
+    def rests_on(self, rows: Iterable[OpRow]) -> tuple[dict[str, int], list[str]]:
+        """How many files, folders and variables the newest verdicts on some ops rest on, and the user's files."""
+        names = {name: None for row in rows for entry in self._entries(row)[:1] for name in entry.get("lists", ())}
+        return self._lists.contents(names)
+
+    def forget(self, row: OpRow) -> None:
+        """Removes an op's kept verdict, and all of this backend that rest on the same."""
+        if (entry := self._entry(row)) is not None:
+            lists, label = entry.get("lists"), backend_label(self._context.backend)
+            _drop(self._store.root, 0.0, lambda each: (each.get("lists"), each["test"]["backend"]) == (lists, label))
 
     def _restored(self, row: OpRow, kept: OpTest, diagnostic: str, files: Mapping[str, str]) -> str | None:
         """Writes the diagnostic, and the `files` beside it, into this run's folder.
@@ -176,7 +211,7 @@ class ResultCache:
             entry["ir"] = ir
         name = key(row, self._context, ready)
         earlier = (self._store.get(name) or {}).get("results", ()) if self._store.has(name) else ()
-        entry["lists"] = lists
+        entry |= {"lists": lists, "backend": registry.absolute(self._context.backend)}
         others_kept = [each for each in earlier if each.get("lists") != lists][: made_of.MOST - 1]
         self._store.put(name, {"results": [entry, *others_kept]})
 
@@ -190,14 +225,15 @@ class ResultCache:
             if ready.read is not None:
                 self._made, self._reports = {id(ready.read): made}, (ready.read,)
             if made.unseen:
-                if self._says:
-                    self._says = False
-                    label = backend_label(self._context.backend)
-                    damage.say(
-                        f"{label}: a verdict is not kept: {made.unseen}{_HINT if 'declares' in made.unseen else ''}"
-                    )
+                self._say(f"a verdict is not kept: {made.unseen}{_HINT if 'declares' in made.unseen else ''}")
                 return None
             names.append(self._lists.keep(made))
+            label = backend_label(self._context.backend)
+            if path := self._lists.other_in_run(made, words_digest(self._context.run_id, label, digits=32)):
+                self._say(f"no verdict is kept: lanes of this run do not have the same {path}")
+                self.unseen = f"lanes do not have the same {path}"
+                drop(self._store.root.parent, self._context.run_id, label, 0.0)
+                return None
         return list(dict.fromkeys(names))
 
     def _files(self, test: OpTest) -> dict[str, str]:
@@ -240,13 +276,20 @@ class ResultCache:
 
 def drop(cache_dir: Path, run_id: str, backend: str, since: float) -> int:
     """Removes the verdicts that a run has kept of a backend (its label) since a moment; returns how many there were."""
+    return _drop(
+        cache_dir / FOLDER, since, lambda each: (each["test"]["run_id"], each["test"]["backend"]) == (run_id, backend)
+    )
+
+
+def _drop(folder: Path, since: float, goes: Callable[[dict[str, Any]], bool]) -> int:
+    """Removes kept verdicts; returns how many."""
     dropped = 0
-    for path in (cache_dir / FOLDER).glob("*/*.json"):
+    for path in folder.glob("*/*.json"):
         with contextlib.suppress(OSError, damage.Damaged, KeyError, TypeError):
             if path.stat().st_mtime < since:
                 continue
             results = stored.read_json(path)["results"]
-            mine = [each for each in results if (each["test"]["run_id"], each["test"]["backend"]) == (run_id, backend)]
+            mine = [each for each in results if goes(each)]
             if mine:
                 rest = [each for each in results if each not in mine]
                 if rest:
@@ -327,7 +370,8 @@ def changed_since(
 ) -> str | None:
     """What is another by now of all that the verdicts of a run rest on, `tests` by op; empty if all of it holds, and
     None if that is not known of any."""
-    kept, lists, scope = JsonStore(cache_dir / FOLDER), made_of.Lists(cache_dir), _scope(context, cache_dir)
+    kept, lists = JsonStore(cache_dir / FOLDER), made_of.Lists(cache_dir)
+    scope = _scope(context.backend, cache_dir, context.run_dir)
     known = None
     for row in rows:
         if (test := tests.get(row.op_id)) is None or test.ending not in KEPT:
@@ -340,9 +384,44 @@ def changed_since(
     return known
 
 
-def _scope(context: RunContext, cache_dir: Path) -> made_of.Scope:
-    """What the lists of a backend's verdicts count, and from where."""
-    backend = context.backend
+class Basis(NamedTuple):
+    """What a kept verdict rests on."""
+
+    backend: str
+    run_id: str
+    status: str
+    counts: Mapping[str, int]
+    """How many files, folders and variables its lists name."""
+    own: Sequence[str]
+    """The files among them beside the backend, relative to it."""
+    changed: str
+    """The first thing that is another by now; empty if all of it holds."""
+
+
+def bases(cache_dir: Path, op_id: str) -> list[Basis]:
+    """What the kept verdicts on an op rest on, of all backends, those of the newest runs first.
+
+    All kept verdicts are looked at: some seconds for 100,000.
+    """
+    found, lists = [], made_of.Lists(cache_dir)
+    for path in (cache_dir / FOLDER).glob("*/*.json"):
+        with contextlib.suppress(OSError, damage.Damaged, KeyError, TypeError):
+            if op_id.encode() not in regular_file.read_bytes(path):
+                continue
+            for entry in stored.read_json(path)["results"]:
+                if entry["test"]["op_id"] == op_id:
+                    found.append(_basis(entry, lists, cache_dir))
+    return sorted(found, key=lambda basis: basis.run_id, reverse=True)
+
+
+def _basis(entry: Mapping[str, Any], lists: made_of.Lists, cache_dir: Path) -> Basis:
+    test, scope = entry["test"], _scope(entry["backend"], cache_dir)
+    counts, own = lists.contents(entry["lists"])
+    return Basis(test["backend"], test["run_id"], test["status"], counts, own, lists.changed(entry["lists"], scope))
+
+
+def _scope(backend: str, *ignored: Path | str) -> made_of.Scope:
+    """What the lists of a backend's verdicts count, and from where; the folders `ignored` are the run's own."""
     own = registry.is_own(backend)
     file = registry.file_of(backend)
     declared: tuple[str, ...] | None = None
@@ -352,7 +431,7 @@ def _scope(context: RunContext, cache_dir: Path) -> made_of.Scope:
         declared = tuple(str(path) for pattern in _texts(patterns) for path in sorted(folder.glob(pattern)))
     if registry.command_file(backend) is not None:
         declared = None  # its fingerprint says what its tools are made of
-    return made_of.scope_of(file, context.run_dir, str(cache_dir), declared=declared, all_variables=not own)
+    return made_of.scope_of(file, *map(str, ignored), declared=declared, all_variables=not own)
 
 
 def _texts(value: Any) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from opscope.harness.record.selection import DESELECTED, unmatched_globs
 from opscope.harness.record.stages import ModelStatus, Status
 from opscope.harness.record.store import StoredRun
 from opscope.harness.record.workflows import FULL, SPLIT, WORKFLOWS
-from opscope.harness.run import whole_models
+from opscope.harness.run import kept_verdicts, whole_models
 from opscope.harness.run.plan import RunPlan, nodeid
 from opscope.harness.scale.shard import ELSEWHERE
 
@@ -89,7 +89,11 @@ def close(plan: RunPlan, selected: set[str] | None, *, interrupted: bool) -> Clo
             isolation.write(plan.run_dir, isolation.artefacts(whole_tests, plan.run_dir, _kept_alone(plan)))
     except InputError as error:
         problem = problem or str(error)
-    notes = (*map(str, unmatched_globs(plan.rows, plan.orders.globs)), *limitation_notes.notes(run, _rows(plan)))
+    notes = (
+        *map(str, unmatched_globs(plan.rows, plan.orders.globs)),
+        *limitation_notes.notes(run, _rows(plan)),
+        *kept_verdicts.notes(plan, run.tests, bool(record.origin.options.get("explain_kept"))),
+    )
     page = replace(page_of(run, plan.run_dir), notes=notes)
     if not all(books.adds_up for books in page.ledgers.values()):
         problem = "the ledger does not add up: an op of the manifest or of a model is lost"
@@ -111,7 +115,7 @@ def _kept_alone(plan: RunPlan) -> dict[tuple[str, str], OpTest]:
     for side in plan.sides():
         orders = side.orders
         ready = orders.ready or result_cache.recall(orders.caches, orders.context)
-        if ready is None:
+        if ready is None or orders.doubted:
             continue
         options = orders.context.options
         for types in dict.fromkeys((WORKFLOWS[SPLIT].unsupported_types, options.unsupported_types)):

@@ -23,7 +23,7 @@ from opscope.harness.record.optest import backend_label, now
 from opscope.harness.record.records import ManifestHeader, OpRow, RunRecord
 from opscope.harness.record.selection import refuse_unmatched, unmatched_globs
 from opscope.harness.record.workflows import SPLIT
-from opscope.harness.run import starting
+from opscope.harness.run import kept_verdicts, starting
 from opscope.harness.run.plan import RunPlan
 from opscope.harness.run.process_plan import growing, mending, orders_of, settled, shared
 from opscope.harness.run.request import to_prepare
@@ -132,6 +132,9 @@ class _NewRun:
             orders = shared(orders, share)
         if request.settings["op_by_op_on_fail"] and not start.dry:
             orders = starting.run_whole(start, orders, self._ready, header, request.settings.values)
+        if request.settings["check_kept"] and start.cached and not start.dry:
+            day = f"{self._started:%Y-%m-%d}"
+            orders = kept_verdicts.checked(orders, self.lanes.lanes, header, rows, self._ready, day)
         orders = settled(orders, request, rows, self._ready, start.cached, self._started)
         plan = RunPlan(orders, header, rows, preparing=self._preparing if header.unfinished else None)
         if not start.dry:

@@ -146,7 +146,7 @@ class RunPlan:
             goldens=goldens,
             controller=controller,
             slots=slots,
-            cache=result_cache.ResultCache(orders.caches, orders.context, orders.ready, folders),
+            cache=result_cache.ResultCache(orders.caches, orders.context, orders.ready, folders, orders.doubted),
             recorded=resume.recorded(test for test in tests if test.backend == label),
             attempts=orders.attempts,
             deadline=orders.deadline,

@@ -38,6 +38,8 @@ class Orders:
     cache_dir: str | None = None
     ready: Ready | None = None
     """The backend's report, which is part of the key of kept verdicts. With None, no kept verdict is used."""
+    doubted: bool = False
+    """Whether a sample of the kept verdicts does not hold: none is used, and none is kept."""
     deadline: float | None = None
     """The time (time.time) after which no op is started."""
     limitations: str | None = None

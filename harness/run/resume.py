@@ -27,7 +27,18 @@ from opscope.harness.record.workflows import SPLIT
 from opscope.harness.settings.settings import BY_NAME, Resolved
 
 ANEW = frozenset(
-    {"cluster", "publish", "publish_timeout", "no_report", "budget", "budget_history", "no_cache", "max_cache"}
+    {
+        "cluster",
+        "publish",
+        "publish_timeout",
+        "no_report",
+        "budget",
+        "budget_history",
+        "no_cache",
+        "max_cache",
+        "check_kept",
+        "explain_kept",
+    }
 )
 """Settings that belong not to the run but to each command line that starts or resumes it."""
 

@@ -18,7 +18,7 @@ from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import backend_label, now
 from opscope.harness.record.records import ManifestHeader
-from opscope.harness.run import resume, starting
+from opscope.harness.run import kept_verdicts, resume, starting
 from opscope.harness.run.plan import RunPlan
 from opscope.harness.run.process_plan import mending, orders_of, settled, shared
 from opscope.harness.run.request import to_prepare
@@ -91,7 +91,11 @@ class _ResumedRun:
         self._check_compilers()
         if self._settings.get("op_by_op_on_fail"):
             plan = replace(plan, orders=starting.run_whole(start, plan.orders, ready, run.header, self._settings))
-        orders = settled(plan.orders, start.request, run.rows, ready, cached, self._started)
+        orders = plan.orders
+        if self._settings.get("check_kept") and cached and not start.dry:
+            day = f"{self._started:%Y-%m-%d}"
+            orders = kept_verdicts.checked(orders, self.lanes.lanes, run.header, run.rows, ready, day)
+        orders = settled(orders, start.request, run.rows, ready, cached, self._started)
         if not start.dry:
             models = run.record.models if set(run.header.models) <= set(run.record.models) else run.header.models
             going_on = {"models": models, "ended": None, "outcome": "running"}

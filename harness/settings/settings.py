@@ -182,6 +182,15 @@ SETTINGS: tuple[Setting, ...] = (
         False,
         Flag,
     ),
+    Setting(
+        "check_kept",
+        "Run a sample of the ops with a kept verdict again first, 1 % and at least 3; a night does.",
+        False,
+        Flag,
+    ),
+    Setting(
+        "explain_kept", "Say what the kept verdicts of each backend rest on, and what has changed of it.", False, Flag
+    ),
     Setting("no_cache", "Run every op, even if the verdict of an earlier run still holds.", False, Flag),
     Setting("keep_ir", "Keep the IR after each stage in the run folder.", False, Flag),
     Setting(

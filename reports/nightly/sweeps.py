@@ -91,6 +91,7 @@ def _pytest(config: Config) -> list[str]:
         "-q",
         "--op-by-op",
         "--no-report",
+        "--check-kept",
     ]
     return command + (["-n", str(config.workers)] if config.workers > 1 else [])
 

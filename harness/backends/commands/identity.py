@@ -31,16 +31,7 @@ class NoCommitError(ValueError):
 
 def fingerprint(file: CommandFile) -> str:
     """A hash of the YAML file, the files that it names, the tools' files and the versions that they print."""
-    parts = [_contents(file.path)]
-    tools = [Path(tool_path(tool) or tool) for tool in dict.fromkeys((*file.requires, *file.tools))]
-    parts += [_contents(path) for tool in tools for path in (tool, *libraries(tool))]
-    if not file.fingerprint:
-        parts += [_contents(path) for tool in file.tools for path in _installed_with(tool)]
-    for pattern in file.fingerprint:
-        parts += [_contents(path) for path in matching(file, pattern)]
-    for word in file.words:
-        # What {env:NAME} stands for counts, and the content of what a word names, or a part of it.
-        parts += [word, *(_contents(path) for path in _named_in(word, file.path.parent))]
+    parts = [*map(_contents, declared(file)), *file.words]  # with what {env:NAME} stands for
     folder = str(file.path.parent.resolve())
     # As a child has them, since any process asks for this.
     variables = {**child_environment(), **file.environment}
@@ -55,6 +46,19 @@ def fingerprint(file: CommandFile) -> str:
         )
         parts.append((done.stdout + done.stderr).decode(errors="replace"))
     return f"{file.name}-{words_digest(*parts, digits=16)}"
+
+
+def declared(file: CommandFile) -> list[Path]:
+    """The files whose content counts: the YAML file, tools and their libraries, what `fingerprint` finds or else what
+    a tool was installed with, and what words of commands name."""
+    tools = [Path(tool_path(tool) or tool) for tool in dict.fromkeys((*file.requires, *file.tools))]
+    return [
+        file.path,
+        *(path for tool in tools for path in (tool, *libraries(tool))),
+        *(path for tool in file.tools if not file.fingerprint for path in _installed_with(tool)),
+        *(path for pattern in file.fingerprint for path in matching(file, pattern)),
+        *(path for word in file.words for path in _named_in(word, file.path.parent)),
+    ]
 
 
 def unseen(file: CommandFile) -> str:

@@ -7,12 +7,17 @@ where the first run had `tanh`, or failures of a compiler that worked; what does
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import py_compile
 import re
+import site
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -150,6 +155,11 @@ def names_in(name: str) -> Callable[[Path], object]:
     return change
 
 
+def compile_early(path: str) -> Callable[[Path], object]:
+    """Leaves a compiled file of the same second beside a source."""
+    return lambda folder: py_compile.compile(str(folder / path), doraise=True)
+
+
 TOYCC = {"src/toycc/__init__.py": "", "src/toycc/lower.py": "FACTOR = 1.0\n"}
 CASES = {
     "namespace package": Case(
@@ -212,6 +222,19 @@ CASES = {
         },
         write("name", "sin"),
         SINE,
+    ),
+    "conftest.py": Case(
+        {"conftest.py": "NAME = 'tanh'\n", "net.py": BY_NAME.format(imports="from conftest import NAME", name="NAME")},
+        edit("conftest.py"),
+        SINE,
+        path=".",
+    ),
+    "compiled file of the same second": Case(
+        {"src/layers.py": LAYER, "net.py": NET.replace("team.layers", "layers")},
+        edit_unseen("src/layers.py"),
+        SINE,
+        path="src",
+        before=compile_early("src/layers.py"),
     ),
     "weights of the same size and time": Case(
         {"net.py": BY_NAME.format(imports="import pathlib", name="pathlib.Path('w').read_text().strip()"), "w": "tanh"},
@@ -342,12 +365,12 @@ CASES = {
 }
 
 
-def run(folder: Path, name: str, case: Case, variables: dict[str, str]) -> str:
+def run(folder: Path, name: str, case: Case, variables: dict[str, str], python: str = sys.executable) -> str:
     """What a run printed, and how many verdicts it had kept."""
     paths = os.pathsep.join(str(folder / each) for each in case.path.split(":") if each)
     environment = {**os.environ, "OPSCOPE_CACHE_DIR": str(folder / "cache"), **variables}
     environment |= {"PYTHONPATH": paths} if paths else {}
-    command = [sys.executable, "-m", "pytest", "-p", "no:randomly", "--op-by-op", "-q", *case.words, "--run-dir", name]
+    command = [python, "-m", "pytest", "-p", "no:randomly", "--op-by-op", "-q", *case.words, "--run-dir", name]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     journal = "".join(path.read_text() for path in (folder / name / "journal").glob("*.jsonl"))
     kept = len(re.findall(r'"cached_from":"[^"]', journal))
@@ -415,3 +438,154 @@ def resumed(folder: Path, case: Case) -> str:
     command = [sys.executable, "-m", "pytest", "-p", "no:randomly", "--op-by-op", "-q", *case.words]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     return done.stdout + done.stderr
+
+
+def environment_of(folder: Path) -> Path:
+    """The interpreter of a new environment in a folder, which has all that this one has."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder / "env")], check=True)
+    packages = site_packages(folder)
+    (packages / "base.pth").write_text(f"import site; site.addsitedir({site.getsitepackages()[0]!r})\n")
+    return folder / "env/bin/python"
+
+
+def site_packages(folder: Path) -> Path:
+    """Where the environment of a folder has its distributions."""
+    return next((folder / "env/lib").glob("python*/site-packages"))
+
+
+def install(folder: Path, function: str) -> None:
+    """Installs a wheel's files, of the same version each time."""
+    place = site_packages(folder)
+    (place / "team-1.0.dist-info").mkdir(exist_ok=True)
+    (place / "team").mkdir(exist_ok=True)
+    (place / "team/__init__.py").write_text("")
+    (place / "team/layers.py").write_text(LAYER.replace("tanh", function))
+    (place / "team-1.0.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: team\nVersion: 1.0\n")
+    (place / "team-1.0.dist-info/RECORD").write_text("team/__init__.py,,\nteam/layers.py,,\n")
+
+
+def point_at(folder: Path, place: str) -> None:
+    """Says by a .pth file where an editable install lies."""
+    (site_packages(folder) / "team.pth").write_text(f"{folder / place}\n")
+
+
+@pytest.mark.parametrize("kind", ["wheel", ".pth", "--export-python"])
+def test_what_is_installed_anew_counts(kind: str, tmp_path: Path) -> None:
+    own = environment_of(tmp_path)
+    for place, function in (("one", "tanh"), ("two", "sin")):
+        (tmp_path / place / "team").mkdir(parents=True)
+        (tmp_path / place / "team/layers.py").write_text(LAYER.replace("tanh", function))
+    (tmp_path / "net.py").write_text(NET)
+    changes: list[Callable[[], object]] = [lambda: install(tmp_path, "tanh"), lambda: install(tmp_path, "sin")]
+    if kind == ".pth":
+        changes = [lambda: point_at(tmp_path, "one"), lambda: point_at(tmp_path, "two")]
+    python, words = (sys.executable, ("--export-python", str(own))) if kind == "--export-python" else (str(own), ())
+    shown = []
+    for number, change in enumerate(changes):
+        change()
+        shown += [
+            run(tmp_path, f"{number}{again}", Case({}, change, "", ("--model", "net.py", *words)), {}, python)
+            for again in ("", "again")
+        ]
+    assert [SINE in text for text in shown] == [False, False, True, True], shown[2][-3000:]
+    assert ["kept 3 of 3" in text for text in shown] == [False, True, False, True], shown[-1][-3000:]
+
+
+def test_an_edit_during_the_export_that_is_undone_is_not_kept(tmp_path: Path) -> None:
+    (tmp_path / "src/team").mkdir(parents=True)
+    (tmp_path / "src/team/layers.py").write_text(LAYER)
+    (tmp_path / "net.py").write_text(
+        "import os\nimport time\n\nopen('begun', 'w').close()\n"
+        f"while not os.path.exists('{tmp_path}/go'):\n    time.sleep(0.05)\n" + NET
+    )
+    case = Case({}, lambda folder: None, "", path="src")
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(run, tmp_path, "a", case, {})
+        while not (tmp_path / "begun").exists() and not first.done():
+            time.sleep(0.05)
+        edit("src/team/layers.py")(tmp_path)
+        (tmp_path / "go").touch()
+        assert SINE in first.result()
+    edit("src/team/layers.py", "sin", "tanh")(tmp_path)
+    assert SINE not in run(tmp_path, "b", case, {})
+
+
+def test_an_export_that_comes_out_alike_keeps_splits_goldens_and_verdicts(tmp_path: Path) -> None:
+    (tmp_path / "src/team").mkdir(parents=True)
+    (tmp_path / "src/team/layers.py").write_text(LAYER)
+    (tmp_path / "net.py").write_text(NET)
+    case = Case({}, lambda folder: None, "", path="src")
+    run(tmp_path, "a", case, {})
+    (tmp_path / "src/team/layers.py").write_text(LAYER + "# the same program\n")
+    assert "kept 3 of 3" in run(tmp_path, "b", case, {})
+    first, second = (tmp_path / "cache/exports").iterdir()
+    assert (first / "manifest.jsonl").samefile(second / "manifest.jsonl"), "it was walked once"
+
+
+def test_ops_that_run_again_and_nights_notice_an_edit(tmp_path: Path) -> None:
+    case = CASES["class: module, imported late"]
+    for path, text in case.files.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    (tmp_path / "nightly.yaml").write_text(
+        f"models: [mnist_mlp]\nbackends: [mine.py]\ndatabase: sqlite:///{tmp_path}/results.sqlite\n"
+    )
+    run(tmp_path, "a", case, {})
+    op_id = json.loads((tmp_path / "a/manifest.jsonl").read_text().splitlines()[-1])["op_id"]
+    environment = {**os.environ, "OPSCOPE_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(tmp_path / "src")}
+    night = [sys.executable, "-m", "opscope.harness.cli.main", "nightly", "nightly.yaml"]
+
+    def called() -> tuple[int, str]:
+        done = subprocess.run(night, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout + done.stderr
+
+    code, first = called()
+    assert code == 0, first
+    case.change(tmp_path)
+    code, second = called()
+    assert (code, "22 new failures" in second or "24 new failures" in second) == (1, True), second
+    again = resumed(tmp_path, Case({}, case.change, "", ("--op", op_id, "--run-dir", "a"), "src"))
+    assert "cannot lower" in again, again[-2000:]
+
+
+def test_a_sample_of_kept_verdicts_notices_what_no_list_can(tmp_path: Path) -> None:
+    """Whether a file exists is asked without opening it."""
+    ask = "import os\n\n        FACTOR = 2.0 if os.path.exists(__file__[:-7] + 'broken') else 1.0"
+    (tmp_path / "mine.py").write_text(CLASS.replace("from toycc.lower import FACTOR", ask))
+    case = Case({}, lambda folder: None, "", (*MLP, "mine.py"))
+    sampled = Case({}, case.change, "", (*MLP, "mine.py", "--check-kept"))
+    run(tmp_path, "a", case, {})
+    assert "kept 24 of 24" in run(tmp_path, "b", sampled, {}), "all of the sample agree"
+    (tmp_path / "broken").touch()
+    assert "kept 24 of 24" in run(tmp_path, "c", case, {}), "a run without a sample knows nothing of it"
+    shown = run(tmp_path, "d", sampled, {})
+    assert re.search(r"a kept verdict does not hold, so none is used or kept in this run: stablehlo\.\w+ \[", shown)
+    assert "ends as compile_failed at lower" in shown
+    assert "kept was success" in shown
+    assert re.search(r"2\d failed", shown), shown[-3000:]
+    assert re.search(r"2\d failed", run(tmp_path, "e", case, {})), "its verdicts are gone"
+
+
+def test_a_run_says_what_is_kept_and_why_not(tmp_path: Path) -> None:
+    case = CASES["class: module, imported late"]
+    for path, text in case.files.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    explained = Case({}, case.change, "", (*case.words, "--explain-kept"), "src")
+    run(tmp_path, "a", case, {})
+    again = run(tmp_path, "b", explained, {})
+    assert "\n24 kept\n" in again
+    assert re.search(r"verdicts rest on \d+ files, .* of the project mine.py, src/toycc/__init__.py", again)
+    op_id = json.loads((tmp_path / "a/manifest.jsonl").read_text().splitlines()[-1])["op_id"]
+    assert "all as it was" in shown_op(tmp_path, op_id)
+    case.change(tmp_path)
+    assert "src/toycc/lower.py changed" in shown_op(tmp_path, op_id)
+    assert "none kept: src/toycc/lower.py changed" in run(tmp_path, "c", case, {})
+
+
+def shown_op(folder: Path, op_id: str) -> str:
+    """What `opscope show` prints of an op."""
+    environment = {**os.environ, "OPSCOPE_CACHE_DIR": str(folder / "cache"), "COLUMNS": "400"}
+    command = [sys.executable, "-m", "opscope.harness.cli.main", "show", op_id]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True)
+    return done.stdout

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from opscope.base.children.call import call as call_child
+from opscope.base.children.ending import Cause, Ending
 from opscope.harness.cache import export_folder
 from opscope.harness.cache.claims import Claims
 from opscope.harness.import_check import second_authority
@@ -255,6 +256,17 @@ def test_an_exporter_that_drops_a_relu_is_noticed(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr("opscope.harness.import_check.hold.call", call)
     assert checked(tmp_path, str(path), seed=2).status is ImportStatus.DIFFERS
     assert "explain_import" in calls
+    # It is kept, as it is so each time; one that a limit has ended may be a golden in doubt, and is asked again.
+    kept = len(list((tmp_path / "cache" / "imports").glob("*/*.json")))
+
+    def call_late(target: str, *task: object, **limits: object) -> object:
+        outcome = call_child(target, *task, **limits)
+        late = dataclasses.replace(outcome, ending=Ending(Cause.TIMEOUT, "late"), result=None)
+        return late if target.endswith("explain_import") else outcome
+
+    monkeypatch.setattr("opscope.harness.import_check.hold.call", call_late)
+    assert checked(tmp_path, str(path), seed=3).status is ImportStatus.DIFFERS
+    assert len(list((tmp_path / "cache" / "imports").glob("*/*.json"))) == kept
 
 
 @pytest.mark.slow

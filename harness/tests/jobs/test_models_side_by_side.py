@@ -30,7 +30,9 @@ def prepared(
 ) -> tuple[ManifestHeader, list[OpRow], dict[str, Any]]:
     """What the preparation of some models in an empty cache gives, without the place of the cache."""
     heard = [] if events is None else events
-    header, rows = prepare(Preparation(models=models, cache_dir=str(cache), run="one"), heard.append, Means(at_once=at_once))
+    header, rows = prepare(
+        Preparation(models=models, cache_dir=str(cache), run="one"), heard.append, Means(at_once=at_once)
+    )
     files = contents(cache, header)
     return export_folder.below(cache, header), rows, files
 

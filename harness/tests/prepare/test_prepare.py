@@ -6,7 +6,7 @@ import json
 import re
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -191,6 +191,25 @@ def test_an_endless_loop_costs_one_golden(cache: Path, tmp_path: Path) -> None:
     [loop] = [r for r in rows if r.op_name == "stablehlo.while"]
     assert loop.no_golden.startswith("XLA gave no value (more than 1.5 s)")
     assert all(r.golden for r in rows if r is not loop)
+
+
+def test_what_a_limit_has_cut_short_is_of_its_run_alone(cache: Path, tmp_path: Path) -> None:
+    """While another run still uses it, a run has a folder of its own; afterwards the same one, made anew."""
+    path = tmp_path / "endless.mlir"
+    path.write_text(ENDLESS)
+    first = Preparation((str(path),), cache_dir=str(cache), op_seconds=1.5, run="first")
+    with Claims() as claims:
+        header, _ = prepare(first, means=Means(claims))
+        assert tasks(first)[0].folder == header.export_dirs[0], "its own run has it"
+        later = tasks(replace(first, run="later"))[0]
+        assert later.folder != header.export_dirs[0]
+    (task,) = tasks(replace(first, run="later"))
+    assert task.folder == header.export_dirs[0]
+    assert not Path(task.folder).exists()
+    path.write_text(FINE)
+    fine = Preparation((str(path),), cache_dir=str(cache), run="first")
+    header, _ = prepare(fine)
+    assert Path(tasks(replace(fine, run="later"))[0].folder).is_dir(), "what is whole is every run's"
 
 
 @pytest.mark.slow

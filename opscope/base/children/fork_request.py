@@ -14,6 +14,9 @@ LARGEST_REQUEST = 1 << 20
 NO_FORK = 0
 """The answer in place of a child's number: a module has started threads. The server forks no more then."""
 
+OUTDATED = -1
+"""The same where files that the server has loaded were edited since: another server is to fork."""
+
 ASK_STRAYS, NO_STRAYS = b"strays", b"none left"
 """What asks the server to kill the processes that ended children have left behind, and its answer."""
 

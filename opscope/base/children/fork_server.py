@@ -30,7 +30,16 @@ from typing import Any, NamedTuple
 
 from opscope.base import gc_pause
 from opscope.base.children import inside, jax_plugins, process_tree, reading
-from opscope.base.children.fork_request import ASK_STRAYS, DOOR, END, LARGEST_REQUEST, NO_FORK, NO_STRAYS, Request
+from opscope.base.children.fork_request import (
+    ASK_STRAYS,
+    DOOR,
+    END,
+    LARGEST_REQUEST,
+    NO_FORK,
+    NO_STRAYS,
+    OUTDATED,
+    Request,
+)
 from opscope.base.children.parent_death import become_reaper
 
 _ROUNDS = 100
@@ -53,7 +62,8 @@ class Server:
 
         Raises ProcessLookupError if there is no owner any more.
         """
-        self._idle, self._door = idle, door
+        self._idle, self._door = idle, asking if door else None
+        self._retired = False
         self._used = time.monotonic()
         """When the last child was forked or forgotten."""
         self._threads = 1
@@ -78,7 +88,9 @@ class Server:
 
     def _has_been_idle(self) -> bool:
         """Whether it has had no child for so long that it is to end."""
-        return bool(self._idle) and not self._living and time.monotonic() - self._used >= self._idle
+        if self._living:
+            return False
+        return self._retired or (bool(self._idle) and time.monotonic() - self._used >= self._idle)
 
     def _end(self) -> None:
         self._goes_on = False
@@ -92,7 +104,7 @@ class Server:
         """A process that asked for children has closed its end."""
         self._selector.unregister(requests)
         requests.close()
-        self._goes_on = self._door
+        self._goes_on = self._door is not None or self._retired
 
     def _take_request(self, requests: socket.socket) -> None:
         try:
@@ -112,11 +124,11 @@ class Server:
             return
         request = Request(*descriptors)
         answers = socket.socket(fileno=request.answers)
-        pid = NO_FORK if process_tree.threads_of(os.getpid()) > self._threads else self._fork(request, task)
+        pid = self._answer(request, task)
         for descriptor in (request.connection, request.output, request.folder):
             os.close(descriptor)
-        if pid == NO_FORK:
-            _tell(answers, NO_FORK)
+        if pid in (NO_FORK, OUTDATED):
+            _tell(answers, pid)
             answers.close()
             return
         child = _Living(pid, os.pidfd_open(pid), answers)
@@ -124,6 +136,21 @@ class Server:
         self._selector.register(child.handle, selectors.EVENT_READ, lambda: self._report_end(child))
         self._selector.register(answers, selectors.EVENT_READ, lambda: self._take_word(child))
         _tell(answers, pid)
+
+    def _answer(self, request: Request, task: dict[str, Any]) -> int:
+        """The number of a new child, or why there is none."""
+        if reading.is_outdated():
+            self._retire()
+            return OUTDATED
+        return NO_FORK if process_tree.threads_of(os.getpid()) > self._threads else self._fork(request, task)
+
+    def _retire(self) -> None:
+        """Has those who come from now on start another server: files that this one has loaded were edited since."""
+        if self._door is not None:
+            self._selector.unregister(self._door)
+            self._door.close()
+            self._door = None
+        self._retired = True
 
     def _call_once(self, ahead: tuple[str, ...]) -> None:
         """Calls the function that is to be called ahead, unless it has been. A child does by itself what fails here."""

@@ -114,6 +114,10 @@ class Forked(Program):
             self._answers.recv(64)
 
 
+class OutdatedError(OSError):
+    """A server has loaded files that were edited since."""
+
+
 class _Server:
     """The connection to a server of this process, which has started it, or was lent it."""
 
@@ -149,7 +153,7 @@ class _Server:
         self._requests.send(json.dumps(task).encode())
 
     def fork(self, task: dict[str, Any], connection: int, output: int, mark: str) -> Forked | None:
-        """Has the server fork a child. None if it will not. Raises OSError if it has ended."""
+        """Has the server fork a child. None if it will not. Raises OSError if it has ended or is outdated."""
         folder = os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -168,6 +172,9 @@ class _Server:
             answer = ours.recv(64) if _is_readable(ours, _LOADING if self._popen is None else _PATIENCE) else b""
         except ConnectionError:
             answer = b""
+        if answer and int(answer) == fork_request.OUTDATED:
+            ours.close()
+            raise OutdatedError("the fork server has loaded files that were edited since")
         if answer and int(answer) != fork_request.NO_FORK:
             child = Forked(int(answer), ours, mark)
             self._pid = child.server or self._pid
@@ -312,7 +319,12 @@ def fork(
         task = {"function": function, "ahead": list(ahead), "environment": dict(environment)}
         try:
             server = place.ready(environment)
-            forked = server and server.fork(task, connection, output, mark)
+            try:
+                forked = server and server.fork(task, connection, output, mark)
+            except OutdatedError:
+                place.replace()
+                server = place.ready(environment)
+                forked = server and server.fork(task, connection, output, mark)
         except (OSError, ValueError):  # no process, descriptor or folder, a name that is no text, no server any more
             if place.server is not None and place.server.has_ended():
                 place.replace()

@@ -407,6 +407,13 @@ def begin() -> None:
         of_process.begin()
 
 
+def is_outdated() -> bool:
+    """Whether a file that this process has read was edited since."""
+    return of_process is not None and any(
+        mark(path) != then for path, then in of_process.files.copy().items() if not of_process._is_own(path)
+    )
+
+
 def report() -> dict[str, Any] | None:
     """What this process has read so far; None if nothing is new since the last report."""
     return None if of_process is None else of_process.report()

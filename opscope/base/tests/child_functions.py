@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import faulthandler
 import gc
+import importlib
 import os
 import resource
 import signal
@@ -89,6 +90,11 @@ NOTED: list[list[str]] = []
 def note(*words: str) -> None:
     """Called ahead: keeps its words, or fails if there is none."""
     NOTED.append([words[0], *words[1:]])
+
+
+def note_word(module: str) -> None:
+    """Called ahead: imports a module and keeps its word."""
+    NOTED.append([importlib.import_module(module).WORD])
 
 
 def echo(parent: Parent) -> None:

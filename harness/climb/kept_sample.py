@@ -1,0 +1,63 @@
+"""A sample of the ops whose verdicts are kept runs again before the first of them is used.
+
+A list of what a verdict was made from does not know everything: a file that is only asked for, what came over the
+network, the machine itself. Nights take a sample, and so does `--check-kept`.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Sequence
+
+from opscope.harness.climb.reruns import fault_of_machine, outcome, pressure
+from opscope.harness.climb.result_cache import ResultCache
+from opscope.harness.lanes.lane import Lane
+from opscope.harness.record.records import OpRow, OpTest
+
+SHARE, LEAST = 0.01, 3
+"""How many of the ops with a kept verdict are drawn, at least so many."""
+SECONDS = 2.0
+"""Time after which no further op of the sample begins, from when the lane is ready."""
+
+
+def drawn(rows: Sequence[OpRow], day: str) -> list[OpRow]:
+    """The sample of some ops, another one each day."""
+    count = min(len(rows), max(LEAST, math.ceil(SHARE * len(rows))))
+    return random.Random(day).sample(sorted(rows, key=lambda row: row.op_id), count)
+
+
+def difference(cache: ResultCache, lane: Lane, rows: Sequence[OpRow], day: str) -> str:
+    """What one op of a day's sample says otherwise than its kept verdict, which is removed then with all that rest on
+    the same; empty if all say the same. Raises InputError if the lane does not start."""
+    kept = [row for row in rows if row.module is not None and cache.has(row)]
+    if not kept:
+        return ""
+    lane.ready()
+    end = time.monotonic() + SECONDS
+    for row in drawn(kept, day):
+        if time.monotonic() > end:
+            break
+        before = cache.find(row)
+        if before is None:
+            continue
+        now = lane.run(row)
+        if _said(now) == _said(before) or fault_of_machine(now, pressure()):
+            continue
+        lane.fresh()
+        if _said(lane.run(row)) != _said(now):
+            continue  # it may differ by itself, as a rerun would show
+        cache.forget(row)
+        return f"{row.op_name} [{row.op_id}] ends as {_text(now)}, kept was {_text(before)}"
+    return ""
+
+
+def _said(test: OpTest) -> tuple[object, ...]:
+    """Stage, cause and numbers of a verdict."""
+    return (test.ending, test.failed_stage, test.error_signature, test.results)
+
+
+def _text(test: OpTest) -> str:
+    worst = max((result.max_abs or 0.0 for result in test.results), default=0.0)
+    return f"{outcome(test)}{f' (largest error {worst:.3g})' if test.results else ''}"
