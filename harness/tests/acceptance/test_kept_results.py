@@ -586,6 +586,7 @@ def test_a_run_says_what_is_kept_and_why_not(tmp_path: Path) -> None:
 def shown_op(folder: Path, op_id: str) -> str:
     """What `opscope show` prints of an op."""
     environment = {**os.environ, "OPSCOPE_CACHE_DIR": str(folder / "cache"), "COLUMNS": "400"}
+    environment["PYTHONPATH"] = str(folder / "src")
     command = [sys.executable, "-m", "opscope.harness.cli.main", "show", op_id]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True)
     return done.stdout
