@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,9 @@ from opscope.base.terminal import page_console
 from opscope.harness.record.errors import InputError
 from opscope.harness.settings.settings import BY_NAME, SETTINGS, Resolved, project_folder, resolve
 
+KEPT_FILES = 5
+"""So many of the files that a kept verdict rests on are named."""
+_OP_ID = re.compile("[0-9a-f]{16}")
 SHOWS = "opscope.shows"
 """Entry points that show ops, models and runs by name: `(name, database, team, owners file, as JSON) -> None`."""
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -150,9 +154,10 @@ def show(
     """Show a run, the history of an op, or the readiness of a model.
 
     RUN is a run folder (default: the newest in .opscope/runs) or the id of a run; its summary is printed. For an OP,
-    named by its id, print its result, PCC and cycles night by night, the models and places that contain it, and the
-    command that runs it again. For a MODEL, print its ladder, the ops that block it, and how both changed. Anything
-    that is not a folder is looked up in the database. --owner always reads the database.
+    named by its id, print its result, PCC and cycles night by night, the models and places that contain it, the
+    command that runs it again, and what its kept verdicts rest on. For a MODEL, print its ladder, the ops that block
+    it, and how both changed. Anything that is not a folder is looked up in the database. --owner always reads the
+    database.
     """
     from opscope.harness.page import summary
     from opscope.harness.record import run_folders, store
@@ -165,6 +170,8 @@ def show(
         for point in plugins(SHOWS):
             name = str(what) if run_dir is None else store.read_run(run_dir).run_id
             point.load()(name, url, team, owners_file, as_json)
+        if run_dir is None and not as_json and _OP_ID.fullmatch(str(what)):
+            _show_kept(str(what))
         return
     page = finish_run.stored_page(run_dir, alone)
     if as_json:
@@ -172,6 +179,18 @@ def show(
         return
 
     summary.show(page, page_console())
+
+
+def _show_kept(op_id: str) -> None:
+    """What the verdicts on an op rest on that this machine keeps, and the first thing of it that has changed."""
+    from opscope.harness.cache import export_folder
+    from opscope.harness.climb import result_cache
+
+    for basis in result_cache.bases(export_folder.cache_dir(_settings()["cache_dir"]), op_id):
+        counts = ", ".join(f"{count} {kind}" for kind, count in basis.counts.items())
+        own = f", among them {', '.join(basis.own[:KEPT_FILES])}" if basis.own else ""
+        holds = f"{basis.changed} changed" if basis.changed else "all as it was"
+        Page().prose(f"{basis.status} on {basis.backend} is kept, rests on {counts}{own}: {holds}", "dim")
 
 
 def _run_folder(name: str) -> Path | None:

@@ -17,7 +17,7 @@ from opscope.harness.record.stages import Status
 from opscope.harness.run.plan import AnyLane, RunPlan
 from opscope.harness.run.process_plan import Orders
 
-MOST = 1000
+MOST = 100
 """So many ops are asked what has changed."""
 NAMED = 8
 """So many of the files that verdicts rest on are named."""
@@ -66,7 +66,7 @@ def notes(plan: RunPlan, tests: Sequence[OpTest], explain: bool) -> Iterator[str
         elif reason:
             yield f"{where}none kept: {reason}"
         if explain:
-            yield f"{where}{_basis(cache, rows[:MOST])}"
+            yield f"{where}{_basis(cache, rows)}"
 
 
 def _basis(cache: ResultCache, rows: Sequence[OpRow]) -> str:

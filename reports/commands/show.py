@@ -16,8 +16,6 @@ from opscope.reports.database.notes import Note
 
 SHOWN = 20
 """Rows per list."""
-KEPT_FILES = 5
-"""So many of the files that a kept verdict rests on are named."""
 
 
 def show(name: str, url: str | None, team: str | None, owners_file: Path | None, as_json: bool) -> None:
@@ -93,19 +91,6 @@ def _op(details: Details, page: Page) -> None:
     _explained(details, page)
     if details["repro"]:
         page.line(details["repro"])
-    _kept(details["op_id"], page)
-
-
-def _kept(op_id: str, page: Page) -> None:
-    """What the verdicts on an op rest on that this machine keeps, and the first thing of it that has changed."""
-    from opscope.harness.cache import export_folder
-    from opscope.harness.climb import result_cache
-
-    for basis in result_cache.bases(export_folder.default_cache_dir(), op_id)[:SHOWN]:
-        counts = ", ".join(f"{count} {kind}" for kind, count in basis.counts.items())
-        own = f", among them {', '.join(basis.own[:KEPT_FILES])}" if basis.own else ""
-        holds = f"{basis.changed} changed" if basis.changed else "all as it was"
-        page.prose(f"{basis.status} on {basis.backend} is kept, rests on {counts}{own}: {holds}", "dim")
 
 
 def _narrowed(details: Details, page: Page) -> None:
