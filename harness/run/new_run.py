@@ -22,6 +22,7 @@ from opscope.harness.record.manifests import Manifest
 from opscope.harness.record.optest import backend_label, now
 from opscope.harness.record.records import ManifestHeader, OpRow, RunRecord
 from opscope.harness.record.selection import refuse_unmatched, unmatched_globs
+from opscope.harness.record.stages import ModelStatus
 from opscope.harness.record.workflows import SPLIT
 from opscope.harness.run import kept_verdicts, starting
 from opscope.harness.run.plan import RunPlan
@@ -124,7 +125,8 @@ class _NewRun:
         """The plan, which is in the run folder then."""
         start, request, orders = self._start, self._start.request, self._orders
         self._folders.update(zip(header.models, header.export_dirs, strict=True))
-        refuse_unmatched(rows, request.ops)
+        if all(failure.status is not ModelStatus.NOT_RUN for failure in header.failed):
+            refuse_unmatched(rows, request.ops)  # else a model that the budget cut off may have the op
         for unmatched in unmatched_globs(rows, request.ops):
             damage.say(str(unmatched))
         share = shard.share(rows, request.settings["shard"], self._costs) if request.settings["shard"] else None

@@ -28,6 +28,7 @@ from opscope.harness.record import store
 from opscope.harness.record.errors import PYTEST, InputError, refusal
 from opscope.harness.record.records import OpRow, OpTest
 from opscope.harness.record.selection import none_ran, unmatched_globs
+from opscope.harness.record.stages import ModelStatus
 from opscope.harness.run import (
     awaited_orders,
     collecting,
@@ -83,8 +84,10 @@ def workers_of(config: pytest.Config) -> int:
 
 
 def nothing_ran(run: Run) -> bool:
-    """Whether none of a run's ops was attempted, nor a model as one program."""
-    return none_ran(run.tests) and not run.whole
+    """Whether none of a run's ops was attempted, nor a model as one program; or no model was, in time."""
+    if tests := [*run.tests, *run.whole]:
+        return none_ran(tests)
+    return any(failure.status is ModelStatus.NOT_RUN for failure in run.header.failed)
 
 
 CONTROLLER = os.getppid()

@@ -133,7 +133,7 @@ class ClusterLane:
         self._news.clear()
         self._folders.clear()
         if connection is not None:
-            connection.close(cluster_worker.leave, self.config.context.run_id)
+            connection.close(cluster_worker.leave, self._token)
 
     # --- many at once
 
@@ -443,11 +443,16 @@ class ClusterLane:
         for name, content in files.items():
             artifacts.write(self.config.context.run_dir, op_id, name, base64.b64decode(content))
 
+    @property
+    def _token(self) -> str:
+        """What names this lane's sweep on workers: the run and, as a run may have several, the backend."""
+        return cluster_worker.token(self.config.context.run_id, self.config.context.backend)
+
     def _task(self) -> dict[str, Any]:
         """The parts that every message has."""
         config = self.config
         return {
-            "token": config.context.run_id,
+            "token": self._token,
             "context": {**config.context.as_json(), "run_dir": ""},
             "op_timeout": config.op_timeout,
             "op_memory": config.memory_limit,

@@ -55,6 +55,15 @@ def sources() -> str:
     return digest_of_sources(verdict_fingerprint.sources("harness", "compiler", "simulator"), root=HOME, digits=16)
 
 
+def token(run_id: str, backend: str) -> str:
+    """The name of one backend's sweep of a run."""
+    return f"{run_id} {backend}"
+
+
+def _run_of(token: str) -> str:
+    return token.partition(" ")[0]
+
+
 def ready(message: str) -> str:
     """JSON: what the backend of a sweep reports here (`ready`), or the parts of its refusal (`input_error`)."""
     with _worker_state().lane(json.loads(message)) as slot:
@@ -168,7 +177,7 @@ class _WorkerState:
         """A lane of the task's sweep that nobody else uses; a new one where all are at work."""
         token = str(task["token"])
         with self._lock:
-            for other in [token_of_idle for token_of_idle in self._idle if token_of_idle != token]:
+            for other in [each for each in self._idle if _run_of(each) != _run_of(token)]:
                 # A controller that was killed could not call `leave`.
                 for slot in self._idle.pop(other):
                     slot.close()

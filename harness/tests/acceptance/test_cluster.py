@@ -107,6 +107,18 @@ def test_a_worker_that_is_killed_costs_nothing_but_time(steady: Place, cluster: 
     assert str(run) in refused.repro
 
 
+def test_each_backend_of_a_run_has_lanes_of_its_own_there(steady: Place, cluster: Cluster) -> None:
+    cluster.worker(devices=2)
+    runs = [steady.folder / "cluster", steady.folder / "here"]
+    for run, more in zip(runs, (("--cluster", cluster.address), ()), strict=True):
+        several = [word.replace("steady.py", "xla,steady.py") for word in words("--run-dir", str(run), *more)]
+        done = steady.run("pytest", *several)
+        assert done.code == 1, done.out
+    tests = store.load_run(runs[0]).tests
+    assert {test.backend: test.right for test in tests if "dot" in test.op_name} == {"xla": True, "steady": False}
+    assert lasting(runs[0]) == lasting(runs[1])
+
+
 def blind(folder: Path) -> tuple[str, ...]:
     """What runs a command that sees nothing in a folder, as on another machine."""
     command = ("unshare", *(() if os.geteuid() == 0 else ("--user", "--map-root-user")), "--mount")

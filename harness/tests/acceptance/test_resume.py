@@ -138,6 +138,16 @@ def test_a_run_that_still_runs_is_left_alone(steady: Place) -> None:
     assert "--resume: expected a run that has ended" in done.err
 
 
+@pytest.mark.parametrize("workflow", ["split", "full", "compile-split"])
+def test_a_budget_in_which_no_model_is_prepared_is_no_success(place: Place, workflow: str) -> None:
+    options = ("--workflow", workflow, "--budget", "0.05s", "--no-report", "--ops", "no.such.op")
+    place.environment["OPSCOPE_CACHE_DIR"] = str(place.folder / "empty")
+    done = place.run("pytest", "--model", "mnist_mlp", "--model", "bert_base", "--op-by-op", *options)
+    assert done.code == 5, done.out + done.err
+    assert "2 not_run" in done.out
+    assert "expected the name, family or id of an op of the run" not in done.err, "nobody knows that yet"
+
+
 @pytest.mark.parametrize("workers", ["0", "2"])
 def test_a_budget_leaves_rows_that_say_so(steady: Place, workers: str) -> None:
     run, whole = steady.folder / "run", steady.folder / "whole"
