@@ -1,43 +1,29 @@
-"""Checks the sizes of files and folders.
+"""Prints the lines of Python per room, and what a change adds to them; no file may have more than 800.
 
-The median Python file has <= 150 lines, the 90th percentile <= 500, and none more than 800 . No
-folder has more than 30 modules (except tests and models). Run as `python ci/check_sizes.py [ROOT]`; prints the figures
-and every file or folder above its limit, and the exit code is 1 if there is any.
+Lines are a cost, so each change says what it costs: product and tests apart, against a revision (default: HEAD, or the
+one before it where nothing was changed since). Run as `python ci/check_sizes.py [ROOT] [REVISION]`; the exit code is 1
+if a file is too long.
 """
 
 from __future__ import annotations
 
-import statistics
+import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path, PurePath
 
-MEDIAN, P90, MOST = 150, 500, 800
-"""Limits in lines per file."""
-
-MODULES = 30
-"""Limit of modules per folder; in a larger one nobody finds anything."""
-
-SHELVES = frozenset({"tests", "models"})
-"""Folders with any number of similar files, also one level below."""
+MOST = 800
+"""Limit in lines per file."""
 
 ROOMS = ("opscope", "harness", "compiler", "simulator", "models", "reports", "ci", "dashboards")
 
-
-@dataclass(frozen=True)
-class Sizes:
-    """The measured sizes: lines per file, and a printable line for every broken limit."""
-
-    lines: dict[Path, int]
-    median: float
-    p90: int
-    broken: tuple[str, ...]
+Part = tuple[str, bool]
+"""A room, and whether it is its tests."""
 
 
 def python_files(root: Path) -> Iterator[Path]:
-    """Every Python file of the rooms under `root`; skips virtual environments."""
+    """Every Python file of the rooms under `root`; skips virtual environments, and rooms that are links."""
     for room in ROOMS:
         for path in sorted((root / room).rglob("*.py")):
             parts = path.relative_to(root).parts
@@ -45,39 +31,63 @@ def python_files(root: Path) -> Iterator[Path]:
                 yield path
 
 
-def measure(root: Path) -> Sizes:
-    """Measures all files under `root`; median and percentile leave out empty files (package markers)."""
-    lines = {path.relative_to(root): len(path.read_bytes().splitlines()) for path in python_files(root)}
-    counts = sorted(count for count in lines.values() if count)
-    median = statistics.median(counts) if counts else 0.0
-    p90 = counts[min(len(counts) - 1, len(counts) * 9 // 10)] if counts else 0
-    broken = [f"{path}: expected at most {MOST} lines, got {n}; try a split" for path, n in lines.items() if n > MOST]
-    if median > MEDIAN:
-        broken.append(f"median file: expected at most {MEDIAN} lines, got {median:g}; try to split by purpose")
-    if p90 > P90:
-        long = ", ".join(f"{path} ({n})" for path, n in sorted(lines.items(), key=lambda item: -item[1]) if n > P90)
-        broken.append(f"90th percentile: expected at most {P90} lines, got {p90}; try to split {long}")
-    modules = Counter(path.parent for path in lines if path.name != "__init__.py")
-    broken += [
-        f"{folder}: expected at most {MODULES} modules, got {count}; try packages"
-        for folder, count in modules.items()
-        if count > MODULES and not SHELVES.intersection(folder.parts)
+def lines_of(root: Path) -> dict[PurePath, int]:
+    """Lines of each file, by its path below `root`."""
+    return {path.relative_to(root): len(path.read_bytes().splitlines()) for path in python_files(root)}
+
+
+def by_part(lines: Mapping[PurePath, int] | Iterable[tuple[PurePath, int]]) -> Counter[Part]:
+    """Lines of each room, its tests apart."""
+    sums: Counter[Part] = Counter()
+    for path, count in lines.items() if isinstance(lines, Mapping) else lines:
+        sums[path.parts[0], "tests" in path.parts] += count
+    return sums
+
+
+def changed_since(root: Path, revision: str) -> Counter[Part] | None:
+    """Lines that the tree has more than a revision, by part; None where git does not know it."""
+    command = ["git", "-C", str(root), "diff", "--numstat", "--no-renames", revision, "--", *ROOMS]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        return None
+    rows = (line.split("\t") for line in done.stdout.splitlines() if line.endswith(".py"))
+    return by_part((PurePath(path), int(added) - int(gone)) for added, gone, path in rows)
+
+
+def table(sums: Counter[Part], change: Counter[Part] | None) -> list[str]:
+    """A line for each room: lines of product and tests, each with its change."""
+
+    def cell(part: Part) -> str:
+        more = "" if change is None or not change[part] else f" ({change[part]:+,})"
+        return f"{sums[part]:,}{more}"
+
+    rooms = [room for room in ROOMS if any(sums[room, tests] for tests in (False, True))]
+    rows = [("lines", "product", "tests"), *((room, cell((room, False)), cell((room, True))) for room in rooms)]
+    for tests in (False, True):
+        sums["all", tests] = sum(sums[room, tests] for room in rooms)
+        if change is not None:
+            change["all", tests] = sum(change[room, tests] for room in rooms)
+    rows.append(("all", cell(("all", False)), cell(("all", True))))
+    return [f"{room:<12}{product:>18}{tests:>18}" for room, product, tests in rows]
+
+
+def main(root: Path, revision: str = "") -> int:
+    """Prints the table of the tree at `root`; returns 0 if no file is too long."""
+    lines = lines_of(root)
+    change = changed_since(root, revision or "HEAD")
+    if change is not None and not revision and not change:
+        change = changed_since(root, "HEAD~1")
+    print("\n".join(table(by_part(lines), change)))
+    broken = [
+        f"{path}: expected at most {MOST} lines, got {count}; try a split"
+        for path, count in lines.items()
+        if count > MOST
     ]
-    return Sizes(lines, median, p90, tuple(broken))
-
-
-def main(root: Path) -> int:
-    """Prints the sizes of the tree at `root`; returns 0 if no limit is broken."""
-    sizes = measure(root)
-    longest = max(sizes.lines.items(), key=lambda item: item[1], default=(Path("-"), 0))
-    print(
-        f"sizes: {len(sizes.lines)} files, {sum(sizes.lines.values())} lines; median {sizes.median:g}, "
-        f"p90 {sizes.p90}, longest {longest[0]} ({longest[1]})"
-    )
-    for line in sizes.broken:
+    for line in broken:
         print(line)
-    return 1 if sizes.broken else 0
+    return 1 if broken else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent))
+    root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent
+    sys.exit(main(root, *sys.argv[2:3]))

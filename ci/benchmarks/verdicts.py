@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from opscope.harness.tests.wrong_results import FAULTS, FIDELITIES, FORMATS, MODELS, Outcome, kernel_outcomes, outcomes
-from opscope.simulator.mutants import PLACED
+from opscope.simulator.tests.mutants import PLACED
 
 LEAST = 0.98
 """Share of the faults that documented rounding could not have made which must be caught, with their place."""

@@ -31,7 +31,7 @@ from opscope.harness.verdict.operands import Operands, block_largest, magnitude
 from opscope.harness.verdict.scores import BLOCK_SLACK, SLACK, Scale
 from opscope.harness.verdict.steps import Steps, steps_of
 from opscope.harness.verdict.tolerance import inner_size
-from opscope.simulator.mutants import NO_MUTANTS, PLACED, placed_mutation
+from opscope.simulator.tests.mutants import NO_MUTANTS, PLACED, placed_mutation
 
 MODELS = ("mnist_mlp", "resnet50", "bert_base", "vit_base", "gpt2_small")
 FORMATS = (None, "Float16_b", "Bfp8_b")

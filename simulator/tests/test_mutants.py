@@ -26,7 +26,7 @@ from opscope.compiler.target.program import (
 )
 from opscope.simulator.api import Device, DeviceError
 from opscope.simulator.kernels import KERNELS
-from opscope.simulator.mutants import FINE, NO_MUTANTS, changes_result, mutations_for
+from opscope.simulator.tests.mutants import FINE, NO_MUTANTS, changes_result, mutations_for
 from opscope.simulator.tests.programs import one_kernel, run_kernel
 
 RANDOM = np.random.default_rng(23)

@@ -1,6 +1,6 @@
 """The verdict is no echo: broken kernels of the ops that the models use become failed ops.
 
-Each mutant is one mistake in one kernel (`opscope.simulator.mutants`), applied to one op of a model on its captured
+Each mutant is one mistake in one kernel (`opscope.simulator.tests.mutants`), applied to one op of a model on captured
 inputs.
 """
 
@@ -26,7 +26,7 @@ from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.verdict.compare import compare_op
 from opscope.harness.verdict.operands import Operands
 from opscope.simulator.api import Device, DeviceError
-from opscope.simulator.mutants import NO_MUTANTS, Mutation, mutations_for
+from opscope.simulator.tests.mutants import NO_MUTANTS, Mutation, mutations_for
 
 pytestmark = pytest.mark.slow
 
