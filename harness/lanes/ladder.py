@@ -68,8 +68,12 @@ class _ClimbState:
     target: Target
     attempt: int
     listener: Listener
+    export_dir: Path
     started: datetime = field(default_factory=now)
     reached: Stage = Stage.SPLIT
+    stage: Stage = Stage.SPLIT
+    """The one that it is in."""
+    program: EqualProgram | None = None
     times: list[StageTime] = field(default_factory=list)
     job: Job | None = None
     results: list[ResultCheck] = field(default_factory=list)
@@ -158,6 +162,14 @@ class _ClimbState:
         return test
 
 
+class _EndedError(Exception):
+    """The climb is over before there was anything to compare."""
+
+    def __init__(self, status: Status, error: str | None = None, failed: Stage | None = None, **fields: Any) -> None:
+        super().__init__(error or status)
+        self.status, self.error, self.failed, self.fields = status, error, failed, fields
+
+
 def climb(
     row: OpRow,
     backend: Backend,
@@ -173,74 +185,102 @@ def climb(
     exceptions that the op did not cause: Damaged for a file of its export folder, BackendError, KeyboardInterrupt,
     SystemExit.
     """
-    options = context.options
-    state = _ClimbState(row, context, backend, backend.target(options), attempt, listener)
-    if row.module is None:
-        return state.ended(Status.COMPILE_FAILED, row.unsplittable or "no single-op module", Stage.SPLIT)
-    if options.until == Stage.SPLIT:
-        return state.ended(Status.STOPPED, "stopped after split")
-    stage, program = Stage.SPLIT, None
+    state = _ClimbState(row, context, backend, backend.target(context.options), attempt, listener, export_dir)
     try:
-        ir_dir = None
-        if context.keep_ir:
-            ir_dir = artifact_dir(Path(context.run_dir), row.op_id) / artifacts.ir_folder(
-                backend_label(context.backend)
-            )
-            ir_dir.mkdir(parents=True, exist_ok=True)
-        module = checked(export_dir, row.module).read_bytes()
-        if options.goldens_by:
-            from opscope.harness.prepare import mlir
+        return _refused(state) or _judged(state)
+    except _EndedError as end:
+        return state.ended(end.status, end.error, end.failed, **end.fields)
 
-            if reason := mlir.unread(module):
-                raise Declined(f"its StableHLO, by {options.goldens_by}, cannot be read here: {reason}")
-        if row.op_name == WHOLE_MODEL:
-            module = whole_model.tagged(module)
-        state.job = job = Job(row.op_id, module, [], options, row.outputs, row.argument_types, ir_dir)
-        job.several_devices = row.devices > 1
-        for stage in stages_from(row.level, backend.stages):
+
+def _refused(state: _ClimbState) -> OpTest | None:
+    """Takes the op through its stages; the record of the one that refused it, or None where all are passed."""
+    backend, until = state.backend, state.context.options.until
+    try:
+        _begin(state)
+        for stage in stages_from(state.row.level, backend.stages):
             if stage is Stage.RUN and backend.compile_only:
                 break
-            if stage is not Stage.RUN:
-                state.timed(stage, lambda stage=stage: backend.climb(stage, job))
-            elif row.inputs and not row.sources:
-                return state.ended(Status.NO_GOLDEN, row.no_golden or "there are no inputs to run it on")
-            elif (earlier := (program := EqualProgram(row, backend, job, context, export_dir)).taken()) is not None:
-                state.reached = Stage.COMPARE
-                return state.ended(Status.SUCCESS, **earlier)
-            elif row.shards:
-                state.timed(stage, lambda: state.on_devices.extend(mesh_run.run(row, job, backend, export_dir)))
-                state.overwritten = mesh_run.overwritten(state.on_devices)
-            else:
-                _run(state, job, backend, export_dir)
-            if options.until == stage:
-                return state.ended(Status.STOPPED, f"stopped after {stage}")
-    except (Damaged, BackendError):
+            state.stage = stage
+            _take(state, stage)
+            if until == stage:
+                raise _EndedError(Status.STOPPED, f"stopped after {until}")
+    except (Damaged, BackendError, _EndedError):
         raise
     except OtherValues as reason:
-        return state.ended(Status.NO_GOLDEN, str(reason))
+        raise _EndedError(Status.NO_GOLDEN, str(reason)) from None
     except Declined as reason:
-        return state.ended(Status.SKIPPED, f"{backend.name}: {reason}")
+        raise _EndedError(Status.SKIPPED, f"{backend.name}: {reason}") from None
     except Exception as error:
-        if isinstance(error, OSError) and (damaged := gone(error, export_dir)) is not None:
+        if isinstance(error, OSError) and (damaged := gone(error, state.export_dir)) is not None:
             raise damaged from None
         if (fault := life.fault_of_code(backend, error)) is not None:
             raise fault from error
-        return state.failed(stage, error)
+        return state.failed(state.stage, error)
+    return None
+
+
+def _begin(state: _ClimbState) -> None:
+    """Reads the op's module: what its stages begin with."""
+    row, context, options = state.row, state.context, state.context.options
+    if row.module is None:
+        raise _EndedError(Status.COMPILE_FAILED, row.unsplittable or "no single-op module", Stage.SPLIT)
+    if options.until == Stage.SPLIT:
+        raise _EndedError(Status.STOPPED, "stopped after split")
+    ir_dir = None
+    if context.keep_ir:
+        ir_dir = artifact_dir(Path(context.run_dir), row.op_id) / artifacts.ir_folder(backend_label(context.backend))
+        ir_dir.mkdir(parents=True, exist_ok=True)
+    module = checked(state.export_dir, row.module).read_bytes()
+    if options.goldens_by:
+        from opscope.harness.prepare import mlir
+
+        if reason := mlir.unread(module):
+            raise Declined(f"its StableHLO, by {options.goldens_by}, cannot be read here: {reason}")
+    if row.op_name == WHOLE_MODEL:
+        module = whole_model.tagged(module)
+    state.job = Job(row.op_id, module, [], options, row.outputs, row.argument_types, ir_dir)
+    state.job.several_devices = row.devices > 1
+
+
+def _take(state: _ClimbState, stage: Stage) -> None:
+    """Takes the op through one stage of its backend."""
+    row, job, backend, export_dir = state.row, state.job, state.backend, state.export_dir
+    assert job is not None
+    if stage is not Stage.RUN:
+        state.timed(stage, lambda: backend.climb(stage, job))
+        return
+    if row.inputs and not row.sources:
+        raise _EndedError(Status.NO_GOLDEN, row.no_golden or "there are no inputs to run it on")
+    state.program = EqualProgram(row, backend, job, state.context, export_dir)
+    if (earlier := state.program.taken()) is not None:
+        state.reached = Stage.COMPARE
+        raise _EndedError(Status.SUCCESS, **earlier)
+    if row.shards:
+        state.timed(stage, lambda: state.on_devices.extend(mesh_run.run(row, job, backend, export_dir)))
+        state.overwritten = mesh_run.overwritten(state.on_devices)
+    else:
+        _run(state, job, backend, export_dir)
+
+
+def _judged(state: _ClimbState) -> OpTest:
+    """The verdict of an op that has passed all stages, where there are numbers to compare."""
+    row, job, backend = state.row, state.job, state.backend
+    assert job is not None
     if backend.compile_only:
         job.ran_on, job.outputs = "none", []
     stated_facts.check(job)
     if state.reached is not Stage.RUN and job.ran_on == "none":
-        return state.ended(Status.STOPPED)  # with the last stage that there is
+        raise _EndedError(Status.STOPPED)  # with the last stage that there is
     if job.ran_on == "none" and job.outputs:
         hint = "job.ran_on = 'host', 'simulator' or 'silicon' beside job.outputs"
         raise BackendError("results and job.ran_on 'none'", "job.ran_on of what computed the results", hint)
     if job.ran_on == "none":
-        return state.ended(Status.STOPPED, f"{backend.name} computes nothing: there are no numbers to compare")
+        raise _EndedError(Status.STOPPED, f"{backend.name} computes nothing: there are no numbers to compare")
     if not row.golden and not drawn_numbers.are_judged(row):
-        return state.ended(Status.NO_GOLDEN, row.no_golden or "there is no golden")
-    test = _compared(state, job, export_dir)
-    if program is not None:
-        program.keep(test)
+        raise _EndedError(Status.NO_GOLDEN, row.no_golden or "there is no golden")
+    test = _compared(state, job, state.export_dir)
+    if state.program is not None:
+        state.program.keep(test)
     return test
 
 
