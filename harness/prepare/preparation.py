@@ -5,6 +5,7 @@ Nothing is imported or evaluated here: files are only read, for their digests.
 
 from __future__ import annotations
 
+import glob
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -27,8 +28,8 @@ from opscope.harness.record.result_options import DTYPES, INPUTS
 from opscope.models import frontends, registry
 from opscope.models.frontends.base import Source
 
-_OWN_NAME = re.compile(r"[\w.+-]+")
-"""What `--model NAME=FILE` may call a file's model."""
+_OWN_NAME = re.compile(r"[\w.+-]+(/[\w.+-]+)*")
+"""What `--model NAME=FILE` may call a file's model: `Qwen/Qwen3-0.6B`."""
 
 
 @dataclass(frozen=True)
@@ -264,6 +265,8 @@ def _resolve(word: str, request: Preparation) -> list[Named]:
     own, _, file = word.partition("=")
     if file and _OWN_NAME.fullmatch(own) and not Path(word).exists():
         return _under_name(own, file, request)
+    if own and Path(file).is_file() and not Path(word).exists():
+        raise InputError(f"--model {own}=", "a name of letters, digits, `_`, `.`, `+`, `-` and `/`", repr(own))
     if not Path(word).exists() and Path(word).suffix in user_files.FORMATS:
         files = user_files.found(word)
         if files:
@@ -293,6 +296,8 @@ def _resolve(word: str, request: Preparation) -> list[Named]:
     try:
         declared = _matching(word, request.folders)
     except ValueError as error:
+        if glob.has_magic(word) and (files := user_files.found(word)):  # `*.mlir*`
+            return [named for file in files for named in _one_of_several(file, request)]
         raise _as_input_error(error) from None
     return _named(declared, word, request.training)
 
@@ -319,6 +324,11 @@ def _one_of_several(file: Path, request: Preparation) -> list[Named]:
 def _of_stablehlo(path: Path, model: str, request: Preparation, stem: str = "") -> list[Named]:
     """One model of a StableHLO file, or without a name all of them; `stem` is the file's name in theirs."""
     stem = stem or path.stem
+    if request.dtype != Preparation.dtype:
+        hint = "leaving it out: the file has its own types"
+        raise InputError(
+            f"--dtype {request.dtype}", "a model whose type can be chosen", f"{str(path)!r}, a StableHLO file", hint
+        )
     if request.training:
         raise InputError("--training", "a model that can be trained", f"{str(path)!r}, a StableHLO file")
     try:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,12 +48,10 @@ class Python(Frontend):
 
         random.seed(0)
         np.random.seed(0)
-        try:
+        with contextlib.suppress(Exception):  # it is not installed, or broken: a file that uses it will say so itself
             import torch
 
             torch.manual_seed(0)
-        except ImportError:
-            pass  # it is not installed, so the file does not use it
         try:
             loaded = load(Path(source.path), source.entry)
         except ModuleNotFoundError as error:

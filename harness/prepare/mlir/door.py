@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import functools
 import io
 import re
@@ -76,8 +77,9 @@ def parse(source: str | bytes, where: str = "module", path: Path | None = None) 
         data = jax_blob.artifact(data, where)
     if data.startswith(MAGIC):
         return _parse_bytecode(data, where)
+    marked = data.startswith((codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     try:
-        text = data.decode()
+        text = data.decode("utf-8-sig" if data.startswith(codecs.BOM_UTF8) else "utf-16" if marked else "utf-8")
     except UnicodeDecodeError as error:
         if data[: error.start].isascii() and b"\0" not in data and error.start:
             line = data.count(b"\n", 0, error.start) + 1
@@ -87,7 +89,9 @@ def parse(source: str | bytes, where: str = "module", path: Path | None = None) 
         raise InputError(where, _FORMS, "an empty text" if not data else "blanks only", "another file")
 
     def read() -> Module:
-        return ir.Module.parse(text) if path is None or not _is_unicode(path) else ir.Module.parseFile(str(path))
+        return (
+            ir.Module.parse(text) if path is None or marked or not _is_unicode(path) else ir.Module.parseFile(str(path))
+        )
 
     with context():
         try:

@@ -168,9 +168,25 @@ def test_a_file_may_have_a_name_of_the_users(tmp_path: Path) -> None:
         return [task.name for task in tasks(Preparation(words, cache_dir=str(tmp_path / "cache")))]
 
     assert names(f"tonight={tmp_path}/x/net.mlir", f"{tmp_path}/y/net.mlir") == ["tonight", "net"]
+    assert names(f"Qwen/Qwen3-0.6B={tmp_path}/x/net.mlir") == ["Qwen/Qwen3-0.6B"]
+    for name in ("two words", "/root", "a//b", "a:b"):
+        with pytest.raises(InputError, match=r"expected a name of letters, digits, `_`, `\.`, `\+`, `-` and `/`, got "):
+            names(f"{name}={tmp_path}/x/net.mlir")
     for word in ("mine=mnist_mlp", f"both={tmp_path}/*/net.mlir"):
         with pytest.raises(InputError, match=r"--model (mine|both)=: expected the path of one model file, got "):
             names(word)
+
+
+def test_a_pattern_may_leave_the_suffix_open(tmp_path: Path) -> None:
+    for name in ("a.mlir", "b.mlir.txt", "c.mlirbc"):
+        (tmp_path / name).write_text(FINE)
+    assert named_by(tmp_path, "*.mlir*") == {"a.mlir": "a", "b.mlir.txt": "b.mlir", "c.mlirbc": "c"}
+
+
+def test_a_file_has_its_own_types(tmp_path: Path) -> None:
+    (tmp_path / "a.mlir").write_text(FINE)
+    with pytest.raises(InputError, match=r"--dtype bfloat16: expected a model whose type can be chosen, got .*a\.mlir"):
+        tasks(Preparation((f"{tmp_path}/a.mlir",), dtype="bf16", cache_dir=str(tmp_path / "cache")))
 
 
 def test_a_bad_file_among_others_is_a_row_and_a_name_after_one_keeps_its_error(tmp_path: Path) -> None:

@@ -31,6 +31,19 @@ def request_for(place: Path, word: str, **options: object) -> Preparation:
     return Preparation((word,), cache_dir=str(place / "cache"), **options)
 
 
+def test_a_broken_framework_harms_only_files_that_use_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "torch.py").write_text("raise RuntimeError('built for another driver')\n")
+    (tmp_path / "net.py").write_text("import jax.numpy as jnp\nmodel, example_inputs = jnp.tanh, (jnp.ones(3),)\n")
+    (tmp_path / "uses.py").write_text("import torch\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "broken"))
+    request = Preparation((f"{tmp_path}/*.py",), cache_dir=str(tmp_path / "cache"))
+    header, rows = model_jobs.prepare(request)
+    assert [row.op_name for row in rows] == ["stablehlo.tanh"]
+    [failure] = header.failed
+    assert (failure.model, "built for another driver" in failure.error) == ("uses", True)
+
+
 @pytest.mark.slow
 def test_a_function_and_its_example_inputs(tmp_path: Path) -> None:
     path = tmp_path / "net.py"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import codecs
 import os
 import re
 import subprocess
@@ -310,3 +311,11 @@ def test_long_literals_are_shortened_to_their_type() -> None:
         assert texts[3] == "dense<0> : tensor<99xi32>"
         assert texts[4].endswith("38, 39>")
     assert parameter_text(None) == "dense<...>"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le"])
+def test_a_text_may_begin_with_a_byte_order_mark(tmp_path: Path, encoding: str) -> None:
+    text = "module { func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> { return %a : tensor<4xf32> } }"
+    mark = codecs.BOM_UTF16_LE if encoding == "utf-16-le" else b""
+    (tmp_path / "a.mlir").write_bytes(mark + text.encode(encoding))
+    assert "@main" in str(load(tmp_path / "a.mlir"))
