@@ -61,9 +61,9 @@ def apart(count: int) -> str:
     return f"func.func @main({arguments}) -> {types[0]} {{ {lines}\n return %0 : {types[0]} }}"
 
 
-def digests(cache: Path) -> dict[str, dict[str, stored.FileMark]]:
-    """The files of each export, and their digests."""
-    return {folder.name: dict(stored.marks(folder) or {}) for folder in cache.glob("exports/*")}
+def digests(cache: Path) -> list[dict[str, stored.FileMark]]:
+    """The files of each export, and their digests; in which order does not matter."""
+    return sorted((dict(stored.marks(folder) or {}) for folder in cache.glob("exports/*")), key=repr)
 
 
 class Walkers:
