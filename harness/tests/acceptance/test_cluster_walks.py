@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from opscope.base import stored
+from opscope.harness.cache import export_folder
 from opscope.harness.record import store
 from opscope.harness.record.stages import Status
 from opscope.harness.tests.acceptance.conftest import Place
@@ -61,9 +62,15 @@ def apart(count: int) -> str:
     return f"func.func @main({arguments}) -> {types[0]} {{ {lines}\n return %0 : {types[0]} }}"
 
 
-def digests(cache: Path) -> list[dict[str, stored.FileMark]]:
-    """The files of each export, and their digests; in which order does not matter."""
-    return sorted((dict(stored.marks(folder) or {}) for folder in cache.glob("exports/*")), key=repr)
+def digests(cache: Path) -> list[dict[str, object]]:
+    """The files of each export with their digests, and the manifest without its place; in which order does not
+    matter."""
+    exports = []
+    for folder in cache.glob("exports/*"):
+        header, rows = export_folder.read_manifest(folder)
+        manifest = header.model_copy(update={"export_dirs": ()}), rows
+        exports.append({**(stored.marks(folder) or {}), export_folder.MANIFEST: manifest})
+    return sorted(exports, key=repr)
 
 
 class Walkers:
