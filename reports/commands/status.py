@@ -16,12 +16,14 @@ import click
 @click.option("--database", "--db", "url", metavar="URL", help="Results database; default: .opscope/opscope.sqlite.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def status(max_age: str | None, name: str | None, url: str | None, as_json: bool) -> None:
-    """Show the newest night, the newest complete night, and the runs in .opscope/spool that wait for the database.
+    """Show the newest night, the newest complete night, and the runs in .opscope/spool that wait for the database or
+    were refused by it.
 
     Exit code 1 if no complete night is younger than --max-age, if no night came by the hour that `by` of its
     configuration says, or if a receiver did not take the message of the newest night here; 2 if the database cannot be
     read.
     """
+    from opscope.base.visible_text import visible
     from opscope.harness.record.errors import InputError, closest
     from opscope.reports.commands.compare import print_json
     from opscope.reports.database.files import default_url
@@ -37,6 +39,9 @@ def status(max_age: str | None, name: str | None, url: str | None, as_json: bool
     if waiting and not as_json:
         runs = "1 run waits" if len(waiting) == 1 else f"{len(waiting)} runs wait"
         click.echo(f"{runs} in the spool for the database: {', '.join(waiting[:5])}; deliver with opscope publish")
+    refused = spool.refused(target, Path.cwd())
+    for each in () if as_json else refused:
+        click.echo(visible(each.line))
     with read_database(target, "--database", NIGHTLY) as connection:
         newest, complete = newest_nights(connection, name)
         if name is not None and newest is None and limit is None:
@@ -58,7 +63,8 @@ def status(max_age: str | None, name: str | None, url: str | None, as_json: bool
             for which, night in (("newest", newest), ("newest_complete", complete))
         }
         more = {"missed": missed, "unsent": undelivered, "demo_nights": demos}
-        print_json({**nights, "spool": waiting, "late": late, **more})
+        aside = [{"folder": str(each.folder), "reason": each.reason} for each in refused]
+        print_json({**nights, "spool": waiting, "refused": aside, "late": late, **more})
     else:
         for line in (
             f"newest complete night: {complete.night_id}, {age_text(complete.age(now))} old"
