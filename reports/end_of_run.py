@@ -72,7 +72,7 @@ class Delivered:
     places: dict[str, str]
     """`report` and `database` -> where they are, as far as they are."""
     problems: list[str]
-    """One line for each of the two that failed, and for other runs that wait or were refused; the run's own comes last."""
+    """One line for each of the two that failed, and for other runs that wait or were refused; the run itself last."""
     lost: bool = False
     """Whether the run is neither in the database nor in the spool."""
 

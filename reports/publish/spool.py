@@ -88,12 +88,10 @@ def keep(run_dir: Path, url: str, root: Path) -> Path:
     if run_dir.parent.resolve() == folder.resolve():
         return run_dir
     try:
-        copy = kept_runs.keep_copy(run_dir, folder, run_id)
-        (folder / "database").write_text(shown(parse_url(url)) + "\n", encoding="utf-8")
+        return kept_runs.keep_copy(run_dir, folder, run_id, shown(parse_url(url)))
     except OSError as error:
         reason = error.strerror or str(error)
         raise InputError(str(folder / run_id), "a writable place", reason, f"opscope publish {run_dir}") from error
-    return copy
 
 
 def set_run_aside(path: Path, url: str, root: Path, error: InputError) -> InputError:

@@ -15,13 +15,15 @@ from itertools import count
 from pathlib import Path
 
 from opscope.base.inner_path import copy_file, copy_folder, inside
-from opscope.base.results_folder import make_folder
+from opscope.base.results_folder import make_folder, remove_empty
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.store import JOURNAL_DIR, MANIFEST_FILE, RUN_FILE, WHOLE_FILE, read_run
 from opscope.reports.records.night_record import NIGHT_FILE
 
 REPORTS = "benchmarks"
 """The folder beside the runs for reports of benchmarks: no run may take its name."""
+DATABASE_FILE = "database"
+"""The file beside the runs that says which database they wait for."""
 PART = "part-"
 """Begins the name of a folder of which not everything is there, or not any more."""
 WAIT_SECONDS = 10.0
@@ -35,11 +37,12 @@ def kept_runs(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def keep_copy(run_dir: Path, folder: Path, run_id: str) -> Path:
-    """Copies the records of a run below `folder`, whole or not at all; the copy. Raises OSError."""
+def keep_copy(run_dir: Path, folder: Path, run_id: str, database: str) -> Path:
+    """Copies the records of a run below `folder`, which waits for `database`, whole or not at all; the copy. Raises
+    OSError."""
     temporary = folder.parent / f"{PART}{os.getpid()}-{run_id}"
     try:
-        make_folder(folder)
+        make_folder(folder.parent)
         with claim(folder.parent) as alone:
             for part in folder.parent.glob(f"{PART}*") if alone else ():
                 shutil.rmtree(part, ignore_errors=True)  # of a process that was killed
@@ -48,13 +51,26 @@ def keep_copy(run_dir: Path, folder: Path, run_id: str) -> Path:
                 with claim(target, 0) as ours:
                     if target.exists() and not (ours and same_run(target, run_dir)):
                         continue  # another run of that name waits too, or this one is being delivered as it was before
-                    remove(target)
-                    temporary.rename(target)
+                    remove(target, tidy=False)
+                    _move(temporary, target, database)
                     return target
     except OSError:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
     raise AssertionError("there is always another name")
+
+
+def _move(temporary: Path, target: Path, database: str) -> None:
+    while True:
+        try:
+            make_folder(target.parent)
+            (target.parent / DATABASE_FILE).write_text(f"{database}\n", encoding="utf-8")
+            temporary.rename(target)
+        except FileNotFoundError:  # another process has delivered the last run there, and removed the folder
+            if not temporary.exists():
+                raise
+        else:
+            return
 
 
 def copy_records(run_dir: Path, target: Path) -> None:
@@ -135,12 +151,19 @@ def _is(folder: Path, descriptor: int) -> bool:
         return False
 
 
-def remove(folder: Path) -> None:
-    """Removes a run at once: one that a killed process had removed half of would be published so."""
+def remove(folder: Path, *, tidy: bool = True) -> None:
+    """Removes a run at once: one that a killed process had removed half of would be published so.
+
+    `tidy`: what held it goes too, if it was the last.
+    """
     part = folder.parent.parent / f"{PART}{os.getpid()}-gone-{folder.name}"
     with contextlib.suppress(OSError):  # what stays is published again, which changes nothing
         folder.rename(part)
         shutil.rmtree(part, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        if tidy and {each.name for each in folder.parent.iterdir()} <= {DATABASE_FILE}:
+            (folder.parent / DATABASE_FILE).unlink(missing_ok=True)
+            remove_empty(folder.parent)
 
 
 def came_at(folder: Path) -> tuple[float, str]:
