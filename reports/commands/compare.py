@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,7 @@ def diff(
     from opscope.reports.compare.night_diff import diffs, series_alone, series_missing, since_date
     from opscope.reports.compare.owned import own_diff
     from opscope.reports.compare.run_selection import open_runs
+    from opscope.reports.database.newest import ahead_line
     from opscope.reports.database.owners import rules_here
     from opscope.reports.pages.diff_page import show, show_cause, show_lowered
 
@@ -125,6 +127,8 @@ def diff(
             compare_lowered(each.a, each.b, *(folder_of(runs.connection, view, runs.root) for view in (each.a, each.b)))
             for each in compared
         ]
+        if run_a is None and runs.connection is not None and (line := ahead_line(runs.connection)):
+            compared[0] = replace(compared[0], notes=(*compared[0].notes, line))
         beginning = head_of(runs.connection, [*(each.b for each in compared), *alone])
     compared = [own_diff(series_diff, rules, team) for series_diff in compared]
     facts = [*(of_view(each.b, each) for each in compared), *(of_view(view, None) for view in alone), *missing]

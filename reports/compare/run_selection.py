@@ -18,6 +18,7 @@ from opscope.harness.record.selection import count_deselected
 from opscope.harness.record.store import RUN_FILE, SELECTION_FILE, load_run, read_run
 from opscope.reports.compare.night_views import night_view
 from opscope.reports.compare.outcomes import RunView, from_database, from_folder
+from opscope.reports.database.newest import begun, latest
 from opscope.reports.database.notes import read_notes
 from opscope.reports.database.reading import database_url, exists, how_to_publish, read_database
 from opscope.reports.database.rows import RAN, RELEASE, SELECTION, series_text
@@ -118,7 +119,8 @@ class Runs:
         return view if self.connection is None else replace(view, notes=read_notes(self.connection))
 
     def listed(self) -> list[Listed]:
-        """Every run that has ended, newest first; a running one has no result yet. Runs of releases are of no time.
+        """Every run that has ended, newest first; a running one has no result yet. Runs of releases are of no time, and
+        one that is dated later than now is none of the newest.
 
         Of runs that started together, the one with the most models comes first.
         """
@@ -204,6 +206,7 @@ def _in_database(connection: sa.Connection) -> list[Listed]:
     query = sa.select(RUNS.c.run_id, RUNS.c.backend, RUNS.c.started, RUNS.c.series, RUNS.c.night_id, NIGHTS.c.kind)
     query = query.outerjoin(NIGHTS, NIGHTS.c.night_id == RUNS.c.night_id)
     ended = (RUNS.c.outcome != "running") & (NIGHTS.c.kind.is_(None) | (NIGHTS.c.kind != RELEASE))
+    ended &= (RUNS.c.started <= latest()) & begun(RUNS.c.night_id)
     rows = connection.execute(query.where(ended)).all()
     of_night = Counter((row.night_id, row.series) for row in rows)
     return [
@@ -227,7 +230,7 @@ def _in_folders(root: Path) -> Iterator[Listed]:
             record = read_run(path.parent)
         except InputError:
             continue  # another schema, or no run of ours: it can still be named
-        if record.outcome != "running" and not _is_of_release(path.parent):
+        if record.outcome != "running" and record.started <= latest() and not _is_of_release(path.parent):
             key = series_text(record.backend, record.arch, record.origin.options)
             selection = _is_selection(path.parent)
             models, backends = frozenset(record.models), tuple(record.backend.split(","))

@@ -33,6 +33,7 @@ from opscope.harness.record.measures import MEASURES
 from opscope.reports.database.compiled_statements import SQLITE_STATEMENTS
 from opscope.reports.database.endings import with_endings
 from opscope.reports.database.files import ROOM, head, numbers
+from opscope.reports.database.newest import TOMORROW
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -329,7 +330,8 @@ def _renew_views(connection: sa.Connection, force: bool) -> None:
         return
     _drop_views(connection)
     for name, select in selects.items():
-        connection.exec_driver_sql(f"CREATE VIEW {name} AS\n{select}")
+        text = select.replace("{tomorrow}", TOMORROW[connection.dialect.name])
+        connection.exec_driver_sql(f"CREATE VIEW {name} AS\n{text}")
     connection.execute(sa.delete(SETTINGS).where(SETTINGS.c.name.in_(["views", "views_digest"])))
     rows = [{"name": "views_digest", "value": digest}, {"name": "views", "value": " ".join(selects)}]
     connection.execute(sa.insert(SETTINGS), rows)

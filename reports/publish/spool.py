@@ -25,7 +25,7 @@ from opscope.base.time_limit import TimeIsUpError, time_limit
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpTest
 from opscope.harness.record.store import StoredRun, read_run
-from opscope.reports.database.database import DatabaseAwayError, DatabaseRefusedError, parse_url, shown
+from opscope.reports.database.database import DatabaseAwayError, DatabaseRefusedError, parse_url, shown, usable_url
 from opscope.reports.publish.publish import publish
 from opscope.reports.records import kept_runs
 
@@ -156,6 +156,7 @@ def deliver(
     result.
     """
     read_run(run_dir)
+    usable_url(url, where)
     copy, no_copy = None, None
     try:
         copy = keep(run_dir, url, root)

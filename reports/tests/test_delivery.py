@@ -30,22 +30,12 @@ from opscope.reports.publish import spool
 from opscope.reports.publish.publish import publish
 from opscope.reports.records import kept_runs
 from opscope.reports.records.night_record import join
-from opscope.reports.tests import postgres_server
 from opscope.reports.tests.night_runs import fresh, record
 from opscope.reports.tests.nights import Op, night
 
 SLOW = pytest.mark.slow
 New = Callable[[], str]
 """Makes an empty database; its URL."""
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=SLOW)])
-def new(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> New:
-    monkeypatch.chdir(tmp_path)
-    if request.param == "postgresql":
-        return postgres_server.shared().database
-    numbers = iter(range(1000))
-    return lambda: fresh(tmp_path / f"db{next(numbers)}.sqlite")
 
 
 def tables(url: str) -> dict[str, list[str]]:
