@@ -18,6 +18,7 @@ from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.base.installing import install_command
 from opscope.base.page import Page
 from opscope.base.results_folder import results_folder
+from opscope.base.server_connection import CONNECTING, bounded
 from opscope.base.spool_folders import set_aside
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.masking import mask_url
@@ -243,7 +244,7 @@ def _connect(url: str) -> tuple[str, str]:
     masked = mask_url(url)
 
     try:
-        engine = sqlalchemy.create_engine(url)
+        engine = bounded(sqlalchemy.create_engine(url), CONNECTING)
     except ImportError as error:
         remedy = install_command("postgres") if error.name == "psycopg" else f"pip install {error.name}"
         return f"{masked}: no driver", remedy

@@ -25,6 +25,7 @@ from opscope.base.digest import words_digest
 from opscope.base.file_names import as_text
 from opscope.base.installing import install_command
 from opscope.base.results_folder import make_folder
+from opscope.base.server_connection import WRITING, bounded
 from opscope.base.time_limit import expired
 from opscope.base.visible_text import cut
 from opscope.harness.record.errors import InputError
@@ -166,8 +167,7 @@ def _kind_of(error: Exception, url: sa.URL) -> tuple[type[InputError], str]:
 
 def _engine(url: sa.URL) -> sa.Engine:
     if url.get_backend_name() != "sqlite":
-        seconds = {"connect_timeout": 10} if "connect_timeout" not in url.query else {}
-        return sa.create_engine(url, connect_args=seconds, poolclass=sa.NullPool)
+        return bounded(sa.create_engine(url, poolclass=sa.NullPool), WRITING)
     if url.database and url.database != ":memory:" and not url.query.get("uri"):
         make_folder(Path(url.database).parent)
     options = {"compiled_cache": SQLITE_STATEMENTS}

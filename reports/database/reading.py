@@ -16,9 +16,10 @@ from urllib.parse import quote
 
 import sqlalchemy as sa
 from sqlalchemy import event
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from opscope.base.installing import install_command
+from opscope.base.server_connection import READING, bounded
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import release_in
 from opscope.harness.record.run_folders import newest_run
@@ -93,6 +94,7 @@ def read_database(url: str, where: str = "--db", hint: str = "") -> Iterator[sa.
             hint = "" if has_todays_views(connection) else f"{renew} (its views are another opscope's)"
             yield connection
     except SQLAlchemyError as error:
+        hint = hint or ("whether the server runs" if isinstance(error, OperationalError) else "")
         raise InputError(where, f"to read {shown(parsed)}", driver_reason(error, parsed), hint) from error
     except Exception as error:
         raise_if_damaged(error, where, parsed)
@@ -123,11 +125,8 @@ def _engine(url: sa.URL) -> sa.Engine:
 
         return engine
     # A prepared statement is one statement: a query cannot end the read-only transaction and go on after it.
-    arguments: dict[str, Any] = {"prepare_threshold": 0}
-    if "connect_timeout" not in url.query:
-        arguments["connect_timeout"] = 10
-    engine = sa.create_engine(url, connect_args=arguments, poolclass=sa.NullPool)
-    return engine.execution_options(postgresql_readonly=True)
+    engine = sa.create_engine(url, connect_args={"prepare_threshold": 0}, poolclass=sa.NullPool)
+    return bounded(engine, READING).execution_options(postgresql_readonly=True)
 
 
 def _check_schema(connection: sa.Connection, where: str, renew: str) -> None:
