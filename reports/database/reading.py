@@ -36,6 +36,7 @@ from opscope.reports.database.database import (
     views,
 )
 from opscope.reports.database.files import default_url, head
+from opscope.reports.database.sqlite_file import LEFT_BEHIND, recover
 
 RENEW = "opscope db upgrade"
 """What gives a database of an earlier opscope the schema and the views of this one."""
@@ -94,13 +95,22 @@ def read_database(url: str, where: str = "--db", hint: str = "") -> Iterator[sa.
             hint = "" if has_todays_views(connection) else f"{renew} (its views are another opscope's)"
             yield connection
     except SQLAlchemyError as error:
-        hint = hint or ("whether the server runs" if isinstance(error, OperationalError) else "")
-        raise InputError(where, f"to read {shown(parsed)}", driver_reason(error, parsed), hint) from error
+        got, hint = driver_reason(error, parsed), hint or _hint(error, parsed)
+        raise InputError(where, f"to read {shown(parsed)}", got, hint) from error
     except Exception as error:
         raise_if_damaged(error, where, parsed)
         raise
     finally:
         engine.dispose()
+
+
+def _hint(error: SQLAlchemyError, url: sa.URL) -> str:
+    """What to try after an error of a driver."""
+    if url.get_backend_name() != "sqlite":
+        return "whether the server runs" if isinstance(error, OperationalError) else ""
+    if getattr(getattr(error, "orig", None), "sqlite_errorcode", None) == LEFT_BEHIND:
+        return f"{RENEW} --db sqlite:///{url.database} as a user who may write there: a writer of it was killed"
+    return ""
 
 
 def has_todays_views(connection: sa.Connection) -> bool:
@@ -112,6 +122,7 @@ def _engine(url: sa.URL) -> sa.Engine:
     if url.get_backend_name() == "sqlite":
         if url.database and url.database != ":memory:" and not url.query.get("uri"):
             path = Path(url.database).absolute()
+            recover(path)
             url = url.set(database=f"file:{quote(str(path))}", query={"mode": "ro", "uri": "true"})
         options = {"compiled_cache": SQLITE_STATEMENTS}
         engine = sa.create_engine(url, connect_args={"timeout": 30}, execution_options=options)

@@ -5,6 +5,7 @@ Whatever is not as expected gives no answer here; reports/database/reading.py th
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import time
 from contextlib import closing
@@ -16,6 +17,8 @@ from opscope.reports.database.files import head
 from opscope.reports.database.reading_statement import confine_sqlite
 
 BEGINNING = "sqlite:///"
+LEFT_BEHIND = sqlite3.SQLITE_READONLY_ROLLBACK
+"""The error of who reads a file that a killed writer left in the middle."""
 
 
 def path_of(url: str) -> Path | None:
@@ -29,6 +32,16 @@ def uri(path: Path) -> str:
     return f"file:{quote(str(path.absolute()))}?mode=ro"
 
 
+def recover(path: Path) -> None:
+    """Takes back what a killed writer had begun, where it left its journal beside the file: who only reads may not.
+
+    Where this process may not write there, nothing happens, and reading fails with `LEFT_BEHIND`.
+    """
+    if Path(f"{path}-journal").exists():
+        with contextlib.suppress(sqlite3.Error), closing(sqlite3.connect(path, timeout=5)) as connection:
+            connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
+
+
 def ask(path: Path, text: str, seconds: float, most: int) -> tuple[tuple[str, ...], list[tuple[Any, ...]]] | None:
     """The columns and at most `most` + 1 rows of a statement that reads; None if SQLite refuses anything.
 
@@ -36,6 +49,7 @@ def ask(path: Path, text: str, seconds: float, most: int) -> tuple[tuple[str, ..
     """
     end = time.monotonic() + seconds
     try:
+        recover(path)
         with closing(sqlite3.connect(uri(path), uri=True, timeout=30)) as connection:
             if connection.execute("SELECT version_num FROM alembic_version").fetchall() != [(head(),)]:
                 return None
