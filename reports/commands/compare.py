@@ -111,7 +111,7 @@ def diff(
 
     if since is not None and run_a is not None:
         raise InputError("opscope diff", "--since alone", f"`{run_a}` too", "opscope diff RUN_A RUN_B, or --since DATE")
-    with open_runs(url, needed=since is not None) as runs:
+    with open_runs(url, needed=since is not None, named=(run_a, run_b)) as runs:
         rules = rules_here(runs.connection, owners_file, team=team)
         alone, missing = [], []
         if since is not None and runs.connection is not None:
@@ -191,7 +191,7 @@ def unblock(
     from opscope.reports.pages.unblock_page import show_plan
 
     left_out: list[Listed] = []
-    with open_runs(url) as runs:
+    with open_runs(url, named=(run,)) as runs:
         night = run is not None and runs.folder(run) is None and names_night(runs.connection, run)
         if run is None:
             runs.newest()

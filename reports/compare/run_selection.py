@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -15,7 +15,7 @@ from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import release_in
 from opscope.harness.record.run_folders import runs_root
 from opscope.harness.record.selection import count_deselected
-from opscope.harness.record.store import RUN_FILE, SELECTION_FILE, load_run, read_run
+from opscope.harness.record.store import RUN_FILE, SELECTION_FILE, has_run, load_run, read_run
 from opscope.reports.compare.night_views import night_view
 from opscope.reports.compare.outcomes import RunView, from_database, from_folder
 from opscope.reports.database.newest import begun, latest
@@ -68,7 +68,7 @@ class Runs:
     def folder(self, run: str) -> Path | None:
         """The folder that `run` names: a path, or a folder below .opscope/runs whose name is no id in the database."""
         for folder in (Path(run), self.root / run):
-            if (folder / RUN_FILE).is_file() and (folder != self.root / run or not self._published(run)):
+            if has_run(folder) and (folder != self.root / run or not self._published(run)):
                 return folder
         return None
 
@@ -185,16 +185,23 @@ class Runs:
 
 
 @contextmanager
-def open_runs(url: str | None, *, needed: bool = False) -> Iterator[Runs]:
+def open_runs(url: str | None, *, needed: bool = False, named: Sequence[str | None] = ()) -> Iterator[Runs]:
     """The runs of the database at `url` (default: this folder's), or of the folders where there is no database.
 
-    `needed`: whether a missing database is an error also where none was named.
+    `needed`: whether a missing database is an error also where none was named; `named`: what the command is about.
+    Where that is folders alone, a default database that cannot be read is none.
     """
     target = database_url(url)
     if url is None and not needed and not exists(target):
         yield Runs(None, runs_root())
         return
-    with read_database(target) as connection:
+    with ExitStack() as stack:
+        connection = None
+        try:
+            connection = stack.enter_context(read_database(target))
+        except InputError:
+            if url is not None or needed or not named or not all(name and has_run(Path(name)) for name in named):
+                raise
         yield Runs(connection, runs_root())
 
 

@@ -35,8 +35,8 @@ from opscope.reports.database.database import (
     shown,
     views,
 )
-from opscope.reports.database.files import default_url, head
-from opscope.reports.database.sqlite_file import LEFT_BEHIND, recover
+from opscope.reports.database.files import default_url, file_url, head
+from opscope.reports.database.sqlite_file import HINTS, LEFT_BEHIND, error_code, recover
 
 RENEW = "opscope db upgrade"
 """What gives a database of an earlier opscope the schema and the views of this one."""
@@ -108,9 +108,11 @@ def _hint(error: SQLAlchemyError, url: sa.URL) -> str:
     """What to try after an error of a driver."""
     if url.get_backend_name() != "sqlite":
         return "whether the server runs" if isinstance(error, OperationalError) else ""
-    if getattr(getattr(error, "orig", None), "sqlite_errorcode", None) == LEFT_BEHIND:
-        return f"{RENEW} --db sqlite:///{url.database} as a user who may write there: a writer of it was killed"
-    return ""
+    driver_error = getattr(error, "orig", None)
+    if getattr(driver_error, "sqlite_errorcode", None) == LEFT_BEHIND:
+        path = str(url.database).removeprefix("file:")
+        return f"{RENEW} --db {file_url(Path(path))} as a user who may write there: a writer of it was killed"
+    return HINTS.get(error_code(driver_error), "")
 
 
 def has_todays_views(connection: sa.Connection) -> bool:
@@ -142,6 +144,6 @@ def _engine(url: sa.URL) -> sa.Engine:
 
 def _check_schema(connection: sa.Connection, where: str, renew: str) -> None:
     version = schema_version(connection)
-    refuse_foreign_schema(version, where)
+    refuse_foreign_schema(connection, version, where)
     if version != head():
         raise InputError(where, f"a database of schema {head()}", f"schema {version}" if version else "none", renew)
