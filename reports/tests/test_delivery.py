@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import shutil
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -271,6 +272,20 @@ def test_an_op_is_as_the_latest_run_says(new: New, tmp_path: Path) -> None:
 
 # --- kills
 
+PUBLISH = """
+import sys
+from opscope.harness.cli.main import main
+main(["publish", sys.argv[1], "--to", sys.argv[2]])
+"""
+KILLED = """
+import os, signal, sys
+from opscope.harness.cli.main import main
+from opscope.reports.publish import spool
+spool.publish = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+main(["publish", sys.argv[1], "--to", sys.argv[2]])
+"""
+"""The same, killed when it asks the database."""
+
 
 @SLOW
 def test_thirty_kills_of_a_publish_lose_nothing(new: New, tmp_path: Path) -> None:
@@ -278,21 +293,17 @@ def test_thirty_kills_of_a_publish_lose_nothing(new: New, tmp_path: Path) -> Non
     runs = [night(tmp_path / "runs", number, ops) for number in range(1, 4)]
     expected = one_after_another(new, runs)
     url, chance, killed = new(), random.Random(1), 0
+    publish(runs[1], url)  # a new database of PostgreSQL gets its tables
     began = time.monotonic()
-    publish(runs[0], url)
+    subprocess.run([sys.executable, "-c", PUBLISH, str(runs[0]), url], check=True)
     took = time.monotonic() - began
     while killed < 30:
         with open_database(url) as connection:  # so that it is written anew, not seen to be there
             connection.execute(sa.update(RUNS).values(published=None))
-        pid = os.fork()
-        if pid == 0:
-            try:
-                command.main([str(runs[killed % 3]), "--to", url], standalone_mode=False)
-            finally:
-                os._exit(0)
-        time.sleep(chance.uniform(0, took))
-        os.kill(pid, signal.SIGKILL)
-        killed += os.WIFSIGNALED(os.waitpid(pid, 0)[1])
+        process = subprocess.Popen([sys.executable, "-c", PUBLISH, str(runs[killed % 3]), url])
+        time.sleep(chance.uniform(0.2 * took, took))
+        process.kill()
+        killed += process.wait() == -signal.SIGKILL
     assert run_publish(*map(str, runs), "--to", url).exit_code == 0
     assert spool.waiting(url, tmp_path) == spool.refused(url, tmp_path) == []
     assert tables(url) == expected
@@ -302,14 +313,8 @@ def test_a_killed_publish_is_delivered_by_the_next(new: New, tmp_path: Path) -> 
     """The run was in the spool before the database was asked."""
     url = new()
     run = night(tmp_path / "runs", 1, {"add": Op(uses={"a": 1})})
-    pid = os.fork()
-    if pid == 0:
-        try:
-            spool.publish = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[assignment]
-            spool.deliver(run, url, tmp_path)
-        finally:
-            os._exit(0)
-    os.waitpid(pid, 0)
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(run), url])
+    assert killed.returncode == -signal.SIGKILL
     shutil.rmtree(run)
     assert json.loads(run_publish("--to", url, "--json").output)["from_spool"] == ["night01"]
 

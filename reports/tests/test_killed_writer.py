@@ -7,6 +7,8 @@ import os
 import shutil
 import signal
 import sqlite3
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,20 +39,20 @@ def unprivileged() -> Iterator[None]:
         os.seteuid(0)
 
 
+WRITER = """
+import os, signal, sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("PRAGMA cache_size = 4")
+connection.execute("BEGIN IMMEDIATE")
+connection.execute("UPDATE op_tests SET cycles = 7, repro = repro || HEX(RANDOMBLOB(500))")
+connection.execute("DELETE FROM night_counts")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
 def kill_a_writer(path: Path) -> None:
-    """Leaves a journal: a child is killed in a transaction of which a part is in the file already."""
-    pid = os.fork()
-    if pid == 0:
-        try:
-            connection = sqlite3.connect(path, isolation_level=None)
-            connection.execute("PRAGMA cache_size = 4")
-            connection.execute("BEGIN IMMEDIATE")
-            connection.execute("UPDATE op_tests SET cycles = 7, repro = repro || HEX(RANDOMBLOB(500))")
-            connection.execute("DELETE FROM night_counts")
-            os.kill(os.getpid(), signal.SIGKILL)
-        finally:
-            os._exit(1)
-    assert os.WIFSIGNALED(os.waitpid(pid, 0)[1])
+    """Leaves a journal: a process is killed in a transaction of which a part is in the file already."""
+    assert subprocess.run([sys.executable, "-c", WRITER, str(path)]).returncode == -signal.SIGKILL
     with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as reader, pytest.raises(sqlite3.OperationalError):
         reader.execute("SELECT COUNT(*) FROM op_tests").fetchone()  # or this test proves nothing
 
