@@ -5,7 +5,7 @@
 A run is copied there before it is published, and the copy goes once the run is in the database: whatever dies, the
 next publish delivers it. A copy of the records stands there, not a pointer: the run's folder may be gone when the
 database is back. Publishing is idempotent, so a run that arrived after all is only published again. Each run is
-delivered by itself, under a claim; one that is refused is set aside (opscope/base/spool_folders.py).
+delivered by itself, under a claim; one that is refused is set aside (opscope/base/results_folder.py).
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from typing import TypeVar
 
 from opscope.base.atomic_write import write_whole
 from opscope.base.digest import words_digest
-from opscope.base.results_folder import make_folder
-from opscope.base.spool_folders import REASON_FILE, REFUSED, SPOOL, SetAside, set_aside
+from opscope.base.results_folder import REASON_FILE, REFUSED, SPOOL, SetAside, make_folder, set_aside
 from opscope.base.time_limit import TimeIsUpError, time_limit
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpTest
