@@ -21,7 +21,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,14 +65,16 @@ class Targets:
     seconds: float
 
 
-@dataclass(frozen=True)
+@dataclass
 class Delivered:
     """What became of a report and a publish."""
 
     places: dict[str, str]
     """`report` and `database` -> where they are, as far as they are."""
     problems: list[str]
-    """One line for each of the two that failed."""
+    """One line for each of the two that failed, and for other runs that wait or were refused; the run itself last."""
+    lost: bool = False
+    """Whether the run is neither in the database nor in the spool."""
 
 
 def deliver(run_dir: Path, targets: Targets, records: Records | None, doing: Callable[[str], None]) -> Delivered:
@@ -83,16 +85,17 @@ def deliver(run_dir: Path, targets: Targets, records: Records | None, doing: Cal
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # a project that makes warnings errors means those of its own tests
-                done.places[target] = step(run_dir, targets, records)
+                step(run_dir, targets, records, done)
         except Exception as error:  # noqa: BLE001 - a report is never worth a run
             reason = " ".join(str(error).split()) or type(error).__name__
             hint = f"opscope publish {run_dir}" if target == "database" else f"whether {run_dir} can be written"
             line = reason if ": expected " in reason else f"{target}: expected to write it, got {reason}; try {hint}"
             done.problems.append(line)
+            done.lost = done.lost or target == "database"
     return done
 
 
-def _report(run_dir: Path, targets: Targets, records: Records | None) -> str:
+def _report(run_dir: Path, targets: Targets, records: Records | None, done: Delivered) -> None:
     from opscope.base.time_limit import time_limit
     from opscope.reports.compare.owned import Owned
     from opscope.reports.database.files import default_url
@@ -102,17 +105,21 @@ def _report(run_dir: Path, targets: Targets, records: Records | None) -> str:
     owned = Owned(rules_here(None, root=targets.folder))
     url = targets.url or default_url(targets.folder)
     with time_limit(targets.seconds):
-        return str(write_report(run_dir, url, records and records[0], owned))
+        done.places["report"] = str(write_report(run_dir, url, records and records[0], owned))
 
 
-def _publish(run_dir: Path, targets: Targets, records: Records | None) -> str:
+def _publish(run_dir: Path, targets: Targets, records: Records | None, done: Delivered) -> None:
     from opscope.reports.database.database import parse_url, shown
     from opscope.reports.database.files import default_url
-    from opscope.reports.publish.spool import deliver as publish_or_keep
+    from opscope.reports.publish import spool
 
     url = targets.url or default_url(targets.folder)
-    publish_or_keep(run_dir, url, targets.folder, "--publish", records, targets.seconds)
-    return shown(parse_url(url))
+    delivery = spool.deliver(run_dir, url, targets.folder, "--publish", records, targets.seconds)
+    done.problems += [each.line for each in delivery.earlier]
+    done.problems += map(str, delivery.problems)
+    done.lost = delivery.lost
+    if delivery.problem is None:
+        done.places["database"] = shown(parse_url(url))
 
 
 def import_ahead(folder: Path) -> None:
@@ -214,7 +221,7 @@ def _live_in_fork(connection: socket.socket, parent: int, folder: Path) -> None:
             run, url, called_in, seconds = json.loads(line)
             run_dir, targets = Path(run), Targets(url, Path(called_in), seconds)
             done = deliver(run_dir, targets, _records(run_dir), lambda target: say("doing", target))
-            say("done", {"places": done.places, "problems": done.problems})
+            say("done", asdict(done))
     finally:
         os._exit(0)
 

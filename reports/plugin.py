@@ -5,9 +5,10 @@ harness/run/plugin.py registers it for the runs it starts.
 It reads what harness/run/plugin.py left on the config: `opscope_run_dir` (the run, on the controller alone),
 `opscope_records` (what its folder holds, as harness/record/store.py reads it; None: not known), `opscope_doing` (which
 shows what is being done) and `opscope_places` (what the summary shows), to which it adds `report` and `database`.
-Whatever goes wrong here is one line: the run is on disk already, and neither its records nor its exit code change. A
-run whose database is away waits in .opscope/spool, from where the next publish delivers it: nothing is lost, so nothing
-fails. The exit code of a test run tells of the ops; that nothing arrives is for `opscope status --max-age` to tell.
+Whatever goes wrong here is one line: the run is on disk already, and its records do not change. A run whose database is
+away waits in .opscope/spool, from where the next publish delivers it: nothing is lost, so nothing fails. The exit code
+of a test run tells of the ops; that nothing arrives is for `opscope status --max-age` to tell. Only a run that is
+neither in the database nor in the spool ends with 1 where it would end with 0.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import pytest
 
 from opscope.base.visible_text import visible
 from opscope.reports import end_of_run
-from opscope.reports.end_of_run import Targets
+from opscope.reports.end_of_run import Delivered, Targets
 from opscope.reports.fork_ahead import FORK
 
 if TYPE_CHECKING:
@@ -92,7 +93,10 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, obj
         importing.join()
     run_dir: Path | None = getattr(config, "opscope_run_dir", None)
     if run_dir is not None and not hasattr(config, "workerinput"):
-        config.stash[PROBLEMS] = deliver(config, run_dir)
+        done = deliver(config, run_dir)
+        config.stash[PROBLEMS] = done.problems
+        if done.lost and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
         if config.option.no_summary or config.pluginmanager.getplugin("terminalreporter") is None:
             for line in config.stash[PROBLEMS]:
                 sys.stderr.write(f"{visible(line)}\n")
@@ -106,17 +110,17 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         terminalreporter.write_line(line, yellow=True)
 
 
-def deliver(config: pytest.Config, run_dir: Path) -> list[str]:
-    """Writes the report of `run_dir` and publishes it; one line for each of the two that failed."""
+def deliver(config: pytest.Config, run_dir: Path) -> Delivered:
+    """Writes the report of `run_dir` and publishes it; what became of them."""
     from opscope.harness.record.selection import none_selected
     from opscope.harness.run.request import KEY
 
     request = config.stash.get(KEY, None)
     if request is None or request.settings["no_report"]:
-        return []
+        return Delivered({}, [])
     records: Records | None = config.opscope_records  # type: ignore[attr-defined]
     if records is not None and none_selected(records[0].tests):
-        return ["report, database: expected ops that were selected, got none; nothing is written"]
+        return Delivered({}, ["report, database: expected ops that were selected, got none; nothing is written"])
 
     def doing(target: str) -> None:
         config.opscope_doing(DOING[target])  # type: ignore[attr-defined]
@@ -127,4 +131,4 @@ def deliver(config: pytest.Config, run_dir: Path) -> list[str]:
     if done is None:
         done = end_of_run.deliver(run_dir, _targets(request), records, doing)
     config.opscope_places.update(done.places)  # type: ignore[attr-defined]
-    return done.problems
+    return done

@@ -38,7 +38,8 @@ CLOCK = Path(os.environ.get("OPSCOPE_SERVED", "")).parent / "alert_clock.json"
 SILENT = timedelta(minutes=15)
 """For how long that process may write nothing."""
 CORNER = """
-SELECT label || ' ' || zone AS night, demo FROM nights WHERE kind = 'night' ORDER BY started DESC, night_id DESC"""
+SELECT label || ' ' || zone AS night, demo FROM nights
+WHERE kind = 'night' AND night_id NOT IN (SELECT night_id FROM nights_ahead) ORDER BY started DESC, night_id DESC"""
 KINDS = ("night", grid.RELEASE)
 """What the page has rows of: nights, or with `?axis=version` releases."""
 KEPT = 32

@@ -199,9 +199,7 @@ def _run_folder(name: str) -> Path | None:
 
     as_path = Path(name)
     folders = (as_path, run_folders.runs_root() / name)
-    return next(
-        (folder for folder in folders if (folder / store.RUN_FILE).is_file()), as_path if as_path.is_dir() else None
-    )
+    return next((folder for folder in folders if store.has_run(folder)), as_path if as_path.is_dir() else None)
 
 
 @click.command(short_help="Remove old runs, and caches that have been unused the longest.")

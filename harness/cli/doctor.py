@@ -17,7 +17,8 @@ from typing import Any
 from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.base.installing import install_command
 from opscope.base.page import Page
-from opscope.base.results_folder import results_folder
+from opscope.base.results_folder import results_folder, set_aside
+from opscope.base.server_connection import CONNECTING, bounded
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.masking import mask_url
 from opscope.harness.record.signature import shorten
@@ -47,7 +48,7 @@ class Finding:
 def examine(settings: Resolved, folder: Path) -> list[Finding]:
     """All findings; `folder` is where runs would be written."""
     findings = [*_machine(settings, folder), *_backends(settings), *_known_bugs(), *_frameworks()]
-    return [*findings, _database(settings, folder)]
+    return [*findings, _database(settings, folder), *_refused(folder)]
 
 
 def examine_backend(settings: Resolved, name: str) -> list[Finding]:
@@ -228,6 +229,13 @@ def _database(settings: Resolved, folder: Path) -> Finding:
     return Finding("database", "database", not remedy, got, remedy)
 
 
+def _refused(folder: Path) -> Iterator[Finding]:
+    """Runs that a database refused: no later publish delivers them by itself."""
+    for run in set_aside(folder):
+        remedy = f"opscope publish {run.folder}, once that is mended, or removing it"
+        yield Finding("database", run.folder.name, False, run.line, remedy, needed=False)
+
+
 def _connect(url: str) -> tuple[str, str]:
     import sqlalchemy
     from sqlalchemy.exc import SQLAlchemyError
@@ -235,7 +243,7 @@ def _connect(url: str) -> tuple[str, str]:
     masked = mask_url(url)
 
     try:
-        engine = sqlalchemy.create_engine(url)
+        engine = bounded(sqlalchemy.create_engine(url), CONNECTING)
     except ImportError as error:
         remedy = install_command("postgres") if error.name == "psycopg" else f"pip install {error.name}"
         return f"{masked}: no driver", remedy

@@ -16,12 +16,16 @@ MASK = "***"
 """What stands in the place of a secret."""
 
 _LOGIN = re.compile(r"(?P<head>[a-zA-Z][\w+.-]*://)(?P<user>[^\s:/@]*):(?P<password>[^\s/]*)@")
+_DATABASE = re.compile(r"(?P<head>postgres[\w+.-]*://)(?P<user>[^\s:/@]*):(?P<password>[^\s?]*)@", re.IGNORECASE)
+"""A login at a database: its password may have a / that nobody has escaped, which in other URLs ends a port."""
 _PARAMETER = re.compile(r"(?<=[?&])(?P<name>[^\s=&#?]+)=(?P<value>[^\s&#]*)")
 
 
 def mask_url(text: str) -> str:
     """`text` with the secrets of its URLs replaced by `***`; used wherever a URL could be shown or stored."""
-    return _PARAMETER.sub(_parameter, _LOGIN.sub(rf"\g<head>\g<user>:{MASK}@", text))
+    for login in (_DATABASE, _LOGIN):
+        text = login.sub(rf"\g<head>\g<user>:{MASK}@", text)
+    return _PARAMETER.sub(_parameter, text)
 
 
 def _parameter(match: re.Match[str]) -> str:

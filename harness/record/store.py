@@ -246,6 +246,14 @@ def read_run(run_dir: Path) -> RunRecord:
     return parse(RunRecord, _run_file(run_dir)[0], str(run_dir / RUN_FILE))
 
 
+def has_run(folder: Path) -> bool:
+    """Whether a folder holds a run. Raises InputError for one that may not be entered."""
+    try:
+        return (folder / RUN_FILE).is_file()
+    except PermissionError as error:
+        raise InputError(str(folder), "a folder that may be entered", f"{error.strerror}", "its owner") from error
+
+
 def _run_file(run_dir: Path) -> tuple[bytes, dict[str, int]]:
     """The record in RUN/run.json as JSON, and how many lines each segment has; empty if the run has not ended."""
     path = run_dir / RUN_FILE

@@ -34,6 +34,15 @@ def started(start: Start, run_dir: Path) -> Started:
         return run.plan(), run.lanes.lanes
 
 
+def _models(run: store.StoredRun) -> list[str]:
+    """The models that a run was asked for. Raises InputError if it says none, as one of `opscope demo`."""
+    models = run.record.origin.options.get("models")
+    if models is None:
+        got = f"{run.record.run_id}, which names none: nobody ran it here"
+        raise InputError("--resume", "a run that names the models it was asked for", got, "a new run")
+    return models
+
+
 class _ResumedRun:
     """A run that goes on."""
 
@@ -45,10 +54,11 @@ class _ResumedRun:
         else:
             starting.lock(run_dir, start.claims, "--resume")
             run = store.load_run(run_dir)
+            _models(run)
             starting.unseal(run_dir, run.record.run_id)
         store.refuse_other_values(run.rows, run_dir, "--resume")
         settings = self._settings = resume.options(run, start.request.settings.values, start.request.settings.sources)
-        models = run.record.origin.options["models"]
+        models = _models(run)
         exports = run.record.origin.options.get(made_of.RUN, "")
         self._preparation = to_prepare(start.request, settings, models, self._started.timestamp(), exports)
         orders = mending(orders_of(start.request, run.record.run_id, run_dir, settings), self._preparation)

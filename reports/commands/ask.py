@@ -105,7 +105,7 @@ def export(run: str | None, kind: str, job_id: int | None, output: str, url: str
     from opscope.reports.exports import export_csv, export_junit, export_optest, export_parquet
     from opscope.reports.exports.exported import read
 
-    with open_runs(url) as runs:
+    with open_runs(url, named=(run,)) as runs:
         exported = read(runs, run)
     if kind == "optest-json":
         number = export_optest.job_of(exported, job_id)

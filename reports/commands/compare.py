@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -104,12 +105,13 @@ def diff(
     from opscope.reports.compare.night_diff import diffs, series_alone, series_missing, since_date
     from opscope.reports.compare.owned import own_diff
     from opscope.reports.compare.run_selection import open_runs
+    from opscope.reports.database.newest import ahead_line
     from opscope.reports.database.owners import rules_here
     from opscope.reports.pages.diff_page import show, show_cause, show_lowered
 
     if since is not None and run_a is not None:
         raise InputError("opscope diff", "--since alone", f"`{run_a}` too", "opscope diff RUN_A RUN_B, or --since DATE")
-    with open_runs(url, needed=since is not None) as runs:
+    with open_runs(url, needed=since is not None, named=(run_a, run_b)) as runs:
         rules = rules_here(runs.connection, owners_file, team=team)
         alone, missing = [], []
         if since is not None and runs.connection is not None:
@@ -125,6 +127,8 @@ def diff(
             compare_lowered(each.a, each.b, *(folder_of(runs.connection, view, runs.root) for view in (each.a, each.b)))
             for each in compared
         ]
+        if run_a is None and runs.connection is not None and (line := ahead_line(runs.connection)):
+            compared[0] = replace(compared[0], notes=(*compared[0].notes, line))
         beginning = head_of(runs.connection, [*(each.b for each in compared), *alone])
     compared = [own_diff(series_diff, rules, team) for series_diff in compared]
     facts = [*(of_view(each.b, each) for each in compared), *(of_view(view, None) for view in alone), *missing]
@@ -187,7 +191,7 @@ def unblock(
     from opscope.reports.pages.unblock_page import show_plan
 
     left_out: list[Listed] = []
-    with open_runs(url) as runs:
+    with open_runs(url, named=(run,)) as runs:
         night = run is not None and runs.folder(run) is None and names_night(runs.connection, run)
         if run is None:
             runs.newest()

@@ -45,7 +45,7 @@ def prune(keep: str, dry_run: bool, url: str | None) -> None:
     from opscope.base.visible_text import counted_each
     from opscope.reports.database.database import DatabaseAwayError
     from opscope.reports.database.files import default_url
-    from opscope.reports.publish.reclaim import reclaim
+    from opscope.reports.database.reclaim import reclaim
     from opscope.reports.publish.upkeep import age_of, size_of
     from opscope.reports.publish.upkeep import prune as remove
 
@@ -94,7 +94,7 @@ def stats(url: str | None, as_json: bool) -> None:
 def role(name: str, password_env: str | None, url: str | None) -> None:
     """Create the PostgreSQL role NAME, which may only read the results; run it again to renew its rights."""
     from opscope.reports.database.files import default_url
-    from opscope.reports.publish.upkeep import read_only_role
+    from opscope.reports.database.reading_role import read_only_role
 
     click.echo(read_only_role(url or default_url(), name, password_env))
 

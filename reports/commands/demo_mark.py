@@ -37,7 +37,7 @@ def is_demo(url: str | None) -> bool:
     except ImportError:
         return False
     try:
-        with postgres_session.reading(url) as connection:
+        with postgres_session.reading(url, postgres_session.ANSWERS_WITHIN) as connection:
             return connection.execute(ANY).fetchone() is not None
     except psycopg.Error:
         return False

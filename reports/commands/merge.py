@@ -15,29 +15,32 @@ import click
 def merge(runs: tuple[Path, ...], into: Path, partial: bool, url: str | None) -> None:
     """Join the run folders of all shares of a sweep (--shard) into one, as if the sweep had run as a whole.
 
-    Exit code 1 if an op fails and no limitation names the failure, as in a whole run.
+    Exit code 1 if an op fails and no limitation names the failure, as in a whole run, or if the joined run is neither
+    in the database nor kept in .opscope/spool.
     """
     from opscope.base.terminal import console
+    from opscope.base.visible_text import visible
     from opscope.harness.page import summary
     from opscope.harness.run import finish_run
     from opscope.harness.run.merge_shares import merge as join
     from opscope.reports.database import database
     from opscope.reports.database.files import default_url
     from opscope.reports.pages.html import write_report
-    from opscope.reports.publish.spool import published_or_kept
+    from opscope.reports.publish.spool import deliver
 
     if url is not None:
         database.usable_url(url, "--publish")
-    into, away = into.absolute(), ""
+    into = into.absolute()
     join(runs, into, partial=partial)
     write_report(into, url or default_url())
-    if url is not None:
-        away = published_or_kept(into, url, Path.cwd(), "--publish")
+    delivery = None if url is None else deliver(into, url, Path.cwd(), "--publish")
     page = finish_run.stored_page(into)
     summary.show(page, console())
     published = (
         f"published to {database.shown(database.parse_url(url))}" if url else f"to publish it: opscope publish {into}"
     )
-    click.echo(away or published)
-    if any(test.fails_run for test in page.tests):
+    lines = () if delivery is None else (*(each.line for each in delivery.earlier), *map(str, delivery.problems))
+    for line in (*lines, *([published] if delivery is None or delivery.rows is not None else [])):
+        click.echo(visible(line))
+    if any(test.fails_run for test in page.tests) or (delivery is not None and delivery.lost):
         raise SystemExit(1)

@@ -40,12 +40,14 @@ def publish(
 
     If the database cannot be reached, the run is kept in .opscope/spool and the exit code is 1; the next publish to
     that database delivers it. If the database refuses the user or the password, the run is kept as well and the exit
-    code is 2. Without RUN_DIR, only the runs in the spool are delivered.
+    code is 2. A run that the database refuses for another reason is set aside below .opscope/spool, which stops no
+    other run and is said each time; the exit code is 2. Without RUN_DIR, the runs in the spool are delivered, and those
+    that were refused are tried again.
     """
     import json
 
     from opscope.base.live import progress
-    from opscope.base.visible_text import counted_each
+    from opscope.base.visible_text import counted_each, visible
     from opscope.harness.record.errors import InputError, refusal
     from opscope.reports.database.database import DatabaseAwayError, parse_url, shown
     from opscope.reports.database.files import default_url
@@ -58,37 +60,45 @@ def publish(
         raise InputError(
             "--night", "runs that belong to the night", "no RUN_DIR", "opscope publish RUN_DIR --night FILE"
         )
-    target = url or default_url()
+    target, root = url or default_url(), Path.cwd()
     counts: dict[str, Any] = {}
+    deliveries: list[spool.Delivery] = []
+    problems: list[InputError] = []
     from_spool: list[str] = []
-    away: DatabaseAwayError | None = None
-    try:
-        if not run_dirs:
-            progress.step("runs that waited")
-            from_spool = spool.drain(target, Path.cwd(), seconds=seconds)
-            if late := benchmarks.drain(target, Path.cwd()):
+    if not run_dirs:
+        progress.step("runs that waited")
+        deliveries.append(spool.drain(target, root, seconds=seconds, again=True))
+    for run_dir in progress.each(run_dirs, "run", len(run_dirs)):
+        if night_file is not None:
+            join(run_dir, read_night(night_file), shard)
+        deliveries.append(delivery := spool.deliver(run_dir, target, root, seconds=seconds))
+        if delivery.rows is not None:
+            counts[str(run_dir)] = delivery.rows
+    for delivery in deliveries:
+        from_spool += delivery.from_spool
+        problems += delivery.problems
+    if not run_dirs and not any(isinstance(problem, DatabaseAwayError) for problem in problems):
+        try:
+            if late := benchmarks.drain(target, root):
                 from_spool.append(f"{late} benchmark{'s' if late > 1 else ''}")
-        for run_dir in progress.each(run_dirs, "run", len(run_dirs)):
-            if night_file is not None:
-                join(run_dir, read_night(night_file), shard)
-            try:
-                counts[str(run_dir)], delivered_late = spool.deliver(run_dir, target, Path.cwd(), seconds=seconds)
-                from_spool += delivered_late
-            except DatabaseAwayError as error:
-                away = error
-    except DatabaseAwayError as error:
-        away = error
+        except InputError as error:
+            problems.append(error)
     place = shown(parse_url(target))
     if as_json:
         rows = next(iter(counts.values())) if len(counts) == 1 else None
-        click.echo(json.dumps({"database": place, "rows": rows, "runs": counts, "from_spool": from_spool}))
+        aside = [str(each.folder) for each in spool.refused(target, root)]
+        found = {"database": place, "rows": rows, "runs": counts, "from_spool": from_spool, "refused": aside}
+        click.echo(json.dumps(found))
     else:
         for name in from_spool:
             click.echo(f"published {name} from the spool to {place}")
         for run_dir, rows_of_tables in counts.items():
             click.echo(f"published {run_dir} to {place}: {counted_each(rows_of_tables)}")
-        if not run_dirs and not from_spool and away is None:
+        if not run_dirs and not from_spool and not problems:
             click.echo(f"no run in the spool is waiting for {place}")
-    if away is not None:
-        click.echo(refusal("opscope publish", away), err=True)
-        raise SystemExit(away.exit_code)
+    for line in (each.line for each in deliveries[0].earlier):
+        click.echo(f"opscope publish: {visible(line)}", err=True)
+    for problem in problems:
+        click.echo(refusal("opscope publish", problem), err=True)
+    if problems:
+        raise SystemExit(spool.exit_code(problems))

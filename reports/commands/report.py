@@ -56,7 +56,7 @@ def report(
     from opscope.reports.pages.html import render, write_report
     from opscope.reports.pages.night_page import render_night
 
-    with open_runs(url) as runs:
+    with open_runs(url, named=(what,)) as runs:
         owned = Owned(rules_here(runs.connection, owners_file, team=team), team)
         folder = runs.folder(what) if what is not None else None
         if folder is not None:

@@ -16,6 +16,7 @@ from opscope.reports.compare.history import between_backends, compared, slower_b
 from opscope.reports.compare.night_views import is_night, night_view, nights_by_series, nights_named, series_of
 from opscope.reports.compare.outcomes import RunView
 from opscope.reports.compare.run_selection import Runs
+from opscope.reports.database.newest import begun
 from opscope.reports.database.rows import RELEASE, SELECTION
 from opscope.reports.database.schema import NIGHTS
 from opscope.reports.database.schema_nights import NIGHT_SERIES
@@ -26,7 +27,7 @@ def newest_night(connection: sa.Connection) -> str | None:
 
     Of nights that started together, the one with most models.
     """
-    dated = NIGHTS.c.kind.not_in((SELECTION, RELEASE))
+    dated = NIGHTS.c.kind.not_in((SELECTION, RELEASE)) & begun(NIGHTS.c.night_id)
     newest = sa.select(sa.func.max(NIGHTS.c.started)).where(dated).scalar_subquery()
     query = sa.select(NIGHTS.c.night_id, NIGHTS.c.kind, NIGHTS.c.models).where(dated, NIGHTS.c.started == newest)
     night = max(connection.execute(query), key=lambda row: (len(row.models), row.night_id), default=None)
@@ -110,7 +111,9 @@ def since_date(connection: sa.Connection, date: datetime) -> tuple[list[Diff], l
     stopped, and is left out. Raises InputError where no series has a night on the date or later, or none before it.
     """
     nights = sa.select(NIGHT_SERIES).join(NIGHTS, NIGHTS.c.night_id == NIGHT_SERIES.c.night_id)
-    nights = nights.where(NIGHTS.c.kind == "night").order_by(NIGHT_SERIES.c.started, NIGHT_SERIES.c.night_id)
+    nights = nights.where(NIGHTS.c.kind == "night", begun(NIGHTS.c.night_id)).order_by(
+        NIGHT_SERIES.c.started, NIGHT_SERIES.c.night_id
+    )
     late: dict[str, str] = {}
     earlier: dict[str, str] = {}
     firsts: dict[str, datetime] = {}

@@ -24,6 +24,7 @@ from opscope.reports.compare.night_times import timed, with_zones
 from opscope.reports.compare.outcomes import RunView, aliases, climbs_of, from_database
 from opscope.reports.compare.whole_since import whole_since
 from opscope.reports.database.endings import DEFAULT, UNKNOWN
+from opscope.reports.database.newest import begun
 from opscope.reports.database.notes import read_notes
 from opscope.reports.database.owners import Rule, owner
 from opscope.reports.database.reading import how_to_publish
@@ -326,11 +327,12 @@ def cause(connection: sa.Connection, name: str, rules: Sequence[Rule], team: str
             NIGHT_SERIES,
             (NIGHT_SERIES.c.night_id == NIGHT_FIXES.c.night_id) & (NIGHT_SERIES.c.series == NIGHT_FIXES.c.series),
         )
-        .where(NIGHT_FIXES.c.cluster == name)
+        .where(NIGHT_FIXES.c.cluster == name, begun(NIGHT_SERIES.c.night_id))
         .order_by(NIGHT_SERIES.c.started.desc())
     )
     nights = connection.execute(query).all()
     series_and_start = sa.select(NIGHT_SERIES.c.series, sa.func.max(NIGHT_SERIES.c.started))
+    series_and_start = series_and_start.where(begun(NIGHT_SERIES.c.night_id))
     newest = dict(connection.execute(series_and_start.group_by(NIGHT_SERIES.c.series)).all())
     lanes: list[Details] = []
     before: list[Details] = []
@@ -402,12 +404,14 @@ def run(view: RunView, rules: Sequence[Rule], team: str | None) -> Details:
 def _rows(
     connection: sa.Connection, view: str, names: Sequence[str], where: Mapping[str, str], limit: int | None
 ) -> list[Details]:
-    """Rows of a view, the newest night first."""
-    table = sa.table(view, *(sa.column(name) for name in {*names, *where, "started"}))
+    """Rows of a view, the newest night first; with a `limit`, those of nights that may be the newest."""
+    table = sa.table(view, *(sa.column(name) for name in {*names, *where, "started", "night_id"}))
     renamed = JSON_NAMES.get(view, {})
     query = sa.select(*(table.c[name].label(renamed.get(name, name)) for name in names))
     for name, value in where.items():
         query = query.where(table.c[name] == value)
+    if limit is not None:
+        query = query.where(begun(table.c.night_id))
     rows = [
         plain(dict(row)) for row in connection.execute(query.order_by(table.c.started.desc()).limit(limit)).mappings()
     ]

@@ -15,6 +15,7 @@ from opscope.reports.compare.outcomes import RunView
 from opscope.reports.compare.run_selection import Listed, Runs
 from opscope.reports.compare.whole_since import Since, whole_since
 from opscope.reports.database.endings import ending_column
+from opscope.reports.database.newest import begun
 from opscope.reports.database.schema import MODELS, MODULE_OPS, NIGHTS, OP_TESTS, OPS, RUNS
 
 HISTORY = 30
@@ -149,7 +150,7 @@ def nights_of(connection: sa.Connection | None, view: RunView, model: str) -> li
     started = sa.type_coerce(ready.c.started, NIGHTS.c.started.type).label("started")
     query = (
         sa.select(ready.c.night_id, ready.c.night.label("label"), *(ready.c[name] for name in names), started)
-        .where(ready.c.model == model, ready.c.series == view.series, ready.c.kind == "night")
+        .where(ready.c.model == model, ready.c.series == view.series, ready.c.kind == "night", begun(ready.c.night_id))
         .order_by(ready.c.started.desc())
         .limit(HISTORY)
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -15,9 +15,10 @@ from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import release_in
 from opscope.harness.record.run_folders import runs_root
 from opscope.harness.record.selection import count_deselected
-from opscope.harness.record.store import RUN_FILE, SELECTION_FILE, load_run, read_run
+from opscope.harness.record.store import RUN_FILE, SELECTION_FILE, has_run, load_run, read_run
 from opscope.reports.compare.night_views import night_view
 from opscope.reports.compare.outcomes import RunView, from_database, from_folder
+from opscope.reports.database.newest import begun, latest
 from opscope.reports.database.notes import read_notes
 from opscope.reports.database.reading import database_url, exists, how_to_publish, read_database
 from opscope.reports.database.rows import RAN, RELEASE, SELECTION, series_text
@@ -67,7 +68,7 @@ class Runs:
     def folder(self, run: str) -> Path | None:
         """The folder that `run` names: a path, or a folder below .opscope/runs whose name is no id in the database."""
         for folder in (Path(run), self.root / run):
-            if (folder / RUN_FILE).is_file() and (folder != self.root / run or not self._published(run)):
+            if has_run(folder) and (folder != self.root / run or not self._published(run)):
                 return folder
         return None
 
@@ -118,7 +119,8 @@ class Runs:
         return view if self.connection is None else replace(view, notes=read_notes(self.connection))
 
     def listed(self) -> list[Listed]:
-        """Every run that has ended, newest first; a running one has no result yet. Runs of releases are of no time.
+        """Every run that has ended, newest first; a running one has no result yet. Runs of releases are of no time, and
+        one that is dated later than now is none of the newest.
 
         Of runs that started together, the one with the most models comes first.
         """
@@ -183,16 +185,23 @@ class Runs:
 
 
 @contextmanager
-def open_runs(url: str | None, *, needed: bool = False) -> Iterator[Runs]:
+def open_runs(url: str | None, *, needed: bool = False, named: Sequence[str | None] = ()) -> Iterator[Runs]:
     """The runs of the database at `url` (default: this folder's), or of the folders where there is no database.
 
-    `needed`: whether a missing database is an error also where none was named.
+    `needed`: whether a missing database is an error also where none was named; `named`: what the command is about.
+    Where that is folders alone, a default database that cannot be read is none.
     """
     target = database_url(url)
     if url is None and not needed and not exists(target):
         yield Runs(None, runs_root())
         return
-    with read_database(target) as connection:
+    with ExitStack() as stack:
+        connection = None
+        try:
+            connection = stack.enter_context(read_database(target))
+        except InputError:
+            if url is not None or needed or not named or not all(name and has_run(Path(name)) for name in named):
+                raise
         yield Runs(connection, runs_root())
 
 
@@ -204,6 +213,7 @@ def _in_database(connection: sa.Connection) -> list[Listed]:
     query = sa.select(RUNS.c.run_id, RUNS.c.backend, RUNS.c.started, RUNS.c.series, RUNS.c.night_id, NIGHTS.c.kind)
     query = query.outerjoin(NIGHTS, NIGHTS.c.night_id == RUNS.c.night_id)
     ended = (RUNS.c.outcome != "running") & (NIGHTS.c.kind.is_(None) | (NIGHTS.c.kind != RELEASE))
+    ended &= (RUNS.c.started <= latest()) & begun(RUNS.c.night_id)
     rows = connection.execute(query.where(ended)).all()
     of_night = Counter((row.night_id, row.series) for row in rows)
     return [
@@ -227,7 +237,7 @@ def _in_folders(root: Path) -> Iterator[Listed]:
             record = read_run(path.parent)
         except InputError:
             continue  # another schema, or no run of ours: it can still be named
-        if record.outcome != "running" and not _is_of_release(path.parent):
+        if record.outcome != "running" and record.started <= latest() and not _is_of_release(path.parent):
             key = series_text(record.backend, record.arch, record.origin.options)
             selection = _is_selection(path.parent)
             models, backends = frozenset(record.models), tuple(record.backend.split(","))

@@ -17,6 +17,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from opscope.base.server_connection import CANCELLING
 from opscope.base.visible_text import one_line
 from opscope.harness.record.causes import cause_named
 from opscope.harness.record.errors import InputError, closest
@@ -187,6 +188,8 @@ def _limited(connection: sa.Connection, seconds: float) -> Iterator[float]:
     else:
         for setting in postgres_session.limits(seconds):
             connection.exec_driver_sql(setting)
+        if connection.dialect.driver == "psycopg":
+            connection.connection.dbapi_connection.silent = seconds + CANCELLING  # type: ignore[union-attr]
     try:
         yield end
     except SQLAlchemyError as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import functools
 import re
+import sqlite3
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ from opscope.base.digest import words_digest
 from opscope.base.file_names import as_text
 from opscope.base.installing import install_command
 from opscope.base.results_folder import make_folder
+from opscope.base.server_connection import WRITING, bounded
 from opscope.base.time_limit import expired
 from opscope.base.visible_text import cut
 from opscope.harness.record.errors import InputError
@@ -33,6 +35,8 @@ from opscope.harness.record.measures import MEASURES
 from opscope.reports.database.compiled_statements import SQLITE_STATEMENTS
 from opscope.reports.database.endings import with_endings
 from opscope.reports.database.files import ROOM, head, numbers
+from opscope.reports.database.newest import TOMORROW
+from opscope.reports.database.sqlite_file import BACKUP, HINTS, error_code
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -155,7 +159,10 @@ def _kind_of(error: Exception, url: sa.URL) -> tuple[type[InputError], str]:
     """Returns the error to raise for a driver's error, and a hint what to try."""
     away = isinstance(error, OSError | OperationalError) or getattr(error, "connection_invalidated", False)
     if url.get_backend_name() == "sqlite":
-        return DatabaseAwayError if away else InputError, "a path that can be written"
+        code = error_code(getattr(error, "orig", None))
+        if away and code not in (sqlite3.SQLITE_ERROR, *HINTS):
+            return DatabaseAwayError, "a path that can be written"
+        return InputError, HINTS.get(code, BACKUP)
     if not away:
         return InputError, "a role that may write"
     if isinstance(error, OperationalError) and REFUSED.search(str(error.orig)):
@@ -165,8 +172,7 @@ def _kind_of(error: Exception, url: sa.URL) -> tuple[type[InputError], str]:
 
 def _engine(url: sa.URL) -> sa.Engine:
     if url.get_backend_name() != "sqlite":
-        seconds = {"connect_timeout": 10} if "connect_timeout" not in url.query else {}
-        return sa.create_engine(url, connect_args=seconds, poolclass=sa.NullPool)
+        return bounded(sa.create_engine(url, poolclass=sa.NullPool), WRITING)
     if url.database and url.database != ":memory:" and not url.query.get("uri"):
         make_folder(Path(url.database).parent)
     options = {"compiled_cache": SQLITE_STATEMENTS}
@@ -205,9 +211,7 @@ def raise_if_damaged(error: Exception, where: str, url: sa.URL) -> None:
     library = any(name.partition(".")[0] in LIBRARIES for name in frames[ours + 1 :])
     if isinstance(error, DamagedValueError) or (library and not isinstance(error, InputError)):
         got = f"a damaged database ({type(error).__name__}: {cut(driver_reason(error, url), 200)})"
-        raise InputError(
-            where, f"to read {shown(url)}", got, "a backup, or a new database and publishing again"
-        ) from error
+        raise InputError(where, f"to read {shown(url)}", got, BACKUP) from error
 
 
 def driver_reason(error: BaseException, url: sa.URL) -> str:
@@ -224,9 +228,14 @@ def driver_reason(error: BaseException, url: sa.URL) -> str:
 # --- schema
 
 
-def refuse_foreign_schema(version: str | None, where: str) -> None:
-    """Raises InputError for a database of a newer opscope, and for one from before the first migration."""
+def refuse_foreign_schema(connection: sa.Connection, version: str | None, where: str) -> None:
+    """Raises InputError for a database of a newer opscope, for one from before the first migration, and for one of
+    another program: a file of SQLite with tables but no version of ours."""
     first = numbers()[0]
+    tables = connection.dialect.name == "sqlite" and version is None and sa.inspect(connection).get_table_names()
+    if tables or (version is not None and not version[:4].isdigit()):
+        got = f"one of another program (its tables: {cut(', '.join(tables), 60)})" if tables else f"schema {version}"
+        raise InputError(where, f"a database of schema {head()} or older, or a new file", got, "another file")
     if version is not None and version > head():
         raise InputError(where, f"a database of schema {head()} or older", f"schema {version}", "a newer opscope")
     if version is not None and version < first:
@@ -271,7 +280,7 @@ def _bring_up_to_date(connection: sa.Connection, where: str) -> None:
     if connection.dialect.name == "postgresql":
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(ADVISORY_LOCK)))
     version = schema_version(connection)
-    refuse_foreign_schema(version, where)
+    refuse_foreign_schema(connection, version, where)
     if version != head():
         _drop_views(connection)
         _migrate(connection)
@@ -329,7 +338,8 @@ def _renew_views(connection: sa.Connection, force: bool) -> None:
         return
     _drop_views(connection)
     for name, select in selects.items():
-        connection.exec_driver_sql(f"CREATE VIEW {name} AS\n{select}")
+        text = select.replace("{tomorrow}", TOMORROW[connection.dialect.name])
+        connection.exec_driver_sql(f"CREATE VIEW {name} AS\n{text}")
     connection.execute(sa.delete(SETTINGS).where(SETTINGS.c.name.in_(["views", "views_digest"])))
     rows = [{"name": "views_digest", "value": digest}, {"name": "views", "value": " ".join(selects)}]
     connection.execute(sa.insert(SETTINGS), rows)

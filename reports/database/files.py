@@ -14,7 +14,12 @@ ROOM = Path(__file__).parent
 
 def default_url(root: Path | None = None) -> str:
     """The database that a run publishes to by default: `<root>/.opscope/opscope.sqlite`."""
-    return f"sqlite:///{results_folder(root) / 'opscope.sqlite'}"
+    return file_url(results_folder(root) / "opscope.sqlite")
+
+
+def file_url(path: Path) -> str:
+    """The URL of the SQLite file at `path`: what means something else in a URL is escaped."""
+    return f"sqlite:///{str(path).replace('%', '%25').replace('?', '%3F')}"
 
 
 def numbers() -> list[str]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from opscope.base.server_connection import CANCELLING, connect
 from opscope.reports.database.files import head
 from opscope.reports.database.reading_statement import CURSORS, confine_postgresql, first_word
 
@@ -28,14 +29,13 @@ def is_plain(url: str) -> bool:
 
 
 @contextmanager
-def reading(url: str) -> Iterator[Any]:
-    """Opens one read-only transaction. Raises ImportError without the driver, psycopg.Error if there is no server."""
-    import psycopg  # pyright: ignore[reportMissingImports] - an extra
-
+def reading(url: str, seconds: float) -> Iterator[Any]:
+    """Opens one read-only transaction. Raises ImportError without the driver, psycopg.Error if there is no server, or
+    none that answers within `seconds`, which its own limit may be."""
     conninfo = "postgresql" + _PLAIN.sub(r"\1", url)
     timeout: dict[str, Any] = {} if "connect_timeout" in url else {"connect_timeout": ANSWERS_WITHIN}
     # A prepared statement is one statement: a query cannot end the read-only transaction and go on after it.
-    with psycopg.connect(conninfo, prepare_threshold=0, **timeout) as connection:
+    with connect(seconds + CANCELLING, conninfo, prepare_threshold=0, **timeout) as connection:
         connection.read_only = True
         yield connection
 
@@ -55,17 +55,20 @@ def ask(url: str, text: str, seconds: float, most: int) -> tuple[tuple[str, ...]
         import psycopg  # pyright: ignore[reportMissingImports] - an extra
     except ImportError:
         return None
+    end = time.monotonic() + seconds
     try:
-        with reading(url) as connection:
+        with reading(url, seconds) as connection:
             if connection.execute("SELECT version_num FROM alembic_version").fetchall() != [(head(),)]:
                 return None
             for setting in limits(seconds):
                 connection.execute(setting.encode())
             confine_postgresql(connection, text)
-            return _answer(connection, text, time.monotonic() + seconds, most)
+            return _answer(connection, text, end, most)
     except psycopg.errors.QueryCanceled as error:
         raise TimeoutError from error
-    except psycopg.Error:
+    except psycopg.Error as error:
+        if time.monotonic() > end:
+            raise TimeoutError from error
         return None
 
 

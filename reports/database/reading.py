@@ -16,9 +16,10 @@ from urllib.parse import quote
 
 import sqlalchemy as sa
 from sqlalchemy import event
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from opscope.base.installing import install_command
+from opscope.base.server_connection import READING, bounded
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import release_in
 from opscope.harness.record.run_folders import newest_run
@@ -34,7 +35,8 @@ from opscope.reports.database.database import (
     shown,
     views,
 )
-from opscope.reports.database.files import default_url, head
+from opscope.reports.database.files import default_url, file_url, head
+from opscope.reports.database.sqlite_file import HINTS, LEFT_BEHIND, error_code, recover
 
 RENEW = "opscope db upgrade"
 """What gives a database of an earlier opscope the schema and the views of this one."""
@@ -93,12 +95,24 @@ def read_database(url: str, where: str = "--db", hint: str = "") -> Iterator[sa.
             hint = "" if has_todays_views(connection) else f"{renew} (its views are another opscope's)"
             yield connection
     except SQLAlchemyError as error:
-        raise InputError(where, f"to read {shown(parsed)}", driver_reason(error, parsed), hint) from error
+        got, hint = driver_reason(error, parsed), hint or _hint(error, parsed)
+        raise InputError(where, f"to read {shown(parsed)}", got, hint) from error
     except Exception as error:
         raise_if_damaged(error, where, parsed)
         raise
     finally:
         engine.dispose()
+
+
+def _hint(error: SQLAlchemyError, url: sa.URL) -> str:
+    """What to try after an error of a driver."""
+    if url.get_backend_name() != "sqlite":
+        return "whether the server runs" if isinstance(error, OperationalError) else ""
+    driver_error = getattr(error, "orig", None)
+    if getattr(driver_error, "sqlite_errorcode", None) == LEFT_BEHIND:
+        path = str(url.database).removeprefix("file:")
+        return f"{RENEW} --db {file_url(Path(path))} as a user who may write there: a writer of it was killed"
+    return HINTS.get(error_code(driver_error), "")
 
 
 def has_todays_views(connection: sa.Connection) -> bool:
@@ -110,6 +124,7 @@ def _engine(url: sa.URL) -> sa.Engine:
     if url.get_backend_name() == "sqlite":
         if url.database and url.database != ":memory:" and not url.query.get("uri"):
             path = Path(url.database).absolute()
+            recover(path)
             url = url.set(database=f"file:{quote(str(path))}", query={"mode": "ro", "uri": "true"})
         options = {"compiled_cache": SQLITE_STATEMENTS}
         engine = sa.create_engine(url, connect_args={"timeout": 30}, execution_options=options)
@@ -123,15 +138,12 @@ def _engine(url: sa.URL) -> sa.Engine:
 
         return engine
     # A prepared statement is one statement: a query cannot end the read-only transaction and go on after it.
-    arguments: dict[str, Any] = {"prepare_threshold": 0}
-    if "connect_timeout" not in url.query:
-        arguments["connect_timeout"] = 10
-    engine = sa.create_engine(url, connect_args=arguments, poolclass=sa.NullPool)
-    return engine.execution_options(postgresql_readonly=True)
+    engine = sa.create_engine(url, connect_args={"prepare_threshold": 0}, poolclass=sa.NullPool)
+    return bounded(engine, READING).execution_options(postgresql_readonly=True)
 
 
 def _check_schema(connection: sa.Connection, where: str, renew: str) -> None:
     version = schema_version(connection)
-    refuse_foreign_schema(version, where)
+    refuse_foreign_schema(connection, version, where)
     if version != head():
         raise InputError(where, f"a database of schema {head()}", f"schema {version}" if version else "none", renew)

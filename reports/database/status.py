@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 import sqlalchemy as sa
 
 from opscope.base.night_grid.due import due
+from opscope.reports.database.newest import begun
 from opscope.reports.database.schema import NIGHTS
 from opscope.reports.database.schema_nights import NIGHT_SERIES
 from opscope.reports.database.series_names import names_of
@@ -35,9 +36,7 @@ def newest_nights(connection: sa.Connection, name: str | None = None) -> tuple[N
     A night is complete if all models and shards arrived in each of its series and every run ended.
     """
     query = sa.select(NIGHTS.c.night_id, NIGHTS.c.label, NIGHTS.c.started)
-    query = query.where(NIGHTS.c.kind == "night", sa.not_(NIGHTS.c.demo))
-    if name is not None:
-        query = query.where(NIGHTS.c.name == name)
+    query = query.where(_own(name))
     newest = None
     for night_id, label, started in connection.execute(
         query.order_by(NIGHTS.c.started.desc(), NIGHTS.c.night_id.desc())
@@ -66,14 +65,17 @@ def demo_nights(connection: sa.Connection) -> int:
 def missed_hour(connection: sa.Connection, name: str | None, now: datetime) -> str:
     """What is missing, if no night came by the hour that the newest one's configuration says; else empty."""
     query = sa.select(NIGHTS.c.started, NIGHTS.c.zone, NIGHTS.c.config)
-    query = query.where(NIGHTS.c.kind == "night", sa.not_(NIGHTS.c.demo))
-    if name is not None:
-        query = query.where(NIGHTS.c.name == name)
-    newest = connection.execute(query.order_by(NIGHTS.c.started.desc()).limit(1)).one_or_none()
+    newest = connection.execute(query.where(_own(name)).order_by(NIGHTS.c.started.desc()).limit(1)).one_or_none()
     if newest is None:
         return ""
     asked = due(newest.started, newest.zone, newest.config, now)
     return asked.text if asked.by is not None and asked.late else ""
+
+
+def _own(name: str | None) -> sa.ColumnElement[bool]:
+    """Whether a night is one of that name (None: of any) and not the demo's, and may be the newest."""
+    named = [] if name is None else [NIGHTS.c.name == name]
+    return sa.and_(NIGHTS.c.kind == "night", sa.not_(NIGHTS.c.demo), begun(NIGHTS.c.night_id), *named)
 
 
 def names_of_nights(connection: sa.Connection) -> list[str]:

@@ -18,12 +18,13 @@ def upsert(
     *,
     least: Sequence[str] = (),
     most: Sequence[str] = (),
-    keep: Sequence[str] = (),
+    first: Sequence[str] = (),
 ) -> None:
     """Inserts `rows`; a row that is already there gets the new values.
 
-    Columns in `least` and `most` keep the smaller and the larger value; columns in `keep` do not change. Rows are
-    written in the order of their keys, so that two publishers at once wait for each other instead of deadlocking.
+    Columns in `least` and `most` keep the smaller and the larger value; columns in `first` are those of the row whose
+    `least` are smaller, whichever came first (of equal ones, the row whose `first` are). Rows are written in the order
+    of their keys, so that two publishers at once wait for each other instead of deadlocking.
     """
     if connection.dialect.name == "postgresql":
         from sqlalchemy.dialects.postgresql import insert
@@ -35,12 +36,18 @@ def upsert(
     for start in range(0, len(ordered), BATCH):
         statement = insert(table).values(ordered[start : start + BATCH])
         updates: dict[str, Any] = {}
+        order = (*least, *first)
+        earlier = sa.tuple_(*(statement.excluded[name] for name in order)) < sa.tuple_(
+            *(table.c[name] for name in order)
+        )
         for column in table.columns:
             new = statement.excluded[column.name]
             if column.name in least:
                 updates[column.name] = getattr(sa.func, lesser)(column, new)
             elif column.name in most:
                 updates[column.name] = getattr(sa.func, greater)(column, new)
-            elif not column.primary_key and column.name not in keep:
+            elif column.name in first:
+                updates[column.name] = sa.case((earlier, new), else_=column)
+            elif not column.primary_key:
                 updates[column.name] = new
         connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=updates))

@@ -39,6 +39,7 @@ def demo(url: str | None, folder: Path | None, count: int, until: datetime | Non
     from opscope.base.live import progress
     from opscope.base.results_folder import results_folder
     from opscope.reports.database.database import open_database, parse_url, shown
+    from opscope.reports.database.files import file_url
     from opscope.reports.database.owners import store_owners
     from opscope.reports.database.reading import read_database
     from opscope.reports.database.schema_nights import NIGHT_SERIES
@@ -48,7 +49,7 @@ def demo(url: str | None, folder: Path | None, count: int, until: datetime | Non
     from opscope.reports.publish.publish import publish
 
     home = results_folder() / "demo"
-    target = url or f"sqlite:///{home / 'opscope.sqlite'}"
+    target = url or file_url(home / "opscope.sqlite")
     place = folder or home / "runs"
     day = (until or datetime.now(UTC)).replace(hour=2, minute=0, second=0, microsecond=0, tzinfo=UTC)
     if until is None and day > datetime.now(UTC):

@@ -18,6 +18,7 @@ from opscope.harness.record.stages import Status
 from opscope.harness.record.store import lines_of_journal, write_whole
 from opscope.reports.compare.night_views import is_night
 from opscope.reports.compare.outcomes import RunView
+from opscope.reports.database.newest import begun
 from opscope.reports.database.schema import NIGHTS, RUNS
 from opscope.reports.database.schema_nights import NIGHT_CHANGES, NIGHT_SERIES
 
@@ -37,7 +38,7 @@ def baseline_night(connection: sa.Connection, baseline: str) -> str:
     query = (
         sa.select(NIGHTS.c.night_id)
         .where(NIGHTS.c.kind == "night", sa.not_(NIGHTS.c.demo), NIGHTS.c.night_id.not_in(partial))
-        .where(sa.or_(NIGHTS.c.name == baseline, NIGHTS.c.night_id.in_(of_branch)))
+        .where(sa.or_(NIGHTS.c.name == baseline, NIGHTS.c.night_id.in_(of_branch)), begun(NIGHTS.c.night_id))
         .order_by(NIGHTS.c.started.desc(), NIGHTS.c.night_id.desc())
         .limit(1)
     )

@@ -69,7 +69,8 @@ def nightly(
     """Run the night that CONFIG (default: ci/nightly.yaml) describes, publish it, compare it, and report it.
 
     A night that was killed continues where it stopped. Exit code 1 if the policy of CONFIG fails the night (by default:
-    no data, or an op that is NEW, REASON-CHANGED or PCC-DROP), 2 for bad input, 130 if it was interrupted.
+    no data, or an op that is NEW, REASON-CHANGED or PCC-DROP) or a run is neither in the database nor kept, 2 for bad
+    input, 130 if it was interrupted.
     """
     from opscope.base.page import Page
     from opscope.harness.record.errors import InputError
@@ -128,6 +129,7 @@ def nightly(
     for sentence in filter(None, (result.title, problem, *problems)):
         page.prose(sentence)
     page.line(f"summary   {result.path}")
+    page.line(f"database  {result.delivered.line}")
     if result.verdict.fails:
         raise SystemExit(1)
 

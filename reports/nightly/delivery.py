@@ -39,6 +39,22 @@ class Delivered:
     """One line for each run that the database refuses for good."""
     away: str = ""
     """The database's error if it could not be reached."""
+    lost: tuple[str, ...] = ()
+    """One line for each run that is neither in the database nor in the spool."""
+    others: tuple[str, ...] = ()
+    """One line for each run of another night that waits on, or that the database refused."""
+
+    @property
+    def line(self) -> str:
+        """What became of the runs, in one line."""
+        counts = {
+            "published": len(self.published),
+            "kept in the spool": len(self.spooled),
+            "refused and set aside": len(self.refused),
+            "in neither": len(self.lost),
+            "of other nights refused or kept": len(self.others),
+        }
+        return f"{', '.join(f'{number} {what}' for what, number in counts.items() if number) or 'no run'}: {self.place}"
 
 
 def publish(runs: Sequence[Path], url: str, root: Path) -> Delivered:
@@ -50,6 +66,8 @@ def publish(runs: Sequence[Path], url: str, root: Path) -> Delivered:
     from_spool: list[str] = []
     spooled: list[str] = []
     refused: list[str] = []
+    lost: list[str] = []
+    notes: dict[str, None] = {}
     away = ""
     for run_dir in runs:
         try:
@@ -58,16 +76,32 @@ def publish(runs: Sequence[Path], url: str, root: Path) -> Delivered:
                 spool.keep(run_dir, url, root)
                 spooled.append(run_id)
                 continue
-            delivered_late = spool.deliver(run_dir, url, root, "--database")[1]
-        except DatabaseAwayError as error:
-            away = f"{error.where}: expected {error.expected}, got {error.got}"
-            spooled.append(read_run(run_dir).run_id)
+            delivery = spool.deliver(run_dir, url, root, "--database")
         except InputError as error:
-            refused.append(str(error))
-        else:
+            lost.append(str(error))
+            continue
+        from_spool += delivery.from_spool
+        notes |= dict.fromkeys((*(each.line for each in delivery.earlier), *map(str, delivery.others)))
+        problem = delivery.problem
+        if problem is None:
             published.append(run_id)
-            from_spool += delivered_late
-    return Delivered(shown(parse_url(url)), tuple(published), tuple(from_spool), tuple(spooled), tuple(refused), away)
+        elif delivery.lost:
+            lost.append(str(problem))
+        elif isinstance(problem, DatabaseAwayError):
+            away = f"{problem.where}: expected {problem.expected}, got {problem.got}"
+            spooled.append(run_id)
+        else:
+            refused.append(str(problem))
+    return Delivered(
+        shown(parse_url(url)),
+        tuple(published),
+        tuple(from_spool),
+        tuple(spooled),
+        tuple(refused),
+        away,
+        tuple(lost),
+        tuple(notes),
+    )
 
 
 def name_owners(rules: Sequence[Rule], url: str) -> list[str]:

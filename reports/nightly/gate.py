@@ -18,6 +18,7 @@ from opscope.reports.compare.first_sentence import each_once
 from opscope.reports.compare.night_views import night_view
 from opscope.reports.compare.outcomes import RunView, from_folder
 from opscope.reports.compare.owned import own_diff
+from opscope.reports.database.newest import ahead_line
 from opscope.reports.database.owners import Rule
 from opscope.reports.database.reading import NIGHTLY, read_database
 from opscope.reports.database.schema_nights import LEDGER
@@ -92,7 +93,7 @@ def run(
     started = time.monotonic()
     comparisons: list[SweepComparison] = []
     with read_database(url, "--database", NIGHTLY) as connection:
-        night_id = first_baseline(connection, baselines)
+        night_id, ahead = first_baseline(connection, baselines), ahead_line(connection)
         views: dict[Sweep, RunView] = {}
         for sweep in all_sweeps:
             backend = labels([sweep.backend])[0]
@@ -107,7 +108,7 @@ def run(
             share = (config.budget - (time.monotonic() - started)) / (len(all_sweeps) - position)
         comparisons.append(_run_sweep(sweep, views.get(sweep), _Place(config, root, folder, share), rules, watch))
         say(f"{sweep.label}: {comparisons[-1].line}")
-    return _gate_of(comparisons, night_id, folder, root)
+    return _gate_of(comparisons, night_id, folder, root, ahead)
 
 
 def _run_sweep(
@@ -156,9 +157,9 @@ def _new_imports(comparison: SweepComparison) -> Mapping[str, str]:
     return {model: text for model, text in comparison.diff.b.imports.items() if model not in before}
 
 
-def _gate_of(comparisons: Sequence[SweepComparison], night_id: str, folder: Path, root: Path) -> Gate:
-    """The verdict and the table."""
-    results, notes, problems = [], [], []
+def _gate_of(comparisons: Sequence[SweepComparison], night_id: str, folder: Path, root: Path, ahead: str = "") -> Gate:
+    """The verdict and the table. `ahead`: names nights that are dated later than now."""
+    results, notes, problems = [], [ahead] if ahead else [], []
     for comparison in comparisons:
         series = comparison.night.series if comparison.night is not None else comparison.sweep.label
         view = comparison.diff.b if comparison.diff is not None else None

@@ -266,7 +266,7 @@ class History:
             return Night(release, night.night_id, result.seconds, str(failure.error_message))
         lowered.keep(result.run_dir, tests)
         delivered = delivery.publish([result.run_dir], self.url, self.root)
-        problem = delivered.away or next(iter(delivered.refused), "")
+        problem = delivered.away or next(iter((*delivered.refused, *delivered.lost)), "")
         return Night(release, night.night_id, result.seconds, problem)
 
     # --- what came of them

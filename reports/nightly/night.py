@@ -65,6 +65,7 @@ def deliver(
     say(f"publishing {len(runs)} {'run' if len(runs) == 1 else 'runs'}")
     delivered = delivery.publish(runs, url, root)
     merged, notes = delivery.merge(runs, night, root)
+    notes += delivered.others
     if rules and delivered.published:
         notes += delivery.name_owners(rules, url)
     notes += [
@@ -130,7 +131,7 @@ def _series_results(
 ) -> tuple[list[SeriesResult], list[str]]:
     """Results and problems: from the database if it has the whole night, else from the run folders."""
     notes: list[str] = []
-    if delivered.published and not (delivered.spooled or delivered.refused):
+    if delivered.published and not (delivered.spooled or delivered.refused or delivered.lost):
         try:
             return from_database(url, night.night_id, rules), notes
         except InputError as error:

@@ -24,7 +24,7 @@ class Problem:
     """A problem of a kind that the policy names."""
 
     kind: str
-    """A key of `POLICY`, or `acknowledged`, which fails nothing."""
+    """A key of `POLICY`, or `acknowledged`, which fails nothing, or `lost`, which always fails."""
     text: str
     fails: bool
 
@@ -66,6 +66,7 @@ def verdict_of(results: Sequence[SeriesResult], delivered: Delivered, policy: Ma
         reasons.append(("spooled", f"the database could not be reached; {runs} in the spool ({delivered.away})"))
     reasons += [("refused", line) for line in delivered.refused]
     problems = tuple(Problem(kind, text, policy[kind] == "fail") for kind, text in reasons)
+    problems += tuple(Problem("lost", line, True) for line in delivered.lost)  # whatever the policy: nobody has it
     rows = [row for _, diff in diffs for row in diff.rows]
     changed = any(row.label in CHANGES and not row.acknowledged for row in rows)
     changed = changed or any(problem.fails for problem in problems)

@@ -33,6 +33,7 @@ from opscope.harness.record.store import write_whole
 from opscope.harness.record.workflows import SPLIT
 from opscope.reports.compare.night_views import night_view
 from opscope.reports.compare.outcomes import Outcome, RunView
+from opscope.reports.database.newest import begun
 from opscope.reports.database.rows import RELEASE
 from opscope.reports.database.schema import NIGHTS
 from opscope.reports.database.schema_nights import NIGHT_SERIES
@@ -153,6 +154,7 @@ def _series(connection: sa.Connection) -> Iterator[list[tuple[str, list[RunView]
     query = sa.select(NIGHT_SERIES.c.series, NIGHT_SERIES.c.night_id, NIGHTS.c.release, NIGHTS.c.label, NIGHTS.c.kind)
     query = query.join(NIGHTS, NIGHTS.c.night_id == NIGHT_SERIES.c.night_id)
     query = query.where(NIGHTS.c.kind.in_(("night", RELEASE)), NIGHT_SERIES.c.compiler != "")
+    query = query.where(begun(NIGHTS.c.night_id))
     nights: dict[str, dict[str, list[str]]] = {}
     ordered = query.order_by(NIGHT_SERIES.c.series, NIGHT_SERIES.c.started, NIGHT_SERIES.c.night_id)
     for night in connection.execute(ordered).all():

@@ -20,9 +20,8 @@ from opscope.reports.database.database import DatabaseAwayError, DatabaseRefused
 from opscope.reports.database.rows import Row
 from opscope.reports.database.schema import BENCHMARKS
 from opscope.reports.database.upsert import upsert
-from opscope.reports.publish.spool import folder_of
-
-FOLDER = "benchmarks"
+from opscope.reports.publish.spool import folder_of, set_run_aside
+from opscope.reports.records.kept_runs import REPORTS
 
 Report = Mapping[str, Any]
 
@@ -56,15 +55,17 @@ def drain(url: str, root: Path, where: str = "--to") -> int:
     """Publishes the reports that wait for that database, in one transaction; their number.
 
     Raises DatabaseAwayError if the database is away; then all still wait. Raises InputError for a file that holds no
-    report, after the others have been published.
+    report, which is set aside, after the others have been published.
     """
     rows: dict[Path, Row] = {}
     unreadable: list[InputError] = []
-    for file in sorted((folder_of(url, root) / FOLDER).glob("*.json")):
+    for file in sorted((folder_of(url, root) / REPORTS).glob("*.json")):
         try:
             rows[file] = _read(file)
+        except FileNotFoundError:
+            continue  # another process has delivered it
         except InputError as error:
-            unreadable.append(error)
+            unreadable.append(set_run_aside(file, url, root, error))
     if rows:
         with open_database(url, where) as connection:
             upsert(connection, BENCHMARKS, list(rows.values()))
@@ -99,7 +100,7 @@ def _digest(report: Report) -> str:
 
 
 def _keep(report: Report, url: str, root: Path) -> Path:
-    folder = folder_of(url, root) / FOLDER
+    folder = folder_of(url, root) / REPORTS
     file = folder / f"{_digest(report)}.json"
     try:
         make_folder(inside(folder, file.name).parent)
@@ -113,6 +114,8 @@ def _keep(report: Report, url: str, root: Path) -> Path:
 def _read(file: Path) -> Row:
     try:
         return row(json.loads(file.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        raise
     except OSError as error:
         raise InputError(str(file), "a readable report", error.strerror or str(error), "another owner") from error
     except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -52,7 +52,8 @@ WHERE c.night_id = :night AND c.series = :series AND c.model <> ''
 GROUP BY c.night_id, c.series, c.model, c.op_kind""")
 """Coverage of the night `night` in `series`, from its `night_counts`; its place is that of views/night_places.sql."""
 
-_NEWEST = """(SELECT y.night_id FROM night_series y JOIN nights n ON n.night_id = y.night_id WHERE y.series = :series
+_NEWEST = """(SELECT y.night_id FROM night_series y JOIN nights n ON n.night_id = y.night_id
+ WHERE y.series = :series AND y.night_id NOT IN (SELECT night_id FROM nights_ahead)
  ORDER BY CASE n.kind WHEN 'night' THEN 0 ELSE 1 END, y.started DESC, y.night_id DESC LIMIT 1)"""
 """The newest night of `series`, as views/night_dates.sql has it: a run counts where there is no night."""
 

@@ -88,7 +88,7 @@ def write(connection: sa.Connection, published: Published, where: str = "--to") 
     connection.execute(sa.delete(RUNS).where(RUNS.c.run_id == run["run_id"]))  # its other rows go with it
     connection.execute(sa.insert(RUNS), [run])
     modules_of_models = rows.modules(published)
-    described = staging.write_ops(connection, rows.op_rows(published), published.clean)
+    described, nights = staging.write_ops(connection, run["run_id"], rows.op_rows(published), published.clean)
     uses = sum(len(module.places) for module in modules_of_models.values())
     _modules(connection, modules_of_models, published.clean)
     models = list(rows.model_rows(published, modules_of_models))
@@ -100,8 +100,9 @@ def write(connection: sa.Connection, published: Published, where: str = "--to") 
         connection.execute(sa.insert(WHOLE_MODELS), whole)
     _remember_errors(connection, published)
     if before is not None and before != night["night_id"]:
-        count_night(connection, before, where)  # the run left it
-    count_night(connection, night["night_id"], where)
+        nights.append(before)  # the run left it
+    for night_id in dict.fromkeys((*nights, night["night_id"])):
+        count_night(connection, night_id, where)
     analyze_nights(connection)
     return {"nights": 1, "runs": 1, "models": len(models), "ops": described, "uses": uses, "op_tests": tests}
 
@@ -174,12 +175,5 @@ def _remember_errors(connection: sa.Connection, published: Published) -> None:
             name = plain(test.expected)
             kind = name.partition(":")[0]
             limitations.setdefault(name, {"limitation": name, "kind": kind, **times})
-    for table, rows_by_key in ((ERRORS, errors), (LIMITATIONS, limitations)):
-        upsert(
-            connection,
-            table,
-            list(rows_by_key.values()),
-            least=("first_seen",),
-            most=("last_seen",),
-            keep=("message", "stage"),
-        )
+    for table, values, first in ((ERRORS, errors, ("message", "stage")), (LIMITATIONS, limitations, ())):
+        upsert(connection, table, list(values.values()), least=("first_seen",), most=("last_seen",), first=first)

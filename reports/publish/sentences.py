@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from opscope.reports.compare.diff import Label
 from opscope.reports.compare.first_sentence import SeriesFacts, date_of, first_sentence, head, of_night, verdict
+from opscope.reports.database.newest import begun
 from opscope.reports.database.owners import Rule, stored_rules
 from opscope.reports.database.rows import Row
 from opscope.reports.database.schema import NIGHTS
@@ -55,7 +56,7 @@ def write_sentences(connection: sa.Connection, night_id: str) -> None:
 def renew_newest(connection: sa.Connection) -> None:
     """Makes the sentences of the newest night of each series anew, after a change of the owners that they name."""
     newest = sa.select(NIGHT_SERIES.c.series, sa.func.max(NIGHT_SERIES.c.started).label("started"))
-    last = newest.group_by(NIGHT_SERIES.c.series).subquery()
+    last = newest.where(begun(NIGHT_SERIES.c.night_id)).group_by(NIGHT_SERIES.c.series).subquery()
     nights = sa.select(NIGHT_SERIES.c.night_id).join(
         last, (last.c.series == NIGHT_SERIES.c.series) & (last.c.started == NIGHT_SERIES.c.started)
     )

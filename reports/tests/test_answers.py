@@ -226,7 +226,7 @@ def kinds(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("kinds")
     url = f"sqlite:///{folder}/n.sqlite"
     every_kind.fill(folder, url)
-    numbers = itertools.count(50)
+    numbers = itertools.count(-10)
 
     def also(ops: dict[str, Op], release: str = "", **more: Any) -> None:
         run = night(folder, next(numbers), ops, **more)

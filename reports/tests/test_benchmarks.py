@@ -59,13 +59,14 @@ def test_a_report_is_a_row_and_waits_while_the_database_is_away(
     assert {row["inputs_per_second"] for row in rows(database)} == {
         json.loads(Path(name).read_text())["inputs_per_second"] for name in ("first.json", "second.json")
     }
-    folder = benchmarks.folder_of(url, tmp_path) / benchmarks.FOLDER
+    folder = benchmarks.folder_of(url, tmp_path) / benchmarks.REPORTS
     (folder / "bad.json").write_text("{")
     with pytest.raises(
         InputError, match=r"bad\.json: expected a report of .*; 1 other report published; try removing it"
     ):
         benchmarks.deliver(first, url, tmp_path, "--database")  # again: nothing changes
-    assert [file.name for file in folder.iterdir()] == ["bad.json"]
+    assert list(folder.iterdir()) == []
+    assert (folder.parent.with_name(f"{folder.parent.name}.refused") / "bad.json" / "bad.json").read_text() == "{"
     assert len(rows(database)) == 2
 
 

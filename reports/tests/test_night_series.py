@@ -217,13 +217,13 @@ def test_a_name_is_of_a_night_or_of_a_run(url: str, tmp_path: Path) -> None:
             with pytest.raises(InputError, match=f"{where}: expected a night, got `{a if where == 'RUN_A' else b}`"):
                 diffs(runs, a, b)
         # A run by itself that is newer than all nights is what a diff without names is about.
-        publish(night(tmp_path, 40, OPS), url)
-        publish(night(tmp_path, 41, OPS), url)
+        publish(night(tmp_path, 24, OPS), url)
+        publish(night(tmp_path, 25, OPS), url)
     with open_runs(url) as runs:
         assert runs.connection is not None
         assert newest_night(runs.connection) is None
         [changes], nights = diffs(runs, None, None)
-        assert (changes.a.run_id, changes.b.run_id, nights) == ("night40", "night41", False)
+        assert (changes.a.run_id, changes.b.run_id, nights) == ("night24", "night25", False)
     with open_database(fresh(tmp_path / "empty.sqlite")) as connection:
         assert newest_night(connection) is None
         with pytest.raises(InputError, match="opscope diff: expected a night, got none; try opscope publish --night"):

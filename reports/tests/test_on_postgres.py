@@ -22,13 +22,13 @@ from opscope.reports.compare.history import compared
 from opscope.reports.compare.outcomes import from_database, from_folder
 from opscope.reports.compare.readiness import history
 from opscope.reports.compare.run_selection import open_runs
+from opscope.reports.database import reclaim as reclaiming
 from opscope.reports.database.ask import ask
 from opscope.reports.database.database import open_database, views
 from opscope.reports.database.frame_types import COUNT, NUMBER, TEXT, TIME, TRUTH, type_of
 from opscope.reports.database.reading import read_database
 from opscope.reports.database.schema import METADATA
 from opscope.reports.exports import frames
-from opscope.reports.publish import reclaim as reclaiming
 from opscope.reports.publish import spool
 from opscope.reports.publish.publish import publish
 from opscope.reports.publish.upkeep import size_of

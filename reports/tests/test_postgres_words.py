@@ -14,6 +14,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
+from opscope.reports.database import reading_role
 from opscope.reports.publish import bulk, upkeep
 from opscope.reports.records.columns import Utc
 
@@ -68,13 +69,13 @@ def test_a_role_may_read_and_nothing_else(
     def literal(text: str) -> Any:
         return SimpleNamespace(as_string=lambda _: f"'{text}'")
 
-    monkeypatch.setattr(upkeep, "open_database", opened)
+    monkeypatch.setattr(reading_role, "open_database", opened)
     monkeypatch.setitem(sys.modules, "psycopg", SimpleNamespace())  # type: ignore[arg-type]
     monkeypatch.setitem(sys.modules, "psycopg.sql", SimpleNamespace(Literal=literal))  # type: ignore[arg-type]
     if password:
         monkeypatch.setenv("READER", password)
     url = "postgresql://me:secret@away/results"
-    line = upkeep.read_only_role(url, "reader", "READER" if password else None)
+    line = reading_role.read_only_role(url, "reader", "READER" if password else None)
     assert server.expected == expected
     assert line.startswith("role reader may read postgresql")
     assert line.endswith(" (new)") is (exists is None)

@@ -16,8 +16,9 @@ from opscope.reports.commands.db import db
 from opscope.reports.compare import op_history
 from opscope.reports.database.database import open_database
 from opscope.reports.database.files import head
+from opscope.reports.database.reading_role import read_only_role
 from opscope.reports.publish.publish import publish
-from opscope.reports.publish.upkeep import add_alias, age_of, prune, read_only_role, statistics
+from opscope.reports.publish.upkeep import add_alias, age_of, prune, statistics
 from opscope.reports.tests.night_runs import copy_of, fresh, publish_night
 from opscope.reports.tests.nights import Op, night, op_id
 

@@ -27,6 +27,12 @@ from opscope.harness.record.origin import origin
         ("https://host/p?x=1&Access_Token=abc#end", "https://host/p?x=1&Access_Token=***#end"),
         ("postgresql://:only@host/db", "postgresql://:***@host/db"),
         ("postgresql://u:p@ss@host/db", "postgresql://u:***@host/db"),
+        ("postgresql://u:p/s@host/db", "postgresql://u:***@host/db"),
+        (
+            "--publish=postgresql+psycopg://u:p/a@s/s@host/db?x=a@b",
+            "--publish=postgresql+psycopg://u:***@host/db?x=a@b",
+        ),
+        ("https://host:443/a@b", "https://host:443/a@b"),
     ],
 )
 def test_passwords_are_masked(text, masked):

@@ -21,7 +21,8 @@ OLD = timedelta(hours=36)
 WEEK = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 TIME = re.compile(rf"(?:({'|'.join(WEEK)})(?:-({'|'.join(WEEK)}))? )?([01]?\d|2[0-3]):([0-5]\d)")
 NEWEST = """
-SELECT started, zone, config FROM nights WHERE kind = 'night' AND NOT demo
+SELECT started, zone, config FROM nights
+WHERE kind = 'night' AND NOT demo AND night_id NOT IN (SELECT night_id FROM nights_ahead)
 ORDER BY started DESC, night_id DESC LIMIT 1"""
 
 

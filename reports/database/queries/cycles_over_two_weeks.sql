@@ -3,7 +3,8 @@
 -- both count, with their uses in the newest: an op that the compiler learned in between makes no model slower.
 WITH ranked AS (
     SELECT s.night_id, s.series, s.started, s.backend, s.arch, s.data_format,
-           ROW_NUMBER() OVER (PARTITION BY s.series, n.kind ORDER BY s.started DESC, s.night_id DESC) - 1 AS nights_ago
+           ROW_NUMBER() OVER (PARTITION BY s.series, n.kind ORDER BY s.started DESC, s.night_id DESC) - 1
+           - COUNT(CASE WHEN s.night_id IN (SELECT night_id FROM nights_ahead) THEN 1 END) OVER (PARTITION BY s.series, n.kind) AS nights_ago
     FROM night_series s
     JOIN nights n ON n.night_id = s.night_id
     WHERE n.kind <> 'selection'
@@ -12,7 +13,7 @@ WITH ranked AS (
            MAX(r.nights_ago) OVER (PARTITION BY r.series, m.model) AS earliest
     FROM ranked r
     JOIN night_models m ON m.night_id = r.night_id AND m.series = r.series AND m.outcome = 'ran'
-    WHERE r.nights_ago <= 14
+    WHERE r.nights_ago BETWEEN 0 AND 14
 ), measured AS MATERIALIZED (  -- or PostgreSQL looks anew for each use of a value
     SELECT a.series, a.backend, a.arch, a.data_format, a.model, b.started AS since, a.started, u.uses,
            -- Single values, not joins: each is one look into an index, however many nights there are.

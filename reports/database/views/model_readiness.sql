@@ -9,7 +9,7 @@
 --   readiness_of_uses: right_uses / uses
 --   right_before: of the ops attempted in both nights, those that were right in the previous night, where an op has to run to count
 --   right_now: of the same ops, those that are right now
---   nights_ago: 0 for the newest night of its series that has the model
+--   nights_ago: 0 for the newest night of its series that has the model, below 0 for one that is dated later than now
 --   not_attempted: ops that were deselected or not reached, or have no verdict
 SELECT m.night_id, n.label AS night, n.kind, s.started, m.series, s.backend, s.arch, s.data_format, m.model,
        (SELECT a.framework FROM models a WHERE a.run_id = m.run_id AND a.model = m.model) AS framework, m.outcome, m.reason,
@@ -19,7 +19,8 @@ SELECT m.night_id, n.label AS night, n.kind, s.started, m.series, s.backend, s.a
        CASE WHEN m.ops > 0 THEN 1.0 * m.right_ops / m.ops END AS readiness,
        CASE WHEN m.uses > 0 THEN 1.0 * m.right_uses / m.uses END AS readiness_of_uses,
        p.right_before, p.right_now,
-       ROW_NUMBER() OVER (PARTITION BY m.series, n.kind, m.model ORDER BY s.started DESC, m.night_id DESC) - 1 AS nights_ago
+       ROW_NUMBER() OVER (PARTITION BY m.series, n.kind, m.model ORDER BY s.started DESC, m.night_id DESC) - 1
+       - COUNT(CASE WHEN s.night_id IN (SELECT night_id FROM nights_ahead) THEN 1 END) OVER (PARTITION BY m.series, n.kind, m.model) AS nights_ago
 FROM night_models m
 JOIN night_series s ON s.night_id = m.night_id AND s.series = m.series
 JOIN nights n ON n.night_id = m.night_id

@@ -1,6 +1,6 @@
 -- The ops of each model's newest night on each backend and board in each number format, one row per model and op. A run that belongs to no night
 -- counts as a night. `uses` counts the op in that model; an op that could not be split off has the status `unsplittable`.
--- Left out: models that did not become a module, runs that have not ended, and nights of releases.
+-- Left out: models that did not become a module, runs that have not ended, nights of releases, and those dated later than now.
 --   cluster: the cause of its failure (glossary)
 --   bad: 1 if it went wrong, expected failures included
 --   attempted: 0 if it was deselected or not reached, or has no verdict
@@ -12,7 +12,7 @@ WITH ranked AS (
     JOIN night_series s ON s.night_id = m.night_id AND s.series = m.series
     JOIN runs r ON r.run_id = m.run_id
     JOIN nights n ON n.night_id = m.night_id AND n.axis = 'time'
-    WHERE r.outcome <> 'running' AND m.outcome = 'ran'
+    WHERE r.outcome <> 'running' AND m.outcome = 'ran' AND m.night_id NOT IN (SELECT night_id FROM nights_ahead)
 )
 SELECT n.run_id, n.night_id, n.series, n.backend, n.arch, n.data_format, n.started, n.model,
        -- A single value, not a join: a query that does not ask for it does not look for it.

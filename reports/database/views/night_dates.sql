@@ -1,7 +1,7 @@
 -- Which night of a series speaks for a date, and which speaks tonight. Tonight is the date of the newest night of any
 -- series, each in its time zone. A series whose newest night is of an earlier date has stopped: it is in no number of
 -- tonight. A run that belongs to no night is the newest of a series without nights, and speaks for a date, and tonight, where
--- no series has any. Nights of releases are of no date.
+-- no series has any. Nights of releases are of no date, and one that is dated later than now speaks for its date alone.
 --   day: the same date as text
 --   newest: 1 in the newest night of its series
 --   tonight: 1 in the newest night of its series, if that is of tonight's date or later
@@ -14,17 +14,19 @@ WITH timed AS (
     FROM night_series s
     JOIN nights n ON n.night_id = s.night_id
     WHERE n.axis = 'time'
+), begun AS (
+    SELECT * FROM timed WHERE night_id NOT IN (SELECT night_id FROM nights_ahead)
 ), of_series AS (
     SELECT series, MAX(is_night) AS has_nights, COALESCE(MIN(board), MIN(arch)) AS board,
            COALESCE(MAX(CASE is_night WHEN 1 THEN started END), MAX(started)) AS started
-    FROM timed
+    FROM begun
     GROUP BY series
 ), newest_date AS (
-    SELECT MAX(is_night) AS has_nights, COALESCE(MAX(CASE is_night WHEN 1 THEN date END), MAX(date)) AS date FROM timed
+    SELECT MAX(is_night) AS has_nights, COALESCE(MAX(CASE is_night WHEN 1 THEN date END), MAX(date)) AS date FROM begun
 ), tonight AS (
     SELECT d.date, d.has_nights, COUNT(DISTINCT s.backend || ' ' || b.board || ' ' || s.data_format) AS platforms
     FROM newest_date d
-    JOIN timed s ON s.date >= d.date AND s.is_night = d.has_nights
+    JOIN begun s ON s.date >= d.date AND s.is_night = d.has_nights
     JOIN of_series b ON b.series = s.series
     GROUP BY d.date, d.has_nights
 ), dates AS MATERIALIZED (

@@ -35,4 +35,5 @@ JOIN night_fixes f ON f.night_id = c.night_id AND f.series = c.series AND f.clus
 JOIN night_series s ON s.night_id = c.night_id AND s.series = c.series
 JOIN nights n ON n.night_id = c.night_id
 JOIN (SELECT a.series, COALESCE(MAX(CASE b.kind WHEN 'night' THEN a.started END), MAX(a.started)) AS started
-      FROM night_series a JOIN nights b ON b.night_id = a.night_id GROUP BY a.series) l ON l.series = c.series
+      FROM night_series a JOIN nights b ON b.night_id = a.night_id
+      WHERE a.night_id NOT IN (SELECT night_id FROM nights_ahead) GROUP BY a.series) l ON l.series = c.series

@@ -240,7 +240,8 @@ def test_a_database_that_takes_it_not_fails_the_night_and_says_why(tmp_path: Pat
     other = config_of(tmp_path, database=f"sqlite:///{newer}")
     result = delivered(other, tmp_path, 1, RIGHT)
     assert kinds(result) == {"refused": True, "failure": False}
-    assert "schema 9999; try a newer opscope" in result.summary
+    assert "got schema 9999; it is set aside in" in result.summary
+    assert "try a newer opscope; then opscope publish" in result.summary
     assert config.policy["refused"] == "fail"
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
+from opscope.base.server_connection import bounded
 from opscope.reports.database.database import ADVISORY_LOCK, DatabaseAwayError, driver_reason, parse_url, shown
 from opscope.reports.database.schema import METADATA
 
@@ -16,6 +17,8 @@ WORTH = 0.05
 """Share of a SQLite file that has to be free before it is rewritten; smaller gaps are filled by the next nights."""
 WAIT_SECONDS = 30
 """How long it waits for whoever reads or writes the database."""
+TABLE_SECONDS = 6 * 3600.0
+"""How long PostgreSQL may take to rewrite one table."""
 COPIES = 2
 """SQLite writes what is left to a temporary file, and while it copies that back it keeps the old pages in a journal."""
 
@@ -30,6 +33,7 @@ def reclaim(url: str, removed: bool) -> None:
     server = parsed.get_backend_name() == "postgresql"
     waits = {} if server else {"timeout": WAIT_SECONDS}
     engine = sa.create_engine(parsed, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool, connect_args=waits)
+    bounded(engine, TABLE_SECONDS)
     try:
         with engine.connect() as connection:
             if not server:
