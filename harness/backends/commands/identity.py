@@ -5,7 +5,6 @@ Any process can tell that, also one that imports no NumPy: a run whose verdicts 
 
 from __future__ import annotations
 
-import glob
 import os
 import re
 import shutil
@@ -15,7 +14,7 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 
-from opscope.base import content_digests
+from opscope.base import content_digests, patterns_files
 from opscope.base.children.environment import child_environment
 from opscope.base.digest import words_digest
 from opscope.base.variables import is_harmless
@@ -74,12 +73,7 @@ def unseen(file: CommandFile) -> str:
 
 def matching(file: CommandFile, pattern: str) -> list[Path]:
     """The files that a pattern of `fingerprint` finds, from the folder of the YAML file; all files of a folder."""
-    folder = Path(file.path.parent)
-    if Path(pattern).is_absolute():
-        found = [Path(path) for path in glob.glob(pattern, recursive=True)]  # noqa: PTH207 - absolute
-    else:
-        found = list(folder.glob(pattern))
-    return sorted(inner for path in found for inner in ([path] if path.is_file() else _files_below(path)))
+    return patterns_files.of(Path(file.path.parent), pattern)
 
 
 @cache
@@ -93,10 +87,6 @@ def _installed_with(tool: str) -> tuple[Path, ...]:
             editable = '"editable": true' in (distribution.read_text("direct_url.json") or "")
             return () if editable else tuple(sorted(file for file in files if file.suffix != ".pyc"))
     return ()
-
-
-def _files_below(folder: Path) -> list[Path]:
-    return [path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
 
 
 @cache
@@ -138,7 +128,7 @@ def _named_in(word: str, folder: Path) -> list[Path]:
         if path.is_file():
             paths.append(path)
         elif path.is_dir() and os.sep in part.rstrip(os.sep):
-            paths += sorted(_files_below(path))
+            paths += sorted(patterns_files.below(path))
     return paths
 
 

@@ -17,6 +17,7 @@ SCOPE = made_of.scope_of("")
 def read(**values: Any) -> dict[str, Any]:
     """What a child says that it has read."""
     nothing = {"files": {}, "folders": {}, "variables": [], "programs": [], "changed": [], "searched": {}}
+    nothing |= {"links": {}, "place": False, "sites": []}
     return {**nothing, **values}
 
 
