@@ -150,10 +150,10 @@ CASES = {
     ),
     "file in shared memory": Case(
         "import os; open(os.readlink('there')).read()",
-        lambda folder: Path(os.readlink(folder / "there")).write_text("b"),
+        lambda folder: (folder / "there").readlink().write_text("b"),
         before=lambda folder: (
             point("there", f"/dev/shm/{folder.name}-{os.getpid()}")(folder),
-            Path(os.readlink(folder / "there")).write_text("a"),
+            (folder / "there").readlink().write_text("a"),
         ),
     ),
     "SQLite's file by an address": Case(
