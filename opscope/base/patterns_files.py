@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 from pathlib import Path
 
 
@@ -16,5 +17,12 @@ def of(folder: Path, pattern: str) -> list[Path]:
 
 
 def below(folder: Path) -> list[Path]:
-    """All files below a folder but the compiled ones of Python."""
-    return [path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    """All files below a folder, also behind links, but the compiled ones of Python."""
+    files: list[Path] = []
+    known: set[str] = set()
+    for place, folders, names in os.walk(folder, followlinks=True):
+        real = os.path.realpath(place)
+        folders[:] = [] if real in known else [name for name in folders if name != "__pycache__"]
+        files += [] if real in known else [path for path in (Path(place, name) for name in names) if path.is_file()]
+        known.add(real)
+    return files

@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -32,6 +33,8 @@ def fingerprint(file: CommandFile) -> str:
     """A hash of the YAML file, the files that it names, the tools' files and the versions that they print."""
     parts = [*map(_contents, declared(file)), *file.words]  # with what {env:NAME} stands for
     folder = str(file.path.parent.resolve())
+    # A tool that reads a folder sees names, too.
+    parts += [str(path).replace(f"{file.path.parent}{os.sep}", "") for path in _found(file)]
     # As a child has them, since any process asks for this.
     variables = {**child_environment(), **file.environment}
     parts += [f"{k}={v.replace(folder, '')}" for k, v in sorted(variables.items()) if not is_harmless(k)]
@@ -50,11 +53,22 @@ def fingerprint(file: CommandFile) -> str:
 def declared(file: CommandFile) -> list[Path]:
     """The files whose content counts: the YAML file, tools and their libraries, what `fingerprint` finds or else what
     a tool was installed with, and what words of commands name."""
-    tools = [Path(tool_path(tool) or tool) for tool in dict.fromkeys((*file.requires, *file.tools))]
+    variables = environment(file)
+    tools = [
+        Path(tool_path(tool) or shutil.which(tool, path=variables.get("PATH")) or tool)
+        for tool in dict.fromkeys((*file.requires, *file.tools))
+    ]
     return [
         file.path,
-        *(path for tool in tools for path in (tool, *libraries(tool))),
+        *(path for tool in tools for path in (tool, *libraries(tool, variables))),
         *(path for tool in file.tools if not file.fingerprint for path in _installed_with(tool)),
+        *_found(file),
+    ]
+
+
+def _found(file: CommandFile) -> list[Path]:
+    """The files that `fingerprint` finds, and those that words of commands name."""
+    return [
         *(path for pattern in file.fingerprint for path in matching(file, pattern)),
         *(path for word in file.words for path in _named_in(word, file.path.parent)),
     ]
@@ -90,10 +104,11 @@ def _installed_with(tool: str) -> tuple[Path, ...]:
 
 
 @cache
-def _loader_lists(program: str, mark: tuple[int, ...]) -> tuple[str, ...]:
+def _loader_lists(program: str, mark: tuple[int, ...], variables: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
     try:
         done = subprocess.run(
             ["ldd", program],
+            env=dict(variables),
             capture_output=True,
             text=True,
             timeout=REVISION_SECONDS,
@@ -105,8 +120,8 @@ def _loader_lists(program: str, mark: tuple[int, ...]) -> tuple[str, ...]:
     return tuple(re.findall(r"(?:=> |^\s*)(/\S+) \(0x", done.stdout, re.MULTILINE))
 
 
-def libraries(program: Path) -> list[Path]:
-    """The libraries that the loader finds for an executable; none for a script."""
+def libraries(program: Path, variables: Mapping[str, str]) -> list[Path]:
+    """The libraries that the loader finds for an executable with these variables; none for a script."""
     try:
         with program.open("rb") as file:
             if file.read(4) != b"\x7fELF":
@@ -114,14 +129,16 @@ def libraries(program: Path) -> list[Path]:
         status = program.stat()
     except OSError:
         return []
-    found = _loader_lists(str(program), (status.st_ino, status.st_size, status.st_mtime_ns))
+    seen = tuple((name, value) for name, value in variables.items() if name == "PATH" or name.startswith("LD_"))
+    found = _loader_lists(str(program), (status.st_ino, status.st_size, status.st_mtime_ns), seen)
     return sorted(map(Path, found))
 
 
 def _named_in(word: str, folder: Path) -> list[Path]:
-    """The files that a word of a command names, itself or behind `=`, `:`, `@`; those of a folder that it names."""
+    """The files that a word of a command names: itself, a part of it behind `=`, `:`, `@`, `,` or a space, and what
+    follows a letter, as in `-I/path`; those of a folder that it names."""
     paths: list[Path] = []
-    for part in dict.fromkeys([word, *re.split(r"[=:@]", word)]):
+    for part in dict.fromkeys([word, *re.split(r"[=:@,\s]", word), re.sub(r"^-\w+(?=/)", "", word)]):
         if not part or "{" in part:
             continue
         path = folder / part
