@@ -108,7 +108,7 @@ def _loader_lists(program: str, mark: tuple[int, ...], variables: tuple[tuple[st
     try:
         done = subprocess.run(
             ["ldd", program],
-            env=dict(variables),
+            env={**os.environ, **dict(variables)},
             capture_output=True,
             text=True,
             timeout=REVISION_SECONDS,
