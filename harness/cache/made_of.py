@@ -18,6 +18,7 @@ import sysconfig
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
 
@@ -146,14 +147,17 @@ def made(report: Mapping[str, Any] | None, scope: Scope) -> Made:
             return Made(unseen=f"{path} got other files while it was in use")
         folders[_named(path, scope.roots)] = _names_in(path, scope.ignored)
     names = [EVERY] if scope.all_variables or programs else list(report["variables"])
+    for path, modules in report["searched"].items():
+        if shadow := _has_one(path, [module for module in modules if module.endswith("+")]):
+            return Made(unseen=f"{path} got {shadow} while it was in use, which goes before {shadow}.py")
     salt = json_digest(sorted(files))[:8]
     values = {
         "files": files,
         "folders": folders,
         "searched": {
-            _named(path, scope.roots): modules
+            _named(path, scope.roots): missing
             for path, modules in report["searched"].items()
-            if not _is_ours(path) and not _has_one(path, modules)
+            if not _is_ours(path) and (missing := _missing(path, modules))
         },
         "sites": {_named(path, scope.roots): _path_files(path) for path in report["sites"]},
         "links": {_named(path, scope.roots): _named(to, scope.roots) for path, to in report["links"].items()},
@@ -387,11 +391,25 @@ def _has_one(path: str, modules: Iterable[str]) -> str:
         return Path(path).name if os.path.isfile(path) else ""  # noqa: PTH113  an archive, whose modules are not looked at
     stems = {name.partition(".")[0] for name in names if name.endswith((".py", ".so", ".pyc"))}
     for module in modules:
-        if module.endswith("/") and (module[:-1] in names or module[:-1] in stems):
+        if module.endswith("+"):  # besides the source itself
+            if any(f"{module[:-1]}{suffix}" in names for suffix in EXTENSION_SUFFIXES) or _is_package(
+                path, module[:-1]
+            ):
+                return module[:-1]
+        elif module.endswith("/") and (module[:-1] in names or module[:-1] in stems):
             return module[:-1]
-        if module in stems or (module in names and os.path.exists(os.path.join(path, module, "__init__.py"))):  # noqa: PTH110, PTH118
+        elif module in stems or (module in names and _is_package(path, module)):
             return module
     return ""
+
+
+def _missing(path: str, modules: list[str]) -> list[str]:
+    """The modules of some that a folder does not have."""
+    return [each for each in modules if not _has_one(path, [each])] if _has_one(path, modules) else modules
+
+
+def _is_package(path: str, module: str) -> bool:
+    return os.path.exists(os.path.join(path, module, "__init__.py"))  # noqa: PTH110, PTH118
 
 
 # --- programs, variables

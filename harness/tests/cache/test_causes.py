@@ -11,6 +11,7 @@ import sys
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,15 @@ CASES = {
     ),
     "archive that is new": Case(
         "import layers", pack("first.zip", "layers.py", ""), {"src/layers.py": ""}, path="first.zip:src"
+    ),
+    "package beside its module": Case(
+        "import layers", write("src/layers/__init__.py"), {"src/layers.py": ""}, path="src"
+    ),
+    "extension beside its source": Case(
+        "import layers", write(f"src/layers{EXTENSION_SUFFIXES[0]}"), {"src/layers.py": ""}, path="src"
+    ),
+    "kept: other files beside a module": Case(
+        "import layers", write("src/layers/data.txt"), {"src/layers.py": ""}, path="src", kept=True
     ),
     "module without a source": Case("import layers", compiled("A = 2"), before=compiled("A = 1"), path="src"),
     "sitecustomize that is new": Case("", write("src/sitecustomize.py"), {"src/other.py": ""}, path="src"),

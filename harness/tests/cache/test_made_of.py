@@ -43,6 +43,16 @@ def test_a_second_run_of_a_process_sees_a_new_module(tmp_path: Path) -> None:
     assert "layers, which is new" in made_of.Lists(tmp_path).changed([name], SCOPE)
 
 
+def test_a_module_that_a_folder_has_hides_no_other(tmp_path: Path) -> None:
+    """One was found elsewhere all the same, as a finder of an editable installation finds it first."""
+    (tmp_path / "path").mkdir()
+    (tmp_path / "path" / "other.py").write_text("")
+    made = made_of.made(read(searched={str(tmp_path / "path"): ["layers", "other"]}), SCOPE)
+    name = made_of.Lists(tmp_path).keep(made)
+    (tmp_path / "path" / "layers.py").write_text("")
+    assert "layers, which is new" in made_of.Lists(tmp_path).changed([name], SCOPE)
+
+
 def test_a_tool_is_known_by_its_distribution(tmp_path: Path) -> None:
     """Not by the folder that it lies in; an editable one's code lies elsewhere."""
 

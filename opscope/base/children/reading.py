@@ -72,6 +72,8 @@ class Reading:
         """Modules that were asked for; the interpreter asks for two of them before there is a hook."""
         self.place = False
         """Whether the current folder was asked for, or a path that is relative to it."""
+        self.beside: dict[str, frozenset[str]] = {}
+        """What lay beside the modules of a server when it was to fork first."""
         self._written: set[str] = set()
         self._temporary: set[str] = set()
         """Folders that the process has made."""
@@ -282,7 +284,8 @@ def _address_space() -> bytes:
 
 
 def _searched(missing: list[str]) -> dict[str, list[str]]:
-    """Folder -> the modules that were looked for in it and were not there; `name/` where a mere folder would count."""
+    """Folder -> the modules that were looked for in it and were not there; `name/` where a mere folder would count, and
+    `name+` where a source is that a package or an extension of its name goes before."""
     searched: dict[str, set[str]] = {}
     for name, module in list(sys.modules.items()):
         spec = getattr(module, "__spec__", None)
@@ -295,6 +298,8 @@ def _searched(missing: list[str]) -> dict[str, list[str]]:
             there = there if parts is None else os.path.dirname(there)  # noqa: PTH120
             for folder in _path_of(name):
                 if folder == there:
+                    if parts is None and origin.endswith(".py") and not _is_installed(there):
+                        searched.setdefault(folder, set()).add(f"{last}+")
                     break
                 searched.setdefault(folder, set()).add(last)
         elif origin is None and parts is not None:  # a namespace package: any folder of its name joins it
@@ -306,6 +311,22 @@ def _searched(missing: list[str]) -> dict[str, list[str]]:
         for folder in _path_of(name):
             searched.setdefault(folder, set()).add(name.rpartition(".")[2])
     return {folder: sorted(names) for folder, names in searched.items()}
+
+
+def _is_installed(folder: str) -> bool:
+    """Whether a folder is one of installed packages, or of the standard library."""
+    return folder.startswith(os.path.dirname(os.__file__)) or f"{os.sep}site-packages" in folder  # noqa: PTH120
+
+
+def _modules_beside() -> dict[str, frozenset[str]]:
+    """Folder -> what may be a module in it, of the folders in which loaded modules were looked for."""
+    beside = {}
+    for folder in _searched([]):
+        if not _is_installed(folder):
+            with contextlib.suppress(OSError):
+                names = os.listdir(folder)  # noqa: PTH208
+                beside[folder] = frozenset(name for name in names if "." not in name or name.endswith((".py", ".so")))
+    return beside
 
 
 def _path_of(name: str) -> list[str]:
@@ -501,8 +522,12 @@ def begin() -> None:
 
 
 def is_outdated() -> bool:
-    """Whether a file that this process has read was edited since."""
-    return of_process is not None and any(
+    """Whether a file that this process has read was edited since, or a module is there that goes before one of its own
+    since it was asked first."""
+    if of_process is None:
+        return False
+    of_process.beside = of_process.beside or _modules_beside()
+    return of_process.beside != _modules_beside() or any(
         mark(path) != then for path, then in of_process.files.copy().items() if not of_process._is_own(path)
     )
 
