@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import glob
 import hashlib
 import os
 import secrets
@@ -51,7 +52,7 @@ _OF_THE_SYSTEM = ("/usr/bin/", "/usr/sbin/", "/bin/", "/sbin/")
 _PATHS = frozenset({"PYTHONPATH", "PATH", "LD_LIBRARY_PATH", "LD_PRELOAD"})
 _SERVER = "a server"
 _USES = {False: "runs", True: "asks"}
-_NOT_COUNTED = ("__pycache__", ".opscope", ".git", ".pytest_cache")
+_NOT_COUNTED = ("__pycache__", ".opscope", ".git", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis")
 _UNCOUNTED_FILES = ("/usr/share/locale", "/usr/lib/locale", "/etc/ld.so", "/usr/share/zoneinfo", "/usr/lib/ssl")
 
 
@@ -161,6 +162,11 @@ def made(report: Mapping[str, Any] | None, scope: Scope) -> Made:
         },
         "sites": {_named(path, scope.roots): _path_files(path) for path in report["sites"]},
         "links": {_named(path, scope.roots): _named(to, scope.roots) for path, to in report["links"].items()},
+        "patterns": [
+            [_named(pattern, scope.roots), hidden, _found(pattern, hidden, scope)]
+            for pattern, hidden in report["patterns"]
+            if not pattern.startswith(_installed())
+        ],
         "place": _place(scope) if report["place"] else "",
         "declared": _contents(scope) if programs else {},
         "asked": sorted(name for name in names if not is_harmless(name)),
@@ -185,6 +191,9 @@ def changed(values: Mapping[str, Any], scope: Scope) -> str:
     for name, to in values["links"].items():
         if _target(_placed(name, scope.roots), scope) != to:
             return _readable(name, scope)
+    for name, hidden, digest in values["patterns"]:
+        if _found(_placed(name, scope.roots), hidden, scope) != digest:
+            return f"what {_readable(name, scope)} finds"
     if values["declared"] and (what := _first_other(values["declared"], _contents(scope))):
         return _readable(what, scope)
     for name, digest in values["files"].items():
@@ -329,7 +338,7 @@ def _names_in(path: str, ignored: Sequence[str]) -> str:
             names = [
                 entry.name
                 for entry in entries
-                if entry.name not in _NOT_COUNTED
+                if not (entry.name in _NOT_COUNTED or _is_left_behind(entry.name))
                 and not (
                     entry.is_dir()
                     and (Path(entry.path, MANIFEST_FILE).exists() or os.path.realpath(entry.path) in ignored)
@@ -363,6 +372,23 @@ def _target(link: str, scope: Scope) -> str:
         return _named(os.readlink(link), scope.roots)  # noqa: PTH115
     except OSError:
         return ABSENT
+
+
+def _found(pattern: str, hidden: bool, scope: Scope) -> str:
+    """A digest of the names that a pattern finds, without what runs leave there."""
+    names = glob.glob(pattern, recursive=True, include_hidden=hidden)  # noqa: PTH207  a pattern, not a folder
+    counted = [
+        _named(name, scope.roots)
+        for name in names
+        if not (_is_uncounted(name, scope) or _is_left_behind(name))
+        and not (set(Path(name).parts) - set(Path(pattern).parts)) & set(_NOT_COUNTED)
+    ]
+    return json_digest(sorted(counted), digits=32)
+
+
+def _is_left_behind(path: str) -> bool:
+    """Whether an editor or Python has left a file."""
+    return path.endswith((".swp", ".swx", "~", ".pyc")) or os.path.basename(path).startswith(".#")  # noqa: PTH119
 
 
 def _contents(scope: Scope) -> dict[str, str]:

@@ -158,6 +158,18 @@ CASES = {
     "folder that is listed by its number": Case(
         "import os; list(os.fwalk('data'))", write("data/more"), {"data/w": ""}
     ),
+    "pattern that ends with a name": Case(
+        "import glob; glob.glob('data/*/x.json')", write("data/more/x.json"), {"data/more/w": ""}
+    ),
+    "pattern of a path in a folder that is missing": Case(
+        "import pathlib; list(pathlib.Path('data').rglob('*.json'))", write("data/more/x.json")
+    ),
+    "module that is looked for": Case(
+        "import importlib.util; importlib.util.find_spec('fast')", write("src/fast.py"), {"src/w": ""}, path="src"
+    ),
+    "kept: what an editor leaves": Case(
+        "import os; os.listdir('data')", write("data/.w.swp"), {"data/w": ""}, kept=True
+    ),
     "file in shared memory": Case(
         "import os; open(os.readlink('there')).read()",
         lambda folder: (folder / "there").readlink().write_text("b"),

@@ -18,7 +18,7 @@ SCOPE = made_of.scope_of("")
 def read(**values: Any) -> dict[str, Any]:
     """What a child says that it has read."""
     nothing = {"files": {}, "folders": {}, "variables": [], "programs": [], "changed": [], "searched": {}}
-    nothing |= {"links": {}, "place": False, "sites": []}
+    nothing |= {"links": {}, "place": False, "sites": [], "patterns": []}
     return {**nothing, **values}
 
 

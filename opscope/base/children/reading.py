@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import _posixsubprocess
 import contextlib
+import glob
 import os
 import re
 import resource
@@ -63,6 +64,8 @@ class Reading:
         """File -> its mark when it was first opened; None where there was none."""
         self.folders: dict[str, Mark | None] = {}
         """Folders that were listed."""
+        self.patterns: set[tuple[str, bool]] = set()
+        """Patterns of files, and whether they find hidden ones."""
         self.links: dict[str, str] = {}
         """Link -> where it points to, of those that were asked for that."""
         self.variables: set[str] = set()
@@ -118,6 +121,9 @@ class Reading:
             folder = _absolute(words[0])
             if mark(folder) is None:
                 self._temporary.add(folder)
+        elif event in ("glob.glob", "pathlib.Path.glob", "pathlib.Path.rglob"):
+            if not _is_ours():
+                self._take_pattern(event, words)
         elif event == "sqlite3.connect":
             if isinstance(words[0], (str, bytes, os.PathLike)) and words[0] != ":memory:":
                 self._take_database(os.fsdecode(words[0]))
@@ -158,6 +164,17 @@ class Reading:
             if path in self.files or self._is_own(path):
                 return
         self.files[path] = mark(path)
+
+    def _take_pattern(self, event: str, words: tuple[Any, ...]) -> None:
+        """Counts what a pattern finds: where its last part is a mere name, no folder is listed for that."""
+        if event == "glob.glob":
+            pattern, hidden = os.path.join(os.fsdecode((words[2:] and words[2]) or ""), os.fsdecode(words[0])), False  # noqa: PTH118
+        else:
+            between = "**" if event.endswith("rglob") else ""
+            pattern, hidden = os.path.join(glob.escape(str(words[0])), between, str(words[1])), True  # noqa: PTH118
+        pattern = self._absolute(pattern)
+        if not _is_no_file(pattern) and not self._is_own(os.path.dirname(pattern)):  # noqa: PTH120
+            self.patterns.add((pattern, hidden))
 
     def _take_database(self, name: str) -> None:
         """Counts a file of SQLite, and what was written to it last, which has a file of its own."""
@@ -229,6 +246,7 @@ class Reading:
         news = (
             *news,
             len(self.links),
+            len(self.patterns),
             self.place,
             len(changed),
             os.getpid(),
@@ -254,6 +272,7 @@ class Reading:
             "changed": changed,
             "searched": searched,
             "links": self.links.copy(),
+            "patterns": sorted(self.patterns.copy()),
             "place": self.place or "" in sys.path,
             "sites": _sites(),
         }
@@ -472,10 +491,13 @@ def _compiled(path: str) -> str:
 
 
 class _Readers(MetaPathFinder):
-    """Has the readers of native code say which files they open, as soon as their module is loaded."""
+    """Has the readers of native code say which files they open, as soon as their module is loaded. Notes what is looked
+    for, also where nobody imports it."""
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
         """The module as the path's own finder finds it, with its reader wrapped."""
+        if of_process is not None:
+            of_process.wanted.add(fullname)
         if fullname not in READERS or (spec := PathFinder.find_spec(fullname, path, target)) is None:
             return None
         loader: Any = spec.loader
