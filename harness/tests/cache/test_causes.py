@@ -161,6 +161,9 @@ CASES = {
     "pattern that ends with a name": Case(
         "import glob; glob.glob('data/*/x.json')", write("data/more/x.json"), {"data/more/w": ""}
     ),
+    "pattern in a folder": Case(
+        "import glob; glob.glob('*/x.json', root_dir='data')", write("data/more/x.json"), {"data/more/w": ""}
+    ),
     "pattern of a path in a folder that is missing": Case(
         "import pathlib; list(pathlib.Path('data').rglob('*.json'))", write("data/more/x.json")
     ),

@@ -121,7 +121,7 @@ class Reading:
             folder = _absolute(words[0])
             if mark(folder) is None:
                 self._temporary.add(folder)
-        elif event in ("glob.glob", "pathlib.Path.glob", "pathlib.Path.rglob"):
+        elif event in ("glob.glob/2", "pathlib.Path.glob", "pathlib.Path.rglob"):
             if not _is_ours():
                 self._take_pattern(event, words)
         elif event == "sqlite3.connect":
@@ -167,8 +167,9 @@ class Reading:
 
     def _take_pattern(self, event: str, words: tuple[Any, ...]) -> None:
         """Counts what a pattern finds: where its last part is a mere name, no folder is listed for that."""
-        if event == "glob.glob":
-            pattern, hidden = os.path.join(os.fsdecode((words[2:] and words[2]) or ""), os.fsdecode(words[0])), False  # noqa: PTH118
+        if event == "glob.glob/2":
+            folder = "" if words[2] is None else os.fsdecode(words[2])
+            pattern, hidden = os.path.join(folder, os.fsdecode(words[0])), False  # noqa: PTH118
         else:
             between = "**" if event.endswith("rglob") else ""
             pattern, hidden = os.path.join(glob.escape(str(words[0])), between, str(words[1])), True  # noqa: PTH118
@@ -391,7 +392,8 @@ def _watch_variables(names: set[str]) -> None:
     get, each = kind.__getitem__, kind.__iter__
 
     def getitem(self: Any, name: Any) -> Any:
-        word = os.fsdecode(name) if isinstance(name, (str, bytes)) else ""
+        word: Any = name
+        word = os.fsdecode(word) if isinstance(word, (str, bytes)) else ""
         if word and word not in names and not _is_ours():
             names.add(word)
         return get(self, name)
