@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import _posixsubprocess
 import contextlib
+import functools
 import glob
 import os
 import re
@@ -338,14 +339,24 @@ def _is_installed(folder: str) -> bool:
     return folder.startswith(os.path.dirname(os.__file__)) or f"{os.sep}site-packages" in folder  # noqa: PTH120
 
 
+def _may_be_module(name: str) -> bool:
+    return name.endswith((".py", ".so")) or ("." not in name and name != "__pycache__")
+
+
+@functools.lru_cache(maxsize=1)
+def _folders_searched(modules: int) -> tuple[str, ...]:
+    """The folders in which so many modules were looked for."""
+    return tuple(_searched([]))
+
+
 def _modules_beside() -> dict[str, frozenset[str]]:
     """Folder -> what may be a module in it, of the folders in which loaded modules were looked for."""
     beside = {}
-    for folder in _searched([]):
+    for folder in _folders_searched(len(sys.modules)):
         if not _is_installed(folder):
             with contextlib.suppress(OSError):
                 names = os.listdir(folder)  # noqa: PTH208
-                beside[folder] = frozenset(name for name in names if "." not in name or name.endswith((".py", ".so")))
+                beside[folder] = frozenset(name for name in names if _may_be_module(name))
     return beside
 
 
@@ -550,9 +561,10 @@ def is_outdated() -> bool:
     since it was asked first."""
     if of_process is None:
         return False
-    of_process.beside = of_process.beside or _modules_beside()
-    return of_process.beside != _modules_beside() or any(
-        mark(path) != then for path, then in of_process.files.copy().items() if not of_process._is_own(path)
+    then, now = of_process.beside, _modules_beside()
+    of_process.beside = {**now, **then}
+    return any(now.get(folder, names) != names for folder, names in then.items()) or any(
+        mark(path) != known for path, known in of_process.files.copy().items() if not of_process._is_own(path)
     )
 
 
