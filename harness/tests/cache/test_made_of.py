@@ -11,15 +11,14 @@ import pytest
 
 from opscope.harness.backends.commands import description, identity
 from opscope.harness.cache import made_of
+from opscope.harness.tests.ops import NOTHING_READ
 
 SCOPE = made_of.scope_of("")
 
 
 def read(**values: Any) -> dict[str, Any]:
     """What a child says that it has read."""
-    nothing = {"files": {}, "folders": {}, "variables": [], "programs": [], "changed": [], "searched": {}}
-    nothing |= {"links": {}, "place": False, "sites": [], "patterns": []}
-    return {**nothing, **values}
+    return {**NOTHING_READ, **values}
 
 
 @pytest.mark.parametrize("program", ["/usr/bin/sh", "cat", sys.executable])
