@@ -10,18 +10,20 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import glob
 import hashlib
 import os
 import secrets
-import site
 import sys
+import sysconfig
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
 
-from opscope.base import content_digests
+from opscope.base import content_digests, patterns_files
 from opscope.base.children import reading
 from opscope.base.digest import json_digest
 from opscope.base.places import HOME, PACKAGE
@@ -47,7 +49,10 @@ _OURS = ("harness", "compiler", "simulator", "reports", "dashboards", "ci", "bas
 _OF_THE_MACHINE = frozenset({"uname", "ldconfig", "lscpu", "nvidia-smi", "getconf", "sysctl", "lsb_release"})
 """Programs of the system that tell about the machine and compute nothing."""
 _OF_THE_SYSTEM = ("/usr/bin/", "/usr/sbin/", "/bin/", "/sbin/")
-_NOT_COUNTED = ("__pycache__", ".opscope", ".git", ".pytest_cache")
+_PATHS = frozenset({"PYTHONPATH", "PATH", "LD_LIBRARY_PATH", "LD_PRELOAD"})
+_SERVER = "a server"
+_USES = {False: "runs", True: "asks"}
+_NOT_COUNTED = ("__pycache__", ".opscope", ".git", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis")
 _UNCOUNTED_FILES = ("/usr/share/locale", "/usr/lib/locale", "/etc/ld.so", "/usr/share/zoneinfo", "/usr/lib/ssl")
 
 
@@ -80,7 +85,9 @@ class Made:
 
 def scope_of(file: str, *ignored: str, declared: tuple[str, ...] | None = (), all_variables: bool = False) -> Scope:
     """The scope of results of a model's or backend's file; an empty one is ours."""
-    return Scope(_roots(file), tuple(map(os.path.realpath, filter(None, ignored))), declared, all_variables)
+    # Last, as what lies in somebody's home is usually a part of something else that is found there.
+    roots = (*_roots(file), ("{user}", os.path.abspath(os.path.expanduser("~"))))  # noqa: PTH100, PTH111
+    return Scope(roots, tuple(map(os.path.realpath, filter(None, ignored))), declared, all_variables)
 
 
 def declared_in(path: str) -> tuple[str, ...]:
@@ -95,7 +102,7 @@ def declared_in(path: str) -> tuple[str, ...]:
     except (OSError, SyntaxError, ValueError):
         return ()
     patterns = [str(each) for word in words for each in ([word] if isinstance(word, str) else word)]
-    return tuple(str(file) for pattern in patterns for file in sorted(Path(path).parent.glob(pattern)))
+    return tuple(str(file) for pattern in patterns for file in patterns_files.of(Path(path).parent, pattern))
 
 
 @cache
@@ -119,37 +126,49 @@ def made(report: Mapping[str, Any] | None, scope: Scope) -> Made:
         return Made(unseen="its process did not say what it has read")
     files: dict[str, str] = {}
     programs = _programs(report["programs"], scope)
-    if isinstance(programs, str):
-        return Made(unseen=programs)
+    for program in programs:
+        if not scope.declared:
+            return Made(unseen=f"it {_USES[program.startswith(_SERVER)]} {program}, which nothing declares")
     for path in report["changed"]:
         return Made(unseen=f"{path} changed while it was in use")
     for path, then in report["files"].items():
-        if not path or _is_uncounted(path, scope):
+        if not path or _is_uncounted(path, scope) or (path.endswith(".lock") and not (then and then[2])):
             continue
         digest = _digest_then(path, None if then is None else tuple(then))
         if digest is None:
             return Made(unseen=f"{path} changed while it was in use")
         files[_named(path, scope.roots)] = digest
-    for path in programs:
-        files[_named(path, scope.roots)] = _digest_now(path)
+    for path in filter(os.path.isfile, programs):
+        files.setdefault(_named(path, scope.roots), _digest_now(path))
     folders: dict[str, str] = {}
     for path, then in report["folders"].items():
-        if path.startswith((sys.prefix, sys.base_prefix)) or _is_uncounted(path, scope):
+        if path.startswith(_installed()) or _is_uncounted(path, scope):
             continue
         if then is not None and (now := reading.mark(path)) is not None and now[3] != then[3]:
             return Made(unseen=f"{path} got other files while it was in use")
         folders[_named(path, scope.roots)] = _names_in(path, scope.ignored)
-    names = [EVERY] if scope.all_variables else list(report["variables"])
+    names = [EVERY] if scope.all_variables or programs else list(report["variables"])
+    for path, modules in report["searched"].items():
+        if shadow := _has_one(path, [module for module in modules if module.endswith("+")]):
+            return Made(unseen=f"{path} got {shadow} while it was in use, which goes before {shadow}.py")
     salt = json_digest(sorted(files))[:8]
     values = {
         "files": files,
         "folders": folders,
         "searched": {
-            _named(path, scope.roots): modules
+            _named(path, scope.roots): missing
             for path, modules in report["searched"].items()
-            if not _is_ours(path) and not _has_one(path, modules)
+            if not _is_ours(path) and (missing := _missing(path, modules))
         },
-        "path_files": _path_files(),
+        "sites": {_named(path, scope.roots): _path_files(path) for path in report["sites"]},
+        "links": {_named(path, scope.roots): _named(to, scope.roots) for path, to in report["links"].items()},
+        "patterns": [
+            [_named(pattern, scope.roots), hidden, _found(pattern, hidden, scope)]
+            for pattern, hidden in report["patterns"]
+            if not pattern.startswith(_installed())
+        ],
+        "place": _place(scope) if report["place"] else "",
+        "declared": _contents(scope) if programs else {},
         "asked": sorted(name for name in names if not is_harmless(name)),
         "salt": salt,
         "variables": _variables(names, salt, scope.roots),
@@ -164,8 +183,19 @@ def changed(values: Mapping[str, Any], scope: Scope) -> str:
     for name in sorted(now.keys() | then.keys()):
         if now.get(name) != then.get(name):
             return f"variable {name}"
-    if values["path_files"] != _path_files():
-        return "a .pth file of the installed packages"
+    for name, digest in values["sites"].items():
+        if _path_files(_placed(name, scope.roots)) != digest:
+            return "a .pth file of the installed packages"
+    if values["place"] and values["place"] != _place(scope):
+        return "the current folder"
+    for name, to in values["links"].items():
+        if _target(_placed(name, scope.roots), scope) != to:
+            return _readable(name, scope)
+    for name, hidden, digest in values["patterns"]:
+        if _found(_placed(name, scope.roots), hidden, scope) != digest:
+            return f"what {_readable(name, scope)} finds"
+    if values["declared"] and (what := _first_other(values["declared"], _contents(scope))):
+        return _readable(what, scope)
     for name, digest in values["files"].items():
         if _digest_now(_placed(name, scope.roots)) != digest:
             return _readable(name, scope)
@@ -258,7 +288,7 @@ def _digest_now(path: str) -> str:
 
 
 def _is_uncounted(path: str, scope: Scope) -> bool:
-    if path.endswith((".pyc", ".lock")) or path.startswith(_UNCOUNTED_FILES) or _is_ours(path):
+    if path.startswith(_UNCOUNTED_FILES) or _is_ours(path):
         return True
     real = os.path.realpath(path)
     return any(real == folder or real.startswith(f"{folder}{os.sep}") for folder in scope.ignored)
@@ -308,7 +338,7 @@ def _names_in(path: str, ignored: Sequence[str]) -> str:
             names = [
                 entry.name
                 for entry in entries
-                if entry.name not in _NOT_COUNTED
+                if not (entry.name in _NOT_COUNTED or _is_left_behind(entry.name))
                 and not (
                     entry.is_dir()
                     and (Path(entry.path, MANIFEST_FILE).exists() or os.path.realpath(entry.path) in ignored)
@@ -319,10 +349,56 @@ def _names_in(path: str, ignored: Sequence[str]) -> str:
     return json_digest(sorted(names), digits=32)
 
 
-def _path_files() -> str:
-    """A digest of the .pth files of this interpreter, which say where modules are looked for."""
-    files = [f"{folder}{os.sep}{name}" for folder in site.getsitepackages() for name in sorted(_entries(folder))]
-    return json_digest([(Path(each).name, _digest_now(each)) for each in files if each.endswith(".pth")], digits=32)
+def _path_files(folder: str) -> str:
+    """A digest of the .pth files of a folder, which say where modules are looked for."""
+    names = [name for name in sorted(_entries(folder)) if name.endswith(".pth")]
+    return json_digest([(name, _digest_now(os.path.join(folder, name))) for name in names], digits=32)  # noqa: PTH118
+
+
+@cache
+def _installed() -> tuple[str, ...]:
+    """The folders of installed packages and of the standard library."""
+    return tuple(f"{sysconfig.get_path(name)}{os.sep}" for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+
+
+def _place(scope: Scope) -> str:
+    """The current folder as a list holds it."""
+    return _named(os.getcwd(), scope.roots)  # noqa: PTH109
+
+
+def _target(link: str, scope: Scope) -> str:
+    """Where a link points to, as a list holds it."""
+    try:
+        return _named(os.readlink(link), scope.roots)  # noqa: PTH115
+    except OSError:
+        return ABSENT
+
+
+def _found(pattern: str, hidden: bool, scope: Scope) -> str:
+    """A digest of the names that a pattern finds, without what runs leave there."""
+    names = glob.glob(pattern, recursive=True, include_hidden=hidden)  # noqa: PTH207  a pattern, not a folder
+    counted = [
+        _named(name, scope.roots)
+        for name in names
+        if not (_is_uncounted(name, scope) or _is_left_behind(name))
+        and not (set(Path(name).parts) - set(Path(pattern).parts)) & set(_NOT_COUNTED)
+    ]
+    return json_digest(sorted(counted), digits=32)
+
+
+def _is_left_behind(path: str) -> bool:
+    """Whether an editor or Python has left a file."""
+    return path.endswith((".swp", ".swx", "~", ".pyc")) or os.path.basename(path).startswith(".#")  # noqa: PTH119
+
+
+def _contents(scope: Scope) -> dict[str, str]:
+    """The digests of what is declared."""
+    return {_named(path, scope.roots): _digest_now(path) for path in scope.declared or ()}
+
+
+def _first_other(then: Mapping[str, str], now: Mapping[str, str]) -> str:
+    """The first name with another digest; empty if there is none."""
+    return next((name for name in sorted({*then, *now}) if then.get(name) != now.get(name)), "")
 
 
 @cache
@@ -338,31 +414,39 @@ def _has_one(path: str, modules: Iterable[str]) -> str:
     """The first module of some that a folder has; empty if it has none."""
     names = _entries(path)
     if not names:
-        return ""
+        return Path(path).name if os.path.isfile(path) else ""  # noqa: PTH113  an archive, whose modules are not looked at
     stems = {name.partition(".")[0] for name in names if name.endswith((".py", ".so", ".pyc"))}
     for module in modules:
-        if module.endswith("/") and (module[:-1] in names or module[:-1] in stems):
+        if module.endswith("+"):  # besides the source itself
+            if any(f"{module[:-1]}{suffix}" in names for suffix in EXTENSION_SUFFIXES) or _is_package(
+                path, module[:-1]
+            ):
+                return module[:-1]
+        elif module.endswith("/") and (module[:-1] in names or module[:-1] in stems):
             return module[:-1]
-        if module in stems or (module in names and os.path.exists(os.path.join(path, module, "__init__.py"))):  # noqa: PTH110, PTH118
+        elif module in stems or (module in names and _is_package(path, module)):
             return module
     return ""
+
+
+def _missing(path: str, modules: list[str]) -> list[str]:
+    """The modules of some that a folder does not have."""
+    return [each for each in modules if not _has_one(path, [each])] if _has_one(path, modules) else modules
+
+
+def _is_package(path: str, module: str) -> bool:
+    return os.path.exists(os.path.join(path, module, "__init__.py"))  # noqa: PTH110, PTH118
 
 
 # --- programs, variables
 
 
-def _programs(names: Sequence[str], scope: Scope) -> list[str] | str:
-    """The files of the programs that a child started, or which of them cannot be seen through."""
+def _programs(names: Sequence[str], scope: Scope) -> list[str]:
+    """The programs that a child started and that compute something, by their files where these are known."""
     import shutil
 
-    if scope.declared is None:
-        return []
-    for name in names:
-        path = shutil.which(name) or name
-        of_the_machine = Path(path).name in _OF_THE_MACHINE and path.startswith(_OF_THE_SYSTEM)
-        if not (scope.declared or of_the_machine):
-            return f"it runs {name}, which nothing declares"
-    return list(scope.declared)
+    paths = [] if scope.declared is None else [shutil.which(name) or name for name in names]
+    return [path for path in paths if not (Path(path).name in _OF_THE_MACHINE and path.startswith(_OF_THE_SYSTEM))]
 
 
 def _variables(names: Iterable[str], salt: str, roots: Sequence[tuple[str, str]]) -> dict[str, str]:
@@ -372,6 +456,7 @@ def _variables(names: Iterable[str], salt: str, roots: Sequence[tuple[str, str]]
     for name, value in os.environ.items():
         if is_harmless(name) or not (EVERY in names or name in names or is_one_of(name, OF_NATIVE_CODE)):
             continue
-        words = os.pathsep.join(_named(word, roots) for word in value.split(os.pathsep))
+        whole = os.path.abspath if name in _PATHS else str
+        words = os.pathsep.join(_named(whole(word) if word else "", roots) for word in value.split(os.pathsep))
         counted[name] = hashlib.sha256(f"{salt}\0{name}\0{words}".encode("utf-8", "surrogateescape")).hexdigest()[:16]
     return counted

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from opscope.base import damage, regular_file, stored
+from opscope.base import damage, patterns_files, regular_file, stored
 from opscope.base.children.ending import OF_THE_MACHINE
 from opscope.base.digest import json_digest, words_digest
 from opscope.base.inner_path import inside
@@ -428,7 +428,7 @@ def _scope(backend: str, *ignored: Path | str) -> made_of.Scope:
     if not own:
         patterns = registry.declarations_of(backend).constants.get("made_of") or ()
         folder = Path(file).parent if file else Path.cwd()
-        declared = tuple(str(path) for pattern in _texts(patterns) for path in sorted(folder.glob(pattern)))
+        declared = tuple(str(path) for pattern in _texts(patterns) for path in patterns_files.of(folder, pattern))
     if registry.command_file(backend) is not None:
         declared = None  # its fingerprint says what its tools are made of
     return made_of.scope_of(file, *map(str, ignored), declared=declared, all_variables=not own)

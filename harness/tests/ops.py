@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -43,3 +44,18 @@ def climbed(backend: Backend, job: Job) -> Job:
     for stage in backend.stages:
         backend.climb(stage, job)
     return job
+
+
+NOTHING_READ: dict[str, Any] = {
+    "files": {},
+    "folders": {},
+    "searched": {},
+    "links": {},
+    "variables": [],
+    "programs": [],
+    "changed": [],
+    "patterns": [],
+    "sites": [],
+    "place": False,
+}
+"""What a child says that has read nothing."""

@@ -5,17 +5,17 @@ Any process can tell that, also one that imports no NumPy: a run whose verdicts 
 
 from __future__ import annotations
 
-import glob
 import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from functools import cache
 from importlib import metadata
 from pathlib import Path
 
-from opscope.base import content_digests
+from opscope.base import content_digests, patterns_files
 from opscope.base.children.environment import child_environment
 from opscope.base.digest import words_digest
 from opscope.base.variables import is_harmless
@@ -33,6 +33,8 @@ def fingerprint(file: CommandFile) -> str:
     """A hash of the YAML file, the files that it names, the tools' files and the versions that they print."""
     parts = [*map(_contents, declared(file)), *file.words]  # with what {env:NAME} stands for
     folder = str(file.path.parent.resolve())
+    # A tool that reads a folder sees names, too.
+    parts += [str(path).replace(f"{file.path.parent}{os.sep}", "") for path in _found(file)]
     # As a child has them, since any process asks for this.
     variables = {**child_environment(), **file.environment}
     parts += [f"{k}={v.replace(folder, '')}" for k, v in sorted(variables.items()) if not is_harmless(k)]
@@ -51,11 +53,22 @@ def fingerprint(file: CommandFile) -> str:
 def declared(file: CommandFile) -> list[Path]:
     """The files whose content counts: the YAML file, tools and their libraries, what `fingerprint` finds or else what
     a tool was installed with, and what words of commands name."""
-    tools = [Path(tool_path(tool) or tool) for tool in dict.fromkeys((*file.requires, *file.tools))]
+    variables = environment(file)
+    tools = [
+        Path(tool_path(tool) or shutil.which(tool, path=variables.get("PATH")) or tool)
+        for tool in dict.fromkeys((*file.requires, *file.tools))
+    ]
     return [
         file.path,
-        *(path for tool in tools for path in (tool, *libraries(tool))),
+        *(path for tool in tools for path in (tool, *libraries(tool, variables))),
         *(path for tool in file.tools if not file.fingerprint for path in _installed_with(tool)),
+        *_found(file),
+    ]
+
+
+def _found(file: CommandFile) -> list[Path]:
+    """The files that `fingerprint` finds, and those that words of commands name."""
+    return [
         *(path for pattern in file.fingerprint for path in matching(file, pattern)),
         *(path for word in file.words for path in _named_in(word, file.path.parent)),
     ]
@@ -74,12 +87,7 @@ def unseen(file: CommandFile) -> str:
 
 def matching(file: CommandFile, pattern: str) -> list[Path]:
     """The files that a pattern of `fingerprint` finds, from the folder of the YAML file; all files of a folder."""
-    folder = Path(file.path.parent)
-    if Path(pattern).is_absolute():
-        found = [Path(path) for path in glob.glob(pattern, recursive=True)]  # noqa: PTH207 - absolute
-    else:
-        found = list(folder.glob(pattern))
-    return sorted(inner for path in found for inner in ([path] if path.is_file() else _files_below(path)))
+    return patterns_files.of(Path(file.path.parent), pattern)
 
 
 @cache
@@ -95,15 +103,12 @@ def _installed_with(tool: str) -> tuple[Path, ...]:
     return ()
 
 
-def _files_below(folder: Path) -> list[Path]:
-    return [path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
-
-
 @cache
-def _loader_lists(program: str, mark: tuple[int, ...]) -> tuple[str, ...]:
+def _loader_lists(program: str, mark: tuple[int, ...], variables: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
     try:
         done = subprocess.run(
             ["ldd", program],
+            env={**os.environ, **dict(variables)},
             capture_output=True,
             text=True,
             timeout=REVISION_SECONDS,
@@ -115,8 +120,8 @@ def _loader_lists(program: str, mark: tuple[int, ...]) -> tuple[str, ...]:
     return tuple(re.findall(r"(?:=> |^\s*)(/\S+) \(0x", done.stdout, re.MULTILINE))
 
 
-def libraries(program: Path) -> list[Path]:
-    """The libraries that the loader finds for an executable; none for a script."""
+def libraries(program: Path, variables: Mapping[str, str]) -> list[Path]:
+    """The libraries that the loader finds for an executable with these variables; none for a script."""
     try:
         with program.open("rb") as file:
             if file.read(4) != b"\x7fELF":
@@ -124,21 +129,23 @@ def libraries(program: Path) -> list[Path]:
         status = program.stat()
     except OSError:
         return []
-    found = _loader_lists(str(program), (status.st_ino, status.st_size, status.st_mtime_ns))
+    seen = tuple((name, value) for name, value in variables.items() if name == "PATH" or name.startswith("LD_"))
+    found = _loader_lists(str(program), (status.st_ino, status.st_size, status.st_mtime_ns), seen)
     return sorted(map(Path, found))
 
 
 def _named_in(word: str, folder: Path) -> list[Path]:
-    """The files that a word of a command names, itself or behind `=`, `:`, `@`; those of a folder that it names."""
+    """The files that a word of a command names: itself, a part of it behind `=`, `:`, `@`, `,` or a space, and what
+    follows a letter, as in `-I/path`; those of a folder that it names."""
     paths: list[Path] = []
-    for part in dict.fromkeys([word, *re.split(r"[=:@]", word)]):
+    for part in dict.fromkeys([word, *re.split(r"[=:@,\s]", word), re.sub(r"^-\w+(?=/)", "", word)]):
         if not part or "{" in part:
             continue
         path = folder / part
         if path.is_file():
             paths.append(path)
         elif path.is_dir() and os.sep in part.rstrip(os.sep):
-            paths += sorted(_files_below(path))
+            paths += sorted(patterns_files.below(path))
     return paths
 
 

@@ -23,10 +23,11 @@ from opscope.harness.record import store
 from opscope.harness.record.optest import RunContext, build_test, now
 from opscope.harness.record.records import OpRow, OpTest, Use
 from opscope.harness.record.stages import Stage, Status
+from opscope.harness.tests.ops import NOTHING_READ
 
-READ: dict[str, Any] = {"files": {}, "folders": {}, "variables": [], "programs": [], "changed": [], "searched": {}}
-"""What a child says that has read nothing."""
-READY = Ready("sim-n150", "reference-1", (Stage.COMPILE, Stage.RUN), "", "HiFi4", "1-abc", lasting=True, read=READ)
+READY = Ready(
+    "sim-n150", "reference-1", (Stage.COMPILE, Stage.RUN), "", "HiFi4", "1-abc", lasting=True, read=NOTHING_READ
+)
 ROW = OpRow(op_id="x1", op_name="stablehlo.add", module="m", uses=(Use(model="m", path="main/0"),))
 KNOWN = Limitation(("stablehlo.add",), "reference", Stage.COMPILE, "unsupported", "no such kernel")
 

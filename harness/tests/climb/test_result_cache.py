@@ -23,12 +23,12 @@ from opscope.harness.record.optest import RunContext, build_test, now
 from opscope.harness.record.records import VOLATILE, OpRow, OpTest
 from opscope.harness.record.stages import Stage, Status
 from opscope.harness.run.api import run_op_by_op
-from opscope.harness.tests.ops import FAULTY, add_row
+from opscope.harness.tests.ops import FAULTY, NOTHING_READ, add_row
 from opscope.harness.tests.own_backend import own_backend
 
-READ: dict[str, Any] = {"files": {}, "folders": {}, "variables": [], "programs": [], "changed": [], "searched": {}}
-"""What a child says that has read nothing."""
-READY = Ready("sim-n150", "reference-1", (Stage.COMPILE, Stage.RUN), "", "HiFi4", "1-abc", lasting=True, read=READ)
+READY = Ready(
+    "sim-n150", "reference-1", (Stage.COMPILE, Stage.RUN), "", "HiFi4", "1-abc", lasting=True, read=NOTHING_READ
+)
 
 
 def context(folder: Path, **changes: Any) -> RunContext:

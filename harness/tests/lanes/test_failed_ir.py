@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,7 +18,7 @@ from opscope.harness.record.optest import RunContext
 from opscope.harness.record.records import OpTest
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage, Status
-from opscope.harness.tests.ops import FAULTY, add_row
+from opscope.harness.tests.ops import FAULTY, NOTHING_READ, add_row
 from opscope.harness.tests.own_backend import own_backend
 
 DIES_OF_IR = own_backend(
@@ -31,9 +30,7 @@ DIES_OF_IR = own_backend(
     """,
     top="import os, signal",
 ).replace("class Own(Backend):\n", "class Own(Backend):\n    cheap_ir = True\n")
-READ: dict[str, Any] = {"files": {}, "folders": {}, "variables": [], "programs": [], "changed": [], "searched": {}}
-"""What a child says that has read nothing."""
-READY = Ready("none", "faulty-1", (Stage.COMPILE, Stage.RUN), "", "exact", "1", lasting=True, read=READ)
+READY = Ready("none", "faulty-1", (Stage.COMPILE, Stage.RUN), "", "exact", "1", lasting=True, read=NOTHING_READ)
 
 
 def take(folder: Path, module: bytes, cheap: bool = True) -> tuple[OpTest, list[Stage]]:

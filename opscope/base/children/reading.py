@@ -3,17 +3,21 @@ looked for, variables that it asked for, programs that it started.
 
 `begin` installs an audit hook, which forks of this process inherit; what was loaded before is counted as opened then.
 A file is marked when it is opened (device, inode, size, times), so that its content can be told from a later one.
-`Reading.report` gives all of that as JSON. What it cannot see: whether a file exists that is never opened, and files
-that native code opens and does not map, but for the readers that `READERS` names.
+`Reading.report` gives all of that as JSON. What it cannot see: whether a file exists that is never opened, files that
+native code opens and does not map, but for the readers that `READERS` names, and what `os.open` opens by `dir_fd`.
 """
 
 from __future__ import annotations
 
 import _posixsubprocess
 import contextlib
+import functools
+import glob
 import os
 import re
 import resource
+import site
+import socket
 import sys
 import time
 from collections.abc import Iterator
@@ -26,6 +30,8 @@ Mark = tuple[int, ...]
 """Device, inode, size, and the times of the last change of content and of inode, in nanoseconds."""
 
 _NO_FILES = ("/proc/", "/sys/", "/dev/")
+_SHARED_MEMORY = "/dev/shm/"
+_URI = re.compile(r"file:(?://[^/]*)?([^?#]*).*", re.DOTALL)
 _IMPORTER = "<frozen importlib"
 _MAPPED = re.compile(rb"^\S+ \S+ \S+ \S+ (\d+) +(/[^\n]+)$", re.MULTILINE)
 _SOON = 2.0
@@ -35,6 +41,9 @@ READERS = {
     "safetensors": ("safe_open", 0),
     "h5py._hl.files": ("File.__init__", 1),
     "tensorflow.python.lib.io.file_io": ("FileIO.__init__", 1),
+    "pyarrow.parquet.core": ("read_table", 0),
+    "torch.jit._serialization": ("load", 0),
+    "onnxruntime.capi.onnxruntime_inference_collection": ("InferenceSession.__init__", 1),
 }
 """Readers of native code, which raise no event: module -> function, and the argument that is the file."""
 
@@ -56,11 +65,19 @@ class Reading:
         """File -> its mark when it was first opened; None where there was none."""
         self.folders: dict[str, Mark | None] = {}
         """Folders that were listed."""
+        self.patterns: set[tuple[str, bool]] = set()
+        """Patterns of files, and whether they find hidden ones."""
+        self.links: dict[str, str] = {}
+        """Link -> where it points to, of those that were asked for that."""
         self.variables: set[str] = set()
         """Names that were asked for; `*` for all."""
         self.programs: set[str] = set()
-        self.wanted: set[str] = set()
-        """Modules that were asked for."""
+        self.wanted: set[str] = {"sitecustomize", "usercustomize"}
+        """Modules that were asked for; the interpreter asks for two of them before there is a hook."""
+        self.place = False
+        """Whether the current folder was asked for, or a path that is relative to it."""
+        self.beside: dict[str, frozenset[str]] = {}
+        """What lay beside the modules of a server when it was to fork first."""
         self._written: set[str] = set()
         self._temporary: set[str] = set()
         """Folders that the process has made."""
@@ -78,6 +95,7 @@ class Reading:
         _watch_variables(self.variables)
         _compile_anew()
         _watch_spawns(self.programs)
+        _watch_places(self)
         sys.meta_path.insert(0, _Readers())
 
     def _hear(self, event: str, words: tuple[Any, ...]) -> None:
@@ -90,20 +108,29 @@ class Reading:
                 self._take_file(words[1])
         elif event in ("os.listdir", "os.scandir"):
             looks = sys._getframe(1).f_code.co_filename.startswith(_IMPORTER) or _caller() == "importlib.metadata"
-            if not isinstance(words[0], int) and not looks and not _is_ours():
-                folder = _absolute(words[0] or ".")
-                if not f"{folder}/".startswith(_NO_FILES) and not self._is_own(folder):
+            if not looks and not _is_ours():
+                folder = f"/proc/self/fd/{words[0]}" if isinstance(words[0], int) else self._absolute(words[0] or ".")
+                folder = os.path.realpath(folder) if isinstance(words[0], int) else folder
+                if not _is_no_file(f"{folder}/") and not self._is_own(folder):
                     self.folders.setdefault(folder, mark(folder))
-        elif event == "os.rename":
-            if not isinstance(words[0], int) and _absolute(words[0]) in self._written:
-                self._written.add(_absolute(words[1]))
+        elif event in ("os.rename", "os.link"):
+            if not _is_ours():
+                self._take_file(words[0])  # what has the other name was made from it
+                if self._is_own(_absolute(words[0])):
+                    self._take_written(_absolute(words[1]))
         elif event == "os.mkdir":
             folder = _absolute(words[0])
             if mark(folder) is None:
                 self._temporary.add(folder)
+        elif event in ("glob.glob/2", "pathlib.Path.glob", "pathlib.Path.rglob"):
+            if not _is_ours():
+                self._take_pattern(event, words)
         elif event == "sqlite3.connect":
             if isinstance(words[0], (str, bytes, os.PathLike)) and words[0] != ":memory:":
-                self._take_file(words[0])
+                self._take_database(os.fsdecode(words[0]))
+        elif event == "socket.connect":
+            if words[0].type != socket.SOCK_DGRAM and not _is_ours():
+                self.programs.add(f"a server ({_address(words[1])})")
         elif event == "ctypes.dlopen":
             if words[0]:
                 self._take_library(words[0])
@@ -111,11 +138,12 @@ class Reading:
             self.programs.add(_program(event, words))
 
     def _take_open(self, path: Any, flags: Any) -> None:
-        path = _absolute(path)
-        if not path or path.startswith(_NO_FILES):
+        path = self._absolute(path)
+        if not path or _is_no_file(path):
             return
-        if isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR):
-            self._written.add(path)
+        anew = isinstance(flags, int) and flags & (os.O_TRUNC | os.O_EXCL)
+        if isinstance(flags, int) and (flags & os.O_WRONLY or (flags & os.O_RDWR and (anew or mark(path) is None))):
+            self._take_written(path)
         elif path.endswith(".pyc"):
             source = _source_of(path)
             if source is not None:
@@ -123,10 +151,46 @@ class Reading:
         else:
             self._take_file(path)
 
+    def _take_written(self, path: str) -> None:
+        """Counts a file as the process's own, unless it has read what was there before."""
+        if self.files.get(path) is None:
+            self._written.add(path)
+
     def _take_file(self, path: Any) -> None:
-        path = _absolute(path)
-        if path not in self.files and not path.startswith(_NO_FILES) and not self._is_own(path):
-            self.files[path] = mark(path)
+        path = self._absolute(path)
+        if path in self.files or not path or _is_no_file(path):
+            return
+        if self._is_own(path):  # a link of its own may lead to what is not
+            path = os.path.realpath(path)
+            if path in self.files or self._is_own(path):
+                return
+        self.files[path] = mark(path)
+
+    def _take_pattern(self, event: str, words: tuple[Any, ...]) -> None:
+        """Counts what a pattern finds: where its last part is a mere name, no folder is listed for that."""
+        if event == "glob.glob/2":
+            folder = "" if words[2] is None else os.fsdecode(words[2])
+            pattern, hidden = os.path.join(folder, os.fsdecode(words[0])), False  # noqa: PTH118
+        else:
+            between = "**" if event.endswith("rglob") else ""
+            pattern, hidden = os.path.join(glob.escape(str(words[0])), between, str(words[1])), True  # noqa: PTH118
+        pattern = self._absolute(pattern)
+        if not _is_no_file(pattern) and not self._is_own(os.path.dirname(pattern)):  # noqa: PTH120
+            self.patterns.add((pattern, hidden))
+
+    def _take_database(self, name: str) -> None:
+        """Counts a file of SQLite, and what was written to it last, which has a file of its own."""
+        path = _URI.sub(r"\1", name)
+        for file in (path, f"{path}-wal"):
+            if file == path or mark(file) is not None:
+                self._take_file(file)
+
+    def _absolute(self, path: Any) -> str:
+        """A path that was asked for."""
+        whole = _absolute(path)
+        if whole and not os.fsdecode(path).startswith(os.sep):
+            self.place = True
+        return whole
 
     def _take_library(self, name: Any) -> None:
         if isinstance(name, (str, bytes)) and "/" in os.fsdecode(name):
@@ -181,11 +245,22 @@ class Reading:
         if not self.programs and (usage.ru_maxrss or usage.ru_utime):
             self.programs.add("a program that native code started")
         news = (len(self.files), len(self.folders), len(self.variables), len(self.programs), len(self.wanted))
-        news = (*news, len(changed), os.getpid())  # not what it has written: that is no cause
+        news = (
+            *news,
+            len(self.links),
+            len(self.patterns),
+            self.place,
+            len(changed),
+            os.getpid(),
+        )  # not what it has written: that is no cause
         if news == self._sent:
             return None
         self._sent = news
         missing = sorted(name for name in self.wanted.copy() if name not in sys.modules)
+        searched = _searched(missing)
+        for folder in searched:
+            if os.path.isfile(folder):  # noqa: PTH113  an archive, which may get other modules
+                self._take_file(folder)
         written_in = {os.path.dirname(path) for path in self._written.copy()}  # noqa: PTH120
         return {
             "files": {path: each for path, each in self.files.copy().items() if not self._is_own(path)},
@@ -197,8 +272,27 @@ class Reading:
             "variables": sorted(self.variables),
             "programs": sorted(self.programs),
             "changed": changed,
-            "searched": _searched(missing),
+            "searched": searched,
+            "links": self.links.copy(),
+            "patterns": sorted(self.patterns.copy()),
+            "place": self.place or "" in sys.path,
+            "sites": _sites(),
         }
+
+
+def _is_no_file(path: str) -> bool:
+    """Whether a path leads to what the kernel tells, and not to a file."""
+    return path.startswith(_NO_FILES) and not path.startswith(_SHARED_MEMORY)
+
+
+def _address(address: Any) -> str:
+    """Where a server is, for a reader."""
+    return ":".join(map(str, address[:2])) if isinstance(address, tuple) else os.fsdecode(address)
+
+
+def _sites() -> list[str]:
+    """The folders whose .pth files say where modules are looked for."""
+    return [*site.getsitepackages(), *([site.getusersitepackages()] if site.ENABLE_USER_SITE else [])]
 
 
 def _address_space() -> bytes:
@@ -211,7 +305,8 @@ def _address_space() -> bytes:
 
 
 def _searched(missing: list[str]) -> dict[str, list[str]]:
-    """Folder -> the modules that were looked for in it and were not there; `name/` where a mere folder would count."""
+    """Folder -> the modules that were looked for in it and were not there; `name/` where a mere folder would count, and
+    `name+` where a source is that a package or an extension of its name goes before."""
     searched: dict[str, set[str]] = {}
     for name, module in list(sys.modules.items()):
         spec = getattr(module, "__spec__", None)
@@ -224,6 +319,8 @@ def _searched(missing: list[str]) -> dict[str, list[str]]:
             there = there if parts is None else os.path.dirname(there)  # noqa: PTH120
             for folder in _path_of(name):
                 if folder == there:
+                    if parts is None and origin.endswith(".py") and not _is_installed(there):
+                        searched.setdefault(folder, set()).add(f"{last}+")
                     break
                 searched.setdefault(folder, set()).add(last)
         elif origin is None and parts is not None:  # a namespace package: any folder of its name joins it
@@ -235,6 +332,32 @@ def _searched(missing: list[str]) -> dict[str, list[str]]:
         for folder in _path_of(name):
             searched.setdefault(folder, set()).add(name.rpartition(".")[2])
     return {folder: sorted(names) for folder, names in searched.items()}
+
+
+def _is_installed(folder: str) -> bool:
+    """Whether a folder is one of installed packages, or of the standard library."""
+    return folder.startswith(os.path.dirname(os.__file__)) or f"{os.sep}site-packages" in folder  # noqa: PTH120
+
+
+def _may_be_module(name: str) -> bool:
+    return name.endswith((".py", ".so")) or ("." not in name and name != "__pycache__")
+
+
+@functools.lru_cache(maxsize=1)
+def _folders_searched(modules: int) -> tuple[str, ...]:
+    """The folders in which so many modules were looked for."""
+    return tuple(_searched([]))
+
+
+def _modules_beside() -> dict[str, frozenset[str]]:
+    """Folder -> what may be a module in it, of the folders in which loaded modules were looked for."""
+    beside = {}
+    for folder in _folders_searched(len(sys.modules)):
+        if not _is_installed(folder):
+            with contextlib.suppress(OSError):
+                names = os.listdir(folder)  # noqa: PTH208
+                beside[folder] = frozenset(name for name in names if _may_be_module(name))
+    return beside
 
 
 def _path_of(name: str) -> list[str]:
@@ -280,8 +403,10 @@ def _watch_variables(names: set[str]) -> None:
     get, each = kind.__getitem__, kind.__iter__
 
     def getitem(self: Any, name: Any) -> Any:
-        if isinstance(name, str) and name not in names and not _is_ours():
-            names.add(name)
+        word: Any = name
+        word = os.fsdecode(word) if isinstance(word, (str, bytes)) else ""
+        if word and word not in names and not _is_ours():
+            names.add(word)
         return get(self, name)
 
     def iterate(self: Any) -> Any:
@@ -294,7 +419,7 @@ def _watch_variables(names: set[str]) -> None:
 
 _BETWEEN = frozenset(
     {"os", "_collections_abc", "collections.abc", "subprocess", "pathlib", "tempfile", "shutil", "glob", "contextlib"}
-    | {"io", "weakref", __name__}
+    | {"io", "weakref", "posixpath", __name__}
 )
 """Modules that read for those that call them."""
 
@@ -333,6 +458,27 @@ def _watch_spawns(programs: set[str]) -> None:
     _posixsubprocess.fork_exec = fork_exec
 
 
+def _watch_places(reading: Reading) -> None:
+    """Has `os.readlink` note where links point to, and `os.getcwd` that the current folder counts: neither raises an
+    event, and a path that is made with them says nothing of it."""
+    follow, current = os.readlink, os.getcwd
+
+    def readlink(path: Any, *, dir_fd: int | None = None) -> Any:
+        target = follow(path, dir_fd=dir_fd)
+        if dir_fd is None and not _is_ours():
+            link = reading._absolute(path)
+            if link and not _is_no_file(link) and not reading._is_own(link):
+                reading.links.setdefault(link, os.fsdecode(target))
+        return target
+
+    def getcwd() -> str:
+        reading.place = reading.place or not (_is_ours() or _caller() == "tempfile")
+        return current()
+
+    os.readlink, os.getcwd = readlink, getcwd
+    os.supports_dir_fd.add(readlink)
+
+
 def _compile_anew() -> None:
     """Has a source be compiled whose compiled file is of nearly the same time: it may be of an older source, as these
     times are compared by whole seconds."""
@@ -358,10 +504,13 @@ def _compiled(path: str) -> str:
 
 
 class _Readers(MetaPathFinder):
-    """Has the readers of native code say which files they open, as soon as their module is loaded."""
+    """Has the readers of native code say which files they open, as soon as their module is loaded. Notes what is looked
+    for, also where nobody imports it."""
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
         """The module as the path's own finder finds it, with its reader wrapped."""
+        if of_process is not None:
+            of_process.wanted.add(fullname)
         if fullname not in READERS or (spec := PathFinder.find_spec(fullname, path, target)) is None:
             return None
         loader: Any = spec.loader
@@ -408,9 +557,14 @@ def begin() -> None:
 
 
 def is_outdated() -> bool:
-    """Whether a file that this process has read was edited since."""
-    return of_process is not None and any(
-        mark(path) != then for path, then in of_process.files.copy().items() if not of_process._is_own(path)
+    """Whether a file that this process has read was edited since, or a module is there that goes before one of its own
+    since it was asked first."""
+    if of_process is None:
+        return False
+    then, now = of_process.beside, _modules_beside()
+    of_process.beside = {**now, **then}
+    return any(now.get(folder, names) != names for folder, names in then.items()) or any(
+        mark(path) != known for path, known in of_process.files.copy().items() if not of_process._is_own(path)
     )
 
 
