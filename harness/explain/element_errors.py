@@ -12,6 +12,7 @@ import numpy as np
 
 from opscope.base.op_families import op_family
 from opscope.harness.record.records import ResultCheck, TensorDesc
+from opscope.harness.verdict.compare import operand_types
 from opscope.harness.verdict.moments import TINY
 from opscope.harness.verdict.operands import NotEvaluatedError, Operands
 from opscope.harness.verdict.scores import WORST, Scale, Scores, chunks
@@ -76,6 +77,7 @@ class Judged:
             op_name=self.op_name,
             body=self.params.get("body"),
             ulp=ulp,
+            operand_types=operand_types(kind, self.inputs),
         )
 
     def scale(self, index: int, steps: Steps) -> Scale:

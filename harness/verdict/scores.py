@@ -32,9 +32,14 @@ SYSTEMATIC = 4.0
 sqrt(N) independent ones (a product of two square matrices has 2 N operands for N results of sqrt(N) terms each)."""
 ALONE = 6.0
 """The same where only the result is rounded, each element for itself: one honest result in 10^9 misses by more."""
+UNEXPLAINED = 0.05
+"""Mean of all roundings, in units in the last place, that may have no cause: golden and result round the same values,
+and what is not known of how either treats ties and denormals stays far below. Rounding in one direction: 0.36."""
 PLACED = 8.0
 """Deviations by which a structure's mean square may exceed 1: 1 + 8 sqrt(2 / n). Of n elements that share operands
 sqrt(n) are taken for independent, as for a mean: one weight is cut once for all places of a channel."""
+FINE = 16
+"""So many times finer than the result is rounded must the sum be that it rounds."""
 WORST = 1e9
 """z of an element that has an error and no scale."""
 
@@ -100,6 +105,8 @@ class Scores:
 
     scale: Scale
     shape: tuple[int, ...]
+    tiny: float = 0.0
+    """The golden's smallest normal number, below which units in the last place become no smaller."""
     largest: float = 0.0
     at: int = -1
     count: int = 0
@@ -110,6 +117,10 @@ class Scores:
     """Sum of the squares of these products, of equal elements as if they were one: what their sum is by chance."""
     golden_total: float = 0.0
     golden_squares: float = 0.0
+    rounding: float = 0.0
+    """Sum of what roundings were off, each in units in the last place of a `bound`, of the scale of a `sum`."""
+    rounding_squares: float = 0.0
+    """Sum of their squares, of equal elements as if they were one."""
     _face_rows: list[np.ndarray] = field(default_factory=list)
     _last_columns: list[np.ndarray] = field(default_factory=list)
 
@@ -147,6 +158,8 @@ class Scores:
             either = np.abs(error) <= SLACK * 2 * self.scale.steps.rounded * np.abs(golden)
             mean = np.where(unrounded.ties[span] & either, 0.0, mean)
             repeats = unrounded.repeats[span]
+        if self._rounds_alone:
+            self._take_roundings(golden, mean * scale, mean, repeats)
         self.total += float(mean.sum())
         products = mean * part
         self.along += float(products.sum())
@@ -162,6 +175,28 @@ class Scores:
             self._face_rows.append(_face_sums(rows))
             if (start + z.size) % self.columns == 0:
                 self._last_columns.append(rows[:, -1].astype(np.float32))
+
+    @property
+    def _rounds_alone(self) -> bool:
+        """Whether nothing but the rounding of each result, for itself, moves it by as much as a unit in the last place:
+        no operand lost anything, and sums are added up in a wider type."""
+        steps = self.scale.steps
+        if not steps.rounded or steps.shared or steps.short or steps.block or self.scale.alike:
+            return False
+        return steps.error_model == "bound" or (
+            steps.error_model == "sum" and FINE * max(steps.added, steps.joined) <= steps.rounded
+        )
+
+    def _take_roundings(self, golden: np.ndarray, error: np.ndarray, z: np.ndarray, repeats: np.ndarray | int) -> None:
+        """Adds what roundings were off in one chunk. Where a kernel's own error is granted, z is too small a number for
+        them; where the terms of a sum cancel, units in the last place are too large a one."""
+        off = z
+        if self.scale.steps.error_model == "bound":
+            with np.errstate(divide="ignore", invalid="ignore"):
+                off = error / (2 * self.scale.steps.rounded * np.maximum(np.abs(golden), self.tiny))
+            off = np.where(np.isfinite(off), np.clip(off, -WORST, WORST), 0.0)
+        self.rounding += float(off.sum())
+        self.rounding_squares += float((off * off * repeats).sum())
 
     @property
     def limit(self) -> float:
@@ -210,6 +245,12 @@ class Scores:
         low, high = -lost - 0.25 * packed - chance, TIES * packed + chance
         if not low <= slope <= high:
             return f"expected between {low:+.2%} and {high:+.2%} of the golden, got {slope:+.2%}"
+        if not ties and self._rounds_alone:
+            own = steps.function / (2 * steps.rounded) if steps.error_model == "bound" else 0.0
+            off = self.rounding / self.count
+            most = own + UNEXPLAINED + ALONE * math.sqrt(self.rounding_squares) / self.count
+            if abs(off) > most:
+                return f"expected roundings that are off by at most {most:.2g} of a unit on the mean, got {off:+.2g}"
         if steps.error_model == "bound":
             return ""
         offset, most = (self.total - slope * self.golden_total) / self.count, SYSTEMATIC * self.count**-0.25

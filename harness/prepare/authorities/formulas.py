@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from opscope.base.op_families import TO_THE_LAST_BIT
 from opscope.harness.prepare.program import SingleOp
 from opscope.harness.record.element_types import numpy_dtype
 from opscope.harness.record.records import OpRow
@@ -79,7 +80,9 @@ def steps(row: OpRow | SingleOp) -> int:
 
 def computed(row: OpRow | SingleOp, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     """The results of an op that has a formula."""
-    wide = np.longdouble if row.outputs[0].data_type == "f64" else np.float64
+    # What IEEE 754 rounds to the last bit would be rounded twice on its way through the machine's widest type.
+    wider = row.outputs[0].data_type == "f64" and row.op_name not in TO_THE_LAST_BIT
+    wide = np.longdouble if wider else np.float64
     operands = [array.astype(wide) for array in inputs]
     with np.errstate(all="ignore"):
         result = (
