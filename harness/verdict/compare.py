@@ -19,6 +19,7 @@ from opscope.harness.prepare.program import SingleOp
 from opscope.harness.record.records import PRODUCTS_IN_A_ROW, QUANTISED, WHOLE_MODEL, OpRow, ResultCheck, TensorDesc
 from opscope.harness.verdict import halves, ties
 from opscope.harness.verdict.check import check, check_truncated, element_type, refused
+from opscope.harness.verdict.meaning import ExactOperands, family, meant
 from opscope.harness.verdict.operands import (
     BINARY,
     STORED_TYPES,
@@ -68,7 +69,10 @@ def compare(
 
     `operands` are evaluated only where the golden alone cannot excuse an error.
     """
-    kind, params = op_family(op_name), params or {}
+    params = params or {}
+    given = golden
+    golden, operands = meant(op_name, params, target, golden, operands)
+    kind = family(op_name, operands)
     if op_name == BITS and len(golden) == len(got):
         golden, got = zip(*map(_as_bits, golden, got), strict=True) if golden else ((), ())
         outputs = ()
@@ -90,10 +94,35 @@ def compare(
         if not result.passed and QUANTISED in params and operands is not None and not name.startswith(("f", "bf")):
             row = tolerance(target, kind, "f32", inner, op_name=op_name, body=body, ulp=ulp)
             result = halves.excused(golden[index], got[index], index, result, operands, row.relative_l2)
+        if isinstance(operands, ExactOperands) and operands.has_body:
+            result = _beside_body(result, golden, given, got, index, row, steps, op_name, operands)
         checks.append(result if target.tiled else _without_tiles(result))
     if op_name == "stablehlo.sort" and not all(check.passed for check in checks):
         checks = ties.excused(golden, got, params, checks)
     return checks
+
+
+def _beside_body(
+    result: ResultCheck,
+    golden: Sequence[np.ndarray],
+    body: Sequence[np.ndarray],
+    got: Sequence[np.ndarray],
+    index: int,
+    row: Tolerance,
+    steps: Steps | None,
+    op_name: str,
+    operands: ExactOperands,
+) -> ResultCheck:
+    """The verdict on a result by its formula, with what the op's body says: one that is wrong by the formula may be
+    right by a body whose constants are rounded to its type. A body that computes something else is no excuse, and is
+    said (flag `body_differs`)."""
+    rounding = replace(operands, rounds_steps=True)
+    if not _judged(golden, body, index, row, steps, op_name, rounding).passed:
+        return result.model_copy(update={"flags": (*result.flags, "body_differs")})
+    if result.passed or not _has_numbers(result):
+        return result
+    again = _judged(body, got, index, row, steps, op_name, operands)
+    return again.model_copy(update={"flags": (*again.flags, "as_body")}) if again.passed else result
 
 
 def operand_types(kind: str, inputs: Sequence[TensorDesc]) -> list[str]:
@@ -256,13 +285,16 @@ def _by_operands(
     """The verdict on a result whose error the golden alone does not excuse: by the sizes of its operands."""
     g, d = golden[index], got[index]
     terms = operands.term_sizes[index] if operands.sums else None
-    moved = operands.moved(steps, golden)[index] if steps.by_operands else None
+    within = operands.within()
+    moved = operands.moved(steps, golden)[index] if steps.by_operands and within is None else None
     if moved is not None and g.dtype.kind == "c":
         moved = moved + (steps.function + steps.packed + 2 * steps.declared + steps.cuts) * magnitude(g)
     constant = steps.stored > 0 and operands.op_name in BINARY and len(operands.inputs) == 1
     result = None
     for unrounded in _before_rounding(g, index, steps, operands):
         scale = Scale(steps, terms=terms, moved=moved, unrounded=unrounded, alike=steps.stored if constant else 0.0)
+        if within is not None:
+            scale = replace(scale, within=within[index])
         again = check(g, d, row, scale, strict=True)
         if again.question != "systematic":  # nothing else depends on it
             return again

@@ -183,6 +183,11 @@ class Operands:
                 return self._differences(steps, golden)
             return self._sampled(steps, golden)
 
+    def within(self) -> list[np.ndarray] | None:
+        """How far the roundings of the op's own steps may move each element of each result, float64; None of an op that
+        is a single step, or whose steps nobody knows."""
+        return None
+
     def _off(self, x: np.ndarray, steps: Steps) -> np.ndarray | None:
         """What storing `x` may cost each of its elements, float64; None for integers. A zero is stored as zero, also
         beside the largest value of its block."""

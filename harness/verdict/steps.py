@@ -100,6 +100,8 @@ class Steps:
     """Most by which the operand of a periodic function is off once multiples of pi are taken from it; absolute."""
     cancelled: float = 0.0
     """Most by which a formula is off whose terms are larger than its result; absolute."""
+    last_place: float = 0.0
+    """Unit roundoff of a host's float32 or float64, of an op that IEEE 754 rounds and fast modes get a unit wrong."""
     stored_as: str = field(default="", compare=False)
     """The format that operands are stored in, a key of `FRACTION_BITS`."""
 
@@ -238,6 +240,7 @@ def steps_of(
             left_out = HIFI3_LEAVES if target.math_fidelity == "HiFi3" else 0.0
         if target.math_fidelity == "exact" and op_name in IEEE_ROUNDED and part == element_type:
             function = table.ULP_MARGIN * min(unit(own), FLOAT32)
+            common["last_place"] = floor if stored_as == own and own in ("Float32", "Float64") else 0.0
         else:
             several = ulp is None and (target.math_fidelity != "exact" or _in_steps(target, op_name))
             function = _function(own, stored_as, op_name, ulp, several, target.math_fidelity == "exact") + dst

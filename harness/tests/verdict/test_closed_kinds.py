@@ -117,6 +117,18 @@ def test_what_ieee_rounds_has_one_result_up_to_denormals(op, kind):
             assert judged(op, module, inputs, got, HOST).passed, (pair, got[0, 0])
 
 
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+@pytest.mark.parametrize("op", ["divide", "sqrt"])
+def test_what_fast_modes_get_a_unit_wrong_is_not_a_unit_too_large_everywhere(op, kind):
+    rng = np.random.default_rng(4)
+    inputs = [(rng.random((64, 64)) + 0.1).astype(TYPES[kind]) for _ in range(2 if op == "divide" else 1)]
+    module, right = elementwise(op, (64, 64), kind, len(inputs)), getattr(np, op)(*inputs)
+    up, down = (np.nextafter(right, TYPES[kind](to)) for to in (9, -9))
+    for share, passed in ((0.0, True), (0.2, True), (1.0, False)):
+        assert judged(op, module, inputs, np.where(rng.random(right.shape) < share, up, right), HOST).passed is passed
+    assert judged(op, module, inputs, np.where(rng.random(right.shape) < 0.5, up, down), HOST).passed
+
+
 @pytest.mark.parametrize("inner", [64, 2048])
 def test_operands_of_16_bits_lose_nothing_on_their_way_into_float32(inner):
     rng = np.random.default_rng(1)
