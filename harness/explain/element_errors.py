@@ -93,7 +93,11 @@ class Judged:
         try:
             terms = operands.term_sizes[index] if operands.sums else None
             within = operands.within()
-            moved = operands.moved(steps, self.golden)[index] if steps.by_operands and within is None else None
+            moved = (
+                operands.moved(steps, self.golden)[index]
+                if steps.by_operands and (within is None or steps.stored)
+                else None
+            )
         except NotEvaluatedError:
             return Scale(steps)
         return Scale(steps, _flat(terms), _flat(moved), None if within is None else _flat(within[index]))

@@ -286,7 +286,7 @@ def _by_operands(
     g, d = golden[index], got[index]
     terms = operands.term_sizes[index] if operands.sums else None
     within = operands.within()
-    moved = operands.moved(steps, golden)[index] if steps.by_operands and within is None else None
+    moved = operands.moved(steps, golden)[index] if steps.by_operands and (within is None or steps.stored) else None
     if moved is not None and g.dtype.kind == "c":
         moved = moved + (steps.function + steps.packed + 2 * steps.declared + steps.cuts) * magnitude(g)
     constant = steps.stored > 0 and operands.op_name in BINARY and len(operands.inputs) == 1
