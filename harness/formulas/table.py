@@ -117,7 +117,9 @@ def _layer_norm_size(x: np.ndarray, *rest: np.ndarray, epsilon: float, normalize
     centred = x - x.mean(axis=axes, keepdims=True)
     spread = np.sqrt(np.square(centred).mean(axis=axes, keepdims=True) + epsilon)
     weight, bias = (np.abs(each) for each in (*rest, 1.0, 0.0)[:2]) if len(rest) != 1 else (np.abs(rest[0]), 0.0)
-    return weight * (np.abs(x) + mean) / spread + bias + weight * np.abs(centred) / spread * (1 + mean / spread)
+    # A mean of values of both signs is off by what their root sum of squares is, however small it is.
+    off = np.sqrt(np.square(x).mean(axis=axes, keepdims=True) / _last(x, normalized_shape=normalized_shape))
+    return weight * (np.abs(x) + mean + off + np.abs(centred) * (1 + mean / spread)) / spread + bias
 
 
 def _rms_norm(x: np.ndarray, *rest: np.ndarray, epsilon: float, normalized_shape: tuple[int, ...]) -> np.ndarray:
@@ -187,8 +189,10 @@ def _batch_norm_size(
     mu, sigma, g, b = (each.reshape(along) for each in (mean, np.sqrt(variance + epsilon), scale, offset))
     centred = np.abs(g * (x - mu)) / sigma
     # XLA and others take the variance in one pass, as the mean of squares less the squared mean.
-    y = np.abs(g) * (np.abs(x) + np.abs(mu)) / sigma + np.abs(b) + centred * (1 + np.square(mu / sigma))
-    return [y, np.sqrt(np.square(x).mean(axis=axes)), variance + np.square(mean)]
+    rms = np.sqrt(np.square(x).mean(axis=axes))
+    off = (rms / math.sqrt(_over_channels(x, feature_index=feature_index))).reshape(along)
+    y = np.abs(g) * (np.abs(x) + np.abs(mu) + off) / sigma + np.abs(b) + centred * (1 + np.square(mu / sigma))
+    return [y, rms, variance + np.square(mean)]
 
 
 def _over_channels(x: np.ndarray, *_: np.ndarray, feature_index: int, **__: Any) -> int:
