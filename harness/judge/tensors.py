@@ -26,7 +26,7 @@ def as_array(tensor: Any, name: str) -> np.ndarray:
     if array.dtype.name not in NUMPY_NAMES.values():
         expected = "a tensor of numbers or truth values"
         raise InputError(name, expected, f"{type(tensor).__name__} of {array.dtype}", "an array of float32 or bfloat16")
-    return array
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def _array(tensor: Any, name: str) -> np.ndarray:

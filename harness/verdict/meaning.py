@@ -271,10 +271,10 @@ class ExactOperands(Operands):
         widths = []
         for size, floor, dtype in zip(sizes, floors, self.types, strict=True):
             bits, least = precision(dtype)
-            rate, floor = self.meaning.roundings * FLOAT32, floor + 2.0 ** (least - bits)
+            rate = self.meaning.roundings * (FLOAT32 if dtype.itemsize <= 4 else 2.0 ** -(bits + 1))
             if self.rounds_steps and dtype.itemsize <= 2:
-                rate, floor = rate + COARSE * 2.0 ** -(bits + 1), floor * 2.0**least / SMALLEST
-            widths.append(_finite(rate * size + floor))
+                rate, floor = rate + COARSE * 2.0 ** -(bits + 1), floor * (2.0**least / SMALLEST)
+            widths.append(_finite(rate * size + floor + 2.0 ** (least - bits)))
         return widths
 
 

@@ -239,6 +239,36 @@ def test_what_nobody_can_decide_is_undecided_and_says_why():
     assert judge(None, x, x, golden=x)
 
 
+def test_results_of_another_shape_type_or_number_are_wrong_and_say_so():
+    x = draw(8, 8)
+    for output, said in ((x[:4], "shape: expected 8x8, got 4x8"), (2 * [np.tanh(x)], "expected 1 results, got 2")):
+        verdict = judge("tanh", x, output)
+        assert (verdict.answer, said in str(verdict)) == ("wrong", True), str(verdict)
+        assert verdict.as_json()["answer"] == "wrong"
+    for kind in (np.int32, np.complex64, np.bool_):
+        whole = np.ones((8, 8), kind)
+        assert judge("add", [whole, whole], whole).answer == "undecided"
+        assert judge("add", [whole, whole], whole, golden=whole).answer == "right"
+
+
+def test_double_precision_is_held_to_its_own_units():
+    x = draw(64, 64, kind=np.float64)
+    assert judge("tanh", x, np.tanh(x))
+    assert judge("tanhshrink", x, x - np.tanh(x))
+    assert not judge("tanh", x, np.tanh(x).astype(F32).astype(np.float64))
+    assert not judge("tanhshrink", x, (x - np.tanh(x)) * (1 + 1e-9))
+    assert judge("tanh", x.astype(">f8"), np.tanh(x))
+
+
+@pytest.mark.parametrize("target", ["card", "card:HiFi2", "card:p150:LoFi", "bf16", "tf32", "steps"])
+def test_each_target_takes_each_kind_of_formula(target):
+    x = draw(32, 64)
+    for what in ("tanh", "gelu", "softmax", "layer_norm", "mean(axis=-1)"):
+        right = judge(what, x, judge(what, x, x).golden[0], target=target)
+        assert right, (what, right)
+        assert not judge(what, x, 2 * right.golden[0], target=target)
+
+
 @pytest.mark.parametrize(
     ("what", "inputs", "options", "said"),
     [

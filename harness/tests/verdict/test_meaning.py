@@ -125,6 +125,9 @@ def test_honest_bodies_are_right_and_wrong_tails_are_not(name, kind):
                 result = judged(op, x, got.astype(np.float32).astype(x.dtype), target)
                 assert result.passed, (target, result)
                 assert "body_differs" not in result.flags
+        for target in (HOST, XLA):
+            for wrong in (1.1 * exact, np.where(x > 1, 1.1, 1) * exact, 0 * exact):
+                assert not judged(op, x, wrong.astype(np.float32).astype(x.dtype), target).passed
         for lie, of in LIES[name].items():
             got = of(x.astype(np.float64), exact).astype(np.float32).astype(x.dtype)
             assert not judged(op, x, got).passed, lie
