@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -225,3 +226,8 @@ def test_a_figure_of_the_verdict_changes_only_with_the_version_that_cached_verdi
     assert len(figures) > 30
     digest = hashlib.sha256("\n".join(figures).encode()).hexdigest()[:16]
     assert {14: "07601abb510616a7"}.get(VERSION) == digest, "\n".join(figures)
+
+
+def test_the_page_of_the_error_model_is_that_of_this_version():
+    page = (Path(__file__).resolve().parents[3] / "docs" / "verdicts.md").read_text(encoding="utf-8")
+    assert f"Tolerance version {VERSION} " in page
