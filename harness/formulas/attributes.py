@@ -19,10 +19,11 @@ class UnknownFormulaError(ValueError):
 def read(text: str) -> dict[str, Any]:
     """`{axis = 1 : i64, epsilon = 1.0e-05 : f32, shape = dense<8> : tensor<1xi64>}` as Python values: numbers,
     booleans, strings, tuples of integers; what is neither stays text."""
-    return {name: _value(value.strip()) for name, value in _FIELD.findall(text)}
+    return {name: value(words.strip()) for name, words in _FIELD.findall(text)}
 
 
-def _value(text: str) -> Any:
+def value(text: str) -> Any:
+    """One attribute, `1.0e-05 : f32`."""
     if text.startswith('"'):
         return text.strip('"')
     if text.startswith(("dense<", "array<")):

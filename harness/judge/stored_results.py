@@ -26,7 +26,7 @@ from opscope.harness.record.signature import shorten
 NAMES = {
     "in": ("in", "input", "inputs", "x", "arg", "operand", "lhs", "rhs"),
     "out": ("out", "output", "outputs", "y", "result", "actual", "got"),
-    "golden": ("golden", "expected", "reference", "ref", "want", "desired"),
+    "golden": ("golden", "expected", "ref", "want", "desired"),
 }
 """What an array is -> the names that it may have, each with a number after it."""
 PICKLES = frozenset({".pt", ".pth", ".bin", ".pkl", ".pickle", ".tensorbin"})
