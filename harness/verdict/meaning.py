@@ -121,7 +121,7 @@ def _float32_floors(inputs: Arrays) -> list[Any]:
 
 def meaning_of(op_name: str, params: Mapping[str, str], operands: Operands, target: Target) -> Meaning | None:
     """The meaning of an op as a run has it; None if it has none, or if it adds values up in steps that its target may
-    round to 16 bits, where the size of one rounding says nothing of what is honest.
+    round to 16 bits or to TF32, where the size of one rounding says nothing of what is honest.
 
     `operands` has the module, whose body is read where the name says nothing.
     """
@@ -132,7 +132,7 @@ def meaning_of(op_name: str, params: Mapping[str, str], operands: Operands, targ
     if not inputs or not all(floats) or sum(x.size for x in inputs) > MOST:
         return None
     meaning = _meaning(op_name, params, operands)
-    rounds = target.rounds_steps and any(x.dtype.itemsize < 4 for x in inputs)
+    rounds = target.tf32_products or (target.rounds_steps and any(x.dtype.itemsize < 4 for x in inputs))
     return None if meaning is None or (rounds and not meaning.elementwise) else meaning
 
 
