@@ -19,8 +19,8 @@ from opscope.compiler import api
 from opscope.compiler.errors import StageFailure
 from opscope.compiler.tests import conformance, programs
 from opscope.harness.backends.reference import Reference
+from opscope.harness.judge.module_verdict import ModuleVerdict
 from opscope.harness.record.result_options import ResultOptions
-from opscope.harness.suites.module_verdict import ModuleVerdict
 from opscope.simulator.api import Device
 
 BOARD = "n150"

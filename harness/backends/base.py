@@ -140,7 +140,7 @@ def refuse(backend: str, options: ResultOptions, *names: str) -> None:
 def exact_host(backend: str, options: ResultOptions) -> Target:
     """The host in exact IEEE arithmetic. Raises InputError if the options ask for a device's number formats."""
     refuse(backend, options, "data_format", "math_fidelity", "amp_level", "numerics", "exact_order")
-    return Target(card_type="host", float_format=None, math_fidelity="exact")
+    return Target(card_type="host", float_format=None, math_fidelity="exact", rounds_steps=True)
 
 
 @dataclass(frozen=True)

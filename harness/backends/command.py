@@ -54,6 +54,7 @@ class Command(Backend):
             float_format=options.data_format or numbers.get("float_format"),
             math_fidelity=options.math_fidelity or numbers.get("math_fidelity", "exact"),
             matrix_format=numbers.get("matrix_format"),
+            rounds_steps=True,
         )
 
     def fingerprint(self, options: ResultOptions | None = None) -> str:

@@ -51,7 +51,7 @@ print("it compiles")"""
 
 HOST = "cpu"
 """The platform that is this machine's processor."""
-_EXACT = Target(card_type="", float_format=None, math_fidelity="exact")
+_EXACT = Target(card_type="", float_format=None, math_fidelity="exact", rounds_steps=True)
 _TARGETS: Mapping[str, Target] = {
     # XLA multiplies float32 matrices in TF32 unless it is asked not to.
     "cuda": replace(_EXACT, tf32_products=True)

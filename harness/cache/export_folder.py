@@ -38,7 +38,7 @@ JOURNAL = "evaluating"
 """A file that exists during the export: id, name and place of the op under evaluation, in case the op ends the
 process."""
 
-SOURCES = ("harness/prepare", "harness/record", "base")
+SOURCES = ("harness/formulas", "harness/prepare", "harness/record", "base")
 """Source folders whose changes invalidate older export folders; so do changes of SEEDING."""
 
 SEEDING = "seeding.py"

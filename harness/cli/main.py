@@ -34,7 +34,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "decode",
     ),
     "Look at runs": ("show", "report", "diff", "unblock", "scoreboard", "readiness", "note", "sql", "export"),
-    "Work on a failure": ("repro", "replay", "reduce", "probe", "bisect", "diff-tensors", "limitations"),
+    "Work on a failure": ("repro", "replay", "reduce", "probe", "bisect", "diff-tensors", "judge", "limitations"),
     "Run every night, on many machines": ("nightly", "history", "gate", "status", "costs", "merge", "publish", "db"),
     "Dashboards": ("dashboard", "artifacts", "demo"),
     "Assistants": ("agents", "mcp", "schema"),

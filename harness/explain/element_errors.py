@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from opscope.base.op_families import op_family
 from opscope.harness.record.records import ResultCheck, TensorDesc
+from opscope.harness.verdict.compare import operand_types
+from opscope.harness.verdict.meaning import family, meant
 from opscope.harness.verdict.moments import TINY
 from opscope.harness.verdict.operands import NotEvaluatedError, Operands
 from opscope.harness.verdict.scores import WORST, Scale, Scores, chunks
@@ -63,9 +64,14 @@ class Judged:
     got: Sequence[np.ndarray]
     operands: Operands | None
 
+    def meant(self) -> Judged:
+        """The same, with golden and operands as the verdict has them."""
+        golden, operands = meant(self.op_name, self.params, self.target, self.golden, self.operands)
+        return replace(self, golden=golden, operands=operands)
+
     def steps(self, index: int) -> Steps | None:
         """The steps of one result; None if it is held to exact values."""
-        kind = op_family(self.op_name)
+        kind = family(self.op_name, self.operands)
         ulp = self.target.error_bound(self.op_name) if self.target.error_bound else None
         inner = inner_size(kind, self.inputs, self.outputs, self.params)
         return steps_of(
@@ -76,6 +82,7 @@ class Judged:
             op_name=self.op_name,
             body=self.params.get("body"),
             ulp=ulp,
+            operand_types=operand_types(kind, self.inputs),
         )
 
     def scale(self, index: int, steps: Steps) -> Scale:
@@ -85,10 +92,15 @@ class Judged:
             return Scale(steps)
         try:
             terms = operands.term_sizes[index] if operands.sums else None
-            moved = operands.moved(steps, self.golden)[index] if steps.by_operands else None
+            within = operands.within()
+            moved = (
+                operands.moved(steps, self.golden)[index]
+                if steps.by_operands and (within is None or steps.stored)
+                else None
+            )
         except NotEvaluatedError:
             return Scale(steps)
-        return Scale(steps, _flat(terms), _flat(moved))
+        return Scale(steps, _flat(terms), _flat(moved), None if within is None else _flat(within[index]))
 
 
 def _flat(sizes: np.ndarray | None) -> np.ndarray | None:

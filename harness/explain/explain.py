@@ -51,6 +51,7 @@ def explain(
     wrong = [(number, check) for number, check in enumerate(checks) if not check.passed]
     try:
         with time_limit(seconds):
+            judged = judged.meant()
             for number, check in wrong:
                 results.append(_plain(judged, number, check))
                 _refine(judged, number, check, results)

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from opscope.base.op_families import DATA_MOVEMENT, op_family
-from opscope.harness.prepare.mlir import attribute_text
 from opscope.harness.prepare.operand_sizes import is_float
 from opscope.harness.record.explanation import OperandElement, Term
 from opscope.harness.record.signature import shorten
@@ -75,6 +74,8 @@ class OperandElements:
 
     def integers(self, name: str, default: Sequence[int] = ()) -> list[int]:
         """The integers of an attribute: of an array, or of a dense tensor row by row."""
+        from opscope.harness.prepare.mlir import attribute_text
+
         text = self.params.get(name)
         return list(default) if text is None else list(attribute_text.integers(text))
 

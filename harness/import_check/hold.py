@@ -39,7 +39,7 @@ from opscope.models.frontends import own_results
 
 FOLDER = "imports"
 """The subfolder of the cache folder."""
-SOURCES = ("harness/verdict", "harness/import_check", "models/frontends")
+SOURCES = ("harness/formulas", "harness/verdict", "harness/import_check", "models/frontends")
 """Source folders that decide a check, besides those that decide the export folder."""
 
 OUT_OF_TIME = "the time of --budget was over"

@@ -14,6 +14,7 @@ VERDICT = (
     "numpy",
     "numpy._core._methods",
     "numpy._core.fromnumeric",
+    "opscope.harness.formulas",
     "opscope.harness.lanes",
     "opscope.harness.prepare",
     "opscope.harness.record",
@@ -48,7 +49,7 @@ OTHERS = (
     "warnings",
 )
 """The modules that a worker and its backend use between ops."""
-_DEEP = ("opscope.harness.lanes", "opscope.harness.prepare", "opscope.harness.record", "opscope.harness.verdict")
+_DEEP = tuple(f"opscope.harness.{name}" for name in ("formulas", "lanes", "prepare", "record", "verdict"))
 """Folders whose functions are also looked into, and whose classes are checked method by method."""
 
 

@@ -18,13 +18,13 @@ from opscope.base.children.inside import Parent
 from opscope.base.visible_text import cut
 from opscope.harness.backends import registry
 from opscope.harness.backends.base import Backend, Job, StageError
+from opscope.harness.judge.module_verdict import ModuleVerdict
 from opscope.harness.prepare.golden import GoldenError, compile_module
 from opscope.harness.prepare.onnx_suite.onnx_cases import CHANCE, INDEX, tensors
 from opscope.harness.record.records import ResultCheck
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage
 from opscope.harness.suites.faults import Fault, Score
-from opscope.harness.suites.module_verdict import ModuleVerdict
 from opscope.harness.verdict.target import Target
 
 HOST = Target(card_type="host", float_format=None, math_fidelity="exact")

@@ -9,6 +9,12 @@ import pytest
 
 LIGHT = {
     "the parent of lanes": ("import opscope.harness.lanes.lane, opscope.harness.record.store", "numpy jax jaxlib"),
+    "the judge of an elementwise op, a composite and a function": (
+        "import numpy as np; from opscope import judge; x = np.linspace(-4, 4, 64, dtype='f4'); "
+        "[judge(w, x, x, golden=x).worst for w in ('tanh', 'gelu', 'softmax', np.tanh)]; "
+        "judge('tanh', x, 1.1 * x).hypothesis",
+        "jax jaxlib xdsl scipy torch",
+    ),
     "inputs": ("import opscope.harness.prepare.inputs", "jax jaxlib xdsl"),
     "versions of a run": ("from opscope.harness.record.origin import origin; origin([], {})", "jax"),
     "frontends that are listed": (

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import runpy
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import opscope
@@ -19,7 +21,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("**
 def test_the_python_example_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (example,) = re.findall(r"```python\n(.*?)```", PYTHON, re.DOTALL)
+    example, _ = re.findall(r"```python\n(.*?)```", PYTHON, re.DOTALL)
     (tmp_path / "example.py").write_text(example)
     monkeypatch.chdir(tmp_path)
     runpy.run_path("example.py", run_name="__main__")  # an interpreter of its own would import all this once more
@@ -30,6 +32,32 @@ def test_the_python_example_runs(
         ["stablehlo.tanh", "success", "compare"],
     ]
     assert all(float(line.split()[4]) > 0.9999 for line in records)
+
+
+def test_the_examples_of_the_judge_say_what_the_pages_say(capsys: pytest.CaptureFixture[str]) -> None:
+    _, short = re.findall(r"```python\n(.*?)```", PYTHON, re.DOTALL)
+    exec(compile(short, "docs/python.md", "exec"), {})
+    assert capsys.readouterr().out.startswith("wrong ")  # the tail of a body in float32, held to 10 ulp
+    page = (ROOT / "docs" / "judge.md").read_text(encoding="utf-8")
+    first, *others = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(compile(first, "docs/judge.md", "exec"), {})
+    body, *answers = capsys.readouterr().out.splitlines()
+    assert body.startswith("right, as its steps have it")
+    assert [line for line in answers if line in ("right", "wrong")] == ["wrong", "right", "right"]
+    helpers: dict[str, Any] = {}
+    x = np.linspace(-4, 4, 256, dtype=np.float32)
+    exec("from opscope import judge\nimport numpy as np\nx = np.linspace(0.1, 4, 64)\ny = x\n", helpers)
+    for each in others[1:]:
+        exec(compile(each, "docs/judge.md", "exec"), helpers)
+    helpers["assert_right"](np.tanh(x), "tanh", x)
+    helpers["assert_with_judge"]("tanh", [x], np.tanh(x), np.tanh(x), ulp_threshold=2)
+    for wrong in (np.zeros_like(x), 1.001 * np.tanh(x)):
+        with pytest.raises(AssertionError, match="wrong"):
+            helpers["assert_right"](wrong, "tanh", x)
+        with pytest.raises(AssertionError, match="wrong"):
+            helpers["assert_with_judge"]("tanh", [x], np.tanh(x), wrong)
+        assert not helpers["correct"](None, [x], np.tanh(x), wrong)[0]
+    assert helpers["correct"]("tanh", [x], np.tanh(x), np.tanh(x))[0]
 
 
 def test_every_name_that_a_page_imports_is_public() -> None:

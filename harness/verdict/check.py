@@ -15,6 +15,7 @@ import numpy as np
 
 from opscope.harness.record.element_types import NUMPY_NAMES
 from opscope.harness.record.records import ResultCheck
+from opscope.harness.verdict.displaced import displaced
 from opscope.harness.verdict.moments import TINY, Sums, gather, pcc_of
 from opscope.harness.verdict.places import index_of, name_of
 from opscope.harness.verdict.rounding import smallest_normal
@@ -38,7 +39,8 @@ CANCELS = 0.25
 """An element cancels where it is smaller than this share of the root sum of squares of its terms. Honest errors of the
 terms add up to that root times an operand's error, a sixth of what the tolerance allows (Float32 as TF32: 6e-4 of
 4e-3): above a quarter of it they fit into the tolerance of the element itself."""
-_CHUNK = 1 << 14
+_CHUNK = 1 << 13
+"""Elements of a chunk: of more than 10,000 OpenBLAS takes a dot product in threads, which cost more than they save."""
 _SAMPLE = 1 << 19
 ZERO = 1e-5
 """Largest value that may stand where a whole golden is zero, however small its operands."""
@@ -111,8 +113,8 @@ def check(
         shape = golden.shape
     scores = None
     if scale is not None and not row.exact:
-        flat = replace(scale, terms=_flat(scale.terms), moved=_flat(scale.moved))
-        scores = Scores(flat, shape)
+        flat = replace(scale, terms=_flat(scale.terms), moved=_flat(scale.moved), within=_flat(scale.within))
+        scores = Scores(flat, shape, smallest_normal(golden.dtype))
     with np.errstate(invalid="ignore", over="ignore"):  # NaN and infinity are checked for explicitly
         return _check_floats(np.ravel(golden), np.ravel(got), row, scores, strict, shape)
 
@@ -169,6 +171,8 @@ def _check_floats(
         question, reason = _answers(golden, got, sums, row, scores, strict)
         if not reason and scores.scale.steps.error_model == "part":
             reason = _verdict(golden, got, sums, row, pcc, spread)
+            if not reason and (moved := displaced(golden, got, scores.shape)):
+                question, reason = "placed", f"placed error: {moved}"
         fields = {"z_max": scores.largest, "z_limit": scores.limit, "question": question}
         if scores.at >= 0:
             fields |= {"z_index": index_of(scores.at, scores.shape), "z_place": name_of(scores.at, scores.shape)}

@@ -178,10 +178,15 @@ class Operands:
                 return self._carried([self._off(x, steps) for x in self.inputs])
             if self.sums:
                 summed = self._summed([self._off(x, steps) for x in self.inputs])
-                return self._joined(summed, steps.joined) if steps.joined else summed
+                return self._joined(summed, steps.joined, golden) if steps.joined else summed
             if steps.error_model == "bound":
                 return self._differences(steps, golden)
             return self._sampled(steps, golden)
+
+    def within(self) -> list[np.ndarray] | None:
+        """How far the roundings of the op's own steps may move each element of each result, float64; None of an op that
+        is a single step, or whose steps nobody knows."""
+        return None
 
     def _off(self, x: np.ndarray, steps: Steps) -> np.ndarray | None:
         """What storing `x` may cost each of its elements, float64; None for integers. A zero is stored as zero, also
@@ -216,9 +221,9 @@ class Operands:
             total = [a + b for a, b in zip(total, parts, strict=True)] if total else parts
         return [np.sqrt(part) for part in total]
 
-    def _joined(self, moved: Sequence[np.ndarray], rate: float) -> list[np.ndarray]:
+    def _joined(self, moved: Sequence[np.ndarray], rate: float, golden: Sequence[np.ndarray]) -> list[np.ndarray]:
         """`moved`, and what rounding after each update may cost: as many roundings as there are updates of the element,
-        each of a sum that is at most some root sum of squares of its terms."""
+        each of a sum that is at most some root sum of squares of its terms, or where they have one sign the result."""
         kept = 1 if self.op_name == "stablehlo.select_and_scatter" else 0
         floats = [number >= kept and is_float(x) for number, x in enumerate(self.inputs)]
 
@@ -229,8 +234,8 @@ class Operands:
         # An operand that is a constant of the module is in both.
         counts = [np.abs(ones - zeros) for ones, zeros in zip(of(1.0), of(0.0), strict=True)]
         return [
-            np.hypot(width, rate * np.sqrt(count) * size.astype(np.float64))
-            for width, count, size in zip(moved, counts, self.term_sizes, strict=True)
+            np.hypot(width, rate * np.sqrt(count) * np.maximum(size.astype(np.float64), magnitude(result)))
+            for width, count, size, result in zip(moved, counts, self.term_sizes, golden, strict=True)
         ]
 
     def _differences(self, steps: Steps, golden: Sequence[np.ndarray]) -> list[np.ndarray]:

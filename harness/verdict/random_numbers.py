@@ -31,6 +31,8 @@ _Z = -NormalDist().inv_cdf(CHANCE / 2)
 _Z_SPREAD = -NormalDist().inv_cdf(SPREAD_CHANCE / 2)
 FEW = 1000
 """From here on, sums of independent values are taken for normal ones where no bound is known."""
+MOST_LAGS = 1 << 22
+"""Numbers of which all distances are asked; of more, sums of neighbours."""
 BINS = 256
 FINEST = 2.0**-23
 """A generator of floats may have so few random bits."""
@@ -229,13 +231,42 @@ def _at_most(expected: float) -> int:
 
 
 def _serial(centred: np.ndarray, variance: float) -> Iterator[str]:
-    """Whether neighbours, and those a power of two apart, are as independent as all are."""
-    count, lag = centred.size, 1
-    while count - lag >= FEW and lag <= 64:
-        score = float(centred[lag:] @ centred[:-lag]) / (variance * math.sqrt(count - lag))
-        if abs(score) > _Z + 1:
-            yield f"expected independent numbers, got ones that go with those {lag} before (z {score:.3g})"
-        lag *= 2
+    """Whether all numbers are independent: of those any distance before them, of those opposite to them about any
+    middle, and in size alone as well, which a turned sign hides."""
+    if centred.size < 2 * FEW:
+        return
+    # Sums of neighbours keep what their parts have in common.
+    together = -(-centred.size // MOST_LAGS)
+    whole = centred[: centred.size // together * together].reshape(-1, together)
+    size = np.abs(whole)
+    yield from _correlated(whole.sum(axis=1), variance * together, "numbers")
+    yield from _correlated((size - size.mean()).sum(axis=1), float(size.var()) * together, "sizes of numbers")
+
+
+def _correlated(centred: np.ndarray, variance: float, what: str) -> Iterator[str]:
+    """Whether numbers go with others at some distance, or opposite about some middle: sums of products over all pairs,
+    each over its deviation, by a Fourier transform."""
+    count = centred.size
+    if not variance or count < 2 * FEW:
+        return
+    length = 1 << (2 * count - 1).bit_length()
+    transformed = np.fft.rfft(centred, length)
+    lags = np.arange(1, count - FEW + 1)
+    before = np.fft.irfft(transformed * transformed.conj(), length)[lags] / (variance * np.sqrt(count - lags))
+    # Of numbers about one middle each pair is met twice, and the middle itself is no pair.
+    sums = np.arange(FEW, 2 * count - 1 - FEW)
+    pairs = np.minimum(sums + 1, 2 * count - 1 - sums)
+    own = np.zeros(2 * count - 1)
+    own[::2] = np.square(centred)
+    mirrored = (np.fft.irfft(np.square(transformed), length)[sums] - own[sums]) / (variance * np.sqrt(2.0 * pairs))
+    limit = 1 + math.sqrt(2 * (_LN + math.log(4.0 * count)))
+    for scores, name in (
+        (before, lambda at: f"those {lags[at]} before"),
+        (mirrored, lambda at: f"those opposite about element {sums[at] / 2:g}"),
+    ):
+        at = int(np.argmax(np.abs(scores)))
+        if abs(scores[at]) > limit:
+            yield f"expected independent {what}, got ones that go with {name(at)} (z {scores[at]:.3g})"
 
 
 def _constant(values: np.ndarray, value: float) -> Iterator[str]:

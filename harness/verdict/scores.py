@@ -32,9 +32,17 @@ SYSTEMATIC = 4.0
 sqrt(N) independent ones (a product of two square matrices has 2 N operands for N results of sqrt(N) terms each)."""
 ALONE = 6.0
 """The same where only the result is rounded, each element for itself: one honest result in 10^9 misses by more."""
+UNEXPLAINED = 0.05
+"""Mean of all roundings, in units in the last place, that may have no cause: golden and result round the same values,
+and what is not known of how either treats ties and denormals stays far below. Rounding in one direction: 0.36."""
+FAST = 0.3
+"""The same of what fast modes of a host get a unit wrong, whose approximations have a mean of their own. One unit too
+large everywhere is 0.72."""
 PLACED = 8.0
 """Deviations by which a structure's mean square may exceed 1: 1 + 8 sqrt(2 / n). Of n elements that share operands
 sqrt(n) are taken for independent, as for a mean: one weight is cut once for all places of a channel."""
+FINE = 16
+"""So many times finer than the result is rounded must the sum be that it rounds."""
 WORST = 1e9
 """z of an element that has an error and no scale."""
 
@@ -48,6 +56,8 @@ class Scale:
     """Root sum of squares of each element's terms; None: not known, the golden itself is taken."""
     moved: np.ndarray | None = None
     """How far each element moves where the operands are off by what storing them costs; None: not evaluated."""
+    within: np.ndarray | None = None
+    """How far the roundings of the op's own steps may move each element, perhaps all alike; None: it is one step."""
     unrounded: Unrounded | None = None
     """What the result was before it was rounded; None: not evaluated."""
     added: np.ndarray | None = None
@@ -72,7 +82,8 @@ class Scale:
             scale = own * size
             if packed is not None:
                 scale += packed
-            return scale if moved is None else scale + moved
+            scale = scale if moved is None else scale + moved
+            return scale if self.within is None else scale + self.within[span]
         if steps.error_model == "part":
             around = steps.function * _root_mean_square(size, columns) if moved is None else moved
             return np.hypot(steps.function * size, around)
@@ -100,6 +111,8 @@ class Scores:
 
     scale: Scale
     shape: tuple[int, ...]
+    tiny: float = 0.0
+    """The golden's smallest normal number, below which units in the last place become no smaller."""
     largest: float = 0.0
     at: int = -1
     count: int = 0
@@ -110,6 +123,12 @@ class Scores:
     """Sum of the squares of these products, of equal elements as if they were one: what their sum is by chance."""
     golden_total: float = 0.0
     golden_squares: float = 0.0
+    rounding: float = 0.0
+    """Sum of what roundings were off, each in units in the last place of a `bound`, of the scale of a `sum`."""
+    rounding_squares: float = 0.0
+    """Sum of their squares, of equal elements as if they were one."""
+    within_along: float = 0.0
+    """Most that `along` may be because of the op's own steps."""
     _face_rows: list[np.ndarray] = field(default_factory=list)
     _last_columns: list[np.ndarray] = field(default_factory=list)
 
@@ -147,6 +166,11 @@ class Scores:
             either = np.abs(error) <= SLACK * 2 * self.scale.steps.rounded * np.abs(golden)
             mean = np.where(unrounded.ties[span] & either, 0.0, mean)
             repeats = unrounded.repeats[span]
+        within = None if self.scale.within is None else self.scale.within[span]
+        if within is not None:
+            self.within_along += float(np.abs(within * part / np.where(scale > 0, scale, 1.0)).sum())
+        if self._rounds_alone:
+            self._take_roundings(golden, mean * scale, mean, repeats, within)
         self.total += float(mean.sum())
         products = mean * part
         self.along += float(products.sum())
@@ -162,6 +186,38 @@ class Scores:
             self._face_rows.append(_face_sums(rows))
             if (start + z.size) % self.columns == 0:
                 self._last_columns.append(rows[:, -1].astype(np.float32))
+
+    @property
+    def _rounds_alone(self) -> bool:
+        """Whether nothing but the rounding of each result, for itself, moves it by as much as a unit in the last place:
+        no operand lost anything, and sums are added up in a wider type."""
+        steps = self.scale.steps
+        if not self._last_place or steps.shared or steps.short or steps.block or self.scale.alike:
+            return False
+        return steps.error_model == "bound" or (
+            steps.error_model == "sum" and FINE * max(steps.added, steps.joined) <= steps.rounded
+        )
+
+    @property
+    def _last_place(self) -> float:
+        """Half a unit in the last place of what is rounded, relative; 0 if nobody says that it is rounded once."""
+        return self.scale.steps.rounded or self.scale.steps.last_place
+
+    def _take_roundings(
+        self, golden: np.ndarray, error: np.ndarray, z: np.ndarray, repeats: np.ndarray | int, within: np.ndarray | None
+    ) -> None:
+        """Adds what roundings were off in one chunk. Where a kernel's own error is granted, z is too small a number for
+        them; where the terms of a sum cancel, units in the last place are too large a one. What the op's own steps may
+        have moved by more than the last rounding is none of it."""
+        off = z
+        if self.scale.steps.error_model == "bound":
+            with np.errstate(divide="ignore", invalid="ignore"):
+                off = error / (2 * self._last_place * np.maximum(np.abs(golden), self.tiny))
+            off = np.where(np.isfinite(off), np.clip(off, -WORST, WORST), 0.0)
+        if within is not None:
+            off = np.where(FINE * within > self.scale.steps.rounded * np.abs(golden), 0.0, off)
+        self.rounding += float(off.sum())
+        self.rounding_squares += float((off * off * repeats).sum())
 
     @property
     def limit(self) -> float:
@@ -187,12 +243,10 @@ class Scores:
     def _systematic(self, ties: bool) -> str:
         """What the mean error along the golden, and beside it, has to say; `ties`: all values may have been ties."""
         steps = self.scale.steps
-        if (
-            self.count < SYSTEMATIC_FROM
-            or not self.golden_squares
-            or (steps.error_model == "bound" and not steps.packed)
-        ):
+        if self.count < SYSTEMATIC_FROM or not self.golden_squares:
             return ""
+        if steps.error_model == "bound" and not steps.packed:
+            return self._directed(FAST) if steps.last_place and not ties else ""
         slope = self.along / self.golden_squares
         chance = SYSTEMATIC * self.count**0.25 / math.sqrt(self.golden_squares)
         rounded = steps.rounded
@@ -206,16 +260,28 @@ class Scores:
             lost = chance = steps.function
         # Where real ties were counted out, a packer has no mean of its own.
         packed = rounded if steps.packer and (ties or not steps.counts_ties) else 0.0
-        chance += self.scale.alike
+        chance += self.scale.alike + self.within_along / self.golden_squares
         low, high = -lost - 0.25 * packed - chance, TIES * packed + chance
         if not low <= slope <= high:
             return f"expected between {low:+.2%} and {high:+.2%} of the golden, got {slope:+.2%}"
+        if not ties and self._rounds_alone:
+            own = steps.function / (2 * steps.rounded) if steps.error_model == "bound" else 0.0
+            if said := self._directed(FAST if steps.last_place else own + UNEXPLAINED):
+                return said
         if steps.error_model == "bound":
             return ""
         offset, most = (self.total - slope * self.golden_total) / self.count, SYSTEMATIC * self.count**-0.25
         if abs(offset) > most:
             return f"expected a mean of at most {most:.2g} of the scale beside the golden, got {offset:+.2g}"
         return ""
+
+    def _directed(self, allowed: float) -> str:
+        """What the mean of all roundings has to say, where so much of a unit has no cause."""
+        off = self.rounding / self.count
+        most = allowed + ALONE * math.sqrt(self.rounding_squares) / self.count
+        if abs(off) <= most:
+            return ""
+        return f"expected roundings that are off by at most {most:.2g} of a unit on the mean, got {off:+.2g}"
 
     def _placed(self) -> str:
         """Which structure's mean square is too large, and how large it is elsewhere."""

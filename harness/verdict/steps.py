@@ -12,6 +12,7 @@ FloatBitPatterns.md for the formats.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from opscope.base.number_formats import FORMATS
@@ -54,6 +55,8 @@ RANDOM = 0.5
 """Standard deviation of a rounding or a truncation over the most it can be, bias included: of mantissas spread as 1/m
 it is 0.42 (rounding: sqrt(E[1/m^2] / 3); truncation the same of twice the half unit)."""
 FLOAT32 = 2.0**-24
+SCATTERED = 4
+"""Half units that a scatter in float32 or wider loses at each update, golden and result in orders of their own."""
 FLOAT64_FUNCTION = table.TABLE["Float32"].relative_l2 * 2.0**-29
 """Bound of a host's function of f64: as many units in the last place as one of float32 may be off, 84 of them."""
 
@@ -97,6 +100,8 @@ class Steps:
     """Most by which the operand of a periodic function is off once multiples of pi are taken from it; absolute."""
     cancelled: float = 0.0
     """Most by which a formula is off whose terms are larger than its result; absolute."""
+    last_place: float = 0.0
+    """Unit roundoff of a host's float32 or float64, of an op that IEEE 754 rounds and fast modes get a unit wrong."""
     stored_as: str = field(default="", compare=False)
     """The format that operands are stored in, a key of `FRACTION_BITS`."""
 
@@ -158,8 +163,13 @@ def steps_of(
     op_name: str = "",
     body: str | None = None,
     ulp: float | None = None,
+    operand_types: Sequence[str] = (),
 ) -> Steps | None:
-    """The steps of one result, by the arguments of `tolerance.tolerance`; None if it is held to exact values."""
+    """The steps of one result, by the arguments of `tolerance.tolerance`; None if it is held to exact values.
+
+    `operand_types` are those of all operands (MLIR), where they are known: of bits that an operand does not have the
+    matrix unit cuts none, whatever the type of the result.
+    """
     row = table.tolerance(target, kind, element_type, inner, op_name=op_name, body=body, ulp=ulp)
     if row.exact:
         return None
@@ -186,26 +196,30 @@ def steps_of(
     dst = unit("Float16_b") if block else 0.0
     if sums_terms(op_name, body):
         cut, left_out, added = (0.0, 0.0), 0.0, 2 * floor * math.sqrt(inner)
+        bits = min(FRACTION_BITS[stored_as], _operand_bits(operand_types))
         in_registers = stored_as not in ("Float32", "Float64") or (
             stored_as == "Float32"
             and target.matrix_format is not None
             and not table.on_vector_unit(target, kind, stored_as)
         )
         if target.math_fidelity != "exact" and in_registers:
-            cut = _cut(stored_as, target.math_fidelity, one=kind not in table.PRODUCTS)
+            cut = _cut(bits, target.math_fidelity, one=kind not in table.PRODUCTS)
             left_out = HIFI3_LEAVES if target.math_fidelity == "HiFi3" else 0.0
             if target.exact_order:
                 added = max(added, ALIGNED)
             if target.narrow_dst:
                 added = max(added, RANDOM * unit("Float16_b") * math.sqrt(4 * math.ceil(inner / DST_DEPTH)))
         elif table.in_tf32(target, kind, stored_as):
-            cut = 2.0 ** -FRACTION_BITS["Tf32"], 2.0 ** -FRACTION_BITS["Tf32"]
+            lost = 2.0 ** -FRACTION_BITS["Tf32"] if bits > FRACTION_BITS["Tf32"] else 0.0
+            cut = lost, lost
         elif target.sums_in_own_type:
             added = max(added, RANDOM * unit(own) * math.sqrt(inner + 1))  # each product and each sum is rounded
         reads = KEPT.get(target.math_fidelity, KEPT["HiFi4"])[1] if cut[0] and kind not in table.PRODUCTS else None
         joined = 0.0
-        if kind == "scatter" and FRACTION_BITS[stored_as] < FRACTION_BITS["Float32"]:
-            joined = dst or unit(stored_as)
+        if kind == "scatter":  # over how many updates it sums, only its indices say
+            joined = (
+                dst or unit(stored_as) if FRACTION_BITS[stored_as] < FRACTION_BITS["Float32"] else SCATTERED * floor
+            )
         return Steps(
             "sum",
             cut=cut,
@@ -222,10 +236,11 @@ def steps_of(
         cut, left_out, between = (0.0, 0.0), 0.0, floor
         by_matrix_unit = stored_as not in ("Float32", "Float64", "Float16_b") and target.math_fidelity != "exact"
         if op_name in table.MULTIPLYING and by_matrix_unit:
-            cut = _cut(stored_as, target.math_fidelity, one=False)
+            cut = _cut(FRACTION_BITS[stored_as], target.math_fidelity, one=False)
             left_out = HIFI3_LEAVES if target.math_fidelity == "HiFi3" else 0.0
         if target.math_fidelity == "exact" and op_name in IEEE_ROUNDED and part == element_type:
             function = table.ULP_MARGIN * min(unit(own), FLOAT32)
+            common["last_place"] = floor if stored_as == own and own in ("Float32", "Float64") else 0.0
         else:
             several = ulp is None and (target.math_fidelity != "exact" or _in_steps(target, op_name))
             function = _function(own, stored_as, op_name, ulp, several, target.math_fidelity == "exact") + dst
@@ -255,13 +270,19 @@ def steps_of(
     return Steps("part", function=row.relative_l2, **common)
 
 
-def _cut(stored_as: str, fidelity: str, one: bool) -> tuple[float, float]:
-    """Most that either operand loses to the bits that no phase reads; `one`: a sum, whose other operand is 1."""
+def _operand_bits(types: Sequence[str]) -> int:
+    """Fraction bits of the floats among some element types, of the finest; as many as there may be if none is known."""
+    own = [table.own_format(part) for part in map(table.part_type, types) if part.startswith(("f", "bf"))]
+    return max((FRACTION_BITS[name] for name in own), default=FRACTION_BITS["Float64"])
+
+
+def _cut(bits: int, fidelity: str, one: bool) -> tuple[float, float]:
+    """Most that either operand of so many fraction bits loses to those that no phase reads; `one`: a sum, whose other
+    operand is 1."""
     left, right = KEPT.get(fidelity, KEPT["HiFi4"])
     if one:
         # Sums read one operand: SrcB's along rows, SrcA's along columns.
         left, right = min(left, right), 99
-    bits = FRACTION_BITS[stored_as]
     return max(0.0, 2.0**-left - 2.0**-bits), max(0.0, 2.0**-right - 2.0**-bits)
 
 

@@ -24,6 +24,9 @@ class Target:
     """Whether products are added as the matrix unit adds them, which rounds each to 10 bits below the largest."""
     sums_in_own_type: bool = False
     """Whether a host adds floats of 16 bits up in their own type, as IREE does, instead of in float32."""
+    rounds_steps: bool = False
+    """Whether a host may round each step of a composite of 16 bits to the op's own type, as XLA does; else steps stay
+    in float32 until the result is rounded."""
     tf32_products: bool = False
     """Whether a host makes products of float32 in TF32, as NVIDIA's tensor cores do."""
     signed_zeros: bool = False

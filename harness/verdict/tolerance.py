@@ -17,11 +17,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from opscope.base.number_formats import ELEMENT_TYPES, FORMATS, SIGNIFICAND_BITS
-from opscope.base.op_families import DATA_MOVEMENT
+from opscope.base.op_families import DATA_MOVEMENT, TO_THE_LAST_BIT
 from opscope.harness.record.records import TensorDesc
 from opscope.harness.verdict.target import Target
 
-VERSION = 12
+VERSION = 14
 REFERENCE_INNER = 2304
 """Inner size K that the start values hold for; above it they grow with sqrt(K / 2304)."""
 DEFAULT_PCC = 0.99
@@ -45,6 +45,8 @@ class Tolerance:
     """Whether the matrix unit cuts bits of both operands off, as it does with Float32."""
     signed_zeros: bool = False
     """Whether the sign of a zero counts, as where values are only moved."""
+    flushed_golden: bool = False
+    """Whether a denormal may stand where the golden, which is XLA's, is zero."""
     saturates_at: float | None = None
     """Finite magnitude that stands for infinity where the format has none."""
 
@@ -87,6 +89,7 @@ _ROWS = (
     Tolerance("Float16 matrix LoFi", 8e-2, saturates_at=65504.0),
 )
 TABLE: Mapping[str, Tolerance] = {row.name: row for row in _ROWS}
+_OF_IEEE = replace(TABLE["exact"], flushed_golden=True)
 _TO_THE_SIGN = replace(TABLE["exact"], signed_zeros=True)
 
 MATRIX_KINDS = frozenset(
@@ -153,6 +156,9 @@ def tolerance(
     if not part.startswith(("f", "bf")):
         return TABLE["exact"]
     own, stored = formats_of(target, kind, part)
+    of_ieee = target.math_fidelity == "exact" and stored == own and element_type in ("f32", "f64")
+    if op_name in TO_THE_LAST_BIT and of_ieee:
+        return _OF_IEEE if own == "Float32" else TABLE["exact"]
     computes = not (kind in DATA_MOVEMENT or (kind in REDUCING_KINDS and chooses(kind, body)))
     if not computes and (stored == own or part in LOSSLESS.get(stored, ())):
         return _TO_THE_SIGN if _keeps_zeros(target, kind, own, op_name) else TABLE["exact"]
@@ -216,6 +222,11 @@ def on_vector_unit(target: Target, kind: str, stored: str) -> bool:
     return kind == "reduce" and stored == "Float32" and target.matrix_format is not None and not target.narrow_dst
 
 
+def own_format(part: str) -> str:
+    """The format of a floating element type."""
+    return _FORMAT_OF.get(part, "Float8")
+
+
 def part_type(element_type: str) -> str:
     """The element type of a number's parts: of a complex one that of the real."""
     return element_type.removeprefix("complex<").removesuffix(">")
@@ -223,7 +234,7 @@ def part_type(element_type: str) -> str:
 
 def formats_of(target: Target, kind: str, part: str) -> tuple[str, str]:
     """The format of a floating element type, and the one in which the requested target holds it for an op of `kind`."""
-    own = _FORMAT_OF.get(part, "Float8")
+    own = own_format(part)
     stored = target.float_format or own
     if own == "Float64" and target.beside_card:
         stored = own

@@ -51,6 +51,23 @@ DATA_MOVEMENT = frozenset({"data_movement", "creation"})
 """Families that compute nothing: their results are exact if the storage format is."""
 PRODUCTS = frozenset({"matmul", "conv"})
 """Families that only sum products."""
+TO_THE_LAST_BIT = frozenset(
+    f"stablehlo.{name}"
+    for name in (
+        "add",
+        "ceil",
+        "floor",
+        "maximum",
+        "minimum",
+        "multiply",
+        "round_nearest_afz",
+        "round_nearest_even",
+        "subtract",
+    )
+)
+"""Elementwise ops that every host computes in one instruction of IEEE 754, or chooses by: of real numbers in float32
+and float64 there is one right answer, up to denormals. Not divide, sqrt and remainder, of which GPUs have fast modes
+that are one unit off, nor what is complex: three multiplications make an honest product."""
 COMPUTING = frozenset(_FAMILIES) - DATA_MOVEMENT
 """All other families of StableHLO."""
 FAMILIES = (*_FAMILIES, WHOLE_MODEL, OTHER)

@@ -40,7 +40,7 @@ def gather(images: Images, call: Call) -> np.ndarray:
         if dim in params.start_index_map:
             start = starts[..., params.start_index_map.index(dim)]
             start = np.clip(start, 0, operand.shape[dim] - size)
-            index = index + start.reshape(*batch, *(1,) * len(windows))
+            index = index + start.reshape((*batch, *(1,) * len(windows)))
         if dim in params.operand_batching_dims:
             where = params.start_indices_batching_dims[params.operand_batching_dims.index(dim)]
             # A dim of start_indices after the index vector's is one earlier among the batch dims.

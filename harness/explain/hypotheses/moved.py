@@ -153,7 +153,7 @@ MOST_VARIANTS = 6
 def another_axis(evidence: Evidence) -> str | None:
     """The op was computed along another of its dims."""
     operands = evidence.judged.operands
-    if evidence.wrong_count < LEAST or operands is None:
+    if evidence.wrong_count < LEAST or operands is None or not operands.module:
         return None
     for name, own, other, module in itertools.islice(_other_axes(operands.module), MOST_VARIANTS):
         result = _run(module, evidence)

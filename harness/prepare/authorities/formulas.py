@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
+from opscope.base.op_families import TO_THE_LAST_BIT
+from opscope.harness.formulas.elementwise import FORMULAS, operands_of
+from opscope.harness.formulas.nearest import rounded
 from opscope.harness.prepare.program import SingleOp
 from opscope.harness.record.element_types import numpy_dtype
 from opscope.harness.record.records import OpRow
@@ -16,44 +18,6 @@ BY = "NumPy in float64"
 FLOATS = frozenset({"f16", "bf16", "f32", "f64"})
 MOST_STEPS = 1 << 24
 """Elements, or products, above which an operand's copy takes more than 128 MiB, or a formula more than seconds."""
-
-FORMULAS: dict[str, Callable[..., Any]] = {
-    "stablehlo.abs": np.abs,
-    "stablehlo.add": np.add,
-    "stablehlo.atan2": np.arctan2,
-    "stablehlo.cbrt": np.cbrt,
-    "stablehlo.ceil": np.ceil,
-    "stablehlo.cosine": np.cos,
-    "stablehlo.divide": np.divide,
-    "stablehlo.exponential": np.exp,
-    "stablehlo.exponential_minus_one": np.expm1,
-    "stablehlo.floor": np.floor,
-    "stablehlo.log": np.log,
-    "stablehlo.log_plus_one": np.log1p,
-    "stablehlo.logistic": lambda x: 1 / (1 + np.exp(-x)),
-    "stablehlo.maximum": np.maximum,
-    "stablehlo.minimum": np.minimum,
-    "stablehlo.multiply": np.multiply,
-    "stablehlo.negate": np.negative,
-    "stablehlo.power": np.power,
-    "stablehlo.rsqrt": lambda x: 1 / np.sqrt(x),
-    "stablehlo.sine": np.sin,
-    "stablehlo.sqrt": np.sqrt,
-    "stablehlo.subtract": np.subtract,
-    "stablehlo.tan": np.tan,
-    "stablehlo.tanh": np.tanh,
-    "chlo.acos": np.arccos,
-    "chlo.acosh": np.arccosh,
-    "chlo.asin": np.arcsin,
-    "chlo.asinh": np.arcsinh,
-    "chlo.atan": np.arctan,
-    "chlo.atanh": np.arctanh,
-    "chlo.cosh": np.cosh,
-    "chlo.sinh": np.sinh,
-    "chlo.square": np.square,
-    "chlo.tan": np.tan,
-}
-"""Elementwise op -> its formula."""
 
 
 def has_formula(row: OpRow | SingleOp) -> bool:
@@ -64,8 +28,7 @@ def has_formula(row: OpRow | SingleOp) -> bool:
     if row.op_name == "stablehlo.dot_general":
         return len(row.inputs) == 2
     formula = FORMULAS.get(row.op_name)
-    operands = 1 if not isinstance(formula, np.ufunc) else formula.nin
-    return formula is not None and len(row.inputs) == operands
+    return formula is not None and len(row.inputs) == operands_of(formula)
 
 
 def steps(row: OpRow | SingleOp) -> int:
@@ -79,15 +42,15 @@ def steps(row: OpRow | SingleOp) -> int:
 
 def computed(row: OpRow | SingleOp, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     """The results of an op that has a formula."""
-    wide = np.longdouble if row.outputs[0].data_type == "f64" else np.float64
+    # What IEEE 754 rounds to the last bit would be rounded twice on its way through the machine's widest type.
+    wider = row.outputs[0].data_type == "f64" and row.op_name not in TO_THE_LAST_BIT
+    wide = np.longdouble if wider else np.float64
     operands = [array.astype(wide) for array in inputs]
     with np.errstate(all="ignore"):
         result = (
             _product(row, *operands) if row.op_name == "stablehlo.dot_general" else FORMULAS[row.op_name](*operands)
         )
-        if wide is np.float64 and row.outputs[0].data_type == "bf16":
-            result = np.asarray(result, np.float64).astype(np.float32)
-        return [np.asarray(result).astype(numpy_dtype(row.outputs[0].data_type)).reshape(row.outputs[0].shape)]
+        return [rounded(np.asarray(result), numpy_dtype(row.outputs[0].data_type)).reshape(row.outputs[0].shape)]
 
 
 def _product(row: OpRow | SingleOp, left: np.ndarray, right: np.ndarray) -> np.ndarray:

@@ -71,7 +71,7 @@ def test_the_real_diagnostic_is_kept_whole_and_fingerprinted(tmp_path):
 def test_a_success_carries_numbers_and_what_the_compiler_chose(tmp_path):
     test = take(tmp_path)
     assert test.pcc == pytest.approx(1)
-    assert [check.tolerance for check in test.results] == ["Float32"]
+    assert [check.tolerance for check in test.results] == ["exact"]
     assert test.outputs[0].buffer_type == "l1"
     assert (test.ran_on, test.card_type, test.math_fidelity) == ("host", "host", "exact")
     assert (test.model_name, test.uses, test.op_kind) == ("toy", 1, "eltwise")

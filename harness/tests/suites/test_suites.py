@@ -111,8 +111,8 @@ CONV = b"""func.func @main(%x: tensor<1x256x6x6xf32>, %w: tensor<3x3x256x8xf32>)
 def test_a_convolution_is_judged_by_the_size_of_its_terms() -> None:
     """A sum that cancels is off by a rounding of its terms, however small it is; one that lacks a term is wrong."""
     pytest.importorskip("jax")
+    from opscope.harness.judge.module_verdict import ModuleVerdict
     from opscope.harness.prepare.golden import compile_module
-    from opscope.harness.suites.module_verdict import ModuleVerdict
     from opscope.harness.verdict.target import Target
 
     rng = np.random.default_rng(0)
@@ -134,8 +134,8 @@ def test_a_convolution_is_judged_by_the_size_of_its_terms() -> None:
 @pytest.mark.parametrize("several", [False, True], ids=["one op", "two ops"])
 def test_a_complex_result_is_judged_by_its_scale_and_not_by_its_bits(several: bool) -> None:
     pytest.importorskip("jax")
+    from opscope.harness.judge.module_verdict import ModuleVerdict
     from opscope.harness.prepare.golden import compile_module
-    from opscope.harness.suites.module_verdict import ModuleVerdict
     from opscope.harness.suites.onnx_score import HOST
 
     more = "%1 = stablehlo.exponential %0" if several else "%1 = stablehlo.multiply %x, %x"

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from opscope.harness.verdict.rounding import has_double_denormals, legal_conversion, without_denormals
+from opscope.harness.verdict.rounding import has_denormals, legal_conversion, without_denormals
 
 BF16 = ml_dtypes.bfloat16
 
@@ -72,6 +72,14 @@ def test_the_smallest_normal_number_is_no_denormal():
         ([-double / 2], True),
         ([np.inf, np.nan], False),
     ):
-        assert has_double_denormals([array(1), np.array(values)]) is expected
-    assert has_double_denormals([np.array([1 + 1e-310j])])
-    assert not has_double_denormals([array(1e-39), np.array([1e-39], np.complex64), np.array([1], np.int64)])
+        assert has_denormals([array(1), np.array(values)]) is expected
+    assert has_denormals([np.array([1 + 1e-310j])])
+    for few in (
+        array(1e-39),
+        array(1e-39, dtype=BF16),
+        np.array([1e-39], np.complex64),
+        np.array(1 + 1e-39j, np.complex64),
+    ):
+        assert has_denormals([array(1), few])
+    # Of float16 they are numbers like others in float32.
+    assert not has_denormals([array(6e-8, dtype=np.float16), np.array([1e-39]), np.array([1], np.int64)])

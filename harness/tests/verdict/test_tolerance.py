@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from opscope.base.op_families import op_family
 from opscope.harness.backends.base import Target
 from opscope.harness.record.records import TensorDesc
-from opscope.harness.verdict import check, compare, halves, operands, places, scores, steps
+from opscope.harness.verdict import check, compare, displaced, halves, meaning, operands, places, scores, steps
 from opscope.harness.verdict import tolerance as table
 from opscope.harness.verdict.tolerance import TABLE, VERSION, inner_size, tolerance
 
@@ -61,7 +62,8 @@ def device(fidelity="HiFi4", float_format=None):
         (replace(HOST, tf32_products=True), "dot_general", "bf16", 6e-3, 0.999),
         (replace(HOST, tf32_products=True), "dot_general", "f64", 1e-10, 0.99999),
         (replace(HOST, tf32_products=True), "reduce", "f32", 1e-5, 0.99999),
-        (replace(HOST, tf32_products=True), "add", "f32", 1e-5, 0.99999),
+        (replace(HOST, tf32_products=True), "add", "f32", 0, 1),
+        (replace(HOST, tf32_products=True), "divide", "f32", 1e-5, 0.99999),
         (replace(DEVICE, narrow_dst=True), "dot_general", "bf16", 4e-2, 0.999),
         (replace(device("LoFi"), narrow_dst=True), "dot_general", "bf16", 8e-2, 0.99),
         (replace(DEVICE, narrow_dst=True), "multiply", "bf16", 6e-3, 0.999),
@@ -216,11 +218,16 @@ def test_a_figure_of_the_verdict_changes_only_with_the_version_that_cached_verdi
     """A new figure needs a measurement in docs/measurements.md, a new VERSION and its digest here."""
     figures = [
         f"{module.__name__}.{name} {sorted(value.items()) if isinstance(value, dict) else value}"
-        for module in (table, check, compare, scores, steps, operands, places, halves)
+        for module in (table, check, compare, scores, steps, operands, meaning, displaced, places, halves)
         for name, value in sorted(vars(module).items())
         if name in ("TABLE", "FRACTION_BITS", "KEPT")
         or (name != "VERSION" and name.isupper() and type(value) in (int, float))
     ]
     assert len(figures) > 30
     digest = hashlib.sha256("\n".join(figures).encode()).hexdigest()[:16]
-    assert {12: "71498e7970ff18b2"}.get(VERSION) == digest, "\n".join(figures)
+    assert {14: "07601abb510616a7"}.get(VERSION) == digest, "\n".join(figures)
+
+
+def test_the_page_of_the_error_model_is_that_of_this_version():
+    page = (Path(__file__).resolve().parents[3] / "docs" / "verdicts.md").read_text(encoding="utf-8")
+    assert f"Tolerance version {VERSION} " in page

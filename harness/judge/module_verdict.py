@@ -1,18 +1,20 @@
-"""The harness's verdict on a whole module, for a suite whose answers are those of graphs."""
+"""A whole StableHLO module as a run would judge it, on known inputs: one op, or several as a part of a model."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from opscope.harness.prepare.program import Node, SplitModule
-from opscope.harness.prepare.split import split_module
 from opscope.harness.record.records import ResultCheck
 from opscope.harness.verdict.compare import compare, compare_op
 from opscope.harness.verdict.operands import Operands
 from opscope.harness.verdict.target import Target
+
+if TYPE_CHECKING:
+    from opscope.harness.prepare.program import Node, SingleOp, SplitModule
 
 SEVERAL = "stablehlo.composite"
 """What several ops are judged as: a part of a model."""
@@ -26,23 +28,33 @@ class ModuleVerdict:
 
     def checks(self, wanted: Sequence[np.ndarray], got: Sequence[np.ndarray], target: Target) -> list[ResultCheck]:
         """One check for each result."""
-        if (node := self._alone) is None:
-            operands = Operands(SEVERAL, self._module, lambda: self._feed)
-            return compare(wanted, got, SEVERAL, target, operands=operands)
-        op = self._split.ops[node.op_id]
+        if self.op is None:
+            return compare(wanted, got, SEVERAL, target, operands=self.operands)
+        return compare_op(self.op, wanted, got, target, self.operands)
+
+    @cached_property
+    def operands(self) -> Operands:
+        """The operands of the op, of several those of the module."""
+        if self._alone is None or self.op is None:
+            return Operands(SEVERAL, self._module, lambda: self._feed)
         values = dict(zip(self._split.program.arguments, self._feed, strict=True))
         values |= {other.results[0]: other.value for other in self._split.program.nodes if other.value is not None}
-        inputs = [np.asarray(values[number]) for number in node.inputs]
-        operands = Operands(op.op_name, op.bytecode, lambda: inputs, op.op_params.get("body"))
-        return compare_op(op, wanted, got, target, operands)
+        inputs = [np.asarray(values[number]) for number in self._alone.inputs]
+        return Operands(self.op.op_name, self.op.bytecode, lambda: inputs, self.op.op_params.get("body"))
+
+    @property
+    def op(self) -> SingleOp | None:
+        """The module's one op, if it has one and its results are the module's."""
+        return None if self._alone is None else self._split.ops[self._alone.op_id]
 
     @cached_property
     def _split(self) -> SplitModule:
+        from opscope.harness.prepare.split import split_module
+
         return split_module(self._module, "case")
 
     @cached_property
     def _alone(self) -> Node | None:
-        """The module's one op, if it has one and its results are the module's."""
         program = self._split.program
         ops = [node for node in program.nodes if node.kind != "constant"]
         (node, *others) = ops or [None]

@@ -1,0 +1,78 @@
+"""Attributes of a composite, as MLIR prints them, as values; formulas as a person writes them, `softmax(axis=-1)`."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from opscope.harness.formulas.table import COMPOSITES, FORMULAS, Formula
+
+_FIELD = re.compile(r'(\w+) = ("[^"]*"|dense<[^>]*>|array<[^>]*>|[^,{}]+)')
+
+
+class UnknownFormulaError(ValueError):
+    """A text that is no formula of the table; the message says which there are."""
+
+
+def read(text: str) -> dict[str, Any]:
+    """`{axis = 1 : i64, epsilon = 1.0e-05 : f32, shape = dense<8> : tensor<1xi64>}` as Python values: numbers,
+    booleans, strings, tuples of integers; what is neither stays text."""
+    return {name: value(words.strip()) for name, words in _FIELD.findall(text)}
+
+
+def value(text: str) -> Any:
+    """One attribute, `1.0e-05 : f32`."""
+    if text.startswith('"'):
+        return text.strip('"')
+    if text.startswith(("dense<", "array<")):
+        inside = text[text.index("<") + 1 : text.rindex(">")].rpartition(": ")[2]
+        return tuple(int(word) for word in re.findall(r"-?\d+", inside))
+    word = text.partition(" : ")[0].strip()
+    if word in ("true", "false"):
+        return word == "true"
+    try:
+        return int(word)
+    except ValueError:
+        pass
+    try:
+        return float(word)
+    except ValueError:
+        return text
+
+
+def of_composite(params: Mapping[str, str]) -> tuple[str, dict[str, Any]] | None:
+    """The formula of a composite, and its attributes, from the op's parameters; None if it has none, or has attributes
+    that the formula does not know."""
+    name = params.get("name", "").strip('"')
+    formula = COMPOSITES.get(name)
+    if formula is None:
+        return None
+    given = read(params.get("composite_attributes", ""))
+    if formula == "gelu" and given.pop("approximate", "none") == "tanh":
+        formula = "gelu_tanh"
+    known = FORMULAS[formula].attributes
+    # What a framework takes for epsilon where none is given, only its body says.
+    if not given.keys() <= known.keys() or ("epsilon" in known and "epsilon" not in given):
+        return None
+    return formula, {**known, **given}
+
+
+def named(text: str) -> tuple[str, Formula, dict[str, Any]]:
+    """`softmax(axis=-1)` -> name, formula and all its attributes. Raises UnknownFormulaError."""
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+        name = tree.func.id if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) else ""
+        name = tree.id if isinstance(tree, ast.Name) else name
+        keywords = tree.keywords if isinstance(tree, ast.Call) and not tree.args else []
+        given = {each.arg or "": ast.literal_eval(each.value) for each in keywords}
+    except (SyntaxError, ValueError, AttributeError):
+        name, given = "", {}
+    formula = FORMULAS.get(name)
+    if formula is None:
+        raise UnknownFormulaError(f"expected one of {', '.join(sorted(FORMULAS))}, got {text!r}")
+    if unknown := sorted(given.keys() - formula.attributes.keys()):
+        known = ", ".join(formula.attributes) or "none"
+        raise UnknownFormulaError(f"{name}: expected attributes of {known}, got {', '.join(unknown)}")
+    return name, formula, {**formula.attributes, **given}

@@ -1,0 +1,53 @@
+"""Numbers of a float type nearest to float64 values, rounded once, and errors in units of the type's last place."""
+
+from __future__ import annotations
+
+import functools
+
+import ml_dtypes
+import numpy as np
+
+
+def rounded(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Float64 values as the nearest numbers of a type; ties go to the even one, what is too large to infinity."""
+    with np.errstate(all="ignore"):
+        if dtype.kind in "biu" or dtype in (np.float16, np.float32, np.float64):
+            return np.asarray(values).astype(dtype)
+        return _to_odd(values).astype(dtype)
+
+
+def _to_odd(values: np.ndarray) -> np.ndarray:
+    """Float64 values in float32, those between two numbers as the odd one: a later rounding to fewer than 22 bits is as
+    if it were the only one (Boldo and Melquiond 2008, IEEE Trans. Comput. 57(4))."""
+    wide = np.asarray(values, np.float64)
+    near = wide.astype(np.float32)
+    between = (near != wide) & np.isfinite(wide)
+    bits = near.view(np.uint32) - (between & (np.abs(near) > np.abs(wide)))
+    return (bits | between).astype(np.uint32).view(np.float32)
+
+
+@functools.cache
+def precision(dtype: np.dtype) -> tuple[int, int]:
+    """Fraction bits behind the leading one, and the exponent of the smallest normal number (1.0 has 0)."""
+    known = ml_dtypes.finfo(dtype)
+    return int(known.nmant), int(known.minexp)
+
+
+def last_place(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """The unit in the last place of a type at float64 values: the distance of its numbers there, never that of smaller
+    ones than the smallest normal."""
+    bits, least = precision(dtype)
+    with np.errstate(invalid="ignore"):
+        _, exponents = np.frexp(np.where(np.isfinite(values), values, 1.0))
+    return np.ldexp(1.0, np.maximum(exponents - 1, least) - bits)
+
+
+def off_by(exact: np.ndarray, got: np.ndarray) -> np.ndarray:
+    """How far a result is from float64 values, in units of its own type's last place; 0 where both are NaN, or the same
+    infinity, infinite where one alone is. A value that rounds to infinity may be infinite."""
+    with np.errstate(all="ignore"):
+        right, device = np.asarray(exact, np.float64), np.asarray(got).astype(np.float64)
+        off = np.abs(device - right) / last_place(right, got.dtype)
+        nearest = rounded(right, got.dtype).astype(np.float64)
+        alike = (nearest == device) & ~np.isfinite(device) | (np.isnan(right) & np.isnan(device))
+        return np.where(alike, 0.0, np.where(np.isnan(off), np.inf, off))

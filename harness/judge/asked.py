@@ -1,0 +1,190 @@
+"""What a caller names, `"tanh"`, `"softmax(axis=-1)"`, a StableHLO text or a function, as an op with a golden."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+
+from opscope.base.op_families import NAMES, TO_THE_LAST_BIT
+from opscope.harness.formulas import attributes
+from opscope.harness.formulas.elementwise import CHOICES
+from opscope.harness.formulas.elementwise import FORMULAS as ELEMENTWISE
+from opscope.harness.formulas.table import FORMULAS
+from opscope.harness.judge.module_verdict import ModuleVerdict
+from opscope.harness.prepare.operand_sizes import is_float
+from opscope.harness.record.errors import InputError, closest
+from opscope.harness.verdict.check import element_type
+from opscope.harness.verdict.meaning import COMPOSITE, ExactOperands, Meaning, of_formula, of_function
+from opscope.harness.verdict.operands import NotEvaluatedError, Operands
+from opscope.harness.verdict.target import Target
+
+ALIASES = {
+    "exp": "exponential", "expm1": "exponential_minus_one", "log1p": "log_plus_one", "sin": "sine", "cos": "cosine",
+    "sub": "subtract", "mul": "multiply", "div": "divide", "neg": "negate", "pow": "power", "max": "maximum",
+    "min": "minimum", "round": "round_nearest_even",
+}  # fmt: skip
+"""What NumPy and others call an op -> StableHLO's name."""
+PRODUCT = "stablehlo.dot_general"
+
+
+class UnknownError(Exception):
+    """Nobody knows what the right result is; the text says why."""
+
+
+@dataclass
+class Asked:
+    """An op on known inputs: what the verdict takes besides the results."""
+
+    op_name: str
+    by: str
+    """Who makes the golden: `gelu in float64`, `XLA, jaxlib 0.10.2`, `the caller`."""
+    operands: Operands | None
+    golden_of: Callable[[], list[np.ndarray]] = field(repr=False)
+    params: dict[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def golden(self) -> list[np.ndarray]:
+        """The right results, each rounded once. Raises UnknownError."""
+        try:
+            return self.golden_of()
+        except NotEvaluatedError as error:
+            raise UnknownError(str(error)) from error
+
+    @property
+    def exact(self) -> list[np.ndarray] | None:
+        """The right results in float64, before they are rounded; None if only rounded ones are known."""
+        return self.operands.exact if isinstance(self.operands, ExactOperands) else None
+
+
+def asked(what: Any, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], target: Target) -> Asked:
+    """The op that `what` names, on its inputs, with results of the types of `outputs`.
+
+    Raises InputError for a name that nobody knows and for inputs that the op does not take, UnknownError for an op that
+    has no formula and that cannot be computed here.
+    """
+    if callable(what):
+        name = getattr(what, "__name__", type(what).__name__)
+        return _exact(COMPOSITE, of_function(what, name), inputs, outputs, target)
+    if isinstance(what, bytes) or "func.func" in what or "stablehlo." in what.partition("\n")[2]:
+        return _module(what if isinstance(what, bytes) else what.encode(), inputs)
+    name = what.strip()
+    if name in ("matmul", "dot"):
+        return _product(inputs, outputs, target)
+    full = _op(name)
+    if full in ELEMENTWISE or full in CHOICES:
+        return _elementwise(full, inputs, outputs, target)
+    try:
+        formula, row, given = attributes.named(name)
+    except attributes.UnknownFormulaError as error:
+        bare = name.partition("(")[0].rpartition(".")[2]
+        if bare in NAMES:
+            raise UnknownError(f"{name} has no formula; give it as a StableHLO text, or with golden=") from None
+        if bare in FORMULAS:
+            raise InputError("what", *_parts(error), "its attributes by name") from None
+        near = closest(bare, [*FORMULAS, *ALIASES, *(each.partition(".")[2] for each in ELEMENTWISE)], 6)
+        raise InputError("what", "an op, a formula, a StableHLO text or a function", repr(what), near) from None
+    meaning = of_formula(formula, given, len(inputs), row.terms(*inputs, **given) if inputs else None)
+    if meaning is None:
+        counts = " or ".join(map(str, row.operands))
+        raise InputError("inputs", f"{counts} of {formula}", str(len(inputs)))
+    return _exact(COMPOSITE, meaning, inputs, outputs, target)
+
+
+def of_golden(golden: Sequence[np.ndarray]) -> Asked:
+    """An op of which nothing is known but its right results."""
+    return Asked("", "the caller", None, lambda: list(golden))
+
+
+def _parts(error: Exception) -> tuple[str, str]:
+    expected, _, got = str(error).removeprefix("expected ").partition(", got ")
+    return expected, got
+
+
+def _op(name: str) -> str:
+    """The full name of an elementwise op; the text itself for anything else."""
+    bare = ALIASES.get(name, name)
+    known = [f"{dialect}.{bare}" for dialect in ("stablehlo", "chlo")]
+    return next((each for each in (bare, *known) if each in ELEMENTWISE or each in CHOICES), name)
+
+
+def _exact(
+    op_name: str,
+    meaning: Meaning,
+    inputs: Sequence[np.ndarray],
+    outputs: Sequence[np.ndarray],
+    target: Target,
+    params: dict[str, str] | None = None,
+) -> Asked:
+    """An op by its meaning."""
+    for each in (*inputs, *outputs):
+        if not is_float(each) or each.dtype.kind == "c":
+            kind = element_type(each.dtype)
+            raise UnknownError(f"{meaning.by} of {kind} has no formula; give it as a StableHLO text, or with golden=")
+    types = tuple(each.dtype for each in outputs)
+    rounds = target.rounds_steps or target.tiled
+    operands = ExactOperands(op_name, b"", partial(list, inputs), meaning=meaning, types=types, rounds_steps=rounds)
+
+    def golden() -> list[np.ndarray]:
+        try:
+            last = len(types) - 1  # of another number of results the verdict says so
+            operands.types = tuple(types[min(number, last)] for number in range(len(operands.exact)))
+            return operands.golden
+        except (ValueError, TypeError, IndexError) as error:
+            got = ", ".join(f"{each.dtype}{list(each.shape)}" for each in inputs)
+            raise InputError("inputs", f"operands of {meaning.by}", f"{got}: {error}") from error
+
+    by = f"{meaning.by} in float64"
+    if target.tiled and meaning.roundings and not meaning.elementwise:
+        return Asked(op_name, by, None, golden, params or {})  # how a card's matrix unit adds up is a part's business
+    return Asked(op_name, by, operands, golden, params or {})
+
+
+def _elementwise(op_name: str, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], target: Target) -> Asked:
+    """A single elementwise op, whose steps the error model knows."""
+    function = ELEMENTWISE.get(op_name) or CHOICES[op_name]
+    wide = any(each.dtype == np.float64 for each in inputs) and op_name not in TO_THE_LAST_BIT
+
+    def evaluate(operands: Sequence[np.ndarray]) -> list[np.ndarray]:
+        widest = [np.asarray(each, np.longdouble) for each in operands] if wide else operands
+        return [np.asarray(function(*widest)).astype(np.float64)]
+
+    meaning = Meaning(op_name.partition(".")[2], evaluate, lambda _: [], lambda _: [], 0.0)
+    return _exact(op_name, meaning, inputs, outputs, target)
+
+
+def _product(inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], target: Target) -> Asked:
+    """A matrix product as NumPy has it: over the last dim of the first operand, batches by their leading dims."""
+    if len(inputs) != 2 or min(each.ndim for each in inputs) < 2:
+        got = ", ".join(str(list(each.shape)) for each in inputs)
+        raise InputError("inputs", "two matrices, or batches of them", got)
+    meaning = Meaning(
+        "matmul", lambda operands: [operands[0] @ operands[1]], lambda _: [], lambda _: [], 0.0, elementwise=False
+    )
+    last = inputs[0].ndim - 1
+    numbers = f"#stablehlo.dot<lhs_contracting_dimensions = [{last}], rhs_contracting_dimensions = [{last - 1}]>"
+    return _exact(PRODUCT, meaning, inputs, outputs, target, {"dot_dimension_numbers": numbers})
+
+
+def _module(module: bytes, inputs: Sequence[np.ndarray]) -> Asked:
+    """A StableHLO module by XLA. Raises UnknownError where jaxlib is not installed or XLA refuses."""
+    try:
+        from importlib.metadata import version
+
+        from opscope.harness.prepare.golden import GoldenError, compile_module
+    except ImportError as error:
+        raise UnknownError(f"a StableHLO text needs jaxlib: {error}; try pip install jaxlib") from error
+    verdict = ModuleVerdict(module, inputs)
+
+    def golden() -> list[np.ndarray]:
+        try:
+            return compile_module(module, widen=True)(inputs)
+        except GoldenError as error:
+            raise UnknownError(f"XLA: {error}") from error
+
+    op = verdict.op
+    name = COMPOSITE if op is None else op.op_name
+    return Asked(name, f"XLA, jaxlib {version('jaxlib')}", verdict.operands, golden, {} if op is None else op.op_params)

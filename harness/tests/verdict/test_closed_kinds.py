@@ -1,0 +1,198 @@
+"""Kinds of wrong results that once passed, and of right ones that did not: whole families of them, not the cases."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from opscope.harness.backends.reference import Reference
+from opscope.harness.prepare.golden import compile_module
+from opscope.harness.record.records import TensorDesc
+from opscope.harness.record.result_options import ResultOptions
+from opscope.harness.verdict.compare import compare
+from opscope.harness.verdict.operands import Operands
+from opscope.harness.verdict.random_numbers import distribution
+from opscope.harness.verdict.target import Target
+
+HOST = Target("host", None, "exact")
+TYPES = {"bf16": ml_dtypes.bfloat16, "f16": np.float16, "f32": np.float32, "f64": np.float64, "i32": np.int32}
+OF = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply, "tanh": np.tanh, "maximum": np.maximum}
+MATRIX = "#stablehlo.dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [0]>"
+
+
+def card() -> Target:
+    return Reference().target(ResultOptions(arch="n150"))
+
+
+def elementwise(op, shape, kind, count):
+    tensor = f"tensor<{'x'.join(map(str, shape))}x{kind}>"
+    names = [f"%{number}" for number in range(count)]
+    return (
+        f"func.func @main({', '.join(f'{name}: {tensor}' for name in names)}) -> {tensor} {{\n"
+        f"  %r = stablehlo.{op} {', '.join(names)} : {tensor}\n  return %r : {tensor}\n}}"
+    ).encode()
+
+
+def product(rows, inner, columns, kind, result):
+    types = f"tensor<{rows}x{inner}x{kind}>", f"tensor<{inner}x{columns}x{kind}>", f"tensor<{rows}x{columns}x{result}>"
+    return (
+        f"func.func @main(%a: {types[0]}, %b: {types[1]}) -> {types[2]} {{\n"
+        f"  %r = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : ({types[0]}, {types[1]}) -> {types[2]}\n"
+        f"  return %r : {types[2]}\n}}"
+    ).encode()
+
+
+def judged(op, module, inputs, got, target, **params):
+    golden = compile_module(module, widen=True)(inputs)
+    names = {np.dtype(value): name for name, value in TYPES.items()}
+    descs = [[TensorDesc(shape=x.shape, data_type=names[x.dtype]) for x in each] for each in (inputs, [got])]
+    known = Operands(f"stablehlo.{op}", module, lambda: inputs, params.get("body"))
+    (result,) = compare(
+        golden, [got], f"stablehlo.{op}", target, inputs=descs[0], outputs=descs[1], params=params, operands=known
+    )
+    return result
+
+
+def rounded(values, dtype, way):
+    """Float64 values as a type of 16 bits, rounded in one direction."""
+    near = values.astype(np.float32).astype(dtype)
+    off = near.astype(np.float64) - values
+    down = np.where(off > 0, np.nextafter(near, near.dtype.type(-np.inf)), near)
+    up = np.where(off < 0, np.nextafter(near, near.dtype.type(np.inf)), near)
+    ways = {"near": near, "down": down, "up": up, "zero": np.where(values > 0, down, up)}
+    return ways[way].astype(dtype)
+
+
+@pytest.mark.parametrize("op", ["add", "subtract", "multiply", "tanh"])
+@pytest.mark.parametrize(("kind", "shape"), [("bf16", (64, 64)), ("bf16", (200, 300)), ("f16", (256, 256))])
+def test_roundings_in_one_direction_have_a_mean(op, kind, shape):
+    """The values of float16 have denormals among their operands, which excuse a few elements, and no mean."""
+    rng, count = np.random.default_rng(0), 1 if op == "tanh" else 2
+    inputs = [rng.standard_normal(shape).astype(TYPES[kind]) for _ in range(count)]
+    values, module = OF[op](*(x.astype(np.float64) for x in inputs)), elementwise(op, shape, kind, count)
+    for target in (HOST, card()) if kind == "bf16" else (HOST,):
+        for way in ("near", "down", "up", "zero"):
+            result = judged(op, module, inputs, rounded(values, TYPES[kind], way), target)
+            assert result.passed is (way == "near"), (target.card_type, way, result)
+            # Of a denormal of float16 one rounding is already too large a share.
+            assert result.question in (("",) if way == "near" else ("systematic", "largest")[: 1 + (kind == "f16")])
+
+
+@pytest.mark.parametrize("inner", [16, 512])
+def test_sums_that_are_rounded_in_one_direction_have_a_mean(inner):
+    rng = np.random.default_rng(0)
+    inputs = [rng.standard_normal(shape).astype(TYPES["bf16"]) for shape in ((64, inner), (inner, 64))]
+    values = inputs[0].astype(np.float64) @ inputs[1].astype(np.float64)
+    module = product(64, inner, 64, "bf16", "bf16")
+    for target in (HOST, card()):
+        for way in ("near", "down", "up", "zero"):
+            got = rounded(values, TYPES["bf16"], way)
+            result = judged("dot_general", module, inputs, got, target, dot_dimension_numbers=MATRIX)
+            assert result.passed is (way == "near"), (target.card_type, way, result)
+
+
+@pytest.mark.parametrize("op", ["add", "subtract", "multiply", "maximum"])
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+def test_what_ieee_rounds_has_one_result_up_to_denormals(op, kind):
+    rng, tiny = np.random.default_rng(4), np.finfo(TYPES[kind]).tiny
+    plain = [rng.standard_normal((16, 16)).astype(TYPES[kind]) for _ in range(2)]
+    module = elementwise(op, (16, 16), kind, 2)
+    right = OF[op](*plain)
+    assert judged(op, module, plain, right, HOST).passed
+    last = right.copy()
+    last[3, 4] = np.nextafter(last[3, 4], last.dtype.type(9))
+    assert not judged(op, module, plain, last, HOST).passed
+    root = np.sqrt(tiny) / 8
+    for pair in ((tiny / 64, tiny / 128), (tiny / 64, 1.5), (tiny / 64, 1 / np.sqrt(tiny)), (root, root)):
+        inputs = [x.copy() for x in plain]
+        for x, value in zip(inputs, pair, strict=True):
+            x[0, :8] = value
+
+        def without(x):
+            return np.where(np.abs(x) < tiny, 0, x).astype(x.dtype)
+
+        kept = OF[op](*inputs)
+        for got in (kept, without(kept), without(OF[op](*map(without, inputs)))):
+            assert judged(op, module, inputs, got, HOST).passed, (pair, got[0, 0])
+
+
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+@pytest.mark.parametrize("op", ["divide", "sqrt"])
+def test_what_fast_modes_get_a_unit_wrong_is_not_a_unit_too_large_everywhere(op, kind):
+    rng = np.random.default_rng(4)
+    inputs = [(rng.random((64, 64)) + 0.1).astype(TYPES[kind]) for _ in range(2 if op == "divide" else 1)]
+    module, right = elementwise(op, (64, 64), kind, len(inputs)), getattr(np, op)(*inputs)
+    up, down = (np.nextafter(right, TYPES[kind](to)) for to in (9, -9))
+    for share, passed in ((0.0, True), (0.2, True), (1.0, False)):
+        assert judged(op, module, inputs, np.where(rng.random(right.shape) < share, up, right), HOST).passed is passed
+    assert judged(op, module, inputs, np.where(rng.random(right.shape) < 0.5, up, down), HOST).passed
+
+
+@pytest.mark.parametrize("inner", [64, 2048])
+def test_operands_of_16_bits_lose_nothing_on_their_way_into_float32(inner):
+    rng = np.random.default_rng(1)
+    inputs = [rng.standard_normal(shape).astype(TYPES["bf16"]) for shape in ((64, inner), (inner, 64))]
+    exact, module = inputs[0].astype(np.float64) @ inputs[1].astype(np.float64), product(64, inner, 64, "bf16", "f32")
+    single = inputs[0].astype(np.float32) @ inputs[1].astype(np.float32)
+    between = exact.astype(np.float32).astype(TYPES["bf16"])
+    noisy = exact * (1 + 1e-3 * rng.standard_normal(exact.shape))
+    for got, right in ((exact, True), (single, True), (between, False), (1.001 * exact, False), (noisy, False)):
+        for target in (HOST, card()):
+            result = judged("dot_general", module, inputs, got.astype(np.float32), target, dot_dimension_numbers=MATRIX)
+            assert result.passed is right, (target.card_type, result)
+
+
+@pytest.mark.parametrize("count", [300, 4000, 30_000])
+@pytest.mark.parametrize("positive", [False, True])
+def test_a_scatter_of_many_updates_may_be_exact_or_in_another_order_but_lose_none(count, positive):
+    rng = np.random.default_rng(0)
+    at, x = rng.integers(0, 3, (count, 1)).astype(np.int32), rng.standard_normal((count, 8)).astype(np.float32)
+    x = np.abs(x) if positive else x
+    module = f"""func.func @main(%at: tensor<{count}x1xi32>, %x: tensor<{count}x8xf32>) -> tensor<3x8xf32> {{
+      %zero = stablehlo.constant dense<0.0> : tensor<3x8xf32>
+      %0 = "stablehlo.scatter"(%zero, %at, %x) <{{
+        scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0],
+          scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}}> ({{
+        ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+          %1 = stablehlo.add %a, %b : tensor<f32>
+          stablehlo.return %1 : tensor<f32>
+      }}) : (tensor<3x8xf32>, tensor<{count}x1xi32>, tensor<{count}x8xf32>) -> tensor<3x8xf32>
+      return %0 : tensor<3x8xf32>
+    }}""".encode()
+    exact, reverse = np.zeros((3, 8)), np.zeros((3, 8), np.float32)
+    np.add.at(exact, at[:, 0], x.astype(np.float64))
+    np.add.at(reverse, at[::-1, 0], x[::-1])
+    lost, first = exact.copy(), int(np.argmax(np.abs(x[:, 0])))
+    lost[at[first, 0], 0] -= x[first, 0]
+    for got, right in ((exact, True), (reverse, True), (lost, False)):
+        assert judged("scatter", module, [at, x], got.astype(np.float32), HOST, body="stablehlo.add").passed is right
+
+
+HALVES = {
+    "mirrored": lambda half, rng: -half,
+    "copied": lambda half, rng: half,
+    "copied in reverse": lambda half, rng: half[::-1],
+    "mirrored in reverse": lambda half, rng: -half[::-1],
+    "given signs": lambda half, rng: half * rng.choice((-1.0, 1.0), half.size),
+}
+
+
+@pytest.mark.parametrize("kind", ["UNIFORM", "NORMAL"])
+@pytest.mark.parametrize("count", [8000, 65_537])
+def test_numbers_made_of_others_are_not_independent_wherever_those_stand(kind, count):
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        draw = rng.standard_normal(count) if kind == "NORMAL" else 2 * rng.random(count) - 1
+        ends = (0.0, 1.0) if kind == "NORMAL" else (-1.0, 1.0)
+        right = distribution(draw.astype(np.float32), kind, *ends, HOST)
+        assert right is not None
+        assert right.passed, right
+        for share in (2, 3):
+            size = count // share
+            for name, made in HALVES.items():
+                wrong = draw.copy()
+                wrong[-size:] = made(draw[:size], rng)
+                result = distribution(wrong.astype(np.float32), kind, *ends, HOST)
+                assert result is not None
+                assert not result.passed, name
