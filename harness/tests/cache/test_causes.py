@@ -197,6 +197,11 @@ CASES = {
     "relative file": Case("open('w').read()", files={"w": "a", "two/w": "b"}, there="two"),
     "relative folder": Case("import glob; glob.glob('*.cfg')", files={"two/w.cfg": ""}, there="two"),
     "current folder": Case("import pathlib; pathlib.Path.cwd().name", files={"two/w": ""}, there="two"),
+    "settings that it wrote because there were none": Case(
+        "import pathlib; f = pathlib.Path.home() / '.toy/toy.json'; f.parent.mkdir(exist_ok=True); f.write_text('{}')",
+        write("../home1/.toy/toy.json", '{"a": 1}'),
+        files={"../home1/.other": ""},
+    ),
     "another home": Case(
         "import pathlib; (pathlib.Path.home() / '.toyrc').read_text()",
         files={"../home1/.toyrc": "a", "../home2/.toyrc": "b"},

@@ -79,6 +79,8 @@ class Reading:
         self.beside: dict[str, frozenset[str]] = {}
         """What lay beside the modules of a server when it was to fork first."""
         self._written: set[str] = set()
+        self._settings: set[str] = set()
+        """Files of settings that it has written because there were none: what they say later counts."""
         self._temporary: set[str] = set()
         """Folders that the process has made."""
         self._modules: set[str] = set()
@@ -155,6 +157,9 @@ class Reading:
         """Counts a file as the process's own, unless it has read what was there before."""
         if self.files.get(path) is None:
             self._written.add(path)
+            hidden = os.path.expanduser("~/.")  # noqa: PTH111
+            if path.startswith(hidden) and not path.startswith(f"{hidden}cache/") and mark(path) is None:
+                self._settings.add(path)  # ~/.keras/keras.json
 
     def _take_file(self, path: Any) -> None:
         path = self._absolute(path)
@@ -263,7 +268,8 @@ class Reading:
                 self._take_file(folder)
         written_in = {os.path.dirname(path) for path in self._written.copy()}  # noqa: PTH120
         return {
-            "files": {path: each for path, each in self.files.copy().items() if not self._is_own(path)},
+            "files": {path: each for path, each in self.files.copy().items() if not self._is_own(path)}
+            | {path: mark(path) for path in self._settings.copy() if mark(path) is not None},
             "folders": {
                 path: None if path in written_in else each
                 for path, each in self.folders.copy().items()
