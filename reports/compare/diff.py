@@ -9,59 +9,25 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from enum import StrEnum
 from typing import Any, NamedTuple
 
+from opscope.base.labels import (
+    LEAST_NS,
+    MORE_CYCLES,
+    MORE_TIME,
+    NEWS,
+    TURNS,
+    Label,
+    change_of,
+    is_drop,
+    side_of,
+)
 from opscope.harness.record.causes import LESS_EXACT, cause_of
 from opscope.harness.record.isolation import Artefact
 from opscope.harness.record.origin import SOURCE
 from opscope.reports.compare.commit_range import CommitRange, range_of
 from opscope.reports.compare.outcomes import Outcome, RunView
 from opscope.reports.database.notes import Note
-
-
-class Label(StrEnum):
-    """What happened to an op between two runs, the most urgent first."""
-
-    NEW = "NEW"
-    """Goes wrong now, but was right or not attempted before."""
-    REASON_CHANGED = "REASON-CHANGED"
-    """Still goes wrong, but in another way."""
-    PCC_DROP = "PCC-DROP"
-    """Right in both, but further from its golden."""
-    SLOWER = "SLOWER"
-    """Right in both, but takes more device cycles or longer than its runs vary, or its compile time settled on a higher
-    level."""
-    PERSISTING = "PERSISTING"
-    """Goes wrong as before."""
-    FIXED = "FIXED"
-    """Went wrong before and is right now."""
-    VANISHED = "VANISHED"
-    """Is no longer in a model that both runs have."""
-    NEVER_RUN = "NEVER-RUN"
-    """Not attempted in the later run: deselected, not reached, without a verdict, or its models are not in that run."""
-    ADDED = "ADDED"
-    """Attempted for the first time, and right."""
-    SAME = "SAME"
-    """Right in both."""
-
-
-NEWS = frozenset({Label.NEW, Label.REASON_CHANGED, Label.PCC_DROP})
-"""Labels that fail a gate, unless a limitation names the failure, the op is flaky or its cause is acknowledged."""
-
-QUIET = frozenset({Label.SAME, Label.ADDED})
-"""Labels that are counted and not listed."""
-
-DROP = 1e-3
-"""A fall of the PCC by this much is a drop."""
-TENFOLD, LEAST_DROP = 10.0, 1e-5
-"""A tenfold distance from 1 is a drop too, if it grew by at least this much."""
-MORE_CYCLES = 1.05
-"""Growth of an op's cycles that counts: the cycle model has no noise, but a changed tiling shifts them a little. What
-lies inside the error of the op's kernel kind counts for nothing either."""
-MORE_TIME, LEAST_NS = 1.25, 50_000
-"""Growth of a measured time that counts, where it is also more than the spreads of both runs together: two processes
-differ by more than the runs of one."""
 
 
 @dataclass(frozen=True)
@@ -103,9 +69,14 @@ class Row:
     """Whether that note acknowledges the cause, so that it does not alarm."""
 
     @property
+    def change(self) -> str:
+        """What its label counts as: itself, `acknowledged`, or `known or flaky`."""
+        return change_of(self.label, known=bool(self.known), flaky=self.flaky, acknowledged=self.acknowledged)
+
+    @property
     def news(self) -> bool:
         """Whether the row fails a gate."""
-        return self.label in NEWS and not self.known and not self.flaky and not self.acknowledged
+        return self.change in NEWS
 
 
 Slower = Callable[[Outcome, Outcome], str]
@@ -257,17 +228,18 @@ def _label(old: Outcome | None, new: Outcome | None, b: RunView, slower: Slower 
         missing = [name for name in b.missing if not name.startswith("model ")]
         return Label.NEVER_RUN, new.status.replace("_", " ") + (f" ({', '.join(missing)} missing)" if missing else "")
     before = old if old is not None and old.attempted else None
-    if new.bad:
-        if before is None or not before.bad:
-            return Label.NEW, "" if before else "first attempt"
+    label = TURNS[side_of(before and before.status), side_of(new.status)]
+    if label is None:
+        assert before is not None
+        if not new.bad:
+            return _worse(before, new, slower)
         if before.reason == new.reason:
             return Label.PERSISTING, ""
         return Label.REASON_CHANGED, _reasons(before, new)
-    if before is None:
-        return Label.ADDED, ""
-    if before.bad:
-        return Label.FIXED, f"a limitation still names it: {new.expected}" if new.expected else ""
-    return _worse(before, new, slower)
+    if label is Label.NEW and before is None:
+        return label, "first attempt"
+    known = label is Label.FIXED and new.expected
+    return label, f"a limitation still names it: {new.expected}" if known else ""
 
 
 def _reasons(old: Outcome, new: Outcome) -> str:
@@ -278,10 +250,8 @@ def _reasons(old: Outcome, new: Outcome) -> str:
 
 def _worse(old: Outcome, new: Outcome, slower: Slower | None) -> tuple[Label, str]:
     """The label of two right results: less exact, slower, or the same."""
-    if old.pcc is not None and new.pcc is not None:
-        drop = old.pcc - new.pcc
-        if drop >= DROP or (drop >= LEAST_DROP and 1 - new.pcc >= TENFOLD * (1 - old.pcc)):
-            return Label.PCC_DROP, f"1 - PCC: {1 - old.pcc:.1e} before, {1 - new.pcc:.1e} now"
+    if old.pcc is not None and new.pcc is not None and is_drop(old.pcc, new.pcc):
+        return Label.PCC_DROP, f"1 - PCC: {1 - old.pcc:.1e} before, {1 - new.pcc:.1e} now"
     if old.cycles and new.cycles and new.cycles > max(MORE_CYCLES, 1 + (new.cycles_error or 0) / 100) * old.cycles:
         return Label.SLOWER, f"{100 * (new.cycles / old.cycles - 1):.0f} % more cycles"
     if takes_longer(old, new):

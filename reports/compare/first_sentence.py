@@ -17,12 +17,13 @@ from typing import NamedTuple
 
 import sqlalchemy as sa
 
+from opscope.base.labels import NEWS, NOW_BAD, QUIET, Label, change_of
 from opscope.base.night_grid.grid import told_apart
 from opscope.base.statuses import NOT_ATTEMPTED, RIGHT
 from opscope.base.visible_text import cut
 from opscope.harness.record.causes import short
 from opscope.reports.compare.commit_range import CommitRange, range_of
-from opscope.reports.compare.diff import NEWS, QUIET, Diff, Label, labelled_rows
+from opscope.reports.compare.diff import Diff, labelled_rows
 from opscope.reports.compare.night_views import newest_run
 from opscope.reports.compare.outcomes import RunView
 from opscope.reports.database.endings import DEFAULT
@@ -33,10 +34,6 @@ from opscope.reports.database.schema import NIGHTS, OPS
 from opscope.reports.database.schema_nights import NIGHT_CHANGES, NIGHT_COUNTS, NIGHT_SERIES
 from opscope.reports.database.series_names import board_in
 
-FIRST = "FIRST"
-"""In place of a label: the op goes wrong, and there is no night before this one."""
-NOW_BAD = frozenset({str(Label.NEW), str(Label.REASON_CHANGED), str(Label.PERSISTING), FIRST})
-"""Labels of ops that go wrong now."""
 WORSE = {
     Label.NEW: "new failure",
     Label.REASON_CHANGED: "failing for another reason",
@@ -61,14 +58,18 @@ class Change(NamedTuple):
     stage: str
     models: tuple[str, ...]
     uses: int
-    quiet: bool
-    """Whether a limitation names the failure, the op is flaky, or its cause is acknowledged."""
     known: bool
-    """Whether a limitation names it."""
+    """Whether a limitation names the failure."""
+    flaky: bool
     remark: str = ""
     """What a note says of its cause."""
     acknowledged: bool = False
-    """Whether that note acknowledges the cause; then it is quiet too."""
+    """Whether that note acknowledges the cause."""
+
+    @property
+    def change(self) -> str:
+        """What its label counts as."""
+        return change_of(self.label, known=self.known, flaky=self.flaky, acknowledged=self.acknowledged)
 
     @property
     def alarms_later(self) -> bool:
@@ -95,12 +96,13 @@ class SeriesFacts:
     @property
     def news(self) -> list[Change]:
         """What fails a gate."""
-        return [change for change in self.changes if change.label in NEWS and not change.quiet]
+        return [change for change in self.changes if change.change in NEWS]
 
     @property
     def failing(self) -> list[Change]:
         """What goes wrong, neither expected nor flaky."""
-        return [change for change in self.changes if change.label in NOW_BAD and not change.quiet]
+        bad = [change for change in self.changes if change.label in NOW_BAD]
+        return [change for change in bad if not (change.known or change.flaky or change.acknowledged)]
 
 
 # --- from a comparison, and from the database
@@ -110,7 +112,7 @@ def of_view(view: RunView, diff: Diff | None, partial: bool = False) -> SeriesFa
     """A run, or a night in one series, compared with what came before it, if anything did."""
     if diff is None:
         rows = [
-            replace(row, label=FIRST)
+            replace(row, label=Label.FIRST)
             for row in labelled_rows(replace(view, ops={}), view, None, QUIET)
             if row.label == Label.NEW
         ]
@@ -131,8 +133,8 @@ def of_view(view: RunView, diff: Diff | None, partial: bool = False) -> SeriesFa
                 row.failed_stage,
                 row.models,
                 row.uses,
-                bool(row.known) or row.flaky or row.acknowledged,
                 bool(row.known),
+                row.flaky,
                 row.remark,
                 row.acknowledged,
             )
@@ -177,8 +179,8 @@ def of_night(connection: sa.Connection, night_id: str, series: str) -> SeriesFac
             each["stage"],
             tuple(filter(None, each["models"].split(", "))),
             each["uses"],
-            bool(each["known"]) or each["flaky"] or (note is not None and note.quiets(day)),
             bool(each["known"]),
+            each["flaky"],
             note.line(day) if note is not None else "",
             note is not None and note.quiets(day),
         )
@@ -251,7 +253,7 @@ def first_sentence(head: str, facts: Sequence[SeriesFacts], rules: Sequence[Rule
     if quieted := {change.op_id for each in facts for change in each.changes if change.alarms_later}:
         parts.append(f"{len(quieted)} acknowledged")
     for label, word in ((Label.FIXED, "fixed"), (Label.SLOWER, "slower")):
-        ops = {change.op_id for each in facts for change in each.changes if change.label == label}
+        ops = {change.op_id for each in facts for change in each.changes if change.change == label}
         parts += [f"{len(ops)} {word}"] if ops else []
     partial = sorted(named[each.series] for each in facts if each.partial)
     if partial:
@@ -360,7 +362,7 @@ def verdict(facts: Sequence[SeriesFacts]) -> str:
     """The sentence in a word: `worse`, `better`, `first night` or `as before`."""
     if any(each.news for each in facts):
         return "worse"
-    if any(change.label == Label.FIXED for each in facts for change in each.changes):
+    if any(change.change == Label.FIXED for each in facts for change in each.changes):
         return "better"
     first = all(each.first for each in facts) and any(each.changes for each in facts)
     return "first night" if first else "as before"

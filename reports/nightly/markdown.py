@@ -9,11 +9,12 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from opscope.base.labels import NEWS, Label
 from opscope.base.page import percent
 from opscope.base.visible_text import one_line
 from opscope.harness.record.causes import by_cause, short
 from opscope.harness.record.signature import shorten
-from opscope.reports.compare.diff import Label, Row
+from opscope.reports.compare.diff import Row
 from opscope.reports.compare.first_sentence import each_once
 from opscope.reports.compare.unblock import Fix, plan
 from opscope.reports.nightly.delivery import Delivered
@@ -25,9 +26,6 @@ MOST_ROWS = 20
 MOST_FIXES = 5
 LONGEST = 160
 """Characters of an error."""
-
-LISTED = (Label.NEW, Label.REASON_CHANGED, Label.PCC_DROP)
-"""Labels whose rows are listed; the others are only counted."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ class Page:
 def text(page: Page) -> str:
     """The summary, as GitHub's markdown."""
     parts = [f"# {escaped(page.title)}", *_verdict(page.verdict), _series(page.results)]
-    for label in LISTED:
+    for label in (label for label in Label if label in NEWS):
         parts += _rows(label, [(result, row) for result in page.results for row in _of(result, label)], page)
     parts += _fixed(page.results)
     parts += _fixes(page.results) if page.ranked else []
@@ -108,7 +106,6 @@ def _series(results: Sequence[SeriesResult]) -> str:
 
 def _series_row(result: SeriesResult) -> list[str]:
     rate = percent(result.right / result.attempted) if result.attempted else "-"
-    counts = result.diff.counts if result.diff is not None else {}
     like_for_like = ""
     if result.diff is not None:
         rates = [row for row in result.diff.rates if row["scope"] == "like for like"]
@@ -124,7 +121,7 @@ def _series_row(result: SeriesResult) -> list[str]:
         f"{result.right} of {result.attempted} ({rate})",
         like_for_like,
         str(result.diff.news) if result.diff is not None else "",
-        str(counts.get(Label.FIXED, 0)) if result.diff is not None else "",
+        str(sum(row.change == Label.FIXED for row in result.diff.rows)) if result.diff is not None else "",
         str(result.known),
         escaped(result.previous) or "nothing, as it is the first",
         _commits(result),
@@ -214,7 +211,7 @@ def _row(rows: Sequence[Row], series: str, owned: bool) -> list[str]:
 
 
 def _fixed(results: Sequence[SeriesResult]) -> list[str]:
-    every = [(each.series, row) for each in results for row in _of(each, Label.FIXED)]
+    every = [(each.series, row) for each in results for row in _of(each, Label.FIXED) if row.change == Label.FIXED]
     if not every:
         return []
     count, of_series = each_once((series, row.op_id) for series, row in every)

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from opscope.base.labels import NEWS, Label
 from opscope.harness.record.causes import by_cause, short
-from opscope.reports.compare.diff import NEWS, Diff, Label
+from opscope.reports.compare.diff import Diff
 from opscope.reports.compare.first_sentence import each_once
 from opscope.reports.nightly.delivery import Delivered
 from opscope.reports.nightly.findings import SeriesResult
 
-CHANGES = (Label.NEW, Label.REASON_CHANGED, Label.PCC_DROP, Label.FIXED, Label.VANISHED)
-"""Labels that make a night worth a message."""
+CHANGES = NEWS | {Label.FIXED, Label.VANISHED}
+"""Changes that make a night worth a message."""
 
 
 MOST_IMPORTS = 5
@@ -67,7 +68,7 @@ def verdict_of(results: Sequence[SeriesResult], delivered: Delivered, policy: Ma
     reasons += [("refused", line) for line in delivered.refused]
     problems = tuple(Problem(kind, text, policy[kind] == "fail") for kind, text in reasons)
     rows = [row for _, diff in diffs for row in diff.rows]
-    changed = any(row.label in CHANGES and not row.acknowledged for row in rows)
+    changed = any(row.change in CHANGES for row in rows)
     changed = changed or any(problem.fails for problem in problems)
     return Verdict((*problems, *acknowledged(diffs)), changed)
 

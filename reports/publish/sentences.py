@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import sqlalchemy as sa
 
-from opscope.reports.compare.diff import Label
+from opscope.base.labels import Label
 from opscope.reports.compare.first_sentence import SeriesFacts, date_of, first_sentence, head, of_night, verdict
 from opscope.reports.database.owners import Rule, stored_rules
 from opscope.reports.database.rows import Row
@@ -72,7 +72,7 @@ def _row(beginning: str, facts: Sequence[SeriesFacts], rules: Sequence[Rule]) ->
         "verdict": verdict(facts),
         "new_failures": len({change.op_id for change in new}),
         "causes": len({change.cause or change.op_name for change in new}),
-        "fixed_ops": len({change.op_id for change in changes if change.label == Label.FIXED}),
+        "fixed_ops": len({change.op_id for change in changes if change.change == Label.FIXED}),
         "slower_ops": len({change.op_id for change in changes if change.label == Label.SLOWER}),
         "most_in": most_in,
         "sentence": first_sentence(beginning, facts, rules),

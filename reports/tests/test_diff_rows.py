@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from opscope.base.labels import Label
 from opscope.harness.record.stages import FAILED
-from opscope.reports.compare.diff import Diff, Label, Row, as_json, compare, labelled_rows
+from opscope.reports.compare.diff import Diff, Row, as_json, compare, labelled_rows
 from opscope.reports.compare.outcomes import Outcome, RunView
 from opscope.reports.tests.nights import START
 

@@ -57,11 +57,11 @@ ALONE = """
 SELECT m.model, MIN(d.cluster) AS cluster
 FROM night_models m
 JOIN night_change_models u ON u.night_id = m.night_id AND u.series = m.series AND u.model = m.model
-JOIN night_changes d ON d.night_id = u.night_id AND d.series = u.series AND d.op_id = u.op_id
+JOIN night_diff d ON d.night_id = u.night_id AND d.series = u.series AND d.op_id = u.op_id AND d.now_bad = 1
 WHERE m.night_id = :night AND m.series = :series AND m.outcome = 'ran' AND m.attempted_ops = m.ops
-  AND d.label IN ('NEW', 'REASON-CHANGED', 'PERSISTING', 'FIRST')
 GROUP BY m.model
-HAVING COUNT(DISTINCT d.cluster) = 1 AND SUM(CASE WHEN d.known LIKE 'never:%' THEN 1 ELSE 0 END) = 0 ORDER BY m.model"""
+HAVING COUNT(DISTINCT d.cluster) = 1 AND SUM(CASE WHEN d.expected LIKE 'never:%' THEN 1 ELSE 0 END) = 0
+ORDER BY m.model"""
 """The models that one cause alone holds back; of one with ops that nobody attempted nobody knows, and one
 with ops that fail for good is never whole."""
 SENTENCE = "SELECT sentence FROM dashboard_verdict WHERE one_series = 0"

@@ -6,7 +6,7 @@ WITH dtypes AS (
     UNION ALL SELECT 'complex<f32>' UNION ALL SELECT 'complex<f64>'
 ), ops_once AS (
     SELECT backend, arch, data_format, op_id, signature, MAX(bad) AS bad, MAX(attempted) AS attempted,
-           MAX(CASE WHEN status IN ('success', 'passed') THEN 1 ELSE 0 END) AS is_right
+           MAX(CASE WHEN status IN {RIGHT} THEN 1 ELSE 0 END) AS is_right
     FROM newest_ops
     GROUP BY backend, arch, data_format, op_id, signature
 )

@@ -8,10 +8,10 @@ WITH lanes AS (
     SELECT run_id, ROW_NUMBER() OVER (ORDER BY started, run_id) AS place FROM runs WHERE outcome <> 'running'
 ), newest AS (  -- four times the place of the newest run that tried it, and how it ended there
     SELECT t.backend, t.arch, t.data_format, t.op_id,
-           MAX(4 * r.place + CASE WHEN {ending t} IN ('success', 'passed') THEN 2 WHEN t.expected <> '' THEN 1 ELSE 0 END) AS last
+           MAX(4 * r.place + CASE WHEN {ending t} IN {RIGHT} THEN 2 WHEN t.expected <> '' THEN 1 ELSE 0 END) AS last
     FROM op_tests t
     JOIN ended r ON r.run_id = t.run_id
-    WHERE t.superseded_by <> t.run_id AND {ending t} NOT IN ('golden_in_doubt', 'stopped', 'skipped', 'not_run')
+    WHERE t.superseded_by <> t.run_id AND {ending t} NOT IN {NOT_ATTEMPTED}
     GROUP BY t.op_id, t.backend, t.arch, t.data_format  -- what differs most first
 ), tried AS (
     SELECT n.backend, n.arch, COALESCE(NULLIF(n.data_format, ''), 'default') AS data_format, o.op_name, o.dtype, COUNT(*) AS ops,

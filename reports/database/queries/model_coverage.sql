@@ -1,6 +1,6 @@
 -- What share of each model's ops, attempted or not, comes out right where it has to run: on the device, if its night used one?
 WITH placed AS (
-    SELECT o.*, CASE WHEN o.status IN ('success', 'passed') AND (o.ran_on NOT IN ('host', 'none') OR p.place = 'host')
+    SELECT o.*, CASE WHEN o.status IN {RIGHT} AND (o.ran_on NOT IN ('host', 'none') OR p.place = 'host')
                      THEN 1 ELSE 0 END AS is_right
     FROM newest_ops o
     JOIN night_places p ON p.night_id = o.night_id AND p.series = o.series

@@ -3,7 +3,7 @@
 -- that were attempted in the default format too, `right_by_default` those of them that were right there.
 WITH ops_once AS (
     SELECT backend, arch, data_format, op_id, MAX(attempted) AS attempted,
-           MAX(CASE WHEN status IN ('success', 'passed') THEN 1 ELSE 0 END) AS is_right
+           MAX(CASE WHEN status IN {RIGHT} THEN 1 ELSE 0 END) AS is_right
     FROM newest_ops
     GROUP BY backend, arch, data_format, op_id
 ), with_default AS (  -- by a window: PostgreSQL joins two large tables that a query makes row by row

@@ -2,8 +2,8 @@
 -- Each op counts once for each framework that has it, wherever it ran; `host_ops` of the right ones ran on the host.
 WITH ops_once AS (
     SELECT backend, arch, data_format, framework, op_id, MAX(attempted) AS attempted,
-           MAX(CASE WHEN status IN ('success', 'passed') THEN 1 ELSE 0 END) AS is_right,
-           MAX(CASE WHEN status IN ('success', 'passed') AND ran_on = 'host' THEN 1 ELSE 0 END) AS on_host
+           MAX(CASE WHEN status IN {RIGHT} THEN 1 ELSE 0 END) AS is_right,
+           MAX(CASE WHEN status IN {RIGHT} AND ran_on = 'host' THEN 1 ELSE 0 END) AS on_host
     FROM newest_ops
     GROUP BY backend, arch, data_format, framework, op_id
 ), asked AS (

@@ -22,13 +22,13 @@ SELECT s.night_id, s.started, s.backend, w.board AS arch, s.series, s.place, c.r
                  WHEN 2 THEN '4 ' WHEN 3 THEN '5 ' WHEN 4 THEN '6 ' ELSE '7 ' END || c.stage_reached
             END AS furthest_stage,
        c.ops, c.uses, c.flaky_ops, NULLIF(c.cycles, 0) AS cycles_of_all_uses, c.compile_seconds,
-       CASE WHEN c.status IN ('golden_in_doubt', 'stopped', 'skipped', 'not_run') THEN 0 ELSE c.ops END AS attempted_ops,
-       CASE WHEN c.status IN ('golden_in_doubt', 'stopped', 'skipped', 'not_run') THEN 0 ELSE c.uses END AS attempted_uses,
-       CASE WHEN c.status IN ('success', 'passed') AND (c.ran_on NOT IN ('host', 'none') OR s.place = 'host') THEN c.ops ELSE 0 END AS right_ops,
-       CASE WHEN c.status IN ('success', 'passed') AND (c.ran_on NOT IN ('host', 'none') OR s.place = 'host') THEN c.uses ELSE 0 END AS right_uses,
-       CASE WHEN c.status NOT IN ('success', 'passed', 'golden_in_doubt', 'stopped', 'skipped', 'not_run') AND NOT c.known THEN c.ops ELSE 0 END
+       CASE WHEN c.status IN {NOT_ATTEMPTED} THEN 0 ELSE c.ops END AS attempted_ops,
+       CASE WHEN c.status IN {NOT_ATTEMPTED} THEN 0 ELSE c.uses END AS attempted_uses,
+       CASE WHEN c.status IN {RIGHT} AND (c.ran_on NOT IN ('host', 'none') OR s.place = 'host') THEN c.ops ELSE 0 END AS right_ops,
+       CASE WHEN c.status IN {RIGHT} AND (c.ran_on NOT IN ('host', 'none') OR s.place = 'host') THEN c.uses ELSE 0 END AS right_uses,
+       CASE WHEN c.status IN {FAILED} AND NOT c.known THEN c.ops ELSE 0 END
            AS failing_ops,
-       CASE WHEN c.status NOT IN ('success', 'passed', 'golden_in_doubt', 'stopped', 'skipped', 'not_run') AND c.known THEN c.ops ELSE 0 END AS expected_ops
+       CASE WHEN c.status IN {FAILED} AND c.known THEN c.ops ELSE 0 END AS expected_ops
 -- SQLite takes tables of a CROSS JOIN in their order: from the nights that are asked for to their rows.
 FROM night_dates w
 CROSS JOIN night_places s

@@ -26,9 +26,9 @@ SELECT n.run_id, n.night_id, n.series, n.backend, n.arch, n.data_format, n.start
            AS error_message,
        COALESCE(t.expected, '') AS expected,
        CASE WHEN (t.op_id IS NULL AND o.unsplittable <> '')
-              OR t.status IN ('compile_failed', 'run_failed', 'wrong_result', 'no_golden', 'timeout', 'crashed')
+              OR t.status IN {FAILED}
             THEN 1 ELSE 0 END AS bad,
-       CASE WHEN (t.op_id IS NULL AND o.unsplittable = '') OR {ending t} IN ('golden_in_doubt', 'stopped', 'skipped', 'not_run')
+       CASE WHEN (t.op_id IS NULL AND o.unsplittable = '') OR {ending t} IN {NOT_ATTEMPTED}
             THEN 0 ELSE 1 END AS attempted,
        t.pcc, t.z_max, t.z_place, t.question, t.hypothesis, t.cycles, t.l1_peak_bytes, t.dram_peak_bytes, COALESCE(t.ran_on, 'none') AS ran_on, t.flaky, t.repro
 FROM ranked n

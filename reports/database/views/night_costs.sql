@@ -11,6 +11,6 @@ SELECT c.night_id, n.label AS night, n.kind, s.started, c.series, s.backend, s.a
 FROM night_counts c
 JOIN night_series s ON s.night_id = c.night_id AND s.series = c.series
 JOIN nights n ON n.night_id = c.night_id
-WHERE c.status IN ('success', 'passed')
+WHERE c.status IN {RIGHT}
 GROUP BY c.night_id, n.label, n.kind, s.started, c.series, s.backend, s.arch, s.data_format, c.model, c.op_kind,
          s.compiler_changed, s.jaxlib_changed, s.models_changed

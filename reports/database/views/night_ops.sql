@@ -15,9 +15,9 @@ SELECT t.night_id, n.label AS night, n.kind, n.started, t.series, t.backend, t.a
        t.cycles * t.uses AS cycles_of_all_uses, t.device_ns, t.l1_peak_bytes, t.dram_peak_bytes, t.uses,
        1000.0 * t.compile_seconds AS compile_ms, t.seconds, t.provenance, t.cached_from, t.attempt,
        COALESCE(t.artifact, '') AS artifact, t.repro,
-       CASE WHEN t.status IN ('compile_failed', 'run_failed', 'wrong_result', 'no_golden', 'timeout', 'crashed')
+       CASE WHEN t.status IN {FAILED}
             THEN 1 ELSE 0 END AS bad,
-       CASE WHEN {ending t} IN ('golden_in_doubt', 'stopped', 'skipped', 'not_run') THEN 0 ELSE 1 END AS attempted
+       CASE WHEN {ending t} IN {NOT_ATTEMPTED} THEN 0 ELSE 1 END AS attempted
 FROM op_tests t
 JOIN nights n ON n.night_id = t.night_id
 JOIN ops o ON o.op_id = t.op_id

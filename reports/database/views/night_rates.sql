@@ -8,12 +8,12 @@
 WITH attempted AS (
     SELECT night_id, series, SUM(ops) AS ops, SUM(uses) AS uses
     FROM night_counts
-    WHERE model = '' AND status NOT IN ('golden_in_doubt', 'stopped', 'skipped', 'not_run')
+    WHERE model = '' AND status NOT IN {NOT_ATTEMPTED}
     GROUP BY night_id, series
 ), passed AS (
     SELECT night_id, series, ran_on, SUM(ops) AS ops, SUM(uses) AS uses
     FROM night_counts
-    WHERE model = '' AND status IN ('success', 'passed')
+    WHERE model = '' AND status IN {RIGHT}
     GROUP BY night_id, series, ran_on
 ), rates AS (
     SELECT a.night_id, a.series, 'all' AS scope, COALESCE(p.ran_on, 'none') AS ran_on, a.ops AS attempted_ops,
