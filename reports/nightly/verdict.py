@@ -13,7 +13,7 @@ from opscope.reports.nightly.delivery import Delivered
 from opscope.reports.nightly.findings import SeriesResult
 
 CHANGES = NEWS | {Label.FIXED, Label.VANISHED}
-"""Changes that make a night worth a message."""
+"""Labels that make a night worth a message."""
 
 
 MOST_IMPORTS = 5
@@ -68,7 +68,7 @@ def verdict_of(results: Sequence[SeriesResult], delivered: Delivered, policy: Ma
     reasons += [("refused", line) for line in delivered.refused]
     problems = tuple(Problem(kind, text, policy[kind] == "fail") for kind, text in reasons)
     rows = [row for _, diff in diffs for row in diff.rows]
-    changed = any(row.change in CHANGES for row in rows)
+    changed = any(row.label in CHANGES and not row.acknowledged for row in rows)
     changed = changed or any(problem.fails for problem in problems)
     return Verdict((*problems, *acknowledged(diffs)), changed)
 
