@@ -24,7 +24,7 @@ from opscope.base.labels import (
 )
 from opscope.harness.record.causes import LESS_EXACT, cause_of
 from opscope.harness.record.isolation import Artefact
-from opscope.harness.record.origin import SOURCE
+from opscope.harness.record.origin import OF_ONE_RUN
 from opscope.reports.compare.commit_range import CommitRange, range_of
 from opscope.reports.compare.outcomes import Outcome, RunView
 from opscope.reports.database.notes import Note
@@ -372,10 +372,7 @@ def changes(a: RunView, b: RunView) -> list[dict[str, Any]]:
         ("versions", _versions(a), _versions(b)),
         ("options", a.origin["options"], b.origin["options"]),
     ):
-        pairs += [
-            (f"{kind[:-1]} {name}", old.get(name), new.get(name))
-            for name in sorted({*old, *new} - {"versions", "revision", "branch", "fingerprint", SOURCE})
-        ]
+        pairs += [(f"{kind[:-1]} {name}", old.get(name), new.get(name)) for name in sorted({*old, *new} - OF_ONE_RUN)]
     return [{"what": what, "a": old, "b": new} for what, old, new in pairs if old != new]
 
 
