@@ -38,7 +38,7 @@ LABELS: dict[str, Word] = {
     Label.FIXED: Word("good", "#2E7D32", "Went wrong before, and is right now."),
     Label.VANISHED: Word("idle", "#78909C", "Was in a model that both have, and is not in it any more."),
     Label.NEVER_RUN: Word("idle", "#CFD8DC", "Not attempted in the later one, or without a verdict there."),
-    Label.FIRST: Word("idle", "#B0BEC5", "Goes wrong in a night that has no night before it."),
+    Label.FIRST: Word("idle", "#B0BEC5", "Goes wrong in a night or a model that has none before it."),
     Label.ADDED: Word("good", "#2E7D32", "Attempted for the first time, and right."),
     Label.SAME: Word("good", "#2E7D32", "Right in both."),
 }
@@ -75,6 +75,12 @@ def change_of(label: str, *, known: bool, flaky: bool, acknowledged: bool) -> st
         return KNOWN_OR_FLAKY
     return label
 
+
+# --- of a night in one series
+
+COMPLETE, PARTIAL, BROKEN = "complete", "partial", "broken"
+"""A night in one series: nothing is missing; a model, a shard or the end of a run is; the backend failed every op with
+one text, so that it may not work at all: no later night is compared with such a one."""
 
 # --- which label
 

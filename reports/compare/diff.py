@@ -16,6 +16,7 @@ from opscope.base.labels import (
     MORE_CYCLES,
     MORE_TIME,
     NEWS,
+    QUIET,
     TURNS,
     Label,
     change_of,
@@ -100,8 +101,10 @@ class Diff:
 
     @property
     def since(self) -> CommitRange | None:
-        """The commits between the two runs; None where neither has one."""
-        return range_of(self.a.origin, self.a.backend, self.b.origin, self.b.backend)
+        """The commits since the last complete night before the later run, or since the earlier run; None where neither
+        has one."""
+        before = self.a.known_good
+        return range_of(before.origin, before.backend, self.b.origin, self.b.backend)
 
     @property
     def news(self) -> int:
@@ -125,9 +128,10 @@ def compare(a: RunView, b: RunView, slower: Slower | None = None) -> Diff:
     notes = [] if slower else ["compile times are not judged, because that needs five comparable runs in the database"]
     for run, which in ((a, "earlier"), (b, "later")):
         if run.missing:
-            notes.append(
-                f"the {which} night is partial: {', '.join(run.missing)} missing; ops that did not run are not gone"
-            )
+            rest = "ops that did not run are not gone"
+            if run.complete is not None:
+                rest = f"ops that it did not try are as {run.complete.run_id} left them"
+            notes.append(f"the {which} night is partial: {', '.join(run.missing)} missing; {rest}")
         elif run.outcome != "complete":
             notes.append(f"the {which} run is {run.outcome}; ops without a result count as not run")
         if run.deselected:
@@ -155,6 +159,7 @@ def of_cause(diff: Diff, cause: str) -> Diff:
 def labelled_rows(a: RunView, b: RunView, slower: Slower | None, without: Collection[Label] = ()) -> list[Row]:
     """A row for each op of either run, except those whose label is in `without`."""
     rows = []
+    known = {*a.models, *a.known_good.models}
     notes = b.notes or a.notes  # a run that is no night yet is compared with one of the database
     for op_id in dict.fromkeys([*b.ops, *a.ops]):
         old, new = a.ops.get(op_id), b.ops.get(op_id)
@@ -162,9 +167,17 @@ def labelled_rows(a: RunView, b: RunView, slower: Slower | None, without: Collec
             label, note = Label.NEVER_RUN, f"the later run is of workflow {b.workflow}"
         else:
             label, note = _label(old, new, b, slower)
+            if label is Label.NEW and old is None and new is not None and new.uses_of and not known & set(new.uses_of):
+                label, note = Label.FIRST, f"new in {', '.join(sorted(new.uses_of))}"
         if label not in without:
             rows.append(_row(label, note, old, new))
     return [_with_remark(row, notes[row.cluster], b.day) if row.cluster in notes else row for row in rows]
+
+
+def first_rows(now: RunView) -> list[Row]:
+    """A row for each op that goes wrong in a run that nothing is before."""
+    rows = labelled_rows(replace(now, ops={}), now, None, QUIET)
+    return [replace(row, label=Label.FIRST, note="") for row in rows if row.label == Label.NEW]
 
 
 def _with_remark(row: Row, note: Note, day: str) -> Row:

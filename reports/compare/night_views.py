@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import sqlalchemy as sa
 
+from opscope.base.labels import COMPLETE
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.optest import backend_label, release_in
 from opscope.reports.compare.outcomes import RunFacts, RunView, imports_of, view_of
@@ -111,6 +113,37 @@ def night_view(connection: sa.Connection, night_id: str, series: str) -> RunView
         night_id, "night", backend, run["arch"], night_row.started, night_row.status, run, series, missing, imports
     )._replace(day=night_row.label[:10])
     return view_of(connection, facts, modules, which)
+
+
+def night_before(connection: sa.Connection, night_id: str, series: str) -> RunView:
+    """A night as the one after it is compared with it: ops that a partial one did not try are as the last complete
+    night before it left them, so that none of them is new because of it."""
+    view = night_view(connection, night_id, series)
+    last = last_complete(connection, night_id, series)
+    if last in ("", night_id):
+        return view
+    older = night_view(connection, last, series)
+    untried = {
+        op_id: op
+        for op_id, op in older.ops.items()
+        if not (view.ops[op_id].attempted if op_id in view.ops else set(op.uses_of) & set(view.models))
+    }
+    return replace(view, ops={**view.ops, **untried}, complete=older)
+
+
+def last_complete(connection: sa.Connection, night_id: str, series: str) -> str:
+    """The newest complete night of a series up to a night, that night among them; empty if there is none."""
+    until = sa.select(NIGHTS.c.started).where(NIGHTS.c.night_id == night_id).scalar_subquery()
+    kind = sa.select(NIGHTS.c.kind).where(NIGHTS.c.night_id == night_id).scalar_subquery()
+    query = (
+        sa.select(NIGHT_SERIES.c.night_id)
+        .join(NIGHTS, NIGHTS.c.night_id == NIGHT_SERIES.c.night_id)
+        .where(NIGHT_SERIES.c.series == series, NIGHT_SERIES.c.started <= until, NIGHTS.c.kind == kind)
+        .where(NIGHT_SERIES.c.status == COMPLETE)
+        .order_by(NIGHT_SERIES.c.started.desc(), NIGHT_SERIES.c.night_id.desc())
+        .limit(1)
+    )
+    return connection.scalar(query) or ""
 
 
 def night_views(connection: sa.Connection, name: str, where: str = "NIGHT") -> list[RunView]:

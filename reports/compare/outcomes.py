@@ -62,6 +62,9 @@ NUMBERS = tuple(name for name in TAKEN if isinstance(OP_TESTS.c[name].type, sa.D
 
 STATUSES = frozenset(map(str, Status))
 
+SEVERAL = 3
+"""So many ops are enough to say of a backend that it fails them all."""
+
 LIMIT = 500
 """Ids in one statement, below SQLite's limit of parameters."""
 
@@ -159,6 +162,13 @@ class RunView:
     """Its date, in the night's time zone."""
     notes: Mapping[str, Note] = field(default_factory=dict)
     """Cause -> what the database that it was read from has of it."""
+    complete: RunView | None = None
+    """Of a partial night, the last complete one before it: what it did not try is as that one left it."""
+
+    @property
+    def known_good(self) -> RunView:
+        """From where on a change counts: the night itself, or the last complete one before it."""
+        return self.complete or self
 
     def acknowledges(self, cause: str) -> bool:
         """Whether a note says that the cause is not to alarm on that date."""
@@ -183,6 +193,16 @@ class RunView:
     def deselected(self) -> int:
         """Number of ops that the user left out of the run (`--ops`, `-k`)."""
         return sum(op.status == Status.SKIPPED and op.error == DESELECTED for op in self.ops.values())
+
+    @property
+    def broken(self) -> str:
+        """The text with which every op that was tried fails, several of them and none as a limitation expects: the
+        backend may not work here at all. Empty where that is not so."""
+        tried = [op for op in self.ops.values() if op.attempted and op.status != UNSPLITTABLE]
+        texts = {op.signature or op.crash for op in tried}
+        if len(tried) < SEVERAL or len(texts) > 1 or any(not op.bad or op.expected for op in tried):
+            return ""
+        return tried[0].error or tried[0].status
 
     def whole(self, model: str) -> bool:
         """Whether a model is whole: it has ops, and all of them are right."""

@@ -122,6 +122,7 @@ def plan(views: Mapping[str, RunView], by: str = "cluster") -> FixPlan:
                 "backend": view.backend,
                 "arch": view.arch,
                 "board": view.board,
+                "name": view.name,
             }
             for view in runs_used.values()
         ),

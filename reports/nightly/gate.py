@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from opscope.base.labels import Label
+from opscope.base.labels import COMPLETE, PARTIAL, Label
 from opscope.base.results_folder import NAME, make_folder
 from opscope.base.visible_text import counted
 from opscope.harness.record.errors import InputError
@@ -169,7 +169,7 @@ def _gate_of(comparisons: Sequence[SweepComparison], night_id: str, folder: Path
         previous = night_id if comparison.night is not None else ""
         complete = comparison.ended and view is not None
         results.append(
-            SeriesResult(series, "complete" if complete else "partial", "", previous, view, comparison.diff, models)
+            SeriesResult(series, COMPLETE if complete else PARTIAL, "", previous, view, comparison.diff, models)
         )
         notes.append(f"{comparison.sweep.label}: {comparison.line}")
         if comparison.diff is None or not comparison.ended or not results[-1].attempted:

@@ -9,13 +9,13 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from opscope.base.labels import NEWS, Label
+from opscope.base.labels import COMPLETE, NEWS, Label
 from opscope.base.page import percent
 from opscope.base.visible_text import one_line
 from opscope.harness.record.causes import by_cause, short
 from opscope.harness.record.signature import shorten
 from opscope.reports.compare.diff import Row
-from opscope.reports.compare.first_sentence import each_once
+from opscope.reports.compare.first_sentence import Said, each_once
 from opscope.reports.compare.unblock import Fix, plan
 from opscope.reports.nightly.delivery import Delivered
 from opscope.reports.nightly.findings import SeriesResult
@@ -32,7 +32,7 @@ LONGEST = 160
 class Page:
     """The content of a summary."""
 
-    title: str
+    title: str | Said
     results: Sequence[SeriesResult]
     verdict: Verdict
     delivered: Delivered | None = None
@@ -46,7 +46,8 @@ class Page:
 
 def text(page: Page) -> str:
     """The summary, as GitHub's markdown."""
-    parts = [f"# {escaped(page.title)}", *_verdict(page.verdict), _series(page.results)]
+    head, *lines = str(page.title).splitlines()
+    parts = [f"# {escaped(head)}", *map(escaped, lines), *_verdict(page.verdict), _series(page.results)]
     for label in (label for label in Label if label in NEWS):
         parts += _rows(label, [(result, row) for result in page.results for row in _of(result, label)], page)
     parts += _fixed(page.results)
@@ -116,7 +117,7 @@ def _series_row(result: SeriesResult) -> list[str]:
         )
     return [
         escaped(result.name),
-        "complete" if result.status == "complete" else "**partial**",
+        COMPLETE if result.status == COMPLETE else f"**{result.status}**",
         f"{result.models['ran']} of {result.models['asked']}",
         f"{result.right} of {result.attempted} ({rate})",
         like_for_like,

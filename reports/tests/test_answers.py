@@ -89,8 +89,8 @@ OF_NIGHTS = {
         "diff --since 2026-11-20",
         "diff --cause CAUSE",
     ),
-    "unblock": ("unblock",),
-    "readiness": ("readiness bert_base", "readiness resnet50"),
+    "unblock.night": ("unblock",),
+    "readiness.night": ("readiness bert_base", "readiness resnet50"),
     "db-stats": ("db stats",),
 }
 """More calls, over nights of the demo: several series, a note, causes fixed and known."""

@@ -288,7 +288,7 @@ def test_causes_are_sorted_by_the_models_that_they_block_and_flaky_ones_stand_la
             "flaky": False,
             "stage": "split",
             "error": "it broke",
-            "labels": {"NEW": 2},
+            "labels": {"NEW": 1, "FIRST": 1},
             "ops": 2,
             "uses": 4,
             "models": ["m", "n", "o"],

@@ -64,7 +64,7 @@ HAVING COUNT(DISTINCT d.cluster) = 1 AND SUM(CASE WHEN d.expected LIKE 'never:%'
 ORDER BY m.model"""
 """The models that one cause alone holds back; of one with ops that nobody attempted nobody knows, and one
 with ops that fail for good is never whole."""
-SENTENCE = "SELECT sentence FROM dashboard_verdict WHERE one_series = 0"
+SENTENCE = "SELECT sentence, chips FROM dashboard_verdict WHERE one_series = 0"
 
 
 @dataclass(frozen=True)
@@ -212,6 +212,8 @@ class Grid:
     label: str = ""
     """Date, time and zone of the newest night."""
     sentence: str = ""
+    chips: str = ""
+    """What else there is to say of the newest night."""
     demo: bool = False
     releases: Mapping[str, str] = field(default_factory=dict)
     """Date -> its release, if the columns are releases."""
@@ -250,8 +252,10 @@ def read(
     counts = {(night_id, series, cluster): Count(*map(int, numbers)) for night_id, series, cluster, *numbers in found}
     grid = build(nights, counts, _Details(ask, page_of_range), dates, owner, most)
     sentences = ask(SENTENCE, {}) if until is None and not owner and not releases else []
-    sentence = sentences[0][0] if sentences else ""
-    return replace(grid, label=f"{last.label} {last.zone}", sentence=sentence, demo=last.demo, releases=releases)
+    sentence, chips = sentences[0] if sentences else ("", "")
+    return replace(
+        grid, label=f"{last.label} {last.zone}", sentence=sentence, chips=chips, demo=last.demo, releases=releases
+    )
 
 
 class _Named:

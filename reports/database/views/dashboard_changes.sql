@@ -14,7 +14,7 @@
 --   run_id: the run whose verdict counts
 --   cause: the short id of the cause, as `opscope show` takes it
 SELECT d.night_id, d.started, d.backend, w.board AS arch, d.series, w.platform,
-       w.date, w.newest, w.tonight, w.of_date,
+       w.date, w.day, w.newest, w.tonight, w.of_date,
        d.label, d.change, {place d.change} AS place, d.note, m.model, d.op_kind, d.op_name, d.op_id, d.op_name || ' ' || d.op_id AS op, d.signature,
        m.uses, d.news, d.expected, SUBSTR(d.cluster, 1, 8) AS cause, d.failed_stage, d.error_message, d.status_before, d.status_now AS status, d.owner, d.remark,
        d.pcc_before, d.pcc_now, d.cycles_before, d.cycles_now, d.compile_ms_before, d.compile_ms_now,

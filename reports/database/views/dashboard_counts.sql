@@ -2,7 +2,7 @@
 -- with an empty model count it once over all models. An op that fell back to the host was attempted on the device and is
 -- not right there.
 --   place: `device` if ops of the night ran on a device or its simulator, else `host`
---   night_status: `complete` or `partial`
+--   night_status: `complete`, `partial` or `broken`
 --   model: the model; empty for all models together
 --   model_on: the model, and the platform if there is more than one tonight
 --   furthest_stage: the last stage that was passed, numbered in the order of the ladder
@@ -12,7 +12,7 @@
 --   right_ops: attempted and right, at the place where an op has to run to count
 --   failing_ops: gone wrong, and no limitation names the failure
 SELECT s.night_id, s.started, s.backend, w.board AS arch, s.series, s.place, c.ran_on, w.platform,
-       w.date, w.newest, w.tonight, w.of_date, s.night_status,
+       w.date, w.day, w.newest, w.tonight, w.of_date, s.night_status,
        c.model, c.model || w.named AS model_on, c.op_kind, c.op_name, c.status,
        CASE c.stage_reached WHEN 'split' THEN '0 split' WHEN 'stablehlo-to-ttir' THEN '1 stablehlo-to-ttir'
             WHEN 'ttir-to-ttnn' THEN '2 ttir-to-ttnn' WHEN 'ttnn-to-flatbuffer' THEN '3 ttnn-to-flatbuffer'

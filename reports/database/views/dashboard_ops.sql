@@ -16,7 +16,7 @@
 --   cycles_error: how far the cycles may be from a card's, in percent, by the kinds of its kernels
 --   flaky: `flaky` if repeated attempts disagreed
 --   cause: the short id of the cause, as `opscope show` takes it
-SELECT r.night_id, w.started, w.date, w.tonight, w.backend, w.board AS arch, r.series, w.platform, w.place, r.model, r.op_kind,
+SELECT r.night_id, w.started, w.date, w.day, w.tonight, w.backend, w.board AS arch, r.series, w.platform, w.place, r.model, r.op_kind,
        r.op_name, r.op_id, r.op_name || ' ' || r.op_id AS op, r.signature, r.dtype, r.rank, r.uses, r.status,
        r.model || w.named AS model_on, r.op_kind || w.named AS kind_on, r.dtype || w.named AS dtype_on,
        'rank ' || r.rank || w.named AS rank_on,

@@ -4,7 +4,7 @@
 -- whose id changed in between is another op here.
 --   night: date and time of the later one, in its time zone
 --   night_before: date and time of the earlier one
---   label: NEW, REASON-CHANGED, PCC-DROP, SLOWER, PERSISTING, FIXED, VANISHED, NEVER-RUN
+--   label: NEW, REASON-CHANGED, PCC-DROP, SLOWER, PERSISTING, FIXED, VANISHED, NEVER-RUN; FIRST for an op of new models alone
 --   change: the label; `acknowledged`, or `known or flaky`, for one that would fail a gate or count as fixed else
 --   place: of `change` in the order of urgency, 1 first
 --   before_id: the earlier night
@@ -29,14 +29,19 @@ SELECT y.night_id, y.before_id, y.started, y.night, y.night_before, y.series, y.
        y.status_before, y.status_now, y.failed_stage, SUBSTR(y.cluster, 1, 8) AS cause, y.error_message, y.expected, y.flaky, y.pcc_before, y.pcc_now,
        y.cycles_before, y.cycles_now,
        COALESCE(y.author || ', ' || y.written || ' UTC' || CASE y.until WHEN '' THEN '' ELSE ', until ' || y.until END || ': ' || y.text, '') AS remark
+FROM (SELECT v.*, {change v.label, v.expected <> '', v.flaky <> '', v.until >= SUBSTR(v.night, 1, 10)} AS change
 FROM (SELECT z.*, x.author, x.written, x.until, x.text,
-       {change z.label, z.expected <> '', z.flaky <> '', x.until >= SUBSTR(z.night, 1, 10)} AS change
+             CASE WHEN z.turn = 'NEW' AND z.status_before = '' AND NOT EXISTS (
+                       SELECT 1 FROM night_models m JOIN module_ops u ON u.module_id = m.module_id
+                       JOIN night_models k ON k.night_id = z.before_id AND k.series = z.series AND k.model = m.model AND k.outcome = 'ran'
+                       WHERE m.night_id = z.night_id AND m.series = z.series AND m.outcome = 'ran' AND u.op_id = z.op_id)
+                  THEN 'FIRST' ELSE z.turn END AS label
 FROM (
     -- Ops with a test in the later night. SQLite takes tables of a CROSS JOIN in their order: the nights first.
     SELECT s.night_id, b.night_id AS before_id, s.series, s.started, s.backend,
            n.label || ' ' || n.zone AS night, p.label || ' ' || p.zone AS night_before,
            t.op_id, COALESCE({ending e}, '') AS status_before, {ending t} AS status_now,
-           {label e t} AS label,
+           {label e t} AS turn,
            CASE WHEN {ending t} IN {FAILED} THEN COALESCE(t.failed_stage, t.stage_reached)
                 WHEN {ending e} IN {FAILED} THEN COALESCE(e.failed_stage, e.stage_reached) ELSE '' END AS failed_stage,
            CASE WHEN {ending t} IN {FAILED} THEN COALESCE(t.cause, '')
@@ -98,7 +103,7 @@ FROM (
                        WHERE m.night_id = s.night_id AND m.series = s.series AND m.outcome = 'ran' AND u.op_id = o.op_id))
 ) z
 LEFT JOIN notes x ON x.cause = z.cluster
-) y
+) v) y
 JOIN night_dates w ON w.night_id = y.night_id AND w.series = y.series
 JOIN ops o ON o.op_id = y.op_id
 WHERE y.label NOT IN {QUIET}
