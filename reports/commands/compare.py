@@ -99,7 +99,7 @@ def diff(
     from opscope.harness.record.causes import cause_named
     from opscope.harness.record.errors import InputError
     from opscope.reports.compare import diff as comparison
-    from opscope.reports.compare.first_sentence import age, first_sentence, head_of, of_stopped, of_view
+    from opscope.reports.compare.first_sentence import age, first_sentence, head_of, not_tonight, of_view
     from opscope.reports.compare.lowered_differently import compare_lowered, folder_of
     from opscope.reports.compare.night_diff import diffs, series_alone, series_missing, since_date
     from opscope.reports.compare.owned import own_diff
@@ -111,7 +111,7 @@ def diff(
         raise InputError("opscope diff", "--since alone", f"`{run_a}` too", "opscope diff RUN_A RUN_B, or --since DATE")
     with open_runs(url, needed=since is not None) as runs:
         rules = rules_here(runs.connection, owners_file, team=team)
-        alone, missing, stopped = [], [], []
+        alone, missing = [], []
         if since is not None and runs.connection is not None:
             (compared, alone), nights = since_date(runs.connection, since.replace(tzinfo=UTC)), True
         else:
@@ -121,20 +121,15 @@ def diff(
             missing = series_missing(
                 runs.connection, (view.run_id for view in [*(each.b for each in compared), *alone])
             )
-        if nights and runs.connection is not None and run_a is None:
-            stopped = of_stopped(runs.connection)
         lowered = [
             compare_lowered(each.a, each.b, *(folder_of(runs.connection, view, runs.root) for view in (each.a, each.b)))
             for each in compared
         ]
         beginning = head_of(runs.connection, [*(each.b for each in compared), *alone])
-    compared = [own_diff(series_diff, rules, team) for series_diff in compared]
-    facts = [
-        *(of_view(each.b, each) for each in compared),
-        *(of_view(view, None) for view in alone),
-        *missing,
-        *stopped,
-    ]
+        compared = [own_diff(series_diff, rules, team) for series_diff in compared]
+        facts = [*(of_view(each.b, each) for each in compared), *(of_view(view, None) for view in alone), *missing]
+        if nights and runs.connection is not None and run_a is None:
+            facts += not_tonight(runs.connection, facts)
     sentence = first_sentence(f"{beginning}, failures of {team}" if team else beginning, facts, rules)
     if cause_id is not None:
         cause = cause_named(cause_id, (row.cluster for each in compared for row in each.rows), "--cause")

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -90,6 +90,8 @@ class SeriesFacts:
     """The text with which every op fails; empty where the backend works."""
     stopped: str = ""
     """The date of its last night, if the series has stopped."""
+    awaited: str = ""
+    """The date of its last night, if the series has none of the newest date yet."""
 
     @property
     def news(self) -> list[Change]:
@@ -143,11 +145,26 @@ def of_missing(series: str, place: str, previous: str) -> SeriesFacts:
     return SeriesFacts(series, place, 0, 0, (), not previous, "", "its run")
 
 
-def of_stopped(connection: sa.Connection) -> list[SeriesFacts]:
-    """The series that have stopped (views/night_dates.sql)."""
-    stopped = sa.text("SELECT series, platform, day FROM night_dates WHERE stopped = 1 ORDER BY series")
-    rows = connection.execute(stopped).all()
-    return [SeriesFacts(row.series, row.platform, 0, 0, (), False, "", stopped=row.day) for row in rows]
+def not_tonight(connection: sa.Connection, there: Iterable[SeriesFacts]) -> list[SeriesFacts]:
+    """The series that have no night of the newest date (views/night_dates.sql): those that have stopped, and those that
+    are awaited, in which what failed in their last night fails still. One that is missing from a night is `there`."""
+    named = {each.place for each in there}
+    asked = sa.text(
+        "SELECT d.series, d.night_id, d.platform, d.day, d.stopped FROM night_dates d "
+        "JOIN nights n ON n.night_id = d.night_id "
+        "WHERE d.newest = 1 AND d.tonight = 0 AND n.kind = 'night' ORDER BY d.series"
+    )
+    facts = []
+    for row in connection.execute(asked).all():
+        if row.platform in named:
+            continue
+        if row.stopped:
+            facts.append(SeriesFacts(row.series, row.platform, 0, 0, (), False, "", stopped=row.day))
+            continue
+        last = of_night(connection, row.night_id, row.series)
+        bad = (change._replace(label=Label.PERSISTING) for change in last.changes if change.label in NOW_BAD)
+        facts.append(replace(last, changes=tuple(bad), first=False, since="", missing="", awaited=row.day))
+    return facts
 
 
 def place_asked_for(connection: sa.Connection, backend: str, arch: str, data_format: str) -> str:
@@ -206,7 +223,7 @@ def of_night(connection: sa.Connection, night_id: str, series: str) -> SeriesFac
         not previous,
         _text(since),
         row["missing"],
-        message if row["status"] == BROKEN else "",
+        str(message) if row["status"] == BROKEN else "",
     )
 
 
@@ -304,7 +321,7 @@ def _chips(facts: Sequence[SeriesFacts], named: Mapping[str, str]) -> Iterator[t
     """Each kind of thing that there is to say of some series, and how."""
     changes = [change for each in facts for change in each.changes]
     bad = [change for change in changes if change.label in NOW_BAD]
-    for kind, word in (("stopped", "stopped"), ("missing", "partial")):
+    for kind, word in (("stopped", "stopped"), ("missing", "partial"), ("awaited", "awaited")):
         if of := sorted(named[each.series] for each in facts if getattr(each, kind)):
             what = facts[0].missing if kind == "missing" and len(facts) == 1 else _names(of)
             several = f"{len(of)} of {len(facts)} series {word}: {what}"

@@ -13,8 +13,8 @@ from opscope.reports.compare.first_sentence import (
     date_of,
     first_sentence,
     head,
+    not_tonight,
     of_night,
-    of_stopped,
     verdict,
 )
 from opscope.reports.database.owners import Rule, stored_rules
@@ -46,8 +46,8 @@ def write_sentences(connection: sa.Connection, night_id: str) -> None:
     of_day = head((row.name, row.label, row.zone) for row in newest.values()) if facts else ""
     last = sa.select(NIGHTS.c.label).where(NIGHTS.c.kind == "night").order_by(NIGHTS.c.started.desc()).limit(1)
     is_newest = date_of(connection.scalar(last) or "") == date_of(night["label"])
-    stopped = of_stopped(connection) if is_newest else []
-    together = _row(of_day, [*facts.values(), *stopped], rules) if facts else None
+    others = not_tonight(connection, facts.values()) if is_newest else []
+    together = _row(of_day, [*facts.values(), *others], rules) if facts else None
     written: list[Row] = []
     for row in rows:
         if row.night_id == night_id:

@@ -152,7 +152,8 @@ def test_a_series_has_stopped_once_it_is_late_by_its_own_rhythm(url: str, tmp_pa
         started = record(number).started + timedelta(hours=arch == "p150")
         expected = record(number, archs=(arch,), name=arch, started=started)
         publish(shard_run(tmp_path, expected, 10 * number + (arch == "p150"), {"add": RIGHT}, arch=arch), url)
-    assert says(url).startswith("nothing fails: 1 of 1 ops right")
+    assert says(url).startswith("nothing fails: 2 of 2 results right\n")
+    assert "1 of 2 series awaited: reference p150" in says(url)
     speaks = "SELECT platform, verdict FROM dashboard_verdict WHERE one_series = 1 ORDER BY 1"
     assert ask(url, speaks).rows == (("reference n150", "as before"), ("reference p150", "awaited"))
     expected = record(3, archs=("n150",), name="n150")
@@ -168,6 +169,15 @@ def test_overdue_is_when_due_calls_a_night_late(by: str) -> None:
         moment = overdue(started, "Europe/Berlin", {"by": by})
         assert not due(started, "Europe/Berlin", {"by": by}, moment - timedelta(seconds=1)).late
         assert due(started, "Europe/Berlin", {"by": by}, moment + timedelta(seconds=1)).late
+
+
+def test_a_first_night_says_what_still_fails_in_the_series_that_are_awaited(url: str, tmp_path: Path) -> None:
+    """Above red rows nothing says that nothing fails."""
+    for number, arch, op in ((1, "n150", BAD), (2, "p150", RIGHT)):
+        expected = record(number, archs=(arch,), name=arch)
+        publish(shard_run(tmp_path, expected, number, {"add": RIGHT, "exp": op}, arch=arch), url)
+    assert says(url).startswith("1 still failing, 1 cause: start with exp (2 models)\n")
+    assert len(grid_of(url, datetime(2026, 11, 3, 9, tzinfo=UTC)).causes) == 1
 
 
 def test_the_first_night_of_a_series_is_no_error(url: str, tmp_path: Path) -> None:
