@@ -81,7 +81,7 @@ def show_plan(plan: FixPlan, page: Page, most: int, team: str | None = None, lef
                 fix.stage,
                 ", ".join(fix.op_names[:3]) + (" …" if len(fix.op_names) > 3 else ""),
                 fix.owner,
-                shorten(fix.error, 90),
+                shorten(f"{'flaky: ' * fix.flaky}{fix.error}", 90),
             )
             for fix in plan.fixes[:most]
         ],

@@ -124,6 +124,23 @@ def test_a_flaky_op_is_neither_new_nor_fixed(url: str, tmp_path: Path) -> None:
     assert ask(url, "SELECT fixed_ops FROM dashboard_verdict").rows == ((0,), (0,))
 
 
+def test_a_cause_that_comes_and_goes_is_not_fixed(url: str, tmp_path: Path) -> None:
+    for number in range(1, 9):
+        publish_night(url, tmp_path, number, {"add": RIGHT, "exp": BAD if number % 2 else RIGHT})
+    (cause,) = grid_of(url, datetime(2026, 11, 9, 9, tzinfo=UTC)).causes
+    assert (cause.times, cause.comes_and_goes) == (4, True)
+
+
+def test_what_is_flaky_is_the_last_thing_to_fix(url: str, tmp_path: Path) -> None:
+    flaky = Op("run_failed", {"a": 9, "b": 9}, error="lost the connection", more={"flaky": True})
+    publish_night(url, tmp_path, 1, {"add": RIGHT, "exp": flaky, "log": Op("crashed", {"a": 1})})
+    for fixes in (call(unblock, "--db", url)["fixes"], Results(url).what_to_fix()["answer"]["fixes"]):
+        assert [(fix["op_names"], fix["flaky"]) for fix in fixes] == [
+            (["stablehlo.log"], False),
+            (["stablehlo.exp"], True),
+        ]
+
+
 def test_a_backend_that_fails_every_op_fails_the_first_night_and_is_no_baseline(tmp_path: Path) -> None:
     config = config_of(tmp_path)
 

@@ -23,6 +23,8 @@ STRIPES = 4
 """Series that have a stripe each; of more only the worst is shown, and in how many a cause fails."""
 LONGEST = 140
 """Characters of an error in a row: two lines of it. The note has all of it."""
+OFTEN = 3
+"""A cause that came so often in the dates of the rows comes and goes by itself."""
 DIGITS = 8
 """Hex digits of a commit, and of the short id of a cause."""
 
@@ -180,6 +182,8 @@ class Cause:
     detail: Detail
     stripes: tuple[Stripe, ...]
     since: tuple[Since, ...] = ()
+    times: int = 1
+    """How often it came, of the series in which it came most often: it was right in between."""
     fixed: str = ""
     """The date of the first night in which it was right again in all series; empty if it fails."""
 
@@ -192,6 +196,11 @@ class Cause:
     def error(self) -> str:
         """The error, of two lines at most."""
         return cut(self.detail.message, LONGEST)
+
+    @property
+    def comes_and_goes(self) -> bool:
+        """Whether it came so often that it is fixed no more than it is new when it is seen."""
+        return self.times >= OFTEN
 
     @property
     def names(self) -> str:
@@ -445,7 +454,9 @@ def build(
         ]
         stripes = stripes if len(stripes) <= STRIPES else [_worst(stripes)]
         since = tuple(_since(row, nights, names, newest.date, pages))
-        causes.append(Cause(row.cluster, row.detail, tuple(stripes), since, shown_as.get(row.fixed, row.fixed)))
+        causes.append(
+            Cause(row.cluster, row.detail, tuple(stripes), since, row.times, shown_as.get(row.fixed, row.fixed))
+        )
     return Grid(
         tuple(dates),
         tuple(names.values()),
@@ -471,12 +482,16 @@ class _Row:
         """Series -> its last night with the cause, if no complete night without it came later."""
         self.began: dict[str, tuple[Night | None, Night]] = {}
         """Series -> the last complete night without the cause, and the first one with it after that."""
+        self.times = 1
         ended: list[str] = []
         lasts: list[tuple[Night, Count]] = []
         for series, nights in by_series.items():
             occurs = [night for night in nights if (night.night_id, series, cluster) in counts]
             if not occurs:
                 continue
+            seen = [night in occurs for night in nights if night.complete or night in occurs]
+            came = sum(fails and not before for before, fails in zip([False, *seen], seen, strict=False))
+            self.times = max(self.times, came)
             last = occurs[-1]
             lasts.append((last, counts[last.night_id, series, cluster]))
             later = [night for night in nights if night.started > last.started and night.complete]
