@@ -252,7 +252,7 @@ def test_what_changed_is_one_number(
 
 
 def test_what_is_expected_or_flaky_is_no_news(shown: Ask) -> None:
-    """`sort` was in no night of p150 that is compared, since its model did not arrive: it is new there."""
+    """`sort` failed in the last night of p150 that had its model: the one before tonight did not, and makes it no news."""
     known = [row["op_link"] for row in shown("changes_tonight") if row["change"] == "known or flaky"]
     names = {name for link in known for name in re.findall(r"stablehlo\.(\w+)", link)}
     assert names == {"gather", "scatter"}

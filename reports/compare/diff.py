@@ -159,7 +159,7 @@ def of_cause(diff: Diff, cause: str) -> Diff:
 def labelled_rows(a: RunView, b: RunView, slower: Slower | None, without: Collection[Label] = ()) -> list[Row]:
     """A row for each op of either run, except those whose label is in `without`."""
     rows = []
-    known = {*a.models, *a.known_good.models}
+    known = {*a.models, *a.asked, *a.known_good.models, *a.known_good.asked}
     notes = b.notes or a.notes  # a run that is no night yet is compared with one of the database
     for op_id in dict.fromkeys([*b.ops, *a.ops]):
         old, new = a.ops.get(op_id), b.ops.get(op_id)

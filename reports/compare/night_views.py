@@ -12,7 +12,7 @@ from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.optest import backend_label, release_in
 from opscope.reports.compare.outcomes import RunFacts, RunView, imports_of, view_of
 from opscope.reports.database.reading import how_to_publish
-from opscope.reports.database.rows import RELEASE, series_by_backend
+from opscope.reports.database.rows import RAN, RELEASE, series_by_backend
 from opscope.reports.database.schema import NIGHTS, OP_TESTS, RUNS
 from opscope.reports.database.schema_nights import NIGHT_MODELS, NIGHT_SERIES
 
@@ -102,16 +102,17 @@ def night_view(connection: sa.Connection, night_id: str, series: str) -> RunView
         .join(NIGHTS, NIGHTS.c.night_id == NIGHT_SERIES.c.night_id)
         .where(NIGHT_SERIES.c.night_id == night_id, NIGHT_SERIES.c.series == series)
     ).one()
-    models_of_night = sa.select(NIGHT_MODELS.c.model, NIGHT_MODELS.c.module_id).where(
-        NIGHT_MODELS.c.night_id == night_id, NIGHT_MODELS.c.series == series, NIGHT_MODELS.c.outcome == "ran"
+    models_of_night = sa.select(NIGHT_MODELS.c.model, NIGHT_MODELS.c.module_id, NIGHT_MODELS.c.outcome).where(
+        NIGHT_MODELS.c.night_id == night_id, NIGHT_MODELS.c.series == series
     )
-    modules = {row.model: row.module_id for row in connection.execute(models_of_night)}
+    asked = connection.execute(models_of_night).all()
+    modules = {row.model: row.module_id for row in asked if row.outcome == RAN}
     which = (OP_TESTS.c.night_id == night_id) & (OP_TESTS.c.series == series) & (OP_TESTS.c.superseded_by == "")
     missing = tuple(night_row.missing.split(", ")) if night_row.missing else ()
     imports = imports_of(connection, [each["run_id"] for each, _ in reversed(of_series)])
     facts = RunFacts(
         night_id, "night", backend, run["arch"], night_row.started, night_row.status, run, series, missing, imports
-    )._replace(day=night_row.label[:10])
+    )._replace(day=night_row.label[:10], asked=tuple(row.model for row in asked if row.outcome != RAN))
     return view_of(connection, facts, modules, which)
 
 

@@ -62,7 +62,7 @@ NUMBERS = tuple(name for name in TAKEN if isinstance(OP_TESTS.c[name].type, sa.D
 
 STATUSES = frozenset(map(str, Status))
 
-SEVERAL = 3
+SEVERAL = 4
 """So many ops are enough to say of a backend that it fails them all."""
 
 LIMIT = 500
@@ -158,6 +158,8 @@ class RunView:
     """The board that it was compiled for; empty where its backend has none."""
     climbs: frozenset[tuple[str, ...]] = frozenset()
     """Stages that ops climbed, in the backend's order."""
+    asked: tuple[str, ...] = ()
+    """Models that were asked for and have no module: a later run that has them is not the first to know them."""
     day: str = ""
     """Its date, in the night's time zone."""
     notes: Mapping[str, Note] = field(default_factory=dict)
@@ -245,6 +247,7 @@ class RunFacts(NamedTuple):
     missing: tuple[str, ...] = ()
     imports: Mapping[str, str] = {}
     climbs: frozenset[tuple[str, ...]] = frozenset()
+    asked: tuple[str, ...] = ()
     day: str = ""
     """Empty: that of its start, in UTC."""
     notes: Mapping[str, Note] = {}
@@ -296,6 +299,7 @@ def from_stored(run: StoredRun, place: str, backend: str = "") -> RunView:
             plain({**record.origin.model_dump(), "compiler": compiler_of(record)}),
             imports=plain({check.model: check.text for check in run.header.imports if check.fails_run}),
             climbs=frozenset(tuple(plain(time.stage) for time in test.stages) for test in run.tests),
+            asked=tuple(plain(failure.model) for failure in run.header.failed),
         ),
         plain(list(run.header.module_ops)),
         tests,
@@ -317,10 +321,9 @@ def from_database(connection: sa.Connection, run_id: str, where: str = "RUN", ba
         run_ids = connection.scalars(sa.select(RUNS.c.run_id)).all()
         hint = closest(run_id, run_ids, 3) if run_ids and not release_in(run_id) else how_to_publish(run_id)
         raise InputError(where, "a run folder or the id of a published run", f"`{run_id}`", hint)
-    models_of_run = sa.select(MODELS.c.model, MODELS.c.module_id).where(
-        MODELS.c.run_id == run_id, MODELS.c.outcome == RAN
-    )
-    modules = {row.model: row.module_id for row in connection.execute(models_of_run.order_by(MODELS.c.position))}
+    models_of_run = sa.select(MODELS.c.model, MODELS.c.module_id, MODELS.c.outcome).where(MODELS.c.run_id == run_id)
+    asked = connection.execute(models_of_run.order_by(MODELS.c.position)).all()
+    modules = {row.model: row.module_id for row in asked if row.outcome == RAN}
     which = (OP_TESTS.c.run_id == run_id) & (OP_TESTS.c.superseded_by != run_id)
     if backend:
         which &= OP_TESTS.c.backend == backend
@@ -337,6 +340,7 @@ def from_database(connection: sa.Connection, run_id: str, where: str = "RUN", ba
         run["outcome"],
         run,
         imports=imports_of(connection, [run_id]),
+        asked=tuple(row.model for row in asked if row.outcome != RAN),
     )
     return view_of(connection, facts, modules, which)
 
@@ -472,6 +476,7 @@ def _view(
         facts.imports,
         board_of({test["card_type"] for test in tests}, facts.arch),
         facts.climbs,
+        facts.asked,
         facts.day or f"{facts.started:%Y-%m-%d}",
         facts.notes,
     )

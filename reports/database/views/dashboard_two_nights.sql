@@ -33,7 +33,7 @@ FROM (SELECT v.*, {change v.label, v.expected <> '', v.flaky <> '', v.until >= S
 FROM (SELECT z.*, x.author, x.written, x.until, x.text,
              CASE WHEN z.turn = 'NEW' AND z.status_before = '' AND NOT EXISTS (
                        SELECT 1 FROM night_models m JOIN module_ops u ON u.module_id = m.module_id
-                       JOIN night_models k ON k.night_id = z.before_id AND k.series = z.series AND k.model = m.model AND k.outcome = 'ran'
+                       JOIN night_models k ON k.night_id = z.before_id AND k.series = z.series AND k.model = m.model
                        WHERE m.night_id = z.night_id AND m.series = z.series AND m.outcome = 'ran' AND u.op_id = z.op_id)
                   THEN 'FIRST' ELSE z.turn END AS label
 FROM (
