@@ -252,7 +252,7 @@ def test_what_changed_is_one_number(
 
 
 def test_what_is_expected_or_flaky_is_no_news(shown: Ask) -> None:
-    """`sort` failed in the last night of p150 that had its model: the one before tonight did not, and makes it no news."""
+    """`sort` failed in the last night of p150 that had its model: that the one before tonight lacks it is no news."""
     known = [row["op_link"] for row in shown("changes_tonight") if row["change"] == "known or flaky"]
     names = {name for link in known for name in re.findall(r"stablehlo\.(\w+)", link)}
     assert names == {"gather", "scatter"}
