@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from opscope.base.statuses import label_colours
+from opscope.base.labels import label_colours
 from opscope.dashboards import links
 from opscope.dashboards.asset_files import (
     ASSETS,

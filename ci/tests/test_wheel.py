@@ -230,16 +230,17 @@ def test_the_owner_of_a_ci_with_a_compiler_of_their_own(python: Path, tmp_path: 
     commit("")
     good = commit("")
     opscope(0, "nightly --init", "wrote     ci/nightly.yaml", "wrote     .gitlab-ci.opscope.yml")
-    opscope(0, "nightly", "mycc: first night, 24 of 24 ops right, nothing fails")
+    opscope(0, "nightly", "nothing fails: 24 of 24 ops right", "first night")
     opscope(0, "gate", "24 verdicts still hold, 0 ops ran", "nothing worse")
     git("checkout", "-q", "-b", "topic")
     bad = commit("tanh maximum")
     opscope(1, "gate", "3 worse", f"{good}..{bad}")
     opscope(1, "gate --revision v7 --branch other", "3 worse", f"{good}..v7")
-    sentence = f"3 new failures, 1 cause, since {good}..{bad}; first: maximum, reduce (1 model, cause "
-    night = opscope(1, "nightly", sentence)
-    cause = night.partition(sentence)[2][:8]
-    opscope(0, "diff", sentence, f"cause {cause}, 3 ops", "by Ada L")
+    sentence = "3 new failures, 1 cause: start with maximum, reduce (1 model)"
+    opscope(1, "nightly", sentence, f"since {good}..{bad}")
+    told = re.search(r"cause (\w{8}), 3 ops", opscope(0, "diff", sentence, "by Ada L"))
+    assert told is not None
+    cause = told[1]
     opscope(0, f"show {cause}", f"cause {cause}", "mycc, 20", "3 ops in mnist_mlp")
     opscope(0, "show mnist_mlp", "not whole since 20", f"{good}..{bad}", cause)
     opscope(0, f"sql failing_ops --cause {cause}", "stablehlo.maximum", "stablehlo.reduce")
@@ -253,6 +254,6 @@ def test_the_owner_of_a_ci_with_a_compiler_of_their_own(python: Path, tmp_path: 
     assert str(ROOT) not in page
     commit("")
     opscope(0, "gate --baseline topic", "nothing worse, 3 fixed")
-    opscope(0, "nightly", "nothing fails; 3 fixed")
+    opscope(0, "nightly", "nothing fails: 24 of 24 ops right", "3 fixed")
     opscope(0, "unblock", "1 model, 1 whole", "Nothing to fix: no op fails.")
     opscope(0, "diff", "FIXED 3")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from jinja2.sandbox import SandboxedEnvironment
 
-from opscope.base.statuses import label_colours
+from opscope.base.labels import label_colours
 from opscope.dashboards import asset_files, bundle, checks
 from opscope.dashboards.asset_files import Chart, Condition, Row
 from opscope.dashboards.bundle import Source, ViewComment

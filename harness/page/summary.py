@@ -18,6 +18,7 @@ from opscope.harness.record.agreement import Disagreement, disagreements
 from opscope.harness.record.isolation import Artefact
 from opscope.harness.record.isolation import lines as isolation_lines
 from opscope.harness.record.optest import board_of, title
+from opscope.harness.record.origin import ANSWERS
 from opscope.harness.record.records import ImportCheck, Ledger, ManifestHeader, ModelFailure, OpRow, OpTest, RunRecord
 from opscope.harness.record.selection import count_deselected
 from opscope.harness.record.spared_work import savings
@@ -45,8 +46,6 @@ class Run:
     """Backend -> its ledger."""
     places: Mapping[str, str] = field(default_factory=dict)
     """Where the run was written: `report`, `run`, `database`."""
-    again: frozenset[str] = frozenset()
-    """Ids of the ops that were run again, whose results are shown first."""
     notes: Sequence[str] = ()
     """Lines about expected failures that need attention."""
     whole: Sequence[OpTest] = ()
@@ -154,12 +153,15 @@ def show(run: Run, console: Console) -> None:
         if len(splits) > FAILING:
             line(f"and {len(splits) - FAILING} more; see opscope show --json", indent=2)
     several = len(run.ledgers) > 1
-    again = [t for t in run.tests if t.op_id in run.again]
+    answers = record.origin.options.get(ANSWERS) or {"run": "", "ops": ()}
+    again = [t for t in run.tests if t.op_id in answers["ops"]]
+    if answers["run"]:
+        prose(f"ops of run {answers['run']}, run again: what that run says stays as it is", "dim")
     if again:
         line(f"\nRun again ({len(again)})", "bold")
         for test in again:
             line(title(test), indent=2)
-            hanging([("", f"{result_text(test)}; attempt {test.attempt}")])
+            hanging([("", result_text(test))])
             kept = artifact_dir(Path(run.places.get("run", "")), test.op_id)
             if kept.is_dir():
                 line(f"IR and diagnostics in {with_short_paths(str(kept), run.folder)}", "dim", indent=4)

@@ -2,7 +2,8 @@
 
 A cause is a fingerprint of what a record says, so that records and databases of any age get the same one:
 
-    of an error that a compiler or a device reports   status, stage, and text with placeholders also for names of ops
+    of an error that a compiler or a device reports   status, stage, and text with placeholders also for names of ops;
+                                                      the name too, where the op itself is what is refused
     of wrong numbers, which have no such text         op name, element type and hypothesis
     of a hang, of a crash without a message           how it ended, stage and op name
 
@@ -41,14 +42,38 @@ _OP = re.compile(
     r"""[a-z_]\w*(?:\.[A-Za-z_]\w*)+\1"""
 )
 """`dialect.name` of any dialect, quoted or not; not `torch.float32` and not `model.mlir`."""
+_PLACE = re.compile(r"<op=\w+>")
+QUOTES = "\"'`"
 _ID = re.compile(r"[0-9a-fA-F]{4,12}")
 _REPEATED = re.compile(r"(<\w+>)(?:,? \1)+")
 """One placeholder several times: how many operands an op has is no part of its complaint."""
 _BARE = re.compile(
-    r"""(^|\b(?:for|lower|legalize|of|op|operation|operator|kernel|named|supports?|unsupported)[:\s]+)?"""
+    r"""((?:\b(?:for|lower|legalize|of|op|operation|operator|kernel|named|supports?|unsupported)[:\s]+)+|^)?"""
     r"""(["'`]?)\b([a-z_]\w*)\b\2"""
 )
 """A word where an error may name an op without its dialect: in quotes, at the beginning, or after such a word."""
+_NAMED = r"<op=(?P<{}>\w+)>"
+_NOUN = r"(?:(?:op|operation|operator|instruction|node|kernel)s?\s+(?:called|named\s+)?)?"
+_REFUSED = re.compile(
+    r"\b(?:legalize|lower|convert|translate|import|support|implement|handle)s?\s+(?:the\s+)?"
+    + _NOUN
+    + _NAMED.format("a")
+    + r"|\b(?:no|missing|unknown|unsupported|unregistered|unimplemented)\s+(?:\w+\s+)?"
+    r"(?:op|operation|operator|kernel|lowering|conversion|pattern|implementation|legalization)s?"
+    r"(?:\s+(?:for|of|called|named)|:)?\s+"
+    + _NOUN
+    + _NAMED.format("b")
+    + r"|"
+    + _NAMED.format("c")
+    + r"(?:\([^)]*\))?\s+(?:op\s+)?(?:is|was|has)\s+(?:not|no|un)\s*(?:yet\s+)?"
+    r"(?:registered|supported|implemented|lowered|known|available|handled|kernel|lowering)"
+    r"|\ba\s+kernel\s+named\s+" + _NAMED.format("d") + r",\s+got\s+none",
+    re.IGNORECASE,
+)
+"""An error that refuses an op by its name: what a compiler lacks for one op is another cause than what it lacks for
+another."""
+_FOR_ANOTHER_REASON = re.compile(r"\s*(?:(?:in(?!\s+this)|with|without|for|to|because|since|due)\b|:\s)")
+"""What follows the name where the op is refused for something that others are refused for too: a type, a layout."""
 _END = " ,;:.()[]{}<\"'`"
 _OWN_SENTENCE = re.compile(r" at [\w-]+$|signal \w+")
 """Of a crash: the lane's own words, in place of what the process said."""
@@ -66,9 +91,9 @@ def cause_of(
         case Status.WRONG_RESULT:
             words = ("wrong numbers", op_name, dtype, hypothesis.partition(":")[0])
         case Status.COMPILE_FAILED | Status.RUN_FAILED | Status.NO_GOLDEN if error:
-            words = (status, stage, _complaint(error, op_name))
+            words = (status, stage, *_complaint(error, op_name))
         case Status.CRASHED if error and not _OWN_SENTENCE.search(error):
-            words = (status, stage, _complaint(error, op_name))
+            words = (status, stage, *_complaint(error, op_name))
         case _ if status in FAILED or status in (UNSPLITTABLE, LESS_EXACT):
             words = (crash or status, stage, op_name, *((dtype,) if status == LESS_EXACT else ()))
         case _:
@@ -95,8 +120,8 @@ def element_type(inputs: Iterable[TensorDesc], outputs: Iterable[TensorDesc]) ->
 
 
 @lru_cache(maxsize=4096)
-def _complaint(text: str, op_name: str) -> str:
-    """An error without what differs between the ops that have it."""
+def _complaint(text: str, op_name: str) -> tuple[str, ...]:
+    """An error without what differs between the ops that have it; and the name of the op, where that is refused."""
     if text.endswith("…"):  # cut, perhaps in the middle of a type
         text = text[:-1].rpartition(" ")[0]
     text = normalise(text)
@@ -105,10 +130,17 @@ def _complaint(text: str, op_name: str) -> str:
     def without_name(match: re.Match[str]) -> str:
         before, quote, word = match.groups()
         stands_for_op = word in names and (before is not None or quote)
-        return f"{before or ''}<op>" if stands_for_op else match[0]
+        return f"{before or ''}<op={word}>" if stands_for_op else match[0]
 
-    named = _BARE.sub(without_name, _OP.sub("<op>", text))
-    return _REPEATED.sub(r"\1", named)[:COMPLAINT].rstrip(_END)
+    def without_dialect(match: re.Match[str]) -> str:
+        return f"<op={match[0].strip(QUOTES).rpartition('.')[2]}>"
+
+    named = _BARE.sub(without_name, _OP.sub(without_dialect, text))
+    refused = _REFUSED.search(named)
+    if refused is not None and _FOR_ANOTHER_REASON.match(named, refused.end()):
+        refused = None
+    names = () if refused is None else (next(filter(None, refused.groups())),)
+    return (_REPEATED.sub(r"\1", _PLACE.sub("<op>", named))[:COMPLAINT].rstrip(_END), *names)
 
 
 def short(cause: str) -> str:

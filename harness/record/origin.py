@@ -30,6 +30,12 @@ SOURCE = "source"
 """Key in a run's options of what is known of its commits beside `revision`, `dirty` and `branch`: `url` and `author` of
 the folder's, and `compilers`, label of a backend -> the commit that it names as its own."""
 
+ANSWERS = "answers"
+"""Key in the options of a run of ops of an earlier run: the id of that `run`, and the ids of the named `ops`."""
+
+OF_ONE_RUN = frozenset({SOURCE, ANSWERS, "exports_of", "versions", "revision", "branch", "fingerprint"})
+"""Keys in a run's options that two runs with the same settings need not have in common."""
+
 
 def origin(
     command_line: Iterable[str],

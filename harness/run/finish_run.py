@@ -153,7 +153,7 @@ def _unrun(row: OpRow, plan: RunPlan, selected: set[str] | None) -> OpTest:
         return unrun_test(row, plan.orders.context, Status.SKIPPED, ELSEWHERE)
     if plan.ran_whole(row):
         return unrun_test(row, plan.orders.context, Status.SKIPPED, whole_models.SPARED)
-    deselected = not plan.again and selected is not None and nodeid(row, plan.tag) not in selected
+    deselected = selected is not None and nodeid(row, plan.tag) not in selected
     if deselected:
         return unrun_test(row, plan.orders.context, Status.SKIPPED, DESELECTED)
     return unrun_test(row, plan.orders.context, Status.NOT_RUN, "the run ended before this op")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import shutil
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from opscope.base import damage
 from opscope.base.file_names import as_text
@@ -78,7 +78,7 @@ class _NewRun:
         self._orders = mending(orders_of(request, run_id, self._run_dir, request.settings.values), self._preparation)
         self._creates_folder = not self._run_dir.exists()
         if not start.dry:
-            _claim(self._run_dir, start.claims)
+            claim(self._run_dir, start.claims)
         none_yet = ManifestHeader(models=(), export_dirs=(), module_ops={}, structural={})
         self._folders = {task.name: task.folder for task in named}
         self.lanes = RunLanes(RunPlan(self._orders, none_yet, ()), self._folders, start.dry)
@@ -142,7 +142,8 @@ class _NewRun:
         if not start.dry:
             if share is not None:
                 shard.write(self._run_dir, share)
-            _write(plan, start, self._started, self._ready)
+            options = {"models": list(request.models), "ops": list(request.ops), made_of.RUN: request.run}
+            write(plan, start, self._started, self._ready, options)
         return plan
 
     def abandon(self) -> None:
@@ -150,12 +151,20 @@ class _NewRun:
         if self._preparing is not None:
             self._preparing.stop()
         if not self._start.dry:
-            if self._creates_folder and not (self._run_dir / store.RUN_FILE).exists():
-                shutil.rmtree(self._run_dir, ignore_errors=True)
-            remove_empty(self._run_dir)
+            if self._creates_folder:
+                remove_unbegun(self._run_dir)
+            else:
+                remove_empty(self._run_dir)
 
 
-def _claim(run_dir: Path, claims: Claims) -> None:
+def remove_unbegun(run_dir: Path) -> None:
+    """Removes the folder that a run has created and did not begin in."""
+    if not (run_dir / store.RUN_FILE).exists():
+        shutil.rmtree(run_dir, ignore_errors=True)
+    remove_empty(run_dir)
+
+
+def claim(run_dir: Path, claims: Claims) -> None:
     """Creates the run folder and locks it before a model is exported. Raises InputError if it cannot be written, or if
     another run writes to it or has done so."""
     probe = run_dir / ".writable"
@@ -191,18 +200,17 @@ def _anywhere(url: str, folder: Path) -> str:
     return f"{relative[1]}{folder.absolute()}/{relative[2]}" if relative else url
 
 
-def _write(plan: RunPlan, start: Start, started: datetime, ready: Sequence[Ready]) -> None:
-    """Writes run.json and manifest.jsonl."""
+def write(plan: RunPlan, start: Start, started: datetime, ready: Sequence[Ready], own: Mapping[str, Any]) -> None:
+    """Writes run.json and manifest.jsonl; `own` are options that the request has not, or has otherwise."""
     from opscope.harness.backends import compiler_commits
     from opscope.harness.record import origin
 
     request = start.request
     options = {
         **request.settings.masked(),
-        "models": list(request.models),
-        "ops": list(request.ops),
+        "ops": [],
+        **own,
         "fingerprint": starting.fingerprint(ready),
-        made_of.RUN: request.run,
     }
     if options.get("publish"):
         options["publish"] = _anywhere(options["publish"], request.folder)

@@ -54,7 +54,8 @@ OWN_OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "--op": {
         "action": "append",
         "metavar": "ID",
-        "help": "Run this op of an earlier run again (the newest run, or --run-dir) without exporting the model.",
+        "help": "Run this op of an earlier run (the newest, or --run-dir) again, as a run of its own, without "
+        "exporting the model; the earlier run stays as it is.",
     },
     "--run-dir": {"metavar": "DIR", "help": "Run folder; default: a new one in .opscope/runs."},
     "--resume": {

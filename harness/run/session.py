@@ -302,11 +302,8 @@ class OpByOp:
         return True
 
     def _remember_selection(self, run_plan: plan.RunPlan) -> None:
-        """Stores which ops are selected, in case the run is interrupted; not those that run again, of a run whose
-        rest they are not."""
+        """Stores which ops are selected, in case the run is interrupted."""
         assert self.selected is not None
-        if run_plan.again:
-            return
         ids = [
             row.op_id
             for row in run_plan.rows
@@ -519,7 +516,6 @@ class OpByOp:
             self.closed.run,
             places=places,
             folder=self.config.invocation_params.dir,
-            again=frozenset(self.plan.orders.op_ids),
             listed_above=self._listed_above(terminalreporter),
         )
         summary.show(page, console)

@@ -1,4 +1,4 @@
-"""The words for statuses, stages and changes of ops, each with its meaning and colours.
+"""The words for statuses and stages of ops, each with its meaning and colours; for changes: labels.py.
 
 `report.html`, the terminal and the dashboards all use these, so a word looks the same everywhere. Green is correct, red
 fails, purple computes wrong numbers, yellow is an expected failure, grey has no verdict. What a status does to a run is
@@ -44,24 +44,6 @@ STATUSES: dict[str, Word] = {
 }
 """How an op ended -> its word. Records have all of them as statuses except `unsplittable`, which only the manifest has,
 and `passed`, which follows from a record (`ending`)."""
-
-LABELS: dict[str, Word] = {
-    "NEW": Word("bad", "#E53935", "Goes wrong now, and did not before or was not attempted."),
-    "REASON-CHANGED": Word("bad", "#FB8C00", "Goes wrong as before, for another reason."),
-    "PCC-DROP": Word("bad", "#8E24AA", "Right in both, but further from its golden."),
-    "SLOWER": Word("known", "#3949AB", "Right in both, but takes more device cycles, or longer to run or to compile."),
-    "PERSISTING": Word("known", "#B0BEC5", "Goes wrong as before."),
-    "FIXED": Word("good", "#2E7D32", "Went wrong before, and is right now."),
-    "VANISHED": Word("idle", "#78909C", "Was in a model that both have, and is not in it any more."),
-    "NEVER-RUN": Word("idle", "#CFD8DC", "Not attempted in the later one, or without a verdict there."),
-    "FIRST": Word("idle", "#B0BEC5", "Goes wrong in a night that has no night before it."),
-    "ADDED": Word("good", "#2E7D32", "Attempted for the first time, and right."),
-    "SAME": Word("good", "#2E7D32", "Right in both."),
-}
-"""What happened to an op from one run or night to the next, the most urgent first."""
-
-KNOWN_OR_FLAKY = "known or flaky"
-"""In place of a label that fails a gate, where a limitation names the failure or repeated attempts disagreed."""
 
 SUPPORT: dict[str, Word] = {
     "yes": Word("good", "#2E7D32", "The numbers are right."),
@@ -158,17 +140,3 @@ def effects_table() -> str:
         cells = (e.exit_code, e.gate, "its own term", e.unblock, f"`{e.diff}`", e.junit, e.csv)
         lines.append(f"| `{status}` | {' | '.join(map(str, cells))} |")
     return "\n".join(lines)
-
-
-def label_colours() -> dict[str, str]:
-    """Every word that a dashboard may show in a chart -> its colour; stages by name, and as the views number them."""
-    words = {**STATUSES, **LABELS, **SUPPORT}
-    stages = {
-        f"{number} {stage}": colour
-        for stage, (step, colour) in STAGES.items()
-        if stage != NOT_RUN
-        for number in (OWN_STEPS if step is None else [step])
-    }
-    plain = {stage: colour for stage, (_, colour) in STAGES.items()}
-    colours = {word: about.colour for word, about in words.items()}
-    return colours | {KNOWN_OR_FLAKY: SUPPORT["known gap"].colour} | stages | plain

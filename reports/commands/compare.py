@@ -100,7 +100,7 @@ def diff(
     from opscope.harness.record.causes import cause_named
     from opscope.harness.record.errors import InputError
     from opscope.reports.compare import diff as comparison
-    from opscope.reports.compare.first_sentence import age, first_sentence, head_of, of_view
+    from opscope.reports.compare.first_sentence import age, first_sentence, head_of, not_tonight, of_view
     from opscope.reports.compare.lowered_differently import compare_lowered, folder_of
     from opscope.reports.compare.night_diff import diffs, series_alone, series_missing, since_date
     from opscope.reports.compare.owned import own_diff
@@ -130,8 +130,10 @@ def diff(
         if run_a is None and runs.connection is not None and (line := ahead_line(runs.connection)):
             compared[0] = replace(compared[0], notes=(*compared[0].notes, line))
         beginning = head_of(runs.connection, [*(each.b for each in compared), *alone])
-    compared = [own_diff(series_diff, rules, team) for series_diff in compared]
-    facts = [*(of_view(each.b, each) for each in compared), *(of_view(view, None) for view in alone), *missing]
+        compared = [own_diff(series_diff, rules, team) for series_diff in compared]
+        facts = [*(of_view(each.b, each) for each in compared), *(of_view(view, None) for view in alone), *missing]
+        if nights and runs.connection is not None and run_a is None:
+            facts += not_tonight(runs.connection, facts)
     sentence = first_sentence(f"{beginning}, failures of {team}" if team else beginning, facts, rules)
     if cause_id is not None:
         cause = cause_named(cause_id, (row.cluster for each in compared for row in each.rows), "--cause")
@@ -141,12 +143,15 @@ def diff(
             comparison.as_json(series_diff) | ({"lowered": of.as_json()} if of.sentence and cause_id is None else {})
             for series_diff, of in zip(compared, lowered, strict=False)
         ]
-        print_json({"sentence": sentence} | ({"series": series} if nights or len(series) > 1 else series[0]))
+        print_json({"sentence": str(sentence)} | ({"series": series} if nights or len(series) > 1 else series[0]))
     else:
         page = Page()
         if cause_id is None:
-            dated = "" if beginning.startswith("release ") else f" ({age(max(each.b.started for each in compared))})"
-            page.prose(f"{sentence}{dated}", "bold")
+            views = [*(each.b for each in compared), *alone]
+            dated = "" if beginning.startswith("release ") else f" ({age(max(view.started for view in views))})"
+            page.prose(sentence.headline, "bold")
+            for line in filter(None, (f"{sentence.about}{dated}", ", ".join(sentence.chips))):
+                page.prose(line, "dim")
         for series_diff, of in zip(compared, lowered, strict=False):
             if cause_id is None:
                 show_lowered(of, page, limit)
@@ -155,6 +160,8 @@ def diff(
                 show_cause(series_diff, page, limit)
     if check and any(series_diff.news for series_diff in compared):
         raise SystemExit(1)
+    if check and not compared:
+        raise InputError("--check", "a night or run to compare with", "the first night", "the next night")
     for series_diff in compared:
         if check and not series_diff.in_both:
             got = f"none in {series_diff.a.run_id} and {series_diff.b.run_id}"
@@ -177,13 +184,14 @@ def unblock(
     """Rank fixes by the models and uses that they help, and list the fixes that complete models fastest.
 
     With RUN (a folder, an id, or the id or date of a night), look at the models of that run, or at each series of that
-    night; a date stands for all nights of that day. Without it, look at every model in its newest run of the same
-    series (backend, board, options) as the newest run. A later run of selected ops (--ops, -k) is left out.
+    night; a date stands for all nights of that day. Without it, look at the newest night of each series (backend,
+    board, options) that has not stopped; where there is no night, or a run is newer, at every model in its newest run
+    of the newest run's series. A later run of selected ops (--ops, -k) is left out.
     """
     from opscope.base.page import Page
     from opscope.reports.compare import unblock as ranking
-    from opscope.reports.compare.night_diff import names_night
-    from opscope.reports.compare.night_views import night_views
+    from opscope.reports.compare.night_diff import names_night, tonight
+    from opscope.reports.compare.night_views import night_view, night_views
     from opscope.reports.compare.owned import own_plan
     from opscope.reports.compare.readiness import newer_selections, newest_views, views_of
     from opscope.reports.compare.run_selection import Listed, left_out_line, open_runs
@@ -193,7 +201,11 @@ def unblock(
     left_out: list[Listed] = []
     with open_runs(url, named=(run,)) as runs:
         night = run is not None and runs.folder(run) is None and names_night(runs.connection, run)
-        if run is None:
+        newest = tonight(runs.connection) if run is None and runs.connection is not None else {}
+        if newest and runs.connection is not None:
+            views = [views_of(night_view(runs.connection, of, series)) for series, of in newest.items()]
+            left_out = [each for views_by_model in views for each in newer_selections(runs, views_by_model)]
+        elif run is None:
             runs.newest()
             views = newest_views(runs)
             left_out = newer_selections(runs, views[0])
@@ -226,13 +238,13 @@ def readiness(
 ) -> None:
     """List the ops that keep MODEL from running as a whole, and how many there were in each earlier run.
 
-    A later run of selected ops (--ops, -k) is left out. A night is shown series by series; a date stands for all nights
-    of that day.
+    A later run of selected ops (--ops, -k) is left out. Nights are shown series by series, without --run the newest of
+    each that has not stopped; a date stands for all nights of that day.
     """
     from opscope.base.page import Page
     from opscope.harness.record.errors import InputError, closest
-    from opscope.reports.compare.night_diff import names_night
-    from opscope.reports.compare.night_views import night_views
+    from opscope.reports.compare.night_diff import names_night, tonight
+    from opscope.reports.compare.night_views import night_view, night_views
     from opscope.reports.compare.owned import own_missing
     from opscope.reports.compare.readiness import history, newer_selections, newest_views, nights_of, since_of
     from opscope.reports.compare.run_selection import open_runs
@@ -242,8 +254,13 @@ def readiness(
 
     with open_runs(url) as runs:
         night = run is not None and runs.folder(run) is None and names_night(runs.connection, run)
+        of_series = tonight(runs.connection) if run is None and runs.connection is not None else {}
+        views = []
+        if runs.connection is not None:
+            views = [night_view(runs.connection, of, series) for series, of in of_series.items()]
+            views = [view for view in views if model in view.models]
         if run is None:
-            views = [newest[model] for newest in newest_views(runs, [model])]
+            views = views or [newest[model] for newest in newest_views(runs, [model])]
         elif night and runs.connection is not None:
             views = night_views(runs.connection, run, "--run")
         else:

@@ -9,59 +9,26 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from enum import StrEnum
 from typing import Any, NamedTuple
 
+from opscope.base.labels import (
+    LEAST_NS,
+    MORE_CYCLES,
+    MORE_TIME,
+    NEWS,
+    QUIET,
+    TURNS,
+    Label,
+    change_of,
+    is_drop,
+    side_of,
+)
 from opscope.harness.record.causes import LESS_EXACT, cause_of
 from opscope.harness.record.isolation import Artefact
-from opscope.harness.record.origin import SOURCE
+from opscope.harness.record.origin import OF_ONE_RUN
 from opscope.reports.compare.commit_range import CommitRange, range_of
 from opscope.reports.compare.outcomes import Outcome, RunView
 from opscope.reports.database.notes import Note
-
-
-class Label(StrEnum):
-    """What happened to an op between two runs, the most urgent first."""
-
-    NEW = "NEW"
-    """Goes wrong now, but was right or not attempted before."""
-    REASON_CHANGED = "REASON-CHANGED"
-    """Still goes wrong, but in another way."""
-    PCC_DROP = "PCC-DROP"
-    """Right in both, but further from its golden."""
-    SLOWER = "SLOWER"
-    """Right in both, but takes more device cycles or longer than its runs vary, or its compile time settled on a higher
-    level."""
-    PERSISTING = "PERSISTING"
-    """Goes wrong as before."""
-    FIXED = "FIXED"
-    """Went wrong before and is right now."""
-    VANISHED = "VANISHED"
-    """Is no longer in a model that both runs have."""
-    NEVER_RUN = "NEVER-RUN"
-    """Not attempted in the later run: deselected, not reached, without a verdict, or its models are not in that run."""
-    ADDED = "ADDED"
-    """Attempted for the first time, and right."""
-    SAME = "SAME"
-    """Right in both."""
-
-
-NEWS = frozenset({Label.NEW, Label.REASON_CHANGED, Label.PCC_DROP})
-"""Labels that fail a gate, unless a limitation names the failure, the op is flaky or its cause is acknowledged."""
-
-QUIET = frozenset({Label.SAME, Label.ADDED})
-"""Labels that are counted and not listed."""
-
-DROP = 1e-3
-"""A fall of the PCC by this much is a drop."""
-TENFOLD, LEAST_DROP = 10.0, 1e-5
-"""A tenfold distance from 1 is a drop too, if it grew by at least this much."""
-MORE_CYCLES = 1.05
-"""Growth of an op's cycles that counts: the cycle model has no noise, but a changed tiling shifts them a little. What
-lies inside the error of the op's kernel kind counts for nothing either."""
-MORE_TIME, LEAST_NS = 1.25, 50_000
-"""Growth of a measured time that counts, where it is also more than the spreads of both runs together: two processes
-differ by more than the runs of one."""
 
 
 @dataclass(frozen=True)
@@ -103,9 +70,14 @@ class Row:
     """Whether that note acknowledges the cause, so that it does not alarm."""
 
     @property
+    def change(self) -> str:
+        """What its label counts as: itself, `acknowledged`, or `known or flaky`."""
+        return change_of(self.label, known=bool(self.known), flaky=self.flaky, acknowledged=self.acknowledged)
+
+    @property
     def news(self) -> bool:
         """Whether the row fails a gate."""
-        return self.label in NEWS and not self.known and not self.flaky and not self.acknowledged
+        return self.change in NEWS
 
 
 Slower = Callable[[Outcome, Outcome], str]
@@ -129,8 +101,10 @@ class Diff:
 
     @property
     def since(self) -> CommitRange | None:
-        """The commits between the two runs; None where neither has one."""
-        return range_of(self.a.origin, self.a.backend, self.b.origin, self.b.backend)
+        """The commits since the last complete night before the later run, or since the earlier run; None where neither
+        has one."""
+        before = self.a.known_good
+        return range_of(before.origin, before.backend, self.b.origin, self.b.backend)
 
     @property
     def news(self) -> int:
@@ -154,9 +128,10 @@ def compare(a: RunView, b: RunView, slower: Slower | None = None) -> Diff:
     notes = [] if slower else ["compile times are not judged, because that needs five comparable runs in the database"]
     for run, which in ((a, "earlier"), (b, "later")):
         if run.missing:
-            notes.append(
-                f"the {which} night is partial: {', '.join(run.missing)} missing; ops that did not run are not gone"
-            )
+            rest = "ops that did not run are not gone"
+            if run.complete is not None:
+                rest = f"ops that it did not try are as {run.complete.run_id} left them"
+            notes.append(f"the {which} night is partial: {', '.join(run.missing)} missing; {rest}")
         elif run.outcome != "complete":
             notes.append(f"the {which} run is {run.outcome}; ops without a result count as not run")
         if run.deselected:
@@ -184,6 +159,7 @@ def of_cause(diff: Diff, cause: str) -> Diff:
 def labelled_rows(a: RunView, b: RunView, slower: Slower | None, without: Collection[Label] = ()) -> list[Row]:
     """A row for each op of either run, except those whose label is in `without`."""
     rows = []
+    known = {*a.models, *a.asked, *a.known_good.models, *a.known_good.asked}
     notes = b.notes or a.notes  # a run that is no night yet is compared with one of the database
     for op_id in dict.fromkeys([*b.ops, *a.ops]):
         old, new = a.ops.get(op_id), b.ops.get(op_id)
@@ -191,9 +167,17 @@ def labelled_rows(a: RunView, b: RunView, slower: Slower | None, without: Collec
             label, note = Label.NEVER_RUN, f"the later run is of workflow {b.workflow}"
         else:
             label, note = _label(old, new, b, slower)
+            if label is Label.NEW and old is None and new is not None and new.uses_of and not known & set(new.uses_of):
+                label, note = Label.FIRST, f"new in {', '.join(sorted(new.uses_of))}"
         if label not in without:
             rows.append(_row(label, note, old, new))
     return [_with_remark(row, notes[row.cluster], b.day) if row.cluster in notes else row for row in rows]
+
+
+def first_rows(now: RunView) -> list[Row]:
+    """A row for each op that goes wrong in a run that nothing is before."""
+    rows = labelled_rows(replace(now, ops={}), now, None, QUIET)
+    return [replace(row, label=Label.FIRST, note="") for row in rows if row.label == Label.NEW]
 
 
 def _with_remark(row: Row, note: Note, day: str) -> Row:
@@ -257,17 +241,18 @@ def _label(old: Outcome | None, new: Outcome | None, b: RunView, slower: Slower 
         missing = [name for name in b.missing if not name.startswith("model ")]
         return Label.NEVER_RUN, new.status.replace("_", " ") + (f" ({', '.join(missing)} missing)" if missing else "")
     before = old if old is not None and old.attempted else None
-    if new.bad:
-        if before is None or not before.bad:
-            return Label.NEW, "" if before else "first attempt"
+    label = TURNS[side_of(before and before.status), side_of(new.status)]
+    if label is None:
+        assert before is not None
+        if not new.bad:
+            return _worse(before, new, slower)
         if before.reason == new.reason:
             return Label.PERSISTING, ""
         return Label.REASON_CHANGED, _reasons(before, new)
-    if before is None:
-        return Label.ADDED, ""
-    if before.bad:
-        return Label.FIXED, f"a limitation still names it: {new.expected}" if new.expected else ""
-    return _worse(before, new, slower)
+    if label is Label.NEW and before is None:
+        return label, "first attempt"
+    known = label is Label.FIXED and new.expected
+    return label, f"a limitation still names it: {new.expected}" if known else ""
 
 
 def _reasons(old: Outcome, new: Outcome) -> str:
@@ -278,10 +263,8 @@ def _reasons(old: Outcome, new: Outcome) -> str:
 
 def _worse(old: Outcome, new: Outcome, slower: Slower | None) -> tuple[Label, str]:
     """The label of two right results: less exact, slower, or the same."""
-    if old.pcc is not None and new.pcc is not None:
-        drop = old.pcc - new.pcc
-        if drop >= DROP or (drop >= LEAST_DROP and 1 - new.pcc >= TENFOLD * (1 - old.pcc)):
-            return Label.PCC_DROP, f"1 - PCC: {1 - old.pcc:.1e} before, {1 - new.pcc:.1e} now"
+    if old.pcc is not None and new.pcc is not None and is_drop(old.pcc, new.pcc):
+        return Label.PCC_DROP, f"1 - PCC: {1 - old.pcc:.1e} before, {1 - new.pcc:.1e} now"
     if old.cycles and new.cycles and new.cycles > max(MORE_CYCLES, 1 + (new.cycles_error or 0) / 100) * old.cycles:
         return Label.SLOWER, f"{100 * (new.cycles / old.cycles - 1):.0f} % more cycles"
     if takes_longer(old, new):
@@ -402,10 +385,7 @@ def changes(a: RunView, b: RunView) -> list[dict[str, Any]]:
         ("versions", _versions(a), _versions(b)),
         ("options", a.origin["options"], b.origin["options"]),
     ):
-        pairs += [
-            (f"{kind[:-1]} {name}", old.get(name), new.get(name))
-            for name in sorted({*old, *new} - {"versions", "revision", "branch", "fingerprint", SOURCE})
-        ]
+        pairs += [(f"{kind[:-1]} {name}", old.get(name), new.get(name)) for name in sorted({*old, *new} - OF_ONE_RUN)]
     return [{"what": what, "a": old, "b": new} for what, old, new in pairs if old != new]
 
 

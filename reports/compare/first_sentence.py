@@ -1,29 +1,30 @@
-"""The first sentence about a night or a run: what is worse, for how many causes, since which commits, what to do first.
+"""What a night or a run comes to, in at most 90 characters: what broke and what to do first. Below it, once each, what
+else is worth knowing of it.
 
-    nightly 2026-11-20 02:00, reference n150: 27 new failures, 3 causes, since a1b2c3d4..d4e5f6a7; first:
-    broadcast_in_dim (team lowering, 8 models, cause 5d1f2a90)
+    27 new failures, 3 causes: start with broadcast_in_dim (lowering, 8 models)
+    nightly 2026-11-20 02:00 UTC, reference n150, since a1b2c3d4..d4e5f6a7
+    1 less exact, 2 fixed, 1 acknowledged: exp
 
-`opscope diff`, the message and the summary of a night, report.html and the dashboards begin with it. It speaks for all
-series that it names: an op that is worse in two of them counts once, and so does a cause.
+`opscope diff`, the message and the summary of a night, report.html, the dashboards and assistants begin with it. It
+speaks for all series that it names: an op that is worse in two of them counts once, and so does a cause.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import NamedTuple
 
 import sqlalchemy as sa
 
+from opscope.base.labels import BROKEN, NEWS, NOW_BAD, QUIET, Label, change_of
 from opscope.base.night_grid.grid import told_apart
 from opscope.base.statuses import NOT_ATTEMPTED, RIGHT
-from opscope.base.visible_text import cut
-from opscope.harness.record.causes import short
 from opscope.reports.compare.commit_range import CommitRange, range_of
-from opscope.reports.compare.diff import NEWS, QUIET, Diff, Label, labelled_rows
-from opscope.reports.compare.night_views import newest_run
+from opscope.reports.compare.diff import Diff, first_rows
+from opscope.reports.compare.night_views import last_complete, newest_run
 from opscope.reports.compare.outcomes import RunView
 from opscope.reports.database.endings import DEFAULT
 from opscope.reports.database.notes import read_notes
@@ -33,22 +34,16 @@ from opscope.reports.database.schema import NIGHTS, OPS
 from opscope.reports.database.schema_nights import NIGHT_CHANGES, NIGHT_COUNTS, NIGHT_SERIES
 from opscope.reports.database.series_names import board_in
 
-FIRST = "FIRST"
-"""In place of a label: the op goes wrong, and there is no night before this one."""
-NOW_BAD = frozenset({str(Label.NEW), str(Label.REASON_CHANGED), str(Label.PERSISTING), FIRST})
-"""Labels of ops that go wrong now."""
 WORSE = {
     Label.NEW: "new failure",
     Label.REASON_CHANGED: "failing for another reason",
     Label.PCC_DROP: "less exact",
 }
 """Label that fails a gate -> how its ops are called."""
+LONGEST = 90
+"""Characters of the headline."""
 MOST_NAMES = 2
-"""So many names of a cause's ops are named."""
-
-
-MOST_OF_NOTE = 120
-"""Characters of a note that the sentence has."""
+"""So many names of ops, models or series are named; the others are counted."""
 
 
 class Change(NamedTuple):
@@ -61,19 +56,18 @@ class Change(NamedTuple):
     stage: str
     models: tuple[str, ...]
     uses: int
-    quiet: bool
-    """Whether a limitation names the failure, the op is flaky, or its cause is acknowledged."""
     known: bool
-    """Whether a limitation names it."""
+    """Whether a limitation names the failure."""
+    flaky: bool
     remark: str = ""
     """What a note says of its cause."""
     acknowledged: bool = False
-    """Whether that note acknowledges the cause; then it is quiet too."""
+    """Whether that note acknowledges the cause."""
 
     @property
-    def alarms_later(self) -> bool:
-        """Whether it would fail a gate if nobody had acknowledged its cause."""
-        return self.acknowledged and self.label in NEWS and not self.known
+    def change(self) -> str:
+        """What its label counts as."""
+        return change_of(self.label, known=self.known, flaky=self.flaky, acknowledged=self.acknowledged)
 
 
 @dataclass(frozen=True)
@@ -90,32 +84,33 @@ class SeriesFacts:
     """Whether there is nothing before it."""
     since: str
     """The commits since what it is compared with; empty if unknown."""
-    partial: bool
+    missing: str = ""
+    """What did not arrive of it; empty if it is complete."""
+    broken: str = ""
+    """The text with which every op fails; empty where the backend works."""
+    stopped: str = ""
+    """The date of its last night, if the series has stopped."""
+    awaited: str = ""
+    """The date of its last night, if the series has none of the newest date yet."""
 
     @property
     def news(self) -> list[Change]:
         """What fails a gate."""
-        return [change for change in self.changes if change.label in NEWS and not change.quiet]
+        return [change for change in self.changes if change.change in NEWS]
 
     @property
     def failing(self) -> list[Change]:
         """What goes wrong, neither expected nor flaky."""
-        return [change for change in self.changes if change.label in NOW_BAD and not change.quiet]
+        bad = [change for change in self.changes if change.label in NOW_BAD]
+        return [change for change in bad if not (change.known or change.flaky or change.acknowledged)]
 
 
 # --- from a comparison, and from the database
 
 
-def of_view(view: RunView, diff: Diff | None, partial: bool = False) -> SeriesFacts:
+def of_view(view: RunView, diff: Diff | None, missing: str = "") -> SeriesFacts:
     """A run, or a night in one series, compared with what came before it, if anything did."""
-    if diff is None:
-        rows = [
-            replace(row, label=FIRST)
-            for row in labelled_rows(replace(view, ops={}), view, None, QUIET)
-            if row.label == Label.NEW
-        ]
-    else:
-        rows = [row for row in diff.rows if row.label not in QUIET]
+    rows = first_rows(view) if diff is None else [row for row in diff.rows if row.label not in QUIET]
     used = [op for op in view.ops.values() if op.uses_of]
     return SeriesFacts(
         view.series,
@@ -131,8 +126,8 @@ def of_view(view: RunView, diff: Diff | None, partial: bool = False) -> SeriesFa
                 row.failed_stage,
                 row.models,
                 row.uses,
-                bool(row.known) or row.flaky or row.acknowledged,
                 bool(row.known),
+                row.flaky,
                 row.remark,
                 row.acknowledged,
             )
@@ -140,13 +135,36 @@ def of_view(view: RunView, diff: Diff | None, partial: bool = False) -> SeriesFa
         ),
         diff is None,
         _text(None if diff is None else diff.since),
-        partial or bool(view.missing),
+        missing or ", ".join(view.missing),
+        view.broken,
     )
 
 
 def of_missing(series: str, place: str, previous: str) -> SeriesFacts:
     """A series of a night that has no run; `previous` is the night before it, if there is one."""
-    return SeriesFacts(series, place, 0, 0, (), not previous, "", True)
+    return SeriesFacts(series, place, 0, 0, (), not previous, "", "its run")
+
+
+def not_tonight(connection: sa.Connection, there: Iterable[SeriesFacts]) -> list[SeriesFacts]:
+    """The series that have no night of the newest date (views/night_dates.sql): those that have stopped, and those that
+    are awaited, in which what failed in their last night fails still. One that is missing from a night is `there`."""
+    named = {each.place for each in there}
+    asked = sa.text(
+        "SELECT d.series, d.night_id, d.platform, d.day, d.stopped FROM night_dates d "
+        "JOIN nights n ON n.night_id = d.night_id "
+        "WHERE d.newest = 1 AND d.tonight = 0 AND n.kind = 'night' ORDER BY d.series"
+    )
+    facts = []
+    for row in connection.execute(asked).all():
+        if row.platform in named:
+            continue
+        if row.stopped:
+            facts.append(SeriesFacts(row.series, row.platform, 0, 0, (), False, "", stopped=row.day))
+            continue
+        last = of_night(connection, row.night_id, row.series)
+        bad = (change._replace(label=Label.PERSISTING) for change in last.changes if change.label in NOW_BAD)
+        facts.append(replace(last, changes=tuple(bad), first=False, since="", missing="", awaited=row.day))
+    return facts
 
 
 def place_asked_for(connection: sa.Connection, backend: str, arch: str, data_format: str) -> str:
@@ -177,12 +195,15 @@ def of_night(connection: sa.Connection, night_id: str, series: str) -> SeriesFac
             each["stage"],
             tuple(filter(None, each["models"].split(", "))),
             each["uses"],
-            bool(each["known"]) or each["flaky"] or (note is not None and note.quiets(day)),
             bool(each["known"]),
+            each["flaky"],
             note.line(day) if note is not None else "",
             note is not None and note.quiets(day),
         )
         for each, note in ((each, notes.get(each["cluster"])) for each in connection.execute(changed).mappings())
+    )
+    message = connection.scalar(
+        sa.select(NIGHT_CHANGES.c.message).where(NIGHT_CHANGES.c.night_id == night_id, NIGHT_CHANGES.c.series == series)
     )
     counted = sa.select(NIGHT_COUNTS.c.status, sa.func.sum(NIGHT_COUNTS.c.ops)).where(
         NIGHT_COUNTS.c.night_id == night_id, NIGHT_COUNTS.c.series == series, NIGHT_COUNTS.c.model == ""
@@ -190,7 +211,8 @@ def of_night(connection: sa.Connection, night_id: str, series: str) -> SeriesFac
     ops = {status: int(count) for status, count in connection.execute(counted.group_by(NIGHT_COUNTS.c.status))}
     previous, since = row["previous_night"], None
     if previous:
-        old, new = newest_run(connection, previous, series), newest_run(connection, night_id, series)
+        known_good = last_complete(connection, previous, series) or previous
+        old, new = newest_run(connection, known_good, series), newest_run(connection, night_id, series)
         since = None if old is None or new is None else range_of(old, row["backend"], new, row["backend"])
     return SeriesFacts(
         series,
@@ -200,7 +222,8 @@ def of_night(connection: sa.Connection, night_id: str, series: str) -> SeriesFac
         changes,
         not previous,
         _text(since),
-        row["status"] == "partial",
+        row["missing"],
+        str(message) if row["status"] == BROKEN else "",
     )
 
 
@@ -240,66 +263,140 @@ def date_of(label: str) -> str:
     return label.partition(" ")[0]
 
 
-# --- the sentence
+# --- what it comes to
 
 
-def first_sentence(head: str, facts: Sequence[SeriesFacts], rules: Sequence[Rule] = ()) -> str:
-    """The sentence, without a full stop. `head`: the night's name and date; `rules`: whose failures are whose."""
+class Said(NamedTuple):
+    """What stands first about a night or a run."""
+
+    headline: str
+    """What broke and what to do, in at most 90 characters."""
+    about: str
+    """Name, date and zone, series, and commits."""
+    chips: tuple[str, ...]
+    """The rest, a few words each."""
+
+    def __str__(self) -> str:
+        """The three as lines."""
+        return "\n".join(filter(None, (self.headline, self.about, ", ".join(self.chips))))
+
+
+def first_sentence(head: str, facts: Sequence[SeriesFacts], rules: Sequence[Rule] = ()) -> Said:
+    """What some series come to. `head`: the night's name and date; `rules`: whose failures are whose."""
     named = told_apart({each.series: each.place for each in facts})
-    on = ", ".join(sorted(named.values()))
-    parts = [_what(facts, named, rules)]
-    if quieted := {change.op_id for each in facts for change in each.changes if change.alarms_later}:
-        parts.append(f"{len(quieted)} acknowledged")
-    for label, word in ((Label.FIXED, "fixed"), (Label.SLOWER, "slower")):
-        ops = {change.op_id for each in facts for change in each.changes if change.label == label}
-        parts += [f"{len(ops)} {word}"] if ops else []
-    partial = sorted(named[each.series] for each in facts if each.partial)
-    if partial:
-        parts.append("partial" if len(facts) == 1 else f"partial: {', '.join(partial)}")
-    return f"{head}{f', {on}' if on else ''}: {'; '.join(parts)}"
+    lead, headline = _headline(facts, named, rules)
+    sinces = list(dict.fromkeys(each.since for each in facts if each.since))
+    about = [head, *sorted(named[each.series] for each in facts if not each.stopped), *map(_since, sinces[:MOST_NAMES])]
+    chips = tuple(chip for kind, chip in _chips(facts, named) if kind != lead)
+    return Said(headline, ", ".join(filter(None, about)), chips)
 
 
-def _what(facts: Sequence[SeriesFacts], named: dict[str, str], rules: Sequence[Rule]) -> str:
-    """What is new; or else what is right and what still fails."""
-    if not any(each.attempted for each in facts):
-        return "no data: no op was attempted"
-    news = [(word, _labelled(facts, label)) for label, word in WORSE.items()]
-    news = [(word, changes) for word, changes in news if changes]
-    if news:
-        (word, lead), *others = news
-        causes = _causes(lead)
-        sinces = {each.since for each in facts if each.news}
-        since = f", {_since(sinces.pop())}" if len(sinces) == 1 and "" not in sinces else ""
-        what = f"{_ops(word, lead)}, {_counted(causes)}{since}; first: {_first(causes[0], rules)}"
-        return "; ".join([what, *(_ops(other, changes) for other, changes in others)])
-    first_night = all(each.first for each in facts)
-    counted = sorted((named[each.series], f"{each.right} of {each.attempted}") for each in facts if each.attempted)
-    right = counted[0][1] if len(counted) == 1 else ", ".join(f"{name} {count}" for name, count in counted)
-    failing = [change for each in facts for change in each.failing]
-    known = {change.op_id for each in facts for change in each.changes if change.label in NOW_BAD and change.known}
-    parts = [f"{'first night' if first_night else 'nothing new'}, {right} ops right"]
-    if failing:
-        causes = _causes(failing)
-        parts.append(
-            f"{len({change.op_id for change in failing})} {'' if first_night else 'still '}failing, {_counted(causes)}"
-        )
-    if known:
-        parts.append(f"{len(known)} expected failure{'s' if len(known) > 1 else ''}")
-    if not failing and not known:
-        parts.append("nothing fails")
-    first = f"; first: {_first(_causes(failing)[0], rules)}" if failing else ""
-    return ", ".join(parts) + first
+def _headline(facts: Sequence[SeriesFacts], named: Mapping[str, str], rules: Sequence[Rule]) -> tuple[str, str]:
+    """What is said first, and its kind: the first of these that there is."""
+    right, attempted = sum(each.right for each in facts), sum(each.attempted for each in facts)
+    if not attempted:
+        return "no data", "no data: no op was attempted"
+    if broken := [each for each in facts if each.broken]:
+        ops, first = broken[0].attempted, named[broken[0].series]
+        return "broken", _within(f"backend may not work: all {ops} ops fail on {{}} with one text", first)
+    chips = dict(_chips(facts, named))
+    for label, word in WORSE.items():
+        if label == Label.REASON_CHANGED:  # what has no verdict of tonight comes before what was known to fail
+            for kind in ("stopped", "missing"):
+                if kind in chips:
+                    return kind, _within("{}", chips[kind])
+        if changes := [change for each in facts for change in each.news if change.label == label]:
+            return label, _with_first(_ops(word, changes), changes, rules)
+    if failing := [change for each in facts for change in each.failing]:
+        first_night = all(each.first for each in facts if each.attempted)
+        return "failing", _with_first(f"{_count(failing)} {'' if first_night else 'still '}failing", failing, rules)
+    if "acknowledged" in chips:
+        return "acknowledged", _within("{}", chips["acknowledged"])
+    known = any(change.label in NOW_BAD for each in facts for change in each.changes)
+    of = "ops" if sum(bool(each.attempted) for each in facts) == 1 else "results"
+    return "nothing", f"nothing {'new ' if known else ''}fails: {right} of {attempted} {of} right"
 
 
-def _labelled(facts: Sequence[SeriesFacts], label: str) -> list[Change]:
-    """What fails a gate with that label."""
-    return [change for each in facts for change in each.news if change.label == label]
+def _chips(facts: Sequence[SeriesFacts], named: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Each kind of thing that there is to say of some series, and how."""
+    changes = [change for each in facts for change in each.changes]
+    bad = [change for change in changes if change.label in NOW_BAD]
+    for kind, word in (("stopped", "stopped"), ("missing", "partial"), ("awaited", "awaited")):
+        if of := sorted(named[each.series] for each in facts if getattr(each, kind)):
+            what = facts[0].missing if kind == "missing" and len(facts) == 1 else _names(of)
+            several = f"{len(of)} of {len(facts)} series {word}: {what}"
+            yield kind, several if len(facts) > 1 else f"{word}: {what} missing"
+    for label, word in WORSE.items():
+        if news := [change for change in changes if change.change == label]:
+            yield label, _ops(word, news)
+    failing = [change for each in facts for change in each.failing if change.label == Label.PERSISTING]
+    noted = [change for change in bad if change.acknowledged and not change.known]
+    added = [change for each in facts if not each.first for change in each.changes if change.label == Label.FIRST]
+    models = _names(sorted(_models(added)))
+    for kind, word, of in (
+        ("failing", "still failing", failing),
+        ("acknowledged", f"acknowledged: {_names(_op_names(noted))}", noted),
+        ("known", "failing as expected", [change for change in bad if change.known]),
+        ("flaky", "flaky", [change for change in bad if change.flaky and not change.known]),
+        ("new model", f"failing in a new model: {models}", added),
+        (Label.FIXED, "fixed", [change for change in changes if change.change == Label.FIXED]),
+        (Label.SLOWER, "slower", [change for change in changes if change.label == Label.SLOWER]),
+    ):
+        if of:
+            yield kind, f"{_count(of)} {word}"
+    if first := sorted(named[each.series] for each in facts if each.first and each.attempted):
+        yield "first", "first night" + ("" if len(first) == len(facts) else f" of {_names(first)}")
 
 
-def _ops(word: str, changes: Iterable[Change]) -> str:
-    """`27 new failures`: the ops, each counted once."""
-    count = len({change.op_id for change in changes})
-    return f"{count} {word}{'s' if word == WORSE[Label.NEW] and count > 1 else ''}"
+def _with_first(what: str, changes: Sequence[Change], rules: Sequence[Rule]) -> str:
+    """What there is of some changes, and the cause to begin with: its ops, whose it is and how many models have it."""
+    causes = _causes(changes)
+    full, models = _full_names(causes[0]), sorted(_models(causes[0]))
+    heaviest = max(causes[0], key=lambda change: (change.uses, change.op_id))
+    team = owner(rules, full, heaviest.stage, heaviest.cause, models)
+    head = f"{what}, {len(causes)} cause{'s' if len(causes) > 1 else ''}: start with"
+    count = f"{len(models)} model{'' if len(models) == 1 else 's'}"
+    names = _op_names(causes[0])
+    for most, who in ((MOST_NAMES, team), (1, team), (1, "")):
+        text = f"{head} {_names(names, most)} ({', '.join(filter(None, (who, count)))})"
+        if len(text) <= LONGEST:
+            return text
+    return _within(f"{head} {{}} ({count})", names[0])
+
+
+def _within(text: str, name: str) -> str:
+    """The text with a name that is cut in the middle if the whole would be too long."""
+    room = max(LONGEST - len(text.format("")), 9)
+    if len(name) > room:
+        name = f"{name[: (room - 1) // 2]}…{name[len(name) - (room - 1 - (room - 1) // 2) :]}"
+    return text.format(name)
+
+
+def _names(names: Sequence[str], most: int = MOST_NAMES) -> str:
+    """`add, exp and 3 more`."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
+
+
+def _full_names(changes: Iterable[Change]) -> list[str]:
+    """The names of ops, that of most ops first."""
+    ops = {change.op_id: change.op_name for change in changes}
+    return [name for name, _ in sorted(Counter(ops.values()).items(), key=lambda item: (-item[1], item[0]))]
+
+
+def _op_names(changes: Iterable[Change]) -> list[str]:
+    """The same without their dialect."""
+    return [name.partition(".")[2] or name for name in _full_names(changes)]
+
+
+def _count(changes: Iterable[Change]) -> int:
+    """The ops, each counted once."""
+    return len({change.op_id for change in changes})
+
+
+def _ops(word: str, changes: Sequence[Change]) -> str:
+    """`27 new failures`."""
+    return f"{_count(changes)} {word}{'s' if word == WORSE[Label.NEW] and _count(changes) > 1 else ''}"
 
 
 def each_once(ops: Iterable[tuple[str, str]]) -> tuple[int, str]:
@@ -334,33 +431,11 @@ def _models(changes: Iterable[Change]) -> set[str]:
     return {model for change in changes for model in change.models}
 
 
-def _counted(causes: Sequence[object]) -> str:
-    return f"{len(causes)} cause{'s' if len(causes) > 1 else ''}"
-
-
-def _first(cause: Sequence[Change], rules: Sequence[Rule]) -> str:
-    """The ops of a cause, whose it is and how many models have it."""
-    ops = {change.op_id: change.op_name for change in cause}
-    full = [name for name, _ in sorted(Counter(ops.values()).items(), key=lambda item: (-item[1], item[0]))]
-    names = [name.partition(".")[2] or name for name in full]
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    models = sorted(_models(cause))
-    heaviest = max(cause, key=lambda change: (change.uses, change.op_id))
-    team = owner(rules, full, heaviest.stage, heaviest.cause, models)
-    facts = [
-        f"team {team}" if team else "",
-        f"{len(models)} model{'' if len(models) == 1 else 's'}",
-        f"cause {short(heaviest.cause)}" if heaviest.cause else "",
-        cut(heaviest.remark, MOST_OF_NOTE),
-    ]
-    return f"{', '.join(names[:MOST_NAMES])}{more} ({', '.join(filter(None, facts))})"
-
-
 def verdict(facts: Sequence[SeriesFacts]) -> str:
     """The sentence in a word: `worse`, `better`, `first night` or `as before`."""
-    if any(each.news for each in facts):
+    if any(each.news or each.broken for each in facts):
         return "worse"
-    if any(change.label == Label.FIXED for each in facts for change in each.changes):
+    if any(change.change == Label.FIXED for each in facts for change in each.changes):
         return "better"
     first = all(each.first for each in facts) and any(each.changes for each in facts)
     return "first night" if first else "as before"

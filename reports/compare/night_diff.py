@@ -13,7 +13,14 @@ from opscope.harness.record.errors import InputError
 from opscope.reports.compare.diff import Diff, compare
 from opscope.reports.compare.first_sentence import SeriesFacts, date_of, of_missing, place_asked_for
 from opscope.reports.compare.history import between_backends, compared, slower_between_nights
-from opscope.reports.compare.night_views import is_night, night_view, nights_by_series, nights_named, series_of
+from opscope.reports.compare.night_views import (
+    is_night,
+    night_before,
+    night_view,
+    nights_by_series,
+    nights_named,
+    series_of,
+)
 from opscope.reports.compare.outcomes import RunView
 from opscope.reports.compare.run_selection import Runs
 from opscope.reports.database.newest import begun
@@ -76,7 +83,8 @@ def _are_nights(runs: Runs, connection: sa.Connection, named: Sequence[str]) -> 
 def compared_nights(connection: sa.Connection, a: str | None, b: str | None) -> list[Diff]:
     """Night `a` with night `b`; `a` with the one before it; or the newest with the one before it: one Diff per series.
 
-    A date stands for all nights of that day. Raises InputError where there is no night, or none before it.
+    A date stands for all nights of that day. A series whose first night this is has no Diff (`series_alone`). Raises
+    InputError where there is no night.
     """
     if a is not None and b is not None:
         earlier, late = (nights_by_series(connection, name, where) for name, where in ((a, "RUN_A"), (b, "RUN_B")))
@@ -93,11 +101,9 @@ def compared_nights(connection: sa.Connection, a: str | None, b: str | None) -> 
     rows = connection.execute(query.where(NIGHT_SERIES.c.night_id.in_(set(late.values()))))
     before = {row.series: row.previous_night for row in rows if late.get(row.series) == row.night_id}
     pairs = [(series, before[series]) for series in sorted(late) if before.get(series)]
-    if not pairs:
-        raise InputError("opscope diff", f"a night before {a} in the same series", "none", "the next night")
-    series_diffs = [compared_in(connection, earlier, late[series], series) for series, earlier in pairs]
+    series_diffs = [since_night_before(connection, earlier, late[series], series) for series, earlier in pairs]
     alone = sorted(set(late) - {series for series, _ in pairs})
-    if alone:
+    if alone and series_diffs:
         series_diffs[0] = replace(
             series_diffs[0], notes=(*series_diffs[0].notes, f"there is no earlier night in {', '.join(alone)}")
         )
@@ -170,6 +176,24 @@ def newest_date(
     if newest is None:
         raise InputError(where, "a night", "none", hint)
     return date_of(str(connection.scalar(sa.select(NIGHTS.c.label).where(NIGHTS.c.night_id == newest))))
+
+
+def since_night_before(connection: sa.Connection, earlier: str, late: str, series: str) -> Diff:
+    """Compares a night in one series with the one before it: what `night_before` says of that."""
+    with gc_pause.paused():
+        before, now = night_before(connection, earlier, series), night_view(connection, late, series)
+        return compare(before, now, slower_between_nights(connection, before, now))
+
+
+def tonight(connection: sa.Connection) -> dict[str, str]:
+    """Each series that has not stopped -> its newest night; empty where a single run is newer than all nights."""
+    if newest_night(connection) is None:
+        return {}
+    nights = sa.text(
+        "SELECT d.series, d.night_id FROM night_dates d JOIN nights n ON n.night_id = d.night_id "
+        "WHERE d.newest = 1 AND d.stopped = 0 AND n.kind = 'night' ORDER BY d.series"
+    )
+    return {row.series: row.night_id for row in connection.execute(nights)}
 
 
 def compared_in(connection: sa.Connection, earlier: str, late: str, series: str) -> Diff:

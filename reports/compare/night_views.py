@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import sqlalchemy as sa
 
+from opscope.base.labels import COMPLETE
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.optest import backend_label, release_in
 from opscope.reports.compare.outcomes import RunFacts, RunView, imports_of, view_of
 from opscope.reports.database.reading import how_to_publish
-from opscope.reports.database.rows import RELEASE, series_by_backend
+from opscope.reports.database.rows import RAN, RELEASE, series_by_backend
 from opscope.reports.database.schema import NIGHTS, OP_TESTS, RUNS
 from opscope.reports.database.schema_nights import NIGHT_MODELS, NIGHT_SERIES
 
@@ -100,17 +102,49 @@ def night_view(connection: sa.Connection, night_id: str, series: str) -> RunView
         .join(NIGHTS, NIGHTS.c.night_id == NIGHT_SERIES.c.night_id)
         .where(NIGHT_SERIES.c.night_id == night_id, NIGHT_SERIES.c.series == series)
     ).one()
-    models_of_night = sa.select(NIGHT_MODELS.c.model, NIGHT_MODELS.c.module_id).where(
-        NIGHT_MODELS.c.night_id == night_id, NIGHT_MODELS.c.series == series, NIGHT_MODELS.c.outcome == "ran"
+    models_of_night = sa.select(NIGHT_MODELS.c.model, NIGHT_MODELS.c.module_id, NIGHT_MODELS.c.outcome).where(
+        NIGHT_MODELS.c.night_id == night_id, NIGHT_MODELS.c.series == series
     )
-    modules = {row.model: row.module_id for row in connection.execute(models_of_night)}
+    asked = connection.execute(models_of_night).all()
+    modules = {row.model: row.module_id for row in asked if row.outcome == RAN}
     which = (OP_TESTS.c.night_id == night_id) & (OP_TESTS.c.series == series) & (OP_TESTS.c.superseded_by == "")
     missing = tuple(night_row.missing.split(", ")) if night_row.missing else ()
     imports = imports_of(connection, [each["run_id"] for each, _ in reversed(of_series)])
     facts = RunFacts(
         night_id, "night", backend, run["arch"], night_row.started, night_row.status, run, series, missing, imports
-    )._replace(day=night_row.label[:10])
+    )._replace(day=night_row.label[:10], asked=tuple(row.model for row in asked if row.outcome != RAN))
     return view_of(connection, facts, modules, which)
+
+
+def night_before(connection: sa.Connection, night_id: str, series: str) -> RunView:
+    """A night as the one after it is compared with it: ops that a partial one did not try are as the last complete
+    night before it left them, so that none of them is new because of it."""
+    view = night_view(connection, night_id, series)
+    last = last_complete(connection, night_id, series)
+    if last in ("", night_id):
+        return view
+    older = night_view(connection, last, series)
+    untried = {
+        op_id: op
+        for op_id, op in older.ops.items()
+        if not (view.ops[op_id].attempted if op_id in view.ops else set(op.uses_of) & set(view.models))
+    }
+    return replace(view, ops={**view.ops, **untried}, complete=older)
+
+
+def last_complete(connection: sa.Connection, night_id: str, series: str) -> str:
+    """The newest complete night of a series up to a night, that night among them; empty if there is none."""
+    until = sa.select(NIGHTS.c.started).where(NIGHTS.c.night_id == night_id).scalar_subquery()
+    kind = sa.select(NIGHTS.c.kind).where(NIGHTS.c.night_id == night_id).scalar_subquery()
+    query = (
+        sa.select(NIGHT_SERIES.c.night_id)
+        .join(NIGHTS, NIGHTS.c.night_id == NIGHT_SERIES.c.night_id)
+        .where(NIGHT_SERIES.c.series == series, NIGHT_SERIES.c.started <= until, NIGHTS.c.kind == kind)
+        .where(NIGHT_SERIES.c.status == COMPLETE)
+        .order_by(NIGHT_SERIES.c.started.desc(), NIGHT_SERIES.c.night_id.desc())
+        .limit(1)
+    )
+    return connection.scalar(query) or ""
 
 
 def night_views(connection: sa.Connection, name: str, where: str = "NIGHT") -> list[RunView]:

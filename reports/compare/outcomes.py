@@ -62,6 +62,9 @@ NUMBERS = tuple(name for name in TAKEN if isinstance(OP_TESTS.c[name].type, sa.D
 
 STATUSES = frozenset(map(str, Status))
 
+SEVERAL = 4
+"""So many ops are enough to say of a backend that it fails them all."""
+
 LIMIT = 500
 """Ids in one statement, below SQLite's limit of parameters."""
 
@@ -155,10 +158,19 @@ class RunView:
     """The board that it was compiled for; empty where its backend has none."""
     climbs: frozenset[tuple[str, ...]] = frozenset()
     """Stages that ops climbed, in the backend's order."""
+    asked: tuple[str, ...] = ()
+    """Models that were asked for and have no module: a later run that has them is not the first to know them."""
     day: str = ""
     """Its date, in the night's time zone."""
     notes: Mapping[str, Note] = field(default_factory=dict)
     """Cause -> what the database that it was read from has of it."""
+    complete: RunView | None = None
+    """Of a partial night, the last complete one before it: what it did not try is as that one left it."""
+
+    @property
+    def known_good(self) -> RunView:
+        """From where on a change counts: the night itself, or the last complete one before it."""
+        return self.complete or self
 
     def acknowledges(self, cause: str) -> bool:
         """Whether a note says that the cause is not to alarm on that date."""
@@ -183,6 +195,16 @@ class RunView:
     def deselected(self) -> int:
         """Number of ops that the user left out of the run (`--ops`, `-k`)."""
         return sum(op.status == Status.SKIPPED and op.error == DESELECTED for op in self.ops.values())
+
+    @property
+    def broken(self) -> str:
+        """The text with which every op that was tried fails, several of them and none as a limitation expects: the
+        backend may not work here at all. Empty where that is not so."""
+        tried = [op for op in self.ops.values() if op.attempted and op.status != UNSPLITTABLE]
+        texts = {op.signature or op.crash for op in tried}
+        if len(tried) < SEVERAL or len(texts) > 1 or any(not op.bad or op.expected for op in tried):
+            return ""
+        return tried[0].error or tried[0].status
 
     def whole(self, model: str) -> bool:
         """Whether a model is whole: it has ops, and all of them are right."""
@@ -225,6 +247,7 @@ class RunFacts(NamedTuple):
     missing: tuple[str, ...] = ()
     imports: Mapping[str, str] = {}
     climbs: frozenset[tuple[str, ...]] = frozenset()
+    asked: tuple[str, ...] = ()
     day: str = ""
     """Empty: that of its start, in UTC."""
     notes: Mapping[str, Note] = {}
@@ -276,6 +299,7 @@ def from_stored(run: StoredRun, place: str, backend: str = "") -> RunView:
             plain({**record.origin.model_dump(), "compiler": compiler_of(record)}),
             imports=plain({check.model: check.text for check in run.header.imports if check.fails_run}),
             climbs=frozenset(tuple(plain(time.stage) for time in test.stages) for test in run.tests),
+            asked=tuple(plain(failure.model) for failure in run.header.failed),
         ),
         plain(list(run.header.module_ops)),
         tests,
@@ -297,10 +321,9 @@ def from_database(connection: sa.Connection, run_id: str, where: str = "RUN", ba
         run_ids = connection.scalars(sa.select(RUNS.c.run_id)).all()
         hint = closest(run_id, run_ids, 3) if run_ids and not release_in(run_id) else how_to_publish(run_id)
         raise InputError(where, "a run folder or the id of a published run", f"`{run_id}`", hint)
-    models_of_run = sa.select(MODELS.c.model, MODELS.c.module_id).where(
-        MODELS.c.run_id == run_id, MODELS.c.outcome == RAN
-    )
-    modules = {row.model: row.module_id for row in connection.execute(models_of_run.order_by(MODELS.c.position))}
+    models_of_run = sa.select(MODELS.c.model, MODELS.c.module_id, MODELS.c.outcome).where(MODELS.c.run_id == run_id)
+    asked = connection.execute(models_of_run.order_by(MODELS.c.position)).all()
+    modules = {row.model: row.module_id for row in asked if row.outcome == RAN}
     which = (OP_TESTS.c.run_id == run_id) & (OP_TESTS.c.superseded_by != run_id)
     if backend:
         which &= OP_TESTS.c.backend == backend
@@ -317,6 +340,7 @@ def from_database(connection: sa.Connection, run_id: str, where: str = "RUN", ba
         run["outcome"],
         run,
         imports=imports_of(connection, [run_id]),
+        asked=tuple(row.model for row in asked if row.outcome != RAN),
     )
     return view_of(connection, facts, modules, which)
 
@@ -452,6 +476,7 @@ def _view(
         facts.imports,
         board_of({test["card_type"] for test in tests}, facts.arch),
         facts.climbs,
+        facts.asked,
         facts.day or f"{facts.started:%Y-%m-%d}",
         facts.notes,
     )

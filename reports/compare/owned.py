@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from opscope.base.labels import QUIET
 from opscope.harness.record.causes import UNSPLITTABLE, cause_of, cause_of_test
 from opscope.harness.record.records import WHOLE_MODEL, OpTest
 from opscope.harness.record.stages import Stage
-from opscope.reports.compare.diff import QUIET, Diff, Row
+from opscope.reports.compare.diff import Diff, Row
 from opscope.reports.compare.unblock import FixPlan
 from opscope.reports.database.owners import Rule, owner
 

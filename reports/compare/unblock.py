@@ -45,6 +45,8 @@ class Fix:
     """What a note says of its cause (opscope note)."""
     acknowledged: bool = False
     """Whether that note acknowledges the cause."""
+    flaky: bool = False
+    """Whether repeated attempts disagreed for each of its ops: what comes and goes is no fix to begin with."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ def plan(views: Mapping[str, RunView], by: str = "cluster") -> FixPlan:
     newest = max(views.values(), key=lambda view: view.started, default=None)
     fixes = sorted(
         (_fix(key, group, {model: needs[model] for model in tried}, newest) for key, group in groups.items()),
-        key=lambda fix: (fix.acknowledged, -len(fix.models), -fix.uses, fix.fix),
+        key=lambda fix: (fix.acknowledged, fix.flaky, -len(fix.models), -fix.uses, fix.fix),
     )
     weight = {fix.fix: fix.uses for fix in fixes}
     runs_used = {view.run_id: view for view in views.values()}
@@ -122,6 +124,7 @@ def plan(views: Mapping[str, RunView], by: str = "cluster") -> FixPlan:
                 "backend": view.backend,
                 "arch": view.arch,
                 "board": view.board,
+                "name": view.name,
             }
             for view in runs_used.values()
         ),
@@ -175,6 +178,7 @@ def _fix(key: str, group: Sequence[Placed], needs: Mapping[str, set[str]], newes
         known=sum(bool(op.expected) for op in ops.values()),
         repro=first.repro,
         cluster=first.cause,
+        flaky=all(op.flaky for op in ops.values()),
         **({} if newest is None else noted(newest, first.cause)),
     )
 

@@ -1,11 +1,15 @@
-"""What views and stored questions say of a row of op tests in words: how the op ended, and in which format it ran."""
+"""What views and stored questions say of a row of op tests in words: how the op ended, in which format it ran, and what
+happened to it since another night. The rules are those of opscope/base/statuses.py and labels.py, written as SQL."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from opscope.base.statuses import PASSED
+from opscope.base import labels
+from opscope.base.labels import Label
+from opscope.base.statuses import FAILED, NOT_ATTEMPTED, PASSED, RIGHT
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -15,7 +19,11 @@ DEFAULT = "default"
 UNKNOWN = "unknown"
 """The number format of what never ran."""
 
-_PLACE = re.compile(r"\{(ending|format) (\w+)\}")
+
+def in_list(words: Iterable[str]) -> str:
+    """Words as SQL has them after IN."""
+    quoted = ", ".join(f"'{word}'" for word in sorted(words))
+    return f"({quoted})"
 
 
 def ending_of(table: str) -> str:
@@ -31,12 +39,74 @@ def format_of(table: str) -> str:
     return f"CASE {named} WHEN {never} THEN '{UNKNOWN}' ELSE '{DEFAULT}' END"
 
 
-_FILLED = {"ending": ending_of, "format": format_of}
+def label_of(old: str, new: str) -> str:
+    """The label of a row of `new`, which is there, since one of `old`, which may be absent: `labels.TURNS` in SQL.
+
+    An op is SLOWER by its device cycles alone; measured and compile times need a history.
+    """
+    was, now = (f"({ending_of(table)})" for table in (old, new))
+    sides = {
+        labels.FAILING: f"IN {in_list(FAILED)}",
+        labels.RIGHT_NOW: f"IN {in_list(RIGHT)}",
+    }
+    same = " AND ".join(f"COALESCE({old}.{name}, '') = COALESCE({new}.{name}, '')" for name in labels.REASON)
+    apart = f"{old}.pcc - {new}.pcc"
+    tenfold = f"{apart} >= {labels.LEAST_DROP:.9f} AND 1 - {new}.pcc >= {labels.TENFOLD} * (1 - {old}.pcc)"
+    grown = f"{new}.cycles > {labels.MORE_CYCLES} * {old}.cycles"
+    beyond = f"{new}.cycles > (1 + COALESCE({new}.cycles_error, 0) / 100) * {old}.cycles"
+    open_turns = {
+        labels.FAILING: f"CASE WHEN {was} = {now} AND {same} THEN '{Label.PERSISTING}' "
+        f"ELSE '{Label.REASON_CHANGED}' END",
+        labels.RIGHT_NOW: f"CASE WHEN {apart} >= {labels.DROP} OR ({tenfold}) THEN '{Label.PCC_DROP}' "
+        f"WHEN {old}.cycles > 0 AND {grown} AND {beyond} THEN '{Label.SLOWER}' ELSE '{Label.SAME}' END",
+    }
+    whens = []
+    for (before, after), label in labels.TURNS.items():
+        where = [f"{table} {sides[side]}" for table, side in ((was, before), (now, after)) if side in sides]
+        then = open_turns[after] if label is None else f"'{label}'"
+        # Those with a side that is neither right nor failing come last, where nothing else fits any more.
+        whens.append((before not in sides, after not in sides, f"WHEN {' AND '.join(where) or '1 = 1'} THEN {then}"))
+    return f"CASE {' '.join(when for _, _, when in sorted(whens, key=lambda each: each[:2]))} END"
+
+
+def change_of(label: str, known: str, flaky: str, acknowledged: str) -> str:
+    """What a label counts as: `labels.change_of` in SQL. `known`, `flaky` and `acknowledged` are conditions."""
+    news = f"{label} IN {in_list(labels.NEWS)}"
+    return (
+        f"CASE WHEN {news} AND {acknowledged} THEN '{labels.ACKNOWLEDGED}' "
+        f"WHEN {flaky} AND {label} = '{Label.FIXED}' OR {news} AND ({known} OR {flaky}) THEN '{labels.KNOWN_OR_FLAKY}' "
+        f"ELSE {label} END"
+    )
+
+
+def place_of(change: str) -> str:
+    """The place of a change in the order of urgency, 1 first."""
+    places = " ".join(f"WHEN '{each}' THEN {at}" for at, each in enumerate(labels.CHANGES, 1))
+    return f"CASE {change} {places} END"
+
+
+_FILLED = {"ending": ending_of, "format": format_of, "label": label_of, "place": place_of}
+_LISTS = {
+    "RIGHT": RIGHT,
+    "FAILED": FAILED,
+    "NOT_ATTEMPTED": NOT_ATTEMPTED,
+    "NEWS": labels.NEWS,
+    "NOW_BAD": labels.NOW_BAD,
+    "ANEW": labels.ANEW,
+    "QUIET": labels.QUIET,
+}
+_PLACE = re.compile(rf"\{{({'|'.join(_FILLED)}) ([\w. ]+)\}}")
+_CHANGE = re.compile(r"\{change ([^{},]+), ([^{},]+), ([^{},]+), ([^{}]+)\}")
+_LIST = re.compile(r"\{([A-Z_]+)\}")
 
 
 def with_endings(text: str) -> str:
-    """The SQL of a view or a stored question, with each `{ending TABLE}` and `{format TABLE}` in its text filled in."""
-    return _PLACE.sub(lambda place: _FILLED[place[1]](place[2]), text)
+    """The SQL of a view or a stored question, with its placeholders filled in: `{ending TABLE}`, `{format TABLE}`,
+    `{label OLD NEW}`, `{change LABEL, KNOWN, FLAKY, ACKNOWLEDGED}`, `{place CHANGE}`, and lists of statuses and labels
+    by name, as in `status IN {RIGHT}`."""
+    text = _CHANGE.sub(lambda place: change_of(*place.groups()), text)
+    text = _PLACE.sub(lambda place: _FILLED[place[1]](*place[2].split()), text)
+    return _LIST.sub(lambda place: in_list(_LISTS[place[1]]), text)
 
 
 def ending_column(table: sa.Table) -> sa.ColumnElement[str]:

@@ -24,6 +24,7 @@ SHARED = {
     "night_id": "the night; the run itself for a run that belongs to no night",
     "night": "local date and time of the night's start",
     "date": "the night's date in its time zone, as a midnight",
+    "day": "the same date as text, `2026-11-20`",
     "newest": "1 in the newest night of its series",
     "tonight": "1 if it speaks tonight (`night_dates`)",
     "of_date": "1 in the last night of its series of that date",

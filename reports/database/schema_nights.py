@@ -41,6 +41,7 @@ NIGHT_SERIES = sa.Table(
     text("math_fidelity"),
     sa.Column("started", Utc(), nullable=False, index=True),
     sa.Column("date", Utc(), nullable=False),
+    sa.Column("due", Utc(), nullable=True),
     text("previous_night"),
     text("compiler"),
     text("jaxlib"),
@@ -56,7 +57,8 @@ NIGHT_SERIES = sa.Table(
 """One row per night and series. `arch` is the board that was asked for, `board` the one that there is: empty where the
 backend has none, null where no op was tried, so that nobody knows. `data_format` is `default` where none was asked for.
 `date` is that of its start in its time zone, as a midnight in UTC; `previous_night` is the last earlier night of the
-series with a model in common; `status` is `complete` or `partial`, and `missing` lists what did not arrive."""
+series with a model in common; `status` is `complete`, `partial` or `broken`, `missing` lists
+what did not arrive, and where no night has followed by `due`, the series has stopped."""
 
 NIGHT_MODELS = sa.Table(
     "night_models",
@@ -223,6 +225,7 @@ NIGHT_SENTENCES = sa.Table(
     *(count(name) for name in ("new_failures", "causes", "fixed_ops", "slower_ops")),
     text("most_in"),
     text("sentence"),
+    *(sa.Column(name, sa.Text(), nullable=False, server_default="") for name in ("about", "chips")),
 )
 """What the night comes to (reports/compare/first_sentence.py): one row for each series, and one with an empty `series`
 for all series of all nights of its kind on that date."""

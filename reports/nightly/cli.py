@@ -126,7 +126,7 @@ def nightly(
     problem = add_to_page_of_job(result.summary, summary_file)
     problems = (f"{item.kind.replace('_', ' ')}: {item.text}" for item in result.verdict.problems)
     page = Page()
-    for sentence in filter(None, (result.title, problem, *problems)):
+    for sentence in filter(None, (*str(result.said).splitlines(), problem, *problems)):
         page.prose(sentence)
     page.line(f"summary   {result.path}")
     page.line(f"database  {result.delivered.line}")

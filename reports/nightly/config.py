@@ -34,7 +34,7 @@ POLICY = {
 }
 """Default policy: what fails a night.
 
-- `no_data`: a backend, board and format of which no op was attempted, or nothing at all
+- `no_data`: a backend, board and format of which no op was attempted, or that fails every op with one text; nothing
 - `regression`: an op that is NEW, REASON-CHANGED or PCC-DROP, neither known nor flaky, whose cause no note acknowledges
 - `failure`: an op that fails and that no limitation names, new or not
 - `import`: a model whose import differs from its own framework and that no limitation names: its goldens are in doubt

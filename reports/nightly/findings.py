@@ -8,11 +8,12 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from opscope.base.labels import BROKEN, COMPLETE, PARTIAL
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.store import read_run
 from opscope.reports.compare.diff import Diff, compare
 from opscope.reports.compare.first_sentence import SeriesFacts, of_missing, of_view, place_asked_for, place_of
-from opscope.reports.compare.night_diff import compared_in
+from opscope.reports.compare.night_diff import since_night_before
 from opscope.reports.compare.night_views import night_view, series_of
 from opscope.reports.compare.outcomes import Outcome, RunView, from_folder
 from opscope.reports.compare.owned import own_diff
@@ -29,7 +30,7 @@ class SeriesResult:
 
     series: str
     status: str
-    """`complete` or `partial`."""
+    """`complete`, `partial` or `broken`."""
     missing: str
     """What is missing, as text."""
     previous: str
@@ -57,7 +58,7 @@ class SeriesResult:
         """What the first sentence tells of it."""
         if self.view is None:
             return of_missing(self.series, self.place, self.previous)
-        return of_view(self.view, self.diff, self.status == "partial")
+        return of_view(self.view, self.diff, self.missing)
 
     @property
     def attempted(self) -> int:
@@ -96,7 +97,7 @@ def read_night_of(connection: sa.Connection, night_id: str, rules: Sequence[Rule
         series, previous = row["series"], row["previous_night"]
         diff = view = None
         if series in with_runs and previous:
-            diff = own_diff(compared_in(connection, previous, night_id, series), rules)
+            diff = own_diff(since_night_before(connection, previous, night_id, series), rules)
             view = diff.b
         elif series in with_runs:
             view = night_view(connection, night_id, series)
@@ -128,7 +129,7 @@ def from_folders(
         diff = own_diff(compare(before, view), rules) if before is not None else None
         models = dict.fromkeys(LEDGER, 0) | {"asked": len({*night.models, *view.models}), "ran": len(view.models)}
         models["models_missing"] = models["asked"] - models["ran"]
-        status = "partial" if missing else "complete"
+        status = BROKEN if view.broken else PARTIAL if missing else COMPLETE
         name = before.run_id if before is not None else ""
         results.append(SeriesResult(view.series, status, ", ".join(missing), name, view, diff, models))
     keys_with_runs = {
@@ -143,7 +144,7 @@ def from_folders(
             series = " ".join(filter(None, (backend, arch, data_format)))
             had = [view.board for view in earlier.values() if (view.backend, view.arch) == (backend, arch)]
             place = place_of(backend, had[0] if had else arch, data_format)
-            results.append(SeriesResult(series, "partial", ", ".join(names), "", None, None, models, place))
+            results.append(SeriesResult(series, PARTIAL, ", ".join(names), "", None, None, models, place))
     return results
 
 
@@ -165,7 +166,8 @@ def _earlier(night: NightRecord, root: Path) -> dict[str, RunView]:
                 view = from_folder(run_dir)
             except InputError:
                 continue
-            newest.setdefault(view.series, view)
+            if not view.broken:
+                newest.setdefault(view.series, view)
         if newest:
             return newest
     return newest

@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from opscope.base.labels import COMPLETE, PARTIAL, Label
 from opscope.base.results_folder import NAME, make_folder
 from opscope.base.visible_text import counted
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.run_folders import runs_root
 from opscope.harness.record.store import RUN_FILE, write_whole
-from opscope.reports.compare.diff import Diff, Label, compare
+from opscope.reports.compare.diff import Diff, compare
 from opscope.reports.compare.first_sentence import each_once
 from opscope.reports.compare.night_views import night_view
 from opscope.reports.compare.outcomes import RunView, from_folder
@@ -169,7 +170,7 @@ def _gate_of(comparisons: Sequence[SweepComparison], night_id: str, folder: Path
         previous = night_id if comparison.night is not None else ""
         complete = comparison.ended and view is not None
         results.append(
-            SeriesResult(series, "complete" if complete else "partial", "", previous, view, comparison.diff, models)
+            SeriesResult(series, COMPLETE if complete else PARTIAL, "", previous, view, comparison.diff, models)
         )
         notes.append(f"{comparison.sweep.label}: {comparison.line}")
         if comparison.diff is None or not comparison.ended or not results[-1].attempted:
@@ -182,7 +183,9 @@ def _gate_of(comparisons: Sequence[SweepComparison], night_id: str, folder: Path
     problems += quiet
     imports = {model: text for comparison in comparisons for model, text in _new_imports(comparison).items()}
     problems += [Problem("import", line, True) for line in import_lines(imports)]
-    fixed, _ = each_once((series, row.op_id) for series, diff in diffs for row in diff.rows if row.label == Label.FIXED)
+    fixed, _ = each_once(
+        (series, row.op_id) for series, diff in diffs for row in diff.rows if row.change == Label.FIXED
+    )
     parts = [f"{news} worse" if news else "nothing worse", *([f"{fixed} fixed"] if fixed else [])]
     if quiet:
         parts.append(f"{len(quiet)} acknowledged {'cause' if len(quiet) == 1 else 'causes'}")

@@ -9,12 +9,13 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from opscope.base.labels import COMPLETE, NEWS, Label
 from opscope.base.page import percent
 from opscope.base.visible_text import one_line
 from opscope.harness.record.causes import by_cause, short
 from opscope.harness.record.signature import shorten
-from opscope.reports.compare.diff import Label, Row
-from opscope.reports.compare.first_sentence import each_once
+from opscope.reports.compare.diff import Row
+from opscope.reports.compare.first_sentence import Said, each_once
 from opscope.reports.compare.unblock import Fix, plan
 from opscope.reports.nightly.delivery import Delivered
 from opscope.reports.nightly.findings import SeriesResult
@@ -26,15 +27,12 @@ MOST_FIXES = 5
 LONGEST = 160
 """Characters of an error."""
 
-LISTED = (Label.NEW, Label.REASON_CHANGED, Label.PCC_DROP)
-"""Labels whose rows are listed; the others are only counted."""
-
 
 @dataclass(frozen=True)
 class Page:
     """The content of a summary."""
 
-    title: str
+    title: str | Said
     results: Sequence[SeriesResult]
     verdict: Verdict
     delivered: Delivered | None = None
@@ -48,8 +46,9 @@ class Page:
 
 def text(page: Page) -> str:
     """The summary, as GitHub's markdown."""
-    parts = [f"# {escaped(page.title)}", *_verdict(page.verdict), _series(page.results)]
-    for label in LISTED:
+    head, *lines = str(page.title).splitlines()
+    parts = [f"# {escaped(head)}", *map(escaped, lines), *_verdict(page.verdict), _series(page.results)]
+    for label in (label for label in Label if label in NEWS):
         parts += _rows(label, [(result, row) for result in page.results for row in _of(result, label)], page)
     parts += _fixed(page.results)
     parts += _fixes(page.results) if page.ranked else []
@@ -108,7 +107,6 @@ def _series(results: Sequence[SeriesResult]) -> str:
 
 def _series_row(result: SeriesResult) -> list[str]:
     rate = percent(result.right / result.attempted) if result.attempted else "-"
-    counts = result.diff.counts if result.diff is not None else {}
     like_for_like = ""
     if result.diff is not None:
         rates = [row for row in result.diff.rates if row["scope"] == "like for like"]
@@ -119,12 +117,12 @@ def _series_row(result: SeriesResult) -> list[str]:
         )
     return [
         escaped(result.name),
-        "complete" if result.status == "complete" else "**partial**",
+        COMPLETE if result.status == COMPLETE else f"**{result.status}**",
         f"{result.models['ran']} of {result.models['asked']}",
         f"{result.right} of {result.attempted} ({rate})",
         like_for_like,
         str(result.diff.news) if result.diff is not None else "",
-        str(counts.get(Label.FIXED, 0)) if result.diff is not None else "",
+        str(sum(row.change == Label.FIXED for row in result.diff.rows)) if result.diff is not None else "",
         str(result.known),
         escaped(result.previous) or "nothing, as it is the first",
         _commits(result),
@@ -214,7 +212,7 @@ def _row(rows: Sequence[Row], series: str, owned: bool) -> list[str]:
 
 
 def _fixed(results: Sequence[SeriesResult]) -> list[str]:
-    every = [(each.series, row) for each in results for row in _of(each, Label.FIXED)]
+    every = [(each.series, row) for each in results for row in _of(each, Label.FIXED) if row.change == Label.FIXED]
     if not every:
         return []
     count, of_series = each_once((series, row.op_id) for series, row in every)

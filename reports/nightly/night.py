@@ -13,7 +13,7 @@ from opscope.harness.record.commits.ci_variables import ci_job
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.run_folders import runs_root
 from opscope.harness.record.store import write_whole
-from opscope.reports.compare.first_sentence import first_sentence, head
+from opscope.reports.compare.first_sentence import Said, first_sentence, head
 from opscope.reports.compare.owned import Owned
 from opscope.reports.database.owners import Rule
 from opscope.reports.database.reading import read_database
@@ -38,7 +38,7 @@ class NightResult:
     results: Sequence[SeriesResult]
     delivered: Delivered
     verdict: Verdict
-    title: str
+    said: Said
     summary: str
     """Markdown."""
     path: Path
@@ -81,16 +81,17 @@ def deliver(
     )
     notes += more
     verdict = verdict_of(results, delivered, config.policy)
-    title = first_sentence(head([(night.name, night.label, night.zone)]), [result.facts for result in results], rules)
+    said = first_sentence(head([(night.name, night.label, night.zone)]), [result.facts for result in results], rules)
+    title = said.headline
     job = ci_job(environment).url
     links += [("job", job)] if job else []
-    page = markdown.Page(title, results, verdict, delivered, notes, links)
+    page = markdown.Page(said, results, verdict, delivered, notes, links)
     summary = markdown.text(page)
     path = write_whole(folder_of(root, night) / SUMMARY, summary, "a writable folder")
     message = Message(
         title=title,
         summary=summary,
-        short=_short(title, verdict, job),
+        short=_short(said, verdict, job),
         name=night.name,
         night=night.night_id,
         date=night.label,
@@ -105,6 +106,7 @@ def deliver(
         night,
         {
             "title": title,
+            "about": said.about,
             "fails": verdict.fails,
             "problems": list(map(asdict, verdict.problems)),
             "published": delivered.published,
@@ -112,16 +114,16 @@ def deliver(
             "unsent": unsent,
         },
     )
-    return NightResult(night, results, delivered, verdict, title, summary, path)
+    return NightResult(night, results, delivered, verdict, said, summary, path)
 
 
 SHORT = 1500
 """Most characters of a short message; the strictest of the usual chat systems takes 2,000."""
 
 
-def _short(title: str, verdict: Verdict, job: str) -> str:
-    """Title, problems and the job's page, in plain text of bounded length."""
-    lines = [title, *(f"{problem.kind.replace('_', ' ')}: {problem.text}" for problem in verdict.problems)]
+def _short(said: Said, verdict: Verdict, job: str) -> str:
+    """What the night comes to, problems and the job's page, in plain text of bounded length."""
+    lines = [str(said), *(f"{problem.kind.replace('_', ' ')}: {problem.text}" for problem in verdict.problems)]
     text = cut("\n".join(lines), SHORT)
     return f"{text}\n{job}" if job else text
 

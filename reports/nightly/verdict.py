@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from opscope.base.labels import BROKEN, NEWS, PARTIAL, Label
 from opscope.harness.record.causes import by_cause, short
-from opscope.reports.compare.diff import NEWS, Diff, Label
+from opscope.reports.compare.diff import Diff
 from opscope.reports.compare.first_sentence import each_once
 from opscope.reports.nightly.delivery import Delivered
 from opscope.reports.nightly.findings import SeriesResult
 
-CHANGES = (Label.NEW, Label.REASON_CHANGED, Label.PCC_DROP, Label.FIXED, Label.VANISHED)
+CHANGES = NEWS | {Label.FIXED, Label.VANISHED}
 """Labels that make a night worth a message."""
 
 
@@ -50,6 +51,7 @@ def verdict_of(results: Sequence[SeriesResult], delivered: Delivered, policy: Ma
         reasons.append(("no_data", "no op was attempted in the whole night"))
     else:
         reasons += [("no_data", f"no op was attempted on {result.name}") for result in results if not result.attempted]
+    reasons += [("no_data", f"the backend may not work: {each}") for each in map(broken_line, results) if each]
     diffs = [(result.series, result.diff) for result in results if result.diff is not None]
     if regression := worse_than(diffs, "the previous night"):
         reasons.append(("regression", regression))
@@ -58,7 +60,7 @@ def verdict_of(results: Sequence[SeriesResult], delivered: Delivered, policy: Ma
     red = {model: text for result in results if result.view is not None for model, text in result.view.imports.items()}
     reasons += [("import", line) for line in import_lines(red)]
     reasons += [
-        ("partial", f"{result.name}: missing {result.missing}") for result in results if result.status == "partial"
+        ("partial", f"{result.name}: missing {result.missing}") for result in results if result.status == PARTIAL
     ]
     if delivered.spooled:
         count = len(delivered.spooled)
@@ -71,6 +73,13 @@ def verdict_of(results: Sequence[SeriesResult], delivered: Delivered, policy: Ma
     changed = any(row.label in CHANGES and not row.acknowledged for row in rows)
     changed = changed or any(problem.fails for problem in problems)
     return Verdict((*problems, *acknowledged(diffs)), changed)
+
+
+def broken_line(result: SeriesResult) -> str:
+    """That a backend fails every op, and how; empty where it does not."""
+    if result.status != BROKEN or result.view is None:
+        return ""
+    return f"all {result.attempted} ops fail on {result.name} with one text: {result.view.broken}"
 
 
 def worse_than(diffs: Iterable[tuple[str, Diff]], night: str) -> str:

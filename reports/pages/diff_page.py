@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from opscope.base.labels import LABELS, NEWS, QUIET, Label
 from opscope.base.page import Page, percent
-from opscope.base.statuses import LABELS, TERMINAL
+from opscope.base.statuses import TERMINAL
 from opscope.base.visible_text import one_line
 from opscope.harness.record.causes import by_cause, short
 from opscope.harness.record.isolation import lines as isolation_lines
 from opscope.reports.compare.commit_range import named
-from opscope.reports.compare.diff import NEWS, QUIET, Diff, Label, Row
+from opscope.reports.compare.diff import Diff, Row
 from opscope.reports.compare.lowered_differently import Lowered
 
 MOST = 30

@@ -11,10 +11,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from opscope.base.labels import Label
 from opscope.base.night_grid.commit_pages import page_of_range
 from opscope.base.night_grid.grid import MOST, Cause, Count, Detail, Grid, Known, Night, Since, build, read
 from opscope.base.places import room
-from opscope.reports.compare.diff import Diff, Label
+from opscope.reports.compare.diff import Diff
 from opscope.reports.compare.outcomes import RunView
 from opscope.reports.compare.owned import Owned
 from opscope.reports.compare.unblock import FixPlan, for_good, is_never_fixed

@@ -15,13 +15,14 @@ from urllib.parse import quote
 
 import sqlalchemy as sa
 
+from opscope.base.labels import COMPLETE, PARTIAL
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpTest
 from opscope.reports.compare.diff import Diff, compare
-from opscope.reports.compare.first_sentence import date_of, first_sentence, head_of, of_view
+from opscope.reports.compare.first_sentence import Said, date_of, first_sentence, head_of, of_view
 from opscope.reports.compare.history import slower_between_nights
 from opscope.reports.compare.night_diff import series_missing
-from opscope.reports.compare.night_views import newest_by_series, night_view
+from opscope.reports.compare.night_views import newest_by_series, night_before, night_view
 from opscope.reports.compare.outcomes import RunView
 from opscope.reports.compare.owned import Owned
 from opscope.reports.compare.readiness import views_of
@@ -82,8 +83,10 @@ def render_night(connection: sa.Connection, night_ids: Sequence[str], runs: Path
         "warnings": [
             f"{series.name or 'This night'} is partial: {series.row['missing']} missing. Ops that did not run are not "
             "gone."
+            if series.row["status"] == PARTIAL
+            else f"{series.name or 'The backend'} fails every op with one text: it may not work here."
             for series in all_series
-            if series.row["status"] != "complete"
+            if series.row["status"] != COMPLETE
         ]
         + ([SAID] if any(each["demo"] for each in nights) else []),
         "since": "Since the previous night",
@@ -154,15 +157,15 @@ def _link(path: Path, out: Path) -> str:
 def _changes(connection: sa.Connection, all_series: Sequence[NightSeries]) -> Iterator[tuple[str, Any]]:
     for series in all_series:
         if series.row["previous_night"]:
-            before = night_view(connection, series.row["previous_night"], series.view.series)
+            before = night_before(connection, series.row["previous_night"], series.view.series)
             yield series.name, compare(before, series.view, slower_between_nights(connection, before, series.view))
 
 
 def _sentence(
     connection: sa.Connection, all_series: Sequence[NightSeries], diffs: Mapping[str, Diff], owned: Owned
-) -> str:
+) -> Said:
     """What the night comes to, of all its series."""
-    facts = [of_view(each.view, diffs.get(each.name), each.row["status"] == "partial") for each in all_series]
+    facts = [of_view(each.view, diffs.get(each.name), each.row["missing"]) for each in all_series]
     facts += series_missing(connection, {each.view.run_id for each in all_series})
     return first_sentence(head_of(connection, [each.view for each in all_series]), facts, owned.rules)
 
@@ -191,7 +194,7 @@ def _chips(nights: Sequence[Any], all_series: Sequence[NightSeries], models: Seq
     pairs = [
         ("night" if nights[0]["kind"] == "night" else "run", ", ".join(night["night_id"] for night in nights)),
         ("started", ", ".join(sorted({f"{night['started']:%Y-%m-%d %H:%M} UTC" for night in nights}))),
-        ("status", "complete" if states == {"complete"} else "partial"),
+        ("status", ", ".join(sorted(states))),
         ("models", str(len(models))),
         ("on", ", ".join(sorted({series.view.on for series in all_series}))),
         *(("compiler", name) for name in sorted({series.row["compiler"] for series in all_series})),

@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from opscope.base.labels import LABELS, QUIET, Label
 from opscope.base.page import percent
-from opscope.base.statuses import LABELS, STATUSES
+from opscope.base.statuses import STATUSES
 from opscope.harness.record.causes import Cause, by_cause, parts_within, short
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.store import StoredRun
 from opscope.reports.compare import diff as comparison
-from opscope.reports.compare.diff import QUIET, Diff, Label, Row
+from opscope.reports.compare.diff import Diff, Row
 from opscope.reports.compare.first_sentence import first_sentence, head_of, of_view
 from opscope.reports.compare.history import slower_between
 from opscope.reports.compare.outcomes import RunView, from_stored

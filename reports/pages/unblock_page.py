@@ -30,9 +30,7 @@ def _of_models(ops: Mapping[str, int]) -> str:
 
 def show_plan(plan: FixPlan, page: Page, most: int, team: str | None = None, left_out: str = "") -> None:
     """Prints the ranking and the unlock curve, or that there is nothing to fix; `left_out` is a line about runs."""
-    runs = ", ".join(
-        f"{run['run_id']} ({', '.join(filter(None, (run['backend'], run['board'])))})" for run in plan.runs
-    )
+    runs = ", ".join(f"{run['run_id']} ({run['name']})" for run in plan.runs)
     models = f"1 model, {len(plan.whole)} whole, in its newest run"
     if len(plan.models) != 1:
         models = f"{len(plan.models)} models, {len(plan.whole)} of them whole, in the newest run of each"
@@ -83,7 +81,7 @@ def show_plan(plan: FixPlan, page: Page, most: int, team: str | None = None, lef
                 fix.stage,
                 ", ".join(fix.op_names[:3]) + (" …" if len(fix.op_names) > 3 else ""),
                 fix.owner,
-                shorten(fix.error, 90),
+                shorten(f"{'flaky: ' * fix.flaky}{fix.error}", 90),
             )
             for fix in plan.fixes[:most]
         ],

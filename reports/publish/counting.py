@@ -16,10 +16,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from opscope.base.labels import BROKEN, COMPLETE, PARTIAL
 from opscope.base.live import progress
+from opscope.base.night_grid.due import overdue
 from opscope.harness.record.stages import ModelStatus, depths
 from opscope.reports.compare.commit_range import commit_of, shortened
-from opscope.reports.compare.night_views import night_view, series_of
+from opscope.reports.compare.night_views import night_before, night_view, series_of
 from opscope.reports.compare.outcomes import RunView
 from opscope.reports.database.database import SETTINGS, open_database
 from opscope.reports.database.endings import DEFAULT
@@ -60,9 +62,10 @@ UNFINISHED = ("running", "interrupted")
 """Outcomes of a run whose night is not complete."""
 
 
-RULES = "3"
+RULES = "4"
 """Number of the rules by which nights are counted: of others are those of a database whose number is another. 2: causes
-are fingerprints without names of ops. 3: nights have the causes that fail for good."""
+are fingerprints without names of ops. 3: nights have the causes that fail for good. 4: a
+night in which the backend fails every op is `broken`, and nothing is compared with it."""
 
 
 @contextmanager
@@ -166,7 +169,11 @@ def _count(connection: sa.Connection, night: Row, runs: list[Row]) -> None:
         if models:
             connection.execute(sa.insert(NIGHT_MODELS), [_blank(night, series, model) for model in models])
         connection.execute(sa.insert(NIGHT_SERIES), [row])
-        _compare(connection, night["night_id"], series, _ops(connection, night["night_id"], series))
+        view = _ops(connection, night["night_id"], series)
+        if view is not None and view.broken:
+            this = (NIGHT_SERIES.c.night_id == night["night_id"]) & (NIGHT_SERIES.c.series == series)
+            connection.execute(sa.update(NIGHT_SERIES).where(this).values(status=BROKEN))
+        _compare(connection, night["night_id"], series, view)
 
 
 def _keep_newest_ops(connection: sa.Connection, series: str) -> None:
@@ -250,12 +257,13 @@ def _series_row(night: Row, series: str, runs: list[Row], models: list[Row], all
         "data_format": str(options.get("data_format") or "".join(parts[2:3] if not first else ()) or DEFAULT),
         "started": night["started"],
         "date": datetime.fromisoformat(night["label"][:10]).replace(tzinfo=UTC),
+        "due": overdue(night["started"], night["zone"], night["config"]),
         "previous_night": "",
         "compiler": _joined(run["compiler"] for run in runs),
         "jaxlib": _joined(run["jaxlib"] for run in runs),
         "revision": _joined(shortened(commit_of(run, run["backend"]).revision, 12) for run in runs),
         **dict.fromkeys(("compiler_changed", "jaxlib_changed", "models_changed"), False),
-        "status": "partial" if missing else "complete",
+        "status": PARTIAL if missing else COMPLETE,
         "missing": ", ".join(missing),
         "asked": len(models),
         **{outcome: outcomes.count(outcome) for outcome in OUTCOMES},
@@ -300,7 +308,7 @@ def _compare(connection: sa.Connection, night_id: str, series: str, view: RunVie
         view = night_view(connection, night_id, series)
     if view is None:
         return
-    earlier = None if before is None else night_view(connection, before["night_id"], series)
+    earlier = None if before is None else night_before(connection, before["night_id"], series)
     if earlier is not None:
         rows = ([night_id, series, *row] for row in night_counts.pairs(earlier, view))
         bulk.insert(connection, NIGHT_PAIRS, rows)
@@ -315,7 +323,7 @@ def _ran(connection: sa.Connection, night_id: str, series: str) -> set[str]:
 
 
 def _before(connection: sa.Connection, row: Row) -> Row | None:
-    """The newest earlier night of the same kind and series with a model in common."""
+    """The newest earlier night of the same kind and series with a model in common, in which the backend worked."""
     kind = sa.select(NIGHTS.c.kind).where(NIGHTS.c.night_id == row["night_id"]).scalar_subquery()
     own_models, earlier_models = NIGHT_MODELS.alias(), NIGHT_MODELS.alias()
     common = (
@@ -332,7 +340,7 @@ def _before(connection: sa.Connection, row: Row) -> Row | None:
         sa.select(NIGHT_SERIES)
         .join(NIGHTS, NIGHTS.c.night_id == NIGHT_SERIES.c.night_id)
         .where(NIGHT_SERIES.c.series == row["series"], NIGHT_SERIES.c.started < row["started"], NIGHTS.c.kind == kind)
-        .where(common.exists())
+        .where(common.exists(), NIGHT_SERIES.c.status != BROKEN)
         .order_by(NIGHT_SERIES.c.started.desc(), NIGHT_SERIES.c.night_id.desc())
         .limit(1)
     )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from opscope.base.statuses import NOT_ATTEMPTED, RIGHT
-from opscope.reports.database.endings import ending_of
+from opscope.base.statuses import FAILED, NOT_ATTEMPTED, RIGHT
+from opscope.reports.database.endings import ending_of, in_list
 
-UNATTEMPTED, _RIGHT = (", ".join(f"'{ending}'" for ending in sorted(of)) for of in (NOT_ATTEMPTED, RIGHT))
+UNATTEMPTED, _RIGHT, _FAILED = map(in_list, (NOT_ATTEMPTED, RIGHT, FAILED))
 
 SUPERSEDE = sa.text(f"""
 WITH ranked AS (
@@ -18,7 +18,7 @@ WITH ranked AS (
     WHERE t.night_id = :night AND t.superseded_by <> t.run_id
     WINDOW newest AS (
         PARTITION BY t.series, t.op_id
-        ORDER BY CASE WHEN {ending_of("t")} IN ({UNATTEMPTED}) THEN 1 ELSE 0 END, r.started DESC, t.run_id DESC
+        ORDER BY CASE WHEN {ending_of("t")} IN {UNATTEMPTED} THEN 1 ELSE 0 END, r.started DESC, t.run_id DESC
     )
 )
 UPDATE op_tests SET superseded_by = CASE WHEN ranked.place = 1 THEN '' ELSE ranked.winner END
@@ -35,14 +35,14 @@ INSERT INTO night_kinds
        (night_id, series, model, op_kind, ops, attempted_ops, right_ops, host_ops, bad_ops, uses, attempted_uses,
         right_uses)
 SELECT c.night_id, c.series, c.model, c.op_kind, SUM(c.ops),
-       SUM(CASE WHEN c.status NOT IN ({UNATTEMPTED}) THEN c.ops ELSE 0 END),
-       SUM(CASE WHEN c.status IN ({_RIGHT}) AND (c.ran_on NOT IN ('host', 'none') OR l.place = 'host')
+       SUM(CASE WHEN c.status NOT IN {UNATTEMPTED} THEN c.ops ELSE 0 END),
+       SUM(CASE WHEN c.status IN {_RIGHT} AND (c.ran_on NOT IN ('host', 'none') OR l.place = 'host')
                 THEN c.ops ELSE 0 END),
-       SUM(CASE WHEN c.status IN ({_RIGHT}) AND c.ran_on = 'host' AND l.place = 'device' THEN c.ops ELSE 0 END),
-       SUM(CASE WHEN c.status NOT IN ({_RIGHT}, {UNATTEMPTED}) THEN c.ops ELSE 0 END),
+       SUM(CASE WHEN c.status IN {_RIGHT} AND c.ran_on = 'host' AND l.place = 'device' THEN c.ops ELSE 0 END),
+       SUM(CASE WHEN c.status IN {_FAILED} THEN c.ops ELSE 0 END),
        SUM(c.uses),
-       SUM(CASE WHEN c.status NOT IN ({UNATTEMPTED}) THEN c.uses ELSE 0 END),
-       SUM(CASE WHEN c.status IN ({_RIGHT}) AND (c.ran_on NOT IN ('host', 'none') OR l.place = 'host')
+       SUM(CASE WHEN c.status NOT IN {UNATTEMPTED} THEN c.uses ELSE 0 END),
+       SUM(CASE WHEN c.status IN {_RIGHT} AND (c.ran_on NOT IN ('host', 'none') OR l.place = 'host')
                 THEN c.uses ELSE 0 END)
 FROM night_counts c
 CROSS JOIN (SELECT CASE WHEN EXISTS (SELECT 1 FROM night_counts WHERE night_id = :night AND series = :series

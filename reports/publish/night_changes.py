@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import sqlalchemy as sa
 
-from opscope.reports.compare.diff import QUIET, Label, Row, labelled_rows
-from opscope.reports.compare.first_sentence import FIRST
+from opscope.base.labels import QUIET, Label
+from opscope.reports.compare.diff import Row, first_rows, labelled_rows
 from opscope.reports.compare.history import slower_between_nights
 from opscope.reports.compare.outcomes import RunView
 from opscope.reports.compare.unblock import for_good, plan
@@ -23,9 +22,7 @@ def count_changes(connection: sa.Connection, now: RunView, before: RunView | Non
     if before is not None:
         rows = labelled_rows(before, now, slower_between_nights(connection, before, now), QUIET)
     else:
-        empty = replace(now, ops={})
-        labelled = labelled_rows(empty, now, None, QUIET)
-        rows = [replace(row, label=FIRST, note="") for row in labelled if row.label == Label.NEW]
+        rows = first_rows(now)
     bulk.insert(connection, NIGHT_CHANGES, (_change(now.run_id, now.series, row) for row in rows))
     ops = [op for row in rows if (op := now.ops.get(row.op_id)) is not None]
     places = ([now.run_id, now.series, op.op_id, model, uses] for op in ops for model, uses in op.uses_of.items())

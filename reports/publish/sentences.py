@@ -7,8 +7,16 @@ from collections.abc import Sequence
 
 import sqlalchemy as sa
 
-from opscope.reports.compare.diff import Label
-from opscope.reports.compare.first_sentence import SeriesFacts, date_of, first_sentence, head, of_night, verdict
+from opscope.base.labels import Label
+from opscope.reports.compare.first_sentence import (
+    SeriesFacts,
+    date_of,
+    first_sentence,
+    head,
+    not_tonight,
+    of_night,
+    verdict,
+)
 from opscope.reports.database.newest import begun
 from opscope.reports.database.owners import Rule, stored_rules
 from opscope.reports.database.rows import Row
@@ -37,7 +45,11 @@ def write_sentences(connection: sa.Connection, night_id: str) -> None:
     newest = {row.series: row for row in rows}
     facts = {(row.night_id, row.series): of_night(connection, row.night_id, row.series) for row in newest.values()}
     of_day = head((row.name, row.label, row.zone) for row in newest.values()) if facts else ""
-    together = _row(of_day, list(facts.values()), rules) if facts else None
+    last = sa.select(NIGHTS.c.label).where(NIGHTS.c.kind == "night", begun(NIGHTS.c.night_id))
+    last = last.order_by(NIGHTS.c.started.desc()).limit(1)
+    is_newest = date_of(connection.scalar(last) or "") == date_of(night["label"])
+    others = not_tonight(connection, facts.values()) if is_newest else []
+    together = _row(of_day, [*facts.values(), *others], rules) if facts else None
     written: list[Row] = []
     for row in rows:
         if row.night_id == night_id:
@@ -69,12 +81,15 @@ def _row(beginning: str, facts: Sequence[SeriesFacts], rules: Sequence[Rule]) ->
     names = Counter({change.op_id: change.op_name for change in new}.values())
     most_in = min(names, key=lambda name: (-names[name], name), default="")
     changes = [change for each in facts for change in each.changes]
+    said = first_sentence(beginning, facts, rules)
     return {
         "verdict": verdict(facts),
         "new_failures": len({change.op_id for change in new}),
         "causes": len({change.cause or change.op_name for change in new}),
-        "fixed_ops": len({change.op_id for change in changes if change.label == Label.FIXED}),
+        "fixed_ops": len({change.op_id for change in changes if change.change == Label.FIXED}),
         "slower_ops": len({change.op_id for change in changes if change.label == Label.SLOWER}),
         "most_in": most_in,
-        "sentence": first_sentence(beginning, facts, rules),
+        "sentence": said.headline,
+        "about": said.about,
+        "chips": ", ".join(said.chips),
     }

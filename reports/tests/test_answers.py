@@ -89,8 +89,8 @@ OF_NIGHTS = {
         "diff --since 2026-11-20",
         "diff --cause CAUSE",
     ),
-    "unblock": ("unblock",),
-    "readiness": ("readiness bert_base", "readiness resnet50"),
+    "unblock.night": ("unblock",),
+    "readiness.night": ("readiness bert_base", "readiness resnet50"),
     "db-stats": ("db stats",),
 }
 """More calls, over nights of the demo: several series, a note, causes fixed and known."""
@@ -203,7 +203,7 @@ OF_ANY = {
     "show.cause": ("show", "SELECT DISTINCT SUBSTR(cause, 1, 8) FROM op_tests WHERE cause IS NOT NULL"),
     "show.model": ("show", "SELECT DISTINCT model FROM night_models"),
     "show.run": ("show", "SELECT run_id FROM runs"),
-    "readiness": ("readiness", "SELECT DISTINCT model FROM night_models WHERE outcome = 'ran'"),
+    "readiness": ("readiness", "SELECT model || ' --run ' || run_id FROM models WHERE outcome = 'ran' LIMIT 60"),
     "unblock": ("unblock", "SELECT run_id FROM runs"),
     "unblock.night": ("unblock", "SELECT night_id FROM night_status WHERE kind <> 'run'"),
     "readiness.night": (

@@ -205,7 +205,20 @@ def test_shapes_that_fail_beside_shapes_that_pass(tmp_path: Path) -> None:
     url = fresh(tmp_path / "db.sqlite")
     publish(run_dir, url)
     assert ask(url, "shape_dependent").rows == (
-        ("reference", "n150", "default", "stablehlo.add", 1, 1, F, F, "not a multiple of 32"),
+        (
+            "reference n150 float32 0",
+            "2026-11-02",
+            "newest",
+            "reference",
+            "n150",
+            "default",
+            "stablehlo.add",
+            1,
+            1,
+            F,
+            F,
+            "not a multiple of 32",
+        ),
     )
 
 

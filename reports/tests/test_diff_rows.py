@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from opscope.base.labels import Label
 from opscope.harness.record.stages import FAILED
-from opscope.reports.compare.diff import Diff, Label, Row, as_json, compare, labelled_rows
+from opscope.reports.compare.diff import Diff, Row, as_json, compare, labelled_rows
 from opscope.reports.compare.outcomes import Outcome, RunView
 from opscope.reports.tests.nights import START
 
@@ -287,7 +288,7 @@ def test_causes_are_sorted_by_the_models_that_they_block_and_flaky_ones_stand_la
             "flaky": False,
             "stage": "split",
             "error": "it broke",
-            "labels": {"NEW": 2},
+            "labels": {"NEW": 1, "FIRST": 1},
             "ops": 2,
             "uses": 4,
             "models": ["m", "n", "o"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opscope.reports.compare.diff import Label
+from opscope.base.labels import Label
 from opscope.reports.tests.test_diff_rows import label_and_note, op
 
 US = 1000.0

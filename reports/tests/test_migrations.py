@@ -148,7 +148,13 @@ def test_boards_and_ladders_of_series_are_those_that_publishing_stores(tmp_path:
     with closing(sqlite3.connect(tmp_path / "r.sqlite")) as connection:
         for view in views():
             connection.execute(f"DROP VIEW {view}")
-        connection.execute("ALTER TABLE night_series DROP COLUMN board")
+        for table, column in (
+            ("night_series", "board"),
+            ("night_series", "due"),
+            ("night_sentences", "about"),
+            ("night_sentences", "chips"),
+        ):
+            connection.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
         for column in ("numerics", "exact_order", "cycles_error"):
             connection.execute(f"ALTER TABLE op_tests DROP COLUMN {column}")
         for table in ("notes", "night_stages"):

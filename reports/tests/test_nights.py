@@ -182,7 +182,7 @@ def test_like_for_like_stands_beside_the_overall_rate(url: str, tmp_path: Path) 
     marks = "SELECT compiler_changed, jaxlib_changed, models_changed FROM night_series ORDER BY started"
     assert rows(url, marks) == [(0, 0, 0), (1, 0, 1)]
     changes = "SELECT label, COUNT(*) FROM night_changes WHERE label <> 'FIRST' GROUP BY label ORDER BY label"
-    assert rows(url, changes) == [("FIXED", 1), ("NEW", 3)]
+    assert rows(url, changes) == [("FIXED", 1), ("NEW", 3)], "a model that was missing is no new one"
 
 
 def test_what_is_absent_is_not_gone(url: str, tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ def test_what_regressed_since_a_date(url: str, tmp_path: Path) -> None:
         (series,) = answer["series"]
         nights = (series["a"]["run_id"], series["b"]["run_id"])
         assert (nights, series["counts"]) == ((f"nightly-{before}-020000", "nightly-20261106-020000"), labels), date
-        assert answer["sentence"].startswith("nightly 2026-11-06 02:00 UTC, reference n150, xla n150: ")
+        assert "\nnightly 2026-11-06 02:00 UTC, reference n150, xla n150, since " in answer["sentence"]
     assert json.loads(since("2026-11-06").output)["series"][0]["counts"] == {"PERSISTING": 2}
     for words, problem in (
         (

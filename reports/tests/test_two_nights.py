@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from opscope.base.labels import CHANGES, QUIET
 from opscope.dashboards import asset_files
-from opscope.reports.compare.diff import QUIET, Diff, Label, Row
+from opscope.reports.compare.diff import Diff, Row
 from opscope.reports.compare.night_diff import compared_nights
 from opscope.reports.database.ask import ask
 from opscope.reports.database.reading import read_database
@@ -93,14 +94,14 @@ def test_causes_of_the_dashboard_come_in_the_order_of_diff(url: str) -> None:
         order = assets.datasets[about.dataset].metrics[about.params["timeseries_limit_metric"]].expression
         grouped = f"FROM {about.dataset} WHERE {where} GROUP BY change, cause ORDER BY {order} DESC"
         rows = ask(url, f"SELECT change, COUNT(DISTINCT op_id) {grouped}").rows
-        words = [*list(Label)[:4], "known or flaky", "acknowledged", *list(Label)[4:]]
+        words = list(CHANGES)
         places = [(words.index(change), -ops) for change, ops in rows]
         assert (places, rows[0][0]) == (sorted(places), "NEW"), chart
         assert len({change for change, _ in rows}) > 3
 
 
 def test_ops_of_the_dashboard_come_in_the_order_of_diff(url: str) -> None:
-    words = [*list(Label)[:4], "known or flaky", "acknowledged", *list(Label)[4:]]
+    words = list(CHANGES)
     rows = ask(url, "SELECT DISTINCT place, change FROM dashboard_two_nights ORDER BY place").rows
     assert [change for _, change in rows] == [word for word in words if word in {change for _, change in rows}]
     assert len(rows) > 6

@@ -10,6 +10,7 @@ from rich.console import Console
 from opscope.harness.page import ladder_table, summary
 from opscope.harness.record import store
 from opscope.harness.record.causes import cause_of_test, short
+from opscope.harness.record.origin import ANSWERS
 from opscope.harness.record.selection import DESELECTED
 from opscope.harness.record.stages import Stage, Status
 from opscope.harness.run import finish_run
@@ -159,9 +160,13 @@ def test_files_in_the_users_folder_have_relative_names(page: summary.Run, tmp_pa
 def test_ops_run_again_come_first_with_their_figures(page: summary.Run, tmp_path: Path) -> None:
     first, second = list(NAMES)[:2]
     (tmp_path / "run" / "artifacts" / second).mkdir(parents=True)
-    text = shown(dataclasses.replace(page, again=frozenset([first, second])), width=160)
+    options = {**page.record.origin.options, ANSWERS: {"run": "earlier", "ops": [first, second]}}
+    origin = page.record.origin.model_copy(update={"options": options})
+    record = page.record.model_copy(update={"origin": origin})
+    text = shown(dataclasses.replace(page, record=record), width=160)
+    assert "ops of run earlier, run again" in text
     assert "Run again (2)" in text
-    assert "    success; attempt 1" in text
+    assert "    success" in text
     assert f"IR and diagnostics in {tmp_path}/run/artifacts/{second}\n" in text
     assert f"artifacts/{first}" not in text
     assert "Slowest ops" not in text

@@ -43,6 +43,12 @@ def orders_of_nothing(folder: Path) -> process_plan.Orders:
     return process_plan.orders_of(asked, "run-1", folder / "run", asked.settings.values)
 
 
+def orders_in(run_dir: Path, folder: Path) -> process_plan.Orders:
+    """The orders of a run in `run_dir`."""
+    asked = request(folder, backend="null")
+    return process_plan.orders_of(asked, store.read_run(run_dir).run_id, run_dir, asked.settings.values)
+
+
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     return run_folder.write(tmp_path / ".opscope" / "runs" / "20260102-030405-m")
@@ -51,10 +57,11 @@ def run(tmp_path: Path) -> Path:
 def test_again_takes_the_newest_run_and_its_settings(run: Path, tmp_path: Path) -> None:
     made = ops_again.from_run(request(tmp_path, op_ids=(SECOND,)))
     assert made.again
-    assert made.run_dir == run
+    assert made.run_dir != run, "what a run says stays as it is"
+    assert made.run_dir.parent == run.parent
     asked = made.orders.context
     assert (asked.backend, asked.options.arch, made.orders.op_timeout) == ("null", "e150", 7.0)
-    assert made.orders.attempts == {FIRST: 2, SECOND: 2}
+    assert made.orders.attempts == {}
     assert [row.op_id for row in made.rows if made.selects(row)] == [SECOND]
     anew = ops_again.from_run(request(tmp_path, arch="p150"))
     assert anew.orders.context.options.arch == "p150"
@@ -93,6 +100,8 @@ def test_globs_name_ops_and_families(glob: str, hit: bool) -> None:
 
 def test_a_worker_hears_the_same_plan(run: Path, tmp_path: Path) -> None:
     made = ops_again.from_run(request(tmp_path, ops=("dot*",)))
+    made.run_dir.mkdir()
+    store.write_manifest(made.run_dir, made.header, made.rows)
     read_back = plan.RunPlan.from_json(made.as_json())
     assert read_back.orders == made.orders
     assert read_back.rows == made.rows
@@ -105,7 +114,7 @@ def test_ids_of_tests_are_stable() -> None:
 
 def test_closing_accounts_for_every_op(tmp_path: Path) -> None:
     folder = run_folder.write(tmp_path / ".opscope" / "runs" / "r", tests=False)
-    made = plan.RunPlan(ops_again.from_run(request(tmp_path)).orders, *store.read_manifest(folder))
+    made = plan.RunPlan(orders_in(folder, tmp_path), *store.read_manifest(folder))
     closed = finish_run.close(made, {plan.nodeid(run_folder.row(FIRST))}, interrupted=True)
     assert closed.problem == ""
     stored = store.load_run(folder)
@@ -120,7 +129,8 @@ def test_closing_refuses_books_that_do_not_add_up(tmp_path: Path) -> None:
     folder = run_folder.write(tmp_path / ".opscope" / "runs" / "r")
     header, rows = store.read_manifest(folder)
     store.write_manifest(folder, header.model_copy(update={"module_ops": {"m": 7}}), rows)
-    closed = finish_run.close(ops_again.from_run(request(tmp_path)), None, interrupted=False)
+    made = plan.RunPlan(orders_in(folder, tmp_path), *store.read_manifest(folder))
+    closed = finish_run.close(made, None, interrupted=False)
     assert "does not add up" in closed.problem
     assert closed.run is not None
     assert "m: 7 ops ≠ 3 uses" in closed.run.ledger_line

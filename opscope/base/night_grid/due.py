@@ -87,6 +87,18 @@ def due(started: datetime, zone: str, config: Mapping[str, Any], now: datetime) 
     return Due((by - DAY).astimezone(UTC), zone, by, started)
 
 
+def overdue(started: datetime, zone: str, config: Mapping[str, Any]) -> datetime:
+    """The moment from which on a night that began at `started` is late as the newest one: `due` the other way round."""
+    hour = Hour.read(config.get("by", ""))
+    if hour is None:
+        return started + OLD
+    after = started.astimezone(_zone(zone)) + DAY
+    by = after.replace(hour=hour.hour, minute=hour.minute, second=0, microsecond=0)
+    while by <= after or by.weekday() not in hour.days:
+        by += DAY
+    return by.astimezone(UTC)
+
+
 def read(ask: Callable[[str, Mapping[str, Any]], Sequence[Sequence[Any]]], now: datetime) -> Due | None:
     """What is asked of the newest night of a results database; None where none was ever there, or only the demo's."""
     rows = ask(NEWEST, {})

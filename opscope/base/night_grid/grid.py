@@ -23,6 +23,8 @@ STRIPES = 4
 """Series that have a stripe each; of more only the worst is shown, and in how many a cause fails."""
 LONGEST = 140
 """Characters of an error in a row: two lines of it. The note has all of it."""
+OFTEN = 3
+"""A cause that came so often in the dates of the rows comes and goes by itself."""
 DIGITS = 8
 """Hex digits of a commit, and of the short id of a cause."""
 
@@ -57,14 +59,14 @@ ALONE = """
 SELECT m.model, MIN(d.cluster) AS cluster
 FROM night_models m
 JOIN night_change_models u ON u.night_id = m.night_id AND u.series = m.series AND u.model = m.model
-JOIN night_changes d ON d.night_id = u.night_id AND d.series = u.series AND d.op_id = u.op_id
+JOIN night_diff d ON d.night_id = u.night_id AND d.series = u.series AND d.op_id = u.op_id AND d.now_bad = 1
 WHERE m.night_id = :night AND m.series = :series AND m.outcome = 'ran' AND m.attempted_ops = m.ops
-  AND d.label IN ('NEW', 'REASON-CHANGED', 'PERSISTING', 'FIRST')
 GROUP BY m.model
-HAVING COUNT(DISTINCT d.cluster) = 1 AND SUM(CASE WHEN d.known LIKE 'never:%' THEN 1 ELSE 0 END) = 0 ORDER BY m.model"""
+HAVING COUNT(DISTINCT d.cluster) = 1 AND SUM(CASE WHEN d.expected LIKE 'never:%' THEN 1 ELSE 0 END) = 0
+ORDER BY m.model"""
 """The models that one cause alone holds back; of one with ops that nobody attempted nobody knows, and one
 with ops that fail for good is never whole."""
-SENTENCE = "SELECT sentence FROM dashboard_verdict WHERE one_series = 0"
+SENTENCE = "SELECT sentence, chips FROM dashboard_verdict WHERE one_series = 0"
 
 
 @dataclass(frozen=True)
@@ -180,6 +182,8 @@ class Cause:
     detail: Detail
     stripes: tuple[Stripe, ...]
     since: tuple[Since, ...] = ()
+    times: int = 1
+    """How often it came, of the series in which it came most often: it was right in between."""
     fixed: str = ""
     """The date of the first night in which it was right again in all series; empty if it fails."""
 
@@ -192,6 +196,11 @@ class Cause:
     def error(self) -> str:
         """The error, of two lines at most."""
         return cut(self.detail.message, LONGEST)
+
+    @property
+    def comes_and_goes(self) -> bool:
+        """Whether it came so often that it is fixed no more than it is new when it is seen."""
+        return self.times >= OFTEN
 
     @property
     def names(self) -> str:
@@ -212,6 +221,8 @@ class Grid:
     label: str = ""
     """Date, time and zone of the newest night."""
     sentence: str = ""
+    chips: str = ""
+    """What else there is to say of the newest night."""
     demo: bool = False
     releases: Mapping[str, str] = field(default_factory=dict)
     """Date -> its release, if the columns are releases."""
@@ -250,8 +261,10 @@ def read(
     counts = {(night_id, series, cluster): Count(*map(int, numbers)) for night_id, series, cluster, *numbers in found}
     grid = build(nights, counts, _Details(ask, page_of_range), dates, owner, most)
     sentences = ask(SENTENCE, {}) if until is None and not owner and not releases else []
-    sentence = sentences[0][0] if sentences else ""
-    return replace(grid, label=f"{last.label} {last.zone}", sentence=sentence, demo=last.demo, releases=releases)
+    sentence, chips = sentences[0] if sentences else ("", "")
+    return replace(
+        grid, label=f"{last.label} {last.zone}", sentence=sentence, chips=chips, demo=last.demo, releases=releases
+    )
 
 
 class _Named:
@@ -441,7 +454,9 @@ def build(
         ]
         stripes = stripes if len(stripes) <= STRIPES else [_worst(stripes)]
         since = tuple(_since(row, nights, names, newest.date, pages))
-        causes.append(Cause(row.cluster, row.detail, tuple(stripes), since, shown_as.get(row.fixed, row.fixed)))
+        causes.append(
+            Cause(row.cluster, row.detail, tuple(stripes), since, row.times, shown_as.get(row.fixed, row.fixed))
+        )
     return Grid(
         tuple(dates),
         tuple(names.values()),
@@ -467,12 +482,16 @@ class _Row:
         """Series -> its last night with the cause, if no complete night without it came later."""
         self.began: dict[str, tuple[Night | None, Night]] = {}
         """Series -> the last complete night without the cause, and the first one with it after that."""
+        self.times = 1
         ended: list[str] = []
         lasts: list[tuple[Night, Count]] = []
         for series, nights in by_series.items():
             occurs = [night for night in nights if (night.night_id, series, cluster) in counts]
             if not occurs:
                 continue
+            seen = [night in occurs for night in nights if night.complete or night in occurs]
+            came = sum(fails and not before for before, fails in zip([False, *seen], seen, strict=False))
+            self.times = max(self.times, came)
             last = occurs[-1]
             lasts.append((last, counts[last.night_id, series, cluster]))
             later = [night for night in nights if night.started > last.started and night.complete]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from opscope.base.statuses import LABELS, STATUSES
+from opscope.base.labels import LABELS
+from opscope.base.statuses import STATUSES
 
 GLOSSARY = Path(__file__).parents[3] / "docs" / "glossary.md"
 ROW = re.compile(r"^\| (?!---|word|status|label)(.+?) \| (.+) \|$", re.MULTILINE)

@@ -7,7 +7,8 @@ import re
 import pytest
 
 from opscope.base import statuses
-from opscope.base.statuses import LABELS, STAGES, STATUSES, SUPPORT, TERMINAL, label_colours
+from opscope.base.labels import LABELS, label_colours
+from opscope.base.statuses import STAGES, STATUSES, SUPPORT, TERMINAL
 
 
 def test_colours_are_colours_and_meanings_are_sentences() -> None:

@@ -5,13 +5,13 @@ WITH dtypes AS (
     UNION ALL SELECT 'ui8' UNION ALL SELECT 'ui16' UNION ALL SELECT 'ui32' UNION ALL SELECT 'ui64'
     UNION ALL SELECT 'complex<f32>' UNION ALL SELECT 'complex<f64>'
 ), ops_once AS (
-    SELECT backend, arch, data_format, op_id, signature, MAX(bad) AS bad, MAX(attempted) AS attempted,
-           MAX(CASE WHEN status IN ('success', 'passed') THEN 1 ELSE 0 END) AS is_right
+    SELECT series, day, standing, backend, arch, data_format, op_id, signature, MAX(bad) AS bad, MAX(attempted) AS attempted,
+           MAX(CASE WHEN status IN {RIGHT} THEN 1 ELSE 0 END) AS is_right
     FROM newest_ops
-    GROUP BY backend, arch, data_format, op_id, signature
+    GROUP BY series, day, standing, backend, arch, data_format, op_id, signature
 )
-SELECT o.backend, o.arch, o.data_format, d.dtype, COUNT(*) AS ops, SUM(o.attempted) AS attempted, SUM(o.is_right) AS right_ops, SUM(o.bad) AS bad
+SELECT o.series, o.day, o.standing, o.backend, o.arch, o.data_format, d.dtype, COUNT(*) AS ops, SUM(o.attempted) AS attempted, SUM(o.is_right) AS right_ops, SUM(o.bad) AS bad
 FROM ops_once o
 JOIN dtypes d ON ' ' || o.signature LIKE '% ' || d.dtype || '[%'
-GROUP BY o.backend, o.arch, o.data_format, d.dtype
-ORDER BY o.backend, o.arch, o.data_format, ops DESC, d.dtype
+GROUP BY o.series, o.day, o.standing, o.backend, o.arch, o.data_format, d.dtype
+ORDER BY o.series, o.day, ops DESC, d.dtype

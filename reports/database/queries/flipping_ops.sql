@@ -1,18 +1,23 @@
--- Which ops ended now one way, now another, over all runs?
+-- Which ops ended now one way, now another, over all runs of a series?
 WITH ended AS (  -- counted by ending before by op: PostgreSQL sorts all op tests to count distinct ones
-    SELECT t.backend, t.arch, COALESCE(NULLIF(t.data_format, ''), 'default') AS data_format, t.op_id, {ending t} AS ending, COUNT(*) AS runs,
+    SELECT t.series, t.op_id, {ending t} AS ending, COUNT(*) AS runs,
            MAX(CASE WHEN t.flaky THEN 1 ELSE 0 END) AS flaky
     FROM op_tests t
-    WHERE t.superseded_by <> t.run_id AND {ending t} NOT IN ('golden_in_doubt', 'stopped', 'skipped', 'not_run')
-    GROUP BY t.op_id, t.backend, t.arch, t.data_format, {ending t}  -- what differs most first
+    WHERE t.superseded_by <> t.run_id AND {ending t} NOT IN {NOT_ATTEMPTED}
+    GROUP BY t.op_id, t.series, {ending t}  -- what differs most first
 ), flipping AS (
-    SELECT backend, arch, data_format, op_id, SUM(runs) AS runs, COUNT(*) AS endings, MAX(flaky) AS flaky,
-           SUM(CASE WHEN ending IN ('success', 'passed') THEN runs ELSE 0 END) AS right_runs
+    SELECT series, op_id, SUM(runs) AS runs, COUNT(*) AS endings, MAX(flaky) AS flaky,
+           SUM(CASE WHEN ending IN {RIGHT} THEN runs ELSE 0 END) AS right_runs
     FROM ended
-    GROUP BY backend, arch, data_format, op_id
+    GROUP BY series, op_id
     HAVING COUNT(*) > 1
+), lanes AS (
+    SELECT s.series, MAX(SUBSTR(n.label, 1, 10)) AS day, s.backend, s.arch, s.data_format
+    FROM night_series s JOIN nights n ON n.night_id = s.night_id
+    GROUP BY s.series, s.backend, s.arch, s.data_format
 )
-SELECT f.backend, f.arch, f.data_format, o.op_name, o.signature, f.runs, f.endings, f.right_runs, f.flaky, f.op_id
+SELECT f.series, l.day, l.backend, l.arch, l.data_format, o.op_name, o.signature, f.runs, f.endings, f.right_runs, f.flaky, f.op_id
 FROM flipping f
+JOIN lanes l ON l.series = f.series
 JOIN ops o ON o.op_id = f.op_id
 ORDER BY f.endings DESC, f.runs DESC, f.op_id

@@ -16,7 +16,7 @@ WITH asked AS (
     JOIN models m ON m.run_id = t.run_id
     JOIN module_ops u ON u.module_id = m.module_id AND u.op_id = t.op_id
     JOIN ops o ON o.op_id = t.op_id
-    WHERE t.superseded_by <> t.run_id AND {ending t} NOT IN ('golden_in_doubt', 'stopped', 'skipped', 'not_run')
+    WHERE t.superseded_by <> t.run_id AND {ending t} NOT IN {NOT_ATTEMPTED}
 ), attempted AS (
     SELECT run_id, backend, arch, card_type, model, op_kind, COUNT(*) AS ops, SUM(uses) AS uses
     FROM placed
@@ -24,7 +24,7 @@ WITH asked AS (
 ), passed AS (
     SELECT run_id, backend, arch, card_type, ran_on, model, op_kind, COUNT(*) AS ops, SUM(uses) AS uses
     FROM placed
-    WHERE status IN ('success', 'passed')
+    WHERE status IN {RIGHT}
     GROUP BY run_id, backend, arch, card_type, ran_on, model, op_kind
 )
 SELECT q.run_id, COALESCE(a.backend, r.backend) AS backend, COALESCE(a.arch, r.arch) AS arch,

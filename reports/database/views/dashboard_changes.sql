@@ -1,7 +1,8 @@
 -- What changed since the previous night, one row per op and model that uses it. Left out: ops that are right in both
 -- nights, and ops that were attempted for the first time and are right.
 --   label: as in `night_diff`
---   change: the label; `acknowledged`, or `known or flaky`, for one that would fail a gate else
+--   change: as in `night_diff`
+--   place: of `change` in the order of urgency, 1 first
 --   news: 1 if the row fails a gate: NEW, REASON-CHANGED or PCC-DROP, neither expected nor flaky nor acknowledged
 --   note: why it has that label
 --   op: name and id
@@ -13,9 +14,8 @@
 --   run_id: the run whose verdict counts
 --   cause: the short id of the cause, as `opscope show` takes it
 SELECT d.night_id, d.started, d.backend, w.board AS arch, d.series, w.platform,
-       w.date, w.newest, w.tonight, w.of_date,
-       d.label, CASE WHEN d.label IN ('NEW', 'REASON-CHANGED', 'PCC-DROP') AND d.news = 0
-            THEN CASE d.acknowledged WHEN 1 THEN 'acknowledged' ELSE 'known or flaky' END ELSE d.label END AS change, d.note, m.model, d.op_kind, d.op_name, d.op_id, d.op_name || ' ' || d.op_id AS op, d.signature,
+       w.date, w.day, w.newest, w.tonight, w.of_date,
+       d.label, d.change, {place d.change} AS place, d.note, m.model, d.op_kind, d.op_name, d.op_id, d.op_name || ' ' || d.op_id AS op, d.signature,
        m.uses, d.news, d.expected, SUBSTR(d.cluster, 1, 8) AS cause, d.failed_stage, d.error_message, d.status_before, d.status_now AS status, d.owner, d.remark,
        d.pcc_before, d.pcc_now, d.cycles_before, d.cycles_now, d.compile_ms_before, d.compile_ms_now,
        CASE WHEN d.flaky THEN 'flaky' ELSE '' END AS flaky,

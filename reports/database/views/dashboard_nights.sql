@@ -2,11 +2,11 @@
 --   night: date and time in the time zone of the night, and that zone
 --   night_before: the same as `night`: the filter of the earlier of two nights offers it
 --   data: `demo` for a night of `opscope demo`, else `real`
---   speaks: of the newest night of a series: `tonight`, since when it has stopped, or `no night` if it has only runs
+--   speaks: of the newest night of a series: `tonight`, since when it has stopped, `awaited`, or `no night` if it has only runs
 --   place: `device` if ops of the night ran on a device or its simulator, else `host`
 --   pass_rate: right_ops / attempted_ops of `dashboard_counts`, over all models, each op once
 --   dtype: element type of the models, as asked for
---   night_status: `complete` or `partial`
+--   night_status: `complete`, `partial` or `broken`
 --   missing: what was expected and is not there
 --   asked: models that were asked for or expected: the sum of the seven columns that follow
 --   ran: models that ran
@@ -19,9 +19,9 @@
 SELECT s.night_id, n.name, n.label || ' ' || n.zone AS night, n.label || ' ' || n.zone AS night_before,
        n.kind, CASE WHEN n.demo THEN 'demo' ELSE 'real' END AS data,
        s.started, s.series, s.backend, w.board AS arch, w.platform, s.dtype, s.data_format, s.math_fidelity,
-       w.date, w.newest, w.tonight, w.of_date,
+       w.date, w.day, w.newest, w.tonight, w.of_date,
        CASE WHEN w.tonight = 1 THEN 'tonight' WHEN w.stopped = 1 THEN 'stopped since ' || w.day
-            WHEN w.newest = 1 THEN 'no night' ELSE '' END AS speaks,
+            WHEN w.newest = 1 AND n.kind = 'night' THEN 'awaited' WHEN w.newest = 1 THEN 'no night' ELSE '' END AS speaks,
        -- Single values, not joins: what a chart does not show is not looked for.
        (SELECT p.place FROM night_places p WHERE p.night_id = s.night_id AND p.series = s.series) AS place,
        (SELECT 1.0 * SUM(c.right_ops) / NULLIF(SUM(c.attempted_ops), 0) FROM dashboard_counts c

@@ -16,7 +16,7 @@
 --   cycles_error: how far the cycles may be from a card's, in percent, by the kinds of its kernels
 --   flaky: `flaky` if repeated attempts disagreed
 --   cause: the short id of the cause, as `opscope show` takes it
-SELECT r.night_id, w.started, w.date, w.tonight, w.backend, w.board AS arch, r.series, w.platform, w.place, r.model, r.op_kind,
+SELECT r.night_id, w.started, w.date, w.day, w.tonight, w.backend, w.board AS arch, r.series, w.platform, w.place, r.model, r.op_kind,
        r.op_name, r.op_id, r.op_name || ' ' || r.op_id AS op, r.signature, r.dtype, r.rank, r.uses, r.status,
        r.model || w.named AS model_on, r.op_kind || w.named AS kind_on, r.dtype || w.named AS dtype_on,
        'rank ' || r.rank || w.named AS rank_on,
@@ -28,10 +28,10 @@ SELECT r.night_id, w.started, w.date, w.tonight, w.backend, w.board AS arch, r.s
                  WHEN 2 THEN '4 ' WHEN 3 THEN '5 ' WHEN 4 THEN '6 ' ELSE '7 ' END || r.stage_reached
             END AS furthest_stage,
        r.failed_stage, SUBSTR(r.cluster, 1, 8) AS cause, r.error_message, r.expected, r.ran_on,
-       CASE WHEN r.status IN ('success', 'passed') THEN 'yes'
-            WHEN r.status IN ('golden_in_doubt', 'stopped', 'skipped', 'not_run') THEN 'not tried'
+       CASE WHEN r.status IN {RIGHT} THEN 'yes'
+            WHEN r.status IN {NOT_ATTEMPTED} THEN 'not tried'
             WHEN r.expected <> '' THEN 'known gap' ELSE 'no' END AS supported,
-       CASE WHEN r.status IN ('success', 'passed') AND (r.ran_on NOT IN ('host', 'none') OR w.place = 'host')
+       CASE WHEN r.status IN {RIGHT} AND (r.ran_on NOT IN ('host', 'none') OR w.place = 'host')
             THEN 1 ELSE 0 END AS right_op,
        -- A single value, not a join: a chart that does not show it does not look for it.
        COALESCE((SELECT d.owner FROM night_diff d WHERE d.night_id = r.night_id AND d.series = r.series

@@ -10,7 +10,7 @@
 --   right_uses_before: uses of those that were right in the previous night
 --   right_uses_now: uses of those that are right in this night
 SELECT s.night_id, s.started, s.backend, w.board AS arch, s.series, s.place, w.platform, p.model,
-       w.date, w.newest, w.tonight, w.of_date,
+       w.date, w.day, w.newest, w.tonight, w.of_date,
        MAX(p.both_ops) AS both_ops,
        SUM(CASE WHEN p.ran_on NOT IN ('host', 'none') OR s.place = 'host' THEN p.right_before ELSE 0 END) AS right_before,
        SUM(CASE WHEN p.ran_on NOT IN ('host', 'none') OR s.place = 'host' THEN p.right_now ELSE 0 END) AS right_now,
@@ -22,4 +22,4 @@ FROM night_dates w
 CROSS JOIN night_places s
 CROSS JOIN night_pairs p
 WHERE s.night_id = w.night_id AND s.series = w.series AND p.night_id = w.night_id AND p.series = w.series
-GROUP BY s.night_id, s.started, s.backend, w.board, s.series, s.place, p.model, w.platform, w.date, w.newest, w.tonight, w.of_date
+GROUP BY s.night_id, s.started, s.backend, w.board, s.series, s.place, p.model, w.platform, w.date, w.day, w.newest, w.tonight, w.of_date

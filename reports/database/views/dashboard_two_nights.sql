@@ -4,8 +4,8 @@
 -- whose id changed in between is another op here.
 --   night: date and time of the later one, in its time zone
 --   night_before: date and time of the earlier one
---   label: NEW, REASON-CHANGED, PCC-DROP, SLOWER, PERSISTING, FIXED, VANISHED, NEVER-RUN
---   change: the label; `acknowledged`, or `known or flaky`, for one that would fail a gate else
+--   label: NEW, REASON-CHANGED, PCC-DROP, SLOWER, PERSISTING, FIXED, VANISHED, NEVER-RUN; FIRST for an op of new models alone
+--   change: the label; `acknowledged`, or `known or flaky`, for one that would fail a gate or count as fixed else
 --   place: of `change` in the order of urgency, 1 first
 --   before_id: the earlier night
 --   op: name and id
@@ -21,45 +21,34 @@
 --   cycles_before: device cycles in the earlier night
 --   cycles_now: device cycles in the later night
 SELECT y.night_id, y.before_id, y.started, y.night, y.night_before, y.series, y.backend, w.board AS arch, w.platform, y.label,
-       CASE WHEN y.label NOT IN ('NEW', 'REASON-CHANGED', 'PCC-DROP') THEN y.label
-            WHEN COALESCE(x.until, '') >= SUBSTR(y.night, 1, 10) THEN 'acknowledged'
-            WHEN y.expected <> '' OR y.flaky <> '' THEN 'known or flaky' ELSE y.label END AS change,
-       CASE WHEN y.label IN ('NEW', 'REASON-CHANGED', 'PCC-DROP') AND COALESCE(x.until, '') >= SUBSTR(y.night, 1, 10) THEN 6
-            WHEN y.label IN ('NEW', 'REASON-CHANGED', 'PCC-DROP') AND (y.expected <> '' OR y.flaky <> '') THEN 5
-            WHEN y.label = 'NEW' THEN 1 WHEN y.label = 'REASON-CHANGED' THEN 2 WHEN y.label = 'PCC-DROP' THEN 3
-            WHEN y.label = 'SLOWER' THEN 4 WHEN y.label = 'PERSISTING' THEN 7 WHEN y.label = 'FIXED' THEN 8
-            WHEN y.label = 'VANISHED' THEN 9 ELSE 10 END AS place,
+       y.change, {place y.change} AS place,
        COALESCE(NULLIF(o.op_kind, ''), 'other') AS op_kind, o.op_name, y.op_id, o.op_name || ' ' || y.op_id AS op, o.signature,
        (SELECT SUM(u.uses) FROM night_models m JOIN module_ops u ON u.module_id = m.module_id
         WHERE m.night_id = CASE y.status_now WHEN '' THEN y.before_id ELSE y.night_id END AND m.series = y.series
           AND m.outcome = 'ran' AND u.op_id = y.op_id) AS uses,
        y.status_before, y.status_now, y.failed_stage, SUBSTR(y.cluster, 1, 8) AS cause, y.error_message, y.expected, y.flaky, y.pcc_before, y.pcc_now,
        y.cycles_before, y.cycles_now,
-       COALESCE(x.author || ', ' || x.written || ' UTC' || CASE x.until WHEN '' THEN '' ELSE ', until ' || x.until END || ': ' || x.text, '') AS remark
+       COALESCE(y.author || ', ' || y.written || ' UTC' || CASE y.until WHEN '' THEN '' ELSE ', until ' || y.until END || ': ' || y.text, '') AS remark
+FROM (SELECT v.*, {change v.label, v.expected <> '', v.flaky <> '', v.until >= SUBSTR(v.night, 1, 10)} AS change
+FROM (SELECT z.*, x.author, x.written, x.until, x.text,
+             CASE WHEN z.turn = 'NEW' AND z.status_before = '' AND NOT EXISTS (
+                       SELECT 1 FROM night_models m JOIN module_ops u ON u.module_id = m.module_id
+                       JOIN night_models k ON k.night_id = z.before_id AND k.series = z.series AND k.model = m.model
+                       WHERE m.night_id = z.night_id AND m.series = z.series AND m.outcome = 'ran' AND u.op_id = z.op_id)
+                  THEN 'FIRST' ELSE z.turn END AS label
 FROM (
     -- Ops with a test in the later night. SQLite takes tables of a CROSS JOIN in their order: the nights first.
     SELECT s.night_id, b.night_id AS before_id, s.series, s.started, s.backend,
            n.label || ' ' || n.zone AS night, p.label || ' ' || p.zone AS night_before,
            t.op_id, COALESCE({ending e}, '') AS status_before, {ending t} AS status_now,
-           CASE WHEN {ending t} NOT IN ('success', 'passed', 'golden_in_doubt', 'stopped', 'skipped', 'not_run') THEN
-                    CASE WHEN e.op_id IS NULL OR {ending e} IN ('success', 'passed', 'golden_in_doubt', 'stopped', 'skipped', 'not_run') THEN 'NEW'
-                         WHEN {ending e} = {ending t} AND COALESCE(e.failed_stage, '') = COALESCE(t.failed_stage, '')
-                          AND COALESCE(e.error_signature, '') = COALESCE(t.error_signature, '')
-                          AND COALESCE(e.crash_kind, '') = COALESCE(t.crash_kind, '') THEN 'PERSISTING'
-                         ELSE 'REASON-CHANGED' END
-                WHEN {ending t} IN ('golden_in_doubt', 'stopped', 'skipped', 'not_run') THEN 'NEVER-RUN'
-                WHEN e.op_id IS NULL OR {ending e} IN ('golden_in_doubt', 'stopped', 'skipped', 'not_run') THEN 'ADDED'
-                WHEN {ending e} NOT IN ('success', 'passed') THEN 'FIXED'
-                WHEN e.pcc - t.pcc >= 0.001 OR (e.pcc - t.pcc >= 0.00001 AND 1 - t.pcc >= 10.0 * (1 - e.pcc)) THEN 'PCC-DROP'
-                WHEN e.cycles > 0 AND t.cycles > 1.05 * e.cycles AND t.cycles > (1 + COALESCE(t.cycles_error, 0) / 100) * e.cycles
-                THEN 'SLOWER' ELSE 'SAME' END AS label,
-           CASE WHEN {ending t} NOT IN ('success', 'passed', 'golden_in_doubt', 'stopped', 'skipped', 'not_run') THEN COALESCE(t.failed_stage, t.stage_reached)
-                WHEN {ending e} NOT IN ('success', 'passed', 'golden_in_doubt', 'stopped', 'skipped', 'not_run') THEN COALESCE(e.failed_stage, e.stage_reached) ELSE '' END AS failed_stage,
-           CASE WHEN {ending t} NOT IN ('success', 'passed', 'golden_in_doubt', 'stopped', 'skipped', 'not_run') THEN COALESCE(t.cause, '')
-                WHEN {ending e} NOT IN ('success', 'passed', 'golden_in_doubt', 'stopped', 'skipped', 'not_run') THEN COALESCE(e.cause, '') ELSE '' END AS cluster,
+           {label e t} AS turn,
+           CASE WHEN {ending t} IN {FAILED} THEN COALESCE(t.failed_stage, t.stage_reached)
+                WHEN {ending e} IN {FAILED} THEN COALESCE(e.failed_stage, e.stage_reached) ELSE '' END AS failed_stage,
+           CASE WHEN {ending t} IN {FAILED} THEN COALESCE(t.cause, '')
+                WHEN {ending e} IN {FAILED} THEN COALESCE(e.cause, '') ELSE '' END AS cluster,
            CASE WHEN {ending t} = 'passed' THEN '' WHEN {ending t} = 'success' THEN COALESCE(e.error_message, e.crash_kind, '')
                 ELSE COALESCE(t.error_message, t.crash_kind, '') END AS error_message,
-           CASE WHEN {ending t} NOT IN ('success', 'passed', 'golden_in_doubt', 'stopped', 'skipped', 'not_run') THEN t.expected ELSE '' END AS expected,
+           CASE WHEN {ending t} IN {FAILED} THEN t.expected ELSE '' END AS expected,
            CASE WHEN t.flaky OR COALESCE(e.flaky, FALSE) THEN 'flaky' ELSE '' END AS flaky,
            e.pcc AS pcc_before, t.pcc AS pcc_now, e.cycles AS cycles_before, t.cycles AS cycles_now
     FROM nights n
@@ -82,7 +71,7 @@ FROM (
                        WHERE m.night_id = s.night_id AND m.series = s.series AND m.outcome = 'ran' AND u.op_id = o.op_id) THEN '' WHEN o.unsplittable <> '' THEN 'unsplittable' ELSE 'not_run' END,
            CASE WHEN EXISTS (SELECT 1 FROM night_models m JOIN module_ops u ON u.module_id = m.module_id
                        WHERE m.night_id = s.night_id AND m.series = s.series AND m.outcome = 'ran' AND u.op_id = o.op_id) THEN
-                    CASE WHEN o.unsplittable = '' THEN 'NEVER-RUN' WHEN {ending e} NOT IN ('success', 'passed', 'golden_in_doubt', 'stopped', 'skipped', 'not_run') THEN 'REASON-CHANGED'
+                    CASE WHEN o.unsplittable = '' THEN 'NEVER-RUN' WHEN {ending e} IN {FAILED} THEN 'REASON-CHANGED'
                          WHEN e.op_id IS NULL AND EXISTS (SELECT 1 FROM night_models m JOIN module_ops u ON u.module_id = m.module_id
                        WHERE m.night_id = b.night_id AND m.series = s.series AND m.outcome = 'ran' AND u.op_id = o.op_id) THEN 'PERSISTING' ELSE 'NEW' END
                 WHEN NOT EXISTS (SELECT 1 FROM night_models m JOIN module_ops u ON u.module_id = m.module_id
@@ -92,10 +81,10 @@ FROM (
                              WHERE m.night_id = b.night_id AND m.series = s.series AND m.outcome = 'ran' AND u.op_id = o.op_id
                                AND k.outcome = 'ran') THEN 'VANISHED' ELSE 'NEVER-RUN' END,
            CASE WHEN o.unsplittable <> '' AND (e.op_id IS NULL OR EXISTS (SELECT 1 FROM night_models m JOIN module_ops u ON u.module_id = m.module_id
-                       WHERE m.night_id = s.night_id AND m.series = s.series AND m.outcome = 'ran' AND u.op_id = o.op_id)) THEN 'split' WHEN {ending e} NOT IN ('success', 'passed', 'golden_in_doubt', 'stopped', 'skipped', 'not_run')
+                       WHERE m.night_id = s.night_id AND m.series = s.series AND m.outcome = 'ran' AND u.op_id = o.op_id)) THEN 'split' WHEN {ending e} IN {FAILED}
                 THEN COALESCE(e.failed_stage, e.stage_reached) ELSE '' END,
            CASE WHEN o.unsplittable <> '' AND (e.op_id IS NULL OR EXISTS (SELECT 1 FROM night_models m JOIN module_ops u ON u.module_id = m.module_id
-                       WHERE m.night_id = s.night_id AND m.series = s.series AND m.outcome = 'ran' AND u.op_id = o.op_id)) THEN o.cause WHEN {ending e} NOT IN ('success', 'passed', 'golden_in_doubt', 'stopped', 'skipped', 'not_run') THEN COALESCE(e.cause, '') ELSE '' END,
+                       WHERE m.night_id = s.night_id AND m.series = s.series AND m.outcome = 'ran' AND u.op_id = o.op_id)) THEN o.cause WHEN {ending e} IN {FAILED} THEN COALESCE(e.cause, '') ELSE '' END,
            CASE WHEN EXISTS (SELECT 1 FROM night_models m JOIN module_ops u ON u.module_id = m.module_id
                        WHERE m.night_id = s.night_id AND m.series = s.series AND m.outcome = 'ran' AND u.op_id = o.op_id) THEN o.unsplittable ELSE '' END, '',
            CASE WHEN COALESCE(e.flaky, FALSE) THEN 'flaky' ELSE '' END, e.pcc, NULL, e.cycles, NULL
@@ -112,8 +101,9 @@ FROM (
       AND (e.op_id IS NOT NULL OR EXISTS (SELECT 1 FROM night_models m JOIN module_ops u ON u.module_id = m.module_id
                        WHERE m.night_id = b.night_id AND m.series = s.series AND m.outcome = 'ran' AND u.op_id = o.op_id) OR EXISTS (SELECT 1 FROM night_models m JOIN module_ops u ON u.module_id = m.module_id
                        WHERE m.night_id = s.night_id AND m.series = s.series AND m.outcome = 'ran' AND u.op_id = o.op_id))
-) y
+) z
+LEFT JOIN notes x ON x.cause = z.cluster
+) v) y
 JOIN night_dates w ON w.night_id = y.night_id AND w.series = y.series
 JOIN ops o ON o.op_id = y.op_id
-LEFT JOIN notes x ON x.cause = y.cluster
-WHERE y.label NOT IN ('SAME', 'ADDED')
+WHERE y.label NOT IN {QUIET}

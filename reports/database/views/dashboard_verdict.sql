@@ -4,8 +4,10 @@
 --   one_series: 0 for all series together, 1 for one of them
 --   platform: backend and board, and the number format if one was asked for; `all` for all together
 --   stopped: series that have stopped; in the row of a series 1 if it has
---   verdict: `worse`, `better`, `as before`, `first night`, `stopped`, or `no night` for a series with nothing but runs
---   sentence: what is new and what to do first, or what is right and what still fails
+--   verdict: `worse`, `better`, `as before`, `first night`, `stopped`, `awaited` until it is late, or `no night` for a series with nothing but runs
+--   sentence: what broke and what to do first, in at most 90 characters
+--   about: name, date and zone, series and commits
+--   chips: what else there is to say
 --   new_failures: unique ops that are NEW, neither expected nor flaky; what fails for another reason is `worse` too
 --   causes: causes of these
 --   fixed_ops: unique ops that went wrong and are right
@@ -18,10 +20,11 @@ SELECT n.started, v.series, COALESCE(w.platform, 'all') AS platform, CASE v.seri
        CASE w.tonight WHEN 0 THEN 0 ELSE v.slower_ops END AS slower_ops,
        CASE w.tonight WHEN 0 THEN '' ELSE v.most_in END AS most_in,
        CASE v.series WHEN '' THEN (SELECT COUNT(*) FROM night_dates d WHERE d.stopped = 1) ELSE w.stopped END AS stopped,
-       CASE WHEN COALESCE(w.tonight, 1) = 1 THEN v.verdict WHEN w.stopped = 1 THEN 'stopped' ELSE 'no night' END AS verdict,
+       CASE WHEN COALESCE(w.tonight, 1) = 1 THEN v.verdict WHEN w.stopped = 1 THEN 'stopped' WHEN n.kind = 'night' THEN 'awaited' ELSE 'no night' END AS verdict,
        CASE WHEN COALESCE(w.tonight, 1) = 1 THEN v.sentence
             WHEN w.stopped = 1 THEN 'Stopped: no night since ' || w.day || '.'
-            ELSE 'No night: its newest run is of ' || w.day || '.' END AS sentence
+            WHEN n.kind = 'night' THEN 'Awaited: its newest night is of ' || w.day || '.'
+            ELSE 'No night: its newest run is of ' || w.day || '.' END AS sentence, v.about, v.chips
 FROM night_sentences v
 JOIN nights n ON n.night_id = v.night_id
 LEFT JOIN night_dates w ON w.night_id = v.night_id AND w.series = v.series

@@ -1,6 +1,7 @@
 -- What changed from night to night, op by op: the labels of `opscope diff` against the previous night. Left out: ops that
 -- are right in both nights, and ops that were attempted for the first time and are right.
---   label: NEW, REASON-CHANGED, PCC-DROP, SLOWER, PERSISTING, FIXED, VANISHED, NEVER-RUN; FIRST in a night without a previous one
+--   label: NEW, REASON-CHANGED, PCC-DROP, SLOWER, PERSISTING, FIXED, VANISHED, NEVER-RUN; FIRST in a night or a model without a previous one
+--   change: the label; `acknowledged`, or `known or flaky`, for one that would fail a gate or count as fixed else
 --   note: why it has that label
 --   failed_stage: where the op goes wrong; for FIXED, where it went wrong
 --   error_message: the error; for FIXED, the error that it had
@@ -8,7 +9,7 @@
 --   owner: the team that owns the failure, by the first rule of owners that matches
 --   news: 1 if the row fails a gate: NEW, REASON-CHANGED or PCC-DROP, neither expected nor flaky nor acknowledged
 --   now_bad: 1 if the op goes wrong in this night
-SELECT d.night_id, n.label AS night, n.kind, s.started, d.series, s.backend, s.arch, s.data_format, s.previous_night,
+SELECT d.night_id, n.label AS night, SUBSTR(n.label, 1, 10) AS day, n.kind, s.started, d.series, s.backend, s.arch, s.data_format, s.previous_night,
        d.label, d.note, d.op_id, o.op_name, COALESCE(NULLIF(o.op_kind, ''), 'other') AS op_kind, o.signature, o.dtype,
        o.rank, d.status_before, d.status_now, d.stage AS failed_stage, d.cluster, d.message AS error_message, d.known AS expected, d.flaky, d.models, d.model_count,
        d.uses, d.pcc_before, d.pcc_now, d.cycles_before, d.cycles_now, d.compile_ms_before, d.compile_ms_now,
@@ -16,11 +17,11 @@ SELECT d.night_id, n.label AS night, n.kind, s.started, d.series, s.backend, s.a
                  WHERE ', ' || o.op_name || ',' LIKE w.op ESCAPE '!' AND d.stage LIKE w.stage ESCAPE '!'
                    AND d.cluster LIKE w.cluster ESCAPE '!' AND ', ' || d.models || ',' LIKE w.model ESCAPE '!'
                  ORDER BY w.position LIMIT 1), '') AS owner,
-       CASE WHEN d.label IN ('NEW', 'REASON-CHANGED', 'PCC-DROP') AND d.known = '' AND NOT d.flaky
-                 AND COALESCE(x.until, '') < SUBSTR(n.label, 1, 10) THEN 1 ELSE 0 END AS news,
+       {change d.label, d.known <> '', d.flaky, x.until >= SUBSTR(n.label, 1, 10)} AS change,
+       CASE WHEN {change d.label, d.known <> '', d.flaky, x.until >= SUBSTR(n.label, 1, 10)} IN {NEWS} THEN 1 ELSE 0 END AS news,
        CASE WHEN x.until >= SUBSTR(n.label, 1, 10) THEN 1 ELSE 0 END AS acknowledged,
        COALESCE(x.author || ', ' || x.written || ' UTC' || CASE x.until WHEN '' THEN '' ELSE ', until ' || x.until END || ': ' || x.text, '') AS remark,
-       CASE WHEN d.label IN ('NEW', 'REASON-CHANGED', 'PERSISTING', 'FIRST') THEN 1 ELSE 0 END AS now_bad
+       CASE WHEN d.label IN {NOW_BAD} THEN 1 ELSE 0 END AS now_bad
 -- SQLite takes tables of a CROSS JOIN in their order: from the nights that are asked for to their rows.
 FROM night_series s
 CROSS JOIN nights n

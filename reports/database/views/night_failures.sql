@@ -3,7 +3,7 @@
 --   label: its label of `opscope diff` against the previous night
 --   run_id: the run whose verdict counts
 --   artifact: the full diagnostic, relative to the folder of that run; empty if there is none
-SELECT d.night_id, d.night, d.kind, d.started, d.series, d.backend, d.arch, d.data_format, d.label,
+SELECT d.night_id, d.night, d.day, d.kind, d.started, d.series, d.backend, d.arch, d.data_format, d.label,
        d.op_id, d.op_name, d.op_kind, d.signature, d.dtype, d.rank, d.status_now AS status, d.failed_stage, d.cluster,
        d.error_message, d.expected, d.flaky, d.models, d.model_count, d.uses, d.owner, t.run_id, t.stage_reached, t.crash_kind,
        t.pcc, t.z_max, t.z_place, t.question, t.hypothesis, COALESCE(t.artifact, '') AS artifact, COALESCE(t.repro, '') AS repro

@@ -1,7 +1,7 @@
 -- Causes of failure by night and series: how many ops fail for each, and how many of them did not fail for it before.
 -- One row per cause, night and series in which it occurs. A series that ran in a night and has no row for a cause did not
 -- have it, if the night is complete. Expected failures are included, ops that no model uses are not.
---   night_status: `complete` or `partial`
+--   night_status: `complete`, `partial` or `broken`
 --   newest: 1 in the newest night of its series
 --   cause: the short id of the cause, the first 8 digits of `cluster`
 --   ops: unique ops that fail for this cause
@@ -10,7 +10,7 @@
 --   uses: uses of its ops
 --   repro: the command that runs its op with the most uses again
 --   log: run and path of the diagnostic of its op with the most uses; empty where none of its ops has one
-SELECT c.night_id, n.label AS night, n.kind, s.started, c.series, s.backend, s.arch, s.data_format, s.status AS night_status,
+SELECT c.night_id, n.label AS night, SUBSTR(n.label, 1, 10) AS day, n.kind, s.started, c.series, s.backend, s.arch, s.data_format, s.status AS night_status,
        s.revision, CASE WHEN s.started = l.started THEN 1 ELSE 0 END AS newest,
        c.cluster, SUBSTR(c.cluster, 1, 8) AS cause, f.stage AS failed_stage, f.message AS error_message, f.op_names,
        c.ops, c.new_ops, c.expected_ops, f.models, f.model_count, f.alone, f.uses, f.repro,
@@ -22,14 +22,14 @@ SELECT c.night_id, n.label AS night, n.kind, s.started, c.series, s.backend, s.a
        COALESCE((SELECT t.run_id || '/' || t.artifact FROM night_changes d
                  JOIN op_tests t ON t.night_id = d.night_id AND t.series = d.series AND t.op_id = d.op_id
                  WHERE d.night_id = c.night_id AND d.series = c.series AND d.cluster = c.cluster
-                   AND d.label IN ('NEW', 'REASON-CHANGED', 'PERSISTING', 'FIRST')
+                   AND d.label IN {NOW_BAD}
                    AND t.superseded_by = '' AND t.artifact <> ''
                  ORDER BY d.uses DESC, d.op_id DESC LIMIT 1), '') AS log,
        COALESCE((SELECT x.author || ', ' || x.written || ' UTC' || CASE x.until WHEN '' THEN '' ELSE ', until ' || x.until END || ': ' || x.text FROM notes x WHERE x.cause = c.cluster), '') AS remark
 -- From the grouped changes: a condition on the night is then one on them, and no other night is read.
 FROM (SELECT night_id, series, cluster, COUNT(*) AS ops, SUM(CASE WHEN known <> '' THEN 1 ELSE 0 END) AS expected_ops,
-             SUM(CASE WHEN label IN ('NEW', 'REASON-CHANGED') AND known = '' AND NOT flaky THEN 1 ELSE 0 END) AS new_ops
-      FROM night_changes WHERE label IN ('NEW', 'REASON-CHANGED', 'PERSISTING', 'FIRST')
+             SUM(CASE WHEN label IN {ANEW} AND known = '' AND NOT flaky THEN 1 ELSE 0 END) AS new_ops
+      FROM night_changes WHERE label IN {NOW_BAD}
       GROUP BY night_id, series, cluster) c
 JOIN night_fixes f ON f.night_id = c.night_id AND f.series = c.series AND f.cluster = c.cluster
 JOIN night_series s ON s.night_id = c.night_id AND s.series = c.series

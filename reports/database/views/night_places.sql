@@ -1,7 +1,7 @@
 -- Where the ops of a night have to run to count as right. In a night that used a device, an op that fell back to the host
 -- is attempted and not right, and so is one that a compiler alone took. In a night of a backend that compiles for the host,
 -- or of one without `run`, they are right.
---   night_status: `complete` or `partial`
+--   night_status: `complete`, `partial` or `broken`
 --   place: `device` if ops of the night ran on a device or its simulator, else `host`
 WITH places AS MATERIALIZED (
     -- Materialized, or the place is looked up anew for each row that it is joined to.

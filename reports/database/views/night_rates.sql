@@ -8,12 +8,12 @@
 WITH attempted AS (
     SELECT night_id, series, SUM(ops) AS ops, SUM(uses) AS uses
     FROM night_counts
-    WHERE model = '' AND status NOT IN ('golden_in_doubt', 'stopped', 'skipped', 'not_run')
+    WHERE model = '' AND status NOT IN {NOT_ATTEMPTED}
     GROUP BY night_id, series
 ), passed AS (
     SELECT night_id, series, ran_on, SUM(ops) AS ops, SUM(uses) AS uses
     FROM night_counts
-    WHERE model = '' AND status IN ('success', 'passed')
+    WHERE model = '' AND status IN {RIGHT}
     GROUP BY night_id, series, ran_on
 ), rates AS (
     SELECT a.night_id, a.series, 'all' AS scope, COALESCE(p.ran_on, 'none') AS ran_on, a.ops AS attempted_ops,
@@ -26,7 +26,7 @@ WITH attempted AS (
     FROM night_pairs
     WHERE model = ''
 )
-SELECT r.night_id, n.label AS night, n.kind, s.started, r.series, s.backend, s.arch, s.data_format, r.scope, r.ran_on,
+SELECT r.night_id, n.label AS night, SUBSTR(n.label, 1, 10) AS day, n.kind, s.started, r.series, s.backend, s.arch, s.data_format, r.scope, r.ran_on,
        r.attempted_ops, r.right_ops, 1.0 * r.right_ops / r.attempted_ops AS pass_rate,
        1.0 * r.right_before / r.attempted_ops AS pass_rate_before, r.attempted_uses, r.right_uses,
        CASE WHEN r.attempted_uses > 0 THEN 1.0 * r.right_uses / r.attempted_uses END AS pass_rate_of_uses,

@@ -3,10 +3,10 @@
 --   pass_rate_of_uses: right_uses / attempted_uses
 WITH counted AS (
     SELECT run_id, backend, arch, card_type, ran_on, COUNT(*) AS ops, SUM(uses) AS uses,
-           SUM(CASE WHEN {ending op_tests} IN ('success', 'passed') THEN 1 ELSE 0 END) AS right_ops,
-           SUM(CASE WHEN {ending op_tests} IN ('success', 'passed') THEN uses ELSE 0 END) AS right_uses
+           SUM(CASE WHEN {ending op_tests} IN {RIGHT} THEN 1 ELSE 0 END) AS right_ops,
+           SUM(CASE WHEN {ending op_tests} IN {RIGHT} THEN uses ELSE 0 END) AS right_uses
     FROM op_tests
-    WHERE superseded_by <> run_id AND {ending op_tests} NOT IN ('golden_in_doubt', 'stopped', 'skipped', 'not_run')
+    WHERE superseded_by <> run_id AND {ending op_tests} NOT IN {NOT_ATTEMPTED}
     GROUP BY run_id, backend, arch, card_type, ran_on
 ), summed AS (
     SELECT run_id, backend, arch, card_type, ran_on, right_ops, right_uses,

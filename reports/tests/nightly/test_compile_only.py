@@ -29,17 +29,17 @@ from opscope.reports.tests.nights import Op, night
 
 NAMES = [f"op{number}" for number in range(24)]
 GOOD = {name: Op("passed", {"a": 1, "b": 2}) for name in NAMES}
-BROKEN = GOOD | {name: Op("compile_failed", {"a": 1, "b": 2}, error=f"cannot lower {name}") for name in NAMES[:6]}
+BROKEN = GOOD | {name: Op("compile_failed", {"a": 1, "b": 2}, error=f"no room for {name}") for name in NAMES[:6]}
 
 
 def test_good_broken_repaired(tmp_path: Path) -> None:
     config = config_of(tmp_path)
     results = [delivered(config, tmp_path, number, ops) for number, ops in enumerate((GOOD, BROKEN, GOOD))]
     assert [result.verdict.fails for result in results] == [False, True, False]
-    assert [result.title.partition(": ")[2].partition(", since")[0] for result in results] == [
-        "first night, 24 of 24 ops right, nothing fails",
-        "6 new failures, 1 cause",
-        "nothing new, 24 of 24 ops right, nothing fails; 6 fixed",
+    assert [(result.said.headline, *result.said.chips) for result in results] == [
+        ("nothing fails: 24 of 24 ops right", "first night"),
+        ("6 new failures, 1 cause: start with op0, op1 and 4 more (2 models)",),
+        ("nothing fails: 24 of 24 ops right", "6 fixed"),
     ]
     counts = [dict(series.diff.counts) for result in results for series in result.results if series.diff is not None]
     assert counts == [{"NEW": 6, "SAME": 18}, {"FIXED": 6, "SAME": 18}]

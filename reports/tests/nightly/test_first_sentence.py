@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import UTC, datetime
 from html import unescape
@@ -10,10 +11,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from opscope.harness.record.causes import cause_of, short
 from opscope.harness.record.run_folders import runs_root
+from opscope.reports.agents.tools import Results
 from opscope.reports.commands.compare import diff
-from opscope.reports.compare.first_sentence import age
+from opscope.reports.compare.first_sentence import LONGEST, age
 from opscope.reports.database.ask import ask
 from opscope.reports.database.owners import Rule
 from opscope.reports.nightly import night as delivering
@@ -33,7 +34,6 @@ REFUSED = {
 WRONG = Op("wrong_result", {"a": 1}, error="result 0: expected 1e-05, got 0.3", more={"hypothesis": "sign: flipped"})
 KNOWN = Op("compile_failed", {"a": 1}, more={"expected": "notyet: no FFT"})
 RULES = (Rule("lowering", stage="stablehlo-to-ttir"),)
-REFUSED_ID = short(cause_of("compile_failed", "stablehlo-to-ttir", "stablehlo.fft", "f32", REFUSED["fft"].error))
 
 
 def nights(
@@ -55,37 +55,49 @@ def nights(
         result = delivering.deliver(config, night, runs, url, tmp_path, RULES, environment={})
     message: Message = sent[-1]
     page = (folder_of(tmp_path, result.night) / REPORT).read_text(encoding="utf-8")
-    header = re.search(r'<p class="sentence">(.*?) <small', page, re.DOTALL)
+    header = re.search(r'<p class="sentence">(.*?)</p>.*?<p class="about">(.*?) <span', page, re.DOTALL)
     assert header is not None
-    printed = CliRunner().invoke(diff, ["--db", url]).output.splitlines()[0]
-    tonight = ask(url, "SELECT sentence FROM dashboard_verdict WHERE one_series = 0").rows[0][0]
-    summary = result.path.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ")
-    chat = filled(TEMPLATE, message)["text"].splitlines()[0]
-    places = [printed.rpartition(" (")[0], chat, message.short.splitlines()[0], summary, unescape(header[1]), tonight]
+    printed = json.loads(CliRunner().invoke(diff, ["--db", url, "--json"]).output)["sentence"]
+    shown = CliRunner().invoke(diff, ["--db", url], env={"COLUMNS": "200"}).output.splitlines()
+    tonight = ask(url, "SELECT sentence, about, chips FROM dashboard_verdict WHERE one_series = 0").rows[0]
+    summary = result.path.read_text(encoding="utf-8").removeprefix("# ").replace("\n\n", "\n")
+    chat = filled(TEMPLATE, message)["text"]
+    asked = Results(url).what_changed()["answer"]["sentence"]
+    chips = [re.sub(r"</?span.*?>", "", chip) for chip in re.findall(r'<span class="chip">.*?</span>', page)]
+    of_page = "\n".join(filter(None, (*map(unescape, header.groups()), ", ".join(chips[: len(result.said.chips)]))))
+    terminal = "\n".join((shown[0], shown[1].rpartition(" (")[0], *shown[2 : 3 if result.said.chips else 2]))
+    lines = str(result.said).count("\n") + 1
+    places = [printed, terminal, "\n".join(filter(None, tonight)), asked, of_page]
+    places += ["\n".join(text.splitlines()[:lines]) for text in (summary, message.short)]
+    assert chat.splitlines()[0] == result.said.headline
     return result, places
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "sentence"),
+    ("before", "after", "headline", "since", "chips"),
     [
         pytest.param(
             (RIGHT, RIGHT),
             (RIGHT | REFUSED, RIGHT | REFUSED | {"tanh": WRONG}),
-            "3 new failures, 2 causes, since 11111111..22222222; first: abs, fft (team lowering, 2 models, cause "
-            f"{REFUSED_ID})",
+            "3 new failures, 3 causes: start with fft (lowering, 2 models)",
+            ", since 11111111..22222222",
+            (),
             id="worse",
         ),
         pytest.param(
             (RIGHT | REFUSED, RIGHT),
             (RIGHT | {"fft": REFUSED["fft"]}, RIGHT | {"add": KNOWN}),
-            "nothing new, reference n150 3 of 4, reference p150 3 of 4 ops right, 1 still failing, 1 cause, 1 expected "
-            f"failure; first: fft (team lowering, 2 models, cause {REFUSED_ID}); 1 fixed",
+            "1 still failing, 1 cause: start with fft (lowering, 2 models)",
+            ", since 11111111..22222222",
+            ("1 failing as expected", "1 fixed"),
             id="better",
         ),
         pytest.param(
             (RIGHT, RIGHT),
             (RIGHT,),
-            "nothing new, 4 of 4 ops right, nothing fails; partial: reference p150",
+            "1 of 2 series partial: reference p150",
+            ", since 11111111..22222222",
+            (),
             id="partial",
         ),
     ],
@@ -95,11 +107,15 @@ def test_the_first_sentence_is_the_same_everywhere(
     monkeypatch: pytest.MonkeyPatch,
     before: tuple[dict[str, Op], ...],
     after: tuple[dict[str, Op], ...],
-    sentence: str,
+    headline: str,
+    since: str,
+    chips: tuple[str, ...],
 ) -> None:
     result, places = nights(tmp_path, monkeypatch, before, after)
-    assert result.title == f"nightly 2026-11-03 02:00 UTC, reference n150, reference p150: {sentence}"
-    assert places == [result.title] * 6
+    about = f"nightly 2026-11-03 02:00 UTC, reference n150, reference p150{since}"
+    assert result.said == (headline, about, chips)
+    assert len(headline) <= LONGEST
+    assert places == [str(result.said)] * 7
 
 
 def test_the_first_sentence_says_how_old_the_night_is() -> None:

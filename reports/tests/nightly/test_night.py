@@ -45,21 +45,21 @@ def kinds(result: object) -> dict[str, bool]:
 def test_news_fail_a_night_and_old_failures_do_not(tmp_path: Path) -> None:
     config = config_of(tmp_path)
     first = delivered(config, tmp_path, 1, RIGHT)
-    assert (first.verdict.fails, ": first night, 2 of 3 ops right" in first.title) == (False, True)
+    assert (first.verdict.fails, first.said.chips) == (False, ("first night",))
     assert kinds(first) == {"failure": False}
     same = delivered(config, tmp_path, 2, RIGHT)
-    assert (same.verdict.fails, same.verdict.changed, same.title) == (
+    assert (same.verdict.fails, same.verdict.changed, str(same.said)) == (
         False,
         False,
-        "nightly 2026-11-03 02:00 UTC, reference n150: nothing new, 2 of 3 ops right, 1 still failing, 1 cause; "
-        f"first: fft (1 model, cause {FFT})",
+        "1 still failing, 1 cause: start with fft (1 model)\n"
+        f"nightly 2026-11-03 02:00 UTC, reference n150, since {'01' * 4}..{'02' * 4}",
     )
     worse = RIGHT | {"tanh": Op("wrong_result", {"b": 1}, error="PCC 0.2"), "fft": Op(uses={"b": 1})}
     bad = delivered(config, tmp_path, 3, worse, rules=(Rule("numbers", op="stablehlo.tanh"),))
     assert kinds(bad) == {"regression": True, "failure": False}
-    assert bad.title == (
-        "nightly 2026-11-04 02:00 UTC, reference n150: 1 new failure, 1 cause, since 02020202..03030303; "
-        f"first: tanh (team numbers, 1 model, cause {TANH}); 1 fixed"
+    assert str(bad.said) == (
+        "1 new failure, 1 cause: start with tanh (numbers, 1 model)\n"
+        "nightly 2026-11-04 02:00 UTC, reference n150, since 02020202..03030303\n1 fixed"
     )
     for words in ("## NEW (1)", "`stablehlo.tanh`", "PCC 0.2", "numbers", "**FIXED (1)**: `stablehlo.fft`", "| 1 |"):
         assert words in bad.summary, words
@@ -82,14 +82,14 @@ def test_an_op_that_fails_on_two_backends_is_one(tmp_path: Path) -> None:
         ]
         result = deliver(config, night, runs, str(config.database), tmp_path, (), environment={}, reports=False)
         if ops is broken:
-            assert "2 new failures, 1 cause" in result.title
+            assert "2 new failures, 1 cause" in str(result.said)
             words = {problem.kind: problem.text for problem in result.verdict.problems}
             assert words == {
                 "regression": "2 ops are worse than in the previous night (4 results in 2 series)",
                 "failure": "3 ops fail without a known reason (6 results in 2 series)",
             }
             assert "## NEW (2: 4 results in 2 series)" in result.summary
-    assert "; 2 fixed" in result.title
+    assert "2 fixed" in str(result.said)
     assert "**FIXED (2: 4 results in 2 series)**" in result.summary
     assert result.summary.count("`stablehlo.add`") == 1
     sides = [[from_folder(runs_root(tmp_path) / f"night{2 * at + place:02}") for place in (0, 1)] for at in (1, 2)]
@@ -147,7 +147,8 @@ def test_what_is_worse_came_with_the_commits_since_the_night_before(tmp_path: Pa
     ]
     delivered(config, tmp_path, 1, {"add": Op()}, origin=origins[0])
     night = delivered(config, tmp_path, 2, {"add": Op("compile_failed")}, origin=origins[1])
-    assert ": 1 new failure, 1 cause, since 11111111..22222222; first: add (1 model, " in night.title
+    assert night.said.headline == "1 new failure, 1 cause: start with add (1 model)"
+    assert night.said.about.endswith(", since 11111111..22222222")
     assert f"[11111111..22222222]({url}/-/compare/{'1' * 40}...{'2' * 40})" in night.summary.replace("\\", "")
 
 
@@ -163,7 +164,7 @@ def test_a_night_without_data_fails(tmp_path: Path) -> None:
         config, night_of(config, 1, tmp_path), [], str(config.database), tmp_path, (), environment={}, reports=False
     )
     assert kinds(none) == {"no_data": True, "partial": False}
-    assert none.title.endswith(": no data: no op was attempted; partial")
+    assert none.said.headline == "no data: no op was attempted"
     skipped = delivered(config, tmp_path, 2, {"add": Op("not_run", {"a": 1}), "tanh": Op("not_run", {"b": 1})})
     assert kinds(skipped) == {"no_data": True}
     two = config_of(tmp_path, architectures=["n150", "p150"])
@@ -185,7 +186,7 @@ def test_a_missing_shard_is_named_and_a_late_one_joins(tmp_path: Path) -> None:
     result = deliver(config, night, parts[:1], str(config.database), tmp_path, (), environment={}, reports=False)
     assert kinds(result) == {"partial": False}
     assert "**partial**" in result.summary
-    assert result.title.endswith("partial")
+    assert result.said.headline.startswith("partial: ")
     assert "missing shard 2" in result.summary
     whole = deliver(config, night, parts, str(config.database), tmp_path, (), environment={})
     assert (kinds(whole), whole.results[0].attempted) == ({}, 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from opscope.harness.record.store import load_run
 from opscope.reports.database.ask import ask
 
 pytestmark = pytest.mark.slow
@@ -72,8 +74,30 @@ def test_a_fault_of_a_compiler_fails_the_next_night_once(place: Path) -> None:
     assert "no lowering for maximum" in summary
     assert rows(place, "SELECT DISTINCT label FROM night_diff WHERE label <> 'SAME'") == [("NEW",)]
     code, output = nightly(place)
-    assert (code, "nothing new, " in output) == (0, True)
+    assert (code, " still failing, " in output) == (0, True)
     assert [path.name for path in place.glob(".opscope/nights/*/report.html")] == ["report.html"] * 3
+
+
+def test_a_repro_line_changes_nothing_that_a_night_has_said(place: Path) -> None:
+    """Pasted once the compiler is mended, it is a run of its own, which names the run whose op it is the answer for."""
+    counted = "SELECT night_id, status, COUNT(*), SUM(attempt) FROM night_ops WHERE kind = 'night' GROUP BY 1, 2"
+    (place / "lame").write_text("maximum")
+    assert nightly(place)[0] == 0
+    said = rows(place, counted), rows(place, "SELECT night_id, sentence FROM night_sentences")
+    ((line, op_id, run_id),) = rows(place, "SELECT MIN(repro), MIN(op_id), MIN(run_id) FROM night_failures")
+    (place / "lame").write_text("")
+    environment = os.environ | {"LAME": str(place / "lame")}
+    publish = ["--publish", f"sqlite:///{place}/results.sqlite"]
+    words = [sys.executable, "-m", *shlex.split(str(line)), *publish]
+    done = subprocess.run(words, cwd=place, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert (done.returncode, f"ops of run {run_id}, run again" in done.stdout) == (0, True), done.stdout + done.stderr
+    assert rows(place, counted) == said[0]
+    assert said[1] == [row for row in rows(place, "SELECT night_id, sentence FROM night_sentences") if row in said[1]]
+    (answer,) = place.glob(".opscope/runs/*-again+*")
+    tests = {test.op_id: test.status for test in load_run(answer).tests if test.status != "skipped"}
+    assert tests == {op_id: "success"}
+    (night_run,) = [run for run in place.glob(".opscope/runs/*") if run != answer]
+    assert {test.status for test in load_run(night_run).tests} == {"success", "compile_failed"}
 
 
 def test_a_night_that_is_killed_goes_on(place: Path) -> None:
@@ -170,7 +194,7 @@ def test_a_gate_runs_what_a_change_invalidates_and_fails_on_news_alone(place: Pa
     assert "[true" in order
     for words, line in (
         (("--baseline", "no-branch"), "--baseline: expected a complete night of branch `no-branch`, got"),
-        (("--budget", "never"), "--budget: expected a time above 0"),
+        (("--budget", "never"), "--budget: expected a time with a unit"),
         (("--model", "mnist_mlq"), "--model: expected"),
     ):
         code, output = nightly(place, *gate, *words, verb="gate")
@@ -220,4 +244,6 @@ def test_a_backend_that_cannot_work_here_is_a_row_of_the_night(place: Path) -> N
         ("xla", "complete", 1),
     ]
     summary = (place / "page.md").read_text()
-    assert f"tt-broken: refused: --backend tt:{place}/broken.so: expected a shared library" in summary
+    assert (
+        f"tt-broken: refused: pytest --op-by-op: --backend tt:{place}/broken.so: expected a shared library" in summary
+    )
