@@ -45,7 +45,7 @@ def test_no_sql_lists_statuses_or_labels_by_hand() -> None:
         if words & set(re.findall(r"'([\w-]+)'", found))
     }
     assert by_hand == {("not_compiling", "('compile_failed', 'unsplittable')")}, "which asks for these two"
-    assert [name for name, text in {**views(), **QUERIES}.items() if re.search(r"\{[A-Za-z]", text)] == []
+    assert [name for name, text in {**views(), **QUERIES}.items() if re.search(r"\{(?!tomorrow)[A-Za-z]", text)] == []
     assert len(texts) > 50
 
 
