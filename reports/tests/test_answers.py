@@ -44,6 +44,7 @@ from opscope.reports.tests.sample_run import make_run
 URL = "--db sqlite:///d.sqlite"
 CALLS = {
     "doctor": "doctor --json",
+    "judge": "judge judged --json",
     "models": "models --json",
     "config": "config --json",
     "ops": "ops --json",
@@ -123,6 +124,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         " : (tensor<32x64xf32>, tensor<64x32xf32>) -> tensor<32x32xf32>\n  return %0 : tensor<32x32xf32>\n}\n"
     )
     np.savez(folder / "m.npz", arg0=np.ones((32, 64), np.float32), arg1=np.ones((64, 32), np.float32))
+    (folder / "judged").mkdir()
+    values = np.linspace(-2, 2, 64, dtype=np.float32)
+    for number, out in enumerate((np.tanh(values), values, np.tanh(values)[:9])):
+        np.savez(folder / "judged" / f"{number}.npz", in0=values, out0=out, op="tanh")
     np.save(folder / "a.npy", np.zeros(4, np.float32))
     np.save(folder / "b.npy", np.ones(4, np.float32))
     here = Path.cwd()
