@@ -10,7 +10,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePath
 
 MOST = 800
@@ -36,10 +36,10 @@ def lines_of(root: Path) -> dict[PurePath, int]:
     return {path.relative_to(root): len(path.read_bytes().splitlines()) for path in python_files(root)}
 
 
-def by_part(lines: Mapping[PurePath, int] | Iterable[tuple[PurePath, int]]) -> Counter[Part]:
+def by_part(lines: Iterable[tuple[PurePath, int]]) -> Counter[Part]:
     """Lines of each room, its tests apart."""
     sums: Counter[Part] = Counter()
-    for path, count in lines.items() if isinstance(lines, Mapping) else lines:
+    for path, count in lines:
         sums[path.parts[0], "tests" in path.parts] += count
     return sums
 
@@ -77,7 +77,7 @@ def main(root: Path, revision: str = "") -> int:
     change = changed_since(root, revision or "HEAD")
     if change is not None and not revision and not change:
         change = changed_since(root, "HEAD~1")
-    print("\n".join(table(by_part(lines), change)))
+    print("\n".join(table(by_part(lines.items()), change)))
     broken = [
         f"{path}: expected at most {MOST} lines, got {count}; try a split"
         for path, count in lines.items()
