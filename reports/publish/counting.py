@@ -64,8 +64,8 @@ UNFINISHED = ("running", "interrupted")
 
 RULES = "4"
 """Number of the rules by which nights are counted: of others are those of a database whose number is another. 2: causes
-are fingerprints without names of ops. 3: nights have the causes that fail for good. 4: a
-night in which the backend fails every op is `broken`, and nothing is compared with it."""
+are fingerprints without names of ops. 3: nights have the causes that fail for good. 4: a night in which the backend
+fails every op is `broken`, and nothing is compared with it."""
 
 
 @contextmanager

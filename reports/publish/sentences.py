@@ -8,15 +8,8 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 
 from opscope.base.labels import Label
-from opscope.reports.compare.first_sentence import (
-    SeriesFacts,
-    date_of,
-    first_sentence,
-    head,
-    not_tonight,
-    of_night,
-    verdict,
-)
+from opscope.reports.compare import first_sentence as sentences
+from opscope.reports.compare.first_sentence import SeriesFacts, date_of, first_sentence, head, of_night
 from opscope.reports.database.newest import begun
 from opscope.reports.database.owners import Rule, stored_rules
 from opscope.reports.database.rows import Row
@@ -48,7 +41,7 @@ def write_sentences(connection: sa.Connection, night_id: str) -> None:
     last = sa.select(NIGHTS.c.label).where(NIGHTS.c.kind == "night", begun(NIGHTS.c.night_id))
     last = last.order_by(NIGHTS.c.started.desc()).limit(1)
     is_newest = date_of(connection.scalar(last) or "") == date_of(night["label"])
-    others = not_tonight(connection, facts.values()) if is_newest else []
+    others = sentences.not_tonight(connection, facts.values()) if is_newest else []
     together = _row(of_day, [*facts.values(), *others], rules) if facts else None
     written: list[Row] = []
     for row in rows:
@@ -81,15 +74,15 @@ def _row(beginning: str, facts: Sequence[SeriesFacts], rules: Sequence[Rule]) ->
     names = Counter({change.op_id: change.op_name for change in new}.values())
     most_in = min(names, key=lambda name: (-names[name], name), default="")
     changes = [change for each in facts for change in each.changes]
-    said = first_sentence(beginning, facts, rules)
+    sentence = first_sentence(beginning, facts, rules)
     return {
-        "verdict": verdict(facts),
+        "verdict": sentences.verdict(facts),
         "new_failures": len({change.op_id for change in new}),
         "causes": len({change.cause or change.op_name for change in new}),
         "fixed_ops": len({change.op_id for change in changes if change.change == Label.FIXED}),
         "slower_ops": len({change.op_id for change in changes if change.label == Label.SLOWER}),
         "most_in": most_in,
-        "sentence": said.headline,
-        "about": said.about,
-        "chips": ", ".join(said.chips),
+        "sentence": sentence.headline,
+        "about": sentence.about,
+        "chips": ", ".join(sentence.chips),
     }
