@@ -22,12 +22,18 @@ def DB(command: Callable[..., None]) -> Callable[..., None]:  # noqa: N802 - a d
 
     @functools.wraps(command)
     def marked(*args: Any, **options: Any) -> None:
+        from opscope.harness.record.errors import InputError
         from opscope.reports.commands.demo_mark import say_if_demo
 
+        printed = True
         try:
             command(*args, **options)
+        except InputError:  # and a database that says nothing is not waited for once more
+            printed = False
+            raise
         finally:
-            say_if_demo(options["url"])
+            if printed:
+                say_if_demo(options["url"])
 
     return _DB(marked)
 
