@@ -34,7 +34,7 @@ OF_COLUMN = {name: dtype for dtype, names in _NAMED.items() for name in names.sp
 """Column -> its type in every view; columns that are not listed are text."""
 
 OF_VIEW = {
-    "dashboard_changes": {"flaky": TEXT},
+    "dashboard_changes": {"flaky": TEXT, "place": COUNT},
     "dashboard_history": {"flaky": TEXT},
     "dashboard_ops": {"flaky": TEXT},
     "dashboard_two_nights": {"flaky": TEXT, "place": COUNT},
