@@ -228,8 +228,9 @@ def test_one_model_ends_at_its_limit_and_the_others_run(cache: Path, tmp_path: P
 
 
 def test_a_model_beyond_its_memory_is_a_row(cache: Path, tmp_path: Path) -> None:
-    path = tmp_path / "small.mlir"
-    path.write_text(FINE.replace("tanh", "sine"))
+    path = tmp_path / "long.mlir"  # so that it is still read when its memory is looked at first
+    ops = "".join(f"  %{n + 1} = stablehlo.sine %{n} : tensor<4xf32>\n" for n in range(20_000))
+    path.write_text(f"func.func @main(%0: tensor<4xf32>) -> tensor<4xf32> {{\n{ops}  return %20000 : tensor<4xf32> }}")
     header, _ = prepare(request_for(cache, str(path), memory=40 << 20))
     assert header.failed[0].error.startswith("memory at export: ")
     assert header.failed[0].error.endswith("40 MiB allowed; try --prepare-memory")
