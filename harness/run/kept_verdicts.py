@@ -37,13 +37,13 @@ def checked(
     there = [row for row in rows if row.uses and row.uses[0].model not in header.unfinished]
     sides = []
     for each, lane, report in zip((orders, *orders.others), lanes, ready, strict=True):
-        label, said = backend_label(each.context.backend), ""
+        label, differs = backend_label(each.context.backend), ""
         if isinstance(lane, Lane):
             cache = ResultCache(each.caches, each.context, report, folders)
-            said = kept_sample.difference(cache, lane, there, f"{day} {label}")
-        if said:
-            damage.say(f"{label}: a kept verdict does not hold, so none is used or kept in this run: {said}")
-        sides.append(replace(each, doubted=bool(said)))
+            differs = kept_sample.difference(cache, lane, there, f"{day} {label}")
+        if differs:
+            damage.say(f"{label}: a kept verdict does not hold, so none is used or kept in this run: {differs}")
+        sides.append(replace(each, doubted=bool(differs)))
     return replace(sides[0], others=tuple(sides[1:]))
 
 
