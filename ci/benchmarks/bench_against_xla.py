@@ -29,7 +29,7 @@ import numpy as np
 from opscope.base import passes
 from opscope.compiler import api
 from opscope.compiler.errors import StageFailure
-from opscope.harness.jobs import model_jobs
+from opscope.harness.engine import model_jobs
 from opscope.harness.prepare import golden
 from opscope.harness.prepare.inputs import row_inputs
 from opscope.harness.prepare.preparation import Preparation

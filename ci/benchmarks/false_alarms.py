@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from opscope.harness.backends import registry
-from opscope.harness.jobs import model_jobs
+from opscope.harness.engine import model_jobs
 from opscope.harness.lanes.ladder import Listener, climb
 from opscope.harness.prepare.preparation import Preparation
 from opscope.harness.record.optest import RunContext

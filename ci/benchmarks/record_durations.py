@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope.harness.cache.claims import Claims
-from opscope.harness.jobs import model_jobs
+from opscope.harness.engine import model_jobs
 from opscope.harness.prepare.preparation import Preparation, tasks
 from opscope.harness.record import store
 from opscope.harness.scale import costs

@@ -1,120 +1,81 @@
 """An export folder whose goldens are still being made: which of its ops can run already, and where their files are.
 
-    RUN/preparing/<number>.jsonl    one file per model whose goldens were not complete when the run began
+Children say it (`Announcer`), in messages to the process that runs their ops:
 
-Its lines, each sealed and written by one `write`, come from one writer after the other:
-
-    {"split": {"header", "rows"}}       from the child that splits: the ops, and nothing of their goldens
-    {"folder"}                          from the child that evaluates: where the files of the ops below are; again after
+    {"split": header, "count"}          of the child that splits: the ops, and nothing of their goldens; then, in parts,
+    {"rows"}                            as many rows
+    {"folder"}                          of the child that evaluates: where the files of the ops below are; again after
                                         one that died, whose files stay as long as the export is under construction
-    {"op", "row", "files"}              from it, for each op whose inputs and goldens are stored: sizes and digests too
-    {"complete": folder}                from the controller: the export is complete, and is there now
-    {"failed": reason}                  from the controller: there will be no more goldens
-    {"cut_off": reason}                 the same, because the time of --budget is over
+    {"op", "row", "files"}              of it, for each op whose inputs and goldens are stored: sizes and digests too
 
-A file that is there no more says that none of the last three could be written: to remove it takes no space.
+That process knows how it ends: the export is complete, has failed, or was cut off by the budget.
 """
 
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from opscope.base import damage, stored
-from opscope.base.damage import Damaged
+from opscope.base import stored
 from opscope.base.stored import FileMark
 from opscope.harness.cache import export_folder
 from opscope.harness.record.records import ManifestHeader, OpRow
 
 FOLDER = "preparing"
-"""The folder of these files in a run folder; it is there as long as goldens are made."""
-
-SPLIT, OP = b'{"split":', b'{"op":"'
-"""How the long lines begin. A reader keeps their places in the file, not their text: the rows of 10,000 ops in 64
-workers would take 10 GiB, and each worker needs the few rows of the ops that it runs."""
+"""The folder of splits in a run folder; it is there as long as goldens are made."""
+PART = 1000
+"""So many rows are in one message."""
 
 
 class Announcer:
-    """The writer's side."""
+    """The side of a child."""
 
-    def __init__(self, path: Path, tell: Callable[[str], None] | None = None) -> None:
-        """With `tell`, lines are not written but handed to it: the announcer of another machine writes them."""
-        self._path, self._tell = path, tell
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        """`tell` sends a text to the process that runs the ops."""
+        self._tell = tell
         self._marks: dict[str, FileMark] = {}
 
-    def split(self, header: ManifestHeader, rows: Iterable[OpRow]) -> None:
-        """Says which ops a model has. Raises OSError, as all methods do, if the disk refuses the line."""
-        texts = ",".join(row.model_dump_json() for row in rows)
-        self._write(f'{SPLIT.decode()}{{"header":{header.model_dump_json()},"rows":[{texts}]}}}}')
+    def split(self, header: ManifestHeader, rows: Sequence[OpRow]) -> None:
+        """Says which ops a model has."""
+        self._tell(f'{{"split":{header.model_dump_json()},"count":{len(rows)}}}')
+        for start in range(0, len(rows), PART):
+            texts = ",".join(row.model_dump_json() for row in rows[start : start + PART])
+            self._tell(f'{{"rows":[{texts}]}}')
 
     def begin(self, folder: Path) -> None:
         """Says where files of the export are from now on."""
-        self._write(json.dumps({"folder": str(folder)}))
+        self._tell(json.dumps({"folder": str(folder)}))
 
     def op(self, folder: Path, row: OpRow) -> None:
-        """Says that an op's inputs and goldens are stored in `folder`."""
+        """Says that an op's inputs and goldens are stored in `folder`. Raises OSError if they cannot be read."""
         files = export_folder.files_of(row)
         for path in files:
             if path not in self._marks:
                 self._marks[path] = stored.mark_of(folder / path)
-        marks = json.dumps({path: self._marks[path] for path in files})
-        self._write(f'{OP.decode()}{row.op_id}","row":{row.model_dump_json()},"files":{marks}}}')
-
-    def complete(self, folder: Path) -> None:
-        """Says that the export is complete."""
-        self._write_last({"complete": str(folder)})
-
-    def failed(self, reason: str) -> None:
-        """Says that no more goldens will be made."""
-        self._write_last({"failed": reason})
-
-    def cut_off(self, reason: str) -> None:
-        """Says that no more goldens will be made in this run, whose budget is over."""
-        self._write_last({"cut_off": reason})
-
-    def _write_last(self, values: dict[str, str]) -> None:
-        try:
-            self._write(json.dumps(values))
-        except OSError:
-            self._path.unlink(missing_ok=True)  # or some would wait for ever
-            raise
-
-    def write(self, text: str) -> None:
-        """Writes a line that an announcer on another machine has sent."""
-        self._write(text)
-
-    def _write(self, text: str) -> None:
-        if self._tell is not None:
-            self._tell(text)
-            return
-        # The line break in front ends what a killed writer may have left unfinished.
-        line = b"\n" + stored.sealed(text) + b"\n"
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        try:
-            while line:  # a disk that is full takes a part, and then raises
-                line = line[os.write(descriptor, line) :]
-        finally:
-            os.close(descriptor)
+        marks = {path: self._marks[path] for path in files}
+        self._tell(json.dumps({"op": row.op_id, "row": row.model_dump_json(), "files": marks}))
 
 
-class Place(NamedTuple):
-    """Where a line is in its file, in bytes."""
+class _Op(NamedTuple):
+    """An op that can run, as it was announced."""
 
-    begin: int
-    length: int
+    row: str
+    """Its row as JSON: of many ops few are under way at once."""
+    files: dict[str, FileMark]
+    folder: Path
 
 
 class GrowingExport:
-    """A reader's side: what is known of one model's export so far. `look` reads what is new."""
+    """What is known of one model's export so far; one thread after the other tells it, others ask meanwhile."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._split: Place | None = None
-        self._manifest: tuple[ManifestHeader, list[OpRow]] | None = None
+    def __init__(self, changed: Callable[[], None] = lambda: None) -> None:
+        """`changed` is called whenever more is known."""
+        self._changed = changed
+        self._header: ManifestHeader | None = None
+        self._count = 0
+        self._rows: list[OpRow] = []
         self.folder: Path | None = None
         """Where the files are, once there are some."""
         self.complete = False
@@ -122,78 +83,54 @@ class GrowingExport:
         """Why there will be no more goldens; empty as long as that is not known."""
         self.cut_off = False
         """Whether that is because the time of --budget is over."""
-        self.gone = False
-        """Whether there is no file at the last look."""
-        self._announced: dict[str, Place] = {}
-        self._folders: dict[str, Path] = {}
-        """Where the files of each of these ops are."""
+        self._announced: dict[str, _Op] = {}
+        self._order: list[str] = []
         self._final: export_folder.Rows | None = None
-        self._read = 0
+
+    # --- what is told
+
+    def take(self, text: str) -> None:
+        """Takes what a child announces. Raises ValueError or KeyError for what no `Announcer` says."""
+        values = json.loads(text)
+        if "op" in values:
+            assert self.folder is not None
+            marks = {path: FileMark(*mark) for path, mark in values["files"].items()}
+            again = values["op"] in self._announced
+            self._announced[values["op"]] = _Op(values["row"], marks, self.folder)
+            if not again:
+                self._order.append(values["op"])
+        elif "folder" in values:
+            self.folder = Path(values["folder"])
+        elif self.manifest is not None:
+            pass  # a child in the place of one that died says the same again
+        elif "split" in values:
+            self._rows, self._count = [], values["count"]
+            self._header = ManifestHeader.model_validate(values["split"])
+        else:
+            self._rows += [OpRow.model_validate(row) for row in values["rows"]]
+        self._changed()
+
+    def split(self, header: ManifestHeader, rows: Sequence[OpRow]) -> None:
+        """Takes the ops of a model that need not be split."""
+        self._header, self._rows, self._count = header, list(rows), len(rows)
+        self._changed()
+
+    def is_complete(self, folder: Path) -> None:
+        """Notes that the export is complete, and is there."""
+        self.folder, self.complete = folder, True
+        self._changed()
+
+    def fails(self, reason: str, cut_off: bool = False) -> None:
+        """Notes that no more goldens will be made, in this run if the budget has cut them off."""
+        self.failure, self.cut_off = reason, cut_off
+        self._changed()
+
+    # --- what is asked
 
     @property
     def manifest(self) -> tuple[ManifestHeader, list[OpRow]] | None:
-        """What the split knows, once a look has seen that it is over; None if it is not, or the file is gone."""
-        if self._manifest is None and self._split is not None:
-            values = self._values(self._split)
-            if values is not None:
-                rows = [OpRow.model_validate(row) for row in values["split"]["rows"]]
-                self._manifest = ManifestHeader.model_validate(values["split"]["header"]), rows
-        return self._manifest
-
-    def look(self) -> None:
-        """Reads the lines that were written since the last look; a damaged one is said and left out."""
-        for place, line in self._new_lines():
-            if line.startswith(OP):
-                op_id = line[len(OP) : line.index(b'"', len(OP))].decode()
-                self._announced[op_id] = place
-                if self.folder is not None:
-                    self._folders[op_id] = self.folder
-                continue
-            if line.startswith(SPLIT):
-                self._split = place
-                continue
-            values = json.loads(line)
-            if "folder" in values:
-                self.folder = Path(values["folder"])
-            elif "complete" in values:
-                self.folder, self.complete = Path(values["complete"]), True
-            elif "failed" in values:
-                self.failure = values["failed"]
-            elif "cut_off" in values:
-                self.failure, self.cut_off = values["cut_off"], True
-
-    def _new_lines(self) -> Iterator[tuple[Place, bytes]]:
-        """Each new line, and where it is."""
-        try:
-            with self.path.open("rb") as file:
-                file.seek(self._read)
-                data = file.read()
-        except FileNotFoundError:
-            self.gone = True
-            return
-        self.gone = False
-        whole = data[: data.rfind(b"\n") + 1]
-        begin, self._read = self._read, self._read + len(whole)
-        for line in whole.split(b"\n"):
-            place, begin = Place(begin, len(line)), begin + len(line) + 1
-            if not line:
-                continue
-            try:
-                if not stored.is_sealed(line):
-                    json.loads(line)  # what a killed writer has left unfinished
-                yield place, stored.unsealed(line, where=self.path)
-            except (Damaged, ValueError) as error:
-                damage.say(f"{self.path}: a damaged line is left out ({error})")
-
-    def _values(self, place: Place) -> dict[str, Any] | None:
-        """What a line holds that a look has read; None if the file is gone. Raises Damaged."""
-        try:
-            with self.path.open("rb") as file:
-                file.seek(place.begin)
-                line = file.read(place.length)
-        except FileNotFoundError:
-            return None
-        return json.loads(stored.unsealed(line, where=self.path))
+        """What the split knows; None if it is not over."""
+        return None if self._header is None or len(self._rows) < self._count else (self._header, self._rows)
 
     def row(self, op_id: str) -> OpRow | None:
         """The row of an op that can run now, or None. Raises Damaged.
@@ -204,33 +141,30 @@ class GrowingExport:
             if self._final is None:
                 self._final = export_folder.Rows(self.folder)
             return self._final.get(op_id)
-        place, folder = self._announced.get(op_id), self.folder_of(op_id)
-        if place is None or folder is None or self.failure:
+        op = None if self.failure else self._announced.get(op_id)
+        if op is None:
             return None
-        values = self._values(place)
-        if values is None:
-            return None
-        stored.expect(folder, {path: FileMark(*mark) for path, mark in values["files"].items()})
-        return OpRow.model_validate(values["row"])
+        stored.expect(op.folder, op.files)
+        return OpRow.model_validate_json(op.row)
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more is announced, as far as the last look tells."""
-        return self.complete or self.gone or bool(self.failure)
+        """Whether nothing more is announced."""
+        return self.complete or bool(self.failure)
 
     def has(self, op_id: str) -> bool:
         """Whether an op has its row by now, as far as that is known without reading a file."""
-        return not self.failure and (self.complete or self.gone or op_id in self._announced)
+        return not self.failure and (self.complete or op_id in self._announced)
 
-    def announced_after(self, count: int) -> list[str]:
+    def announced_after(self, count: int) -> Sequence[str]:
         """Ids of the ops that were announced after the first `count`."""
-        return list(islice(self._announced, count, None))
+        return self._order[count:]
 
     def folder_of(self, op_id: str) -> Path | None:
         """Where the files of an op are, once it can run."""
-        return self.folder if self.complete else self._folders.get(op_id)
+        op = self._announced.get(op_id)
+        return self.folder if self.complete else None if op is None else op.folder
 
     def announced(self) -> dict[str, OpRow]:
         """The rows of all ops that could run at some time, whatever has become of their files."""
-        lines = {op_id: self._values(place) for op_id, place in self._announced.items()}
-        return {op_id: OpRow.model_validate(values["row"]) for op_id, values in lines.items() if values is not None}
+        return {op_id: OpRow.model_validate_json(op.row) for op_id, op in self._announced.items()}

@@ -21,7 +21,7 @@ from opscope.base.statuses import RIGHT
 from opscope.harness.backends import registry
 from opscope.harness.backends.commands import description, tracing
 from opscope.harness.cache.claims import Claims
-from opscope.harness.jobs.model_jobs import Means, prepare
+from opscope.harness.engine.model_jobs import Means, prepare
 from opscope.harness.lanes.lane import Lane, LaneConfig
 from opscope.harness.prepare.preparation import Preparation
 from opscope.harness.record.errors import InputError

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from opscope.base.children.call import Outcome, call
-from opscope.base.children.side_by_side import Job, Turn, side_by_side
-from opscope.base.children.slots import SlotFile
+from opscope.base.children.slots import SlotAddress
 from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.base.damage import Damaged
 from opscope.base.digest import digest_of_sources, source_files, words_digest
@@ -31,8 +30,9 @@ from opscope.harness.prepare import exporting, interpreters
 from opscope.harness.prepare.allowance import Allowance, BudgetSpent, ModelRefused
 from opscope.harness.prepare.exporting import ExportFailed
 from opscope.harness.prepare.preparation import Preparation, Task
+from opscope.harness.prepare.turn import Turn
 from opscope.harness.prepare.whole_manifest import whole_rows
-from opscope.harness.record.records import ImportCheck, ManifestHeader, OpRow, Source
+from opscope.harness.record.records import ImportCheck, OpRow, Source
 from opscope.harness.record.stages import ImportStatus
 from opscope.models import frontends
 from opscope.models.frontends import own_results
@@ -45,22 +45,6 @@ SOURCES = ("harness/formulas", "harness/verdict", "harness/import_check", "model
 OUT_OF_TIME = "the time of --budget was over"
 """Why a model was not held to its framework that a run with more time holds to it."""
 
-Report = Callable[[dict[str, Any]], None]
-
-
-def hold(
-    tasks: Sequence[Task], header: ManifestHeader, claims: Claims, report: Report, at_once: int = 1
-) -> list[ImportCheck]:
-    """One check for each model of the header that a framework exported, `at_once` of them side by side."""
-    by_name = {task.name: task for task in tasks}
-    jobs = [
-        Job(partial(kept, task, Path(folder), claims, None))
-        for model, folder in zip(header.models, header.export_dirs, strict=True)
-        if (task := by_name.get(model)) is not None and task.export is not None
-    ]
-    return side_by_side(jobs, at_once, report)
-
-
 CUT_SHORT = re.compile(r"timeout|more than|killed|memory|budget|share of the time")
 """Words of a limit, which says what a run did and nothing about its model."""
 
@@ -70,7 +54,7 @@ def out_of_time(checks: Sequence[ImportCheck]) -> bool:
     return any(check.error == OUT_OF_TIME for check in checks)
 
 
-def kept(task: Task, folder: Path, claims: Claims, slots: SlotFile | None, turn: Turn) -> ImportCheck:
+def kept(task: Task, folder: Path, claims: Claims, slots: SlotAddress | None, turn: Turn) -> ImportCheck:
     """The check of one model: the kept one, or a new one."""
     report = turn.report
     store = JsonStore(Path(str(task.request.cache_dir)) / FOLDER)
@@ -104,7 +88,7 @@ def _unchecked(task: Task, reason: str) -> ImportCheck:
     return ImportCheck(model=task.name, framework=framework, status=ImportStatus.NOT_CHECKED, error=as_text(reason))
 
 
-def _check(task: Task, folder: Path, claims: Claims, slots: SlotFile | None, turn: Turn) -> tuple[ImportCheck, bool]:
+def _check(task: Task, folder: Path, claims: Claims, slots: SlotAddress | None, turn: Turn) -> tuple[ImportCheck, bool]:
     """The check of one model, and whether no limit has cut it short. Raises BudgetSpent, Damaged, and what an exporter
     raises that runs again."""
     request, export = task.request, task.export

@@ -80,6 +80,8 @@ class LaneConfig:
     """Whether the run has no other backend, so that it ends if a release cannot be used here. Else its ops fail."""
     refused: str = ""
     """Why a release cannot be used here, if that is known already (`Ready.refused`)."""
+    check: Callable[[], None] = lambda: None
+    """Called while the child works; raises what is to end it."""
     scratch: Place | None = None
     """The folder of the run for what the backend's library writes, where it needs one. With None, this process's."""
 
@@ -203,7 +205,7 @@ class Lane:
                 break
             assert self._child is not None
             try:
-                message = self._child.receive(Deadline(self.config.start_timeout))
+                message = self._child.receive(Deadline(self.config.start_timeout), self.config.check)
             except ChildEnded as ended:
                 self._stop()
                 hung = ended.ending.cause is Cause.TIMEOUT and release_in(self.config.context.backend)
@@ -255,7 +257,7 @@ class Lane:
     def _in_turn(self, row: OpRow, attempt: int) -> OpTest:
         """Climbs an op once there is memory for it. Raises Damaged."""
         ready = self.ready()
-        with memory.turn(Path(self.config.context.run_dir), row, self.memory_limit):
+        with memory.turn(row, self.memory_limit, self.config.check):
             served = self._served
             test = self._climbed(row, ready, attempt)
             if test.crash_kind == Cause.PROTOCOL and served:
@@ -291,7 +293,7 @@ class Lane:
             deadline, late = Deadline(self.config.op_timeout), False
             explaining: Deadline | None = None
             while True:
-                message = self._child.receive(deadline)
+                message = self._child.receive(deadline, self.config.check)
                 if _is_late(message, self._number):
                     late = True
                     continue

@@ -1,18 +1,16 @@
-"""Takes turns for large ops: an op that may need more than half of the memory budget runs alone.
+"""Takes turns for large ops: an op that may need more than half of the memory budget runs alone in its process' lanes.
 
-There are two locks in the run folder. Every op holds `body`: ordinary ops shared, a large one exclusively. An op that
-waits for `body` holds `gate`, so that later ordinary ops do not overtake a large one. Locks end with their process.
+Turns are granted in the order in which they are asked for, so that later ordinary ops do not overtake a large one.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import math
-import os
 import re
-from collections.abc import Iterator
-from pathlib import Path
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
 
 from opscope.base.machine import memory_limit
 from opscope.harness.record.records import OpRow
@@ -20,8 +18,8 @@ from opscope.harness.record.records import OpRow
 FACTOR = 8
 """A lane's largest memory as a multiple of the size of an op's inputs and results: it holds float32 images, golden and
 result at once (the largest process of Llama-3-8B took 8.0 GiB for an op of 1.05 GB)."""
-
-GATE, BODY = ".memory-gate", ".memory-body"
+LOOK = 0.05
+"""Seconds between two looks whether who waits shall go on waiting."""
 
 
 def estimate(row: OpRow) -> int:
@@ -35,19 +33,39 @@ def _width(data_type: str) -> int:
     return max(1, int(number[0]) // 8 if number else 8) * (2 if data_type.startswith("complex") else 1)
 
 
+class _Turns:
+    """The turns of this process."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.waiting: deque[object] = deque()
+        self.running = 0
+        self.alone = False
+
+
+_TURNS = _Turns()
+
+
 @contextlib.contextmanager
-def turn(run_dir: Path, row: OpRow, limit: int | None) -> Iterator[None]:
-    """Waits for the op's turn and holds it. An op that may take more than half of the budget runs alone."""
-    large = estimate(row) > memory_limit(limit) // 2
-    with contextlib.ExitStack() as locks:
-        with contextlib.ExitStack() as waiting, contextlib.suppress(OSError):  # a file system without locks
-            _lock(waiting, run_dir / GATE, fcntl.LOCK_EX)
-            _lock(locks, run_dir / BODY, fcntl.LOCK_EX if large else fcntl.LOCK_SH)
+def turn(row: OpRow, limit: int | None, check: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Waits for the op's turn and holds it; `check` is called meanwhile and may raise. An op that may take more than
+    half of the budget runs alone."""
+    large, me, turns = estimate(row) > memory_limit(limit) // 2, object(), _TURNS
+    with turns.changed:
+        turns.waiting.append(me)
+        try:
+            while turns.waiting[0] is not me or turns.alone or (large and turns.running):
+                check()
+                turns.changed.wait(LOOK)
+        finally:
+            turns.waiting.remove(me)
+            turns.changed.notify_all()
+        turns.running += 1
+        turns.alone = large
+    try:
         yield
-
-
-def _lock(stack: contextlib.ExitStack, path: Path, kind: int) -> None:
-    """Takes a lock and holds it until `stack` is closed."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
-    stack.callback(os.close, descriptor)
-    fcntl.flock(descriptor, kind)
+    finally:
+        with turns.changed:
+            turns.running -= 1
+            turns.alone = False
+            turns.changed.notify_all()

@@ -10,7 +10,7 @@ from opscope.harness.record.records import OpRow, OpTest
 
 
 class OpsToSend(Protocol):
-    """Ops that become ready one after another (`harness/jobs/ready_ops.py`)."""
+    """Ops that become ready one after another (`harness/engine/ready_ops.py`)."""
 
     def __bool__(self) -> bool:
         """Whether there are ops that were neither handed out nor settled."""

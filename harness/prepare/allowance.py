@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from opscope.base.children.ending import Cause, Ending
-from opscope.base.children.slots import SlotFile
+from opscope.base.children.slots import SlotAddress
 from opscope.base.machine import memory_limit
 from opscope.harness.record.errors import InputError
 
@@ -35,7 +35,7 @@ class Allowance:
         until: float | None = None,
         check: Callable[[], None] = lambda: None,
         spent: float = 0.0,
-        slots: SlotFile | None = None,
+        slots: SlotAddress | None = None,
     ) -> None:
         """The time begins now, less what is `spent`. `until` is the time (time.time) at which the run's budget ends.
         `check` is called while a child works, and raises what is to end it. Each process works in one of `slots`; with
@@ -63,7 +63,7 @@ class Allowance:
 
     @classmethod
     def from_json(
-        cls, values: dict[str, float], memory: int | None, check: Callable[[], None], slots: SlotFile | None = None
+        cls, values: dict[str, float], memory: int | None, check: Callable[[], None], slots: SlotAddress | None = None
     ) -> Allowance:
         """An allowance with the time that is left of another one, and this machine's memory and slots."""
         until = None if values["budget"] is None else time.time() + values["budget"]

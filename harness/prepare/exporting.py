@@ -22,7 +22,6 @@ from typing import Any
 from opscope.base import damage, stored
 from opscope.base.children.call import Outcome, call
 from opscope.base.children.ending import Cause, ChildEnded, Ending
-from opscope.base.children.side_by_side import Stopped
 from opscope.base.damage import Damaged
 from opscope.base.digest import file_digest, files_digest, json_digest, words_digest
 from opscope.base.xla import xla_releases
@@ -33,6 +32,7 @@ from opscope.harness.cache.made_of import new_run
 from opscope.harness.prepare import interpreters
 from opscope.harness.prepare.allowance import Allowance, BudgetSpent, ModelRefused
 from opscope.harness.prepare.interpreters import Interpreter
+from opscope.harness.prepare.turn import Stopped
 from opscope.models import frontends
 from opscope.models.frontends import own_results, packages_ahead
 from opscope.models.frontends.base import Source

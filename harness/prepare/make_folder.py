@@ -15,9 +15,10 @@ from typing import Any, Protocol
 from opscope.base import damage, jobs_ahead
 from opscope.base.children.call import Outcome, call
 from opscope.base.children.ending import Cause, ChildEnded, Ending
-from opscope.harness.cache import export_folder, growing_export, upkeep
+from opscope.harness.cache import export_folder, upkeep
 from opscope.harness.cache.claims import Claims
 from opscope.harness.cache.export_folder import JOURNAL
+from opscope.harness.cache.growing_export import GrowingExport
 from opscope.harness.prepare import exporting
 from opscope.harness.prepare.allowance import Allowance, BudgetSpent, ModelRefused
 from opscope.harness.prepare.authorities import golden_author
@@ -94,6 +95,8 @@ class Making:
     """Whether the model is exported and its ops are announced, and no folder is made."""
     elsewhere: Elsewhere | None = None
     """The machines that walk it, where these can."""
+    growing: GrowingExport | None = None
+    """What hears of its ops before their goldens are made; None where nobody waits for them."""
 
     @property
     def threads(self) -> int:
@@ -132,9 +135,9 @@ def make(making: Making) -> None:
 def _announce_whole(making: Making) -> None:
     """Announces the ops of a model that was made before, to those who wait for its split."""
     task = making.task
-    if task.announcements:
+    if making.growing is not None:
         header, rows = export_folder.read_manifest(Path(task.folder))
-        growing_export.Announcer(Path(task.announcements)).split(header, rows)
+        making.growing.split(header, rows)
         making.report({"event": "split", "model": task.name, "processes": 1})
 
 
@@ -173,9 +176,9 @@ def _make_from(making: Making, module: str, claims: Claims) -> None:
 def walked(making: Making, module: str, temporary: Path, place: str = "") -> None:
     """Splits and walks a model in children, below `temporary`, which then is its export folder.
 
-    With `place`, where the folder will be in the end on another machine, what is announced is reported
-    (`{"event": "announce", "text"}`), and so is damage. Where other machines will walk the model, what a StableHLO file
-    holds is left for them (`model_job.handed_over`), as an exporter leaves it.
+    What is announced goes to the model's growing export; without one it is reported (`{"event": "announce", "text"}`).
+    With `place`, where the folder will be in the end on another machine, so is damage. Where other machines will walk
+    the model, what a StableHLO file holds is left for them (`model_job.handed_over`), as an exporter leaves it.
 
     Raises Unpreparable, BudgetSpent, ModelRefused, InputError.
     """
@@ -188,7 +191,6 @@ def walked(making: Making, module: str, temporary: Path, place: str = "") -> Non
         request=asdict(task.request),
         exported=module,
         temporary=str(temporary),
-        announcements=task.announcements,
         kept=task.kept,
         compile_threads=making.threads,
         slots=allowance.slots,
@@ -290,6 +292,8 @@ def _run_child(job: ModelJob, making: Making) -> Outcome:
         allowance.note(event)
         if event["event"] == "error":
             error.update(event)
+        elif event["event"] == "announce" and making.growing is not None:
+            making.growing.take(event["text"])
         elif event["event"] == "damage" and not job.elsewhere:
             damage.say(event["line"])
         else:

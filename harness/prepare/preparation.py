@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from opscope.base.children.slots import SlotFile
+from opscope.base.children.slots import SlotAddress
 from opscope.base.digest import file_digest, words_digest
 from opscope.base.file_names import label, resolved
 from opscope.harness.cache import export_folder, upkeep
@@ -77,7 +77,7 @@ class Preparation:
     """The time (time.time) at which the run's budget ends: after it, no model is prepared."""
 
     def allowance(
-        self, check: Callable[[], None] = lambda: None, spent: float = 0.0, slots: SlotFile | None = None
+        self, check: Callable[[], None] = lambda: None, spent: float = 0.0, slots: SlotAddress | None = None
     ) -> Allowance:
         """The time and memory of one model, of whose time seconds are `spent`; `check` may end what is under way. Its
         processes work in `slots`."""
@@ -101,12 +101,11 @@ class Task:
     """What was expected of its file and what it is, if it cannot be read."""
     entry: str = ""
     """The model within a StableHLO file that holds several."""
-    announcements: str = ""
-    """The file in which its ops are announced while goldens are made (`cache/growing_export.py`); empty for none."""
     asked: str = ""
     """A digest of all that its folder depends on besides its export; empty for a StableHLO file."""
     kept: str = ""
-    """The file in which its split is kept for the process that walks it (`kept_split.py`); empty for none."""
+    """The file in which its split is kept for the process that walks it (`kept_split.py`), if its ops are announced
+    while goldens are made (`cache/growing_export.py`); empty for none."""
 
     def folder_of(self, export: str) -> Path:
         """The export folder that the model would have by another export, of the same request."""

@@ -202,10 +202,9 @@ class _Split:
         from opscope.harness.prepare.walk import split_row
 
         job = self.job
-        if not job.announcements:
+        if not job.kept:
             return None
-        tell = (lambda text: self.emit("announce", text=text)) if job.elsewhere else None
-        announcer = growing_export.Announcer(Path(job.announcements), tell)
+        announcer = growing_export.Announcer(lambda text: self.emit("announce", text=text))
         if not job.elsewhere:
             if not self.known:
                 announcer.split(header, [split_row(op, self.exported.frontend) for op in self.program.ops.values()])

@@ -20,6 +20,7 @@ import errno
 import json
 import os
 import re
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -163,18 +164,20 @@ class Journal:
     def __init__(self, run_dir: Path, writer: str) -> None:
         self.path = run_dir / JOURNAL_DIR / f"{writer}.jsonl"
         self._fd: int | None = None
+        self._lock = threading.Lock()
 
     def append(self, test: OpTest) -> None:
         """Adds one line by one `write`. Raises InputError if the disk refuses it; earlier lines stay whole."""
         line = line_of(test)
         try:
-            descriptor = self._open()
-            end = os.fstat(descriptor).st_size
-            written = os.write(descriptor, line)
-            if written != len(line):
-                # A disk that fills up takes part of a line: take it back, so that the segment ends whole.
-                os.ftruncate(descriptor, end)
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            with self._lock:  # of several lanes
+                descriptor = self._open()
+                end = os.fstat(descriptor).st_size
+                written = os.write(descriptor, line)
+                if written != len(line):
+                    # A disk that fills up takes part of a line: take it back, so that the segment ends whole.
+                    os.ftruncate(descriptor, end)
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as error:
             raise refused(self.path, error) from error
 

@@ -27,10 +27,10 @@ from opscope.base.results_folder import make_folder
 from opscope.harness.backends import compiler_commits, compiler_options, registry
 from opscope.harness.cache import export_folder
 from opscope.harness.cache.claims import Claims
-from opscope.harness.climb.climber import Climber, Terms
 from opscope.harness.climb.result_cache import ResultCache
-from opscope.harness.jobs.import_checks import import_check
-from opscope.harness.jobs.model_jobs import Event, Means, prepare
+from opscope.harness.engine.climber import Climber, Terms
+from opscope.harness.engine.import_checks import import_check
+from opscope.harness.engine.model_jobs import Event, Means, prepare
 from opscope.harness.lanes import scratch
 from opscope.harness.lanes.lane import Lane, LaneConfig
 from opscope.harness.limitations import limitation_file

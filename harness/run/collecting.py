@@ -13,26 +13,25 @@ from opscope.harness.run.items import FailedModel, ImportedModel, ModelOps, OpIt
 
 if TYPE_CHECKING:
     from opscope.harness.run.plan import RunPlan
-    from opscope.harness.run.session import OpByOp
 
 
-def collect(session: pytest.Session, run: OpByOp, plan: RunPlan) -> list[pytest.Item]:
+def collect(session: pytest.Session, plan: RunPlan) -> list[pytest.Item]:
     """Collects the tests into `session.items`, in the order in which they run, and calls pytest's hooks about them.
 
     They stay until the process ends, so that no garbage collection walks them.
     """
     with gc_pause.paused():
-        items = _collected(session, run, plan)
+        items = _collected(session, plan)
     gc_pause.set_aside()
     return items
 
 
-def _collected(session: pytest.Session, run: OpByOp, plan: RunPlan) -> list[pytest.Item]:
+def _collected(session: pytest.Session, plan: RunPlan) -> list[pytest.Item]:
     hook = session.config.hook
     items: list[pytest.Item] = []
     session.items = items
     try:
-        for collector in _collectors(session, run, plan):
+        for collector in _collectors(session, plan):
             hook.pytest_collectstart(collector=collector)
             report = hook.pytest_make_collect_report(collector=collector)
             hook.pytest_collectreport(report=report)
@@ -46,10 +45,11 @@ def _collected(session: pytest.Session, run: OpByOp, plan: RunPlan) -> list[pyte
     return items
 
 
-def _collectors(session: pytest.Session, run: OpByOp, plan: RunPlan) -> list[pytest.Collector]:
+def _collectors(session: pytest.Session, plan: RunPlan) -> list[pytest.Collector]:
     """One for each model that failed or whose import was checked, each that ran as one program, and each one's ops."""
     failures = [] if plan.again else plan.header.failed
     checks = [] if plan.again else plan.header.imports
+    tags = [side.tag for side in plan.sides()]
     whole: dict[str, list[OpTest]] = {}
     for test in store.whole_tests(plan.run_dir):
         whole.setdefault(test.model_name, []).append(test)
@@ -61,7 +61,7 @@ def _collectors(session: pytest.Session, run: OpByOp, plan: RunPlan) -> list[pyt
             if check.fails_run or check.expected
         ),
         *(WholeModel.from_parent(session, name=model, tests=tests) for model, tests in whole.items()),
-        *(ModelOps.from_parent(session, name=model, run=run, rows=rows) for model, rows in plan.by_model().items()),
+        *(ModelOps.from_parent(session, name=model, rows=rows, tags=tags) for model, rows in plan.by_model().items()),
     ]
 
 

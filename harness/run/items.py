@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from opscope.base.op_families import op_family
 from opscope.base.visible_text import one_line, visible
+from opscope.harness.engine.engine import Done
 from opscope.harness.limitations.limitations import Verdict, judged
 from opscope.harness.page.failure_text import AGAIN
 from opscope.harness.page.summary import with_short_paths
@@ -18,9 +19,6 @@ from opscope.harness.record.optest import title
 from opscope.harness.record.records import ImportCheck, ModelFailure, OpRow, OpTest
 from opscope.harness.record.stages import FAILED, ModelStatus, Status
 from opscope.harness.run import junit_properties, plan
-
-if TYPE_CHECKING:
-    from opscope.harness.run.session import OpByOp
 
 
 class OpFailed(Exception):
@@ -68,32 +66,36 @@ class Heading(pytest.Item):
 class ModelOps(pytest.Collector):
     """The ops whose first use is in one model."""
 
-    def __init__(self, *, run: OpByOp, rows: Sequence[OpRow], **kwargs: Any) -> None:
+    def __init__(self, *, rows: Sequence[OpRow], tags: Sequence[str], **kwargs: Any) -> None:
         super().__init__(nodeid=kwargs["name"], **kwargs)
-        self._run, self._rows = run, rows
+        self._rows, self._tags = rows, tags
 
     def collect(self) -> Iterable[pytest.Item]:
         """One test per op, in the model's order."""
         for row in self._rows:
-            for tag in self._run.tags:
-                yield OpItem.from_parent(self, name=plan.name(row, tag), run=self._run, row=row, tag=tag)
+            for tag in self._tags:
+                yield OpItem.from_parent(self, name=plan.name(row, tag), row=row, tag=tag)
 
 
 class OpItem(Heading):
     """One unique op on its way up the ladder of one backend; `tag` is its name where the run has several."""
 
-    def __init__(self, *, run: OpByOp, row: OpRow, tag: str = "", **kwargs: Any) -> None:
+    done: Done | None = None
+    """What the engine has made of it, from then on."""
+
+    def __init__(self, *, row: OpRow, tag: str = "", **kwargs: Any) -> None:
         # Not the end of the id, where pytest would show dots as colons: the ids that -v lists could not be used again.
         place = f" on {tag}" if tag else ""
         super().__init__(f"{row.uses[0].model}: {row.op_name} [{row.op_id}]{place}", **kwargs)
-        self.run, self.row, self.tag = run, row, tag
+        self.row, self.tag = row, tag
         # -k matches these besides the name: every model that uses the op, and the op's family.
         self.extra_keyword_matches.update(use.model for use in row.uses)
         self.extra_keyword_matches.add(op_family(row.op_name))
 
     def runtest(self) -> None:
-        """Climbs the op, keeps its record, and turns the record into the outcome of the test."""
-        test, verdict = self.run.climb(self.row, self.tag)
+        """Turns the record of the op into the outcome of the test."""
+        assert self.done is not None
+        test, verdict = self.done.test, self.done.verdict
         ours = junit_properties.of_test(test)
         names = {name for name, _ in ours}
         self.user_properties[:] = [*(own for own in self.user_properties if own[0] not in names), *ours]

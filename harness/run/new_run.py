@@ -29,22 +29,21 @@ from opscope.harness.run.plan import RunPlan
 from opscope.harness.run.process_plan import growing, mending, orders_of, settled, shared
 from opscope.harness.run.request import to_prepare
 from opscope.harness.run.run_lanes import RunLanes
-from opscope.harness.run.starting import Making, Start
+from opscope.harness.run.starting import Start, Started
 from opscope.harness.scale import costs, shard
 
 if TYPE_CHECKING:
-    from opscope.harness.jobs.preparing import Preparing
+    from opscope.harness.engine.preparing import Preparing
 
 
-def started(start: Start) -> Making:
-    """The plan and the lanes of a new run. Pauses once exporters are at work; raises InputError."""
+def started(start: Start) -> Started:
+    """The plan and the lanes of a new run. Raises InputError."""
     for line in start.request.notes:
         damage.say(line)
     run = _NewRun(start)
     try:
         with run.lanes.closed_on_error():
             run.begin()
-            yield
             manifest = run.manifest()
             return run.plan(*manifest), run.lanes.lanes
     except BaseException:
@@ -112,10 +111,7 @@ class _NewRun:
             header, rows = early or self._preparing.finish(listener)
         self._ready: Sequence[Ready] = self.lanes.ready()
         if early is not None:
-            assert self._preparing is not None
-            slots = self._preparing.slots if self._orders.cluster is None else None  # ops run elsewhere
-            announcements = self._preparing.announcements(header.unfinished)
-            self._orders = growing(self._orders, announcements, rows, start.at_once, slots)
+            self._orders = growing(self._orders, rows, start.at_once)
             return header, rows
         allowance = self._preparation.allowance
         of_workflow, rows = starting.by_workflow(start, self._orders, self._ready, (header, rows), allowance)

@@ -1,44 +1,29 @@
-"""The plan of a run: the ops, the folders of their files, and the orders for each process.
-
-The controller makes it once (harness/run/start_run.py) and sends it to xdist workers as JSON.
-"""
+"""The plan of a run: its ops, the folders of their files, and the orders for each backend (run/start_run.py)."""
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
-from pydantic_core import to_jsonable_python
-
-from opscope.base import gc_pause
-from opscope.base.children.slots import slots_of
 from opscope.base.damage import Damaged
 from opscope.base.visible_text import one_line
-from opscope.harness.cache import export_folder
 from opscope.harness.cache.claims import Claims
-from opscope.harness.climb import result_cache
-from opscope.harness.climb.climber import Climber, Terms
-from opscope.harness.jobs.goldens import AwaitedGoldens
 from opscope.harness.lanes.lane import Lane, LaneConfig
 from opscope.harness.lanes.protocol import AnyLane
-from opscope.harness.limitations import limitation_file
 from opscope.harness.prepare.preparation import Preparation, request_of
-from opscope.harness.record import store
 from opscope.harness.record.optest import backend_label
 from opscope.harness.record.records import ManifestHeader, OpRow
 from opscope.harness.record.selection import matches_globs
-from opscope.harness.run import resume
-from opscope.harness.run.process_plan import Orders, orders_from_json
+from opscope.harness.run.process_plan import Orders
 
 if TYPE_CHECKING:
-    from opscope.harness.jobs.preparing import Preparing
+    from opscope.harness.engine.preparing import Preparing
 
 MAIN = "main"
-"""Writer of the journal if there are no xdist workers."""
+"""Writer of the journal."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +37,7 @@ class RunPlan:
     tag: str = ""
     """Name of the orders' backend if the run has several; the names of its tests contain it."""
     preparing: Preparing | None = None
-    """In the process that prepares the models, until they are all prepared."""
+    """The preparation of the models, until they are all prepared."""
 
     @property
     def run_dir(self) -> Path:
@@ -66,9 +51,9 @@ class RunPlan:
         every_orders = (replace(self.orders, others=()), *self.orders.others)
         return [replace(self, orders=orders, tag=backend_label(orders.context.backend)) for orders in every_orders]
 
-    def writer(self, process: str) -> str:
-        """Name of the journal segment and log that a process keeps for this backend."""
-        return f"{process}-{self.tag}" if self.tag else process
+    def writer(self, name: str) -> str:
+        """The name of a journal segment, or of a lane's log, for this backend."""
+        return f"{name}-{self.tag}" if self.tag else name
 
     def by_model(self) -> dict[str, list[OpRow]]:
         """The ops that can be run, by the model of their first use."""
@@ -121,53 +106,6 @@ class RunPlan:
         """The export folder of each model."""
         return dict(zip(self.header.models, self.header.export_dirs, strict=True))
 
-    def lane(self, writer: str) -> AnyLane:
-        """A lane for this run; not started."""
-        return lane_of(self.orders, self.folders, writer)
-
-    def climber(self, lane: AnyLane, writer: str, controller: int | None = None) -> Climber:
-        """The climber that gets the records of this run's ops in one process; with `controller`, in its worker."""
-        orders = self.orders
-        tests = store.latest(store.read_journal(self.run_dir)) if orders.resumed else ()
-        label = backend_label(orders.context.backend)
-        folders = self.folders
-        config = getattr(lane, "config", None)
-        if orders.growing and isinstance(config, LaneConfig):  # the lane's own: where a model's files are by now
-            folders = cast("dict[str, str]", config.export_dirs)  # `lane_of` has made it
-            config.final_dirs.update(self.folders)
-        goldens = slots = None
-        with contextlib.suppress(OSError):  # of a worker on another machine, which is in nobody's way
-            slots = None if orders.slots is None else slots_of(*orders.slots)
-        if orders.growing:
-            before_waiting = slots.give if slots is not None else lambda: None
-            goldens = AwaitedGoldens(orders.growing, folders, self.folders, orders.controller, before_waiting)
-        lost = self.header.lost
-        terms = Terms(
-            goldens=goldens,
-            controller=controller,
-            slots=slots,
-            cache=result_cache.ResultCache(orders.caches, orders.context, orders.ready, folders, orders.doubted),
-            recorded=resume.recorded(test for test in tests if test.backend == label),
-            attempts=orders.attempts,
-            deadline=orders.deadline,
-            limitations=limitation_file.all_rows(orders.limitations),
-            reruns=orders.reruns,
-            lost={model: f"no goldens of {model}: {lost.status}: {lost.error}" for model, lost in lost.items()},
-        )
-        return Climber(orders.context, lane, writer, terms)
-
-    def as_json(self) -> dict[str, Any]:
-        """The orders as JSON, for an xdist worker."""
-        return to_jsonable_python(self.orders)
-
-    @classmethod
-    def from_json(cls, values: dict[str, Any]) -> RunPlan:
-        """The plan in an xdist worker."""
-        orders = orders_from_json(values)
-        with gc_pause.paused():  # all of it stays
-            header, rows = store.read_manifest(Path(orders.context.run_dir))
-        return cls(orders, export_folder.located(header, orders.caches), rows)
-
 
 def lane_of(orders: Orders, export_dirs: dict[str, str], writer: str, dry: bool = False) -> AnyLane:
     """A lane that follows the orders."""
@@ -195,7 +133,7 @@ def mender(preparation: Preparation, export_dirs: dict[str, str]) -> Callable[[O
     claims = Claims()
 
     def mend(row: OpRow, error: Damaged) -> OpRow:
-        from opscope.harness.jobs.model_jobs import mend as mended
+        from opscope.harness.engine.model_jobs import mend as mended
 
         row, export_dirs[row.uses[0].model] = mended(preparation, row, error, claims)
         return row

@@ -7,7 +7,6 @@ the ops (harness/run/conftests.py), and `harness/run/session.py` takes over coll
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 from collections.abc import Generator, Mapping
 from typing import Any
@@ -26,9 +25,6 @@ USAGE = 2
 
 FOLLOWERS = ("opscope.reports.plugin", "opscope.reports.fork_ahead")
 """Plugins in other packages that a run registers. As entry points they would be loaded at every start of pytest."""
-
-WORKER_VARIABLE = "PYTEST_XDIST_WORKER"
-"""The variable by which xdist tells its workers from the controller."""
 
 SESSION = "opscope-session"
 """Name under which the plugin of an op-by-op run is registered."""
@@ -104,7 +100,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
                 manager.register(module, name)
     if not options.opscope_op_by_op or options.help or options.version:
         return (yield)
-    if options.opscope_no_cache and WORKER_VARIABLE not in os.environ:  # every op will run; workers are lent a server
+    if options.opscope_no_cache:  # every op will run
         from opscope.base.children import forked
         from opscope.harness.lanes import worker_ahead
 
@@ -117,12 +113,43 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
     return None
 
 
+XDIST = pytest.StashKey[InputError]()
+"""What is wrong with the options that were given to pytest-xdist."""
+
+
+@pytest.hookimpl(wrapper=True, specname="pytest_cmdline_main")
+def pytest_options_as_given(config: pytest.Config) -> Generator[None, Any, Any]:
+    """Looks at the options of pytest-xdist as they were given: wrappers come before all other hooks."""
+    option = config.option
+    if option.opscope_op_by_op or option.opscope_op_by_op_on_fail or option.opscope_workflow:
+        from opscope.harness.run import slots_asked
+
+        try:
+            slots_asked.check(config)
+        except InputError as error:
+            config.stash[XDIST] = error
+    return (yield)
+
+
+AT_ONCE = pytest.StashKey[int]()
+"""How many ops are under way at once."""
+
+
+@pytest.hookimpl(tryfirst=True, specname="pytest_configure")
+def pytest_lanes_not_workers(config: pytest.Config) -> None:
+    """Takes the number of xdist's workers for the number of lanes, before it makes what would start them."""
+    if config.option.opscope_op_by_op:
+        from opscope.harness.run import slots_asked
+
+        config.stash[AT_ONCE] = slots_asked.taken(config)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> int | None:
     """Refuses bad input before a session starts, and lists the models if none is named."""
     option = config.option
     option.opscope_op_by_op |= bool(option.opscope_op_by_op_on_fail or option.opscope_workflow)
-    if option.help or option.version or hasattr(config, "workerinput"):
+    if option.help or option.version:
         return None
     try:
         if not option.opscope_op_by_op:
@@ -146,6 +173,8 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
 
             plan = ops_again.from_run(run_request)  # also for what it raises
             server_ahead.for_lanes([side.orders.context.backend for side in plan.sides()])
+        if problem := config.stash.get(XDIST, None):
+            raise problem
         server_ahead.begin(run_request)
     except InputError as error:
         sys.stderr.write(f"{refusal(PYTEST, error)}\n")
@@ -180,16 +209,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.opscope_places = {}  # type: ignore[attr-defined]
     config.opscope_doing = lambda what: None  # type: ignore[attr-defined]
     if config.option.opscope_op_by_op and not (config.option.help or config.option.version):
-        from opscope.harness.run.executors.ready_first import ReadyFirst
-        from opscope.harness.run.late_models import LateModels
         from opscope.harness.run.session import OpByOp
 
         for setting in foreign_options.OWNERS:
-            foreign_options.take(setting, config)  # an xdist worker parses the command line anew
+            foreign_options.take(setting, config)
         # Otherwise pytest's header would name the folders of the project's own tests, which this run does not collect.
         config.args_source = pytest.Config.ArgsSource.INVOCATION_DIR
-        run = OpByOp(config)
-        config.pluginmanager.register(run, SESSION)
-        config.pluginmanager.register(ReadyFirst(run))
-        if run.worker is None:
-            config.pluginmanager.register(LateModels(run))
+        config.pluginmanager.register(OpByOp(config, config.stash[AT_ONCE]), SESSION)

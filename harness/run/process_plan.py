@@ -1,15 +1,13 @@
-"""The orders for each process of a run: options, deadlines, selection, and each backend's report."""
+"""The orders of a run: options, deadlines, selection, and each backend's report."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opscope.base.children.slots import SlotFile
 from opscope.harness.backends import compiler_options, registry
 from opscope.harness.cache import export_folder
 from opscope.harness.climb import budget, result_cache
@@ -19,7 +17,6 @@ from opscope.harness.record import history
 from opscope.harness.record.optest import RunContext
 from opscope.harness.record.records import OpRow
 from opscope.harness.record.result_options import ResultOptions
-from opscope.harness.record.stages import Stage
 from opscope.harness.record.workflows import WORKFLOWS
 from opscope.harness.run.request import Request
 from opscope.harness.scale import shard
@@ -30,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Orders:
-    """The orders for one process. It reads the ops themselves from the run folder's manifest."""
+    """The orders for the ops of one backend."""
 
     context: RunContext
     op_timeout: float
@@ -63,12 +60,6 @@ class Orders:
     """Models that ran as one program: their ops are left out (`--op-by-op-on-fail`)."""
     preparation: dict[str, Any] | None = None
     """The `Preparation` of the run, to make damaged exports again. With None, their ops do not run."""
-    growing: dict[str, str] = field(default_factory=dict)
-    """The models whose goldens are still being made, each with the file in which its ops are announced."""
-    controller: int = 0
-    """The process that prepares these models."""
-    slots: SlotFile | None = None
-    """In these ops run meanwhile, beside the processes that prepare. With None, nothing else takes part."""
     scratch: Place | None = None
     """The folder of the run for what libraries of its backends write, where one needs it."""
     alone: bool = True
@@ -80,25 +71,6 @@ class Orders:
     def caches(self) -> Path:
         """The folder of all caches."""
         return export_folder.cache_dir(self.cache_dir)
-
-
-def orders_from_json(values: dict[str, Any]) -> Orders:
-    """Orders from their JSON."""
-    words = {
-        name: tuple(values[name])
-        for name in ("order", "globs", "op_ids", "nodeids", "share", "whole")
-        if values[name] is not None
-    }
-    ready = values["ready"]
-    if ready is not None:
-        ready = Ready(**{**ready, "stages": tuple(Stage(stage) for stage in ready["stages"])})
-    others = tuple(orders_from_json(other) for other in values["others"])
-    context = RunContext.from_json(values["context"])
-    slots = tuple(values["slots"]) if values["slots"] else None
-    scratch = Place(*values["scratch"]) if values["scratch"] else None
-    return Orders(
-        **{**values, **words, "ready": ready, "context": context, "others": others, "slots": slots, "scratch": scratch}
-    )
 
 
 def orders_of(request: Request, run_id: str, run_dir: Path, settings: dict[str, Any]) -> Orders:
@@ -149,13 +121,10 @@ def mending(orders: Orders, preparation: Preparation) -> Orders:
     return replace(orders, preparation=values, others=others)
 
 
-def growing(
-    orders: Orders, announcements: dict[str, str], rows: Sequence[OpRow], at_once: int, slots: SlotFile | None = None
-) -> Orders:
-    """The orders of a run some of whose models are prepared by this process meanwhile, `at_once` side by side."""
+def growing(orders: Orders, rows: Sequence[OpRow], at_once: int) -> Orders:
+    """The orders of a run some of whose models are prepared meanwhile, `at_once` side by side."""
     order = as_they_are_made(rows, at_once) if at_once > 1 else ()
-    values: dict[str, Any] = {"growing": announcements, "controller": os.getpid(), "order": order, "slots": slots}
-    return replace(orders, **values, others=tuple(replace(other, **values) for other in orders.others))
+    return replace(orders, order=order, others=tuple(replace(other, order=order) for other in orders.others))
 
 
 def as_they_are_made(rows: Sequence[OpRow], at_once: int) -> tuple[str, ...]:

@@ -180,7 +180,7 @@ def to_prepare(
     started: float | None = None,
     run: str | None = None,
 ) -> Preparation:
-    """The part of the request that `opscope.harness.jobs.model_jobs` prepares.
+    """The part of the request that `opscope.harness.engine.model_jobs` prepares.
 
     If settings and models of another run are given, they replace those of the request. The budget counts from
     `started` (time.time), if it is given. `run` is that of an earlier run which goes on.

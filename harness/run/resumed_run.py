@@ -11,9 +11,9 @@ from opscope.base import damage
 from opscope.harness.backends import registry
 from opscope.harness.cache import export_folder, made_of
 from opscope.harness.climb import result_cache
+from opscope.harness.engine.import_checks import check_all, import_check
 from opscope.harness.import_check import hold
 from opscope.harness.limitations import limitation_file
-from opscope.harness.limitations.import_rows import judged_import
 from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import backend_label, now
@@ -141,6 +141,6 @@ class _ResumedRun:
         """Each model's check against its own framework."""
         from opscope.harness.prepare.preparation import tasks
 
-        start, rows = self._start, limitation_file.all_rows(self._plan.orders.limitations)
-        checks = hold.hold(tasks(self._preparation), header, start.claims, start.report, start.at_once)
-        return tuple(judged_import(check, rows) for check in checks)
+        start = self._start
+        check = import_check(start.claims, limitation_file.all_rows(self._plan.orders.limitations))
+        return check_all(tasks(self._preparation), header, check, start.report, start.at_once)

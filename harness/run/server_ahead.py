@@ -46,13 +46,12 @@ def begin(request: Request) -> None:
         for_lanes(registry.split_names(request.settings["backend"]))
 
 
-def for_lanes(backends: Sequence[str], controller: bool = True) -> None:
-    """Begins for ops that will run on some backends. Whatever is loaded once a run, the `controller` has loaded."""
+def for_lanes(backends: Sequence[str]) -> None:
+    """Begins for ops that will run on some backends."""
     for backend in backends:
         if ahead := worker_ahead.call_for(backend):
             forked.get_ready(worker_ahead.WORKER, ahead)
-    if controller:
-        _load_libraries(backends)
+    _load_libraries(backends)
 
 
 def _load_libraries(backends: Sequence[str]) -> None:

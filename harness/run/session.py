@@ -1,14 +1,8 @@
-"""An op-by-op run inside pytest: prepares the models, collects the ops, climbs them, and finishes the run.
-
-The controller (or a pytest without xdist) prepares the models and owns the run folder; an xdist worker gets its
-path and collects from the same manifest. Every process holds at most one lane and writes its own journal segment.
-"""
+"""An op-by-op run inside pytest, which collects the ops and shows them; the engine runs them (`harness/engine`)."""
 
 from __future__ import annotations
 
 import importlib
-import json
-import os
 import sys
 from collections.abc import Generator, Sequence
 from dataclasses import replace
@@ -18,51 +12,38 @@ import pytest
 
 from opscope.base import damage, gc_pause, passes, terminal
 from opscope.base.xla import xla_releases
-from opscope.harness.backends import registry
 from opscope.harness.cache import upkeep
 from opscope.harness.cache.claims import Claims
+from opscope.harness.engine.engine import Begun, Engine, OpJob
 from opscope.harness.lanes import scratch
-from opscope.harness.limitations.limitations import Verdict
 from opscope.harness.page.failure_text import FailureText
 from opscope.harness.record import store
 from opscope.harness.record.errors import PYTEST, InputError, refusal
-from opscope.harness.record.records import OpRow, OpTest
 from opscope.harness.record.selection import none_ran, unmatched_globs
 from opscope.harness.record.stages import ModelStatus
 from opscope.harness.run import (
-    awaited_orders,
     collecting,
     conftests,
     finish_run,
     junit_properties,
+    late_models,
     plan,
     progress,
     protocol,
     request,
     resume,
-    server_ahead,
     start_run,
 )
-from opscope.harness.run.awaited_orders import AwaitedOrders
 from opscope.harness.run.items import OpItem
-from opscope.harness.run.starting import Making, Start
+from opscope.harness.run.op_engine import engine_of
+from opscope.harness.run.starting import Start, Started
 from opscope.harness.triage import after_run
 
 if TYPE_CHECKING:
-    from opscope.harness.climb.climber import Climber
     from opscope.harness.page.summary import Run
-
-WORKER_INPUT = "opscope"
-"""Key for the orders that the controller sends to an xdist worker."""
 
 PYTESTS_REPORTCHARS = "fE"
 """pytest's default of `-r`."""
-
-AWAITED = "awaited"
-"""Key in these orders for the place of those that are not known yet."""
-
-REFUSAL = "opscope_refusal"
-"""Key for the reason why a worker gave up, which it sends to the controller."""
 
 PAGE_MODULES = ("rich.console", "rich.table", "opscope.harness.page.summary")
 """What the page at the end of a run takes."""
@@ -70,28 +51,12 @@ PAGE_MODULES = ("rich.console", "rich.table", "opscope.harness.page.summary")
 LONG = 1.0
 """Seconds of waiting for goldens that are worth a line."""
 
-WAITED = "opscope_waited"
-"""Key for the seconds that a worker has waited for goldens."""
-
-
-def workers_of(config: pytest.Config) -> int:
-    """How many xdist workers a run has; 1 where it has none."""
-    if not config.pluginmanager.hasplugin("dsession"):
-        return 1
-    from xdist.workermanage import parse_tx_spec_config
-
-    return len(parse_tx_spec_config(config))
-
 
 def nothing_ran(run: Run) -> bool:
     """Whether none of a run's ops was attempted, nor a model as one program; or no model was, in time."""
     if tests := [*run.tests, *run.whole]:
         return none_ran(tests)
     return any(failure.status is ModelStatus.NOT_RUN for failure in run.header.failed)
-
-
-CONTROLLER = os.getppid()
-"""In a worker, the process that started it; its number changes once that has ended."""
 
 
 def _write(reporter: Any, text: str, **style: bool) -> None:
@@ -103,9 +68,9 @@ def _write(reporter: Any, text: str, **style: bool) -> None:
 class OpByOp:
     """The hooks of one run; registered only when there is one."""
 
-    def __init__(self, config: pytest.Config) -> None:
-        self.config = config
-        self.worker: str | None = None
+    def __init__(self, config: pytest.Config, at_once: int) -> None:
+        """`at_once` is how many ops are under way at once."""
+        self.config, self._at_once = config, at_once
         self.plan: plan.RunPlan | None = None
         self.closed: finish_run.Closed | None = None
         self.interrupted = False
@@ -114,28 +79,14 @@ class OpByOp:
         self._given_up = ""
         self._claims = Claims()
         self._lanes: list[plan.AnyLane] = []
-        self._climbers: dict[str, Climber] = {}
-        self._orders: AwaitedOrders | None = None
-        """Where workers find their orders that have started while models are prepared."""
-        self._started = 0
-        """Workers that have their orders."""
-        self._making: Making | None = None
-        """Makes the plan, once it is begun."""
-        self._place: dict[str, Any] | None = None
-        """In such a worker, that place."""
+        self._engine: Engine | None = None
+        self._journals: list[store.Journal] = []
         self.waited = 0.0
         """Seconds that lanes have waited for goldens."""
-        words = getattr(config, "workerinput", {}).get(WORKER_INPUT)
-        if words is not None:
-            self.worker = config.workerinput["workerid"]  # type: ignore[attr-defined]
-            orders = json.loads(words)
-            self._place = orders.get(AWAITED)
-            if self._place is None:
-                self.plan = plan.RunPlan.from_json(orders)
         self.display = progress.Quiet()
         reporter: Any = config.pluginmanager.getplugin("terminalreporter")
         damage.forget()
-        if self.worker is None and reporter is not None:
+        if reporter is not None:
             terminal.guard_pytest(reporter._tw)
             damage.show_by(lambda line: _write(reporter, f"opscope: {line}"))
             self.display = progress.display(
@@ -154,59 +105,34 @@ class OpByOp:
 
     def _prepare(self) -> plan.RunPlan:
         """Returns the plan, made at the first call. Bad input ends the session with one line and exit code 2."""
-        if self.plan is None and self._place is not None:
-            try:
-                self.plan = plan.RunPlan.from_json(awaited_orders.wait_for(self._place))
-            except awaited_orders.NoOrders:
-                os._exit(2)  # without a word: the controller has said why, and nothing here is open yet
         if self.plan is None:
             dry = self.config.option.collectonly
-            while (made := self._made()) is None:
-                pass
-            self.plan, lanes = made
-            if self._orders is not None:
-                if self.config.stash[request.KEY].settings["no_cache"]:
-                    self._orders.making()  # every op will run
-                self._orders.give(self.plan.as_json())
-            workers = self.config.pluginmanager.hasplugin("dsession")
-            self.display.doing("starting the workers" if workers else "collecting the ops")
+            self.plan, self._lanes = self._made()
+            self.display.doing("collecting the ops")
             if self.plan.preparing is None:
                 self.warn_of_cache()
-            if self.plan.orders.order and getattr(self.config.option, "maxschedchunk", 1) is None:
-                self.config.option.maxschedchunk = 1  # xdist hands out long stretches otherwise: the last ones first
-            if dry or workers:
-                for lane in lanes:
-                    lane.close()
-            else:
-                self._lanes = lanes
             if not dry:
                 self.config.opscope_run_dir = self.plan.run_dir  # type: ignore[attr-defined]
                 self.config.opscope_doing = self._delivering  # type: ignore[attr-defined]
         return self.plan
 
-    def _made(self) -> tuple[plan.RunPlan, list[plan.AnyLane]] | None:
-        """Takes the next step towards the plan and the lanes. None if there is another one, for which exporters are at
-        work. Bad input ends the session with one line and exit code 2."""
-        if self._making is None:
-            self.display.doing("preparing")
-            start = Start(
-                self.config.stash[request.KEY],
-                self._prepared,
-                command_line=("pytest", *map(str, self.config.invocation_params.args)),
-                dry=self.config.option.collectonly,
-                claims=self._claims,
-                at_once=workers_of(self.config),
-            )
-            self._making = start_run.make(start)
+    def _made(self) -> Started:
+        """The plan and its lanes. Bad input ends the session with one line and exit code 2."""
+        self.display.doing("preparing")
+        start = Start(
+            self.config.stash[request.KEY],
+            self.display.prepared,
+            command_line=("pytest", *map(str, self.config.invocation_params.args)),
+            dry=self.config.option.collectonly,
+            claims=self._claims,
+            at_once=self._at_once,
+        )
         try:
-            next(self._making)
-        except StopIteration as made:
-            return made.value
+            return start_run.make(start)
         except KeyboardInterrupt:
             self._refuse(f"{PYTEST}: interrupted while preparing; no op has run")
         except InputError as error:
             self._refuse(refusal(PYTEST, error))
-        return None
 
     def _refuse(self, line: str) -> NoReturn:
         """Ends pytest with a line on stderr and exit code 2, before a test runs."""
@@ -230,18 +156,12 @@ class OpByOp:
         if tight and reporter is not None:
             _write(reporter, f"opscope: {tight}")
 
-    def _prepared(self, event: progress.Event) -> None:
-        """Shows a step of the preparation. The first that makes a model has workers get their backends ready."""
-        self.display.prepared(event)
-        if self._orders is not None and server_ahead.lanes_may_load(event):
-            self._orders.making()
-
     def _beside_conftests(self) -> None:
         """Undoes what conftest files did to this process, and says what was left out of them."""
         conftests.put_back(self.config)
         reporter: Any = self.config.pluginmanager.getplugin("terminalreporter")
         for line in conftests.notes(self.config):
-            if self.worker is None and reporter is not None:
+            if reporter is not None:
                 _write(reporter, f"opscope: {line}")
 
     def pytest_report_header(self) -> Sequence[str]:
@@ -255,50 +175,23 @@ class OpByOp:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_sessionstart(self) -> Generator[None, None, None]:
-        """Prepares the run after pytest's header, and after xdist has started its workers."""
+        """Prepares the run after pytest's header."""
         gc_pause.resume()
-        try:
-            yield
-        except EOFError:  # of execnet, which waits for the first byte of each
-            hint = "the same command again"
-            self._refuse(refusal(PYTEST, InputError("-n", "workers that start", "one that ended at once", hint)))
+        yield
         self._beside_conftests()
-        try:
-            self._prepare()
-        finally:
-            self._close_orders()
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_xdist_setupnodes(self, specs: Sequence[Any]) -> None:
-        """Has workers of this machine start while models are prepared, and others after it."""
-        self._beside_conftests()
-        run_request = self.config.stash[request.KEY]
-        if run_request.models and self.plan is None and awaited_orders.can_wait(specs):
-            self._orders = AwaitedOrders(registry.split_names(run_request.settings["backend"]))
-            self._made()  # models are exported while xdist starts its workers, one after another
-        else:
-            self._prepare()
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_configure_node(self, node: Any) -> None:
-        """Sends a worker its orders, or where it will find them."""
-        if self.plan is None and self._orders is not None:
-            node.workerinput[WORKER_INPUT] = json.dumps({AWAITED: self._orders.place(node.gateway.id)})
-        else:
-            node.workerinput[WORKER_INPUT] = json.dumps(self._prepare().as_json())
+        self._prepare()
 
     @pytest.hookimpl
-    def pytest_collection(self, session: pytest.Session) -> bool | None:
-        """Collects the ops, and nothing else. An xdist controller collects nothing: its workers do."""
-        if self.config.pluginmanager.hasplugin("dsession"):
-            return None
+    def pytest_collection(self, session: pytest.Session) -> bool:
+        """Collects the ops, and nothing else."""
         run_plan = self._prepare()
-        items = collecting.collect(session, self, run_plan)
+        items = collecting.collect(session, run_plan)
         session.testscollected = len(items)
         self.selected = {item.nodeid for item in items}
-        if not (self.worker or self.config.option.collectonly):
+        if not self.config.option.collectonly:
             self._remember_selection(run_plan)
-            self._begin([item.row for item in items if isinstance(item, OpItem)])
+            self._engine, self._journals = engine_of(run_plan, self._lanes, self._at_once)
+            self._engine.start(_jobs(items))
         return True
 
     def _remember_selection(self, run_plan: plan.RunPlan) -> None:
@@ -311,16 +204,6 @@ class OpByOp:
         ]
         resume.select(run_plan.run_dir, run_plan.rows, ids)
 
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
-        """Remembers which tests the workers selected; all others are deselected."""
-        self._started += 1
-        if self._orders is not None and self._started == workers_of(self.config):
-            self._orders.all_read()
-        self.selected = set(ids)
-        if self.plan is not None and not self.config.option.collectonly:
-            self._remember_selection(self.plan)
-
     # --- the ops
 
     @property
@@ -331,58 +214,71 @@ class OpByOp:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
-        """On a cluster, runs the tests in the order in which records arrive."""
-        if self.plan is None or self.plan.orders.cluster is None or self.config.option.collectonly:
-            return None
-        from opscope.harness.run.executors import cluster_loop
-
+        """Reports ops as the engine has their records, then what became of models meanwhile."""
+        if self._engine is None or session.testsfailed:
+            return None  # pytest says why
+        ops = {(item.row.op_id, item.tag): item for item in session.items if isinstance(item, OpItem)}
         try:
-            self._begin(())
-            cluster_loop.run(session, self._climbers)
+            for item in session.items:
+                if not isinstance(item, OpItem):
+                    protocol.report_all(session, item)
+            for event in self._engine.records(_jobs(session.items)):
+                item = ops[event.job.row.op_id, event.job.tag]
+                if isinstance(event, Begun):
+                    self._show(item.nodeid)
+                else:
+                    item.done = event
+                    protocol.report_all(session, item)
+            self._complete(session)
         except InputError as error:
-            self.give_up(str(error))
+            # The backend is no longer usable or the disk is full, so every later op would fail too.
+            self._given_up = str(error)
             raise pytest.exit.Exception("no further op runs", returncode=2) from None
+        except (session.Failed, session.Interrupted):
+            self._engine.close()
+            self._complete(session)
+            raise
         return True
+
+    def _complete(self, session: pytest.Session) -> None:
+        """Waits for the preparation after the ops: whoever runs one again needs its export, also after `-x`. Raises
+        InputError."""
+        if self.plan is None or self.plan.preparing is None:
+            return
+        self.display.doing("preparing")
+        known = {failure.model for failure in self.plan.header.failed}
+        self.plan = start_run.completed(self.plan, self.display.prepared)
+        self.warn_of_cache()
+        if not (session.shouldstop or session.shouldfail):
+            late_models.test(session, self.plan.header, known)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
-        """Runs an op without pytest's phases that an op does not need."""
-        if not protocol.fits(item):
+        """Reports an op without pytest's phases, where nobody has a part in them."""
+        if self._others_take_part is None:
+            self._others_take_part = protocol.others_take_part(self.config)
+        if self._others_take_part or not protocol.fits(item):
             return None
         protocol.run(item)
         return True
 
-    def climb(self, row: OpRow, tag: str = "") -> tuple[OpTest, Verdict]:
-        """Takes one op up the ladder of a backend in this process's lane, and writes its record immediately."""
-        try:
-            self._begin(())
-            return self._climbers[tag].climb(row)
-        except InputError as error:
-            # The backend is no longer usable or the disk is full, so every later op would fail too.
-            self.give_up(str(error))
-            raise pytest.exit.Exception("no further op runs", returncode=2) from None
+    _others_take_part: bool | None = None
 
-    def climbers(self) -> list[Climber]:
-        """The climbers of this process, one for each backend of the run."""
-        self._begin(())
-        return list(self._climbers.values())
-
-    def _begin(self, rows: Sequence[OpRow]) -> None:
-        """Makes this process's climbers. If one of `rows` needs a lane, it starts now, while ops are collected."""
-        assert self.plan is not None
-        if self._climbers:
-            return
-        sides = self.plan.sides()
-        writers = [side.writer(self.worker or plan.MAIN) for side in sides]
-        self._lanes = self._lanes or [side.lane(writer) for side, writer in zip(sides, writers, strict=True)]
-        controller = None if self.worker is None else CONTROLLER
-        for side, lane, writer in zip(sides, self._lanes, writers, strict=True):
-            climber = self._climbers[side.tag] = side.climber(lane, writer, controller)
-            if any(climber.needs_lane(row) for row in rows):
-                climber.start()
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: Any) -> Generator[None, Any, Any]:
+        """Gives the report of an op the time that it took in the engine."""
+        report = yield
+        if isinstance(item, OpItem) and item.done is not None and call.when == "call":
+            report.start, report.duration = item.done.began, item.done.seconds
+            report.stop = report.start + report.duration
+        return report
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        """Opens the display when the first op starts."""
+        """Shows a test that is none of an op."""
+        self._show(nodeid)
+
+    def _show(self, nodeid: str) -> None:
+        """Shows what is under way; opens the display when the first does."""
         if self.selected is not None and not self._shown:
             self._shown = True
             self.display.begin(sorted(self.selected))
@@ -407,19 +303,6 @@ class OpByOp:
             return status
         return (status[0], "", status[2])
 
-    def give_up(self, line: str) -> None:
-        """Remembers why no further op runs. A worker also sends it to the controller, which only sees an exit."""
-        self._given_up = line
-        if self.worker is not None:
-            self.config.workeroutput[REFUSAL] = line  # type: ignore[attr-defined]
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_testnodedown(self, node: Any) -> None:
-        """Remembers why a worker gave up."""
-        output = getattr(node, "workeroutput", {})
-        self._given_up = self._given_up or output.get(REFUSAL, "")
-        self.waited += output.get(WAITED, 0.0)
-
     def pytest_enter_pdb(self) -> None:
         """Leaves the terminal to the debugger; the next op opens the display again."""
         self.display.close()
@@ -438,14 +321,12 @@ class OpByOp:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Closes the lane. On the controller, gives every op a record and checks the ledger."""
+        """Ends the engine, gives every op a record and checks the ledger."""
         if self.plan is not None and self.plan.preparing is not None:
             self.plan.preparing.stop()
         self.display.doing("ending the run")
         self._close()
-        if self.worker is not None:
-            self.config.workeroutput[WAITED] = self.waited  # type: ignore[attr-defined]
-        if self.worker is not None or self.plan is None or self.config.option.collectonly:
+        if self.plan is None or self.config.option.collectonly:
             self.display.close()
             return
         self._drop_silent_reports()
@@ -535,26 +416,27 @@ class OpByOp:
             row.op_id for row in (run.rows if run else ()) if self.plan and plan.nodeid(row, self.plan.tag) in failed
         )
 
-    def _close_orders(self) -> None:
-        """Tells workers that have no orders by now that there are none."""
-        if self._orders is not None:
-            self._orders.give(None)
-
     def pytest_unconfigure(self) -> None:
         """Ends all children, however the session ended."""
         self.display.close()
-        if self._making is not None:
-            self._making.close()
-        if self._orders is not None:
-            self._orders.close()
         gc_pause.set_aside()  # at its end pytest collects all garbage ten times
         self._close()
         scratch.close()
         self._claims.close()
 
     def _close(self) -> None:
-        """Ends the lanes and closes the journals of this process."""
-        self.waited += sum(climber.waited for climber in self._climbers.values())
-        for open_ in (*self._climbers.values(), *self._lanes):
-            open_.close()
-        self._climbers, self._lanes = {}, []
+        """Ends the engine and its lanes, and closes the journals."""
+        engine, self._engine = self._engine, None
+        try:
+            if engine is not None:
+                engine.close()
+                self.waited += engine.waited
+        finally:
+            for open_ in (*self._lanes, *self._journals):
+                open_.close()
+            self._lanes, self._journals = [], []
+
+
+def _jobs(items: Sequence[pytest.Item]) -> list[OpJob]:
+    """The ops among some tests, in their order."""
+    return [OpJob(item.row, item.tag) for item in items if isinstance(item, OpItem)]

@@ -10,20 +10,18 @@ from opscope.harness.record import store
 from opscope.harness.run import new_run, ops_again, resumed_run
 from opscope.harness.run.plan import RunPlan
 from opscope.harness.run.progress import Event
-from opscope.harness.run.starting import Making, Start
+from opscope.harness.run.starting import Start, Started
 
 
-def make(start: Start) -> Making:
+def make(start: Start) -> Started:
     """Prepares the requested run and writes the run folder; a dry one writes nothing.
 
-    It yields once, as soon as exporters are at work if there are any: what is to start beside them starts then. Closing
-    it there ends them. Each backend has accepted its options: in its lane, or in an earlier one if nothing has changed
-    since. Raises InputError for any bad input.
+    Each backend has accepted its options: in its lane, or in an earlier one if nothing has changed since. Raises
+    InputError for any bad input.
     """
     request = start.request
     if request.models:
-        return (yield from new_run.started(start))
-    yield
+        return new_run.started(start)
     return ops_again.started(start) if request.resume is None else resumed_run.started(start, request.resume)
 
 

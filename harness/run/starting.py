@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -28,13 +28,11 @@ from opscope.harness.run.progress import Event
 from opscope.harness.run.request import Request
 
 if TYPE_CHECKING:
-    from opscope.harness.jobs.preparing import Preparing
+    from opscope.harness.engine.preparing import Preparing
     from opscope.harness.prepare.preparation import Preparation
 
 Started: TypeAlias = tuple[RunPlan, list[AnyLane]]
 """A run's plan, and its lanes in the order of `RunPlan.sides`."""
-Making: TypeAlias = Generator[None, None, Started]
-"""Starts a run, with a pause once exporters are at work."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +48,7 @@ class Start:
     claims: Claims
     """Hold the folders that the run needs."""
     at_once: int = 1
-    """How many models are prepared side by side."""
+    """How many models are prepared, and how many ops run, at once."""
 
     @property
     def cached(self) -> bool:
@@ -81,9 +79,9 @@ def located(run: store.StoredRun, orders: Orders) -> ManifestHeader:
 def preparing(start: Start, preparation: Preparation, orders: Orders, checks: bool = True) -> Preparing:
     """The preparation of a run's models, begun; with `checks`, their imports are checked too. On a cluster, this
     machine exports and splits models on each of its processors, and workers walk them. Raises InputError."""
-    from opscope.harness.jobs.import_checks import import_check
-    from opscope.harness.jobs.model_jobs import Means
-    from opscope.harness.jobs.preparing import Preparing
+    from opscope.harness.engine.import_checks import import_check
+    from opscope.harness.engine.model_jobs import Means
+    from opscope.harness.engine.preparing import Preparing
 
     run_dir, walks, at_once = Path(orders.context.run_dir), None, start.at_once
     if orders.cluster is not None:
@@ -105,7 +103,7 @@ def prepared(
     """The manifest of a run's models, all of them prepared; those of a dry run leave nothing in its folder. Raises
     InputError, and what `report` raises."""
     if start.dry:
-        from opscope.harness.jobs.model_jobs import Means, prepare
+        from opscope.harness.engine.model_jobs import Means, prepare
 
         return prepare(preparation, report, Means(start.claims, at_once=start.at_once))
     begun = preparing(start, preparation, orders, checks)

@@ -19,11 +19,11 @@ from opscope.harness.record.records import ManifestHeader, OpTest
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import FAILED
 from opscope.harness.record.workflows import FULL, WORKFLOWS
+from opscope.harness.run.plan import RunPlan, lane_of
 from opscope.models.registry import TRAINING
 
 if TYPE_CHECKING:
     from opscope.harness.lanes.flight import Ready
-    from opscope.harness.run.plan import RunPlan
 
 SPARED = "its models ran whole"
 """Reason in the record of an op that was left out."""
@@ -59,7 +59,7 @@ def run(
         cache = result_cache.ResultCache(
             orders.caches, orders.context, backend_ready if cached else None, patient.folders
         )
-        lane = patient.lane(side.writer("whole"))
+        lane = lane_of(orders, patient.folders, side.writer("whole"))
         try:
             for row in rows:
                 model = row.uses[0].model

@@ -17,11 +17,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from opscope.base.children.side_by_side import Stopped
 from opscope.harness.cache import export_folder
 from opscope.harness.prepare.allowance import Allowance, BudgetSpent, ModelRefused
 from opscope.harness.prepare.make_folder import CACHE, Making, Unpreparable, walked
 from opscope.harness.prepare.preparation import Task, request_of
+from opscope.harness.prepare.turn import Stopped
 from opscope.harness.record.errors import InputError
 from opscope.harness.scale.blobs import Blobs, is_seen
 from opscope.harness.scale.connection import SMALL_FILE_BYTES
@@ -173,7 +173,6 @@ class Walks:
             folder,
             request,
             entry=task["entry"],
-            announcements="by the controller",
             kept=task["kept"],
         )
         slots = (str(self._folder / f"slots-{task['walk']}"), task["processes"]) if task["processes"] > 1 else None

@@ -21,12 +21,10 @@ from opscope.base import damage, stored
 from opscope.base.digest import file_digest
 from opscope.base.stored import FileMark
 from opscope.harness.cache import export_folder
-from opscope.harness.cache.growing_export import Announcer
 from opscope.harness.prepare import argument_files
 from opscope.harness.prepare.allowance import Allowance, BudgetSpent, ModelRefused
 from opscope.harness.prepare.make_folder import Event, Making, Unpreparable
 from opscope.harness.prepare.model_job import handed_over
-from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.signature import shorten
 from opscope.harness.scale import cluster_worker, devices, walk_worker
@@ -221,7 +219,8 @@ class _Walk:
         self._walks, self._module, self._temporary = walks, module, temporary
         self._task, self._allowance, self._report = making.task, making.allowance, making.report
         self._worker, self._count = worker, count
-        self._announcer = Announcer(Path(making.task.announcements))
+        assert making.growing is not None
+        self._growing = making.growing
         self._begun = False
         self._late: float | None = None
         """Since when the model's time is over."""
@@ -289,7 +288,7 @@ class _Walk:
         """The files that are split and walked: name below the worker's folder to path here."""
         if not self._module and not self._apart:
             return {"file": Path(self._task.path)}
-        folder = Path(self._module) if self._module else handed_over(self._task.announcements)
+        folder = Path(self._module) if self._module else handed_over(self._task.kept)
         files = sorted(path for path in folder.rglob("*") if path.is_file())
         names = {f"exported/{path.relative_to(folder).as_posix()}": path for path in files}
         left_out = {own_results.FILE, own_results.ARRAYS, stored.DIGESTS}
@@ -353,19 +352,16 @@ class _Walk:
             self._report(event)
 
     def _announce(self) -> None:
-        """Writes the announcements of ops that have come, once the files of these are here."""
+        """Hands on the announcements of ops that have come, once the files of these are here."""
         texts, self._announced = self._announced, []
         if self._apart:
             values = {path: values for text in texts for path, values in json.loads(text)["files"].items()}
             self._fetch({path: FileMark(*of_file) for path, of_file in values.items()})
-        try:
-            for text in texts:
-                if not self._begun:
-                    self._announcer.begin(self._temporary)
-                    self._begun = True
-                self._announcer.write(text)
-        except OSError as error:
-            raise store.refused(Path(self._task.announcements), error) from error
+        for text in texts:
+            if not self._begun:
+                self._growing.take(json.dumps({"folder": str(self._temporary)}))
+                self._begun = True
+            self._growing.take(text)
 
     def _fetch(self, files: Mapping[str, FileMark]) -> None:
         """Takes files that the worker has made, small ones many at once: a message takes longer than such a file.

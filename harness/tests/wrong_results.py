@@ -19,7 +19,7 @@ from opscope.base.op_families import op_family
 from opscope.compiler.target import binary
 from opscope.harness.backends.base import Declined, Job, StageError
 from opscope.harness.backends.reference import Reference
-from opscope.harness.jobs import model_jobs
+from opscope.harness.engine import model_jobs
 from opscope.harness.prepare.inputs import row_golden, row_inputs, row_term_sizes
 from opscope.harness.prepare.operand_sizes import is_float, sums_terms
 from opscope.harness.prepare.preparation import Preparation

@@ -119,7 +119,7 @@ def walk_in_parts(plan: WalkTask, work: Sequence[Part], count: int) -> Walked:
     if slots is not None:
         slots.give()
     try:
-        in_forks(count, fork, take, keep=(tickets, *([] if slots is None else [slots.descriptor])))
+        in_forks(count, fork, take, keep=(tickets,))
     except ForkDied as died:
         (plan.folder / f"{JOURNAL}.{died.number}").replace(plan.folder / JOURNAL)
         end_as(died.ending)

@@ -11,9 +11,9 @@ import pytest
 
 from opscope.base.tests.captured import captured
 from opscope.harness.climb import reruns
-from opscope.harness.climb.climber import Climber, Terms
 from opscope.harness.climb.reruns import Reruns
 from opscope.harness.climb.result_cache import ResultCache
+from opscope.harness.engine.climber import Climber, Terms
 from opscope.harness.lanes.lane import Lane, LaneConfig
 from opscope.harness.record.optest import RunContext, build_test, now
 from opscope.harness.record.records import OpTest

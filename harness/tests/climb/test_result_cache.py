@@ -15,8 +15,8 @@ from opscope.harness.backends import life, registry
 from opscope.harness.cache import verdict_fingerprint
 from opscope.harness.cache.json_store import JsonStore
 from opscope.harness.climb import result_cache
-from opscope.harness.climb.climber import Climber, Terms
 from opscope.harness.climb.result_cache import ResultCache, key
+from opscope.harness.engine.climber import Climber, Terms
 from opscope.harness.lanes.flight import Ready
 from opscope.harness.lanes.lane import Lane, LaneConfig
 from opscope.harness.record.optest import RunContext, build_test, now

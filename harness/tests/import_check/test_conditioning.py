@@ -9,8 +9,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from opscope.harness.engine import model_jobs
 from opscope.harness.import_check.conditioning import MOST, Finding, Size, explained, finding
-from opscope.harness.jobs import model_jobs
 from opscope.harness.prepare import golden, mlir
 from opscope.harness.prepare.inputs import row_golden
 from opscope.harness.prepare.mlir import last_bits

@@ -13,10 +13,10 @@ from opscope.base.children.call import call as call_child
 from opscope.base.children.ending import Cause, Ending
 from opscope.harness.cache import export_folder
 from opscope.harness.cache.claims import Claims
+from opscope.harness.engine import model_jobs
 from opscope.harness.import_check import second_authority
 from opscope.harness.import_check.agreement import first_wrong
 from opscope.harness.import_check.hold import drawing, hold
-from opscope.harness.jobs import model_jobs
 from opscope.harness.limitations import limitation_file
 from opscope.harness.limitations.import_rows import judged_import, new_rows, outdated, passing
 from opscope.harness.limitations.limitations import GRACE, Limitation, NewRows

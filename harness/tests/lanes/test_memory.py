@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from pathlib import Path
 
 from opscope.base.machine import machine_memory, memory_limit
 from opscope.harness.lanes import memory
@@ -30,12 +29,12 @@ def test_estimates() -> None:
     assert memory_limit(None) == machine_memory() * 3 // 4
 
 
-def test_a_large_op_runs_alone_and_is_not_passed(tmp_path: Path) -> None:
+def test_a_large_op_runs_alone_and_is_not_passed() -> None:
     events: list[str] = []
     inside, go_on = threading.Event(), threading.Event()
 
     def small(name: str, wait: bool = False) -> None:
-        with memory.turn(tmp_path, row(1), 1000):
+        with memory.turn(row(1), 1000):
             events.append(f"{name} begins")
             if wait:
                 inside.set()
@@ -43,7 +42,7 @@ def test_a_large_op_runs_alone_and_is_not_passed(tmp_path: Path) -> None:
             events.append(f"{name} ends")
 
     def large() -> None:
-        with memory.turn(tmp_path, row(1000), 1000):
+        with memory.turn(row(1000), 1000):
             events.append("large begins")
             time.sleep(0.05)
             events.append("large ends")

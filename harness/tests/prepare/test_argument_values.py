@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from opscope.base.digest import file_digest
-from opscope.harness.jobs import model_jobs
+from opscope.harness.engine import model_jobs
 from opscope.harness.prepare import argument_files
 from opscope.harness.prepare.inputs import row_golden, row_inputs
 from opscope.harness.prepare.preparation import Preparation, tasks

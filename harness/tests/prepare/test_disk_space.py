@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from opscope.harness.cache import export_folder
-from opscope.harness.jobs.model_jobs import prepare
+from opscope.harness.engine.model_jobs import prepare
 from opscope.harness.prepare import disk_space
 from opscope.harness.prepare.preparation import Preparation
 from opscope.harness.prepare.split import split_module

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from opscope.base.children.side_by_side import Stopped
 from opscope.base.stored import DIGESTS
 from opscope.harness.cache.claims import Claims
-from opscope.harness.jobs import model_jobs
+from opscope.harness.engine import model_jobs
 from opscope.harness.prepare import exporting
 from opscope.harness.prepare.allowance import Allowance
 from opscope.harness.prepare.export import handed_over
 from opscope.harness.prepare.exporting import Export, ExportFailed, Own, exported, exported_first
 from opscope.harness.prepare.preparation import Preparation
+from opscope.harness.prepare.turn import Stopped
 from opscope.harness.record.errors import InputError
 from opscope.models import frontends, registry
 from opscope.models.frontends import own_results

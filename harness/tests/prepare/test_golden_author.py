@@ -9,7 +9,7 @@ import pytest
 
 from opscope.base.xla.xla_releases import FIRST
 from opscope.harness.cache import export_folder
-from opscope.harness.jobs.model_jobs import prepare
+from opscope.harness.engine.model_jobs import prepare
 from opscope.harness.prepare.inputs import row_golden
 from opscope.harness.prepare.mlir.door import MAGIC
 from opscope.harness.prepare.preparation import Preparation, tasks

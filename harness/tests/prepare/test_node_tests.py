@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from opscope.harness.cache import export_folder
-from opscope.harness.jobs import model_jobs
+from opscope.harness.engine import model_jobs
 from opscope.harness.prepare.inputs import row_inputs
 from opscope.harness.prepare.onnx_suite import node_tests, onnx_cases
 from opscope.harness.prepare.preparation import Preparation, tasks

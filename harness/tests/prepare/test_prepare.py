@@ -18,7 +18,7 @@ from opscope.base.stored import DIGESTS
 from opscope.base.tests.captured import captured
 from opscope.harness.cache import export_folder
 from opscope.harness.cache.claims import Claims
-from opscope.harness.jobs.model_jobs import Means, mend, prepare
+from opscope.harness.engine.model_jobs import Means, mend, prepare
 from opscope.harness.prepare.inputs import row_golden, row_inputs
 from opscope.harness.prepare.preparation import Preparation, tasks
 from opscope.harness.record.errors import InputError
@@ -120,7 +120,7 @@ def test_damaged_exports_of_a_read_only_cache_are_made_elsewhere(
 def test_the_parent_imports_neither_jax_nor_numpy(cache: Path) -> None:
     prepare(request_for(cache, "mnist_mlp"))
     code = (
-        "import sys; from opscope.harness.jobs.model_jobs import prepare; import json;"
+        "import sys; from opscope.harness.engine.model_jobs import prepare; import json;"
         f"prepare(dict(models=['mnist_mlp'], cache_dir={str(cache)!r}));"
         "print(sorted({'jax', 'jaxlib', 'numpy', 'xdsl'} & set(sys.modules)))"
     )

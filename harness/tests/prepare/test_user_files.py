@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from opscope.harness.jobs import model_jobs
+from opscope.harness.engine import model_jobs
 from opscope.harness.prepare import user_files
 from opscope.harness.prepare.inputs import row_inputs
 from opscope.harness.prepare.preparation import Preparation

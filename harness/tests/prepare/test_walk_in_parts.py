@@ -11,7 +11,7 @@ import pytest
 from opscope.base.children.call import call
 from opscope.base.children.ending import Cause
 from opscope.base.children.inside import Parent
-from opscope.base.children.slots import Slots
+from opscope.base.children.slots import Slots, SlotServer
 from opscope.harness.cache.export_folder import JOURNAL
 from opscope.harness.prepare import whole_row
 from opscope.harness.prepare.export import export_model
@@ -178,10 +178,11 @@ def in_child(parent: Parent) -> list[Any]:
     folder, count = Path(task["folder"]), task["processes"]
     plan = plan_of(split, folder, random=task["random"], cache_dir=folder.parent / "cache")
     lines: list[str] = []
+    server = SlotServer(2)
     plan = replace(
         plan,
         on_row=lambda row: lines.append(row.op_id),
-        slots=Slots(folder.parent / "slots", 2),
+        slots=Slots(server),
         provenance="captured:m:0",
     )
     assert plan.slots is not None

@@ -1,19 +1,15 @@
 from __future__ import annotations
 
-import threading
-import time
 from pathlib import Path
 
 import pytest
 
-from opscope.harness.cache.claims import Claims
 from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.selection import find_op_ids, matches_globs
 from opscope.harness.record.stages import Status
-from opscope.harness.run import finish_run, ops_again, plan, process_plan, start_run
+from opscope.harness.run import finish_run, ops_again, plan, process_plan
 from opscope.harness.run.request import Request
-from opscope.harness.run.starting import Start
 from opscope.harness.settings.settings import resolve
 from opscope.harness.tests import run_folder
 from opscope.harness.tests.run_folder import NAMES
@@ -98,16 +94,6 @@ def test_globs_name_ops_and_families(glob: str, hit: bool) -> None:
     assert matches_globs(run_folder.row(SECOND), [glob]) is hit
 
 
-def test_a_worker_hears_the_same_plan(run: Path, tmp_path: Path) -> None:
-    made = ops_again.from_run(request(tmp_path, ops=("dot*",)))
-    made.run_dir.mkdir()
-    store.write_manifest(made.run_dir, made.header, made.rows)
-    read_back = plan.RunPlan.from_json(made.as_json())
-    assert read_back.orders == made.orders
-    assert read_back.rows == made.rows
-    assert read_back.header == made.header
-
-
 def test_ids_of_tests_are_stable() -> None:
     assert plan.nodeid(run_folder.row(FIRST)) == f"m::stablehlo.add[{FIRST}]"
 
@@ -134,19 +120,3 @@ def test_closing_refuses_books_that_do_not_add_up(tmp_path: Path) -> None:
     assert "does not add up" in closed.problem
     assert closed.run is not None
     assert "m: 7 ops ≠ 3 uses" in closed.run.ledger_line
-
-
-def test_exporters_are_at_work_when_a_new_run_pauses_and_end_if_it_does_not_go_on(tmp_path: Path) -> None:
-    (tmp_path / "made.py").write_text(MODEL)
-    asked = request(tmp_path, models=(str(tmp_path / "made.py"),), cache_dir=str(tmp_path / "cache"), backend="null")
-    with Claims() as claims:
-        making = start_run.make(Start(asked, lambda event: None, ["pytest"], dry=False, claims=claims))
-        next(making)
-        until = time.monotonic() + 60
-        while not list(tmp_path.glob("cache/modules/*")):
-            assert time.monotonic() < until, "no exporter has begun"
-            time.sleep(0.01)
-        making.close()
-    assert "opscope preparation" not in {thread.name for thread in threading.enumerate()}
-    assert not list(tmp_path.glob(".opscope/runs/*")), "a run that did not begin leaves no folder"
-    assert not list(tmp_path.glob("cache/modules/*"))

@@ -6,19 +6,18 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from opscope.base import stored
-from opscope.base.children.side_by_side import Stopped
 from opscope.harness.cache import export_folder
 from opscope.harness.cache.growing_export import Announcer, GrowingExport
 from opscope.harness.prepare.allowance import Allowance
 from opscope.harness.prepare.make_folder import Making, Unpreparable
 from opscope.harness.prepare.preparation import Preparation, Task
+from opscope.harness.prepare.turn import Stopped
 from opscope.harness.record.errors import InputError
 from opscope.harness.scale import walk_worker, walks
 from opscope.harness.scale.walks import Walks
@@ -81,7 +80,7 @@ class Model:
     """A model that is to be walked."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.announcements = folder, folder / "0.jsonl"
+        self.folder, self.growing = folder, GrowingExport()
         (folder / "m.mlir").write_text("text")
         request = Preparation(("m.mlir",), cache_dir=str(folder))
         self.task = Task(
@@ -91,7 +90,7 @@ class Model:
             "",
             str(folder / "exports"),
             request,
-            announcements=str(self.announcements),
+            kept=str(folder / "0.split"),
         )
         self.rows = [row(1, "m"), row(2, "m")]
         self.making: list[Path] = []
@@ -101,11 +100,11 @@ class Model:
         return self.making[-1]
 
     def walked(self, walks: Walks, allowance: Allowance | None = None) -> bool:
-        making = Making(self.task, allowance or Allowance(60.0), lambda event: None)
+        making = Making(self.task, allowance or Allowance(60.0), lambda event: None, growing=self.growing)
         return walks.walk(making, "", self.temporary)
 
     def announce(self, tell: Callable[[Json], None], number: int) -> None:
-        announcer = Announcer(self.announcements, lambda text: tell({"event": "announce", "text": text}))
+        announcer = Announcer(lambda text: tell({"event": "announce", "text": text}))
         announcer.op(self.making[-1], self.rows[number])
 
     def complete(self) -> None:
@@ -141,8 +140,7 @@ def test_announcements_outlive_their_worker_and_another_makes_the_rest(model: Mo
     there, workers = cluster("ab", answer)
     assert model.walked(there)
     assert workers.asked == ["a", "b"]
-    export = GrowingExport(model.announcements)
-    export.look()
+    export = model.growing
     assert [export.folder_of(each.op_id) for each in model.rows] == [model.making[1], model.making[0]]
     assert not there._devices.walking()
 
@@ -173,10 +171,9 @@ def test_a_worker_that_sees_no_folder_is_sent_the_files(model: Model) -> None:
         assert stored.read_bytes(there) == b"its split", "the digest in it covers its name"
         return {"unpreparable": "no"}
 
-    model.task = replace(model.task, kept=str(model.folder / "0.split"))
     stored.write_bytes(model.folder / "0.split", b"its split")
-    (model.folder / "0.jsonl.export").mkdir()
-    (model.folder / "0.jsonl.export" / "module.mlirbc").write_bytes(b"module")
+    (model.folder / "0.split.export").mkdir()
+    (model.folder / "0.split.export" / "module.mlirbc").write_bytes(b"module")
     there, workers = cluster("a", answer)
     with pytest.raises(Unpreparable, match="no"):
         model.walked(there)
@@ -187,7 +184,7 @@ def test_small_files_of_ops_that_are_announced_together_travel_together(model: M
     def answer(task: Json, tell: Callable[[Json], None]) -> Json:
         if "files" not in task:
             return {"blind": True}
-        announcer = Announcer(model.announcements, lambda text: tell({"event": "announce", "text": text}))
+        announcer = Announcer(lambda text: tell({"event": "announce", "text": text}))
         for each in model.rows:
             announcer.op(elsewhere, each)
         return {"unpreparable": "no"}
@@ -195,15 +192,14 @@ def test_small_files_of_ops_that_are_announced_together_travel_together(model: M
     model.rows = [row(number, "m") for number in range(20)]
     elsewhere = filled(model.folder / "elsewhere", *model.rows)
     (here := model.folder / ".making-1").mkdir()
-    (model.folder / "0.jsonl.export").mkdir()
+    (model.folder / "0.split.export").mkdir()
     there, workers = cluster("a", answer)
     workers.content = lambda key, paths: [(elsewhere / path).read_bytes() for path in paths]
     with pytest.raises(Unpreparable, match="no"):
-        there.walk(Making(model.task, Allowance(60.0), lambda event: None), "", lambda: here)
+        there.walk(Making(model.task, Allowance(60.0), lambda event: None, growing=model.growing), "", lambda: here)
     asked = 1 + 2 * len(model.rows)
     assert workers.called == ["small_files"] * -(-asked // walks.SMALL_FILES) + ["drop"]
-    export = GrowingExport(model.announcements)
-    export.look()
+    export = model.growing
     assert {export.folder_of(each.op_id) for each in model.rows} == {here}
     assert stored.checked(here, model.rows[-1].golden[0]).read_bytes() == b"what values/19.npy holds"
 

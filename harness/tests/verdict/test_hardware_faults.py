@@ -21,7 +21,7 @@ from opscope.compiler.target.program import TensorDesc
 from opscope.harness.backends.base import Backend
 from opscope.harness.backends.buda import Buda
 from opscope.harness.backends.reference import Reference
-from opscope.harness.jobs import model_jobs
+from opscope.harness.engine import model_jobs
 from opscope.harness.lanes.ladder import climb
 from opscope.harness.prepare.preparation import Preparation
 from opscope.harness.record.optest import RunContext

@@ -18,7 +18,7 @@ import pytest
 from opscope.compiler import api
 from opscope.compiler.target import binary
 from opscope.harness.backends.reference import Reference
-from opscope.harness.jobs import model_jobs
+from opscope.harness.engine import model_jobs
 from opscope.harness.prepare.inputs import row_golden, row_inputs, row_term_sizes
 from opscope.harness.prepare.preparation import Preparation
 from opscope.harness.record.records import OpRow

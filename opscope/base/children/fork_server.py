@@ -266,23 +266,6 @@ def _keep_only(request: Request) -> int:
     return connection
 
 
-LISTENING = "listening"
-"""Key of what a server says that another process may use."""
-
-
-def serve_another(parent: inside.Parent) -> None:
-    """A fork of a server that is the server of another process: the first to connect to the address in its task.
-
-    It has all modules of the server that it is a fork of. It ends with that process, or with the server.
-    """
-    with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)) as door:
-        door.bind(parent.task()["address"])
-        door.listen(1)
-        parent.send({LISTENING: True})
-        requests, _ = door.accept()
-    Server(requests, os.getppid()).serve()
-
-
 def main(words: list[str]) -> None:
     """Entry point. Does not return."""
     descriptor, parent, idle = int(words[0]), int(words[1]), float(words[2])

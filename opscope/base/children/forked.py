@@ -61,7 +61,7 @@ _LIMITS = tuple(getattr(resource, name) for name in dir(resource) if name.starts
 _PATIENCE = 120.0
 """Seconds that a server may take to import what a child needs. It is ended after them, and its children with it."""
 _LOADING = 600.0
-"""The same of a server that has been lent, or is shared: it may be loading a large library on a busy machine."""
+"""The same of one that is shared: it may be loading a large library on a busy machine."""
 _LOOK = 0.5
 """Seconds between two looks whether a server that reports nothing was stopped."""
 _IDLE = 60.0
@@ -119,7 +119,7 @@ class OutdatedError(OSError):
 
 
 class _Server:
-    """The connection to a server of this process, which has started it, or was lent it."""
+    """The connection to a server that has children of this process."""
 
     def __init__(self, requests: socket.socket, popen: subprocess.Popen[bytes] | None = None) -> None:
         """`popen` is the server's process, if it is a child of this one."""
@@ -241,13 +241,6 @@ class _Place:
             else:
                 self.server = _Server.start(unmarked, self._idle)
         return self.server
-
-    def adopt(self, requests: socket.socket) -> None:
-        """Takes a server that another process has lent, if this one has none yet."""
-        if self.server is None:
-            self.server = _Server(requests)
-        else:
-            requests.close()
 
     def replace(self) -> None:
         """Has the next child get another server. The one of today ends once its children are done with."""
@@ -372,26 +365,6 @@ def _can_fork(module: str, environment: Mapping[str, str]) -> bool:
 def settings_text() -> str:
     """What a server of this process would read once at its start, for comparison with another process's."""
     return repr((sorted(_read_at_start(child_environment()).items()), _limits()))
-
-
-def use(address: str, settings: str) -> bool:
-    """Has this process's children be forks of a server that another process has lent it (`fork_server.serve_another`).
-
-    `settings` is the `settings_text` of that process. Returns False, and changes nothing, if they differ from this
-    one's, or if nobody listens.
-    """
-    if sys.platform != "linux" or settings != settings_text():
-        return False
-    requests = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    try:
-        requests.connect(address)
-    except OSError:
-        requests.close()
-        return False
-    place = _place_of("")
-    with place.lock:
-        place.adopt(requests)
-    return True
 
 
 def _read_at_start(environment: Mapping[str, str]) -> dict[str, str]:

@@ -1,9 +1,13 @@
-"""Reads from a socket only what one process wrote to it, as the kernel testifies."""
+"""Sockets between processes of one machine: their addresses, and who wrote what is read, as the kernel testifies."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import socket
 import struct
+import sys
+from collections.abc import Iterator
 
 _CREDENTIALS = struct.Struct("3i")
 """`struct ucred` of the kernel: process, user, group."""
@@ -36,3 +40,16 @@ def receive_from(connection: socket.socket, pid: int) -> bytes:
         ]
         if senders == [pid]:
             return data
+
+
+@contextlib.contextmanager
+def short_address(folder: str, name: str) -> Iterator[str]:
+    """The address of a socket in a folder, which is short: the kernel takes 107 characters, a path may have more."""
+    if sys.platform != "linux":
+        yield f"{folder}/{name}"
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{descriptor}/{name}"
+    finally:
+        os.close(descriptor)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import os
 import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from opscope.base.children import fork_request
+from opscope.base.children.sender import short_address
 
 WAITING = 256
 """So many processes may wait at the door while the server loads."""
@@ -46,7 +46,7 @@ def connect(shared: Shared, settings: str, environment: Mapping[str, str]) -> so
     None if it has been started with other settings. Raises OSError.
     """
     kept = Path(shared.folder, f"{shared.name}{SETTINGS}")
-    with _alone(shared), _address(shared) as address:
+    with _alone(shared), short_address(shared.folder, shared.name) as address:
         requests = _connected(address)
         if requests is not None:
             if kept.read_text(encoding="utf-8") == settings:
@@ -66,7 +66,7 @@ def connect(shared: Shared, settings: str, environment: Mapping[str, str]) -> so
 
 def end(shared: Shared) -> None:
     """Ends the server, if there is one, and waits for its end."""
-    with contextlib.suppress(OSError), _alone(shared), _address(shared) as address:
+    with contextlib.suppress(OSError), _alone(shared), short_address(shared.folder, shared.name) as address:
         requests = _connected(address)
         if requests is not None:
             with requests:
@@ -87,16 +87,6 @@ def _connected(address: str) -> socket.socket | None:
         requests.close()
         raise
     return requests
-
-
-@contextlib.contextmanager
-def _address(shared: Shared) -> Iterator[str]:
-    """The address of the door, which is short: the kernel takes 107 characters, and a folder's path may have more."""
-    folder = os.open(shared.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        yield f"/proc/self/fd/{folder}/{shared.name}"
-    finally:
-        os.close(folder)
 
 
 @contextlib.contextmanager

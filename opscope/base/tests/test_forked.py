@@ -283,32 +283,3 @@ if sys.argv[1] == "killed":
         while (left := Path(f"/proc/{int(ran.stdout)}").exists()) and time.monotonic() < until:
             time.sleep(0.02)
         assert not left, how
-
-
-LENT = """
-import sys
-from opscope.base.children import forked
-from opscope.base.children.call import call
-print(forked.use(*sys.argv[1:3]), call("opscope.base.tests.child_functions:pid_and_parent", {}, seconds=60).result)
-call("opscope.base.tests.child_functions:kill_parent", {}, seconds=60)
-print(call("opscope.base.tests.child_functions:pid_and_parent", {}, seconds=60).result[1])
-"""
-
-
-def test_a_server_that_is_lent_forks_for_the_process_that_has_it_and_ends_alone(tmp_path: Path) -> None:
-    """Another process's children are forks of a fork of this one's server; what ends that one ends no other."""
-    with Child("opscope.base.children.fork_server:serve_another") as lent, Child(f"{HERE}:echo") as own:
-        lent.send({"address": str(tmp_path / "server")})
-        assert lent.receive(Deadline(60)) == {"listening": True}
-        words = [str(tmp_path / "server"), forked.settings_text()]
-        done = captured([sys.executable, "-c", LENT, *words], timeout=120, check=True)
-        first, last = done.stdout.splitlines()
-        assert first.startswith("True [")
-        assert first.endswith(f", {lent.pid}]"), "the parent of a child is the server that was lent"
-        assert int(last) != lent.pid, "it has one of its own now"
-        with pytest.raises(ChildEnded):
-            lent.receive(Deadline(60))
-        own.send({"a": 1})
-        assert own.receive(Deadline(60)) == {"a": 1}
-    assert not forked.use(words[0], words[1]), "nobody listens"
-    assert not forked.use(words[0], "other settings")

@@ -1,18 +1,18 @@
-"""Slots: as many processes as there are have one, whoever is killed leaves none taken, and turns end."""
+"""Slots: as many as there are are held, whoever is killed leaves none taken, and turns end."""
 
 from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 import warnings
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from opscope.base.children import slots as module
-from opscope.base.children.slots import Slots, slots_of
+from opscope.base.children.slots import Slots, SlotServer, slots_of, take_one
 
 
 class GaveUp(Exception):
@@ -44,12 +44,13 @@ def in_fork(work: Callable[[], object]) -> int:
     return pid
 
 
-def holder(path: Path, count: int) -> int:
+def holder(server: SlotServer) -> int:
     """A process that has a slot until it is killed; returns once it has."""
     reading, writing = os.pipe()
 
     def work() -> None:
-        Slots(path, count).take()
+        slots = Slots(server.address)
+        slots.take()
         os.write(writing, b"1")
         signal.pause()
 
@@ -65,56 +66,108 @@ def end(pid: int) -> int:
     return os.waitpid(pid, 0)[1]
 
 
-def test_there_are_as_many_as_there_are_and_one_that_is_killed_leaves_its_own(tmp_path: Path) -> None:
-    path = tmp_path / "slots"
-    first, second = holder(path, 2), holder(path, 2)
-    slots = Slots(path, 2)
-    with pytest.raises(GaveUp):
-        slots.take(give_up_after(0.01))
-    assert not slots.holds
+@pytest.fixture
+def two() -> Iterator[SlotServer]:
+    with SlotServer(2) as server:
+        yield server
+
+
+def test_there_are_as_many_as_there_are_and_one_that_is_killed_leaves_its_own(two: SlotServer) -> None:
+    first, second = holder(two), holder(two)
+    slots, thread = Slots(two.address), Slots(two)
+    for asking in (slots, thread):
+        with pytest.raises(GaveUp):
+            asking.take(give_up_after(0.01))
+        assert not asking.holds
     end(first)
     slots.take(give_up_after(60))
     assert slots.holds
     with pytest.raises(GaveUp):
-        Slots.take(_other(path), give_up_after(0.01))
+        thread.take(give_up_after(0.01))
+    slots.give()
+    thread.take(give_up_after(60))
     end(second)
 
 
-def _other(path: Path) -> Slots:
-    """Slots of which another process has one and this one another: nothing is left for a third."""
-    other = Slots(path, 2)
-    other._try = lambda: False  # type: ignore[method-assign]  # a process is never in its own way
-    return other
-
-
-def test_a_fork_has_no_slot_of_its_parents(tmp_path: Path) -> None:
-    slots = slots_of(str(tmp_path / "slots"), 1)
-    slots.take()
-
-    def work() -> None:
-        assert not slots.holds
+def test_who_gave_up_is_not_in_the_way_of_others_and_may_ask_again(two: SlotServer) -> None:
+    own, slots = [Slots(two), Slots(two)], Slots(two.address)
+    for each in own:
+        each.take()
+    for _ in range(3):
         with pytest.raises(GaveUp):
             slots.take(give_up_after(0.01))
+    own[0].give()
+    slots.take(give_up_after(60))
+    assert not slots.hand_on(), "no answer is left from before"
 
-    assert os.waitpid(in_fork(work), 0)[1] == 0
-    slots.give()
-    assert os.waitpid(in_fork(slots.take), 0)[1] == 0
+
+def test_a_fork_has_no_slot_of_its_parents() -> None:
+    with SlotServer(1) as server:
+        slots = slots_of(*server.address)
+        slots.take()
+
+        def work() -> None:
+            assert not slots.holds
+            with pytest.raises(GaveUp):
+                slots.take(give_up_after(0.01))
+
+        assert os.waitpid(in_fork(work), 0)[1] == 0
+        slots.give()
+        assert os.waitpid(in_fork(slots.take), 0)[1] == 0
 
 
+@pytest.mark.parametrize("here", [True, False])
 def test_a_slot_is_handed_on_when_its_turn_is_over_and_somebody_waits(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    here: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "TURN", 0.02)
-    slots = Slots(tmp_path / "slots", 1)
-    slots.take()
-    time.sleep(0.02)
-    assert not slots.hand_on(), "nobody waits"
-    waiting = in_fork(lambda: Slots(tmp_path / "slots", 1).take(give_up_after(60)))
-    until = time.monotonic() + 60
-    while not slots.hand_on():
-        assert time.monotonic() < until
-        time.sleep(0.001)
-    assert not slots.holds
-    assert os.waitpid(waiting, 0)[1] == 0, "the other had it"
-    slots.take(give_up_after(60))
-    assert not slots.hand_on(), "its turn has just begun"
+    with SlotServer(1) as server:
+        slots = Slots(server if here else server.address)
+        slots.take()
+        time.sleep(0.02)
+        assert not slots.hand_on(), "nobody waits"
+        waiting = in_fork(lambda: Slots(server.address).take(give_up_after(60)))
+        until = time.monotonic() + 60
+        while not slots.hand_on():
+            assert time.monotonic() < until
+            time.sleep(0.001)
+        assert not slots.holds
+        assert os.waitpid(waiting, 0)[1] == 0, "the other had it"
+        slots.take(give_up_after(60))
+        assert not slots.hand_on(), "its turn has just begun"
+
+
+def test_slots_are_granted_in_the_order_in_which_they_are_asked_for() -> None:
+    with SlotServer(1) as server:
+        first, order = Slots(server), list[int]()
+        first.take()
+
+        def work(number: int) -> None:
+            own = Slots(server if number % 2 else server.address)
+            own.take()
+            order.append(number)
+            own.give()
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+        for number, thread in enumerate(threads):
+            thread.start()
+            until = time.monotonic() + 60
+            while len(server._waiting) <= number:
+                assert time.monotonic() < until
+                time.sleep(0.001)
+        first.give()
+        for thread in threads:
+            thread.join(60)
+    assert order == sorted(order)
+
+
+def test_where_nobody_grants_any_more_all_are_free(two: SlotServer) -> None:
+    held = [Slots(two), Slots(two)]
+    for each in held:
+        each.take()
+    waiting = in_fork(lambda: take_one(two.address))
+    time.sleep(0.05)
+    two.close()
+    assert os.waitpid(waiting, 0)[1] == 0
+    Slots(two.address).take(give_up_after(60))
+    two.close()

@@ -1,12 +1,11 @@
 """The jobs of a run's models on a thread, so that ops are climbed while the goldens of others are made.
 
 The ops are known once all models are split. Each model that is not complete by then announces the ops that can run
-(`cache/growing_export.py`), to lanes that wait for them (`jobs/goldens.py`).
+(`cache/growing_export.py`), to lanes that wait for them (`engine/goldens.py`).
 """
 
 from __future__ import annotations
 
-import contextlib
 import queue
 import shutil
 import threading
@@ -15,11 +14,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from opscope.base.children.side_by_side import Stopped
-from opscope.base.children.slots import SlotFile
-from opscope.harness.cache.growing_export import FOLDER, Announcer, GrowingExport
-from opscope.harness.jobs.model_jobs import SLOTS, Means, ModelJobs
+from opscope.base.children.slots import SlotServer
+from opscope.harness.cache.growing_export import FOLDER, GrowingExport
+from opscope.harness.engine.model_jobs import Means, ModelJobs
 from opscope.harness.prepare.preparation import Preparation
+from opscope.harness.prepare.turn import Stopped
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.manifests import Manifest, merge, merge_all
 from opscope.harness.record.records import ModelFailure
@@ -40,20 +39,28 @@ class Preparing:
         self._folder.mkdir(parents=True)
         self._events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
         self._stop = threading.Event()
-        self.slots: SlotFile | None = (str(self._folder / SLOTS), means.at_once) if means.at_once > 1 else None
+        self.news = threading.Condition()
+        """Notified when more is known of an export."""
+        self.slots = SlotServer(means.at_once) if means.at_once > 1 else None
         """Of these every process has one that prepares a model or runs an op. None where there is one of each."""
-        if self.slots is not None:
-            Path(self.slots[0]).touch()  # a disk that refuses it is the run folder's
-        means = replace(means, announcements=self._folder, slots=self.slots)
-        self._jobs = ModelJobs(preparation, means, self._take, self._stop.is_set)
+        address = None if self.slots is None else self.slots.address
+        means = replace(means, splits=self._folder, changed=self._tell, slots=address)
+        try:
+            self._jobs = ModelJobs(preparation, means, self._take, self._stop.is_set)
+        except BaseException:
+            self._clean_up()
+            raise
         self._elsewhere = means.elsewhere
-        self._exports = {task.name: GrowingExport(Path(task.announcements)) for task in self._jobs.tasks}
         self._result: Manifest | None = None
         self._error: BaseException | None = None
         self._ended = False
         """Whether the last event was taken."""
         self._thread = threading.Thread(target=self._work, name="opscope preparation", daemon=True)
         self._thread.start()
+
+    def _tell(self) -> None:
+        with self.news:
+            self.news.notify_all()
 
     def _take(self, event: Event) -> None:
         if self._stop.is_set():
@@ -65,11 +72,9 @@ class Preparing:
             self._result = self._jobs.done()
         except BaseException as error:  # noqa: BLE001 - raised again on the caller's thread
             self._error = error
-            for task in self._jobs.tasks:  # nobody may wait for ever
-                announcements = Path(task.announcements)
-                if task.name not in self._jobs.outcomes and announcements.exists():
-                    with contextlib.suppress(OSError):
-                        Announcer(announcements).failed(str(error) or type(error).__name__)
+            for model, export in self._jobs.exports.items():  # nobody may wait for ever
+                if model not in self._jobs.outcomes:
+                    export.fails(str(error) or type(error).__name__)
         finally:
             if self._elsewhere is not None:
                 self._elsewhere.close()
@@ -91,12 +96,10 @@ class Preparing:
         manifests: list[Manifest | ModelFailure] = []
         unfinished = []
         for task in self._jobs.tasks:
-            outcome, known = self._jobs.outcomes.get(task.name), self._exports[task.name]
-            if not isinstance(outcome, tuple):
-                known.look()
-                if known.manifest is not None:  # also of one that has failed since: which was faster decides nothing
-                    outcome = known.manifest
-                    unfinished.append(task.name)
+            outcome, known = self._jobs.outcomes.get(task.name), self._jobs.exports[task.name].manifest
+            if not isinstance(outcome, tuple) and known is not None:
+                outcome = known  # also of one that has failed since: which was faster decides nothing
+                unfinished.append(task.name)
             assert outcome is not None
             manifests.append(outcome)
         if not unfinished:
@@ -115,14 +118,11 @@ class Preparing:
 
     def _known(self, model: str) -> bool:
         """Whether the ops of a model are known, or why there are none."""
-        if self._jobs.outcomes.get(model) is not None:
-            return True
-        self._exports[model].look()
-        return self._exports[model].manifest is not None
+        return self._jobs.outcomes.get(model) is not None or self._jobs.exports[model].manifest is not None
 
-    def announcements(self, models: Sequence[str]) -> dict[str, str]:
-        """The file in which each of some models announces its ops."""
-        return {model: str(self._exports[model].path) for model in models}
+    def growing(self, models: Sequence[str]) -> dict[str, GrowingExport]:
+        """What becomes known of the exports of some models."""
+        return {model: self._jobs.exports[model] for model in models}
 
     def finish(self, report: Callable[[Event], None], early: Manifest | None = None) -> Manifest:
         """The complete manifest, once all models are prepared and checked against their frameworks.
@@ -138,7 +138,7 @@ class Preparing:
         result = self._result or self._broken_off()
         if early is not None:
             result = self._completed(early, result)
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._clean_up()
         return result
 
     def _broken_off(self) -> Manifest:
@@ -170,8 +170,7 @@ class Preparing:
                 made.append(outcome)
                 continue
             assert failure is not None
-            known = self._exports[model]
-            known.look()
+            known = self._jobs.exports[model]
             assert known.manifest is not None
             announced, (own, rows) = known.announced(), known.manifest
             if failure.status is ModelStatus.NOT_RUN:  # in its place, so that the rest of the run knows equal ops
@@ -196,4 +195,9 @@ class Preparing:
         """Ends the preparation and waits for its end. Models that are not complete are prepared again by `--resume`."""
         self._stop.set()
         self._thread.join()
+        self._clean_up()
+
+    def _clean_up(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
+        if self.slots is not None:
+            self.slots.close()

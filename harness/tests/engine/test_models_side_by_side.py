@@ -9,7 +9,7 @@ import pytest
 
 from opscope.base import stored
 from opscope.harness.cache import export_folder
-from opscope.harness.jobs.model_jobs import Means, prepare
+from opscope.harness.engine.model_jobs import Means, prepare
 from opscope.harness.prepare.preparation import Preparation
 from opscope.harness.record.records import ManifestHeader, OpRow
 from opscope.harness.record.stages import ModelStatus

@@ -1,24 +1,21 @@
-"""Gets the records of a run's ops in one process: from the journal, an earlier run or a lane, within the budget."""
+"""Gets the records of a run's ops by one lane: from the journal, an earlier run or the lane, within the budget."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from opscope.base.children.slots import Slots
 from opscope.harness.climb import budget
 from opscope.harness.climb.reruns import Reruns
 from opscope.harness.climb.result_cache import ResultCache
-from opscope.harness.jobs.goldens import AwaitedGoldens, CutOff, NoGoldens
-from opscope.harness.jobs.ready_ops import OpsToCome
+from opscope.harness.engine.goldens import AwaitedGoldens, CutOff, NoGoldens
+from opscope.harness.engine.ready_ops import OpsToCome
 from opscope.harness.lanes.flight import Ready
 from opscope.harness.lanes.protocol import AnyLane
 from opscope.harness.limitations.limitations import Limitation, Verdict, judged
 from opscope.harness.record import store
-from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext, unrun_test
 from opscope.harness.record.records import OpRow, OpTest
 from opscope.harness.record.stages import Status
@@ -38,25 +35,26 @@ class Terms:
     """The time (time.time) after which no op is started."""
     limitations: Sequence[Limitation] = ()
     """The failures that are expected."""
-    reruns: int = 0
-    """How often an op is run again if no limitation names its failure."""
+    reruns: Reruns = field(default_factory=lambda: Reruns(0))
+    """How often an op is run again if no limitation names its failure; one for all lanes of a backend."""
     goldens: AwaitedGoldens | None = None
     """The goldens that are still being made. With None, there are none."""
     lost: Mapping[str, str] = field(default_factory=dict)
     """Why there are no goldens of a model, by model: its ops cannot run."""
-    controller: int | None = None
-    """The process that started this one and ends it with itself; None in the controller."""
     slots: Slots | None = None
-    """Of these a process has one while it runs an op. With None, it needs none."""
+    """Of these a lane has one while it runs an op. With None, it needs none."""
+    check: Callable[[], None] = lambda: None
+    """Called while an op waits; raises what is to end it."""
+    on_lane: Callable[[], None] = lambda: None
+    """Called before an op needs the lane."""
 
 
 class Climber:
     """Takes ops up the ladder in one lane and writes each record immediately; a context manager."""
 
-    def __init__(self, context: RunContext, lane: AnyLane, writer: str, terms: Terms) -> None:
+    def __init__(self, context: RunContext, lane: AnyLane, journal: store.Journal, terms: Terms) -> None:
         self._context, self._lane, self._terms = context, lane, terms
-        self._journal = store.Journal(Path(context.run_dir), writer)
-        self._reruns = Reruns(terms.reruns)
+        self._journal, self._reruns = journal, terms.reruns
         self._doubts = terms.cache.doubts if terms.cache is not None else None
         self._sent: dict[str, OpRow] = {}
         """Ops that were sent to a cluster, with their inputs and goldens, until they are climbed."""
@@ -78,16 +76,17 @@ class Climber:
             if ready is None:
                 if row.uses and (reason := self._terms.lost.get(row.uses[0].model)) is not None:
                     raise NoGoldens(reason)
-                ready = row if self._terms.goldens is None else self._terms.goldens.row(row, self._in_time)
+                ready = (
+                    row
+                    if self._terms.goldens is None
+                    else self._terms.goldens.row(row, self._in_time, self._terms.check)
+                )
         except NoGoldens as error:
             reason = budget.REASON if isinstance(error, CutOff) else str(error)
             unrun = unrun_test(row, self._context, Status.NOT_RUN, reason)
             test, verdict = self._judged(unrun.model_copy(update={"attempt": attempt}))
         else:
             test, verdict = self._judged(self._by_authorities(ready, self._test(ready, attempt)))
-        if test.status is Status.CRASHED and self._terms.controller not in (None, os.getppid()):
-            # What dies with the controller of a run takes its lanes with it: no op is to blame. This one runs again.
-            raise InputError("run", "its controller alive", "none", "--resume")
         self._journal.append(test)
         return test, verdict
 
@@ -97,9 +96,10 @@ class Climber:
         kept = terms.cache.find(row, attempt) if terms.cache is not None else None
         if kept is not None and (self._reruns.settled(kept) or not self._is_news(kept)):
             return kept
+        terms.on_lane()
         if terms.slots is not None:
             terms.slots.hand_on()
-            terms.slots.take()
+            terms.slots.take(terms.check)
         if not self._lane.has_record(row) and not self._in_time():
             unrun = unrun_test(row, self._context, Status.NOT_RUN, budget.REASON)
             return unrun.model_copy(update={"attempt": attempt})
@@ -169,18 +169,13 @@ class Climber:
         return row.op_id not in terms.recorded and (terms.cache is None or not terms.cache.has(row))
 
     def rest(self) -> None:
-        """Gives back this process's slot: there is no op to run just now."""
+        """Gives the lane's slot back: there is no op to run just now."""
         if self._terms.slots is not None:
             self._terms.slots.give()
 
     @property
-    def goldens(self) -> AwaitedGoldens | None:
-        """The goldens that are still being made; None if there are none."""
-        return self._terms.goldens
-
-    @property
     def waited(self) -> float:
-        """Seconds that this process has waited for goldens."""
+        """Seconds that the lane has waited for goldens."""
         return 0.0 if self._terms.goldens is None else self._terms.goldens.waited
 
     def start(self) -> None:
@@ -188,10 +183,9 @@ class Climber:
         self._lane.start()
 
     def close(self) -> None:
-        """Ends the lane, closes the journal, and waits until the last verdict is kept."""
+        """Ends the lane, and waits until the last verdict is kept."""
         self.rest()
         self._lane.close()
-        self._journal.close()
         if self._keeper is not None:
             self._keeper.shutdown()
         self._wait_for_kept()

@@ -2,38 +2,35 @@
 
 from __future__ import annotations
 
-import os
+import threading
 from pathlib import Path
 
 import pytest
 
 from opscope.harness.cache import export_folder
-from opscope.harness.cache.growing_export import Announcer
-from opscope.harness.jobs import ready_ops
-from opscope.harness.jobs.goldens import AwaitedGoldens
-from opscope.harness.jobs.ready_ops import MOST_BACK, OpsToCome
+from opscope.harness.engine import ready_ops
+from opscope.harness.engine.goldens import AwaitedGoldens
+from opscope.harness.engine.ready_ops import MOST_BACK, OpsToCome
 from opscope.harness.record.records import OpRow
 from opscope.harness.tests.cache.test_growing_export import filled, header, row
+from opscope.harness.tests.cache.test_growing_export import growing as growing_export_in
 
 
 class Growing:
     """Two models whose goldens are being made; their ops are 1 and 2 of `m`, 3 of both, 4 of `n`."""
 
     def __init__(self, folder: Path) -> None:
-        self.paths = {"m": folder / "0.jsonl", "n": folder / "1.jsonl"}
         self.final = {"m": str(folder / "exports-m"), "n": str(folder / "exports-n")}
         self.folders = dict(self.final)
         self.rows = [row(1, "m"), row(2, "m"), row(3, "m", "n"), row(4, "n")]
         self.making = {
             model: filled(folder / f".making-{model}", *(r for r in self.rows if model in {u.model for u in r.uses}))
-            for model in self.paths
+            for model in "mn"
         }
-        self.says = {model: Announcer(path) for model, path in self.paths.items()}
-        for model, announcer in self.says.items():
-            announcer.begin(self.making[model])
-        self.goldens = AwaitedGoldens(
-            {model: str(path) for model, path in self.paths.items()}, self.folders, self.final, os.getpid()
-        )
+        sides = {model: growing_export_in(self.making[model]) for model in "mn"}
+        self.says = {model: announcer for model, (announcer, _) in sides.items()}
+        self.exports = {model: export for model, (_, export) in sides.items()}
+        self.goldens = AwaitedGoldens(self.exports, threading.Condition(), self.folders, self.final)
 
     def to_come(self, kept: str = "") -> OpsToCome:
         """As the split knows the ops."""
@@ -76,7 +73,7 @@ def test_an_op_is_handed_out_once_its_goldens_are_there_in_the_order_of_the_plan
     assert numbers(ops) == []
     growing.announce(2, "m")
     assert (numbers(ops), settled(ops)) == ([], [2]), "its verdict is kept"
-    growing.says["m"].failed("killed")
+    growing.exports["m"].fails("killed")
     assert (numbers(ops), settled(ops), bool(ops)) == ([(3, ".making-n")], [], False)
     assert [use.model for use in ops.ready[growing.rows[2].op_id].uses] == ["n", "m"]
 
@@ -86,8 +83,8 @@ def test_ops_without_goldens_are_settled_and_the_time_of_idle_devices_counts(gro
     growing.announce(1, "m")
     assert numbers(ops) == [(1, ".making-m")]
     ops.idle(1.5)
-    growing.says["m"].failed("killed")
-    growing.says["n"].failed("timeout")
+    growing.exports["m"].fails("killed")
+    growing.exports["n"].fails("timeout")
     assert (numbers(ops), settled(ops), bool(ops)) == ([], [2, 3, 4], False)
     ops.idle(1.0)
     assert growing.goldens.waited == 1.5, "nothing waits any more"
@@ -103,8 +100,8 @@ def test_moved_and_abandoned_ops_are_retried_a_few_times(growing: Growing) -> No
     assert ops.back(one)
     assert numbers(ops) == [(1, "exports-m")], "although nobody has said yet that it is complete"
     assert ops.back(two)
-    growing.says["m"].complete(Path(growing.final["m"]))
-    growing.says["n"].failed("timeout")
+    growing.exports["m"].is_complete(Path(growing.final["m"]))
+    growing.exports["n"].fails("timeout")
     assert numbers(ops)[0] == (2, "exports-m")
     for _ in range(MOST_BACK - 1):
         assert ops.back(one)
@@ -118,7 +115,7 @@ def test_an_op_waits_while_its_folder_is_gone_and_nobody_has_said_why(growing: G
     growing.announce(1, "m")
     growing.making["m"].rename(growing.making["m"].with_name("elsewhere"))
     assert (numbers(ops), settled(ops)) == ([], [])
-    growing.says["m"].failed("memory")
+    growing.exports["m"].fails("memory")
     assert (numbers(ops), settled(ops)[:2]) == ([], [1, 2])
 
 

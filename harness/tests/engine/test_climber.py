@@ -13,9 +13,10 @@ from typing import Any, cast
 import pytest
 
 from opscope.harness.climb import result_cache
-from opscope.harness.climb.climber import Climber, Terms
+from opscope.harness.climb.reruns import Reruns
 from opscope.harness.climb.result_cache import ResultCache, key
-from opscope.harness.jobs.goldens import AwaitedGoldens, CutOff, NoGoldens
+from opscope.harness.engine.climber import Climber, Terms
+from opscope.harness.engine.goldens import AwaitedGoldens, CutOff, NoGoldens
 from opscope.harness.lanes.flight import Ready
 from opscope.harness.lanes.protocol import OpsToSend
 from opscope.harness.limitations.limitations import Limitation
@@ -79,11 +80,15 @@ class FakeSlots:
     def hand_on(self) -> None:
         self.did.append("hand on")
 
-    def take(self) -> None:
+    def take(self, check: object) -> None:
         self.did.append("take")
 
     def give(self) -> None:
         self.did.append("give")
+
+
+def journal(context: RunContext) -> store.Journal:
+    return store.Journal(Path(context.run_dir), "w")
 
 
 @pytest.fixture
@@ -93,22 +98,22 @@ def context(tmp_path: Path) -> RunContext:
 
 def climbed(context: RunContext, lane: FakeLane, terms: Terms, row: OpRow = ROW) -> tuple[OpTest, str, int]:
     """The record of one op, its verdict and how many records the journal has then."""
-    with Climber(context, lane, "w", terms) as climber:
+    with Climber(context, lane, journal(context), terms) as climber:
         test, verdict = climber.climb(row)
     return test, verdict.outcome, len(list(store.read_journal(Path(context.run_dir))))
 
 
 def test_an_op_runs_once_unless_its_failure_is_news(context: RunContext) -> None:
     lane = FakeLane(Status.COMPILE_FAILED, Status.COMPILE_FAILED, Status.SUCCESS)
-    test, outcome, lines = climbed(context, lane, Terms(reruns=2, attempts={"x1": 4}))
+    test, outcome, lines = climbed(context, lane, Terms(reruns=Reruns(2), attempts={"x1": 4}))
     assert lane.did == ["x1 4", "fresh", "x1 4", "fresh", "x1 4", "close"]
     assert (test.status, test.stability, test.attempt, outcome, lines) == (Status.COMPILE_FAILED, "flaky", 4, "fail", 1)
     lane = FakeLane(Status.COMPILE_FAILED)
-    test, outcome, _ = climbed(context, lane, Terms(reruns=2, limitations=[KNOWN]))
+    test, outcome, _ = climbed(context, lane, Terms(reruns=Reruns(2), limitations=[KNOWN]))
     assert (lane.did, test.stability, outcome) == (["x1 1", "close"], "", "xfail")
     assert test.expected
     lane = FakeLane(Status.SUCCESS)
-    assert climbed(context, lane, Terms(reruns=2))[1] == "pass"
+    assert climbed(context, lane, Terms(reruns=Reruns(2)))[1] == "pass"
     assert lane.did == ["x1 1", "close"]
 
 
@@ -116,7 +121,7 @@ def test_a_recorded_op_is_judged_anew_and_not_written_again(context: RunContext)
     recorded = {"x1": ended(Status.COMPILE_FAILED)}
     for limitations, outcome in (((), "fail"), ((KNOWN,), "xfail")):
         lane = FakeLane()
-        with Climber(context, lane, "w", Terms(recorded=recorded, limitations=limitations)) as climber:
+        with Climber(context, lane, journal(context), Terms(recorded=recorded, limitations=limitations)) as climber:
             assert climber.climb(ROW)[1].outcome == outcome
         assert lane.did == ["close"]
     assert not list(Path(context.run_dir).rglob("*.jsonl"))
@@ -144,7 +149,7 @@ def test_after_the_deadline_only_what_has_arrived_is_taken(
 def test_an_op_without_its_golden_is_not_run_and_says_why(
     context: RunContext, error: Exception | None, terms: dict[str, Any], reason: str
 ) -> None:
-    def row(row: OpRow, in_time: Callable[[], bool]) -> OpRow:
+    def row(row: OpRow, in_time: Callable[[], bool], check: object) -> OpRow:
         assert error is not None
         raise error
 
@@ -158,9 +163,9 @@ def test_a_kept_verdict_is_taken_unless_it_is_news_that_has_no_label(context: Ru
     cache.keep(ROW, ended(Status.COMPILE_FAILED), READY)
     for terms, taken in (
         (Terms(cache), True),
-        (Terms(cache, reruns=1, limitations=[KNOWN]), True),
-        (Terms(cache, reruns=1), False),
-        (Terms(reruns=1), False),
+        (Terms(cache, reruns=Reruns(1), limitations=[KNOWN]), True),
+        (Terms(cache, reruns=Reruns(1)), False),
+        (Terms(reruns=Reruns(1)), False),
     ):
         lane = FakeLane(Status.COMPILE_FAILED, Status.COMPILE_FAILED)
         test, _, _ = climbed(context, lane, terms)
@@ -168,8 +173,8 @@ def test_a_kept_verdict_is_taken_unless_it_is_news_that_has_no_label(context: Ru
         assert lane.did[:-1] == ([] if taken else ["x1 1", "fresh", "x1 1"])
     lane = FakeLane(Status.COMPILE_FAILED, Status.COMPILE_FAILED)
     lane.last_ready = READY
-    assert climbed(context, lane, Terms(cache, reruns=1))[0].stability == "deterministic"
-    assert climbed(context, FakeLane(), Terms(cache, reruns=1))[0].cached_from == "old", "now it has one"
+    assert climbed(context, lane, Terms(cache, reruns=Reruns(1)))[0].stability == "deterministic"
+    assert climbed(context, FakeLane(), Terms(cache, reruns=Reruns(1)))[0].cached_from == "old", "now it has one"
 
 
 def test_records_come_as_they_arrive_and_the_rest_in_order(context: RunContext, tmp_path: Path) -> None:
@@ -177,7 +182,7 @@ def test_records_come_as_they_arrive_and_the_rest_in_order(context: RunContext, 
     cache = ResultCache(tmp_path / "cache", context, READY)
     cache.keep(rows[4], ended(Status.SUCCESS, rows[4]), READY)
     terms = Terms(cache, recorded={"known": ended(Status.SUCCESS, rows[5])})
-    climber = Climber(context, FakeLane(), "w", terms)
+    climber = Climber(context, FakeLane(), journal(context), terms)
     assert [row.op_id for row in climber.arrivals(rows)] == ["kept", "known", "d", "c", "b", "a"]
 
 
@@ -257,7 +262,7 @@ def test_an_op_runs_in_a_slot_and_a_kept_verdict_needs_none(context: RunContext)
 def test_an_op_whose_time_is_over_once_it_has_a_slot_does_not_run(context: RunContext) -> None:
     lane = FakeLane(Status.SUCCESS)
     slots: Any = FakeSlots(lane.did)
-    slots.take = lambda: time.sleep(0.02)
+    slots.take = lambda check: time.sleep(0.02)
     assert climbed(context, lane, Terms(slots=slots, deadline=time.time() + 0.01))[0].status is Status.NOT_RUN
 
 
@@ -274,7 +279,12 @@ def test_a_verdict_is_kept_while_the_next_op_runs(tmp_path: Path, monkeypatch: p
     context = RunContext("run-1", str(tmp_path))
     lane = FakeLane(*[Status.SUCCESS] * 3)
     lane.last_ready = READY
-    climber = Climber(context, cast(Any, lane), "main", Terms(ResultCache(tmp_path / "cache", context, READY)))
+    climber = Climber(
+        context,
+        cast(Any, lane),
+        journal(context),
+        Terms(ResultCache(tmp_path / "cache", context, READY)),
+    )
     climber.climb(ROW)
     assert not kept, "nobody waits for it"
     may_keep.set()

@@ -11,7 +11,6 @@ from __future__ import annotations
 import heapq
 import os
 import queue
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -22,6 +21,7 @@ from typing import Any, Generic, TypeVar
 
 from opscope.base.children.process_tree import exact_resident, usage
 from opscope.base.machine import memory_limit
+from opscope.harness.prepare.turn import Stopped, Turn
 
 LOOK = 0.2
 """Seconds between two looks at the memory that all jobs hold."""
@@ -31,31 +31,6 @@ EXACT_SHARE = 1 / 20
 """The part of the time that exact looks may take: it takes long to see what many processes share."""
 
 Result = TypeVar("Result")
-
-
-class Stopped(Exception):
-    """The job is to end: the caller has stopped it, or there is not enough memory for all jobs."""
-
-
-class Turn:
-    """One job at work: it reports, and learns that it is to end."""
-
-    def __init__(self, report: Callable[[Any], None], all_stop: Callable[[], bool] = lambda: False) -> None:
-        self._report, self._stop, self._all_stop = report, threading.Event(), all_stop
-
-    def report(self, event: Any) -> None:
-        """Hands an event to the caller. Raises Stopped."""
-        self.check()
-        self._report(event)
-
-    def check(self) -> None:
-        """Raises Stopped if the job is to end. To be called while it waits."""
-        if self._stop.is_set() or self._all_stop():
-            raise Stopped
-
-    def stop(self) -> None:
-        """Has the job end."""
-        self._stop.set()
 
 
 @dataclass(frozen=True)

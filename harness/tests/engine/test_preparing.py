@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from opscope.harness.cache.growing_export import Announcer
-from opscope.harness.jobs import preparing as module
-from opscope.harness.jobs.model_jobs import Means
-from opscope.harness.jobs.preparing import Preparing
+from opscope.harness.cache.growing_export import GrowingExport
+from opscope.harness.engine import preparing as module
+from opscope.harness.engine.model_jobs import Means
+from opscope.harness.engine.preparing import Preparing
 from opscope.harness.prepare.preparation import Preparation
 from opscope.harness.record.manifests import Manifest, merge_all
 from opscope.harness.record.records import ManifestHeader, ModelFailure, OpRow, Use
@@ -32,19 +32,19 @@ class FakeJobs:
         self.outcomes: dict[str, ModelFailure] = {}
 
     def __call__(self, preparation: Any, means: Means, report: Callable[[Any], None], stop: Any) -> FakeJobs:
-        assert means.announcements is not None
-        self.report, self.path = report, means.announcements / "0.jsonl"
-        self.tasks = [SimpleNamespace(name="m", announcements=str(self.path), export=None)]
+        assert means.splits is not None
+        self.report, self.exports = report, {"m": GrowingExport(means.changed)}
+        self.tasks = [SimpleNamespace(name="m", export=None)]
         return self
 
     def done(self) -> Manifest:
         header = ManifestHeader(models=("m",), export_dirs=("d",), module_ops={"m": 2}, structural={"m": 1})
-        Announcer(self.path).split(header, [ROW])
+        self.exports["m"].split(header, [ROW])
         if not self.fails_at_once:
             self.report({"event": "split", "model": "m"})
             self.may_fail.wait(10)
         self.outcomes["m"] = self.end
-        Announcer(self.path).failed("timeout")
+        self.exports["m"].fails("timeout")
         self.report({"event": "failed", "model": "m"})
         return merge_all([self.end])
 

@@ -12,6 +12,7 @@ early, cached models' at once. This file imports neither jax nor numpy: pytest p
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -20,14 +21,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from opscope.base import damage, stored
-from opscope.base.children.side_by_side import Job, Turn, side_by_side
-from opscope.base.children.slots import SlotFile
-from opscope.base.children.temporary_folder import TemporaryFolder
+from opscope.base.children.slots import SlotAddress, SlotServer
 from opscope.base.damage import Damaged
 from opscope.base.file_names import as_text
 from opscope.base.inner_path import inside
-from opscope.harness.cache import export_folder, growing_export, upkeep
+from opscope.harness.cache import export_folder, upkeep
 from opscope.harness.cache.claims import Claims, alone_in
+from opscope.harness.cache.growing_export import GrowingExport
+from opscope.harness.engine.side_by_side import Job, Turn, side_by_side
 from opscope.harness.prepare.allowance import EXPORT, BudgetSpent, ModelRefused
 from opscope.harness.prepare.exporting import ExportFailed
 from opscope.harness.prepare.make_folder import Elsewhere, Event, Making, Unpreparable, make
@@ -39,10 +40,8 @@ from opscope.harness.record.manifests import Manifest, merge_all
 from opscope.harness.record.records import ImportCheck, ModelFailure, OpRow
 from opscope.harness.record.stages import ModelStatus
 
-SLOTS = "slots"
-"""Name of the file of slots in which processes work."""
 Report = Callable[[Event], None]
-Check = Callable[[Task, Path, SlotFile | None, Turn], ImportCheck]
+Check = Callable[[Task, Path, SlotAddress | None, Turn], ImportCheck]
 """Holds a model with a complete export folder to its framework; its processes work in slots."""
 T = TypeVar("T")
 
@@ -61,9 +60,12 @@ class Means:
     """With None, imports are not checked."""
     elsewhere: Elsewhere | None = None
     """The machines that walk models. With None, this one does."""
-    announcements: Path | None = None
-    """The folder in which ops are announced before their goldens are made; with None, they are not."""
-    slots: SlotFile | None = None
+    splits: Path | None = None
+    """The folder in which splits are kept of models whose ops are announced before their goldens are made; with None,
+    they are not announced."""
+    changed: Callable[[], None] = lambda: None
+    """Called, on any thread, when more is known of such ops."""
+    slots: SlotAddress | None = None
     """Each process works in one of these, so that a model may have several."""
 
 
@@ -78,8 +80,8 @@ def prepare(
     """
     request = request if isinstance(request, Preparation) else request_of(request)
     means = means or Means()
-    with TemporaryFolder("prepare") as folder:
-        slots = (str(Path(folder) / SLOTS), means.at_once) if means.at_once > 1 else None
+    with contextlib.ExitStack() as stack:
+        slots = stack.enter_context(SlotServer(means.at_once)).address if means.at_once > 1 else None
         return ModelJobs(request, replace(means, slots=slots), on_event or (lambda event: None)).done()
 
 
@@ -95,11 +97,11 @@ class ModelJobs:
         if all(task.missing for task in self.tasks):
             missing, _, hint = self.tasks[0].missing.partition("; try ")
             raise InputError(f"--model {self.tasks[0].name}", "its framework to be installed", missing, hint)
-        if (places := means.announcements) is not None:
-            self.tasks = [
-                replace(task, announcements=str(places / f"{number}.jsonl"), kept=str(places / f"{number}.split"))
-                for number, task in enumerate(self.tasks)
-            ]
+        self.exports: dict[str, GrowingExport] = {}
+        """What is known of each model's export by now, where ops are announced."""
+        if (places := means.splits) is not None:
+            self.tasks = [replace(task, kept=str(places / f"{number}.split")) for number, task in enumerate(self.tasks)]
+            self.exports = {task.name: GrowingExport(means.changed) for task in self.tasks}
         self._means = replace(means, at_once=min(means.at_once, len(self.tasks)))
         self.outcomes: dict[str, Manifest | ModelFailure] = {}
         """What became of each model that is no longer under way."""
@@ -140,7 +142,7 @@ class ModelJobs:
 
     def _is_new(self, task: Task) -> bool:
         """Whether a model's ops are to be announced before its goldens are made."""
-        return bool(task.announcements) and not task.missing and not export_folder.complete(Path(task.folder))
+        return bool(task.kept) and not task.missing and not export_folder.complete(Path(task.folder))
 
     def split(self, task: Task, turn: Turn) -> None:
         """Exports a model and announces its ops."""
@@ -159,9 +161,8 @@ class ModelJobs:
             return
         self.outcomes[task.name] = outcome
         export_folder.mark_used(folder)
-        # Where another run has made what this one has split, lanes wait for it too.
-        if not cached or (task.announcements and Path(task.announcements).exists()):
-            _announce(task, lambda announcer: announcer.complete(folder))
+        if task.name in self.exports:
+            self.exports[task.name].is_complete(folder)
         turn.report({"event": "done", "model": task.name, "export_dir": task.folder, "cached": cached})
 
     def check(self, task: Task, turn: Turn) -> None:
@@ -176,7 +177,8 @@ class ModelJobs:
         try:
             if task.missing:
                 raise ExportFailed("", task.missing, "")
-            return work(Making(task, allowance, turn.report, means.at_once, elsewhere=means.elsewhere))
+            growing = self.exports.get(task.name)
+            return work(Making(task, allowance, turn.report, means.at_once, False, means.elsewhere, growing))
         except ExportFailed as error:
             status = ModelStatus(f"{error.stage}_failed") if error.stage else ModelStatus.FRAMEWORK_MISSING
             failure = _failure(task, status, error.error, error.trace, means.artifacts)
@@ -193,19 +195,10 @@ class ModelJobs:
         self.outcomes[task.name] = failure
         reason = f"{failure.status.value}: {failure.error}"
         cut_off = failure.status is ModelStatus.NOT_RUN
-        _announce(task, lambda announcer: announcer.cut_off(reason) if cut_off else announcer.failed(reason))
+        if task.name in self.exports:
+            self.exports[task.name].fails(reason, cut_off)
         turn.report({"event": "failed", "model": task.name, "status": failure.status.value, "error": failure.error})
         return failure
-
-
-def _announce(task: Task, say: Callable[[growing_export.Announcer], None]) -> None:
-    """Says how a model's preparation ended, to those who wait for its goldens. Raises InputError."""
-    if task.announcements:
-        path = Path(task.announcements)
-        try:
-            say(growing_export.Announcer(path))
-        except OSError as error:
-            raise store.refused(path, error) from error
 
 
 def _failure(task: Task, status: ModelStatus, error: str, trace: str, artifacts: Path | None) -> ModelFailure:

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from opscope.base.children import side_by_side as module
 from opscope.base.children.call import call
-from opscope.base.children.side_by_side import Job, Stopped, Turn, side_by_side
+from opscope.harness.engine import side_by_side as module
+from opscope.harness.engine.side_by_side import Job, side_by_side
+from opscope.harness.prepare.turn import Stopped, Turn
 
 
 def waits_for(turn: Turn, is_true: Callable[[], object], seconds: float = 30.0) -> None:

@@ -1,12 +1,12 @@
 """Waits for the goldens of an op whose model is still being evaluated, until they are stored or will not be.
 
 The preparation's own limits bound the time (`--prepare-timeout`, `--prepare-memory`), and the run's budget does; how
-long a process has waited is counted.
+long a lane has waited is counted.
 """
 
 from __future__ import annotations
 
-import os
+import threading
 import time
 from collections.abc import Callable, Mapping, MutableMapping
 from pathlib import Path
@@ -16,9 +16,8 @@ from opscope.harness.cache import export_folder
 from opscope.harness.cache.growing_export import GrowingExport
 from opscope.harness.record.records import OpRow
 
-PAUSE, MOST_PAUSE, SHARE = 0.01, 0.25, 1 / 50
-"""Seconds between two looks at what was announced, least and most; between them, this share of what an op has waited so
-far. Many workers that look often would take their time from what they wait for."""
+LOOK = 0.05
+"""Seconds between two looks whether there is time to wait, and whether an export that has moved is complete."""
 
 
 class NoGoldens(Exception):
@@ -30,67 +29,47 @@ class CutOff(NoGoldens):
 
 
 class AwaitedGoldens:
-    """The exports under construction, as one process that climbs their ops sees them."""
+    """The exports under construction, as one lane sees them."""
 
     def __init__(
         self,
-        announcements: Mapping[str, str],
+        exports: Mapping[str, GrowingExport],
+        news: threading.Condition,
         folders: MutableMapping[str, str],
         final: Mapping[str, str],
-        controller: int,
-        before_waiting: Callable[[], None] = lambda: None,
     ) -> None:
-        """`announcements` has a file for each model that was not complete when the ops were collected. `final` has
-        each model's export folder as it will be, and `folders` gets the one with the files of the op that `row`
-        returned last. `controller` is the process that prepares the models. `before_waiting` is called where an op
-        has to wait."""
-        self._before_waiting = before_waiting
-        self._exports = {model: GrowingExport(Path(path)) for model, path in announcements.items()}
-        self._folders, self._final, self._controller = folders, final, controller
+        """`exports` has each model that was not complete when the ops were collected; `news` is notified when more is
+        known of one. `final` has each model's export folder as it will be, and `folders` gets the one with the files
+        of the op that `row` returned last."""
+        self.exports, self.news = exports, news
+        self._folders, self._final = folders, final
         self.waited = 0.0
-        """Seconds that this process has waited."""
+        """Seconds that this lane has waited."""
 
-    def row(self, row: OpRow, in_time: Callable[[], bool] = lambda: True) -> OpRow:
-        """The op with its inputs and goldens, of the first of its models that has them. Raises NoGoldens, also where
-        they are not there once it is no more `in_time`."""
-        if not row.uses or row.uses[0].model not in self._exports:
+    def row(
+        self, row: OpRow, in_time: Callable[[], bool] = lambda: True, check: Callable[[], None] = lambda: None
+    ) -> OpRow:
+        """The op with its inputs and goldens, of the first of its models that has them. `check` is called while it
+        waits and may raise. Raises NoGoldens, also where they are not there once it is no more `in_time`."""
+        if not row.uses or row.uses[0].model not in self.exports:
             return row
         since = time.monotonic()
         try:
-            while (ready := self.now(row)) is None:
-                if not in_time():
-                    raise CutOff("budget")
-                if self._controller not in (os.getpid(), os.getppid()):
-                    raise NoGoldens("the process that prepared its model has ended")
-                self._pause(since)
+            with self.news:
+                while (ready := self.now(row)) is None:
+                    if not in_time():
+                        raise CutOff("budget")
+                    check()
+                    self.news.wait(LOOK)
             return ready
         except Damaged as error:
             raise NoGoldens(str(error)) from error
         finally:
             self.waited += time.monotonic() - since
 
-    @property
-    def exports(self) -> Mapping[str, GrowingExport]:
-        """The exports under construction, by model."""
-        return self._exports
-
-    def wait(self, is_over: Callable[[], bool]) -> None:
-        """Waits until something is over, as `row` does."""
-        since = time.monotonic()
-        try:
-            while not is_over():
-                self._pause(since)
-        finally:
-            self.waited += time.monotonic() - since
-
-    def _pause(self, since: float) -> None:
-        """Waits a while, between two looks of which the first was at `since` (time.monotonic)."""
-        self._before_waiting()
-        time.sleep(min(MOST_PAUSE, max(PAUSE, SHARE * (time.monotonic() - since))))
-
     def now(self, row: OpRow) -> OpRow | None:
         """The op as it can run now; None if its goldens may still come. Raises NoGoldens, Damaged."""
-        if not row.uses or row.uses[0].model not in self._exports:
+        if not row.uses or row.uses[0].model not in self.exports:
             return row
         reasons = []
         for model in dict.fromkeys(use.model for use in row.uses):
@@ -111,23 +90,19 @@ class AwaitedGoldens:
 
     def _own(self, model: str, op_id: str) -> OpRow | str | None:
         """One model's row of an op; why there will be none; None if it may still come."""
-        export = self._exports.get(model)
+        export = self.exports.get(model)
         if export is None:  # complete when the ops were collected
             return self._final_row(model, op_id)
-        export.look()
         if export.cut_off:  # nor another model's, which a run with more time would not take
             raise CutOff(export.failure)
         if export.failure:
             return export.failure
         own = export.row(op_id)
-        if own is None and export.gone:
-            complete = export_folder.complete(Path(self._final[model]))
-            return self._final_row(model, op_id) if complete else "what is known of them could not be written"
         if own is None and export.complete:
             return "it has no such op"
         folder = export.folder_of(op_id)
         if own is not None and folder is not None:
-            if not export.ended and not folder.is_dir():  # why it is gone comes next, or nothing will
+            if not export.ended and not folder.is_dir():  # why it is gone comes next
                 complete = export_folder.complete(Path(self._final[model]))
                 return self._final_row(model, op_id) if complete else None
             self._folders[model] = str(folder)

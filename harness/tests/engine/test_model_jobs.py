@@ -9,11 +9,10 @@ from typing import Any, cast
 import pytest
 
 from opscope.base import stored
-from opscope.base.children.side_by_side import Turn
 from opscope.harness.cache import export_folder
-from opscope.harness.cache.growing_export import Announcer, GrowingExport
-from opscope.harness.jobs import model_jobs
-from opscope.harness.jobs.model_jobs import Means, ModelJobs
+from opscope.harness.engine import model_jobs
+from opscope.harness.engine.model_jobs import Means, ModelJobs
+from opscope.harness.engine.side_by_side import Turn
 from opscope.harness.prepare.make_folder import Elsewhere
 from opscope.harness.prepare.preparation import Preparation
 from opscope.harness.record.records import ImportCheck
@@ -48,7 +47,7 @@ def complete(folder: Path) -> None:
 
 
 def test_models_are_split_before_any_is_walked_and_cached_ones_are_known_first(tmp_path: Path) -> None:
-    jobs = jobs_of(tmp_path, "abc", Means(announcements=tmp_path))
+    jobs = jobs_of(tmp_path, "abc", Means(splits=tmp_path))
     complete(Path(jobs.tasks[1].folder))
     assert order_of(jobs) == [
         ("walk", "b", (), False),
@@ -61,12 +60,12 @@ def test_models_are_split_before_any_is_walked_and_cached_ones_are_known_first(t
 
 @pytest.mark.parametrize("announced", [True, False])
 def test_as_many_models_as_may_be_under_way_are_split_and_walked_in_one_job(announced: bool, tmp_path: Path) -> None:
-    jobs = jobs_of(tmp_path, "ab", Means(at_once=2 if announced else 1, announcements=tmp_path if announced else None))
+    jobs = jobs_of(tmp_path, "ab", Means(at_once=2 if announced else 1, splits=tmp_path if announced else None))
     assert order_of(jobs) == [("walk", "a", (), False), ("walk", "b", (), False)]
 
 
 def test_models_that_others_walk_are_split_here(tmp_path: Path) -> None:
-    means = Means(at_once=2, announcements=tmp_path, elsewhere=cast("Elsewhere", object()))
+    means = Means(at_once=2, splits=tmp_path, elsewhere=cast("Elsewhere", object()))
     assert order_of(jobs_of(tmp_path, "ab", means)) == [
         ("split", "a", (), False),
         ("split", "b", (), False),
@@ -77,7 +76,7 @@ def test_models_that_others_walk_are_split_here(tmp_path: Path) -> None:
 
 def test_a_check_comes_after_its_models_walk_and_after_all_else(tmp_path: Path) -> None:
     request = Preparation(("mnist_mlp", "resnet50"), cache_dir=str(tmp_path))
-    jobs = ModelJobs(request, Means(announcements=tmp_path, check=checked), lambda event: None)
+    jobs = ModelJobs(request, Means(splits=tmp_path, check=checked), lambda event: None)
     assert [(step, needs) for step, _, needs, _ in order_of(jobs)] == [
         ("split", ()),
         ("split", ()),
@@ -107,11 +106,9 @@ def test_a_model_that_is_not_prepared_is_not_checked(tmp_path: Path) -> None:
 
 
 def test_each_model_has_its_own_place_for_what_is_announced_of_it_and_for_its_split(tmp_path: Path) -> None:
-    jobs = jobs_of(tmp_path, "ab", Means(announcements=tmp_path))
-    places = [
-        [Path(place).relative_to(tmp_path).name for place in (task.announcements, task.kept)] for task in jobs.tasks
-    ]
-    assert places == [["0.jsonl", "0.split"], ["1.jsonl", "1.split"]]
+    jobs = jobs_of(tmp_path, "ab", Means(splits=tmp_path))
+    assert [Path(task.kept).relative_to(tmp_path).name for task in jobs.tasks] == ["0.split", "1.split"]
+    assert len({id(export) for export in jobs.exports.values()}) == 2
 
 
 def test_an_export_that_another_run_has_made_meanwhile_is_announced(
@@ -119,15 +116,9 @@ def test_an_export_that_another_run_has_made_meanwhile_is_announced(
 ) -> None:
     """This one has split the model, and its lanes wait."""
     monkeypatch.setattr(model_jobs, "whole_rows", lambda folders: ())
-    for split in (False, True):
-        jobs = jobs_of(tmp_path, "m", Means(announcements=tmp_path))
-        (task,) = jobs.tasks
-        path = Path(task.announcements)
-        if split:
-            Announcer(path).split(header("m", tmp_path), [row(1, "m", golden=False)])
-        else:
-            complete(Path(task.folder))
-        jobs.walk(task, Turn(lambda event: None))
-        export = GrowingExport(path)
-        export.look()
-        assert (export.complete, export.gone) == (split, not split)
+    jobs = jobs_of(tmp_path, "m", Means(splits=tmp_path))
+    (task,) = jobs.tasks
+    jobs.exports["m"].split(header("m", tmp_path), [row(1, "m", golden=False)])
+    complete(Path(task.folder))
+    jobs.walk(task, Turn(lambda event: None))
+    assert jobs.exports["m"].complete

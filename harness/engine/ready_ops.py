@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from opscope.base.damage import Damaged
 from opscope.harness.cache.growing_export import GrowingExport
-from opscope.harness.jobs.goldens import AwaitedGoldens, NoGoldens
+from opscope.harness.engine.goldens import AwaitedGoldens, NoGoldens
 from opscope.harness.record.records import OpRow
 
 LOOK = 0.1
@@ -47,7 +47,6 @@ class ReadyOps:
         changed, self._changed = self._changed, []
         for model in list(self._of_model):
             export = self._exports[model]
-            export.look()
             if export.ended:
                 changed += self._of_model.pop(model)
             else:
