@@ -27,9 +27,12 @@ from opscope.base.results_folder import make_folder
 from opscope.harness.backends import compiler_commits, compiler_options, registry
 from opscope.harness.cache import export_folder
 from opscope.harness.cache.claims import Claims
+from opscope.harness.climb.reruns import Reruns
 from opscope.harness.climb.result_cache import ResultCache
 from opscope.harness.engine.climber import Climber, Terms
+from opscope.harness.engine.engine import Done, Engine, OpJob
 from opscope.harness.engine.import_checks import import_check
+from opscope.harness.engine.local import LocalEngine
 from opscope.harness.engine.model_jobs import Event, Means, prepare
 from opscope.harness.lanes import scratch
 from opscope.harness.lanes.lane import Lane, LaneConfig
@@ -155,7 +158,7 @@ def run_op_by_op(
         record = run.begun(header, rows, lanes)
         outcome = "interrupted"
         try:
-            tests = _climb_all(run.climbers(lanes, stack), rows, on_test)
+            tests = _all_records(run.engine(lanes, stack), rows, run.tags, on_test)
             outcome = "complete"
         finally:
             store.write_run(run.folder, record.model_copy(update={"ended": now(), "outcome": outcome}))
@@ -271,15 +274,30 @@ class _Run:
         store.write_run(self.folder, record)
         return record
 
-    def climbers(self, lanes: Sequence[Lane], stack: ExitStack) -> list[Climber]:
+    @property
+    def tags(self) -> list[str]:
+        """The names of the backends."""
+        return [backend_label(context.backend) for context in self._contexts]
+
+    def engine(self, lanes: Sequence[Lane], stack: ExitStack) -> LocalEngine:
         """What takes the ops up the ladder of each backend, with the verdicts that were kept."""
-        climbers = []
-        for context, lane in zip(self._contexts, lanes, strict=True):
-            ready = None if self._settings["no_cache"] else lane.ready()
-            kept = ResultCache(self._caches, context, ready, self._folders)
-            terms = Terms(kept, limitations=self._expected, reruns=self._settings["reruns"])
-            climbers.append(stack.enter_context(Climber(context, lane, self._writer(context), terms)))
-        return climbers
+        journals = [stack.enter_context(store.Journal(self.folder, self._writer(each))) for each in self._contexts]
+
+        def climbers(lane: int, check: Callable[[], None], on_lane: Callable[[], None]) -> dict[str, Climber]:
+            made = {}
+            for context, own, journal in zip(self._contexts, lanes, journals, strict=True):
+                ready = None if self._settings["no_cache"] else own.ready()
+                kept = ResultCache(self._caches, context, ready, self._folders)
+                own.config = replace(own.config, check=check)
+                terms = Terms(
+                    kept, limitations=self._expected, reruns=Reruns(self._settings["reruns"]), on_lane=on_lane
+                )
+                made[backend_label(context.backend)] = Climber(context, own, journal, terms)
+            return made
+
+        engine = LocalEngine(climbers)
+        stack.callback(engine.close)
+        return engine
 
 
 def _options(values: dict[str, Any]) -> ResultOptions:
@@ -303,19 +321,16 @@ def _loaded(lanes: Sequence[Lane]) -> Callable[[Event], None]:
     return check_lanes
 
 
-def _climb_all(
-    climbers: Sequence[Climber], rows: Sequence[OpRow], on_test: Callable[[OpTest], None] | None
+def _all_records(
+    engine: Engine, rows: Sequence[OpRow], tags: Sequence[str], on_test: Callable[[OpTest], None] | None
 ) -> list[OpTest]:
-    """Runs all ops that have a module on each backend. Writes each record to the journal before the next op starts."""
+    """Runs all ops that have a module on each backend. Each record is in the journal before the next op starts."""
     tests: list[OpTest] = []
-    for row in rows:
-        if row.module is None:
-            continue
-        for climber in climbers:
-            test, _ = climber.climb(row)
-            tests.append(test)
+    for event in engine.records([OpJob(row, tag) for row in rows if row.module is not None for tag in tags]):
+        if isinstance(event, Done):
+            tests.append(event.test)
             if on_test is not None:
-                on_test(test)
+                on_test(event.test)
     return tests
 
 

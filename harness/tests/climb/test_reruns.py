@@ -15,6 +15,7 @@ from opscope.harness.climb.reruns import Reruns
 from opscope.harness.climb.result_cache import ResultCache
 from opscope.harness.engine.climber import Climber, Terms
 from opscope.harness.lanes.lane import Lane, LaneConfig
+from opscope.harness.record import store
 from opscope.harness.record.optest import RunContext, build_test, now
 from opscope.harness.record.records import OpTest
 from opscope.harness.record.stages import Stage, Status
@@ -45,7 +46,9 @@ def climb(tmp_path_factory: pytest.TempPathFactory):
         runs.append(lane)
         with lane:
             cache = ResultCache(folder / "cache", context, lane.ready())
-            with Climber(context, lane, "main", Terms(cache, reruns=count)) as climber:
+            with Climber(
+                context, lane, store.Journal(Path(context.run_dir), "main"), Terms(cache, reruns=Reruns(count))
+            ) as climber:
                 row = add_row(folder, op_id or module.replace(":", "-"), module.encode())
                 test, verdict = climber.climb(row)
         assert verdict.outcome == ("pass" if test.success else "fail"), "no rerun makes a failure green"

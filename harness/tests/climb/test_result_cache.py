@@ -19,6 +19,7 @@ from opscope.harness.climb.result_cache import ResultCache, key
 from opscope.harness.engine.climber import Climber, Terms
 from opscope.harness.lanes.flight import Ready
 from opscope.harness.lanes.lane import Lane, LaneConfig
+from opscope.harness.record import store
 from opscope.harness.record.optest import RunContext, build_test, now
 from opscope.harness.record.records import VOLATILE, OpRow, OpTest
 from opscope.harness.record.stages import Stage, Status
@@ -142,7 +143,7 @@ def test_an_op_needs_a_lane_unless_its_record_or_its_verdict_is_there(tmp_path: 
         (Terms(recorded=known), [kept, other]),
         (Terms(cache, known), [other]),
     ):
-        climber = Climber(asked, lane, "main", terms)
+        climber = Climber(asked, lane, store.Journal(Path(asked.run_dir), "main"), terms)
         assert [row for row in (kept, recorded, other) if climber.needs_lane(row)] == needing
 
 
@@ -183,7 +184,7 @@ def test_lane_and_kept_verdicts_agree_and_a_crash_is_never_kept(tmp_path: Path) 
         asked = RunContext(name, str(tmp_path / name), FAULTY)
         with Lane(LaneConfig(asked, {"toy": str(tmp_path)})) as lane:
             terms = Terms(ResultCache(tmp_path / "cache", asked, lane.ready()))
-            with Climber(asked, lane, "main", terms) as climber:
+            with Climber(asked, lane, store.Journal(Path(asked.run_dir), "main"), terms) as climber:
                 runs.append([climber.climb(row)[0] for row in rows])
             starts = lane.starts
     assert [test.status.value for test in runs[1]] == ["success", "wrong_result", "compile_failed", "crashed"]

@@ -86,11 +86,11 @@ def test_a_walk_of_sent_files_is_reported_and_its_files_can_be_fetched(worker: W
     wanted = [True]
     assert worker.walk({**asked, **sent}, messages.append, lambda: wanted[0]) == {"made": True}
     ops = [json.loads(event["text"]) for event in messages if event["event"] == "announce"]
-    assert [op["row"]["op_name"] for op in ops] == ["stablehlo.add", "stablehlo.tanh"]
+    assert [json.loads(op["row"])["op_name"] for op in ops] == ["stablehlo.add", "stablehlo.tanh"]
     for name, values in ops[1]["files"].items():
         (tmp_path / "taken").write_bytes(worker.part(KEY, name, 0, 1 << 20))
         assert stored.mark_of(tmp_path / "taken") == stored.FileMark(*values)
-    (tmp_path / "sum.npy").write_bytes(worker.part(KEY, ops[0]["row"]["golden"][0], 0, 1 << 20))
+    (tmp_path / "sum.npy").write_bytes(worker.part(KEY, json.loads(ops[0]["row"])["golden"][0], 0, 1 << 20))
     assert np.load(tmp_path / "sum.npy").tolist() == [0.0, 2.0, 4.0, 6.0], "of the values that were sent"
     header = json.loads(worker.part(KEY, export_folder.MANIFEST, 0, 1 << 20).splitlines()[0])
     assert header["export_dirs"] == [asked["folder"]], "where it will be"
