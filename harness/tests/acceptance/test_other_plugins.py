@@ -29,6 +29,9 @@ PINS = (
     "allure-pytest==2.16.2",
     "allure-python-commons==2.16.2",
     "attrs==26.1.0",
+    "pytest-json-report==1.5.0",
+    "pytest-cov==7.1.0",
+    "coverage==7.10.7",
 )
 
 
@@ -84,6 +87,26 @@ def test_allure_has_a_result_for_each_op(team: Place) -> None:
     assert len(results) == passed + failed
     assert statuses.count("passed") == passed
     assert any("no room for a dot" in json.dumps(result.get("statusDetails", {})) for result in results)
+    for result in results:
+        labels = {label["name"] for label in result["labels"]}
+        assert labels >= {"suite", "host", "framework"}, "their hooks around set-up and call were called"
+
+
+def test_json_report_has_the_phases_and_the_times_of_each_op(team: Place) -> None:
+    done = team.pytest("--json-report", "--json-report-file=theirs.json", "-n", "2", "--no-cache", backend="picky.py")
+    assert done.code == 1, done.out + done.err
+    assert "INTERNALERROR" not in done.out
+    tests = json.loads((team.folder / "theirs.json").read_text())["tests"]
+    passed, failed = counts(team)
+    assert [sum(test["outcome"] == outcome for test in tests) for outcome in ("passed", "failed")] == [passed, failed]
+    assert all({"setup", "call", "teardown"} <= set(test) and test["call"]["duration"] > 0 for test in tests)
+
+
+def test_cov_measures_beside_a_run(team: Place) -> None:
+    done = team.pytest("--cov=.", "--cov-report=term", "-n", "2", backend="picky.py")
+    assert done.code == 1, done.out + done.err
+    assert "INTERNALERROR" not in done.out + done.err
+    assert sum(counts(team)) == 24
 
 
 def test_rerunfailures_leaves_the_ops_to_us(team: Place) -> None:

@@ -90,7 +90,8 @@ def test_two_workers_give_the_records_of_one(place: Place, results: Counts, back
     assert (one.code, two.code) == (0, 0), two.out + two.err
     assert results(one.out) == results(two.out)
     first, second = ({t["op_id"]: t for t in place.records(run)} for run in place.runs())
-    assert {path.stem for path in (place.runs()[1] / "journal").iterdir()} >= {"gw0", "gw1"}
+    assert {path.stem for path in (place.runs()[1] / "logs").iterdir()} >= {"main", "lane2"}, "each lane has its own"
+    assert [path.stem for path in (place.runs()[1] / "journal").iterdir()] == ["main"]
     assert first.keys() == second.keys()
     for op_id, test in first.items():
         stable = {name for name in test if name not in VOLATILE | {"digest"}}  # the digest is the line's
@@ -193,6 +194,48 @@ def test_failures_then_last_failed_then_one_again(place: Place, picky: str, resu
         ran = [t["op_id"] for t in place.records(of_again) if t["status"] != "skipped"]
         assert ran == options["answers"]["ops"] == [failed[0]["op_id"]]
     assert {t["attempt"] for t in place.records(place.runs()[0])} == {1}, "what a run says stays as it is"
+
+
+@pytest.mark.parametrize(("flag", "most"), [(("-x",), 1), (("--maxfail", "3"), 3)])
+@pytest.mark.parametrize("lanes", [(), ("-n", "3")])
+def test_stops_after_as_many_failures_as_are_asked_for(
+    place: Place, picky: str, flag: tuple[str, ...], most: int, lanes: tuple[str, ...]
+) -> None:
+    done = place.pytest(*flag, *lanes, backend=picky)
+    assert done.code == 1
+    assert re.search(rf"\b{most} failed", done.lines[-1]), done.lines[-1]
+
+
+REFUSED = (
+    (("--tx", "ssh=host"), "--tx: expected popen or N*popen, got 'ssh=host'; try --cluster tcp://HOST:PORT"),
+    (("--dist", "each", "--tx", "2*popen"), "--dist: expected each op once, got 'each'"),
+    (("-n", "2", "--rsyncdir", "x"), "--rsyncdir: expected none with --op-by-op"),
+    (("-n", "2", "--px", "id=1//popen"), "--px: expected none with --op-by-op"),
+)
+
+
+def test_what_xdist_would_do_elsewhere_is_refused_with_the_way_to_do_it(place: Place) -> None:
+    for words, said in REFUSED:
+        done = place.pytest(*words)
+        assert (done.code, said in done.err, place.runs()) == (2, True, []), done.out + done.err
+
+
+def test_xdists_options_say_how_many_lanes_there_are(place: Place) -> None:
+    """Whoever says it: the option, a project's ini file, a variable or a hook of its conftest."""
+    (place.folder / "pytest.ini").write_text("[pytest]\naddopts = -n 2 --dist loadfile\n")
+    (place.folder / "conftest.py").write_text("def pytest_xdist_auto_num_workers(config):\n    return 4\n")
+    for words, variables, lanes in (
+        ((), {}, 2),
+        (("-n", "0"), {}, 1),
+        (("-n", "3", "--maxprocesses", "2"), {}, 2),
+        (("-n", "auto"), {}, 4),
+        (("-d", "--tx", "3*popen", "-n", "0"), {}, 1),
+    ):
+        done = place.pytest("--no-cache", *words, **variables)
+        assert done.code == 0, done.out + done.err
+        assert "gw0" not in done.out
+        logs = {path.stem for path in (place.runs()[-1] / "logs").iterdir()}
+        assert logs == {"main", *(f"lane{number}" for number in range(2, lanes + 1))}, words
 
 
 def test_stops_at_the_first_failure(place: Place, picky: str) -> None:

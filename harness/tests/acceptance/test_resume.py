@@ -93,7 +93,7 @@ def test_an_interrupted_selection_goes_on_in_two_workers(steady: Place) -> None:
     assert resume(steady, run, "-n", "2").code == 1
     steady.run("pytest", *words("--run-dir", str(whole), *chosen))
     assert records(run) == records(whole)
-    assert {path.stem for path in (run / "journal").iterdir()} > {"main", "gw0", "gw1"}
+    assert {path.stem for path in (run / "logs").iterdir()} >= {"main", "lane2"}
 
 
 def test_a_run_that_cannot_be_resumed_is_refused_in_one_line(steady: Place) -> None:
@@ -168,8 +168,8 @@ def test_a_budget_leaves_rows_that_say_so(steady: Place, workers: str) -> None:
     ran.sort(key=lambda test: test["test_start_ts"])
     failed = [place for place, test in enumerate(ran) if test["status"] == "compile_failed"]
     assert len(ran) == 24
-    # What failed in the last known run comes first; xdist hands out two ops at a time.
-    assert failed[-1] < len(failed) + (0 if workers == "0" else 4)
+    # What failed in the last known run comes first; two lanes end ops in another order.
+    assert failed[-1] < len(failed) + (0 if workers == "0" else 2)
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
