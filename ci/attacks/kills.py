@@ -1,8 +1,9 @@
 """Kills of one process of a run at seeded moments: what is resumed ends as an undisturbed run.
 
-Every target (the controller, an xdist worker, the lane's child, the child that evaluates goldens, the exporter) gets
-HUP, TERM and KILL, with one worker and with two, with nothing in the cache and with the exports there (no goldens are
-made then, and nothing is exported). Afterwards `--resume` goes on, or the same command line where there is no run yet.
+Every target (the controller, the server that children are forks of, a lane's child, the child that evaluates goldens,
+a fork of that one, the exporter) gets HUP, TERM and KILL, with one lane and with two, with nothing in the cache and
+with the exports there (no goldens are made then, and nothing is exported). Afterwards `--resume` goes on, or the same
+command line where there is no run yet.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import Any
 
 from ci.attacks.attempt import Attempt, Ending
 from ci.attacks.called import UNEXPLAINED
+from ci.benchmarks.scaling import module
 from ci.sweep_command import sweep_command
 
 SAMPLE, FULL = 2, 60
@@ -33,8 +35,12 @@ GONE = 30.0
 """Seconds after the end of its controller in which a run's processes have to end."""
 
 SIGNALS = (signal.SIGHUP, signal.SIGTERM, signal.SIGKILL)
-COLD = ("controller", "worker", "lane", "golden", "exporter")
-WARM = ("controller", "worker", "lane")
+COLD = ("controller", "server", "lane", "golden", "exporter")
+WARM = ("controller", "server", "lane")
+FORK = "fork"
+"""Target of runs whose model two processes walk, in parts that share no value."""
+PART = 45
+"""So many ops are in each of the two parts."""
 
 MODEL = """
 import os, pathlib, time
@@ -113,22 +119,23 @@ class Kill:
 
     target: str
     number: signal.Signals
-    workers: int
+    lanes: int
     cold: bool
 
     @property
     def text(self) -> str:
         """The kill in a few words."""
-        return f"{self.number.name} of {self.target}, -n {self.workers}, {'cold' if self.cold else 'warm'}"
+        return f"{self.number.name} of {self.target}, -n {self.lanes}, {'cold' if self.cold else 'warm'}"
 
 
 def kills(count: int, seed: int) -> list[Kill]:
     """So many kills: every kind once before any comes again, in an order that the seed draws."""
-    cold = [Kill(target, n, workers, True) for target, n, workers in itertools.product(COLD, SIGNALS, (1, 2))]
-    warm = [Kill(target, n, workers, False) for target, n, workers in itertools.product(WARM, SIGNALS, (1, 2))]
+    cold = [Kill(target, n, lanes, True) for target, n, lanes in itertools.product(COLD, SIGNALS, (1, 2))]
+    warm = [Kill(target, n, lanes, False) for target, n, lanes in itertools.product(WARM, SIGNALS, (1, 2))]
+    forks = [Kill(FORK, n, 2, True) for n in SIGNALS]
     draw, drawn = random.Random(seed), []
     while len(drawn) < count:
-        kinds = [*cold, *warm]
+        kinds = [*cold, *warm, *forks]
         draw.shuffle(kinds)
         drawn += kinds
     return drawn[:count]
@@ -138,28 +145,35 @@ def attack(count: int, seed: int, folder: Path) -> Iterator[Attempt]:
     """Kills one process of each of `count` runs, and goes on with the run."""
     (folder / "m.py").write_text(MODEL, encoding="utf-8")
     (folder / "steady.py").write_text(BACKEND, encoding="utf-8")
-    warm = folder / "warm"
-    undisturbed = Run(folder, folder / "undisturbed", warm)
-    code, output = undisturbed.finished(())
+    (folder / "parts.mlir").write_text(module([f"1x{n + 1}" for n in range(2 * PART)], apart=True), encoding="utf-8")
+    warm, draw = folder / "warm", random.Random(seed)
+    right = {target: undisturbed(Run(folder, folder / f"undisturbed-{target}", warm, target)) for target in ("", FORK)}
     began = time.monotonic()
     Run(folder, folder / "again", warm).finished(())
     seconds = time.monotonic() - began
-    right, draw = undisturbed.records(), random.Random(seed)
-    if code != 1 or right.get("outcome") != "complete":
-        raise RuntimeError(f"the undisturbed run ended with {code}:\n{output}")
     for number, kill in enumerate(kills(count, seed)):
         cache = folder / f"cache{number}" if kill.cold else warm
-        run = Run(folder, folder / f"run{number}", cache)
-        moment = draw.random()
-        yield Attempt(kill.target, kill.text, *run.killed_and_resumed(kill, moment, seconds, right))
+        run = Run(folder, folder / f"run{number}", cache, kill.target)
+        moment, expected = draw.random(), right[FORK if kill.target == FORK else ""]
+        yield Attempt(kill.target, kill.text, *run.killed_and_resumed(kill, moment, seconds, expected))
         if kill.cold:
             shutil.rmtree(cache, ignore_errors=True)
+
+
+def undisturbed(run: Run) -> dict[str, Any]:
+    """What counts of a run that nobody kills. Raises RuntimeError if it does not end as it should."""
+    code, output = run.finished(())
+    records = run.records()
+    if code != int(not run.in_parts) or records.get("outcome") != "complete":
+        raise RuntimeError(f"the undisturbed run ended with {code}:\n{output}")
+    return records
 
 
 class Run:
     """A run in a folder of its own, with its cache."""
 
-    def __init__(self, folder: Path, run_dir: Path, cache: Path) -> None:
+    def __init__(self, folder: Path, run_dir: Path, cache: Path, target: str = "") -> None:
+        self.in_parts = target == FORK
         self._folder, self._run_dir = folder, run_dir
         self._notes = Path(f"{run_dir}-notes")
         self._notes.mkdir()
@@ -178,7 +192,14 @@ class Run:
         )
 
     def _new(self) -> tuple[str, ...]:
-        return ("--model", "m.py", "--backend", "steady.py", "--run-dir", str(self._run_dir))
+        return (
+            "--model",
+            "parts.mlir" if self.in_parts else "m.py",
+            "--backend",
+            "steady.py",
+            "--run-dir",
+            str(self._run_dir),
+        )
 
     def finished(self, more: tuple[str, ...]) -> tuple[int | None, str]:
         """Runs to the end: begins, or goes on where there is a run. Exit code (None: too late) and output."""
@@ -204,7 +225,7 @@ class Run:
         self, kill: Kill, moment: float, seconds: float, right: dict[str, Any]
     ) -> tuple[Ending, str]:
         """What comes of a run of which a process is killed at a moment (0 to 1) of its time."""
-        more = ("-n", str(kill.workers))
+        more = ("-n", str(kill.lanes))
         child = self._start(*self._new(), *more)
         hit = self._kill(child, kill, moment, seconds)
         try:
@@ -228,12 +249,12 @@ class Run:
 
     def _kill(self, child: subprocess.Popen[str], kill: Kill, moment: float, seconds: float) -> int | None:
         """Kills the target, once it is there, at the moment; None if the run has ended before."""
-        if kill.target in ("controller", "worker"):
+        if kill.target in ("controller", "server"):
             time.sleep(moment * seconds)
         while child.poll() is None:
             pid = self._target(child.pid, kill.target)
             if pid is not None:
-                if kill.target not in ("controller", "worker"):
+                if kill.target not in ("controller", "server"):
                     time.sleep(moment / 2)
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, kill.number)
@@ -246,9 +267,12 @@ class Run:
         if target == "controller":
             return controller
         tree = descendants(controller)
-        if target == "worker":  # of xdist, which execnet starts
-            started = (pid for pid, parent in tree.items() if parent == controller and "exec(eval(" in words_of(pid))
+        if target == "server":
+            started = (pid for pid, parent in tree.items() if parent == controller and "fork_server" in words_of(pid))
             return next(started, None)
+        if target == FORK:
+            walkers = {pid for pid, parent in tree.items() if is_child(pid, parent)}
+            return next((pid for pid, parent in tree.items() if pid in walkers and parent in walkers), None)
         noted = {int(path.name.partition("-")[2]): path.name.partition("-")[0] for path in self._notes.iterdir()}
         if target in ("lane", "exporter"):
             return next((pid for pid, role in noted.items() if role == target and pid in tree), None)

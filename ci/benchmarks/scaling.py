@@ -1,9 +1,9 @@
 """How a sweep scales with its workers, by measurement: a real sweep of sleeping models on 4, 16 and 64 workers.
 
-    python -m ci.benchmarks.scaling --workers 4 16 64 --over xdist dask --seconds 600
+    python -m ci.benchmarks.scaling --workers 4 16 64 --over lanes dask --seconds 600
 
 `durations.json` has the times of a real sweep (`record_durations.py`). Each model becomes a small file of StableHLO;
-pytest, xdist or Dask, the children that prepare, the lanes, records and journal are real, and what takes the time in a
+pytest, the engine or Dask, the children that prepare, lanes, records and journal are real, and what takes time in a
 real sweep sleeps for that time (`sleeping/sitecustomize.py`). All times are multiplied so that the least possible time
 of a sweep is `--seconds`, and one op sleeps for `--group` recorded ones: 64 workers that start, collect and record on
 two cores must not be what is measured. Prints a table; `--json FILE` keeps the figures.
@@ -374,7 +374,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Runs the sweeps and prints their table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--workers", type=int, nargs="+", default=[4, 16, 64])
-    parser.add_argument("--over", nargs="*", choices=["xdist", "dask"], default=["xdist", "dask"])
+    parser.add_argument("--over", nargs="*", choices=["lanes", "dask"], default=["lanes", "dask"])
     parser.add_argument("--seconds", type=float, default=600.0, help="the least possible time of each sweep")
     parser.add_argument("--models", type=int, help="take only the first so many models")
     parser.add_argument("--group", type=int, default=8, help="recorded ops that one sleeping op stands for")

@@ -82,7 +82,7 @@ def test_ops_are_told_apart_by_their_shape_and_overlaps_are_counted(recorded: Pa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("over", ["xdist", "dask"])
+@pytest.mark.parametrize("over", ["lanes", "dask"])
 def test_two_workers_sleep_for_each_model_and_op_once(recorded: Path, over: str) -> None:
     if over == "dask":
         pytest.importorskip("distributed", reason="pip install -e '.[cluster]'")
