@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -70,9 +70,12 @@ class Means:
 
 
 def prepare(
-    request: Preparation | Mapping[str, Any], on_event: Report | None = None, means: Means | None = None
+    request: Preparation | Mapping[str, Any],
+    on_event: Report | None = None,
+    means: Means | None = None,
+    named: Sequence[Task] = (),
 ) -> Manifest:
-    """Prepares all models of the request and merges their manifests by op id.
+    """Prepares all models of the request (`named`, where they are known) and merges their manifests by op id.
 
     A row that several models share keeps the files and the chosen use of the first; uses are joined. A model that is
     not prepared is in the header's `failed`. Raises InputError for an unknown model, a single file that is no
@@ -82,18 +85,25 @@ def prepare(
     means = means or Means()
     with contextlib.ExitStack() as stack:
         slots = stack.enter_context(SlotServer(means.at_once)).address if means.at_once > 1 else None
-        return ModelJobs(request, replace(means, slots=slots), on_event or (lambda event: None)).done()
+        report = on_event or (lambda event: None)
+        return ModelJobs(request, replace(means, slots=slots), report, named=named).done()
 
 
 class ModelJobs:
     """The jobs of the models of a request."""
 
     def __init__(
-        self, request: Preparation, means: Means, report: Report, stop: Callable[[], bool] = lambda: False
+        self,
+        request: Preparation,
+        means: Means,
+        report: Report,
+        stop: Callable[[], bool] = lambda: False,
+        named: Sequence[Task] = (),
     ) -> None:
-        """`stop` says when to end. Raises InputError as `prepare` does."""
+        """`stop` says when to end; `named` has the models that the request names, where that is known. Raises
+        InputError as `prepare` does."""
         self._request, self._report, self._stop = request, report, stop
-        self.tasks = [_writable(task, means.claims) for task in tasks(request)]
+        self.tasks = [_writable(task, means.claims) for task in named or tasks(request)]
         if all(task.missing for task in self.tasks):
             missing, _, hint = self.tasks[0].missing.partition("; try ")
             raise InputError(f"--model {self.tasks[0].name}", "its framework to be installed", missing, hint)

@@ -17,7 +17,7 @@ from typing import Any
 from opscope.base.children.slots import SlotServer
 from opscope.harness.cache.growing_export import FOLDER, GrowingExport
 from opscope.harness.engine.model_jobs import Means, ModelJobs
-from opscope.harness.prepare.preparation import Preparation
+from opscope.harness.prepare.preparation import Preparation, Task
 from opscope.harness.prepare.turn import Stopped
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.manifests import Manifest, merge, merge_all
@@ -32,8 +32,9 @@ OF_A_MODEL = frozenset({"split", "done", "failed"})
 class Preparing:
     """The preparation of a run's models, from now until `finish` or `stop`."""
 
-    def __init__(self, preparation: Preparation, run_dir: Path, means: Means) -> None:
-        """Raises InputError as `model_jobs.prepare` does, OSError for a run folder that cannot be written."""
+    def __init__(self, preparation: Preparation, run_dir: Path, means: Means, named: Sequence[Task] = ()) -> None:
+        """`named` has the models of the preparation, where they are known. Raises InputError as `model_jobs.prepare`
+        does, OSError for a run folder that cannot be written."""
         self._folder = run_dir / FOLDER
         shutil.rmtree(self._folder, ignore_errors=True)  # of a run that was killed
         self._folder.mkdir(parents=True)
@@ -46,7 +47,7 @@ class Preparing:
         address = None if self.slots is None else self.slots.address
         means = replace(means, splits=self._folder, changed=self._tell, slots=address)
         try:
-            self._jobs = ModelJobs(preparation, means, self._take, self._stop.is_set)
+            self._jobs = ModelJobs(preparation, means, self._take, self._stop.is_set, named)
         except BaseException:
             self._clean_up()
             raise

@@ -37,7 +37,7 @@ from opscope.harness.engine.model_jobs import Event, Means, prepare
 from opscope.harness.lanes import scratch
 from opscope.harness.lanes.lane import Lane, LaneConfig
 from opscope.harness.limitations import limitation_file
-from opscope.harness.prepare.preparation import Preparation, tasks
+from opscope.harness.prepare.preparation import Preparation, Task, tasks
 from opscope.harness.record import run_folders, store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.manifests import Manifest
@@ -200,8 +200,8 @@ class _Run:
             seconds=settings["prepare_timeout"],
             memory=settings["prepare_memory"],
         )
-        self._take_own_mesh(board_is_named="arch" in options)
-        self._folders = {task.name: task.folder for task in tasks(self._request)}
+        self._named = self._models(board_is_named="arch" in options)
+        self._folders = {task.name: task.folder for task in self._named}
         self._caches = export_folder.cache_dir(settings["cache_dir"])
         self._id = f"{self._started:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:8]}"
         self._contexts = [
@@ -216,14 +216,17 @@ class _Run:
             for backend in backends
         ]
 
-    def _take_own_mesh(self, *, board_is_named: bool) -> None:
-        """Takes the mesh that a file names for itself. Raises InputError for one that no board has."""
-        own = own_mesh.of_files(tasks(self._request), self._options, self._backends, board_is_named)
+    def _models(self, *, board_is_named: bool) -> Sequence[Task]:
+        """The models, with the mesh that a file names for itself. Raises InputError for one that no board has."""
+        named = tasks(self._request)
+        own = own_mesh.of_files(named, self._options, self._backends, board_is_named)
         if own is not None:
             damage.say(own.line)
             self._options = self._options.changed(mesh=own.mesh, arch=own.board)
             self._request = replace(self._request, mesh=own.mesh)
+            named = tasks(self._request)
         own_mesh.check(self._options, self._backends)
+        return named
 
     def _writer(self, context: RunContext) -> str:
         """Who writes the records of a backend: the name of its journal and of its log."""
@@ -244,7 +247,7 @@ class _Run:
     def prepared(self, lanes: Sequence[Lane], claims: Claims) -> Manifest:
         """The ops, with their goldens. Raises InputError for a module that cannot be exported or split."""
         means = Means(claims, self.folder / store.ARTIFACT_DIR, check=import_check(claims, self._expected))
-        header, rows = prepare(self._request, _loaded(lanes), means)
+        header, rows = prepare(self._request, _loaded(lanes), means, self._named)
         for failure in header.failed:
             raise InputError(
                 f"--model {failure.model}", "a model that can be exported", f"{failure.status.value}: {failure.error}"

@@ -61,7 +61,7 @@ class _NewRun:
         self._start, request = start, start.request
         self._started = now()
         self._preparation = to_prepare(request, started=self._started.timestamp())
-        named = request.named or tasks(self._preparation)
+        named = self._named = request.named or tasks(self._preparation)
         self._costs = costs.from_option(request.settings["shard_costs"], request.folder)
         self._run_dir = request.run_dir or run_folders.default_run_dir(
             [task.name for task in named], self._started, request.folder
@@ -98,14 +98,14 @@ class _NewRun:
         # A cluster is asked before it gets a walk, which may take its only device for long.
         self.lanes.recall(self._start.cached, start=not self._climbs_early or self._orders.cluster is not None)
         if not self._start.dry:
-            self._preparing = starting.preparing(self._start, self._preparation, self._orders)
+            self._preparing = starting.preparing(self._start, self._preparation, self._named, self._orders)
 
     def manifest(self) -> Manifest:
         """The models and their ops: as soon as these are known, where they are climbed early."""
         start, early = self._start, None
         listener = self.lanes.listener(start.report, exporters_first=self._climbs_early)
         if self._preparing is None:
-            header, rows = starting.prepared(start, self._preparation, self._orders, listener)
+            header, rows = starting.prepared(start, self._preparation, self._named, self._orders, listener)
         else:
             early = self._preparing.split(listener) if self._climbs_early else None
             header, rows = early or self._preparing.finish(listener)

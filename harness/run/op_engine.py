@@ -77,8 +77,8 @@ class _Side:
         if isinstance(lane, Lane):
             lane.config = replace(lane.config, check=check)
         if preparing is not None:
-            config: LaneConfig = lane.config  # the lane's own: where a model's files are by now
-            folders = cast("dict[str, str]", config.export_dirs)  # `lane_of` has made it
+            config: LaneConfig = cast("Lane", lane).config  # as a lane on a cluster has it too
+            folders = cast("dict[str, str]", config.export_dirs)  # the lane's own: where a model's files are by now
             config.final_dirs.update(plan.folders)
             exports = preparing.growing(plan.header.unfinished)
             goldens = AwaitedGoldens(exports, preparing.news, folders, plan.folders)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opscope.base import damage
 from opscope.harness.backends import registry
@@ -25,6 +26,9 @@ from opscope.harness.run.request import to_prepare
 from opscope.harness.run.run_lanes import RunLanes
 from opscope.harness.run.starting import Start, Started
 from opscope.harness.scale import shard
+
+if TYPE_CHECKING:
+    from opscope.harness.prepare.preparation import Task
 
 
 def started(start: Start, run_dir: Path) -> Started:
@@ -129,18 +133,21 @@ class _ResumedRun:
 
     def _made(self) -> tuple[Sequence[str], ManifestHeader]:
         """The names of all models, and the header of those that are prepared again."""
-        from opscope.harness.prepare.preparation import tasks
-
         start, orders = self._start, self._plan.orders
         listener = self.lanes.listener(start.report)
-        manifest = starting.prepared(start, self._preparation, orders, listener, checks=False)
+        manifest = starting.prepared(start, self._preparation, self._named, orders, listener, checks=False)
         header, _ = starting.by_workflow(start, orders, self._ready, manifest, self._preparation.allowance)
-        return [task.name for task in tasks(self._preparation)], header
+        return [task.name for task in self._named], header
+
+    @cached_property
+    def _named(self) -> Sequence[Task]:
+        """The models of the run, where some of them are missing."""
+        from opscope.harness.prepare.preparation import tasks
+
+        return tasks(self._preparation)
 
     def _checks(self, header: ManifestHeader) -> tuple[Any, ...]:
         """Each model's check against its own framework."""
-        from opscope.harness.prepare.preparation import tasks
-
         start = self._start
         check = import_check(start.claims, limitation_file.all_rows(self._plan.orders.limitations))
-        return check_all(tasks(self._preparation), header, check, start.report, start.at_once)
+        return check_all(self._named, header, check, start.report, start.at_once)

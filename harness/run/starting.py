@@ -29,7 +29,7 @@ from opscope.harness.run.request import Request
 
 if TYPE_CHECKING:
     from opscope.harness.engine.preparing import Preparing
-    from opscope.harness.prepare.preparation import Preparation
+    from opscope.harness.prepare.preparation import Preparation, Task
 
 Started: TypeAlias = tuple[RunPlan, list[AnyLane]]
 """A run's plan, and its lanes in the order of `RunPlan.sides`."""
@@ -76,9 +76,11 @@ def located(run: store.StoredRun, orders: Orders) -> ManifestHeader:
     return export_folder.located(run.header, orders.caches, own)
 
 
-def preparing(start: Start, preparation: Preparation, orders: Orders, checks: bool = True) -> Preparing:
-    """The preparation of a run's models, begun; with `checks`, their imports are checked too. On a cluster, this
-    machine exports and splits models on each of its processors, and workers walk them. Raises InputError."""
+def preparing(
+    start: Start, preparation: Preparation, named: Sequence[Task], orders: Orders, checks: bool = True
+) -> Preparing:
+    """The preparation of a run's models (`named`), begun; with `checks`, their imports are checked too. On a cluster,
+    this machine exports and splits models on each of its processors, and workers walk them. Raises InputError."""
     from opscope.harness.engine.import_checks import import_check
     from opscope.harness.engine.model_jobs import Means
     from opscope.harness.engine.preparing import Preparing
@@ -92,21 +94,26 @@ def preparing(start: Start, preparation: Preparation, orders: Orders, checks: bo
     check = import_check(start.claims, limitation_file.all_rows(orders.limitations)) if checks else None
     means = Means(start.claims, run_dir / artifacts.ARTIFACT_DIR, at_once, check, walks)
     try:
-        return Preparing(preparation, run_dir, means)
+        return Preparing(preparation, run_dir, means, named)
     except OSError as error:
         raise store.refused(run_dir, error) from error
 
 
 def prepared(
-    start: Start, preparation: Preparation, orders: Orders, report: Callable[[Event], None], checks: bool = True
+    start: Start,
+    preparation: Preparation,
+    named: Sequence[Task],
+    orders: Orders,
+    report: Callable[[Event], None],
+    checks: bool = True,
 ) -> Manifest:
     """The manifest of a run's models, all of them prepared; those of a dry run leave nothing in its folder. Raises
     InputError, and what `report` raises."""
     if start.dry:
         from opscope.harness.engine.model_jobs import Means, prepare
 
-        return prepare(preparation, report, Means(start.claims, at_once=start.at_once))
-    begun = preparing(start, preparation, orders, checks)
+        return prepare(preparation, report, Means(start.claims, at_once=start.at_once), named)
+    begun = preparing(start, preparation, named, orders, checks)
     try:
         return begun.finish(report)
     except BaseException:

@@ -31,7 +31,7 @@ class FakeJobs:
         self.fails_at_once, self.may_fail, self.end = fails_at_once, may_fail, outcome
         self.outcomes: dict[str, ModelFailure] = {}
 
-    def __call__(self, preparation: Any, means: Means, report: Callable[[Any], None], stop: Any) -> FakeJobs:
+    def __call__(self, _: Any, means: Means, report: Callable[[Any], None], *more: Any) -> FakeJobs:
         assert means.splits is not None
         self.report, self.exports = report, {"m": GrowingExport(means.changed)}
         self.tasks = [SimpleNamespace(name="m", export=None)]
