@@ -21,8 +21,7 @@ from typing import Any, NamedTuple
 import platformdirs
 import pytest
 
-from opscope.base import damage, gc_pause
-from opscope.base.children import jax_plugins
+from opscope.base import damage, gc_pause, jax_plugins
 
 # As in lanes: threads of two workers on two cores only wait for each other. NumPy reads it when it is loaded.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opscope.base import damage
-from opscope.base.children.local_fork import die_quietly
 from opscope.base.children.parent_death import die_with_parent
+from opscope.base.children.process import die_quietly
 
 if TYPE_CHECKING:
     from opscope.harness.record.records import OpTest

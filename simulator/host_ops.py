@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from opscope.base.children.ending import Cause, signal_name
+from opscope.base.children.forks import WarmFork
 from opscope.base.children.inside import is_child
-from opscope.base.children.warm_fork import WarmFork
 from opscope.base.machine import memory_limit
 from opscope.base.xla import ieee_denormals
 from opscope.simulator.errors import HostOpError

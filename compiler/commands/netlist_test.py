@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from opscope.base.children.temporary_folder import TemporaryFolder
+from opscope.base.temporary_folder import TemporaryFolder
 from opscope.compiler.errors import CompilerInputError
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from functools import cache
 from xdsl.dialects.builtin import ModuleOp
 
 from opscope.base.children.ending import Cause, signal_name
+from opscope.base.children.forks import WarmFork
 from opscope.base.children.inside import is_child
-from opscope.base.children.warm_fork import WarmFork
 from opscope.base.machine import memory_limit
 from opscope.compiler.errors import CompilerInputError
 

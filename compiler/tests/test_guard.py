@@ -10,7 +10,7 @@ import jax
 import pytest
 from click.testing import CliRunner
 
-from opscope.base.children.warm_fork import WarmFork
+from opscope.base.children.forks import WarmFork
 from opscope.compiler import api
 from opscope.compiler.commands import compile
 from opscope.compiler.errors import CompilerInputError

@@ -19,13 +19,12 @@ from pathlib import Path
 
 import numpy as np
 
-from opscope.base.children import shared_arrays
-from opscope.base.children.capped_log import CappedLog
-from opscope.base.children.child import Child
+from opscope.base import shared_arrays
+from opscope.base.children.child import CappedLog, Child
 from opscope.base.children.ending import Cause, ChildEnded, Deadline, Ending
 from opscope.base.children.frames import Message
 from opscope.base.children.inside import Parent
-from opscope.base.children.shared_block import MappedBlock, SharedBlock
+from opscope.base.shared_block import MappedBlock, SharedBlock
 from opscope.harness.backends import life
 from opscope.harness.backends.base import Backend, BackendError, Declined, Job, StageCrashError, StageError, Target
 from opscope.harness.cache.environments import Environment

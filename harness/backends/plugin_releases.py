@@ -20,9 +20,9 @@ from functools import cache
 from pathlib import Path
 
 from opscope.base import stored
-from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.base.damage import Damaged
 from opscope.base.plugins import plugins
+from opscope.base.temporary_folder import TemporaryFolder
 from opscope.harness.backends.plugin_library import GROUPS, SUFFIXES, Library, has_entry, short_name
 from opscope.harness.cache import package_index
 from opscope.harness.cache.claims import Claims

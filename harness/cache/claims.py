@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from opscope.base.children.temporary_folder import TemporaryFolder
+from opscope.base.temporary_folder import TemporaryFolder
 
 _ATTEMPTS, _PAUSE = 5, 0.02
 """How often, and after which pause in seconds, a folder is tried to be claimed alone."""

@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from opscope.base import stored
-from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.base.damage import Damaged
 from opscope.base.digest import words_digest
+from opscope.base.temporary_folder import TemporaryFolder
 from opscope.harness.cache import package_index
 from opscope.harness.cache.claims import Claims, alone_in
 from opscope.harness.cache.export_folder import default_cache_dir

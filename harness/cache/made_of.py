@@ -2,7 +2,7 @@
 
 A list names files by the digests of their content, absent ones, folders by the names in them, modules that were looked
 for in vain, and variables by salted digests. It is made from what a child says that it has read
-(`opscope/base/children/reading.py`), and stored once by its own digest. It is never part of a key, and never compared
+(`opscope/base/reading.py`), and stored once by its own digest. It is never part of a key, and never compared
 with another list. Where a list cannot be made, the reason says why the result is not kept.
 """
 
@@ -23,8 +23,7 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
 
-from opscope.base import content_digests, patterns_files
-from opscope.base.children import reading
+from opscope.base import content_digests, patterns_files, reading
 from opscope.base.digest import json_digest
 from opscope.base.places import HOME, PACKAGE
 from opscope.base.variables import OF_NATIVE_CODE, is_harmless, is_one_of

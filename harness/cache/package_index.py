@@ -10,7 +10,7 @@ import zipfile
 from datetime import UTC, datetime
 from pathlib import Path
 
-from opscope.base.children.temporary_folder import TemporaryFolder
+from opscope.base.temporary_folder import TemporaryFolder
 from opscope.harness.record.errors import InputError
 
 SECONDS = 1800

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from opscope.base.children.temporary_folder import alone
 from opscope.base.digest import words_digest
+from opscope.base.temporary_folder import alone
 from opscope.harness.cache import export_folder
 from opscope.harness.cache.export_folder import GONE as REMOVED
 from opscope.harness.cache.export_folder import UNFINISHED

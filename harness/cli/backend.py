@@ -55,7 +55,7 @@ def check(backend_name: str, arch: str | None, as_json: bool) -> None:
     What it may do or leave, such as refusing an op, is a note. An op has 30 seconds; after two that take longer, the
     others are left out. Exit code 1 if a check fails.
     """
-    from opscope.base.children.temporary_folder import TemporaryFolder
+    from opscope.base.temporary_folder import TemporaryFolder
     from opscope.harness.cli import backend_suite
     from opscope.harness.record.result_options import ResultOptions
 

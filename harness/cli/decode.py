@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from opscope.base.children.environment import QUIET
+from opscope.base.children.process import QUIET
 from opscope.base.live import progress
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.optest import DEFAULT_BACKEND

@@ -14,11 +14,11 @@ from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Any
 
-from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.base.installing import install_command
 from opscope.base.page import Page
 from opscope.base.results_folder import results_folder, set_aside
 from opscope.base.server_connection import CONNECTING, bounded
+from opscope.base.temporary_folder import TemporaryFolder
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.masking import mask_url
 from opscope.harness.record.signature import shorten

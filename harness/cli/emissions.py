@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.base.stored import checked
+from opscope.base.temporary_folder import TemporaryFolder
 from opscope.harness.record import artifacts
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import backend_label

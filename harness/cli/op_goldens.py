@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from opscope.base.children.call import call
-from opscope.base.children.environment import QUIET
 from opscope.base.children.inside import Parent
-from opscope.base.children.temporary_folder import TemporaryFolder
+from opscope.base.children.process import QUIET
 from opscope.base.machine import memory_limit
 from opscope.base.model_files import Computed, GoldenOf
+from opscope.base.temporary_folder import TemporaryFolder
 from opscope.harness.cache import export_folder
 from opscope.harness.cli.read_file import read
 from opscope.harness.prepare.live_golden import LiveGolden

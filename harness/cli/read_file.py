@@ -14,7 +14,7 @@ from typing import IO
 from opscope.base import damage
 from opscope.base.children.call import call
 from opscope.base.children.ending import Cause
-from opscope.base.children.local_fork import Local
+from opscope.base.children.process import Local
 from opscope.base.machine import memory_limit
 from opscope.harness.prepare import file_models
 from opscope.harness.record.errors import InputError

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from opscope.base.children.slots import SlotAddress
+from opscope.base.slots import SlotAddress
 from opscope.harness.cache.claims import Claims
 from opscope.harness.engine.model_jobs import Check
 from opscope.harness.engine.side_by_side import Job, side_by_side

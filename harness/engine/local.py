@@ -58,6 +58,7 @@ class LocalEngine:
         self._threads: list[threading.Thread] = []
         self._under_way: dict[int, OpJob | None] = {}
         self._go, self._stop = threading.Event(), threading.Event()
+        self._all_done = False
         self.waited = 0.0
 
     def start(self, jobs: Sequence[OpJob]) -> None:
@@ -87,9 +88,10 @@ class LocalEngine:
                 raise event
             left -= isinstance(event, Done)
             yield event
+        self._all_done = True
 
     def close(self) -> None:
-        """Ends all lanes at once. Raises what one of them met while it ended."""
+        """Ends all lanes at once. Raises what one of them met while it ended, if all ops have their records."""
         self._stop.set()
         self._go.set()
         with self._news:
@@ -100,7 +102,7 @@ class LocalEngine:
         first, self._first = self._first, None
         for climber in (first or {}).values():
             climber.close()
-        while not self._events.empty():
+        while self._all_done and not self._events.empty():
             if isinstance(event := self._events.get(), BaseException):
                 raise event
 

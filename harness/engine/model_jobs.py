@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from opscope.base import damage, stored
-from opscope.base.children.slots import SlotAddress, SlotServer
 from opscope.base.damage import Damaged
 from opscope.base.file_names import as_text
 from opscope.base.inner_path import inside
+from opscope.base.slots import SlotAddress, SlotServer
 from opscope.harness.cache import export_folder, upkeep
 from opscope.harness.cache.claims import Claims, alone_in
 from opscope.harness.cache.growing_export import GrowingExport

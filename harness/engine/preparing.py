@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from opscope.base.children.slots import SlotServer
+from opscope.base.slots import SlotServer
 from opscope.harness.cache.growing_export import FOLDER, GrowingExport
 from opscope.harness.engine.model_jobs import Means, ModelJobs
 from opscope.harness.prepare.preparation import Preparation, Task

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope.base.children.inside import Parent
-from opscope.base.children.slots import take_one
+from opscope.base.slots import take_one
 from opscope.harness.import_check import conditioning, second_authority
 from opscope.harness.import_check.agreement import first_wrong
 from opscope.harness.prepare.inputs import row_golden

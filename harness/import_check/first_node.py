@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from opscope.base.children.call import call
-from opscope.base.children.temporary_folder import TemporaryFolder
+from opscope.base.temporary_folder import TemporaryFolder
 from opscope.base.visible_text import cut
 from opscope.harness.import_check.agreement import first_wrong
 from opscope.harness.prepare import golden

@@ -17,12 +17,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from opscope.base.children.call import Outcome, call
-from opscope.base.children.slots import SlotAddress
-from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.base.damage import Damaged
 from opscope.base.digest import digest_of_sources, source_files, words_digest
 from opscope.base.file_names import as_text
 from opscope.base.places import HOME, room
+from opscope.base.slots import SlotAddress
+from opscope.base.temporary_folder import TemporaryFolder
 from opscope.harness.cache import export_folder
 from opscope.harness.cache.claims import Claims
 from opscope.harness.cache.json_store import JsonStore

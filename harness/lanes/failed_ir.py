@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from opscope.base.children.temporary_folder import TemporaryFolder
+from opscope.base.temporary_folder import TemporaryFolder
 from opscope.harness.backends.base import Backend, Job
 from opscope.harness.record import artifacts
 from opscope.harness.record.optest import RunContext, backend_label

@@ -43,7 +43,7 @@ class Ready:
     refused: str = ""
     """Why the backend cannot be used here: then each op fails so."""
     read: Mapping[str, Any] | None = field(default=None, hash=False, compare=False, repr=False)
-    """What the child had read up to the end of its last op (`opscope.base.children.reading`). No part of a key."""
+    """What the child had read up to the end of its last op (`opscope.base.reading`). No part of a key."""
 
 
 @dataclass

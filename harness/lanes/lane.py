@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from opscope.base import damage, stored
 from opscope.base.children import forked
-from opscope.base.children.capped_log import CappedLog
+from opscope.base.children.child import CappedLog
 from opscope.base.children.ending import FROM_OUTSIDE, Cause, ChildEnded, Deadline, Ending
 from opscope.base.children.frames import RETURNED
-from opscope.base.children.shared_door import Shared
-from opscope.base.children.temporary_folder import remove
 from opscope.base.damage import Damaged
 from opscope.base.machine import memory_limit
+from opscope.base.temporary_folder import remove
 from opscope.base.visible_text import cut
 from opscope.harness.cache import export_folder
 from opscope.harness.lanes import crash_cause, left_ir, memory, scratch, worker_ahead
@@ -125,7 +124,7 @@ class Lane:
         """
         if self._child is None:
             start, _ = self._place()
-            if isinstance(start.server, Shared):
+            if start.server:
                 forked.get_ready(worker_ahead.WORKER, start.ahead, start.server)
             else:
                 self._start()
@@ -159,8 +158,8 @@ class Lane:
             self._folder = scratch.new_lane(place)
             environment["TMPDIR"] = str(self._folder / scratch.TEMPORARY)
             task["folder"] = str(self._folder)
-            if self.starts == 1 and isinstance(start.server, Shared):
-                task["load_log"] = str(start.server.log)
+            if self.starts == 1 and start.server:
+                task["load_log"] = str(scratch.log_of(start.server))
         try:
             self._child = Child(
                 worker_ahead.WORKER,

@@ -17,16 +17,16 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from opscope.base.children import forked, shared_door
-from opscope.base.children.shared_door import Shared
-from opscope.base.children.temporary_folder import remove, remove_abandoned
+from opscope.base.children import forked
 from opscope.base.digest import words_digest
+from opscope.base.temporary_folder import remove, remove_abandoned
 from opscope.harness.backends import registry
 from opscope.harness.cache import claims
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import backend_label
 
 PREFIX = "opscope-scratch-"
+_LOG = ".log"
 _MEMORY = Path("/dev/shm")
 _ROOM = 4 << 30
 """Bytes that must be free there."""
@@ -83,8 +83,8 @@ class Scratch:
             folder, self._folder = self._folder, None
         if folder is None or self._process != os.getpid():  # a fork leaves it alone
             return
-        for settings in folder.glob(f"*{shared_door.SETTINGS}"):
-            forked.end(Shared(str(folder), settings.name.removesuffix(shared_door.SETTINGS), self._process))
+        for log in folder.glob(f"*{_LOG}"):
+            forked.end(str(log).removesuffix(_LOG))
         remove(folder)
         self._claim.close()
 
@@ -146,10 +146,17 @@ def loads_once(backend: str) -> bool:
     return backend not in registry.own_names() or "load" in registry.declarations_of(backend).methods
 
 
-def server_of(backend: str, place: Place) -> Shared:
-    """The process that the lanes of a backend are forked from; it ends with the process whose folder it is."""
+def server_of(backend: str, place: Place) -> str:
+    """The name of the process that the lanes of a backend are forked from, which stays until the folder is removed."""
     label = re.sub(r"[^\w.-]", "_", backend_label(backend))
-    return Shared(place.folder, f"{label[:40]}-{words_digest(registry.absolute(backend), digits=8)}", place.owner)
+    name = str(Path(place.folder, f"{label[:40]}-{words_digest(registry.absolute(backend), digits=8)}"))
+    forked.keep(name, log_of(name))
+    return name
+
+
+def log_of(server: str) -> Path:
+    """What such a process writes while it loads a library."""
+    return Path(f"{server}{_LOG}")
 
 
 def check_room(backend: str) -> None:

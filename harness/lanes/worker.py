@@ -18,8 +18,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from opscope.base import gc_pause, stored
-from opscope.base.children import frames, reading
+from opscope.base import gc_pause, reading, stored
+from opscope.base.children import frames
 from opscope.base.children.inside import Parent
 from opscope.base.damage import Damaged
 from opscope.harness.backends import life, registry

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 from opscope.base import gc_pause
 from opscope.base.children import process_tree
-from opscope.base.children.shared_door import Shared
 from opscope.harness.backends import registry
 from opscope.harness.lanes import scratch
 from opscope.harness.record.errors import InputError
@@ -40,12 +39,12 @@ class Start:
 
     ahead: tuple[str, ...] = ()
     """The call that gets a backend ready ahead, as `Child` takes it; empty if each lane has to do so itself."""
-    server: str | Shared = ""
+    server: str = ""
     """The process of which the child is a fork."""
 
     def is_loaded(self) -> bool:
         """Whether that process has begun to load."""
-        return isinstance(self.server, Shared) and Path(self.ahead[2]).is_dir()
+        return bool(self.server) and Path(self.ahead[2]).is_dir()
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ def start_of(backend: str, place: scratch.Place | None) -> Start:
     if place is None or not scratch.loads_once(backend):
         return Start(call_for(backend))
     server = scratch.server_of(backend, place)
-    folder = str(Path(place.folder, f"{server.name}.load"))
+    folder = f"{server}.load"
     return Start((f"{__name__}:load", registry.absolute(backend), folder), server)
 
 

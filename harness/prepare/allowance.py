@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from opscope.base.children.ending import Cause, Ending
-from opscope.base.children.slots import SlotAddress
 from opscope.base.machine import memory_limit
+from opscope.base.slots import SlotAddress
 from opscope.harness.record.errors import InputError
 
 SECONDS = 900.0

@@ -18,8 +18,8 @@ from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
-from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.base.places import PACKAGE
+from opscope.base.temporary_folder import TemporaryFolder
 from opscope.harness.record.errors import InputError
 
 WHERE = "--export-python"

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from opscope.base.children.temporary_folder import TemporaryFolder
+from opscope.base.temporary_folder import TemporaryFolder
 from opscope.harness.prepare import golden
 from opscope.harness.prepare.own_random_numbers import OWN_NUMBERS
 from opscope.harness.prepare.program import Node, Program, SingleOp, SplitModule, last_uses

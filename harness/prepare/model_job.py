@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from opscope.base.children.slots import SlotAddress
+from opscope.base.slots import SlotAddress
 
 
 @dataclass(frozen=True)

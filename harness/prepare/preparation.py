@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from opscope.base.children.slots import SlotAddress
 from opscope.base.digest import file_digest, words_digest
 from opscope.base.file_names import label, resolved
+from opscope.base.slots import SlotAddress
 from opscope.harness.cache import export_folder, upkeep
 from opscope.harness.cache.made_of import new_run
 from opscope.harness.prepare import argument_files, file_models, interpreters, user_files

@@ -16,8 +16,8 @@ from opscope.base import damage
 from opscope.base.children.ending import OF_THE_MACHINE
 from opscope.base.children.forks import RaisedInFork
 from opscope.base.children.inside import Parent
-from opscope.base.children.slots import Slots, slots_of
 from opscope.base.machine import memory_limit
+from opscope.base.slots import Slots, slots_of
 from opscope.base.visible_text import cut
 from opscope.harness.cache import export_folder, growing_export
 from opscope.harness.prepare.model_job import ModelJob

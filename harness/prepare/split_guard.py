@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from opscope.base.children.call import call
 from opscope.base.children.ending import Cause
-from opscope.base.children.local_fork import Local
+from opscope.base.children.process import Local
 from opscope.base.machine import memory_limit
 from opscope.harness.prepare import mlir
 from opscope.harness.prepare.allowance import SECONDS

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from opscope.base.children.slots import Slots
 from opscope.base.jobs_ahead import JobsAhead
+from opscope.base.slots import Slots
 from opscope.base.stablehlo import nesting
 from opscope.harness.cache.export_folder import JOURNAL, OPS, VALUES
 from opscope.harness.prepare import golden

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
-from opscope.base.children.slots import Slots
+from opscope.base.slots import Slots
 from opscope.harness.climb import budget, result_cache
 from opscope.harness.climb.reruns import Reruns
 from opscope.harness.engine.climber import Climber, Terms

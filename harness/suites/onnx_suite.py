@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from opscope.base.children.call import call
-from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.base.installing import install_command
 from opscope.base.live import progress
+from opscope.base.temporary_folder import TemporaryFolder
 from opscope.base.visible_text import cut
 from opscope.harness.prepare.onnx_suite.onnx_cases import INDEX, Choice
 from opscope.harness.record.errors import InputError

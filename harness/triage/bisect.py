@@ -16,9 +16,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.base.file_names import resolved
 from opscope.base.places import PACKAGE
+from opscope.base.temporary_folder import TemporaryFolder
 from opscope.base.visible_text import cut
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpTest

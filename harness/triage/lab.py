@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.base.file_names import resolved
 from opscope.base.stored import checked, digest
+from opscope.base.temporary_folder import TemporaryFolder
 from opscope.harness.lanes.lane import Lane, LaneConfig
 from opscope.harness.prepare.inputs import row_inputs
 from opscope.harness.prepare.mlir.variant import Form, InvalidVariantError, read

@@ -14,9 +14,9 @@ from typing import Any
 
 import click
 
-from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.base.file_names import resolved
 from opscope.base.finite_number import FiniteNumber
+from opscope.base.temporary_folder import TemporaryFolder
 from opscope.harness.lanes.lane import Lane, LaneConfig
 from opscope.harness.record.errors import InputError, refusal
 from opscope.harness.record.optest import backend_label

@@ -4,7 +4,7 @@ Its task is `framework`, the fields of `base.Source`, and `folder`. It writes `m
 `values/` into the folder, and sends one message per event:
 
     {"event": "stage", "stage": "build" | "export"}
-    {"event": "read", "report"}                           what it has read so far (`opscope.base.children.reading`)
+    {"event": "read", "report"}                           what it has read so far (`opscope.base.reading`)
     {"event": "exported", "bytes"}                        the export is complete, however the process ends; how large
                                                           the arguments are that its framework now gets
     {"event": "failed", "stage", "error", "traceback"}    the model or its framework raised
@@ -24,9 +24,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from opscope.base.children import reading
+from opscope.base import reading
 from opscope.base.children.inside import Parent
-from opscope.base.children.slots import take_one
+from opscope.base.slots import take_one
 from opscope.base.xla import xla_releases
 from opscope.models import frontends, registry
 from opscope.models.arguments import ArgSpec

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opscope.base.children.temporary_folder import TemporaryFolder
+from opscope.base.temporary_folder import TemporaryFolder
 from opscope.models.frontends.base import ExportResult, Frontend, Source
 from opscope.models.frontends.jax import package_versions
 from opscope.models.frontends.tf import ENVIRONMENT, export_result

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from opscope.base.children.inside import Parent
-from opscope.base.children.slots import take_one
+from opscope.base.slots import take_one
 from opscope.models import frontends
 from opscope.models.arguments import ArgSpec
 from opscope.models.frontends import child, own_results

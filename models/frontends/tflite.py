@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opscope.base.children.call import call
-from opscope.base.children.temporary_folder import TemporaryFolder
+from opscope.base.temporary_folder import TemporaryFolder
 from opscope.models.frontends import onnx
 from opscope.models.frontends.base import ExportResult, Frontend, NoOwnResults, Refused, Source
 from opscope.models.frontends.jax import package_versions

@@ -9,7 +9,7 @@ import runpy
 import sys
 from pathlib import Path
 
-from opscope.base.children import jax_plugins
+from opscope.base import jax_plugins
 from opscope.pybuda import aliases
 from opscope.simulator.errors import DeviceError
 from opscope.simulator.host.errors import PyBudaError

@@ -19,7 +19,7 @@ from alembic.migration import MigrationContext
 from alembic.operations import ops
 from alembic.script import ScriptDirectory
 
-from opscope.base.children.temporary_folder import TemporaryFolder
+from opscope.base.temporary_folder import TemporaryFolder
 from opscope.harness.record.errors import InputError
 from opscope.reports.compare import whole_models  # noqa: F401 - their tables join those of METADATA
 from opscope.reports.database import schema_nights  # noqa: F401 - their tables join those of METADATA

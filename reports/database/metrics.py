@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from opscope.base.children.temporary_folder import TemporaryFolder
+from opscope.base.temporary_folder import TemporaryFolder
 from opscope.harness.record.measures import MEASURES
 from opscope.harness.record.result_options import OPTIONS
 from opscope.reports.database.database import views

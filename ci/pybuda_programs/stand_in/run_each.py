@@ -20,7 +20,7 @@ from typing import Any
 
 import sitecustomize  # the stand-in itself
 
-from opscope.base.children import jax_plugins
+from opscope.base import jax_plugins
 from opscope.pybuda.__main__ import main
 from opscope.simulator.host.card_program import CardProgram
 from opscope.simulator.host.devices.tt_device import TTDevice

@@ -16,7 +16,7 @@ from importlib import metadata
 from pathlib import Path
 
 from opscope.base import content_digests, patterns_files
-from opscope.base.children.environment import child_environment
+from opscope.base.children.process import child_environment
 from opscope.base.digest import words_digest
 from opscope.base.variables import is_harmless
 from opscope.harness.backends.commands.description import CommandFile

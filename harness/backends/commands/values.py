@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from opscope.base.children.temporary_folder import TemporaryFolder
+from opscope.base.temporary_folder import TemporaryFolder
 from opscope.harness.backends.base import Job, StageError
 from opscope.harness.backends.commands.description import OF_A_RESULT, OF_AN_INPUT, filled, placeholders
 from opscope.harness.record.element_types import numpy_dtype

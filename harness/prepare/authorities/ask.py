@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from opscope.base import stored
 from opscope.base.children.call import call
 from opscope.base.children.inside import Parent
-from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.base.digest import json_digest
+from opscope.base.temporary_folder import TemporaryFolder
 from opscope.harness.cache import export_folder
 from opscope.harness.cache.json_store import JsonStore
 from opscope.harness.prepare.authorities import formulas

@@ -13,8 +13,8 @@ import numpy as np
 
 from opscope.base.children.call import call
 from opscope.base.children.inside import Parent
-from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.base.machine import memory_limit
+from opscope.base.temporary_folder import TemporaryFolder
 from opscope.base.xla.xla_releases import XLA_FLAGS
 from opscope.harness.prepare.golden import GoldenError
 from opscope.harness.record.element_types import load, save

@@ -21,7 +21,7 @@ from opscope.harness.cache import made_of
 
 CHILD = """
 import json, runpy, sys
-from opscope.base.children import reading
+from opscope.base import reading
 
 reading.begin()
 runpy.run_path(sys.argv[1])

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from opscope.base.children.temporary_folder import alone
+from opscope.base.temporary_folder import alone
 from opscope.base.tests.captured import captured
 from opscope.harness.cache import upkeep
 from opscope.harness.cache.claims import Claims, in_use

@@ -11,7 +11,7 @@ import pytest
 from opscope.base.children.call import call
 from opscope.base.children.ending import Cause
 from opscope.base.children.inside import Parent
-from opscope.base.children.slots import Slots, SlotServer
+from opscope.base.slots import Slots, SlotServer
 from opscope.harness.cache.export_folder import JOURNAL
 from opscope.harness.prepare import whole_row
 from opscope.harness.prepare.export import export_model

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from opscope.base.children.capped_log import CappedLog
+from opscope.base.children.child import CappedLog
 from opscope.base.children.ending import Cause, ChildEnded, Deadline, Ending
 from opscope.base.children.frames import RETURNED, Message
 
 if TYPE_CHECKING:
-    from opscope.base.children.local_fork import Local
+    from opscope.base.children.process import Local
 
 
 @dataclass(frozen=True)

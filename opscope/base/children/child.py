@@ -13,22 +13,109 @@ from __future__ import annotations
 import os
 import selectors
 import socket
+import struct
 import sys
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import BinaryIO
 
-from opscope.base.children import cgroup, frames
-from opscope.base.children.capped_log import CappedLog
+from opscope.base.children import frames, process_tree
 from opscope.base.children.ending import Cause, ChildEnded, Deadline, Ending, of_return_code
-from opscope.base.children.environment import child_environment
 from opscope.base.children.forked import fork
 from opscope.base.children.frames import RAISED, Message
-from opscope.base.children.local_fork import Local, LocalFork
-from opscope.base.children.process import Process, Program
+from opscope.base.children.process import Local, LocalFork, Process, Program, child_environment
 from opscope.base.children.process_tree import is_stopped, usage
-from opscope.base.children.sender import name_senders, receive_from
-from opscope.base.children.shared_door import Shared
+
+_CREDENTIALS = struct.Struct("3i")
+"""`struct ucred` of the kernel: process, user, group."""
+MOST = 1 << 16
+"""Bytes that are read at once."""
+_KNOWN = hasattr(socket, "SO_PASSCRED") and hasattr(socket, "SCM_CREDENTIALS")
+
+
+def name_senders(connection: socket.socket) -> None:
+    """Makes the kernel add the sender to whatever this socket receives. Only Linux can do so."""
+    if _KNOWN:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+
+
+def receive_from(connection: socket.socket, pid: int) -> bytes:
+    """Returns the next bytes that process `pid` sent; empty at the end. Drops what a forked copy of it wrote.
+
+    Raises what `socket.recv` raises.
+    """
+    if not _KNOWN:
+        return connection.recv(MOST)
+    while True:
+        data, ancillary, _, _ = connection.recvmsg(MOST, socket.CMSG_SPACE(_CREDENTIALS.size))
+        if not data:
+            return data
+        senders = [
+            _CREDENTIALS.unpack_from(value)[0]
+            for level, kind, value in ancillary
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS) and len(value) >= _CREDENTIALS.size
+        ]
+        if senders == [pid]:
+            return data
+
+
+FILE_LIMIT = 4 * 1024 * 1024
+TAIL_LIMIT = 32 * 1024
+
+
+class CappedLog:
+    """Receives bytes. At most FILE_LIMIT of them go to the file, which is created with the first."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        """Writes to the file at `path`. With None, only the last bytes are kept, in memory."""
+        self._path, self._file, self._written = path, None, 0
+        self._tail = bytearray()
+
+    def write(self, data: bytes) -> None:
+        """Adds output. If the disk refuses it, the file is incomplete but the run goes on."""
+        self._tail += data
+        del self._tail[:-TAIL_LIMIT]
+        room = FILE_LIMIT - self._written
+        if self._path is None or room <= 0:
+            return
+        try:
+            file = self._open(self._path)
+            file.write(data[:room])
+            self._written += len(data)
+            if len(data) >= room:
+                file.write(b"\n[output capped here]\n")
+            file.flush()
+        except OSError:
+            self._path = None
+
+    def mark(self) -> None:
+        """Clears the tail, because the output that follows belongs to another task."""
+        self._tail.clear()
+
+    def tail(self, lines: int = 60) -> str:
+        """The last lines since the mark."""
+        return "\n".join(self._tail.decode(errors="replace").splitlines()[-lines:]) + "\n"
+
+    def last_line(self) -> str:
+        """The last line since the mark that is not blank. If Python itself crashed, the line above its stack."""
+        lines = [line.strip() for line in self._tail.decode(errors="replace").splitlines() if line.strip()]
+        fatal = [line for line in lines if line.startswith("Fatal Python error")]
+        return (fatal or lines or [""])[-1]
+
+    def close(self) -> None:
+        """Closes the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _open(self, path: Path) -> BinaryIO:
+        if self._file is None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = path.open("ab")
+        return self._file
+
 
 POLL_SECONDS = 0.05
 """How often memory and threads are checked."""
@@ -50,7 +137,7 @@ def _start(
     environment: dict[str, str],
     token: str,
     ahead: Sequence[str],
-    server: str | Shared,
+    server: str,
     python: str,
 ) -> Program:
     """Starts the process of a child that runs a function of a name: as a fork of one that has its modules, or else by
@@ -82,7 +169,7 @@ class Child:
         environment: Mapping[str, str] | None = None,
         log: CappedLog | None = None,
         ahead: Sequence[str] = (),
-        server: str | Shared = "",
+        server: str = "",
         python: str = "",
     ) -> None:
         """Starts `function`, written `package.module:name`, without waiting for it.
@@ -93,7 +180,7 @@ class Child:
         `ahead` is a function, written likewise, and its arguments: where children are forks, the process that they are
         forks of calls it once. It must start no thread, and a child must do by itself what it did not get. With
         `server`, that process has forks for this name alone, so that what is loaded for them is in no others; it ends
-        when it has had none for a while; a `Shared` one has forks for several processes.
+        when it has had none for a while, unless it is kept (`forked.keep`).
         `memory` is how many bytes the child and its descendants may hold in RAM, `threads` how many threads they may
         have; `environment` is added to `child_environment`; `python` is another interpreter, which finds this package
         by that. Raises OSError if no process can be started.
@@ -109,7 +196,7 @@ class Child:
             theirs.close()
             raise
         token = frames.new_token()
-        self._cgroup = cgroup.make() if isinstance(function, str) else None
+        self._cgroup = process_tree.make_cgroup() if isinstance(function, str) else None
         try:
             if isinstance(function, str):
                 variables = child_environment(environment)

@@ -1,13 +1,12 @@
 """A process that forks children: `python -P -m opscope.base.children.fork_server FD PARENT IDLE`, started by `forked`.
 
-It ends with process PARENT, whose child it need not be. With the word `door` after these, FD is a door at which several
-processes ask for children.
+It ends with process PARENT, whose child it need not be.
 
 A fork costs milliseconds where a new interpreter that imports the same modules costs some tenths of a second. The
 server imports what its children run, and runs of it only what is to be done once for all of them; it has one thread,
 as only a process with one thread can be forked safely; where the function that it called ahead returns a number, so
 many threads are known to be harmless. Each request is one packet: JSON, and the four descriptors of
-`fork_request.Request`. The answers go to the request's own socket: the number of the child, and once it has ended
+`frames.Request`. The answers go to the request's own socket: the number of the child, and once it has ended
 its wait status. One without descriptors asks for no child, and gets no answer: the server imports what the next ones
 will need. The child stays a zombie, so that its number is nobody else's, until that socket is closed. After IDLE
 seconds without a child the server ends, unless that is 0.
@@ -28,12 +27,10 @@ import time
 import traceback
 from typing import Any, NamedTuple
 
-from opscope.base import gc_pause
-from opscope.base.children import inside, jax_plugins, process_tree, reading
-from opscope.base.children.fork_request import (
+from opscope.base import gc_pause, jax_plugins, reading
+from opscope.base.children import inside, process_tree
+from opscope.base.children.frames import (
     ASK_STRAYS,
-    DOOR,
-    END,
     LARGEST_REQUEST,
     NO_FORK,
     NO_STRAYS,
@@ -55,14 +52,11 @@ class _Living(NamedTuple):
 
 
 class Server:
-    """The server's loop: `serve` returns once the owner has ended, or all who asked for children have gone."""
+    """The server's loop: `serve` returns once the owner has ended, or asks for no more children."""
 
-    def __init__(self, asking: socket.socket, owner: int, idle: float = 0.0, door: bool = False) -> None:
-        """`asking` is where requests come from, or with `door` where processes connect that will have some.
-
-        Raises ProcessLookupError if there is no owner any more.
-        """
-        self._idle, self._door = idle, asking if door else None
+    def __init__(self, asking: socket.socket, owner: int, idle: float = 0.0) -> None:
+        """`asking` is where requests come from. Raises ProcessLookupError if there is no owner any more."""
+        self._idle = idle
         self._retired = False
         self._used = time.monotonic()
         """When the last child was forked or forgotten."""
@@ -74,8 +68,7 @@ class Server:
         self._called: set[tuple[str, ...]] = set()
         self._goes_on = True
         self._selector = selectors.DefaultSelector()
-        take = self._take_asker if door else self._take_request
-        self._selector.register(asking, selectors.EVENT_READ, lambda: take(asking))
+        self._selector.register(asking, selectors.EVENT_READ, lambda: self._take_request(asking))
         self._owner = os.pidfd_open(owner)  # in case a fork of the owner keeps the connection open
         self._selector.register(self._owner, selectors.EVENT_READ, self._end)
 
@@ -95,25 +88,17 @@ class Server:
     def _end(self) -> None:
         self._goes_on = False
 
-    def _take_asker(self, door: socket.socket) -> None:
-        """Takes the connection of one more process that will ask for children."""
-        requests, _ = door.accept()
-        self._selector.register(requests, selectors.EVENT_READ, lambda: self._take_request(requests))
-
     def _requests_end(self, requests: socket.socket) -> None:
-        """A process that asked for children has closed its end."""
+        """The process that asked for children has closed its end."""
         self._selector.unregister(requests)
         requests.close()
-        self._goes_on = self._door is not None or self._retired
+        self._goes_on = self._retired
 
     def _take_request(self, requests: socket.socket) -> None:
         try:
             data, descriptors, _, _ = socket.recv_fds(requests, LARGEST_REQUEST, len(Request._fields))
         except ConnectionError:
             data, descriptors = b"", []
-        if data == END:
-            self._end()  # and the connection stays open until this process has ended
-            return
         if not data:
             self._requests_end(requests)
             return
@@ -140,17 +125,9 @@ class Server:
     def _answer(self, request: Request, task: dict[str, Any]) -> int:
         """The number of a new child, or why there is none."""
         if reading.is_outdated():
-            self._retire()
+            self._retired = True  # who comes from now on starts another server
             return OUTDATED
         return NO_FORK if process_tree.threads_of(os.getpid()) > self._threads else self._fork(request, task)
-
-    def _retire(self) -> None:
-        """Has those who come from now on start another server: files that this one has loaded were edited since."""
-        if self._door is not None:
-            self._selector.unregister(self._door)
-            self._door.close()
-            self._door = None
-        self._retired = True
 
     def _call_once(self, ahead: tuple[str, ...]) -> None:
         """Calls the function that is to be called ahead, unless it has been. A child does by itself what fails here."""
@@ -274,7 +251,7 @@ def main(words: list[str]) -> None:
     jax_plugins.keep_out()
     reading.begin()  # forks inherit it
     with contextlib.suppress(KeyboardInterrupt, ProcessLookupError):  # or there is no owner any more
-        Server(socket.socket(fileno=descriptor), parent, idle, door=words[3:] == [DOOR]).serve()
+        Server(socket.socket(fileno=descriptor), parent, idle).serve()
     os._exit(0)  # its children die with it
 
 

@@ -20,12 +20,11 @@ import sys
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from opscope.base.children import fork_request, process_tree, shared_door
-from opscope.base.children.environment import child_environment
-from opscope.base.children.process import Program
-from opscope.base.children.shared_door import Shared
+from opscope.base.children import frames, process_tree
+from opscope.base.children.process import Program, child_environment
 
 _OURS = "opscope."
 """Only modules of our own are imported by the server: those of others may do anything when they are imported."""
@@ -61,7 +60,7 @@ _LIMITS = tuple(getattr(resource, name) for name in dir(resource) if name.starts
 _PATIENCE = 120.0
 """Seconds that a server may take to import what a child needs. It is ended after them, and its children with it."""
 _LOADING = 600.0
-"""The same of one that is shared: it may be loading a large library on a busy machine."""
+"""The same of one that stays: it may be loading a large library on a busy machine."""
 _LOOK = 0.5
 """Seconds between two looks whether a server that reports nothing was stopped."""
 _IDLE = 60.0
@@ -109,7 +108,7 @@ class Forked(Program):
         # What the program forked has no mark, since Linux shows an environment as it was when a program began.
         with contextlib.suppress(OSError):
             self._answers.recv(64)  # the return code, which is known
-            self._answers.send(fork_request.ASK_STRAYS)
+            self._answers.send(frames.ASK_STRAYS)
             process_tree.wake(self.server)
             self._answers.recv(64)
 
@@ -118,35 +117,38 @@ class OutdatedError(OSError):
     """A server has loaded files that were edited since."""
 
 
+class _Kind(NamedTuple):
+    """What distinguishes a server from others."""
+
+    idle: float = 0.0
+    """Seconds without a child after which it ends; 0 for never."""
+    patience: float = _PATIENCE
+    log: Path | None = None
+    """The file for what it writes itself; None for none."""
+
+
 class _Server:
     """The connection to a server that has children of this process."""
 
-    def __init__(self, requests: socket.socket, popen: subprocess.Popen[bytes] | None = None) -> None:
-        """`popen` is the server's process, if it is a child of this one."""
-        self.settings, self._requests, self._popen = settings_text(), requests, popen
-        self._pid = 0 if popen is None else popen.pid
+    def __init__(self, requests: socket.socket, popen: subprocess.Popen[bytes], patience: float) -> None:
+        """`popen` is the server's process, which may take so many seconds to import what a child needs."""
+        self.settings, self._requests, self._popen, self._patience = settings_text(), requests, popen, patience
+        self._pid = popen.pid
         self._children: weakref.WeakSet[Forked] = weakref.WeakSet()
-        self._requests.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, fork_request.LARGEST_REQUEST)
+        self._requests.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, frames.LARGEST_REQUEST)
 
     @classmethod
-    def start(cls, environment: Mapping[str, str], idle: float) -> _Server:
-        """Starts a server, which ends after `idle` seconds without a child (0: never). Raises OSError if it cannot be
-        started."""
+    def start(cls, environment: Mapping[str, str], kind: _Kind) -> _Server:
+        """Starts a server. Raises OSError if it cannot be started."""
         requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
-            with theirs:
-                popen = fork_request.start(theirs, os.getpid(), idle, environment)
+            with theirs, contextlib.ExitStack() as stack:
+                log = None if kind.log is None else stack.enter_context(kind.log.open("ab"))
+                popen = frames.start_server(theirs, os.getpid(), kind.idle, environment, log)
         except OSError:
             requests.close()
             raise
-        return cls(requests, popen)
-
-    @classmethod
-    def of(cls, shared: Shared, environment: Mapping[str, str]) -> _Server | None:
-        """A connection to the server of several processes, which is started if there is none yet. None if it was
-        started with other settings. Raises OSError."""
-        requests = shared_door.connect(shared, settings_text(), environment)
-        return None if requests is None else cls(requests)
+        return cls(requests, popen, kind.patience)
 
     def get_ready(self, task: dict[str, Any]) -> None:
         """Has the server import what a child will need, without waiting for it. Raises OSError if it has ended."""
@@ -157,7 +159,7 @@ class _Server:
         folder = os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            request = fork_request.Request(connection, output, theirs.fileno(), folder)
+            request = frames.Request(connection, output, theirs.fileno(), folder)
             try:
                 socket.send_fds(self._requests, [json.dumps(task).encode()], list(request))
             except OSError:
@@ -169,13 +171,13 @@ class _Server:
             os.close(folder)
         process_tree.wake(self._pid)
         try:
-            answer = ours.recv(64) if _is_readable(ours, _LOADING if self._popen is None else _PATIENCE) else b""
+            answer = ours.recv(64) if _is_readable(ours, self._patience) else b""
         except ConnectionError:
             answer = b""
-        if answer and int(answer) == fork_request.OUTDATED:
+        if answer and int(answer) == frames.OUTDATED:
             ours.close()
             raise OutdatedError("the fork server has loaded files that were edited since")
-        if answer and int(answer) != fork_request.NO_FORK:
+        if answer and int(answer) != frames.NO_FORK:
             child = Forked(int(answer), ours, mark)
             self._pid = child.server or self._pid
             self._children.add(child)
@@ -188,9 +190,7 @@ class _Server:
 
     def has_ended(self) -> bool:
         """Whether the server has ended. Its children have ended with it."""
-        if self._popen is not None:
-            return self._popen.poll() is not None
-        return self._requests.fileno() < 0 or _is_readable(self._requests, 0)  # it never writes: that is its end
+        return self._popen.poll() is not None
 
     def has_children(self) -> bool:
         """Whether a child of the server is not yet done with."""
@@ -202,27 +202,23 @@ class _Server:
         self._end()
 
     def _end(self) -> None:
-        """Ends a server that may be importing. One that is another's child ends with its connection."""
-        if self._popen is None:
-            self._requests.close()
-        else:
-            self._popen.kill()
-            self._popen.wait()
+        """Ends a server that may be importing."""
+        self._popen.kill()
+        self._popen.wait()
 
     def forget(self) -> None:
         """Leaves a server that is another process's, of which this one is a fork."""
         self._requests.close()
-        if self._popen is not None:
-            self._popen.returncode = 0  # it is not ours to wait for
+        self._popen.returncode = 0  # it is not ours to wait for
 
 
 class _Place:
     """Where the servers of a process are kept: the one that forks, and those that still have children."""
 
-    def __init__(self, idle: float = 0.0, shared: Shared | None = None) -> None:
+    def __init__(self, kind: _Kind) -> None:
         self.lock = threading.Lock()
         self.server: _Server | None = None
-        self._idle, self._shared = idle, shared
+        self._kind = kind
         self._replaced: list[_Server] = []
         self.refused: set[tuple[str, ...]] = set()
         """Modules, with the calls ahead of them, that start threads."""
@@ -236,10 +232,7 @@ class _Place:
             self.replace()
         if self.server is None:
             unmarked = {name: value for name, value in usual.items() if not _is_mark(name)}
-            if self._shared is not None:
-                self.server = _Server.of(self._shared, unmarked)
-            else:
-                self.server = _Server.start(unmarked, self._idle)
+            self.server = _Server.start(unmarked, self._kind)
         return self.server
 
     def replace(self) -> None:
@@ -267,8 +260,8 @@ class _Place:
         self.lock, self.server, self._replaced = threading.Lock(), None, []
 
 
-_places: dict[str | Shared, _Place] = {"": _Place()}
-"""The places of the servers: that of most children, and of those that have a name or that several processes share."""
+_places: dict[str, _Place] = {"": _Place(_Kind())}
+"""The places of the servers: that of most children, and of those that have a name."""
 
 
 def _close() -> None:
@@ -293,13 +286,13 @@ def fork(
     environment: Mapping[str, str],
     mark: str,
     ahead: Sequence[str] = (),
-    server_name: str | Shared = "",
+    server_name: str = "",
 ) -> Forked | None:
     """Starts `function`, written `package.module:name`, in a fork of the server; None where it needs an interpreter.
 
     `connection` and `output` are file descriptors, `mark` the name of a variable of `environment` that no other child
     has. `ahead` is a function, written likewise, and its arguments, which the server calls once before it forks. With
-    `server_name`, that is a server of this name, or one that other processes have children of too.
+    `server_name`, that is a server of this name.
     """
     module = function.partition(":")[0]
     if not _can_fork(module, environment):
@@ -328,21 +321,26 @@ def fork(
         return forked
 
 
-def _place_of(server_name: str | Shared) -> _Place:
+def _place_of(server_name: str) -> _Place:
     """The place of a server; the one without a name is that of most children."""
-    new = _Place(shared=server_name) if isinstance(server_name, Shared) else _Place(_IDLE)
-    return _places.setdefault(server_name, new)
+    return _places.get(server_name) or _places.setdefault(server_name, _Place(_Kind(_IDLE)))
 
 
-def end(shared: Shared) -> None:
-    """Ends the server of several processes, if there is one, and with it all of its children."""
-    place = _places.pop(shared, None)
+def keep(server_name: str, log: Path) -> None:
+    """Has the server of a name stay until `end`: what it loads is large, and loaded once. What it writes goes to a
+    file."""
+    if server_name not in _places:
+        _places[server_name] = _Place(_Kind(0.0, _LOADING, log))
+
+
+def end(server_name: str) -> None:
+    """Ends the server of a name, if there is one, and with it all of its children."""
+    place = _places.pop(server_name, None)
     if place is not None:
         place.close()
-    shared_door.end(shared)
 
 
-def get_ready(function: str, ahead: Sequence[str] = (), server_name: str | Shared = "") -> None:
+def get_ready(function: str, ahead: Sequence[str] = (), server_name: str = "") -> None:
     """Has the server import what children that run `function` need, and call `ahead`, as for `fork`, without waiting.
 
     Of no effect where children are interpreters of their own. A child asked for meanwhile waits for it.

@@ -1,4 +1,4 @@
-"""Framed JSON: the messages between a process and its child. No pickle.
+"""Framed JSON: the messages between a process and its child, and what is said to a server of forks. No pickle.
 
 A frame is a magic word, the token of the connection, a length and a JSON object. The token is drawn for each child, so
 that bytes that another child was to get, or that something else writes, are no frame here.
@@ -8,9 +8,14 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import struct
-from collections.abc import Iterator
-from typing import Any
+import sys
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import subprocess
 
 Message = dict[str, Any]
 
@@ -78,3 +83,49 @@ def _decode(body: bytes) -> dict[str, Any]:
     if not isinstance(message, dict):
         raise ProtocolError(f"frame: expected an object, got {type(message).__name__}")
     return message
+
+
+# --- a server of forks: requests with descriptors, and answers
+
+LARGEST_REQUEST = 1 << 20
+"""Bytes of a request; its environment is most of it."""
+
+NO_FORK = 0
+"""The answer in place of a child's number: a module has started threads. The server forks no more then."""
+
+OUTDATED = -1
+"""The same where files that the server has loaded were edited since: another server is to fork."""
+
+ASK_STRAYS, NO_STRAYS = b"strays", b"none left"
+"""What asks the server to kill the processes that ended children have left behind, and its answer."""
+
+END = b"end"
+"""What ends a server at once, and its children with it."""
+
+
+class Request(NamedTuple):
+    """The descriptors of a request, in their order."""
+
+    connection: int
+    output: int
+    answers: int
+    folder: int
+
+
+def start_server(
+    asking: socket.socket, owner: int, idle: float, environment: Mapping[str, str], log: Any = None
+) -> subprocess.Popen[bytes]:
+    """Starts a server for the socket's other end (`fork_server.main`); what it writes goes to `log`. Raises OSError."""
+    import subprocess
+
+    command = [sys.executable, "-P", "-m", "opscope.base.children.fork_server", str(asking.fileno()), str(owner)]
+    return subprocess.Popen(
+        [*command, str(idle)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL if log is None else log,
+        stderr=subprocess.DEVNULL if log is None else log,
+        pass_fds=(asking.fileno(),),
+        env=dict(environment),
+        cwd="/",
+        start_new_session=True,
+    )

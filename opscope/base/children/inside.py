@@ -17,8 +17,8 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from opscope.base import gc_pause
-from opscope.base.children import frames, jax_plugins, reading
+from opscope.base import gc_pause, jax_plugins, reading
+from opscope.base.children import frames
 from opscope.base.children.frames import RAISED, RETURNED
 from opscope.base.children.parent_death import become_reaper, die_with_parent
 

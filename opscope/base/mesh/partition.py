@@ -16,9 +16,9 @@ from typing import Any
 
 from opscope.base.children.call import call
 from opscope.base.children.inside import Parent
-from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.base.machine import memory_limit
 from opscope.base.mesh.shardings import GSPMD, option_that_splits, sharding_in
+from opscope.base.temporary_folder import TemporaryFolder
 
 SECONDS = 600.0
 _SOURCE, _LOCAL = "module.mlir", "local.mlirbc"

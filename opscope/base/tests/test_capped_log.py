@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from opscope.base.children import capped_log
-from opscope.base.children.capped_log import CappedLog
+from opscope.base.children import child as capped_log
+from opscope.base.children.child import CappedLog
 
 
 def test_the_file_is_capped_and_the_tail_is_the_end(tmp_path, monkeypatch):

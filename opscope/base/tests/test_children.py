@@ -14,16 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from opscope.base.children import cgroup
+from opscope.base.children import process_tree
 from opscope.base.children.call import Outcome, call
-from opscope.base.children.capped_log import CappedLog
-from opscope.base.children.child import Child
+from opscope.base.children.child import CappedLog, Child
 from opscope.base.children.ending import Cause, ChildEnded, Deadline, Ending, of_return_code
-from opscope.base.children.environment import XLA_FLAG, child_environment
-from opscope.base.children.local_fork import Local
+from opscope.base.children.forks import WarmFork
 from opscope.base.children.parent_death import bound
-from opscope.base.children.process import Process
-from opscope.base.children.warm_fork import WarmFork
+from opscope.base.children.process import XLA_FLAG, Local, Process, child_environment
 
 HERE = "opscope.base.tests.child_functions"
 
@@ -133,7 +130,7 @@ def test_daemons_end_with_the_child_that_started_them(
     monkeypatch: pytest.MonkeyPatch, dies: bool, grouped: bool
 ) -> None:
     if not grouped:
-        monkeypatch.setattr(cgroup, "make", lambda: None)
+        monkeypatch.setattr(process_tree, "make_cgroup", lambda: None)
     messages: list[dict[str, int]] = []
 
     def watch() -> None:
@@ -154,16 +151,16 @@ def test_what_a_forked_copy_sends_is_dropped() -> None:
 def test_a_cgroup_is_made_where_this_process_may_write_and_leaves_nothing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(cgroup, "_own_folder", lambda _: tmp_path)
-    assert cgroup.make() is None, "no folder of the kernel's, which would have a file to kill with"
+    monkeypatch.setattr(process_tree, "_own_folder", lambda _: tmp_path)
+    assert process_tree.make_cgroup() is None, "no folder of the kernel's, which would have a file to kill with"
     assert not list(tmp_path.iterdir())
-    monkeypatch.setattr(cgroup, "_own_folder", lambda _: None)
-    assert cgroup.make() is None
+    monkeypatch.setattr(process_tree, "_own_folder", lambda _: None)
+    assert process_tree.make_cgroup() is None
 
 
 def test_a_group_goes_with_the_groups_that_were_made_in_it() -> None:
     """One that stays costs each later process the time of all tries."""
-    group = cgroup.make()
+    group = process_tree.make_cgroup()
     if group is None:
         pytest.skip("no cgroup can be made here")
     inner = group.folder / "opscope-inner" / "opscope-innermost"
@@ -184,10 +181,10 @@ def test_groups_of_dead_processes_are_removed_but_not_those_of_another_pid_names
     own, others = (tmp_path / f"opscope-{space}-{ended.pid}-1" for space in (_own_namespace(), "ns1"))
     living = tmp_path / f"opscope-{_own_namespace()}-{os.getpid()}-1"
     killed: list[Path] = []
-    monkeypatch.setattr(cgroup.Cgroup, "kill", lambda group: killed.append(group.folder))
+    monkeypatch.setattr(process_tree.Cgroup, "kill", lambda group: killed.append(group.folder))
     for folder in (own, others, living, tmp_path / f"opscope-{ended.pid}-1"):
         folder.mkdir()
-    cgroup._clear(tmp_path)
+    process_tree._clear(tmp_path)
     assert killed == [own]
 
 
@@ -348,7 +345,7 @@ def test_a_warm_fork_may_hold_so_much_more_than_its_parent() -> None:
 def test_the_package_is_small() -> None:
     code = (
         "import sys; before = set(sys.modules); import opscope.base.children.call, opscope.base.children.inside;"
-        "import opscope.base.children.forks, opscope.base.children.process, opscope.base.children.warm_fork;"
+        "import opscope.base.children.forks, opscope.base.children.process, opscope.base.children.forks;"
         "print(*sorted({name.partition('.')[0] for name in set(sys.modules) - before} - set(sys.stdlib_module_names)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -20,7 +20,6 @@ from opscope.base.children.call import call
 from opscope.base.children.child import Child
 from opscope.base.children.ending import Cause, ChildEnded, Deadline
 from opscope.base.children.process_tree import children_of
-from opscope.base.children.shared_door import Shared
 from opscope.base.tests.captured import captured
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has what the fork server needs")
@@ -179,14 +178,16 @@ def test_what_is_loaded_for_a_name_is_in_no_other_child_and_its_server_ends_when
 
 
 @pytest.mark.usefixtures("no_server_before")
-@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("stays", [False, True])
 def test_a_server_whose_modules_were_edited_forks_no_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stays: bool
 ) -> None:
     """The next child has a server that loads them anew; one that is at work goes on."""
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     (tmp_path / "edited_module.py").write_text("WORD = 'old'\n")
-    name = Shared(str(tmp_path), "server", os.getpid()) if shared else "edited"
+    name = "edited"
+    if stays:
+        forked.keep(name, tmp_path / "log")
     ahead = (f"{HERE}:note_word", "edited_module")
 
     def said() -> list[str]:
@@ -202,7 +203,7 @@ def test_a_server_whose_modules_were_edited_forks_no_more(
         assert said() == [["new one"]]
         at_work.send({"a": 1})
         assert at_work.receive(Deadline(60)) == {"a": 1}
-    forked._places.pop(name).close()
+    forked.end(name)
 
 
 @pytest.mark.usefixtures("no_server_before")

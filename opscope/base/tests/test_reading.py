@@ -10,7 +10,7 @@ from typing import Any
 
 HEAD = """
 import json, mmap, os, sys, tempfile
-from opscope.base.children import reading
+from opscope.base import reading
 
 reading.begin()
 reading.report()

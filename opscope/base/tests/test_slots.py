@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from opscope.base.children import slots as module
-from opscope.base.children.slots import Slots, SlotServer, slots_of, take_one
+from opscope.base import slots as module
+from opscope.base.slots import Slots, SlotServer, slots_of, take_one
 
 
 class GaveUp(Exception):

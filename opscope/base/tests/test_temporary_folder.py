@@ -12,20 +12,20 @@ from pathlib import Path
 
 import pytest
 
-from opscope.base.children import temporary_folder
-from opscope.base.children.temporary_folder import PREFIX, TemporaryFolder
+from opscope.base import temporary_folder
 from opscope.base.places import HOME
+from opscope.base.temporary_folder import PREFIX, TemporaryFolder
 
 HOLDER = """
-from opscope.base.children.temporary_folder import TemporaryFolder
+from opscope.base.temporary_folder import TemporaryFolder
 folder = TemporaryFolder("test")
 print(folder.name, flush=True)
 input()
 """
 ROOMS = ("opscope", "harness", "compiler", "simulator", "models", "reports", "dashboards")
 AT_HAND = {
-    "opscope/base/children/temporary_folder.py": "the one place",
-    "opscope/base/children/shared_block.py": "a file whose name goes at once",
+    "opscope/base/temporary_folder.py": "the one place",
+    "opscope/base/shared_block.py": "a file whose name goes at once",
     "compiler/target/regenerate.py": "run by hand",
     "dashboards/backup.py": "in the home folder of the dashboards",
 }

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from opscope.base.children.call import call
-from opscope.base.children.temporary_folder import TemporaryFolder
+from opscope.base.temporary_folder import TemporaryFolder
 from opscope.models.frontends import child, get
 from opscope.models.frontends.base import ExportResult, Source
 from opscope.simulator.host.errors import PyBudaError

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from opscope.base.children.temporary_folder import TemporaryFolder
+from opscope.base.temporary_folder import TemporaryFolder
 from opscope.models.frontends.base import ExportResult
 from opscope.simulator.host.modules import export_in_child
 from opscope.simulator.host.modules.framework_module import FrameworkModule

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from opscope.base.children import shared_arrays
+from opscope.base import shared_arrays
 from opscope.base.children.inside import Parent
-from opscope.base.children.shared_block import MappedBlock, SharedBlock
+from opscope.base.shared_block import MappedBlock, SharedBlock
 from opscope.simulator.errors import DeviceError
 from opscope.simulator.host.hosted_program import HostedProgram, LoadedProgram, LoadedXla, XlaProgram, in_order
 from opscope.simulator.host.processes.signs_of_life import SignsOfLife

@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from opscope.base.children import shared_arrays
+from opscope.base import shared_arrays
 from opscope.base.children.child import Child
 from opscope.base.children.ending import Cause, ChildEnded, Deadline
-from opscope.base.children.shared_block import MappedBlock, SharedBlock
+from opscope.base.shared_block import MappedBlock, SharedBlock
 from opscope.simulator.host.errors import DeviceDied, PyBudaError
 from opscope.simulator.host.hosted_program import HostedProgram, Sendable, XlaProgram
 from opscope.simulator.host.processes.signs_of_life import VARIABLE, answer_of, silence_allowed

@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 
 from opscope import pybuda
-from opscope.base.children import shared_arrays
+from opscope.base import shared_arrays
 from opscope.base.children.child import Child
 from opscope.base.children.ending import ChildEnded
-from opscope.base.children.shared_block import MappedBlock, SharedBlock
+from opscope.base.shared_block import MappedBlock, SharedBlock
 from opscope.simulator.host.errors import DeviceDied, PyBudaError
 from opscope.simulator.host.processes.signs_of_life import VARIABLE, answer_of, silence_allowed
 from opscope.simulator.host.tests.layers import WORMHOLE, Layer, X, layer, near

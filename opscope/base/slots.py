@@ -11,15 +11,15 @@ import os
 import select
 import selectors
 import socket
+import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
-from opscope.base.children.sender import short_address
-from opscope.base.children.temporary_folder import TemporaryFolder
+from opscope.base.temporary_folder import TemporaryFolder
 
 TURN = 0.5
 """Seconds after which a slot is handed on where another waits. Shorter ones would cost more waiting."""
@@ -32,6 +32,19 @@ TAKE, GIVE, HAND_ON, YES, NO = b"t", b"g", b"h", b"y", b"n"
 
 SlotAddress = tuple[str, int]
 """Where another process asks for slots, and how many there are."""
+
+
+@contextlib.contextmanager
+def short_address(folder: str, name: str) -> Iterator[str]:
+    """The address of a socket in a folder, which is short: the kernel takes 107 characters, a path may have more."""
+    if sys.platform != "linux":
+        yield f"{folder}/{name}"
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{descriptor}/{name}"
+    finally:
+        os.close(descriptor)
 
 
 class _Asker:

@@ -8,7 +8,7 @@ from typing import Any
 import ml_dtypes  # noqa: F401 - NumPy then knows bfloat16, float8_e4m3fn, ... by name
 import numpy as np
 
-from opscope.base.children.shared_block import MappedBlock, SharedBlock
+from opscope.base.shared_block import MappedBlock, SharedBlock
 
 _ALIGNMENT = 64
 
