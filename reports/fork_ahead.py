@@ -19,7 +19,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     """Makes the fork, on the controller of an op-by-op run alone."""
     option = config.option
     left_out = option.help or option.version or option.collectonly or option.opscope_no_report
-    if left_out or not option.opscope_op_by_op or hasattr(config, "workerinput"):
+    if left_out or not option.opscope_op_by_op:
         return
     if (fork := end_of_run.waiting_fork(config.invocation_params.dir)) is not None:
         config.stash[FORK] = fork

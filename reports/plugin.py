@@ -92,7 +92,7 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, obj
     if (importing := config.stash.get(IMPORTING, None)) is not None:
         importing.join()
     run_dir: Path | None = getattr(config, "opscope_run_dir", None)
-    if run_dir is not None and not hasattr(config, "workerinput"):
+    if run_dir is not None:
         done = deliver(config, run_dir)
         config.stash[PROBLEMS] = done.problems
         if done.lost and session.exitstatus == pytest.ExitCode.OK:

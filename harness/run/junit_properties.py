@@ -1,6 +1,6 @@
 """What a test of an op tells other plugins of its record: pairs of a name and one plain value each.
 
-JUnit files have a `<property>` for each pair. With xdist, the controller reads the first two from a worker's reports.
+JUnit files have a `<property>` for each pair; the line that shows a run's progress reads the first two.
 """
 
 from __future__ import annotations

@@ -168,8 +168,7 @@ class OpByOp:
         """Says which hooks of conftest files are not called, whether passes in C are left unused, and what is
         wrong with the release of JAX."""
         slower = [f"passes over arrays: {passes.state}"] if passes.left_unused else []
-        asked = self.config.stash.get(request.KEY, None)  # a worker of xdist was asked nothing, and has a header too
-        author = (asked.settings["goldens_by"] if asked else None) or ""
+        author = self.config.stash[request.KEY].settings["goldens_by"] or ""
         release = "" if author.endswith(".whl") else author.partition("@")[2]
         return [*conftests.header(self.config), *slower, *xla_releases.notes(author=release)]
 
