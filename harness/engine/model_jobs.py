@@ -6,7 +6,7 @@
        |        |        |
     check a  check b  check c        against the model's own framework
 
-The first of this list that has what it needs comes first (`opscope/base/children/side_by_side.py`): all ops are known
+The first of this list that has what it needs comes first (`side_by_side.py`): all ops are known
 early, cached models' at once. This file imports neither jax nor numpy: pytest processes call it.
 """
 
