@@ -25,8 +25,6 @@ NAMED = {
         "lazy: the backend hands over its program in pieces that it runs itself"
     ),
     ("harness.record.result_options", "harness.record.records"): "types: options are read back from a run's record",
-    ("harness.run.collecting", "harness.run.session"): "types: collectors are given the run that they belong to",
-    ("harness.run.items", "harness.run.session"): "types: a test belongs to the session that collects it",
     ("models.frontends.base", "models.registry"): "lazy: a frontend builds what the registry declares of a file",
     ("simulator.host.modules.module", "simulator.host.devices.device"): "types: a module knows the device it is on",
     ("simulator.host.modules.module", "simulator.host.run"): "lazy: Module.run runs the module like a program would",
