@@ -156,3 +156,10 @@ def test_without_exact_order_they_are_the_hosts() -> None:
     )
     assert np.array_equal(fast, np.exp(x))
     assert not np.array_equal(exact, fast)
+
+
+@pytest.mark.parametrize("name", ["pow_tensor", "multiply", "divide", "atan2", "add", "subtract", "maximum"])
+def test_scalars_stay_scalars(name: str) -> None:
+    operands = [np.full((), operand, np.float32) for operand in (2.0, 3.0)]
+    got = run_kernel(name, EltwiseParams(), operands, (), "f32", WIDE, device=EXACT)
+    assert np.shape(got) == ()

@@ -56,7 +56,7 @@ def pow_scalar(x: Image, exponent: float, *, wide: bool) -> Image:
 def pow_tensor(x: Image, power: Image, *, wide: bool) -> Image:
     """x to the power of another operand."""
     x, power = np.broadcast_arrays(x, power)
-    x, power = np.ascontiguousarray(x), np.ascontiguousarray(power)
+    x, power = np.asarray(x, order="C"), np.asarray(power, order="C")  # a scalar stays one
     of_zero = (bits(x) << 1 == 0) & (bits(power) << 1 != 0)
     below = is_negative(power)
     if not wide:
