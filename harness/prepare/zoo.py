@@ -11,10 +11,13 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from opscope.models import frontends, registry
 from opscope.models.registry import Model
+
+if TYPE_CHECKING:
+    from opscope.wire import models as wire
 
 TABLE = registry.ROOT / "zoo_sizes.json"
 
@@ -81,29 +84,31 @@ def recount(models: Iterable[Model], cache: Path, max_cache: int, report: Callab
     return sizes
 
 
-def listing() -> list[dict[str, Any]]:
-    """One object per model, as `opscope models --json` prints them; sizes are None if the table has none."""
+def listing() -> list[wire.Model]:
+    """All models, by name."""
+    from opscope.wire import models as wire
+
     sizes = table()
     models = []
     for name in registry.names():
         model = registry.get(name)
         row = sizes.get(name)
         models.append(
-            {
-                "name": name,
-                "framework": model.framework,
-                "family": model.family,
-                "size": model.size,
-                "giant": model.giant,
-                "trainable": model.trainable,
-                "parameters": row.parameters if row else None,
-                "ops": row.ops if row else None,
-                "unique_ops": row.unique_ops if row else None,
-                "missing": frontends.missing(model.framework, model.path),
-                "missing_packages": frontends.absent(model.framework, model.path),
-                "about": about(model.path),
-                "file": str(model.path),
-            }
+            wire.Model(
+                name=name,
+                framework=model.framework,
+                family=model.family,
+                size=model.size,
+                giant=model.giant,
+                trainable=model.trainable,
+                parameters=row.parameters if row else None,
+                ops=row.ops if row else None,
+                unique_ops=row.unique_ops if row else None,
+                missing=frontends.missing(model.framework, model.path),
+                missing_packages=tuple(frontends.absent(model.framework, model.path)),
+                about=about(model.path),
+                file=str(model.path),
+            )
         )
     return models
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +96,11 @@ def diff_tensors(
         compared = [compare(a.name, _load(a, element_type), _load(b, element_type), above, worst)]
     apart = [one for one in compared if one.differing or one.problem]
     if as_json:
-        click.echo(json.dumps([asdict(one) for one in (apart if a.is_dir() else compared)]))
+        from opscope.wire import answer
+        from opscope.wire import diff_tensors as wire
+
+        shown = [wire.of(one) for one in (apart if a.is_dir() else compared)]
+        answer.print_answer(shown, wire.PRINTS, indent=None)
     else:
         _show(compared, apart)
     if apart:

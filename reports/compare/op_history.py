@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import takewhile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
@@ -33,6 +33,9 @@ from opscope.reports.database.schema import MODELS, MODULE_OPS, NIGHTS, OP_ALIAS
 from opscope.reports.database.schema_nights import NIGHT_CHANGES, NIGHT_FIXES, NIGHT_SERIES
 from opscope.reports.database.series_names import board_in, names_of
 from opscope.reports.records.columns import plain
+
+if TYPE_CHECKING:
+    from opscope.wire import show
 
 OP_ID = re.compile(r"[0-9a-f]{16}")
 HISTORY_NIGHTS = 30
@@ -111,15 +114,18 @@ JSON_NAMES = {
 """View -> the columns that details name otherwise."""
 
 
-def find(connection: sa.Connection, name: str, rules: Sequence[Rule], team: str | None) -> Details:
+def find(connection: sa.Connection, name: str, rules: Sequence[Rule], team: str | None) -> show.Details:
     """Details of the run, op, model or cause `name`, with its kind in `what`; InputError tells the closest names.
 
     `notes` has what people wrote about the causes in it.
     """
+    from opscope.wire import show
+
     details = _find(connection, name, rules, team)
     causes = set(_causes_in(details))
-    notes = [vars(note) for cause, note in read_notes(connection).items() if cause in causes]
-    return details | {"notes": notes}
+    notes = tuple(note for cause, note in read_notes(connection).items() if cause in causes)
+    kinds = {"op": show.Op, "model": show.Model, "cause": show.Cause, "run": show.PublishedRun}
+    return kinds[details["what"]](**details, notes=notes)
 
 
 def _causes_in(details: Any) -> Iterator[str]:
@@ -228,7 +234,8 @@ def _since(connection: sa.Connection, history: Sequence[Details]) -> list[Detail
         before = Commit() if right is None else commit_of(runs[right["run_id"]], right["backend"])
         since = CommitRange(before, commit_of(runs[first["run_id"]], first["backend"]))
         commits = {"range": since.text, "url": since.url} if since.old.revision or since.new.revision else {}
-        failing.append({"on": nights[0]["on"], "night": timed(first), "range": "", "url": "", **commits})
+        when = timed(first["label"], first["zone"])
+        failing.append({"on": nights[0]["on"], "night": when, "range": "", "url": "", **commits})
     return failing
 
 
@@ -339,10 +346,10 @@ def cause(connection: sa.Connection, name: str, rules: Sequence[Rule], team: str
     for series in dict.fromkeys(night.series for night in nights):
         of_series = [night for night in nights if night.series == series]
         last = of_series[0]
-        named = sa.select(NIGHTS.c.night_id, NIGHTS.c.label, NIGHTS.c.zone).where(NIGHTS.c.night_id == last.night_id)
-        label = timed(dict(connection.execute(named).mappings().one()))
+        named = sa.select(NIGHTS.c.label, NIGHTS.c.zone).where(NIGHTS.c.night_id == last.night_id)
+        when = connection.execute(named).one()
         name_of = names_of(connection, last.night_id).get(series, series)
-        lane: Details = {"series": series, "name": name_of, "night": label}
+        lane: Details = {"series": series, "name": name_of, "night": timed(*when)}
         if last.started != newest[series]:
             before.append(lane)
             continue

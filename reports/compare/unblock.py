@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from opscope.harness.record.stages import depths
@@ -63,10 +63,25 @@ class Step:
 
 
 @dataclass(frozen=True)
+class PlannedRun:
+    """A run whose models are looked at."""
+
+    run_id: str
+    started: str
+    """Date and time with its zone."""
+    backend: str
+    arch: str
+    board: str
+    """Empty where its backend has none."""
+    name: str
+    """What its series is called."""
+
+
+@dataclass(frozen=True)
 class FixPlan:
     """What to fix, in which order, for the models of some runs."""
 
-    runs: tuple[Mapping[str, Any], ...]
+    runs: tuple[PlannedRun, ...]
     models: tuple[str, ...]
     whole: tuple[str, ...]
     """Models of which every op was attempted and came out right."""
@@ -118,14 +133,7 @@ def plan(views: Mapping[str, RunView], by: str = "cluster") -> FixPlan:
     runs_used = {view.run_id: view for view in views.values()}
     return FixPlan(
         runs=tuple(
-            {
-                "run_id": view.run_id,
-                "started": view.started.isoformat(),
-                "backend": view.backend,
-                "arch": view.arch,
-                "board": view.board,
-                "name": view.name,
-            }
+            PlannedRun(view.run_id, view.started.isoformat(), view.backend, view.arch, view.board, view.name)
             for view in runs_used.values()
         ),
         models=tuple(sorted(views)),
@@ -233,11 +241,6 @@ def _ordered(
 
 def _completed(needs: Mapping[str, frozenset[str]], done: set[str]) -> int:
     return sum(need <= done for need in needs.values())
-
-
-def as_json(fix_plan: FixPlan) -> dict[str, Any]:
-    """The plan as `--json` prints it."""
-    return asdict(fix_plan)
 
 
 # --- one model

@@ -47,9 +47,10 @@ def whole_since(connection: sa.Connection, nights: Sequence[dict[str, Any]], ser
     first = ran[changed - 1]
     before = _commit(connection, ran[changed]["night_id"], series, backend) if changed < len(ran) else Commit()
     commits = CommitRange(before, _commit(connection, first["night_id"], series, backend))
+    when = timed(first["label"], first["zone"])
     if not (commits.old.revision or commits.new.revision):
-        return Since(whole[0], timed(first))
-    return Since(whole[0], timed(first), commits.text, commits.url)
+        return Since(whole[0], when)
+    return Since(whole[0], when, commits.text, commits.url)
 
 
 def _commit(connection: sa.Connection, night_id: str, series: str, backend: str) -> Commit:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from opscope.base.page import Page
 from opscope.base.statuses import TERMINAL
@@ -18,6 +18,9 @@ from opscope.reports.compare.run_selection import Listed, left_out_line
 from opscope.reports.compare.unblock import FixPlan
 from opscope.reports.compare.whole_since import Since
 
+if TYPE_CHECKING:
+    from opscope.wire import readiness as wire
+
 COUNTS = [("ops", "right"), ("right", "right"), ("missing", "right"), ("not attempted", "right")]
 """Columns of a model's history."""
 RUN_COUNTS = ("ops", "right", "missing", "not_attempted")
@@ -30,7 +33,7 @@ def _of_models(ops: Mapping[str, int]) -> str:
 
 def show_plan(plan: FixPlan, page: Page, most: int, team: str | None = None, left_out: str = "") -> None:
     """Prints the ranking and the unlock curve, or that there is nothing to fix; `left_out` is a line about runs."""
-    runs = ", ".join(f"{run['run_id']} ({run['name']})" for run in plan.runs)
+    runs = ", ".join(f"{run.run_id} ({run.name})" for run in plan.runs)
     models = f"1 model, {len(plan.whole)} whole, in its newest run"
     if len(plan.models) != 1:
         models = f"{len(plan.models)} models, {len(plan.whole)} of them whole, in the newest run of each"
@@ -145,17 +148,19 @@ class Readiness:
     left_out: Sequence[Listed] = ()
     """Later runs, of selected ops, that do not count."""
 
-    def as_json(self) -> dict[str, Any]:
+    def answer(self) -> wire.Readiness:
         """The same as `--json` prints it."""
-        return {
-            "model": self.model,
-            "run_id": self.view.run_id,
-            "missing": self.missing,
-            "history": self.runs,
-            "nights": self.nights,
-            "since": None if self.since is None else asdict(self.since),
-            "left_out": [run.run_id for run in self.left_out],
-        }
+        from opscope.wire import readiness as wire
+
+        return wire.Readiness(
+            model=self.model,
+            run_id=self.view.run_id,
+            missing=tuple(wire.Missing(**row) for row in self.missing),
+            history=tuple(wire.Counted(**run) for run in self.runs),
+            nights=tuple(wire.Night(**night) for night in self.nights),
+            since=self.since,
+            left_out=tuple(run.run_id for run in self.left_out),
+        )
 
 
 def show_readiness(readiness: Readiness, page: Page, most: int) -> None:
@@ -192,7 +197,7 @@ def show_readiness(readiness: Readiness, page: Page, most: int) -> None:
     if readiness.nights:
         page.line()
         page.line("Night by night", "bold")
-        head, labels = night_column(readiness.nights)
+        head, labels = night_column([(night["label"], night["zone"]) for night in readiness.nights])
         page.table(
             [(head, ""), ("outcome", ""), *COUNTS],
             [

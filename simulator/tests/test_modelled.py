@@ -127,5 +127,5 @@ def test_the_page_and_the_board_say_which_bits_differ() -> None:
     assert {kernel for row in APART for kernel in row.kernels} <= set(KERNELS)
     assert "denormal" in cause("neg", "Float32")
     assert cause("matmul", "Float16_b") == ""
-    assert modelled(load_board("p150"))["bits"]["same"] == list(SAME)
-    assert modelled(load_board("e150"))["bits"] is None
+    assert modelled(load_board("p150")).bits.same == SAME
+    assert modelled(load_board("e150")).bits is None
