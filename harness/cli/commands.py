@@ -75,10 +75,10 @@ def models(count: bool, as_json: bool) -> None:
         zoo.write(zoo.recount(every, cache, settings["max_cache"], lambda line: click.echo(line, err=True)))
     listed = zoo.listing()
     if as_json:
-        from opscope.wire.answer import print_answer
-        from opscope.wire.models import Model
+        from opscope.wire import answer
+        from opscope.wire import models as wire
 
-        print_answer(listed, list[Model])
+        answer.print_answer(listed, wire.PRINTS)
         return
 
     def number(value: int | None) -> str:

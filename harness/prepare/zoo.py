@@ -11,13 +11,9 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from opscope.models import frontends, registry
 from opscope.models.registry import Model
-
-if TYPE_CHECKING:
-    from opscope.wire import models as wire
 
 TABLE = registry.ROOT / "zoo_sizes.json"
 
@@ -31,6 +27,28 @@ class Sizes:
     ops: int
     """All ops of its module."""
     unique_ops: int
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A model of the zoo. Counts are None where the table has none of it yet (`opscope models --count`)."""
+
+    name: str
+    framework: str
+    family: str
+    size: str
+    """`full` or `reduced`."""
+    giant: bool
+    """Whether its weights do not fit in memory, so that `--model all` leaves it out."""
+    trainable: bool
+    parameters: int | None
+    ops: int | None
+    unique_ops: int | None
+    missing: str
+    """What is not installed, and how to install it; empty if nothing is missing."""
+    missing_packages: tuple[str, ...]
+    about: str
+    file: str
 
 
 def table(path: Path = TABLE) -> dict[str, Sizes]:
@@ -84,17 +102,15 @@ def recount(models: Iterable[Model], cache: Path, max_cache: int, report: Callab
     return sizes
 
 
-def listing() -> list[wire.Model]:
+def listing() -> list[Listed]:
     """All models, by name."""
-    from opscope.wire import models as wire
-
     sizes = table()
     models = []
     for name in registry.names():
         model = registry.get(name)
         row = sizes.get(name)
         models.append(
-            wire.Model(
+            Listed(
                 name=name,
                 framework=model.framework,
                 family=model.family,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,41 +22,14 @@ from opscope.harness.record.element_types import NUMPY_NAMES, numpy_dtype
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.signature import shorten
 from opscope.harness.verdict.places import index_of, name_of
+from opscope.wire.answer import print_answer
+from opscope.wire.diff_tensors import Compared, Difference
 
 INDEX = "index.json"
 MOST_LATER = 20
 """Later results that are listed."""
 DIFFERS = 1
 """Exit code if a tensor differs, as diff(1) has it."""
-
-
-@dataclass(frozen=True)
-class Difference:
-    """One element that differs."""
-
-    index: tuple[int, ...]
-    place: str
-    """Its tile (batch entry, row, column), face and row of the face."""
-    left: str
-    right: str
-    size: float
-    """Distance of the values; infinite where one of them alone is NaN or infinite."""
-
-
-@dataclass(frozen=True)
-class Compared:
-    """Two tensors."""
-
-    name: str
-    shape: tuple[int, ...]
-    differing: int
-    relative_l2: float | None
-    """Norm of the difference over that of B, of elements that are finite in both; None if there is none, or B is 0."""
-    worst: tuple[Difference, ...]
-    tiles: tuple[tuple[str, int], ...]
-    """Tiles that hold most of the elements that differ, and how many."""
-    problem: str = ""
-    """Why they were not compared."""
 
 
 @click.command("diff-tensors", short_help="Show where two tensors, or two dumps of a run, differ; the worst first.")
@@ -96,11 +68,7 @@ def diff_tensors(
         compared = [compare(a.name, _load(a, element_type), _load(b, element_type), above, worst)]
     apart = [one for one in compared if one.differing or one.problem]
     if as_json:
-        from opscope.wire import answer
-        from opscope.wire import diff_tensors as wire
-
-        shown = [wire.of(one) for one in (apart if a.is_dir() else compared)]
-        answer.print_answer(shown, wire.PRINTS, indent=None)
+        print_answer(apart if a.is_dir() else compared, list[Compared], indent=None)
     else:
         _show(compared, apart)
     if apart:

@@ -34,7 +34,7 @@ Time = Annotated[
 class Answer(BaseModel):
     """Base of every answer and of its parts."""
 
-    model_config = ConfigDict(**CONFIG, frozen=True)
+    model_config = CONFIG | ConfigDict(frozen=True)
 
 
 def print_answer(answer: object, kind: Any = None, indent: int | None = 2) -> None:

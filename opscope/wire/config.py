@@ -26,7 +26,12 @@ def _pair(setting: Setting) -> Any:
 
 
 if TYPE_CHECKING:
-    Config = Any
+
+    class Config(Answer):
+        """Every setting."""
+
+        def __init__(self, **pairs: Resolved[Any]) -> None: ...
+
 else:
     Config = create_model("Config", __base__=Answer, **{each.name: _pair(each) for each in SETTINGS})
 

@@ -8,6 +8,7 @@ from pydantic.dataclasses import dataclass
 from opscope.harness.record.isolation import Artefact
 from opscope.reports.compare import diff
 from opscope.reports.compare.lowered_differently import Lowered
+from opscope.reports.compare.outcomes import RunView
 from opscope.wire.answer import CONFIG, Answer, Time
 
 
@@ -136,6 +137,40 @@ class Nights(_Said):
     """Nights compared, series by series."""
 
     series: tuple[Series, ...]
+
+
+def series_of(compared: diff.Diff, lowered: Lowered | None) -> Series:
+    """The comparison as `--json` prints it, with what the two compilers lower differently."""
+    since, more = compared.since, {}
+    if lowered is not None and lowered.sentence:
+        more["lowered"] = LoweredDifferently(**vars(lowered))
+    return Series(
+        a=_named(compared.a),
+        b=_named(compared.b),
+        since=since and Commits(range=since.text, from_=since.old.revision, to=since.new.revision, url=since.url),
+        changes=tuple(Change(**change) for change in compared.changes),
+        counts=dict(compared.counts),
+        news=compared.news,
+        rates=tuple(Rate(**rate) for rate in compared.rates),
+        rows=tuple(Row(**vars(row)) for row in compared.rows),
+        clusters=tuple(Cause(**cause) for cause in compared.clusters),
+        notes=compared.notes,
+        isolation=compared.isolation,
+        **more,
+    )
+
+
+def _named(run: RunView) -> Run:
+    return Run(
+        run_id=run.run_id,
+        place=run.place,
+        started=run.started,
+        backend=run.backend,
+        arch=run.arch,
+        models=run.models,
+        outcome=run.outcome,
+        ops=len(run.ops),
+    )
 
 
 PRINTS = Diff | Nights

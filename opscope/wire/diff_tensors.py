@@ -2,33 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from dataclasses import dataclass
+from typing import Annotated
 
-from pydantic.dataclasses import dataclass
-
-from opscope.harness.triage import diff_tensors
-from opscope.wire.answer import CONFIG
+from pydantic import PlainSerializer
 
 
-@dataclass(config=CONFIG, frozen=True)
-class Difference(diff_tensors.Difference):
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+@dataclass(frozen=True)
+class Difference:
     """One element that differs."""
 
-    size: float | None
-    """Distance of the values; null where one of them alone is NaN or infinite."""
+    index: tuple[int, ...]
+    place: str
+    """Its tile (batch entry, row, column), face and row of the face."""
+    left: str
+    right: str
+    size: Annotated[float, PlainSerializer(_finite, return_type=float | None)]
+    """Distance of the values; infinite where one of them alone is NaN or infinite, which is printed as null."""
 
 
-@dataclass(config=CONFIG, frozen=True)
-class Compared(diff_tensors.Compared):
+@dataclass(frozen=True)
+class Compared:
     """Two tensors."""
 
+    name: str
+    shape: tuple[int, ...]
+    differing: int
+    relative_l2: float | None
+    """Norm of the difference over that of B, of elements that are finite in both; None if there is none, or B is 0."""
     worst: tuple[Difference, ...]
+    tiles: tuple[tuple[str, int], ...]
+    """Tiles that hold most of the elements that differ, and how many."""
+    problem: str = ""
+    """Why they were not compared."""
 
 
-def of(compared: diff_tensors.Compared) -> Compared:
-    """Two tensors as they are printed."""
-    worst = tuple(Difference(**vars(each)) for each in compared.worst)
-    return Compared(**{**vars(compared), "worst": worst})
-
-
-PRINTS: Any = list[Compared]
+PRINTS = list[Compared]

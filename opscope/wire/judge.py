@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, PlainSerializer
 
 from opscope.harness.record.records import ResultCheck
-from opscope.wire.answer import CONFIG, Answer
+from opscope.wire.answer import Answer
 
 
 def _number(value: float) -> float | str:
@@ -20,7 +20,7 @@ Number = Annotated[float, PlainSerializer(_number, return_type=float | Literal["
 
 
 class _Part(Answer):
-    model_config = ConfigDict(**CONFIG, from_attributes=True)
+    model_config = ConfigDict(from_attributes=True)
 
 
 class Worst(_Part):

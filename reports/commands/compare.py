@@ -138,10 +138,10 @@ def diff(
         compared = [one for each in compared if (one := comparison.of_cause(each, cause)).rows]
     if as_json:
         from opscope.wire.answer import print_answer
-        from opscope.wire.diff import Diff, Nights
+        from opscope.wire.diff import Diff, Nights, series_of
 
         series = [
-            comparison.answer(series_diff, of if cause_id is None else None)
+            series_of(series_diff, of if cause_id is None else None)
             for series_diff, of in zip(compared, lowered, strict=False)
         ]
         if nights or len(series) > 1:

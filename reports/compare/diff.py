@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from opscope.base.labels import (
     LEAST_NS,
@@ -29,10 +29,6 @@ from opscope.harness.record.origin import OF_ONE_RUN
 from opscope.reports.compare.commit_range import CommitRange, range_of
 from opscope.reports.compare.outcomes import Outcome, RunView
 from opscope.reports.database.notes import Note
-
-if TYPE_CHECKING:
-    from opscope.reports.compare.lowered_differently import Lowered
-    from opscope.wire import diff as wire
 
 
 @dataclass(frozen=True)
@@ -412,41 +408,3 @@ def _revision(run: RunView, prefix: str = "") -> str:
 
 def _only(these: Sequence[str], others: Sequence[str]) -> str:
     return ", ".join(model for model in these if model not in others)
-
-
-def answer(diff: Diff, lowered: Lowered | None) -> wire.Series:
-    """The comparison as `--json` prints it, with what the two compilers lower differently."""
-    from opscope.wire import diff as wire
-
-    since, more = diff.since, {}
-    if lowered is not None and lowered.sentence:
-        more["lowered"] = wire.LoweredDifferently(**vars(lowered))
-    return wire.Series(
-        a=_named(diff.a),
-        b=_named(diff.b),
-        since=since and wire.Commits(range=since.text, from_=since.old.revision, to=since.new.revision, url=since.url),
-        changes=tuple(wire.Change(**change) for change in diff.changes),
-        counts=dict(diff.counts),
-        news=diff.news,
-        rates=tuple(wire.Rate(**rate) for rate in diff.rates),
-        rows=tuple(wire.Row(**vars(row)) for row in diff.rows),
-        clusters=tuple(wire.Cause(**cause) for cause in diff.clusters),
-        notes=diff.notes,
-        isolation=diff.isolation,
-        **more,
-    )
-
-
-def _named(run: RunView) -> wire.Run:
-    from opscope.wire import diff as wire
-
-    return wire.Run(
-        run_id=run.run_id,
-        place=run.place,
-        started=run.started,
-        backend=run.backend,
-        arch=run.arch,
-        models=run.models,
-        outcome=run.outcome,
-        ops=len(run.ops),
-    )

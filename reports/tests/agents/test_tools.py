@@ -101,7 +101,9 @@ QUESTIONS: dict[str, tuple[str, dict[str, Any], Callable[[Json], Any], str]] = {
     "how many ops does resnet50 still lack?": (
         "model",
         {"name": "resnet50", "rows": 1000},
-        lambda answer: len(answer["missing"]),
+        lambda answer: next(
+            len(own["missing"]) for own in answer["series"] if own["run_id"].startswith("demo-reference-n150")
+        ),
         "SELECT COUNT(*) FROM model_blockers WHERE night_id = 'NIGHT' AND model = 'resnet50'",
     ),
     "how many were right in its newest night?": (
