@@ -201,12 +201,130 @@ def test_an_answer_about_nights_is_as_its_schema_says(
 
 
 OF_ANY = {
+    "show.op": ("show", "SELECT op_id FROM ops WHERE unsplittable = '' ORDER BY op_id LIMIT 60"),
+    "show.cause": ("show", "SELECT DISTINCT SUBSTR(cause, 1, 8) FROM op_tests WHERE cause IS NOT NULL"),
+    "show.model": ("show", "SELECT DISTINCT model FROM night_models"),
+    "show.run": ("show", "SELECT run_id FROM runs"),
+    "readiness": ("readiness", "SELECT model || ' --run ' || run_id FROM models WHERE outcome = 'ran' LIMIT 60"),
+    "unblock": ("unblock", "SELECT run_id FROM runs"),
+    "unblock.night": ("unblock", "SELECT night_id FROM night_status WHERE kind <> 'run'"),
+    "readiness.night": (
+        "readiness",
+        "SELECT model || ' --run ' || night_id FROM model_readiness WHERE kind <> 'run' AND outcome = 'ran'",
+    ),
+    "diff": (
+        "diff",
+        "SELECT DISTINCT a.night_id || ' ' || b.night_id FROM night_status a JOIN night_status b "
+        "ON a.series = b.series AND a.kind = b.kind AND a.night_id <> b.night_id",
+    ),
+}
+"""Kind of an answer -> a command, and all that it may be asked about in some nights. Nights are
+compared forwards and backwards, so that ops come and go."""
+
+
+@pytest.fixture(scope="module")
+def kinds(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the database of nights of every kind: also of releases, without models, with every ending."""
+    folder = tmp_path_factory.mktemp("kinds")
+    url = f"sqlite:///{folder}/n.sqlite"
+    every_kind.fill(folder, url)
+    numbers = itertools.count(-10)
+
+    def also(ops: dict[str, Op], release: str = "", **more: Any) -> None:
+        run = night(folder, next(numbers), ops, **more)
+        if release:
+            began = load_run(run).record.started
+            join(run, NightRecord(name=f"mine@{release}", started=began, release=release, models=("m",)))
+        publish(run, url)
+
+    failed = tuple(ModelFailure(model=f"m_{s}", framework="jax", status=s, error="no") for s in ModelStatus)
+    imports = tuple(ImportCheck(model=f"i_{s}", framework="torch", status=s, error="no") for s in ImportStatus)
+    endings = {f"op_{status}": Op(status) for status in Status}
+    bare = ResultCheck(
+        passed=False, pcc=None, relative_l2=None, max_abs=None, tolerance="exact", reason="another shape"
+    )
+    endings["bare"] = Op("wrong_result", more={"results": (bare,)})
+    also({**endings, "passed": Op("passed"), "unsplittable": Op("unsplittable")}, failed=failed, imports=imports)
+    also({}, failed=failed)
+    also({}, outcome="aborted", ended=None)
+    for release in ("0.1.2", "0.1.3"):
+        also(
+            {"add": Op(cycles=9), "sub": Op("crashed") if release == "0.1.3" else Op()},
+            release,
+            backend=f"tt@{release}",
+        )
+    return folder
+
+
+@pytest.mark.parametrize("of", ["nights", "kinds"])
+@pytest.mark.parametrize("name", OF_ANY)
+def test_answers_about_anything_of_some_nights_are_as_their_schema_says(
+    name: str,
+    of: str,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(request.getfixturevalue(of))
+    command, query = OF_ANY[name]
+    asked = [str(value) for (value,) in ask("sqlite:///n.sqlite", query).rows]
+    assert asked
+    capfd.readouterr()
+    for words in asked:
+        with pytest.raises(SystemExit) as ended:
+            main([command, *words.split(), "--db", "sqlite:///n.sqlite", "--json"])
+        out, err = capfd.readouterr()
+        assert ended.value.code in (0, 1, None), err
+        held_to(name, json.loads(out))
+
+
+def test_a_cause_was_first_seen_on_the_date_of_a_night(kinds: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """In the night's zone: that of 00:50 in Berlin is the day before in UTC."""
+    url = f"sqlite:///{kinds}/n.sqlite"
+    query = "SELECT cluster FROM night_failures WHERE op_name = 'stablehlo.gather' LIMIT 1"
+    (cause,) = ask(url, query).rows[0]
+    capfd.readouterr()
+    with pytest.raises(SystemExit, match="0"):
+        main(["show", str(cause)[:8], "--db", url, "--json"])
+    lanes = json.loads(capfd.readouterr().out)["lanes"]
+    assert {lane["first_seen"] for lane in lanes} == {every_kind.TONIGHT}
+    assert {lane["night"][:10] for lane in lanes} == {every_kind.TONIGHT}
+
+
+def test_a_replay_of_any_op_is_as_its_schema_says(kinds: Path) -> None:
+    """`opscope replay` prints the record of the op: right, crashed, or with results of another shape."""
+    runs = [load_run(folder) for folder in sorted(kinds.glob("night*")) if (folder / "run.json").is_file()]
+    for test in [test for run in runs for test in run.tests]:
+        held_to("replay", test.model_dump(mode="json"))
+
+
+@pytest.mark.slow
+def test_slow_answers_are_as_their_schemas_say(tmp_path: Path) -> None:
+    (tmp_path / "m.mlir").write_text(WRONG_MODEL)
+    (tmp_path / "wrong.py").write_text(WRONG_BACKEND)
+    sweep = ["pytest", "-q", "--model", "m.mlir", "--op-by-op", "--backend", "wrong.py", "--no-report"]
+    environment = os.environ | {"PYTEST_ADDOPTS": "-p no:benchmark -p no:randomly"}
+
+    def call(*words: str) -> str:
+        program = Path(sys.executable).parent / words[0]
+        done = subprocess.run([program, *words[1:]], cwd=tmp_path, capture_output=True, text=True, env=environment)
+        assert done.returncode in (0, 1), done.stdout + done.stderr
+        return done.stdout
+
+    call(*sweep)
+    (test,) = load_run(next((tmp_path / ".opscope" / "runs").iterdir())).tests
+    call("opscope", "repro", test.op_id, "--out", "repro")
+    for name, line in SLOW.items():
+        held_to(name, json.loads(call("opscope", *line.replace("OP", test.op_id).split())))
+
+
+FREE = {
     "diff": {"$defs.JsonValue"},
     "netlist": {"$defs.Op.properties.attributes"},
     "show": {"$defs.Origin.properties.options"},
     "sql": {"$defs.JsonValue"},
 }
-"""Command -> what of its answers may be anything: options of runs, attributes of TT-Buda's ops, columns of any query."""
+"""Command -> what of its answers may be anything: options of runs, attributes of TT-Buda's ops, a query's columns."""
 
 
 def _open(schema: Any, place: tuple[str, ...] = ()) -> Iterator[str]:
@@ -237,7 +355,7 @@ def test_every_command_with_json_has_a_schema() -> None:
     for name in every:
         schema = wire.schema_of(name)
         jsonschema.Draft202012Validator.check_schema(schema)
-        assert set(_open(schema)) == ANY.get(name, set())
+        assert set(_open(schema)) == FREE.get(name, set())
     assert every - NOT_CALLED == {name.split(".")[0] for name in (*CALLS, *OF_NIGHTS, *OF_ANY, *SLOW)}
 
 
