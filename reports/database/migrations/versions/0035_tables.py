@@ -1,4 +1,4 @@
-"""The tables of opscope 0.1, which 26 migrations had made while it was developed.
+"""The tables of the results database, which 35 migrations had made before anything was released.
 
 It has the number of the last of these, so that a database which they made is up to date as it is.
 """
@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0026"
+revision = "0035"
 down_revision = None
 
 TEXT, COUNT, REAL, FLAG, JSON, TIME = (
@@ -21,7 +21,7 @@ TEXT, COUNT, REAL, FLAG, JSON, TIME = (
     sa.JSON(),
     sa.DateTime(timezone=True),
 )
-HAS_ERROR = sa.text("error_signature IS NOT NULL")
+HAS_ERROR, HAS_CAUSE = sa.text("error_signature IS NOT NULL"), sa.text("cause IS NOT NULL")
 KEYS = {"nights": "night_id", "runs": "run_id", "ops": "op_id"}
 """Table that others refer to -> its key, which has the same name in all of them."""
 
@@ -68,8 +68,14 @@ def upgrade() -> None:
         *_of(JSON, "models backends archs data_formats"),
         *_of(COUNT, "shards"),
         *_of(FLAG, "demo"),
+        *_of(TEXT, "axis release"),
     )
     op.create_index("ix_nights_started", "nights", ["started"])
+    _table(
+        "notes",
+        "cause",
+        *_of(TEXT, "cause text author written until"),
+    )
     _table(
         "op_alias",
         "old_id",
@@ -82,7 +88,7 @@ def upgrade() -> None:
         *_of(JSON, "inputs outputs op_params"),
         *_of(TEXT, "signature dtype"),
         *_of(COUNT, "rank"),
-        *_of(TEXT, "unsplittable"),
+        *_of(TEXT, "unsplittable cause"),
     )
     op.create_index("ix_ops_op_name", "ops", ["op_name"])
     _table(
@@ -161,6 +167,7 @@ def upgrade() -> None:
         *_of(TEXT, "repro"),
         part_of="nights",
     )
+    op.create_index("ix_night_fixes_cluster", "night_fixes", ["cluster"])
     _table(
         "night_kinds",
         "night_id series model op_kind",
@@ -178,6 +185,25 @@ def upgrade() -> None:
     )
     op.create_index("ix_night_models_model_night_id", "night_models", ["model", "night_id"])
     _table(
+        "night_newest_ops",
+        "night_id series model op_id",
+        *_of(TEXT, "night_id series model op_id op_kind op_name signature dtype"),
+        *_of(COUNT, "rank uses"),
+        *_of(TEXT, "status stage_reached"),
+        *_of(TEXT, "failed_stage cluster error_message", null=True),
+        *_of(TEXT, "expected ran_on"),
+        *_of(REAL, "z_max pcc", null=True),
+        *_of(COUNT, "cycles l1_peak_bytes dram_peak_bytes", null=True),
+        *_of(TEXT, "limiter", null=True),
+        *_of(REAL, "utilisation", null=True),
+        *_of(COUNT, "dram_bytes noc_bytes", null=True),
+        *_of(REAL, "compile_seconds seconds", null=True),
+        *_of(FLAG, "flaky"),
+        *_of(TEXT, "run_id"),
+        *_of(TEXT, "artifact repro", null=True),
+        part_of="nights",
+    )
+    _table(
         "night_pairs",
         "night_id series model ran_on",
         *_of(TEXT, "night_id series model ran_on"),
@@ -186,10 +212,21 @@ def upgrade() -> None:
     )
     op.create_index("ix_night_pairs_model_night_id", "night_pairs", ["model", "night_id"])
     _table(
+        "night_sentences",
+        "night_id series",
+        *_of(TEXT, "night_id series verdict"),
+        *_of(COUNT, "new_failures causes fixed_ops slower_ops"),
+        *_of(TEXT, "most_in sentence about chips"),
+        part_of="nights",
+    )
+    _table(
         "night_series",
         "night_id series",
-        *_of(TEXT, "night_id series backend arch dtype data_format math_fidelity"),
-        *_of(TIME, "started"),
+        *_of(TEXT, "night_id series backend arch"),
+        *_of(TEXT, "board", null=True),
+        *_of(TEXT, "dtype data_format math_fidelity"),
+        *_of(TIME, "started date"),
+        *_of(TIME, "due", null=True),
         *_of(TEXT, "previous_night compiler jaxlib revision"),
         *_of(FLAG, "compiler_changed jaxlib_changed models_changed"),
         *_of(TEXT, "status missing"),
@@ -197,6 +234,14 @@ def upgrade() -> None:
         part_of="nights",
     )
     op.create_index("ix_night_series_started", "night_series", ["started"])
+    op.create_index("ix_night_series_series_date_started", "night_series", ["series", "date", "started"])
+    _table(
+        "night_stages",
+        "night_id series stage",
+        *_of(TEXT, "night_id series stage"),
+        *_of(COUNT, "depth"),
+        part_of="nights",
+    )
     _table(
         "runs",
         "run_id",
@@ -231,7 +276,9 @@ def upgrade() -> None:
     _table(
         "op_tests",
         "run_id op_id attempt backend",
-        *_of(TEXT, "arch data_format math_fidelity workflow"),
+        *_of(TEXT, "arch data_format math_fidelity numerics"),
+        *_of(FLAG, "exact_order"),
+        *_of(TEXT, "workflow"),
         *_of(COUNT, "optimization_level amp_level"),
         *_of(TEXT, "backend_option system_desc shape mesh"),
         *_of(COUNT, "schema_version"),
@@ -261,7 +308,7 @@ def upgrade() -> None:
         *_of(JSON, "outcomes"),
         *_of(TEXT, "cached_from"),
         *_of(COUNT, "cycles", null=True),
-        *_of(REAL, "device_ns", null=True),
+        *_of(REAL, "cycles_error device_ns", null=True),
         *_of(COUNT, "l1_peak_bytes dram_peak_bytes", null=True),
         *_of(TEXT, "limiter", null=True),
         *_of(REAL, "utilisation", null=True),
@@ -272,6 +319,7 @@ def upgrade() -> None:
         *_of(TEXT, "night_id series superseded_by"),
         *_of(REAL, "seconds compile_seconds"),
         *_of(FLAG, "is_failure"),
+        *_of(TEXT, "cause", null=True),
         part_of="runs",
         names="ops",
     )
@@ -282,6 +330,7 @@ def upgrade() -> None:
         sqlite_where=HAS_ERROR,
         postgresql_where=HAS_ERROR,
     )
+    op.create_index("ix_op_tests_cause", "op_tests", ["cause"], sqlite_where=HAS_CAUSE, postgresql_where=HAS_CAUSE)
     op.create_index("ix_op_tests_night_id_series_op_id", "op_tests", ["night_id", "series", "op_id"])
     op.create_index("ix_op_tests_op_id", "op_tests", ["op_id"])
     _table(
