@@ -14,15 +14,7 @@ from opscope.compiler.commands.compile import InputProblem
 from opscope.compiler.ops.row import Group, Lowering
 
 
-class Family(click.Choice[str]):
-    """A family by its name, or by the one that it had before 0.2.0."""
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The name of today."""
-        return super().convert("collective" if value == "ccl" else value, param, ctx)
-
-
-FAMILY = Family(list(dict.fromkeys((*FAMILIES, *get_args(Group)))))
+FAMILY = click.Choice(list(dict.fromkeys((*FAMILIES, *get_args(Group)))))
 """Families of ops, and what passes call the ops that only the device has."""
 
 DEVICE = ("ttir.", "ttnn.")
