@@ -13,7 +13,6 @@ from opscope.base.page import Page
 from opscope.compiler.commands.compile import InputProblem
 from opscope.compiler.ops.row import Group, Lowering
 
-
 FAMILY = click.Choice(list(dict.fromkeys((*FAMILIES, *get_args(Group)))))
 """Families of ops, and what passes call the ops that only the device has."""
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from ci.benchmarks.card_rows import ProductRow, halves, product_rows, tuned_rows_of_p150
-from ci.benchmarks.fit_movement import error as transfer_error
-from ci.benchmarks.fit_movement import errors_with_loopback, parts
-from ci.benchmarks.fit_products import errors
+from ci.calibration.card_rows import ProductRow, halves, product_rows, tuned_rows_of_p150
+from ci.calibration.fit_movement import error as transfer_error
+from ci.calibration.fit_movement import errors_with_loopback, parts
+from ci.calibration.fit_products import errors
 from opscope.base import passes
 from opscope.compiler.target.system_desc import load_board
 from opscope.simulator.commands.device_show import device

@@ -1,7 +1,7 @@
 """Fits the constants of `simulator/timing/movement.py`; reports the rows left out.
 
-`python -m ci.benchmarks.fit_movement` prints, for each arch and primitive, the constants and the mean and largest error
-of the other half of its rows, and each arch's mean. To multicasts that reach their sender too nothing is fitted: they
+`python -m ci.calibration.fit_movement` prints, for each arch and primitive, the constants and the mean and largest
+error of the other half of its rows, and each arch's mean. To multicasts that reach their sender too nothing is fitted: they
 are reported apart.
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import least_squares
 
-from ci.benchmarks.card_rows import TransferRow, halves, transfer_rows
+from ci.calibration.card_rows import TransferRow, halves, transfer_rows
 from opscope.simulator.timing.movement import MOVEMENT, Multicasts, Transfers
 
 SMALL = 0.02

@@ -1,6 +1,6 @@
 """Fits the figures of `simulator/timing/card_rates.py` to profiles; reports the errors of rows and runs left out.
 
-`python -m ci.benchmarks.fit_profiles FILE.csv`: every row is priced with figures that were fitted, from those that are
+`python -m ci.calibration.fit_profiles FILE.csv`: every row is priced with figures that were fitted, from those that are
 there, to all other rows; then every row of a kernel of which two runs have three rows or more, with figures fitted to
 the other runs.
 """
@@ -20,8 +20,8 @@ from unittest.mock import patch
 import numpy as np
 from scipy.optimize import least_squares
 
-from ci.benchmarks.card_profiles import ProfileRow, profile_rows
-from ci.benchmarks.profile_rows import price
+from ci.calibration.card_profiles import ProfileRow, profile_rows
+from ci.calibration.profile_rows import price
 from opscope.simulator.timing.card_rates import CARD_RATES
 
 BOTH = ("wormhole_b0", "blackhole")

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ci.benchmarks.program_configs import card_split
+from ci.calibration.program_configs import card_split
 from opscope.compiler.target.fused_params import NormParams, SoftmaxParams
 from opscope.compiler.target.program import (
     ConcatParams,

@@ -1,7 +1,7 @@
 """Fits the constants of `simulator/timing/product_time.py` to matrix products of n150, three of Blackhole's to p150's;
 reports the rows left out.
 
-`python -m ci.benchmarks.fit_products`. Each row is an operation with the row's layouts, on the row's grid, costed
+`python -m ci.calibration.fit_products`. Each row is an operation with the row's layouts, on the row's grid, costed
 without being run: out of the box in DRAM, tuned with the left operand and the result in blocks in L1 where the row says
 so. The choice of blocks of a tuned row in DRAM is the automatic one. Rows out of the box are also compiled, on the
 row's grid, with its format and fidelity: with the card's Dst of 16 bits they must take what the operations take; what
@@ -18,7 +18,7 @@ from functools import partial
 import numpy as np
 from scipy.optimize import least_squares
 
-from ci.benchmarks.card_rows import ProductRow, halves, product_rows, tuned_rows_of_p150
+from ci.calibration.card_rows import ProductRow, halves, product_rows, tuned_rows_of_p150
 from opscope.compiler import api
 from opscope.compiler.target.binary import read
 from opscope.compiler.target.program import MatmulParams, Numerics, Operation, Program, TensorDesc

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from ci.benchmarks.silicon_rows import SILICON
+from ci.calibration.silicon_rows import SILICON
 
 SEED = 16
 PRIMITIVES = {

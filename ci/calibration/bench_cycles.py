@@ -1,7 +1,7 @@
 """The simulator's cycles against measured ones: every row of the silicon files, and the epochs of whole netlists.
 
-`python -m ci.benchmarks.bench_cycles [--no-refit]` prints, per file, the error of the half of the rows that no constant
-was fitted to, beside that of TT-Buda's formulas on the same rows. A row that a netlist can say is compiled, loaded and
+`python -m ci.calibration.bench_cycles [--no-refit]` prints, per file, the error of the half of the rows that no
+constant was fitted to, beside that of TT-Buda's formulas on the same rows. A row that a netlist can say is compiled, loaded and
 timed as any planned program; of others (a sparse operand's tiles, ops without a kernel) the counts are timed. Then
 constants are fitted again without whole files, a fifth of them at a time, and these files are timed.
 """
@@ -20,8 +20,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ci.benchmarks.fit_cycles import SEED, error, fit
-from ci.benchmarks.silicon_rows import SILICON, Row, halves, rows
+from ci.calibration.fit_cycles import SEED, error, fit
+from ci.calibration.silicon_rows import SILICON, Row, halves, rows
 from opscope.compiler.buda.balancer.cycles import formulas, sparse
 from opscope.compiler.buda.balancer.cycles.weights import weights
 from opscope.compiler.buda.netlist import parse

@@ -1,6 +1,6 @@
 """Fits the constants of `simulator/timing` to measured rows: least squares of the logarithm of the ratio.
 
-`python -m ci.benchmarks.fit_cycles ARCH` prints the tables of `simulator/timing/constants_ARCH.py`, fitted to the half
+`python -m ci.calibration.fit_cycles ARCH` prints the tables of `simulator/timing/constants_ARCH.py`, fitted to the half
 of the rows that `bench_cycles` does not report.
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import least_squares
 
-from ci.benchmarks.silicon_rows import Row, halves, rows
+from ci.calibration.silicon_rows import Row, halves, rows
 from opscope.simulator.timing import kernel_cycles as formulas
 from opscope.simulator.timing.block_work import BlockWork
 from opscope.simulator.timing.constants import Constants, DataPath, Kernel, Product, Reduce, ReduceZ, Sparse

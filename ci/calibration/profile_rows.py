@@ -1,6 +1,6 @@
 """Prices the operations of profiles of whole models, and says how far each price is from the card.
 
-`python -m ci.benchmarks.profile_rows FILE.csv` takes cores, grids and program configurations from the rows; with
+`python -m ci.calibration.profile_rows FILE.csv` takes cores, grids and program configurations from the rows; with
 `--own-split` the simulator splits the work itself, as it does for a record. A price is the kernel's time: without the
 launch, which the profiles leave out. Ends with 2 for a file of another form.
 """
@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ci.benchmarks.card_profiles import ProfileRow, RowError, profile_rows
+from ci.calibration.card_profiles import ProfileRow, RowError, profile_rows
 from opscope.base.page import Page
 from opscope.simulator.timing.card_rates import CARD_RATES
 from opscope.simulator.timing.operation import operation_cost
