@@ -1,9 +1,9 @@
 """The simulator's cycles against measured ones: every row of the silicon files, and the epochs of whole netlists.
 
 `python -m ci.calibration.bench_cycles [--no-refit]` prints, per file, the error of the half of the rows that no
-constant was fitted to, beside that of TT-Buda's formulas on the same rows. A row that a netlist can say is compiled, loaded and
-timed as any planned program; of others (a sparse operand's tiles, ops without a kernel) the counts are timed. Then
-constants are fitted again without whole files, a fifth of them at a time, and these files are timed.
+constant was fitted to, beside that of TT-Buda's formulas on the same rows. A row that a netlist can say is compiled,
+loaded and timed as any planned program; of others (a sparse operand's tiles, ops without a kernel) the counts are
+timed. Then constants are fitted again without whole files, a fifth of them at a time, and these files are timed.
 """
 
 from __future__ import annotations

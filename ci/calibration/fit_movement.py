@@ -1,8 +1,8 @@
 """Fits the constants of `simulator/timing/movement.py`; reports the rows left out.
 
 `python -m ci.calibration.fit_movement` prints, for each arch and primitive, the constants and the mean and largest
-error of the other half of its rows, and each arch's mean. To multicasts that reach their sender too nothing is fitted: they
-are reported apart.
+error of the other half of its rows, and each arch's mean. To multicasts that reach their sender too nothing is fitted:
+they are reported apart.
 """
 
 from __future__ import annotations
