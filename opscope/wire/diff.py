@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import MISSING, Field, JsonValue, computed_field
+from pydantic import MISSING, Field, computed_field
 from pydantic.dataclasses import dataclass
 
 from opscope.harness.record.isolation import Artefact
@@ -36,51 +36,6 @@ class Commits(Answer):
     """The page that compares them; empty where the remote is not known."""
 
 
-class Change(Answer):
-    """What differs between the runs besides their results."""
-
-    what: str
-    """`compiler`, `arch`, `option NAME`, `version NAME`, ..."""
-    a: JsonValue
-    b: JsonValue
-
-
-class Rate(Answer):
-    """Attempted and right ops and their share, 0 to 1, in unique ops and in uses: of the earlier run and of the later.
-
-    Results of one place of execution never add to those of another.
-    """
-
-    scope: str
-    """`all`, or `like for like`: ops that both runs attempted."""
-    ran_on: str
-    right_ops_a: int
-    attempted_ops_a: int
-    rate_ops_a: float | None
-    right_uses_a: int
-    attempted_uses_a: int
-    rate_uses_a: float | None
-    right_ops_b: int
-    attempted_ops_b: int
-    rate_ops_b: float | None
-    right_uses_b: int
-    attempted_uses_b: int
-    rate_uses_b: float | None
-
-
-class Cause(Answer):
-    """The failures of a cause; flaky ops are separate."""
-
-    cluster: str
-    flaky: bool
-    stage: str
-    error: str
-    labels: dict[str, int]
-    ops: int
-    uses: int
-    models: tuple[str, ...]
-
-
 @dataclass(config=CONFIG, frozen=True)
 class Row(diff.Row):
     """One op in two runs; fields in `_a` belong to the earlier run, fields in `_b` to the later."""
@@ -109,14 +64,14 @@ class Series(Answer):
     a: Run
     b: Run
     since: Commits | None
-    changes: tuple[Change, ...]
+    changes: tuple[diff.Change, ...]
     counts: dict[str, int]
     """Label -> ops."""
     news: int
     """Rows that fail a gate."""
-    rates: tuple[Rate, ...]
+    rates: tuple[diff.Rate, ...]
     rows: tuple[Row, ...]
-    clusters: tuple[Cause, ...]
+    clusters: tuple[diff.Cluster, ...]
     notes: tuple[str, ...]
     isolation: tuple[Artefact, ...]
     """Ops whose verdicts differ, if one run has ops alone and the other models as one program."""
@@ -148,12 +103,12 @@ def series_of(compared: diff.Diff, lowered: Lowered | None) -> Series:
         a=_named(compared.a),
         b=_named(compared.b),
         since=since and Commits(range=since.text, from_=since.old.revision, to=since.new.revision, url=since.url),
-        changes=tuple(Change(**change) for change in compared.changes),
+        changes=compared.changes,
         counts=dict(compared.counts),
         news=compared.news,
-        rates=tuple(Rate(**rate) for rate in compared.rates),
+        rates=compared.rates,
         rows=tuple(Row(**vars(row)) for row in compared.rows),
-        clusters=tuple(Cause(**cause) for cause in compared.clusters),
+        clusters=compared.clusters,
         notes=compared.notes,
         isolation=compared.isolation,
         **more,

@@ -6,7 +6,6 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
@@ -274,17 +273,18 @@ def _places(connection: sa.Connection, ids: Sequence[str], modules: Sequence[str
 
 def model(connection: sa.Connection, name: str, rules: Sequence[Rule], team: str | None) -> Details:
     """A model: the stages of its ops in its newest night of each series, its blockers, and its trend."""
-    trend = _rows(connection, "model_readiness", ("series", *READY), {"model": name}, HISTORY_NIGHTS)
+    from opscope.wire import show
+
+    rows = _rows(connection, "model_readiness", ("series", *READY), {"model": name}, HISTORY_NIGHTS)
+    newest = {row["series"]: row for row in reversed(rows)}
+    boards = {series: board_in(connection, row["night_id"], series, row["arch"]) for series, row in newest.items()}
+    trend = [show.ModelNight(**row, on=_on(row, boards[row["series"]])) for row in rows]
     of_series = []
-    for series in dict.fromkeys(entry["series"] for entry in trend):
-        nights = [entry for entry in trend if entry["series"] == series]
-        newest = nights[0]
-        called = names_of(connection, newest["night_id"]).get(series, series)
-        board = board_in(connection, newest["night_id"], series, newest["arch"])
-        for entry in nights:
-            entry["on"] = _on(entry, board)
-        since = whole_since(connection, nights, series, newest["backend"])
-        where = {"night_id": newest["night_id"], "series": series, "model": name}
+    for series in dict.fromkeys(night.series for night in trend):
+        nights = [night for night in trend if night.series == series]
+        last = nights[0]
+        since = whole_since(connection, nights, series, last.backend)
+        where = {"night_id": last.night_id, "series": series, "model": name}
         blockers = _rows(connection, "model_blockers", BLOCKS, where, None)
         for entry in blockers:
             entry["owner"] = owner(rules, [entry["op_name"]], entry["stage"], entry["cluster"], [name])
@@ -292,9 +292,9 @@ def model(connection: sa.Connection, name: str, rules: Sequence[Rule], team: str
         of_series.append(
             {
                 "series": series,
-                "name": called,
-                "since": None if since is None else {**asdict(since), "text": since.text},
-                "newest": newest,
+                "name": names_of(connection, last.night_id).get(series, series),
+                "since": since and show.Since(**vars(since), text=since.text),
+                "newest": last,
                 "ladder": _ladder(connection, where),
                 "blockers": sorted(blockers, key=lambda entry: (-entry["uses"], entry["op_name"], entry["op_id"])),
             }

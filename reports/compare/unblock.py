@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from opscope.harness.record.stages import depths
 from opscope.reports.compare.outcomes import Outcome, RunView
@@ -174,6 +173,7 @@ def _fix(key: str, group: Sequence[Placed], needs: Mapping[str, set[str]], newes
     models = sorted({occurrence.model for occurrence in group})
     ops = {occurrence.op.op_id: occurrence.op for occurrence in group}
     first = max(group, key=lambda occurrence: (occurrence.uses, occurrence.op.op_id)).op
+    remark, acknowledged = ("", False) if newest is None else noted(newest, first.cause)
     return Fix(
         fix=key,
         op_names=tuple(name for name, _ in Counter(op.op_name for op in ops.values()).most_common()),
@@ -187,14 +187,15 @@ def _fix(key: str, group: Sequence[Placed], needs: Mapping[str, set[str]], newes
         repro=first.repro,
         cluster=first.cause,
         flaky=all(op.flaky for op in ops.values()),
-        **({} if newest is None else noted(newest, first.cause)),
+        remark=remark,
+        acknowledged=acknowledged,
     )
 
 
-def noted(view: RunView, cause: str) -> dict[str, Any]:
-    """What a note says of a cause on the date of a run: `remark`, and whether it is `acknowledged`."""
+def noted(view: RunView, cause: str) -> tuple[str, bool]:
+    """What a note says of a cause on the date of a run, and whether it acknowledges the cause; nothing without one."""
     note = view.notes.get(cause)
-    return {"remark": note.line(view.day) if note else "", "acknowledged": view.acknowledges(cause)}
+    return note.line(view.day) if note else "", view.acknowledges(cause)
 
 
 def curve(needs: Mapping[str, Iterable[str]], weight: Mapping[str, int] | None = None) -> list[Step]:
@@ -246,32 +247,65 @@ def _completed(needs: Mapping[str, frozenset[str]], done: set[str]) -> int:
 # --- one model
 
 
-def missing(view: RunView, model: str) -> list[dict[str, Any]]:
+@dataclass(frozen=True)
+class Missing:
+    """An op that keeps a model from being whole."""
+
+    op_id: str
+    op_name: str
+    op_kind: str
+    types: str
+    params: Mapping[str, str]
+    uses: int
+    status: str
+    stage: str
+    """The last stage that it passed."""
+    depth: int
+    """How many stages that is."""
+    failed_stage: str
+    cluster: str
+    """The cause."""
+    error: str
+    known: str
+    """The limitation that names it."""
+    flaky: bool
+    repro: str
+    remark: str
+    """What a note says of its cause."""
+    acknowledged: bool
+    """Whether that note acknowledges the cause."""
+    owner: str = ""
+    """The team that owns it (ci/owners.yaml)."""
+
+
+def missing(view: RunView, model: str) -> list[Missing]:
     """Each op that keeps `model` from being whole or was not attempted, that with the most uses first.
 
     Those of causes that a note acknowledges come last.
     """
     depth = depths({op.stage for op in view.ops.values()}, view.climbs)
     rows = [
-        {
-            "op_id": op.op_id,
-            "op_name": op.op_name,
-            "op_kind": op.op_kind,
-            "types": op.types,
-            "params": dict(op.params),
-            "uses": op.uses_of[model],
-            "status": op.status,
-            "stage": op.stage,
-            "depth": depth.get(op.stage, 0),
-            "failed_stage": op.failed_stage,
-            "cluster": op.cause,
-            "error": op.error,
-            "known": op.expected,
-            "flaky": op.flaky,
-            "repro": op.repro,
-            **noted(view, op.cause),
-        }
+        Missing(
+            op_id=op.op_id,
+            op_name=op.op_name,
+            op_kind=op.op_kind,
+            types=op.types,
+            params=dict(op.params),
+            uses=op.uses_of[model],
+            status=op.status,
+            stage=op.stage,
+            depth=depth.get(op.stage, 0),
+            failed_stage=op.failed_stage,
+            cluster=op.cause,
+            error=op.error,
+            known=op.expected,
+            flaky=op.flaky,
+            repro=op.repro,
+            remark=remark,
+            acknowledged=acknowledged,
+        )
         for op in view.ops.values()
         if model in op.uses_of and (op.bad or not op.attempted)
+        for remark, acknowledged in [noted(view, op.cause)]
     ]
-    return sorted(rows, key=lambda row: (row["acknowledged"], -row["uses"], row["op_name"], row["op_id"]))
+    return sorted(rows, key=lambda row: (row.acknowledged, -row.uses, row.op_name, row.op_id))

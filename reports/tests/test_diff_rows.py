@@ -260,7 +260,7 @@ def test_rates_by_place_and_like_for_like() -> None:
         return result
 
     everything = "all", "like for like"
-    assert compare(a, b).rates == (
+    assert tuple(map(vars, compare(a, b).rates)) == (
         row(everything[0], "host", ops_a=(0, 3), uses_a=(0, 6), ops_b=(1, 4), uses_b=(7, 14)),
         row(everything[0], "simulator", ops_a=(2, 3), uses_a=(3, 6), ops_b=(2, 4), uses_b=(6, 14)),
         row(everything[1], "host", ops_a=(0, 2), uses_a=(0, 12), ops_b=(1, 2), uses_b=(7, 12)),
@@ -269,7 +269,7 @@ def test_rates_by_place_and_like_for_like() -> None:
     nothing: dict[str, Any] = {}
     for name in ("ops_a", "uses_a", "ops_b", "uses_b"):
         nothing |= {f"right_{name}": 0, f"attempted_{name}": 0, f"rate_{name}": None}
-    assert compare(run(), run(op("idle", "not_run"))).rates == tuple(
+    assert tuple(map(vars, compare(run(), run(op("idle", "not_run"))).rates)) == tuple(
         {"scope": scope, "ran_on": "none", **nothing} for scope in everything
     )
 
@@ -283,7 +283,7 @@ def test_causes_are_sorted_by_the_models_that_they_block_and_flaky_ones_stand_la
         op("f", "crashed", flaky=True, uses_of={"m": 1, "n": 1, "o": 1, "p": 1}, **bad),
         op("z", "timeout", uses_of={"m": 1}),
     )
-    assert compare(a, b).clusters == (
+    assert tuple(map(vars, compare(a, b).clusters)) == (
         {
             "cluster": "one",
             "flaky": False,
@@ -292,7 +292,7 @@ def test_causes_are_sorted_by_the_models_that_they_block_and_flaky_ones_stand_la
             "labels": {"NEW": 1, "FIRST": 1},
             "ops": 2,
             "uses": 4,
-            "models": ["m", "n", "o"],
+            "models": ("m", "n", "o"),
         },
         {
             "cluster": "two",
@@ -302,7 +302,7 @@ def test_causes_are_sorted_by_the_models_that_they_block_and_flaky_ones_stand_la
             "labels": {"VANISHED": 1},
             "ops": 1,
             "uses": 9,
-            "models": ["m"],
+            "models": ("m",),
         },
         {
             "cluster": "timeout compare stablehlo.z",
@@ -312,7 +312,7 @@ def test_causes_are_sorted_by_the_models_that_they_block_and_flaky_ones_stand_la
             "labels": {"NEW": 1},
             "ops": 1,
             "uses": 1,
-            "models": ["m"],
+            "models": ("m",),
         },
         {
             "cluster": "one",
@@ -322,7 +322,7 @@ def test_causes_are_sorted_by_the_models_that_they_block_and_flaky_ones_stand_la
             "labels": {"NEW": 1},
             "ops": 1,
             "uses": 4,
-            "models": ["m", "n", "o", "p"],
+            "models": ("m", "n", "o", "p"),
         },
     )
 
@@ -338,7 +338,7 @@ def test_changes_besides_the_ops() -> None:
     }
     b = run(origin=other, models=("n", "o"), arch="p150", backend="xla")
     assert compare(run(), run()).changes == ()
-    assert {change["what"]: (change["a"], change["b"]) for change in compare(run(), b).changes} == {
+    assert {change.what: (change.a, change.b) for change in compare(run(), b).changes} == {
         "compiler": ("buda 1", "buda 2"),
         "compiler revision": ("", "fedcba987654"),
         "revision": ("0123456789ab", "0123456789ab (changed since)"),

@@ -237,13 +237,13 @@ def test_a_team_sees_its_rows_causes_and_counts() -> None:
     assert {row.op_id: row.owner for row in everybody.rows} == {"exp": "exp", "add": "crashes", "sub": ""}
     own = own_diff(diff, RULES, "exp")
     assert ([row.op_id for row in own.rows], dict(own.counts)) == (["exp"], {"NEW": 1})
-    assert [cluster["cluster"] for cluster in own.clusters] == ["s1"]
+    assert [cluster.cluster for cluster in own.clusters] == ["s1"]
     fixes = plan({"m": b})
     assert [fix.owner for fix in own_plan(fixes, RULES).fixes] == ["crashes", "exp"]
     assert [fix.fix for fix in own_plan(fixes, RULES, "exp").fixes] == ["s1"]
     rows = missing(b, "m")
-    assert [row["owner"] for row in own_missing(rows, "m", RULES)] == ["crashes", "exp"]
-    assert [row["op_id"] for row in own_missing(rows, "m", RULES, "crashes")] == ["add"]
+    assert [row.owner for row in own_missing(rows, "m", RULES)] == ["crashes", "exp"]
+    assert [row.op_id for row in own_missing(rows, "m", RULES, "crashes")] == ["add"]
     quiet = compare(a, a)
     assert {row.owner for row in own_diff(quiet, [Rule("all")]).rows} == {"", "all"}, "what is right has no owner"
 
@@ -282,13 +282,13 @@ def test_a_fix_lists_its_ops_models_and_uses() -> None:
     assert (second.alone, second.models, second.uses) == (0, ("m",), 1)
     assert (fixes.whole, fixes.unknown, fixes.by) == (("o",), {}, "cluster")
     rows = missing(view, "m")
-    assert [(row["op_id"], row["uses"], row["depth"], row["cluster"]) for row in rows] == [
+    assert [(row.op_id, row.uses, row.depth, row.cluster) for row in rows] == [
         ("y", 9, 2, "s"),
         ("x", 2, 2, "s"),
         ("z", 1, 2, "timeout compare stablehlo.z"),
     ]
     deep = run(op("a", "timeout", stage="split"), op("b", "timeout", stage="run"), op("c", "not_run", stage="odd"))
-    assert [(row["op_id"], row["depth"], row["cluster"]) for row in missing(deep, "m")] == [
+    assert [(row.op_id, row.depth, row.cluster) for row in missing(deep, "m")] == [
         ("a", 1, "timeout split stablehlo.a"),
         ("b", 2, "timeout run stablehlo.b"),
         ("c", 3, ""),

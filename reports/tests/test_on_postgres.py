@@ -109,7 +109,7 @@ def test_runs_compare_and_move_as_in_folders(url: str, tmp_path: Path) -> None:
     publish(night(tmp_path, 3, test_unblock.OPS), url)
     with open_runs(url) as runs:
         assert compared(runs)[0].b.run_id == "night02"  # night03 has no model in common with it
-        assert [row["missing"] for row in history(runs, runs.view("night03"), "b")] == [3]
+        assert [row.missing for row in history(runs, runs.view("night03"), "b")] == [3]
 
 
 def test_every_view_of_nights_counts_as_on_sqlite(url: str, tmp_path: Path) -> None:
