@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from pydantic import MISSING
+from pydantic import MISSING, ConfigDict
 
 from opscope.wire.answer import Answer
 
 
-class Grid(Answer):
+class _Part(Answer):
+    # There are thousands of them, one inside the other: each is checked when it is made, and not again.
+    model_config = ConfigDict(revalidate_instances="never")
+
+
+class Grid(_Part):
     """Rows and columns of cores."""
 
     r: int
     c: int
 
 
-class Stream(Answer):
+class Stream(_Part):
     """How an operand is streamed."""
 
     dir: str
@@ -22,14 +27,14 @@ class Stream(Answer):
     c: int
 
 
-class Ublock(Answer):
+class Ublock(_Part):
     """A micro block, in tiles."""
 
     rt: int
     ct: int
 
 
-class Block(Answer):
+class Block(_Part):
     """The blocks of a buffer on a core."""
 
     t: int
@@ -38,7 +43,7 @@ class Block(Answer):
     ublock: Ublock
 
 
-class Buffer(Answer):
+class Buffer(_Part):
     """A buffer in a core's L1."""
 
     block_shape: Block
@@ -47,7 +52,7 @@ class Buffer(Answer):
     data_format: str
 
 
-class OpModel(Answer):
+class OpModel(_Part):
     """One way to run an op."""
 
     grid_shape: Grid
@@ -64,7 +69,7 @@ class OpModel(Answer):
     parameter_buffers: tuple[Buffer | None, ...]
 
 
-class Step(Answer):
+class Step(_Part):
     """A step of a fused op."""
 
     name: str
@@ -74,7 +79,7 @@ class Step(Answer):
     output: str
 
 
-class Op(Answer):
+class Op(_Part):
     """An op, and the model that was chosen for it."""
 
     name: str
@@ -88,13 +93,13 @@ class Op(Answer):
     why: str
 
 
-class Legal(Answer):
+class Legal(_Part):
     """A candidate that can run."""
 
     op_models: tuple[OpModel, ...]
 
 
-class Refused(Answer):
+class Refused(_Part):
     """A candidate that cannot run."""
 
     grid_shape: Grid
@@ -109,7 +114,7 @@ class OpInDetail(Op):
     all: tuple[Legal | Refused, ...]
 
 
-class Buffering(Answer):
+class Buffering(_Part):
     """Room that an edge got so that no other branch of a fork starves."""
 
     kind: str
@@ -119,7 +124,7 @@ class Buffering(Answer):
     why: str
 
 
-class Placement(Answer):
+class Placement(_Part):
     """The cores of an op."""
 
     op: str
@@ -129,7 +134,7 @@ class Placement(Answer):
     transposed: bool
 
 
-class Epoch(Answer):
+class Epoch(_Part):
     """Ops that are on a chip at the same time."""
 
     epoch: int
@@ -149,7 +154,7 @@ class Epoch(Answer):
     placements: tuple[Placement, ...]
 
 
-class _Head(Answer):
+class _Head(_Part):
     graph: str
     arch: str
     grid: tuple[int, int]
