@@ -1,6 +1,6 @@
-"""Small databases as earlier opscopes left them, one for each head of the migrations: `python -m
-opscope.reports.tests.stored_head` writes that of today's head, which is needed once a migration follows it.
+"""Small databases as earlier opscopes left them, one for each head of the migrations.
 
+`python -m opscope.reports.tests.stored_head` stores those that are lacking, each by one migration from the one before it.
 `data/heads/NUMBER.tar.xz` holds `results.sqlite`, and `results.pg.sql`, the same in PostgreSQL. It has two nights of
 `mnist_mlp`; three ops fail in the second. `data/heads/runs.tar.xz` holds the second one's run folder
 (`runs/<night>/`), and a third night that waits in the spool (`spool/<night>/`).
@@ -12,8 +12,11 @@ import tarfile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from opscope.reports.database.database import open_database
-from opscope.reports.database.files import head, numbers
+import sqlalchemy as sa
+from alembic import command
+
+from opscope.reports.database.database import alembic_config
+from opscope.reports.database.files import numbers
 from opscope.reports.tests import postgres_server
 
 HEADS = Path(__file__).parent / "data" / "heads"
@@ -25,6 +28,11 @@ def stored() -> list[str]:
     return sorted(path.name.partition(".")[0] for path in HEADS.glob("[0-9]*.tar.xz"))
 
 
+def lacking() -> list[str]:
+    """The heads that a migration follows and whose databases are not stored."""
+    return sorted(set(numbers()[:-1]) - set(stored()))
+
+
 def extract(number: str, folder: Path) -> None:
     """Writes the databases of a head, runs and spool to `folder`."""
     for name in (number, "runs"):
@@ -32,30 +40,29 @@ def extract(number: str, folder: Path) -> None:
             archive.extractall(folder, filter="data")
 
 
-def store() -> Path:
-    """Stores the databases of today's head, upgraded from those of the one before it; the archive."""
+def store(number: str) -> Path:
+    """Stores the databases of a head, without views, which depend on more than migrations; the archive."""
     server = postgres_server.shared()
     with TemporaryDirectory() as name:
         folder = Path(name)
-        extract(stored()[-1], folder)
+        extract(max(each for each in stored() if each < number), folder)
         url = server.database()
         server.restore(url, folder / POSTGRES)
-        for each in (f"sqlite:///{folder / SQLITE}", url):
-            with open_database(each):
-                pass
+        for each, cascade in ((f"sqlite:///{folder / SQLITE}", ""), (url, "CASCADE")):
+            engine = sa.create_engine(each)
+            with engine.begin() as connection:
+                for view in sa.inspect(connection).get_view_names():
+                    connection.exec_driver_sql(f"DROP VIEW IF EXISTS {view} {cascade}")
+                command.upgrade(alembic_config(connection), number)
+            engine.dispose()
         server.dump(url, folder / POSTGRES)
-        target = HEADS / f"{head()}.tar.xz"
+        target = HEADS / f"{number}.tar.xz"
         with tarfile.open(target, "w:xz") as archive:
             for file in (SQLITE, POSTGRES):
                 archive.add(folder / file, file)
     return target
 
 
-def lacking() -> list[str]:
-    """The heads before today's whose databases are not stored."""
-    return sorted(set(numbers()[:-1]) - set(stored()))
-
-
 if __name__ == "__main__":
-    if head() not in stored():
-        print(f"stored {store()}")
+    for number in lacking():
+        print(f"stored {store(number)}")

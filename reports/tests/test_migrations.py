@@ -115,7 +115,7 @@ def test_what_was_stored_is_read_and_added_to(stored: Path, request: pytest.Fixt
 
 
 def test_each_head_that_a_migration_follows_has_a_database_here() -> None:
-    assert stored_head.lacking() == [], "at that head: python -m opscope.reports.tests.stored_head"
+    assert stored_head.lacking() == [], "try python -m opscope.reports.tests.stored_head"
 
 
 @pytest.mark.parametrize("version", ["0001", "0026", "0034"])
