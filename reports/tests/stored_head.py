@@ -1,6 +1,6 @@
 """Small databases as earlier opscopes left them, one for each head of the migrations.
 
-`python -m opscope.reports.tests.stored_head` stores those that are lacking, each by one migration from the one before it.
+`python -m opscope.reports.tests.stored_head` stores those that are lacking, each by a migration from the one before.
 `data/heads/NUMBER.tar.xz` holds `results.sqlite`, and `results.pg.sql`, the same in PostgreSQL. It has two nights of
 `mnist_mlp`; three ops fail in the second. `data/heads/runs.tar.xz` holds the second one's run folder
 (`runs/<night>/`), and a third night that waits in the spool (`spool/<night>/`).
