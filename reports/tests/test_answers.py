@@ -33,6 +33,7 @@ from opscope.reports.records.night_record import NightRecord, join
 from opscope.reports.tests import every_kind
 from opscope.reports.tests.nights import Op, night, op_id
 from opscope.reports.tests.sample_run import make_run
+from opscope.wire.answer import text_of
 
 URL = "--db sqlite:///d.sqlite"
 CALLS = {
@@ -316,6 +317,48 @@ def test_slow_answers_are_as_their_schemas_say(tmp_path: Path) -> None:
     call("opscope", "repro", test.op_id, "--out", "repro")
     for name, line in SLOW.items():
         held_to(name, json.loads(call("opscope", *line.replace("OP", test.op_id).split())))
+
+
+def _built() -> dict[str, list[Any]]:
+    """Answers of commands that cannot be called here, of the types and values that these build them of."""
+    from opscope.compiler.against.comparison import Agreement, Comparison, Group, Stops
+    from opscope.compiler.against.one_op import Difference
+    from opscope.dashboards.guests import Guest
+    from opscope.harness.decode.steps import Step
+    from opscope.harness.suites.faults import Fault, Score
+    from opscope.reports.nightly.history import Line
+    from opscope.wire import dashboard_check, decode, history, netlist, note, score
+
+    shown = {"dashboard": "d", "chart": "c", "rows": 1, "seconds": 0, "sql": "", "error": ""}
+    kinds = Group(Difference("ttir", "add", "ops", "", "x", "y"), ("add",), 1, "id", "")
+    step = Step(0, 1, 0.9, 0.5, "key", True, 5, None, ("late",))
+    first = history.First(op_id="id", op_name="add", right="", failing="tt@1")
+    tested = {"queues": ("q",), "inputs": 1, "inputs_asked": 1, "positive_inputs": False, "encodings_of_ours": ()}
+    return {
+        "dashboard-check": [
+            [
+                dashboard_check.Chart(**shown),
+                dashboard_check.Alert(alert="a", on=True, value=None, sent=False, error=""),
+                dashboard_check.Link(link="l", leads_to="/", error=""),
+                dashboard_check.Link(link="l", leads_to="http", error="", not_followed="no server"),
+            ],
+            dashboard_check.PRINTS,
+        ],
+        "dashboard-guest-token": [Guest("frame", "token", 3)],
+        "decode": [decode.Step(**vars(step), model="m")],
+        "history": [history.History(releases=(Line("tt@1", "", {}, 1),), problems={"tt": "x"}, first_failing=(first,))],
+        "note": [[note.Note(cause="c", text="t", author="a", written="2026-11-20 09:30")], note.PRINTS],
+        "score": [[Score("case", "Add", Fault.NONE)], score.PRINTS],
+        "ops": [Comparison(1, (Stops("add", "", "x", 1, "id"),), (Agreement("ttir", 1, 1, 1),), (kinds,))],
+        "netlist": [netlist.Tested(netlist="n", passed=True, why="", rounds=0, **tested)],
+    }
+
+
+def test_answers_of_commands_that_cannot_be_called_here_are_as_their_schemas_say() -> None:
+    built = _built()
+    assert built.keys() >= NOT_CALLED
+    for name, answer in built.items():
+        held_to(name, json.loads(text_of(*answer)))
 
 
 FREE = {
