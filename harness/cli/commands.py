@@ -121,10 +121,10 @@ def config(as_json: bool) -> None:
     values = settings.masked()
     if as_json:
         from opscope.wire.answer import print_answer
-        from opscope.wire.config import Config, Resolved
+        from opscope.wire.config import PAIRS, Config
 
         print_answer(
-            Config(**{s.name: Resolved(value=values[s.name], source=settings.sources[s.name]) for s in SETTINGS})
+            Config(**{name: of(value=values[name], source=settings.sources[name]) for name, of in PAIRS.items()})
         )
         return
     texts = {name: "-" if value is None else str(value) for name, value in values.items()}
