@@ -123,9 +123,8 @@ def config(as_json: bool) -> None:
         from opscope.wire.answer import print_answer
         from opscope.wire.config import PAIRS, Config
 
-        print_answer(
-            Config(**{name: of(value=values[name], source=settings.sources[name]) for name, of in PAIRS.items()})
-        )
+        pairs = {name: of(value=values[name], source=settings.sources[name]) for name, of in PAIRS.items()}
+        print_answer(Config(**pairs))
         return
     texts = {name: "-" if value is None else str(value) for name, value in values.items()}
     Page().table(

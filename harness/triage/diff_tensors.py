@@ -21,9 +21,8 @@ from opscope.harness.explain.operand_elements import number_text
 from opscope.harness.record.element_types import NUMPY_NAMES, numpy_dtype
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.signature import shorten
+from opscope.harness.triage.compared import Compared, Difference
 from opscope.harness.verdict.places import index_of, name_of
-from opscope.wire.answer import print_answer
-from opscope.wire.diff_tensors import Compared, Difference
 
 INDEX = "index.json"
 MOST_LATER = 20
@@ -68,7 +67,10 @@ def diff_tensors(
         compared = [compare(a.name, _load(a, element_type), _load(b, element_type), above, worst)]
     apart = [one for one in compared if one.differing or one.problem]
     if as_json:
-        print_answer(apart if a.is_dir() else compared, list[Compared], indent=None)
+        from opscope.wire import answer
+        from opscope.wire import diff_tensors as wire
+
+        answer.print_answer(apart if a.is_dir() else compared, wire.PRINTS, indent=None)
     else:
         _show(compared, apart)
     if apart:

@@ -51,7 +51,18 @@ def text_of(answer: object, kind: Any = None, indent: int | None = 2) -> str:
 
 def schema(kind: Any) -> dict[str, Any]:
     """The JSON schema of what is printed of a type."""
-    return _adapter(kind).json_schema(mode="serialization", schema_generator=_Schema)
+    return _unwrapped(_adapter(kind).json_schema(mode="serialization", schema_generator=_Schema))
+
+
+def _unwrapped(schema: Any) -> Any:
+    """The schema with each description on one line."""
+    if isinstance(schema, list):
+        return [_unwrapped(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    said = schema.get("description")
+    own = {"description": " ".join(said.split())} if isinstance(said, str) else {}
+    return {name: _unwrapped(each) for name, each in schema.items()} | own
 
 
 def _adapter(kind: Any) -> TypeAdapter[Any]:

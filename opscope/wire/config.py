@@ -24,9 +24,7 @@ class Resolved(Answer):
 def _of(kind: type) -> type[Resolved]:
     """The pair of a setting with such a value."""
     value: Any = (kind | None, ...)
-    return create_model(
-        f"{Resolved.__name__}_{kind.__name__}", __base__=Resolved, __doc__=Resolved.__doc__, value=value
-    )
+    return create_model(f"Resolved_{kind.__name__}", __base__=Resolved, __doc__=Resolved.__doc__, value=value)
 
 
 def _plain(kind: Any) -> type:
