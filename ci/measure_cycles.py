@@ -15,7 +15,7 @@ WORSE = re.compile(r"^worse than TT-Buda's formulas in median and p95: (.*)$", r
 
 def figures() -> Iterator[Figure]:
     """Yields errors of rows that no constant was fitted to, of files left out, and of epochs of whole netlists."""
-    output, code = tool("ci.benchmarks.bench_cycles")
+    output, code = tool("ci.calibration.bench_cycles")
     if code:
         yield Figure("cycles against silicon", f"exit {code}", "figures", False)
         return

@@ -258,32 +258,34 @@ def down(folder: Path | None) -> None:
 def status(as_json: bool, folder: Path | None) -> None:
     """Show what is served, and where. Exit code 1 if the server does not run, or if alerts are on and do not arrive."""
     from opscope.dashboards import alerts, processes
+    from opscope.wire.answer import print_answer
+    from opscope.wire.dashboard_status import Status
 
     home = _home(folder)
     served, running = home.served(), processes.running(home)
     undelivered = alerts.problems(home, served, running, datetime.now(UTC)) if served else []
-    state = {
-        "running": "superset" in running,
-        "processes": running,
-        "url": served.url if served else None,
-        "database": served.shown_database if served else None,
-        "artifact_url": served.artifact_url if served else None,
-        "anonymous": served.anonymous if served else None,
-        "alerts_to": ", ".join(served.mail.get("to", [])) if served else None,
-        "alerts_failing": undelivered,
-        "installed": home.python.is_file(),
-        "home": str(home.folder),
-        "environment": str(home.venv),
-        "admin_password": str(home.admin_password) if home.admin_password.is_file() else None,
-    }
+    state = Status(
+        running="superset" in running,
+        processes=running,
+        url=served.url if served else None,
+        database=served.shown_database if served else None,
+        artifact_url=served.artifact_url if served else None,
+        anonymous=served.anonymous if served else None,
+        alerts_to=", ".join(served.mail.get("to", [])) if served else None,
+        alerts_failing=tuple(undelivered),
+        installed=home.python.is_file(),
+        home=str(home.folder),
+        environment=str(home.venv),
+        admin_password=str(home.admin_password) if home.admin_password.is_file() else None,
+    )
     if as_json:
-        click.echo(json.dumps(state, indent=1))
+        print_answer(state)
     else:
-        for name, value in state.items():
+        for name, value in state:
             shown = ", ".join(f"{key} {item}" for key, item in value.items()) if isinstance(value, dict) else value
-            shown = "; ".join(shown) if isinstance(shown, list) else shown
+            shown = "; ".join(shown) if isinstance(shown, tuple) else shown
             click.echo(f"{name:<15} {'-' if shown in (None, '') else shown}")
-    if not state["running"] or undelivered:
+    if not state.running or undelivered:
         raise SystemExit(1)
 
 
@@ -329,7 +331,11 @@ def check(as_json: bool, folder: Path | None) -> None:
             text = f"{row['rows']:>5} rows {1000 * row['seconds']:>6.0f} ms  {row['chart']}"
             click.echo(f"{mark}{text}{'  ' + ' '.join(row['error'].split())[:200] if row['error'] else ''}")
     if as_json:
-        click.echo(json.dumps([*rows, *alerts, *followed], indent=1))
+        from opscope.wire.answer import print_answer
+        from opscope.wire.dashboard_check import PRINTS, Alert, Chart, Link
+
+        made = (*(Chart(**row) for row in rows), *(Alert(**row) for row in alerts), *(Link(**row) for row in followed))
+        print_answer(list(made), PRINTS)
     bad = sum(bool(row["error"]) for row in rows)
     broken = [row for row in followed if row["error"]]
     refused = [row for row in alerts if row["error"]]
@@ -365,8 +371,6 @@ def check(as_json: bool, folder: Path | None) -> None:
 @HOME
 def guest_token(slug: str, team: str, minutes: float, as_json: bool, folder: Path | None) -> None:
     """Print a token with which a page of yours shows DASHBOARD, such as opscope-start, in a frame."""
-    from dataclasses import asdict
-
     from opscope.dashboards import asset_files
     from opscope.dashboards.guests import guest
     from opscope.dashboards.results import refuse_unknown_team
@@ -375,7 +379,12 @@ def guest_token(slug: str, team: str, minutes: float, as_json: bool, folder: Pat
     made = guest(home, asset_files.read(), slug, team, minutes)
     if team and (served := home.served()) is not None:
         refuse_unknown_team(served.database_uri, team)
-    click.echo(json.dumps(asdict(made), indent=1) if as_json else f"{made.frame}\n{made.token}")
+    if as_json:
+        from opscope.wire.answer import print_answer
+
+        print_answer(made)
+    else:
+        click.echo(f"{made.frame}\n{made.token}")
 
 
 @dashboard.group()

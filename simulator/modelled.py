@@ -6,13 +6,16 @@ two together.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from opscope.base import passes
 from opscope.compiler.target.system_desc import Profile, SystemDesc
 from opscope.simulator.real_kernels import APART, SAME
 from opscope.simulator.timing.card_rates import dram_rates
+
+if TYPE_CHECKING:
+    from opscope.wire import device_show as wire
 
 GRAYSKULL, WORMHOLE, BLACKHOLE = "grayskull", "wormhole_b0", "blackhole"
 ALL = (GRAYSKULL, WORMHOLE, BLACKHOLE)
@@ -242,52 +245,49 @@ def record_error(kernel: str, arch: str) -> float | None:
     return BY_KIND[kernel][0] if kernel in BY_KIND else OF_OTHER_KINDS
 
 
-def modelled(system: SystemDesc) -> dict[str, Any]:
-    """Returns what is modelled of a board, as JSON."""
+def modelled(system: SystemDesc) -> wire.Board:
+    """Returns what is modelled of a board, as `opscope device show --json` prints it."""
+    from opscope.wire import device_show as wire
+
     arch = system.arch
     own = system.board.partition("-harvested-")[0]
     errors = [error for error in ERRORS if arch in error.archs and (not error.boards or own in error.boards)]
-    return {
-        "board": system.board,
-        "arch": arch,
-        "chips": system.chips,
-        "clock_ghz": system.clock_ghz,
-        "harvested_rows": list(system.harvested_rows),
-        "formats": list(system.formats),
-        "dst_formats": list(system.dst_formats),
-        "cycles_per_tile_matmul": system.cycles_per_tile_matmul,
-        "noc_bytes_per_clock": system.noc_bytes_per_clock,
-        "dram_gb_per_s": system.dram_gb_per_s,
-        "dram_efficiency": system.dram_efficiency,
-        "dram_interleaved_gb_per_s": [round(rate * system.clock_ghz, 1) for rate in dram_rates(system)],
-        "ethernet": asdict(system.ethernet) if system.ethernet is not None else None,
-        "profiles": {
-            profile.name: _profile(profile) | {"borrowed": BORROWED.get((arch, profile.name), "")}
-            for profile in (system.ttnn, system.buda)
-        },
-        "source": BOARD_SOURCES[arch],
-        "passes_by": passes.state,
-        "modelled": [
-            {"what": part.what, "how": part.how, "source": part.source} for part in PARTS if arch in part.archs
-        ],
-        "errors": [
-            {key: value for key, value in asdict(error).items() if key not in ("archs", "boards")} for error in errors
-        ],
-        "differences": [difference.what for difference in DIFFERENCES if arch in difference.archs],
-        "bits": {
-            "same": list(SAME),
-            "apart": [{**asdict(row), "kernels": list(row.kernels)} for row in APART],
-        }
-        if arch in ON_CARDS
-        else None,
-    }
 
+    def profile(of: Profile) -> wire.Profile:
+        return wire.Profile(
+            grid=of.grid,
+            l1_bytes=of.l1_bytes,
+            l1_usable=of.l1_usable,
+            dram_channels=of.dram_channels,
+            dram_channel_bytes=of.dram_channel_bytes,
+            borrowed=BORROWED.get((arch, of.name), ""),
+        )
 
-def _profile(profile: Profile) -> dict[str, Any]:
-    return {
-        "grid": list(profile.grid),
-        "l1_bytes": profile.l1_bytes,
-        "l1_usable": profile.l1_usable,
-        "dram_channels": profile.dram_channels,
-        "dram_channel_bytes": profile.dram_channel_bytes,
-    }
+    read, written = (round(rate * system.clock_ghz, 1) for rate in dram_rates(system))
+    return wire.Board(
+        board=system.board,
+        arch=arch,
+        chips=system.chips,
+        clock_ghz=system.clock_ghz,
+        harvested_rows=system.harvested_rows,
+        formats=system.formats,
+        dst_formats=system.dst_formats,
+        cycles_per_tile_matmul=system.cycles_per_tile_matmul,
+        noc_bytes_per_clock=system.noc_bytes_per_clock,
+        dram_gb_per_s=system.dram_gb_per_s,
+        dram_efficiency=system.dram_efficiency,
+        dram_interleaved_gb_per_s=(read, written),
+        ethernet=system.ethernet,
+        profiles=wire.Profiles(ttnn=profile(system.ttnn), buda=profile(system.buda)),
+        source=BOARD_SOURCES[arch],
+        passes_by=passes.state,
+        modelled=tuple(
+            wire.Part(what=part.what, how=part.how, source=part.source) for part in PARTS if arch in part.archs
+        ),
+        errors=tuple(
+            wire.MeasuredError(what=e.what, statistic=e.statistic, percent=e.percent, rows=e.rows, against=e.against)
+            for e in errors
+        ),
+        differences=tuple(difference.what for difference in DIFFERENCES if arch in difference.archs),
+        bits=wire.Bits(same=SAME, apart=APART) if arch in ON_CARDS else None,
+    )

@@ -13,7 +13,7 @@ from opscope.base.places import HOME
 ROOMS = "harness|compiler|simulator|reports|dashboards|models|ci|docs|opscope/base"
 NAMED = re.compile(rf"\b(?:{ROOMS})/[\w/.-]+\.(?:py|md|yaml|sql|sh)\b")
 MADE_UP = {
-    "ci/benchmarks/fit_cycles.py",  # `constants_ARCH.py` is one file for each board
+    "ci/calibration/fit_cycles.py",  # `constants_ARCH.py` is one file for each board
 }
 """Files that name what is not there for a reason. So do tests, and templates of files for other repositories."""
 GONE = {"harness/rooms.py"}

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ci.benchmarks.card_profiles import profile_rows
-from ci.benchmarks.fit_profiles import folds_of_rows, left_out
-from ci.benchmarks.profile_rows import main, report
-from ci.benchmarks.silicon_rows import SILICON
+from ci.calibration.card_profiles import profile_rows
+from ci.calibration.fit_profiles import folds_of_rows, left_out
+from ci.calibration.profile_rows import main, report
+from ci.calibration.silicon_rows import SILICON
 from opscope.simulator.modelled import BY_KIND, ERRORS, RECORDS
 
 PROFILES = SILICON / "profiles.csv"

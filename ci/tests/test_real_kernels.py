@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ci.benchmarks.real_kernels import kernel_jobs, main, report
-from ci.benchmarks.silicon_rows import SILICON
+from ci.calibration.silicon_rows import SILICON
 
 RECORDED = SILICON.parent / "real_kernels"
 ABS = {

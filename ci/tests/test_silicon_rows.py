@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ci.benchmarks.bench_cycles import ARCHS, buda_cycles, by_file, compiled_cycles, counted_cycles, summary
-from ci.benchmarks.fit_cycles import SEED
-from ci.benchmarks.silicon_rows import SILICON, Row, halves, rows
+from ci.calibration.bench_cycles import ARCHS, buda_cycles, by_file, compiled_cycles, counted_cycles, summary
+from ci.calibration.fit_cycles import SEED
+from ci.calibration.silicon_rows import SILICON, Row, halves, rows
 from opscope.simulator.timing.arch_constants import CONSTANTS
 
 pytestmark = pytest.mark.skipif(not SILICON.exists(), reason=f"no measured silicon figures at {SILICON}")

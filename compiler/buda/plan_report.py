@@ -1,132 +1,13 @@
-"""Writes a plan as JSON for programs and as lines for people. Op model fields are named as in TT-Buda's log."""
+"""Writes a plan as lines for people."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from math import isfinite
-from typing import Any
 
 from opscope.compiler.buda.balancer.limiter import limiter_cycles
-from opscope.compiler.buda.balancer.op_model import Candidate, OpModel
-from opscope.compiler.buda.balancer.shapes import BufferModel, StreamFactor
-from opscope.compiler.buda.graph import OpSpec
+from opscope.compiler.buda.balancer.op_model import OpModel
 from opscope.compiler.buda.plan import BudaPlan
-
-
-def as_json(plan: BudaPlan, op: str = "") -> dict[str, Any]:
-    """Returns the whole plan, or the plan with every candidate of one op."""
-    report: dict[str, Any] = {
-        "graph": plan.graph.name,
-        "arch": plan.budget.arch,
-        "grid": [plan.budget.grid.r, plan.budget.grid.c],
-        "policy": plan.policy,
-        "placeholder_figures": plan.budget.placeholder,
-        "unmeasured_ops": dict(plan.unmeasured),
-        "cycles_per_input": plan.cycles,
-        "dram_cuts": [[edge.producer, edge.consumer] for edge in plan.cuts],
-        "buffering": [
-            {"kind": b.kind, "name": b.name, "edge": [b.edge.producer, b.edge.consumer], "why": b.why}
-            for b in plan.buffering
-        ],
-    }
-    if op:
-        return report | {"op": _op_json(plan, op)}
-    crossing, switch = plan.crossing_bytes(), plan.switch_cycles()
-    loads, loading = plan.load_bytes(), plan.load_cycles()
-    report["ops"] = [_op_summary(plan, node.name) for node in plan.graph.ops]
-    report["epochs"] = [
-        {
-            "epoch": epoch.number,
-            "chip": epoch.chip,
-            "type": epoch.kind,
-            "cores": epoch.cores,
-            "cycles": epoch.cycles,
-            "cycles_of_one_input": _whole(plan.flow_cycles(epoch)),
-            "bytes_to_dram": crossing[i],
-            "switch_cycles": switch[i],
-            "bytes_of_programs_and_routes": loads[i],
-            "load_cycles": loading[i],
-            "placements": [
-                {"op": p.op.name, "start": [p.row, p.col], "grid": [p.grid.r, p.grid.c], "transposed": p.transposed}
-                for p in epoch.placements
-            ],
-        }
-        for i, epoch in enumerate(plan.epochs)
-    ]
-    return report
-
-
-def _op_summary(plan: BudaPlan, name: str) -> dict[str, Any]:
-    legal, choice = plan.legal[name], plan.choices[name]
-    return {
-        "name": name,
-        **_steps_json(plan.graph.node(name).spec),
-        "candidates": len(legal.candidates),
-        "op_models": len(legal.models),
-        "failures": {reason.value: n for reason, n in legal.failures.items()},
-        "chosen": model_json(choice.model),
-        "why": choice.why,
-    }
-
-
-def _steps_json(spec: OpSpec) -> dict[str, Any]:
-    """Returns the steps of a fused op, each with the op of the graph that became it."""
-    if spec.fused is None:
-        return {}
-    steps = [{"name": s.name, "op": s.origin, "inputs": list(s.inputs), "output": s.output} for s in spec.fused.steps]
-    return {"fused_steps": steps}
-
-
-def _op_json(plan: BudaPlan, name: str) -> dict[str, Any]:
-    legal = plan.legal[plan.graph.node(name).name]
-    return _op_summary(plan, name) | {"all": [_candidate_json(candidate) for candidate in legal.candidates]}
-
-
-def _candidate_json(candidate: Candidate) -> dict[str, Any]:
-    if candidate.models:
-        return {"op_models": [model_json(model) for model in candidate.models]}
-    return {
-        "grid_shape": {"r": candidate.grid.r, "c": candidate.grid.c},
-        "t_stream_factor": _stream_json(candidate.stream),
-        "failure": candidate.failure.value if candidate.failure else "",
-        "detail": candidate.detail,
-    }
-
-
-def model_json(model: OpModel) -> dict[str, Any]:
-    """Returns an op model as JSON."""
-    return {
-        "grid_shape": {"r": model.grid.r, "c": model.grid.c},
-        "op_type": model.spec.type,
-        "data_format": model.output.data_format,
-        "math_fidelity": model.spec.math_fidelity,
-        "t_stream_factor": _stream_json(model.stream),
-        "cached_execution_cycles": model.cycles,
-        "l1_bytes": model.l1_bytes,
-        "input_buffers": [_buffer_json(buffer) for buffer in model.inputs],
-        "output_buffers": [_buffer_json(model.output)],
-        "intermediate_buffers": [_buffer_json(buffer) for buffer in model.intermediates],
-        "parameter_buffers": [_buffer_json(buffer) if buffer else None for buffer in model.parameters],
-    }
-
-
-def _stream_json(stream: StreamFactor) -> dict[str, Any]:
-    return {"dir": stream.dir, "r": stream.r, "c": stream.c}
-
-
-def _buffer_json(buffer: BufferModel) -> dict[str, Any]:
-    block = buffer.block_shape
-    return {
-        "block_shape": {
-            "t": block.t,
-            "mblock_m": block.mblock_m,
-            "mblock_n": block.mblock_n,
-            "ublock": {"rt": block.ublock.rt, "ct": block.ublock.ct},
-        },
-        "buffer_factor": buffer.factor,
-        "l1_size_tiles": buffer.l1_size_tiles,
-        "data_format": buffer.data_format,
-    }
 
 
 def plan_lines(plan: BudaPlan) -> Iterator[str]:
@@ -139,7 +20,7 @@ def plan_lines(plan: BudaPlan) -> Iterator[str]:
         yield (
             f"epoch {epoch.number} chip {epoch.chip}{kind}: {epoch.cores} of {plan.budget.grid.volume} cores, "
             f"{epoch.cycles} cycles; switch: {crossing[i]} bytes to DRAM and back, {switch[i]} cycles; programs and "
-            f"routes to L1: at most {loading[i]} cycles; one input passes in {_whole(plan.flow_cycles(epoch))}"
+            f"routes to L1: at most {loading[i]} cycles; one input passes in {whole_cycles(plan.flow_cycles(epoch))}"
         )
         for placed in epoch.placements:
             model = plan.choices[placed.op.name].model
@@ -158,7 +39,7 @@ def plan_lines(plan: BudaPlan) -> Iterator[str]:
         yield f"buffering: {note.kind} {note.name} on {note.edge.producer} -> {note.edge.consumer}: {note.why}"
 
 
-def _whole(cycles: float) -> int | None:
+def whole_cycles(cycles: float) -> int | None:
     """Cycles as a whole number; None for an epoch that no input passes, because its ops wait for each other."""
     return round(cycles) if isfinite(cycles) else None
 

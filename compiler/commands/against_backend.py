@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +40,9 @@ def compare_with(
         raise InputProblem(f"--{error}") from error
     comparison = compare(_others(backend, run, models or MODELS, arch), lambda module: emission(module, board))
     if as_json:
-        click.echo(json.dumps(asdict(comparison), indent=2))
+        from opscope.wire.answer import print_answer
+
+        print_answer(comparison)
     elif markdown:
         click.echo(to_markdown(comparison, backend), nl=False)
     else:

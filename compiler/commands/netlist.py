@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,6 +14,7 @@ from opscope.compiler.errors import CompilerInputError
 if TYPE_CHECKING:
     from opscope.compiler.buda.netlist.model import Graph, Netlist
     from opscope.compiler.buda.plan_to_binary import PlannedProgram
+    from opscope.wire import netlist as wire
 
 
 @click.command("netlist", short_help="Check and show a TT-Buda netlist, or compile it to a binary.")
@@ -56,7 +56,9 @@ def netlist_command(
     except (CompilerInputError, ValueError) as error:
         raise InputProblem(" ".join(str(error).split())) from error
     if as_json:
-        click.echo(json.dumps(_as_json(netlist, op)))
+        from opscope.wire.answer import print_answer
+
+        print_answer(netlist.ops[op] if op else _answer(netlist), indent=None)
     else:
         _show(netlist, op, loops)
 
@@ -124,27 +126,25 @@ def _l1(netlist: Netlist, graph: Graph) -> int:
     return max((sum(b.bytes for b in core_buffers(netlist, graph, op)) for op in graph.ops), default=0)
 
 
-def _as_json(netlist: Netlist, op: str) -> dict[str, Any]:
-    if op:
-        from dataclasses import asdict
+def _answer(netlist: Netlist) -> wire.Netlist:
+    from opscope.wire import netlist as wire
 
-        return asdict(netlist.ops[op])
-    return {
-        "name": netlist.name,
-        "arch": netlist.arch,
-        "queues": len(netlist.queues),
-        "graphs": [
-            {
-                "name": graph.name,
-                "chip": graph.target_device,
-                "ops": [node.name for node in graph.ops],
-                "cores": _used(netlist, graph),
-                "l1_bytes": _l1(netlist, graph),
-            }
+    return wire.Netlist(
+        name=netlist.name,
+        arch=netlist.arch,
+        queues=len(netlist.queues),
+        graphs=tuple(
+            wire.Graph(
+                name=graph.name,
+                chip=graph.target_device,
+                ops=tuple(node.name for node in graph.ops),
+                cores=_used(netlist, graph),
+                l1_bytes=_l1(netlist, graph),
+            )
             for graph in netlist.graphs
-        ],
-        "programs": [program.name for program in netlist.programs],
-    }
+        ),
+        programs=tuple(program.name for program in netlist.programs),
+    )
 
 
 def _show(netlist: Netlist, op: str, loops: int) -> None:

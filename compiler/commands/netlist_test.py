@@ -33,7 +33,7 @@ def run_test(file: Path, board: str, seed: int, as_json: bool) -> bool:
     from opscope.base.yaml_text import YamlError, read_text
     from opscope.compiler.buda.netlist.lines import with_line
     from opscope.compiler.buda.test_config.rows import NotModelledError
-    from opscope.compiler.buda.test_config.run import run_test_config, shown
+    from opscope.compiler.buda.test_config.run import run_test_config
     from opscope.compiler.target.system_desc import load_board
 
     try:
@@ -51,7 +51,21 @@ def run_test(file: Path, board: str, seed: int, as_json: bool) -> bool:
         except CompilerInputError as error:
             raise CompilerInputError(f"{file}: {with_line(str(error), text)}") from error
     if as_json:
-        click.echo(json.dumps({"netlist": str(file), **shown(verdict)}))
+        from opscope.wire.answer import print_answer
+        from opscope.wire.netlist import Tested
+
+        tested = Tested(
+            netlist=str(file),
+            passed=verdict.passed,
+            why=verdict.why,
+            queues=verdict.queues,
+            inputs=verdict.inputs,
+            inputs_asked=verdict.asked,
+            positive_inputs=verdict.positive,
+            encodings_of_ours=verdict.encodings,
+            rounds=verdict.rounds,
+        )
+        print_answer(tested, indent=None)
         return verdict.passed
     inputs = f"{verdict.inputs} of {verdict.asked} inputs" if verdict.asked > 1 else "1 input"
     if verdict.rounds:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import get_args
 
@@ -15,16 +13,7 @@ from opscope.base.page import Page
 from opscope.compiler.commands.compile import InputProblem
 from opscope.compiler.ops.row import Group, Lowering
 
-
-class Family(click.Choice[str]):
-    """A family by its name, or by the one that it had before 0.2.0."""
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The name of today."""
-        return super().convert("collective" if value == "ccl" else value, param, ctx)
-
-
-FAMILY = Family(list(dict.fromkeys((*FAMILIES, *get_args(Group)))))
+FAMILY = click.Choice(list(dict.fromkeys((*FAMILIES, *get_args(Group)))))
 """Families of ops, and what passes call the ops that only the device has."""
 
 DEVICE = ("ttir.", "ttnn.")
@@ -46,7 +35,10 @@ def compare(path: Path, kinds: tuple[str, ...], as_json: bool) -> None:
         raise InputProblem(f"{path}: {error}") from error
     shown = [each for each in compared if not kinds or each.kind in kinds]
     if as_json:
-        click.echo(json.dumps([asdict(each) for each in shown], indent=2))
+        from opscope.wire.answer import print_answer
+        from opscope.wire.ops import AgainstList
+
+        print_answer(shown, AgainstList)
         return
     page = Page()
     lines = [each for each in shown if kinds or each.words or each.difference != "same"]
@@ -143,7 +135,10 @@ def ops(
     if not table and (names or families):
         raise InputProblem("ops: expected ops that pass every filter, got none; try `opscope ops`")
     if as_json:
-        click.echo(json.dumps([asdict(entry) for entry in table], indent=2))
+        from opscope.wire.answer import print_answer
+        from opscope.wire.ops import Table
+
+        print_answer(table, Table)
     elif markdown:
         click.echo(to_markdown(table), nl=False)
     else:

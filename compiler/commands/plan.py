@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -152,7 +151,10 @@ def plan_command(
     for warning in caught:
         click.echo(f"warning: {warning.message}", err=True)
     if as_json:
-        click.echo(json.dumps(plan_report.as_json(planned, op)))
+        from opscope.compiler.buda.plan_answer import answer
+        from opscope.wire.answer import print_answer
+
+        print_answer(answer(planned, op), indent=None)
         return
     page = Page()
     for line in plan_report.op_lines(planned, op) if op else plan_report.plan_lines(planned):

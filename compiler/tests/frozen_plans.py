@@ -24,7 +24,8 @@ from opscope.compiler.buda.balancer.tests import graphs
 from opscope.compiler.buda.fuse_ops import fuse_ops
 from opscope.compiler.buda.graph import BudaGraph
 from opscope.compiler.buda.netlist.emit import netlist_of
-from opscope.compiler.buda.plan_report import as_json, op_lines, plan_lines
+from opscope.compiler.buda.plan_answer import answer
+from opscope.compiler.buda.plan_report import op_lines, plan_lines
 from opscope.compiler.buda.plan_to_binary import to_binary
 from opscope.compiler.buda.planner import budget_of, plan
 from opscope.compiler.target.system_desc import load_board
@@ -89,7 +90,8 @@ def lines(name: str, board: str, policy: str) -> Iterator[str]:
     yield from plan_lines(planned)
     for node in graph.ops:
         last = list(op_lines(planned, node.name))[-2:]
-        yield f"{node.name} candidates {digest(as_json(planned, node.name)['op'])} {'; '.join(last)}"
+        candidates = digest(answer(planned, node.name).model_dump(mode="json")["op"])
+        yield f"{node.name} candidates {candidates} {'; '.join(last)}"
     program = to_binary(planned, load_board(board))
     yield f"netlist {digest(said(netlist_of(planned, program)))}"
     placed = {op.name: op for op in program.binary.plan.ops}

@@ -17,7 +17,8 @@ from opscope.compiler.buda.graph_builder import GraphBuilder, Operand
 from opscope.compiler.buda.pipeline import flow
 from opscope.compiler.buda.placer.epochs import PlacerOptions
 from opscope.compiler.buda.plan import BudaPlan
-from opscope.compiler.buda.plan_report import as_json, plan_lines
+from opscope.compiler.buda.plan_answer import answer
+from opscope.compiler.buda.plan_report import plan_lines
 from opscope.compiler.buda.plan_to_binary import to_binary
 from opscope.compiler.buda.planner import budget_of, plan
 from opscope.compiler.target.system_desc import load_board
@@ -84,7 +85,7 @@ def test_the_short_branch_holds_what_the_long_one_takes_in(
     serial = sum(choice.model.cycles for choice in planned.choices.values())
     assert planned.cycles < passed <= serial
     assert any(f"buffering: {kind} {name} on fork -> join" in line for line in plan_lines(planned))
-    assert as_json(planned)["buffering"][0]["name"] == name
+    assert answer(planned).buffering[0].name == name
     assert (name in planned.choices) == (kind != "queue")
 
 

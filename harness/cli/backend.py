@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -68,7 +66,9 @@ def check(backend_name: str, arch: str | None, as_json: bool) -> None:
                 _show(made_one)
     failed = sum(each.result == backend_suite.FAILS for each in made)
     if as_json:
-        click.echo(json.dumps([asdict(each) for each in made], indent=2))
+        from opscope.wire import answer, backend_check
+
+        answer.print_answer(made, backend_check.PRINTS)
     else:
         notes = sum(each.result == backend_suite.NOTE for each in made)
         noted = f"{notes} note{'' if notes == 1 else 's'}"

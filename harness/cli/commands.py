@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -21,11 +19,6 @@ _OP_ID = re.compile("[0-9a-f]{16}")
 SHOWS = "opscope.shows"
 """Entry points that show ops, models and runs by name: `(name, database, team, owners file, as JSON) -> None`."""
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-
-
-def _print_json(value: Any) -> None:
-    """Prints `value` for another program."""
-    click.echo(json.dumps(value, indent=2))
 
 
 def _settings() -> Resolved:
@@ -50,7 +43,10 @@ def doctor(backend: str | None, as_json: bool) -> None:
     else:
         findings = examination.examine_backend(settings, backend)
     if as_json:
-        _print_json(examination.as_json(findings))
+        from opscope.wire.answer import print_answer
+        from opscope.wire.doctor import Doctor
+
+        print_answer(Doctor(in_order=examination.in_order(findings), findings=tuple(findings)))
     else:
         examination.show(findings, Page())
     if not examination.in_order(findings):
@@ -79,7 +75,10 @@ def models(count: bool, as_json: bool) -> None:
         zoo.write(zoo.recount(every, cache, settings["max_cache"], lambda line: click.echo(line, err=True)))
     listed = zoo.listing()
     if as_json:
-        _print_json(listed)
+        from opscope.wire import answer
+        from opscope.wire import models as wire
+
+        answer.print_answer(listed, wire.PRINTS)
         return
 
     def number(value: int | None) -> str:
@@ -97,20 +96,20 @@ def models(count: bool, as_json: bool) -> None:
         ],
         [
             [
-                e["name"],
-                e["framework"],
-                e["family"],
-                "giant" if e["giant"] else e["size"],
-                *(number(e[key]) for key in ("parameters", "ops", "unique_ops")),
+                e.name,
+                e.framework,
+                e.family,
+                "giant" if e.giant else e.size,
+                *map(number, (e.parameters, e.ops, e.unique_ops)),
             ]
             for e in listed
         ],
         spare=("size", "parameters"),
     )
-    skipped = [e for e in listed if e["missing_packages"]]
-    for framework in sorted({e["framework"] for e in skipped}):
-        of_it = [e for e in skipped if e["framework"] == framework]
-        packages = ", ".join(dict.fromkeys(package for e in of_it for package in e["missing_packages"]))
+    skipped = [e for e in listed if e.missing_packages]
+    for framework in sorted({e.framework for e in skipped}):
+        of_it = [e for e in skipped if e.framework == framework]
+        packages = ", ".join(dict.fromkeys(package for e in of_it for package in e.missing_packages))
         click.echo(f"skipped here: {len(of_it)} of {framework} ({packages} not installed; try {install(framework)})")
 
 
@@ -121,7 +120,11 @@ def config(as_json: bool) -> None:
     settings = _settings()
     values = settings.masked()
     if as_json:
-        _print_json({s.name: {"value": values[s.name], "source": settings.sources[s.name]} for s in SETTINGS})
+        from opscope.wire.answer import print_answer
+        from opscope.wire.config import PAIRS, Config
+
+        pairs = {name: of(value=values[name], source=settings.sources[name]) for name, of in PAIRS.items()}
+        print_answer(Config(**pairs))
         return
     texts = {name: "-" if value is None else str(value) for name, value in values.items()}
     Page().table(
@@ -175,7 +178,9 @@ def show(
         return
     page = finish_run.stored_page(run_dir, alone)
     if as_json:
-        _print_json(summary.as_json(page))
+        from opscope.wire.answer import print_answer
+
+        print_answer(summary.answer(page))
         return
 
     summary.show(page, page_console())

@@ -9,10 +9,9 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.util import cache_from_source
 from pathlib import Path
-from typing import Any
 
 from opscope.base.installing import install_command
 from opscope.base.page import Page
@@ -288,8 +287,3 @@ def show(findings: list[Finding], page: Page) -> None:
 def in_order(findings: list[Finding]) -> bool:
     """Whether a default run can work here."""
     return all(finding.usable for finding in findings if finding.needed)
-
-
-def as_json(findings: list[Finding]) -> dict[str, Any]:
-    """The findings as `--json` prints them."""
-    return {"in_order": in_order(findings), "findings": [asdict(finding) for finding in findings]}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,7 +56,10 @@ def judge_command(
         raise InputError("--picture", "a single result", f"{len(results)} in {place}", "a file of that folder")
     judged = [(each, _verdict(each, what, target)) for each in results]
     if as_json:
-        click.echo(json.dumps([{"name": each.name, **verdict.as_json()} for each, verdict in judged]))
+        from opscope.wire import answer
+        from opscope.wire import judge as wire
+
+        answer.print_answer([verdict.named(each.name) for each, verdict in judged], wire.PRINTS, indent=None)
     else:
         _show(judged)
     if picture is not None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -43,7 +41,9 @@ def list_rows(user_file: Path | None, backend: str | None, as_json: bool) -> Non
     """List the expected failures, yours first."""
     rows = [row for row in limitation_file.all_rows(_limitations_file(user_file)) if backend in (None, row.backend)]
     if as_json:
-        click.echo(json.dumps([as_object(row) for row in rows], indent=2))
+        from opscope.wire import answer, limitations_list
+
+        answer.print_answer([limitations_list.Limitation(**vars(row)) for row in rows], limitations_list.PRINTS)
         return
     page = Page()
     for row in rows:
@@ -120,16 +120,6 @@ def update(run_dir: Path, user_file: Path | None, kind: str, expires: str, link:
     click.echo(f"{new}, {removed} removed, {len(proposal.changes) - removed} narrowed; {done}", err=True)
     if proposal.new and _limitations_file(user_file) is None:
         click.echo(f'to use the file in runs, add to pyproject.toml: [tool.opscope] limitations = "{target}"', err=True)
-
-
-def as_object(row: Limitation) -> dict[str, Any]:
-    """A row for JSON."""
-    fields = {}
-    for name in (*limitation_file.NAMES, "where"):
-        value = getattr(row, name)
-        plain = sorted(value) if isinstance(value, frozenset) else value
-        fields[name] = value.isoformat() if isinstance(value, date) else plain
-    return fields
 
 
 def scope(row: Limitation) -> str:

@@ -7,7 +7,7 @@ import json
 
 import click
 
-from opscope.base import answers
+from opscope import wire
 from opscope.harness.record.errors import InputError
 
 
@@ -19,11 +19,11 @@ def schema(verb: tuple[str, ...]) -> None:
     VERB is a command, such as `diff` or `db stats`.
     """
     if not verb:
-        click.echo("\n".join(name for name in answers.commands()))
+        click.echo("\n".join(wire.commands()))
         return
     name = " ".join(verb)
-    found = answers.schema_of(name)
+    found = wire.schema_of(name)
     if found is None:
-        near = difflib.get_close_matches(name.replace(" ", "-"), answers.commands(), n=1, cutoff=0.4)
+        near = difflib.get_close_matches(name.replace(" ", "-"), wire.commands(), n=1, cutoff=0.4)
         raise InputError("VERB", "a command with --json", repr(name), " ".join(["opscope schema", *near]))
     click.echo(json.dumps(found, indent=1))

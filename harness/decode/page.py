@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
 
 from opscope.harness.decode.steps import TOP, Step
 
@@ -42,7 +40,10 @@ def summary(name: str, steps: Sequence[Step]) -> str:
 
 def json_lines(name: str, steps: Sequence[Step]) -> str:
     """Returns one JSON object per step."""
-    return "".join(json.dumps({"model": name, **asdict(step)}) + "\n" for step in steps)
+    from opscope.wire import decode
+    from opscope.wire.answer import text_of
+
+    return "".join(f"{text_of(decode.Step(**vars(step), model=name), indent=None)}\n" for step in steps)
 
 
 def chart(name: str, steps: Sequence[Step]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from opscope.harness.prepare.operand_sizes import is_float
 from opscope.harness.record.records import ResultCheck
 from opscope.harness.verdict.meaning import ExactOperands
 from opscope.harness.verdict.scores import SLACK, Scale
+
+if TYPE_CHECKING:
+    from opscope.wire import judge as wire
 
 Answer = Literal["right", "wrong", "undecided"]
 WORST_SHOWN = 8
@@ -241,25 +244,32 @@ class Verdict:
         """Which part of its type each operand reached."""
         return reach(self._inputs)
 
+    def named(self, name: str) -> wire.Judged:
+        """The verdict on a result of that name, as `opscope judge --json` prints it."""
+        from opscope.wire import judge as wire
+
+        return wire.Judged(
+            name=name,
+            answer=self.answer,
+            grade=self.grade,
+            reason=self.reason,
+            by=self.by,
+            target=self.promise,
+            flags=self.flags,
+            hypothesis=self.hypothesis,
+            largest_ulp=self.largest_ulp,
+            largest_relative=self.largest_relative,
+            equal=self.equal,
+            cancelled=None if self.cancelled is None else wire.Cancelled.model_validate(self.cancelled),
+            golden=self.golden_checks,
+            worst=tuple(map(wire.Worst.model_validate, self.worst)),
+            reach=tuple(None if each is None else wire.Reach.model_validate(each) for each in self.reach),
+            checks=self.checks,
+        )
+
     def as_json(self) -> dict[str, Any]:
         """The verdict as JSON has it; numbers that are not finite as text."""
-        return {
-            "answer": self.answer,
-            "grade": self.grade,
-            "reason": self.reason,
-            "by": self.by,
-            "target": self.promise,
-            "flags": list(self.flags),
-            "hypothesis": self.hypothesis,
-            "largest_ulp": _number(self.largest_ulp),
-            "largest_relative": _number(self.largest_relative),
-            "equal": self.equal,
-            "cancelled": None if self.cancelled is None else _plain(self.cancelled),
-            "golden": [check.model_dump(mode="json") for check in self.golden_checks],
-            "worst": [_plain(each) for each in self.worst],
-            "reach": [None if each is None else {**_plain(each), "share": each.share} for each in self.reach],
-            "checks": [check.model_dump(mode="json") for check in self.checks],
-        }
+        return self.named("").model_dump(mode="json", exclude={"name"})
 
     def __str__(self) -> str:
         """A few lines: answer, figures, worst elements, what was reached."""
@@ -289,14 +299,3 @@ def _ulp(right: np.ndarray, got: np.ndarray) -> np.ndarray:
     if not is_float(got) or got.dtype.kind == "c":
         return np.where(np.asarray(right).astype(got.dtype) == got, 0.0, np.inf)
     return off_by(right, got)
-
-
-def _number(value: float) -> float | str:
-    return value if np.isfinite(value) else str(value)
-
-
-def _plain(value: Any) -> dict[str, Any]:
-    return {
-        name: list(each) if isinstance(each, tuple) else _number(each) if isinstance(each, float) else each
-        for name, each in vars(value).items()
-    }

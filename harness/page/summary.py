@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from opscope.base.statuses import PASSED, TERMINAL
 from opscope.base.terminal import print_prose, wrapped
@@ -28,6 +28,8 @@ from opscope.harness.triage import after_run
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from opscope.wire.show import StoredRun
 
 SLOWEST = 5
 EXPLAINED = 3
@@ -78,36 +80,30 @@ def seconds(test: OpTest) -> float:
     return sum(stage.seconds for stage in test.stages)
 
 
-def as_json(run: Run) -> dict[str, Any]:
+def answer(run: Run) -> StoredRun:
     """The run as `--json` prints it."""
-    return {
-        "run": run.record.model_dump(mode="json"),
-        "ledger": _books(run.ledger),
-        "ledgers": {backend: _books(books) for backend, books in run.ledgers.items()},
-        "disagreements": [
-            {
-                "op_id": split.first.op_id,
-                "op_name": split.first.op_name,
-                "alone": split.alone,
-                "status": {name: test.status.value for name, test in split.tests.items()},
-            }
+    from opscope.wire.show import Books, Disagreement, Models, StoredRun
+
+    outcomes = run.header.by_outcome()
+    return StoredRun(
+        run=run.record,
+        ledger=Books(**dict(run.ledger)),
+        ledgers={backend: Books(**dict(books)) for backend, books in run.ledgers.items()},
+        disagreements=tuple(
+            Disagreement(
+                op_id=split.first.op_id,
+                op_name=split.first.op_name,
+                alone=split.alone,
+                status={name: test.status for name, test in split.tests.items()},
+            )
             for split in disagreements(run.tests)
-        ],
-        "models": {
-            **run.header.by_outcome(),
-            "asked": sum(run.header.by_outcome().values()),
-            "failed": [failure.model_dump(mode="json") for failure in run.header.failed],
-            "imports": [check.model_dump(mode="json") for check in run.header.imports],
-        },
-        "isolation": [asdict(artefact) for artefact in run.isolation],
-        "whole_models": [test.model_dump(mode="json") for test in run.whole],
-        "savings": asdict(savings(run.rows, run.tests)),
-        "op_tests": [test.model_dump(mode="json") for test in run.tests],
-    }
-
-
-def _books(books: Ledger) -> dict[str, Any]:
-    return {**books.model_dump(mode="json"), "adds_up": books.adds_up}
+        ),
+        models=Models(**outcomes, asked=sum(outcomes.values()), failed=run.header.failed, imports=run.header.imports),
+        isolation=tuple(run.isolation),
+        whole_models=tuple(run.whole),
+        savings=savings(run.rows, run.tests),
+        op_tests=tuple(run.tests),
+    )
 
 
 def show(run: Run, console: Console) -> None:

@@ -11,7 +11,6 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from opscope.models import frontends, registry
 from opscope.models.registry import Model
@@ -28,6 +27,28 @@ class Sizes:
     ops: int
     """All ops of its module."""
     unique_ops: int
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A model of the zoo. Counts are None where the table has none of it yet (`opscope models --count`)."""
+
+    name: str
+    framework: str
+    family: str
+    size: str
+    """`full` or `reduced`."""
+    giant: bool
+    """Whether its weights do not fit in memory, so that `--model all` leaves it out."""
+    trainable: bool
+    parameters: int | None
+    ops: int | None
+    unique_ops: int | None
+    missing: str
+    """What is not installed, and how to install it; empty if nothing is missing."""
+    missing_packages: tuple[str, ...]
+    about: str
+    file: str
 
 
 def table(path: Path = TABLE) -> dict[str, Sizes]:
@@ -81,29 +102,29 @@ def recount(models: Iterable[Model], cache: Path, max_cache: int, report: Callab
     return sizes
 
 
-def listing() -> list[dict[str, Any]]:
-    """One object per model, as `opscope models --json` prints them; sizes are None if the table has none."""
+def listing() -> list[Listed]:
+    """All models, by name."""
     sizes = table()
     models = []
     for name in registry.names():
         model = registry.get(name)
         row = sizes.get(name)
         models.append(
-            {
-                "name": name,
-                "framework": model.framework,
-                "family": model.family,
-                "size": model.size,
-                "giant": model.giant,
-                "trainable": model.trainable,
-                "parameters": row.parameters if row else None,
-                "ops": row.ops if row else None,
-                "unique_ops": row.unique_ops if row else None,
-                "missing": frontends.missing(model.framework, model.path),
-                "missing_packages": frontends.absent(model.framework, model.path),
-                "about": about(model.path),
-                "file": str(model.path),
-            }
+            Listed(
+                name=name,
+                framework=model.framework,
+                family=model.family,
+                size=model.size,
+                giant=model.giant,
+                trainable=model.trainable,
+                parameters=row.parameters if row else None,
+                ops=row.ops if row else None,
+                unique_ops=row.unique_ops if row else None,
+                missing=frontends.missing(model.framework, model.path),
+                missing_packages=tuple(frontends.absent(model.framework, model.path)),
+                about=about(model.path),
+                file=str(model.path),
+            )
         )
     return models
 

@@ -33,7 +33,7 @@ WHOLE_MODEL = "model"
 class Record(BaseModel):
     """Base of every record: immutable, unknown fields refused."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", json_schema_serialization_defaults_required=True)
 
 
 class TensorDesc(Record):

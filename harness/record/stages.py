@@ -46,6 +46,11 @@ class Stage(StrEnum):
             _OWN[value] = stage
         return stage
 
+    @classmethod
+    def __get_pydantic_json_schema__(cls, *_: object) -> dict[str, str]:
+        """Any word is a stage of some backend."""
+        return {"type": "string", "pattern": f"^{WORD}$"}
+
 
 _OWN: dict[str, Stage] = {}
 """Stages that are not members, by word. Each exists once, so that `is` compares them."""

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import collections
-import json
 import re
 from collections.abc import Sequence
-from dataclasses import asdict
 
 from opscope.base.visible_text import cut
 from opscope.harness.suites.faults import OURS, Fault, Score, counts
@@ -28,7 +26,10 @@ def one_line(scores: Sequence[Score]) -> str:
 
 def to_json(scores: Sequence[Score]) -> str:
     """One object per case."""
-    return json.dumps([asdict(score) for score in scores], indent=1) + "\n"
+    from opscope.wire import answer
+    from opscope.wire import score as wire
+
+    return answer.text_of(scores, wire.PRINTS) + "\n"
 
 
 def to_markdown(scores: Sequence[Score], versions: str) -> str:

@@ -23,7 +23,27 @@ LIGHT = {
     ),
     "a query": (
         "from opscope.harness.cli.main import root; root.main(['sql'], standalone_mode=False)",
-        "opscope.harness.record.records alembic jax numpy xdsl pytest",
+        "opscope.harness.record.records opscope.wire pydantic sqlalchemy alembic jax numpy xdsl pytest",
+    ),
+    "a query's rows as JSON": (
+        "import subprocess, sys, tempfile; url = f'sqlite:///{tempfile.mkdtemp()}/d.sqlite'; "
+        "subprocess.run([sys.executable, '-P', '-m', 'opscope.harness.cli.main', 'db', 'upgrade', '--db', url]); "
+        "from opscope.harness.cli.main import root; "
+        "root.main(['sql', 'SELECT 1 AS one', '--db', url, '--json'], standalone_mode=False)",
+        "opscope.harness.record.records opscope.wire pydantic sqlalchemy jax numpy xdsl pytest",
+    ),
+    "the version": (
+        "from opscope.harness.cli.main import root; root.main(['--version'], standalone_mode=False)",
+        "opscope.wire pydantic sqlalchemy jax numpy",
+    ),
+    "the list of commands": (
+        "from opscope.harness.cli.main import root; root.main(['--help'], standalone_mode=False)",
+        "opscope.wire.answer sqlalchemy jax",
+    ),
+    "what prints no JSON": (
+        "from opscope.harness.cli.main import root; root.main(['models'], standalone_mode=False); "
+        "root.main(['config'], standalone_mode=False)",
+        "opscope.wire.answer opscope.wire.config sqlalchemy jax numpy",
     ),
     "a command": (
         "from opscope.harness.cli.main import root; root.main(['config'], standalone_mode=False)",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from pathlib import Path
 from typing import Any
@@ -161,7 +160,10 @@ def reduce_command(
     )
     texts = {side: reduced.pop(f"{side}_text") for side in ("before", "after")}
     if as_json:
-        click.echo(json.dumps(reduced, indent=2))
+        from opscope.wire.answer import print_answer
+        from opscope.wire.reduce import Reduced
+
+        print_answer(Reduced(**reduced))
         return
     page = Page()
     sides = texts | ({"differs": reduced["difference"]} if against else {})
@@ -207,7 +209,10 @@ def probe_command(op_id: str, run_dir: Path | None, source: str | None, budget: 
     )
     text = probed.pop("op_text")
     if as_json:
-        click.echo(json.dumps(probed, indent=2))
+        from opscope.wire.answer import print_answer
+        from opscope.wire.probe import Probed
+
+        print_answer(Probed(**probed))
         return
     page = Page()
     page.prose(text)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from opscope.harness.explain.operand_elements import number_text
 from opscope.harness.record.element_types import NUMPY_NAMES, numpy_dtype
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.signature import shorten
+from opscope.harness.triage.compared import Compared, Difference
 from opscope.harness.verdict.places import index_of, name_of
 
 INDEX = "index.json"
@@ -29,35 +29,6 @@ MOST_LATER = 20
 """Later results that are listed."""
 DIFFERS = 1
 """Exit code if a tensor differs, as diff(1) has it."""
-
-
-@dataclass(frozen=True)
-class Difference:
-    """One element that differs."""
-
-    index: tuple[int, ...]
-    place: str
-    """Its tile (batch entry, row, column), face and row of the face."""
-    left: str
-    right: str
-    size: float
-    """Distance of the values; infinite where one of them alone is NaN or infinite."""
-
-
-@dataclass(frozen=True)
-class Compared:
-    """Two tensors."""
-
-    name: str
-    shape: tuple[int, ...]
-    differing: int
-    relative_l2: float | None
-    """Norm of the difference over that of B, of elements that are finite in both; None if there is none, or B is 0."""
-    worst: tuple[Difference, ...]
-    tiles: tuple[tuple[str, int], ...]
-    """Tiles that hold most of the elements that differ, and how many."""
-    problem: str = ""
-    """Why they were not compared."""
 
 
 @click.command("diff-tensors", short_help="Show where two tensors, or two dumps of a run, differ; the worst first.")
@@ -96,7 +67,10 @@ def diff_tensors(
         compared = [compare(a.name, _load(a, element_type), _load(b, element_type), above, worst)]
     apart = [one for one in compared if one.differing or one.problem]
     if as_json:
-        click.echo(json.dumps([asdict(one) for one in (apart if a.is_dir() else compared)]))
+        from opscope.wire import answer
+        from opscope.wire import diff_tensors as wire
+
+        answer.print_answer(apart if a.is_dir() else compared, wire.PRINTS, indent=None)
     else:
         _show(compared, apart)
     if apart:

@@ -5,7 +5,6 @@ Also a program of its own (`python -m opscope.harness.triage.replay FOLDER`), so
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -123,7 +122,12 @@ def command(folder: Path, as_json: bool, **changes: Any) -> None:
     Exit code 0: it passes; 1: it fails as recorded; 2: it could not be run; 3: it fails in another way.
     """
     replayed = replay(folder, **changes)
-    click.echo(json.dumps(replayed.test.model_dump(mode="json"), indent=2) if as_json else replayed.text)
+    if as_json:
+        from opscope.wire.answer import print_answer
+
+        print_answer(replayed.test)
+    else:
+        click.echo(replayed.text)
     raise SystemExit(replayed.code)
 
 

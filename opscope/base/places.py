@@ -1,4 +1,5 @@
-"""The folders of opscope's packages: inside this package in a wheel, behind its links in a checkout."""
+"""The folders of opscope's packages: inside this package in a wheel, beside it in a checkout, whose links to them some
+systems make files of (Windows)."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parents[1]
 """The folder of the package `opscope`."""
 
-HOME = (PACKAGE / "harness").resolve().parent
+HOME = (PACKAGE / "harness").resolve().parent if (PACKAGE / "harness").is_dir() else PACKAGE.parent
 """The folder that holds the packages (`harness`, `models`, ...)."""
 
 

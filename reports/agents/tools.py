@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from opscope.base import answers
+from opscope import wire
 from opscope.harness.record.errors import InputError
 
 if TYPE_CHECKING:
@@ -138,9 +138,21 @@ SCHEMAS = {
 
 def schema_of(tool: str) -> dict[str, Any]:
     """The schema of what a tool answers: that of its command, with the counts of rows that were left out."""
-    answer = answers.schema_of(SCHEMAS[tool]) if tool in SCHEMAS else None
-    fields = {"note": {"type": "string"}, "answer": _cut_schema(answer or {"type": "object"})}
+    answer = (wire.schema_of(SCHEMAS[tool]) if tool in SCHEMAS else None) or {"type": "object"}
+    definitions = answer.pop("$defs", {})
+    fields = {"note": {"type": "string"}, "answer": _cut_schema(_resolved(answer, definitions))}
     return {"type": "object", "properties": fields, "required": sorted(fields)}
+
+
+def _resolved(schema: Any, definitions: dict[str, Any]) -> Any:
+    """The schema with each reference replaced by what it names: not every client of the protocol follows them."""
+    if isinstance(schema, list):
+        return [_resolved(each, definitions) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        schema = definitions[schema["$ref"].rpartition("/")[2]] | {k: v for k, v in schema.items() if k != "$ref"}
+    return {name: _resolved(each, definitions) for name, each in schema.items()}
 
 
 def _cut_schema(schema: dict[str, Any]) -> dict[str, Any]:

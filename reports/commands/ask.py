@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from opscope.base.finite_number import FiniteNumber
-from opscope.reports.commands.compare import DB, JSON, LIMIT, print_json
+from opscope.reports.commands.compare import DB, JSON, LIMIT
 
 
 def _questions(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -62,7 +63,10 @@ def sql(
     if query is None:
         questions = ask.questions().values()
         if as_json:
-            print_json([{"name": question.name, "asks": question.asks, "sql": question.sql} for question in questions])
+            from opscope.wire import sql as wire
+            from opscope.wire.answer import print_answer
+
+            print_answer(list(questions), wire.Questions)
         else:
             Page().table(
                 [("opscope sql", ""), ("asks", "")], [(question.name, question.asks) for question in questions]
@@ -73,7 +77,7 @@ def sql(
     if cause_id is not None:
         answer = ask.of_cause(answer, cause_id, "--cause")
     if as_json:
-        print_json(answer.records())
+        click.echo(json.dumps(answer.records(), indent=2, allow_nan=False))
     elif as_csv:
         click.echo(ask.as_csv(answer), nl=False)
     else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -40,13 +39,6 @@ def DB(command: Callable[..., None]) -> Callable[..., None]:  # noqa: N802 - a d
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 LIMIT = click.option("--limit", type=click.IntRange(1), default=30, show_default=True, help="Rows per table.")
-
-
-def print_json(value: Any) -> None:
-    """Prints `value` as JSON, without NaN, which JSON does not have."""
-    from opscope.reports.records.columns import plain
-
-    click.echo(json.dumps(plain(value), indent=2, allow_nan=False))
 
 
 OWNER = click.option("--owner", "team", metavar="TEAM", help="Only failures that TEAM owns (ci/owners.yaml).")
@@ -145,11 +137,17 @@ def diff(
         cause = cause_named(cause_id, (row.cluster for each in compared for row in each.rows), "--cause")
         compared = [one for each in compared if (one := comparison.of_cause(each, cause)).rows]
     if as_json:
+        from opscope.wire.answer import print_answer
+        from opscope.wire.diff import Diff, Nights, series_of
+
         series = [
-            comparison.as_json(series_diff) | ({"lowered": of.as_json()} if of.sentence and cause_id is None else {})
+            series_of(series_diff, of if cause_id is None else None)
             for series_diff, of in zip(compared, lowered, strict=False)
         ]
-        print_json({"sentence": str(sentence)} | ({"series": series} if nights or len(series) > 1 else series[0]))
+        if nights or len(series) > 1:
+            print_answer(Nights(sentence=str(sentence), series=tuple(series)))
+        else:
+            print_answer(Diff(sentence=str(sentence), **dict(series[0])))
     else:
         page = Page()
         if cause_id is None:
@@ -222,9 +220,12 @@ def unblock(
         rules = rules_here(runs.connection, owners_file, team=team)
     plans = [own_plan(ranking.plan(plan, by), rules, team) for plan in views]
     if as_json:
-        names = {"left_out": [run.run_id for run in left_out]}
-        plans_as_json = [ranking.as_json(plan) | names for plan in plans]
-        print_json({"series": plans_as_json} if night or len(plans) > 1 else plans_as_json[0])
+        from opscope.wire.answer import print_answer
+        from opscope.wire.unblock import SeriesOfNight, Unblock
+
+        names = tuple(run.run_id for run in left_out)
+        series = [Unblock(**vars(plan), left_out=names) for plan in plans]
+        print_answer(SeriesOfNight(series=tuple(series)) if night or len(series) > 1 else series[0])
     else:
         page = Page()
         for plan in plans:
@@ -294,8 +295,11 @@ def readiness(
                 )
             )
     if as_json:
-        series = [each.as_json() for each in shown]
-        print_json({"series": series} if night or len(series) > 1 else series[0])
+        from opscope.wire.answer import print_answer
+        from opscope.wire.readiness import SeriesOfNight
+
+        series = [each.answer() for each in shown]
+        print_answer(SeriesOfNight(series=tuple(series)) if night or len(series) > 1 else series[0])
     else:
         page = Page()
         for each in shown:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from opscope.reports.commands.compare import JSON, print_json
+from opscope.reports.commands.compare import JSON
 
 DB = click.option(
     "--db", "url", default=None, metavar="URL", help="Results database; default: .opscope/opscope.sqlite."
@@ -78,7 +78,10 @@ def stats(url: str | None, as_json: bool) -> None:
 
     figures = statistics(database_url(url))
     if as_json:
-        print_json(figures)
+        from opscope.wire.answer import print_answer
+        from opscope.wire.db_stats import Statistics
+
+        print_answer(Statistics(schema_=figures.pop("schema"), **figures))
         return
     page = Page()
     page.line(f"{figures['database']}, schema {figures['schema']}, {figures['bytes'] / 1e6:,.1f} MB", "bold")
@@ -115,7 +118,10 @@ def owners(file: Path | None, url: str | None, as_json: bool) -> None:
         store_owners(connection, rules)
         renew_newest(connection)
     if as_json:
-        print_json({"rules": len(rules)})
+        from opscope.wire.answer import print_answer
+        from opscope.wire.db_owners import Stored
+
+        print_answer(Stored(rules=len(rules)))
     else:
         click.echo(f"{len(rules)} rules, {len({rule.team for rule in rules})} teams")
 

@@ -7,7 +7,7 @@ from datetime import datetime
 
 import click
 
-from opscope.reports.commands.compare import DB, JSON, print_json
+from opscope.reports.commands.compare import DB, JSON
 
 
 @click.command(short_help="Write what is known of a cause of failure, and acknowledge it.")
@@ -58,7 +58,10 @@ def note(
         with read_database(target) as connection:
             notes = read_notes(connection).values()
         if as_json:
-            print_json([vars(each) for each in notes])
+            from opscope.wire import answer
+            from opscope.wire import note as wire
+
+            answer.print_answer(list(notes), wire.PRINTS)
         else:
             heads = ("cause", "until", "by", "written (UTC)", "note")
             rows = [(short(each.cause), each.until, each.author, each.written, each.text) for each in notes]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -44,8 +43,6 @@ def publish(
     other run and is said each time; the exit code is 2. Without RUN_DIR, the runs in the spool are delivered, and those
     that were refused are tried again.
     """
-    import json
-
     from opscope.base.live import progress
     from opscope.base.visible_text import counted_each, visible
     from opscope.harness.record.errors import InputError, refusal
@@ -61,7 +58,7 @@ def publish(
             "--night", "runs that belong to the night", "no RUN_DIR", "opscope publish RUN_DIR --night FILE"
         )
     target, root = url or default_url(), Path.cwd()
-    counts: dict[str, Any] = {}
+    counts: dict[str, dict[str, int]] = {}
     deliveries: list[spool.Delivery] = []
     problems: list[InputError] = []
     from_spool: list[str] = []
@@ -73,7 +70,7 @@ def publish(
             join(run_dir, read_night(night_file), shard)
         deliveries.append(delivery := spool.deliver(run_dir, target, root, seconds=seconds))
         if delivery.rows is not None:
-            counts[str(run_dir)] = delivery.rows
+            counts[str(run_dir)] = dict(delivery.rows)
     for delivery in deliveries:
         from_spool += delivery.from_spool
         problems += delivery.problems
@@ -85,10 +82,13 @@ def publish(
             problems.append(error)
     place = shown(parse_url(target))
     if as_json:
+        from opscope.wire.answer import print_answer
+        from opscope.wire.publish import Published
+
         rows = next(iter(counts.values())) if len(counts) == 1 else None
         aside = [str(each.folder) for each in spool.refused(target, root)]
-        found = {"database": place, "rows": rows, "runs": counts, "from_spool": from_spool, "refused": aside}
-        click.echo(json.dumps(found))
+        found = Published(database=place, rows=rows, runs=counts, from_spool=tuple(from_spool), refused=tuple(aside))
+        print_answer(found, indent=None)
     else:
         for name in from_spool:
             click.echo(f"published {name} from the spool to {place}")

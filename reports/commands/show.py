@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from opscope.base import damage
 from opscope.base.page import Page, percent
 from opscope.harness.record import explanation, explanation_text, run_folders
 from opscope.harness.record.causes import by_cause, parts_within, short
-from opscope.reports.commands.compare import print_json
 from opscope.reports.compare.night_times import night_column, timed
-from opscope.reports.compare.op_history import Details, find
-from opscope.reports.database.notes import Note
+from opscope.reports.compare.op_history import find
+
+if TYPE_CHECKING:
+    from opscope.wire import show as wire
+
+    Failing = wire.FailingOfRun | wire.Blocker | wire.FailingOfCause
 
 SHOWN = 20
 """Rows per list."""
@@ -27,26 +32,28 @@ def show(name: str, url: str | None, team: str | None, owners_file: Path | None,
         connection = runs.database(name, "WHAT")
         details = find(connection, name, rules_here(connection, owners_file, team=team), team)
     if as_json:
-        print_json(details)
+        from opscope.wire.answer import print_answer
+
+        print_answer(details)
     else:
-        PAGES[details["what"]](details, Page())
+        PAGES[details.what](details, Page())
 
 
-def _op(details: Details, page: Page) -> None:
-    page.prose(f"{details['op_name']} [{details['op_id']}] {details['signature']}", "bold")
-    for name, value in details["op_params"].items():
+def _op(details: wire.Op, page: Page) -> None:
+    page.prose(f"{details.op_name} [{details.op_id}] {details.signature}", "bold")
+    for name, value in details.op_params.items():
         page.prose(f"{name} = {value}", "dim", indent=2)
-    if details["unsplittable"]:
-        page.prose(f"cannot be split from its model: {details['unsplittable']}")
-    if details["once"]:
-        page.prose(f"former ids: {', '.join(details['once'])}", "dim")
-    models = list(details["models"].items())
+    if details.unsplittable:
+        page.prose(f"cannot be split from its model: {details.unsplittable}")
+    if details.once:
+        page.prose(f"former ids: {', '.join(details.once)}", "dim")
+    models = list(details.models.items())
     shown_models = ", ".join(f"{model} ({uses})" for model, uses in models[:SHOWN])
     more = f" and {len(models) - SHOWN} more" if len(models) > SHOWN else ""
     page.prose(f"is in {len(models)} model{'' if len(models) == 1 else 's'}: {shown_models}{more}")
-    for place in details["places"]:
+    for place in details.places:
         page.line(place, "dim", indent=2)
-    head, labels = night_column(details["history"])
+    head, labels = night_column([(night.label, night.zone) for night in details.history])
     columns = [
         (head, ""),
         ("on", ""),
@@ -63,40 +70,40 @@ def _op(details: Details, page: Page) -> None:
         [
             (
                 label,
-                night["on"],
-                night["status"] + (" (flaky)" if night["flaky"] else "") + (" (known)" if night["expected"] else ""),
-                night["failed_stage"],
-                night["z_max"],
-                night["pcc"],
-                night["cycles"],
-                night["compile_ms"],
-                night["owner"],
+                night.on,
+                night.status + (" (flaky)" if night.flaky else "") + (" (known)" if night.expected else ""),
+                night.failed_stage,
+                night.z_max,
+                night.pcc,
+                night.cycles,
+                night.compile_ms,
+                night.owner,
             )
-            for label, night in zip(labels, details["history"], strict=True)
+            for label, night in zip(labels, details.history, strict=True)
         ],
         spare=("compile ms", "cycles", "PCC", "owner", "at"),
         fillable=("at", "z", "PCC", "cycles", "compile ms", "owner"),
     )
-    failed = [night for night in details["history"] if night["error_message"]]
-    for error in by_cause(failed, lambda night: night["error_message"], lambda _: 1):
+    failed = [night for night in details.history if night.error_message]
+    for error in by_cause(failed, lambda night: night.error_message, lambda _: 1):
         others = len(error.failures) - 1
         more = f" and {others} other{'s' if others > 1 else ''}" if others else ""
-        cause = f", cause {short(error.first['cause'])}" if error.first["cause"] else ""
-        page.prose(f"{timed(error.first)} on {error.first['on']}{more}{cause}: {error.first['error_message']}")
-        _note(details["notes"], error.first["cause"], page)
-    for since in details["since"]:
-        commits = "  ".join(filter(None, (since["range"], since["url"])))
-        page.prose(f"wrong on {since['on']} since {since['night']}{f', commits {commits}' if commits else ''}")
+        cause = f", cause {short(error.first.cause)}" if error.first.cause else ""
+        when = timed(error.first.label, error.first.zone)
+        page.prose(f"{when} on {error.first.on}{more}{cause}: {error.first.error_message}")
+        _note(details.notes, error.first.cause, page)
+    for since in details.since:
+        commits = "  ".join(filter(None, (since.range, since.url)))
+        page.prose(f"wrong on {since.on} since {since.night}{f', commits {commits}' if commits else ''}")
     _narrowed(details, page)
     _explained(details, page)
-    if details["repro"]:
-        page.line(details["repro"])
+    if details.repro:
+        page.line(details.repro)
 
 
-def _narrowed(details: Details, page: Page) -> None:
+def _narrowed(details: wire.Op, page: Page) -> None:
     """Whose program ran where another than the backend's name says made it, and what that narrowed, newest first."""
-    names = ("compiled_by", "backend", "verdict_of")
-    programs = ((tuple(night["narrowed"]), *(night[name] for name in names)) for night in details["history"])
+    programs = ((night.narrowed, night.compiled_by, night.backend, night.verdict_of) for night in details.history)
     for narrowed, build, backend, taken in dict.fromkeys(programs):
         if build:
             page.prose(f"{backend}: compiled by {build}")
@@ -106,115 +113,116 @@ def _narrowed(details: Details, page: Page) -> None:
             page.prose(f"{backend}: narrowed: {', '.join(narrowed)}")
 
 
-def _explained(details: Details, page: Page) -> None:
+def _explained(details: wire.Op, page: Page) -> None:
     """Why the newest wrong result was wrong whose run folder is still in this folder."""
 
-    for night in details["history"]:
-        artifact = PurePosixPath(night["artifact"] or "")
+    for night in details.history:
+        artifact = PurePosixPath(night.artifact or "")
         if artifact.name != explanation.TEXT or artifact.is_absolute() or ".." in artifact.parts:
             continue
         try:
-            known = explanation.read(run_folders.runs_root() / night["run_id"], artifact.parent)
+            known = explanation.read(run_folders.runs_root() / night.run_id, artifact.parent)
         except damage.Damaged as error:
             damage.say(f"{error.where}: damaged ({error.got})")
             continue
         if known is not None:
             page.line()
-            page.line(f"why it was wrong on {known.backend}, {timed(night)}", "bold")
+            page.line(f"why it was wrong on {known.backend}, {timed(night.label, night.zone)}", "bold")
             for pieces in explanation_text.lines(known):
                 page.pieces(pieces, indent=2)
             return
 
 
-def _model(details: Details, page: Page) -> None:
-    page.line(details["model"], "bold")
-    for series in details["lanes"]:
-        newest = series["newest"]
+def _model(details: wire.Model, page: Page) -> None:
+    page.line(details.model, "bold")
+    for series in details.lanes:
+        newest = series.newest
         page.line()
-        page.line(f"{series['name']}, {timed(newest)}", "bold")
-        if newest["outcome"] != "ran":
-            page.prose(f"{newest['outcome']} {newest['reason']}")
+        page.line(f"{series.name}, {timed(newest.label, newest.zone)}", "bold")
+        if newest.outcome != "ran":
+            page.prose(f"{newest.outcome} {newest.reason}")
             continue
         page.prose(
-            f"{newest['right_ops']} of {newest['ops']} ops right ({percent(newest['readiness'])}), "
-            f"{newest['bad_ops']} wrong, {newest['not_attempted']} not attempted"
+            f"{newest.right_ops} of {newest.ops} ops right ({percent(newest.readiness)}), "
+            f"{newest.bad_ops} wrong, {newest.not_attempted} not attempted"
         )
-        if series["since"] is not None:
-            page.prose(series["since"]["text"])
+        if series.since is not None:
+            page.prose(series.since.text)
         page.table(
             [("furthest stage", ""), ("ops", "right"), ("uses", "right")],
-            [(rung["stage"], rung["ops"], rung["uses"]) for rung in series["ladder"]],
+            [(rung.stage, rung.ops, rung.uses) for rung in series.ladder],
         )
-        _causes(series["blockers"], page, ("label", "status", "stage"), "message", "signature", details["notes"])
-        if len(series["blockers"]) > SHOWN:
-            page.line(f"and {len(series['blockers']) - SHOWN} more; see opscope readiness {details['model']}", indent=2)
+        _causes(series.blockers, page, ("label", "status", "stage"), "message", "signature", details.notes)
+        if len(series.blockers) > SHOWN:
+            page.line(f"and {len(series.blockers) - SHOWN} more; see opscope readiness {details.model}", indent=2)
     page.line()
-    head, labels = night_column(details["trend"])
+    head, labels = night_column([(entry.label, entry.zone) for entry in details.trend])
     page.table(
         [(head, ""), ("on", ""), ("outcome", ""), ("ops", "right"), ("right", "right"), ("wrong", "right")],
         [
             (
                 label,
-                entry["on"],
-                entry["outcome"],
-                entry["ops"],
-                entry["right_ops"],
-                entry["bad_ops"],
+                entry.on,
+                entry.outcome,
+                entry.ops,
+                entry.right_ops,
+                entry.bad_ops,
             )
-            for label, entry in zip(labels, details["trend"], strict=True)
+            for label, entry in zip(labels, details.trend, strict=True)
         ],
     )
 
 
-def _run(details: Details, page: Page) -> None:
-    page.line(f"{details['run_id']}: {details['on']}, {details['outcome']}", "bold")
-    page.prose(", ".join(f"{count} {status}" for status, count in details["statuses"].items()))
-    _causes(details["failing"], page, ("status", "stage"), "error", "types", details["notes"])
-    if len(details["failing"]) > SHOWN:
-        page.line(f"and {len(details['failing']) - SHOWN} more; see --json", indent=2)
+def _run(details: wire.PublishedRun, page: Page) -> None:
+    page.line(f"{details.run_id}: {details.on}, {details.outcome}", "bold")
+    page.prose(", ".join(f"{count} {status}" for status, count in details.statuses.items()))
+    _causes(details.failing, page, ("status", "stage"), "error", "types", details.notes)
+    if len(details.failing) > SHOWN:
+        page.line(f"and {len(details.failing) - SHOWN} more; see --json", indent=2)
 
 
-def _note(notes: list[Details], cause: str | None, page: Page) -> None:
+def _note(notes: Sequence[wire.Note], cause: str | None, page: Page) -> None:
     """Prints the note of a cause, if it has one."""
     for note in notes:
-        if note["cause"] == cause:
-            page.prose(f"note: {Note(**note).line(f'{datetime.now(UTC):%Y-%m-%d}')}", "bold", indent=4)
+        if note.cause == cause:
+            page.prose(f"note: {note.line(f'{datetime.now(UTC):%Y-%m-%d}')}", "bold", indent=4)
 
 
 def _causes(
-    failures: list[Details], page: Page, same: tuple[str, ...], message: str, types: str, notes: list[Details]
+    failures: Sequence[Failing], page: Page, same: tuple[str, ...], message: str, types: str, notes: Sequence[wire.Note]
 ) -> None:
     """Prints each cause once with its ops below; `same`: columns that are equal for all ops of a cause."""
 
-    def cause(entry: Details) -> tuple[object, ...]:
-        return tuple(entry[name] for name in (*same, "known", "owner", "cluster"))
+    def cause(entry: Failing) -> tuple[object, ...]:
+        return tuple(getattr(entry, name) for name in (*same, "known", "owner", "cluster"))
 
-    for group in parts_within(by_cause(failures, cause, lambda entry: entry["uses"]), SHOWN):
+    for group in parts_within(by_cause(failures, cause, lambda entry: entry.uses), SHOWN):
         first = group.first
-        *before, stage = (str(first[name] or "") for name in same)
+        *before, stage = (str(getattr(first, name) or "") for name in same)
         heading = "; ".join(before) + (f" at {stage}" if stage else "")
-        heading += f"; known: {first['known']}" if first["known"] else ""
-        heading += f"; owner {first['owner']}" if first["owner"] else ""
-        page.prose(group.with_counts(f"{heading}: {first[message]}", first["cluster"]), indent=2)
-        _note(notes, first["cluster"], page)
+        heading += f"; known: {first.known}" if first.known else ""
+        heading += f"; owner {first.owner}" if first.owner else ""
+        page.prose(group.with_counts(f"{heading}: {getattr(first, message)}", first.cluster), indent=2)
+        _note(notes, first.cluster, page)
         for entry in group.failures:
-            page.prose(f"{entry['op_name']} [{entry['op_id']}] {entry[types]}", indent=4)
-            own = f": {entry[message]}" if entry[message] != first[message] else ""
-            page.prose(f"{entry['uses']} use{'' if entry['uses'] == 1 else 's'}{own}", "dim", indent=6)
-            page.line(entry["repro"], "dim", indent=6)
+            page.prose(f"{entry.op_name} [{entry.op_id}] {getattr(entry, types)}", indent=4)
+            said = getattr(entry, message)
+            own = f": {said}" if said != getattr(first, message) else ""
+            page.prose(f"{entry.uses} use{'' if entry.uses == 1 else 's'}{own}", "dim", indent=6)
+            page.line(entry.repro, "dim", indent=6)
 
 
-def _cause(details: Details, page: Page) -> None:
-    page.prose(f"cause {details['cause']}: {details['error_message']}", "bold")
-    _note(details["notes"], details["cause"], page)
-    for lane in details["lanes"]:
+def _cause(details: wire.Cause, page: Page) -> None:
+    page.prose(f"cause {details.cause}: {details.error_message}", "bold")
+    _note(details.notes, details.cause, page)
+    for lane in details.lanes:
         page.line()
-        page.line(f"{lane['name']}, {lane['night']}", "bold")
-        ops = "1 op" if len(lane["failing"]) == 1 else f"{len(lane['failing'])} ops"
-        page.prose(f"{ops} in {', '.join(lane['models']) or 'no model'}; first seen {lane['first_seen']}")
-        _causes(lane["failing"], page, ("label", "status", "stage"), "message", "signature", [])
-    for lane in details["before"]:
-        page.prose(f"{lane['name']}: last in {lane['night']}", "dim")
+        page.line(f"{lane.name}, {lane.night}", "bold")
+        ops = "1 op" if len(lane.failing) == 1 else f"{len(lane.failing)} ops"
+        page.prose(f"{ops} in {', '.join(lane.models) or 'no model'}; first seen {lane.first_seen}")
+        _causes(lane.failing, page, ("label", "status", "stage"), "message", "signature", [])
+    for lane in details.before:
+        page.prose(f"{lane.name}: last in {lane.night}", "dim")
 
 
 PAGES = {"op": _op, "model": _model, "run": _run, "cause": _cause}

@@ -25,7 +25,6 @@ def status(max_age: str | None, name: str | None, url: str | None, as_json: bool
     """
     from opscope.base.visible_text import visible
     from opscope.harness.record.errors import InputError, closest
-    from opscope.reports.commands.compare import print_json
     from opscope.reports.database.files import default_url
     from opscope.reports.database.newest import ahead_line
     from opscope.reports.database.reading import NIGHTLY, read_database
@@ -53,19 +52,32 @@ def status(max_age: str | None, name: str | None, url: str | None, as_json: bool
     of_night, undelivered = unsent(Path.cwd())
     late = limit is not None and (complete is None or complete.age(now) >= limit)
     if as_json:
-        nights = {
-            which: night
-            and {
-                "night_id": night.night_id,
-                "started": night.started.isoformat(),
-                "missing": night.missing,
-                "age_hours": round(night.age(now).total_seconds() / 3600, 3),
-            }
-            for which, night in (("newest", newest), ("newest_complete", complete))
-        }
-        more = {"missed": missed, "unsent": undelivered, "demo_nights": demos, "ahead": ahead}
-        aside = [{"folder": str(each.folder), "reason": each.reason} for each in refused]
-        print_json({**nights, "spool": waiting, "refused": aside, "late": late, **more})
+        from opscope.wire.answer import print_answer
+        from opscope.wire.status import Night, Refused, Status
+
+        shown = [
+            night
+            and Night(
+                night_id=night.night_id,
+                started=night.started,
+                missing=night.missing,
+                age_hours=round(night.age(now).total_seconds() / 3600, 3),
+            )
+            for night in (newest, complete)
+        ]
+        print_answer(
+            Status(
+                newest=shown[0],
+                newest_complete=shown[1],
+                spool=tuple(waiting),
+                refused=tuple(Refused(folder=str(each.folder), reason=each.reason) for each in refused),
+                late=late,
+                missed=missed,
+                unsent=tuple(undelivered),
+                demo_nights=demos,
+                ahead=ahead,
+            )
+        )
     else:
         for line in (
             f"newest complete night: {complete.night_id}, {age_text(complete.age(now))} old"

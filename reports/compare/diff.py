@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
+
+from pydantic import JsonValue
 
 from opscope.base.labels import (
     LEAST_NS,
@@ -80,6 +82,53 @@ class Row:
         return self.change in NEWS
 
 
+@dataclass(frozen=True)
+class Rate:
+    """Attempted and right ops and their share, 0 to 1, in unique ops and in uses: of the earlier run (`_a`) and of the
+    later (`_b`), of one place of execution."""
+
+    scope: str
+    """`all`, or `like for like`: ops that both runs attempted."""
+    ran_on: str
+    right_ops_a: int
+    attempted_ops_a: int
+    rate_ops_a: float | None
+    right_uses_a: int
+    attempted_uses_a: int
+    rate_uses_a: float | None
+    right_ops_b: int
+    attempted_ops_b: int
+    rate_ops_b: float | None
+    right_uses_b: int
+    attempted_uses_b: int
+    rate_uses_b: float | None
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The failures of one cause, in either run."""
+
+    cluster: str
+    flaky: bool
+    stage: str
+    error: str
+    labels: Mapping[str, int]
+    """Label -> ops."""
+    ops: int
+    uses: int
+    models: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Change:
+    """What differs between the runs besides their results."""
+
+    what: str
+    """`compiler`, `arch`, `option NAME`, `version NAME`, ..."""
+    a: JsonValue
+    b: JsonValue
+
+
 Slower = Callable[[Outcome, Outcome], str]
 """Returns why an op counts as slower now, or an empty text (reports/compare/history.py)."""
 
@@ -92,9 +141,9 @@ class Diff:
     b: RunView
     rows: tuple[Row, ...]
     counts: Mapping[str, int]
-    rates: tuple[Mapping[str, Any], ...]
-    clusters: tuple[Mapping[str, Any], ...]
-    changes: tuple[Mapping[str, Any], ...]
+    rates: tuple[Rate, ...]
+    clusters: tuple[Cluster, ...]
+    changes: tuple[Change, ...]
     notes: tuple[str, ...]
     isolation: tuple[Artefact, ...] = ()
     """Ops whose verdicts differ, if one run has ops alone and the other models as one program."""
@@ -152,7 +201,7 @@ def of_cause(diff: Diff, cause: str) -> Diff:
     """Only the rows of one cause."""
     rows = tuple(row for row in diff.rows if row.cluster == cause)
     counts = Counter(row.label for row in rows)
-    causes = tuple(each for each in diff.clusters if each["cluster"] == cause)
+    causes = tuple(each for each in diff.clusters if each.cluster == cause)
     return replace(diff, rows=rows, counts=dict(counts), clusters=causes, notes=())
 
 
@@ -289,7 +338,7 @@ def takes_longer(old: Outcome, new: Outcome) -> bool:
 # --- rates
 
 
-def rates(a: RunView, b: RunView) -> list[dict[str, Any]]:
+def rates(a: RunView, b: RunView) -> list[Rate]:
     """Attempted and right ops and their share, per scope and place of execution, in unique ops and in uses.
 
     Like for like, both runs are weighed by the later run's uses. Results of one place never add to those of another.
@@ -298,14 +347,11 @@ def rates(a: RunView, b: RunView) -> list[dict[str, Any]]:
     rows = []
     for scope in ("all", "like for like"):
         only = None if scope == "all" else both
-        sides = {"a": _counted(a, only, a if only is None else b), "b": _counted(b, only, b)}
-        places = {place for side in sides.values() for place in side.right}
-        for place in sorted(places) or ["none"]:
-            row: dict[str, Any] = {"scope": scope, "ran_on": place}
-            for name, side in sides.items():
-                right, right_uses = side.right.get(place, (0, 0))
-                row |= _share(f"ops_{name}", right, side.ops) | _share(f"uses_{name}", right_uses, side.uses)
-            rows.append(row)
+        earlier, later = _counted(a, only, a if only is None else b), _counted(b, only, b)
+        places = {*earlier.right, *later.right}
+        rows += [
+            Rate(scope, place, *earlier.shares(place), *later.shares(place)) for place in sorted(places) or ["none"]
+        ]
     return rows
 
 
@@ -315,6 +361,18 @@ class _Counted(NamedTuple):
     ops: int
     uses: int
     right: Mapping[str, tuple[int, int]]
+
+    def shares(self, place: str) -> tuple[int, int, float | None, int, int, float | None]:
+        """Right and attempted ops and their rate, and the same in uses."""
+        ops, uses = self.right.get(place, (0, 0))
+        return (
+            ops,
+            self.ops,
+            ops / self.ops if self.ops else None,
+            uses,
+            self.uses,
+            uses / self.uses if self.uses else None,
+        )
 
 
 def _counted(run: RunView, only: Collection[str] | None, weighed: RunView) -> _Counted:
@@ -332,43 +390,35 @@ def _counted(run: RunView, only: Collection[str] | None, weighed: RunView) -> _C
     return _Counted(ops, uses, right)
 
 
-def _share(name: str, right: int, attempted: int) -> dict[str, Any]:
-    return {
-        f"right_{name}": right,
-        f"attempted_{name}": attempted,
-        f"rate_{name}": right / attempted if attempted else None,
-    }
-
-
 # --- errors
 
 
-def clusters(rows: Iterable[Row]) -> list[dict[str, Any]]:
+def clusters(rows: Iterable[Row]) -> list[Cluster]:
     """Failures of either run by cause, sorted by the models that they block; flaky ops are separate."""
     groups: dict[tuple[str, bool], list[Row]] = {}
     for row in rows:
         if row.cluster:
             groups.setdefault((row.cluster, row.flaky), []).append(row)
     causes = [
-        {
-            "cluster": cluster,
-            "flaky": flaky,
-            "stage": next((row.stage_b or row.stage_a for row in group), ""),
-            "error": next((row.error_b or row.error_a for row in group if row.error_b or row.error_a), ""),
-            "labels": dict(Counter(row.label for row in group)),
-            "ops": len(group),
-            "uses": sum(row.uses for row in group),
-            "models": sorted({model for row in group for model in row.models}),
-        }
+        Cluster(
+            cluster,
+            flaky,
+            stage=next((row.stage_b or row.stage_a for row in group), ""),
+            error=next((row.error_b or row.error_a for row in group if row.error_b or row.error_a), ""),
+            labels=dict(Counter(row.label for row in group)),
+            ops=len(group),
+            uses=sum(row.uses for row in group),
+            models=tuple(sorted({model for row in group for model in row.models})),
+        )
         for (cluster, flaky), group in groups.items()
     ]
-    return sorted(causes, key=lambda cause: (cause["flaky"], -len(cause["models"]), -cause["uses"], cause["cluster"]))
+    return sorted(causes, key=lambda cause: (cause.flaky, -len(cause.models), -cause.uses, cause.cluster))
 
 
 # --- what else changed
 
 
-def changes(a: RunView, b: RunView) -> list[dict[str, Any]]:
+def changes(a: RunView, b: RunView) -> list[Change]:
     """What differs between the runs besides their results: revisions, versions, models, options, machine."""
     compilers = _revision(a, "backend_"), _revision(b, "backend_")
     pairs: list[tuple[str, Any, Any]] = [
@@ -386,7 +436,7 @@ def changes(a: RunView, b: RunView) -> list[dict[str, Any]]:
         ("options", a.origin["options"], b.origin["options"]),
     ):
         pairs += [(f"{kind[:-1]} {name}", old.get(name), new.get(name)) for name in sorted({*old, *new} - OF_ONE_RUN)]
-    return [{"what": what, "a": old, "b": new} for what, old, new in pairs if old != new]
+    return [Change(what, old, new) for what, old, new in pairs if old != new]
 
 
 def _versions(run: RunView) -> dict[str, Any]:
@@ -408,39 +458,3 @@ def _revision(run: RunView, prefix: str = "") -> str:
 
 def _only(these: Sequence[str], others: Sequence[str]) -> str:
     return ", ".join(model for model in these if model not in others)
-
-
-def as_json(diff: Diff) -> dict[str, Any]:
-    """The comparison as `--json` prints it."""
-    return {
-        "a": _named(diff.a),
-        "b": _named(diff.b),
-        "since": _since(diff.since),
-        "changes": list(diff.changes),
-        "counts": dict(diff.counts),
-        "news": diff.news,
-        "rates": list(diff.rates),
-        "rows": [{**asdict(row), "news": row.news} for row in diff.rows],
-        "clusters": list(diff.clusters),
-        "notes": list(diff.notes),
-        "isolation": [asdict(artefact) for artefact in diff.isolation],
-    }
-
-
-def _since(since: CommitRange | None) -> dict[str, str] | None:
-    if since is None:
-        return None
-    return {"range": since.text, "from": since.old.revision, "to": since.new.revision, "url": since.url}
-
-
-def _named(run: RunView) -> dict[str, Any]:
-    return {
-        "run_id": run.run_id,
-        "place": run.place,
-        "started": run.started.isoformat(),
-        "backend": run.backend,
-        "arch": run.arch,
-        "models": list(run.models),
-        "outcome": run.outcome,
-        "ops": len(run.ops),
-    }

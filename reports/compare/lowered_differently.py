@@ -11,10 +11,10 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import sqlalchemy as sa
 
@@ -74,10 +74,6 @@ class Lowered:
         if self.without:
             words.append(f"{self.without} more {'has' if self.without == 1 else 'have'} an IR in one of the runs alone")
         return ", ".join(words)
-
-    def as_json(self) -> dict[str, Any]:
-        """The comparison as JSON."""
-        return {"sentence": self.sentence, **asdict(self)}
 
 
 class _Side(NamedTuple):

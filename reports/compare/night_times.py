@@ -18,14 +18,15 @@ def with_zones(connection: sa.Connection, nights: Sequence[Mapping[str, Any]]) -
     return [{**night, "zone": zones.get(night["night_id"], "")} for night in nights]
 
 
-def timed(night: Mapping[str, Any]) -> str:
+def timed(label: str, zone: str) -> str:
     """The label of a night with its zone, if it is a time: that of a release is none."""
-    return f"{night['label']} {night['zone']}".rstrip() if ":" in night["label"] else night["label"]
+    return f"{label} {zone}".rstrip() if ":" in label else label
 
 
-def night_column(nights: Sequence[Mapping[str, Any]]) -> tuple[str, list[str]]:
-    """The head and the cells of a column of nights; a zone that all have stands in the head."""
-    zones = {night["zone"] for night in nights if ":" in night["label"]}
+def night_column(nights: Sequence[tuple[str, str]]) -> tuple[str, list[str]]:
+    """The head and the cells of a column of nights, given their labels and zones; a zone that all have stands in the
+    head."""
+    zones = {zone for label, zone in nights if ":" in label}
     if len(zones) == 1:
-        return f"night ({zones.pop()})", [night["label"] for night in nights]
-    return "night", [timed(night) for night in nights]
+        return f"night ({zones.pop()})", [label for label, _ in nights]
+    return "night", [timed(*night) for night in nights]

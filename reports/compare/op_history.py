@@ -6,9 +6,8 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from itertools import takewhile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
@@ -33,6 +32,9 @@ from opscope.reports.database.schema import MODELS, MODULE_OPS, NIGHTS, OP_ALIAS
 from opscope.reports.database.schema_nights import NIGHT_CHANGES, NIGHT_FIXES, NIGHT_SERIES
 from opscope.reports.database.series_names import board_in, names_of
 from opscope.reports.records.columns import plain
+
+if TYPE_CHECKING:
+    from opscope.wire import show
 
 OP_ID = re.compile(r"[0-9a-f]{16}")
 HISTORY_NIGHTS = 30
@@ -111,15 +113,18 @@ JSON_NAMES = {
 """View -> the columns that details name otherwise."""
 
 
-def find(connection: sa.Connection, name: str, rules: Sequence[Rule], team: str | None) -> Details:
+def find(connection: sa.Connection, name: str, rules: Sequence[Rule], team: str | None) -> show.Details:
     """Details of the run, op, model or cause `name`, with its kind in `what`; InputError tells the closest names.
 
     `notes` has what people wrote about the causes in it.
     """
+    from opscope.wire import show
+
     details = _find(connection, name, rules, team)
     causes = set(_causes_in(details))
-    notes = [vars(note) for cause, note in read_notes(connection).items() if cause in causes]
-    return details | {"notes": notes}
+    notes = tuple(note for cause, note in read_notes(connection).items() if cause in causes)
+    kinds = {"op": show.Op, "model": show.Model, "cause": show.Cause, "run": show.PublishedRun}
+    return kinds[details["what"]](**details, notes=notes)
 
 
 def _causes_in(details: Any) -> Iterator[str]:
@@ -228,7 +233,8 @@ def _since(connection: sa.Connection, history: Sequence[Details]) -> list[Detail
         before = Commit() if right is None else commit_of(runs[right["run_id"]], right["backend"])
         since = CommitRange(before, commit_of(runs[first["run_id"]], first["backend"]))
         commits = {"range": since.text, "url": since.url} if since.old.revision or since.new.revision else {}
-        failing.append({"on": nights[0]["on"], "night": timed(first), "range": "", "url": "", **commits})
+        when = timed(first["label"], first["zone"])
+        failing.append({"on": nights[0]["on"], "night": when, "range": "", "url": "", **commits})
     return failing
 
 
@@ -267,17 +273,18 @@ def _places(connection: sa.Connection, ids: Sequence[str], modules: Sequence[str
 
 def model(connection: sa.Connection, name: str, rules: Sequence[Rule], team: str | None) -> Details:
     """A model: the stages of its ops in its newest night of each series, its blockers, and its trend."""
-    trend = _rows(connection, "model_readiness", ("series", *READY), {"model": name}, HISTORY_NIGHTS)
+    from opscope.wire import show
+
+    rows = _rows(connection, "model_readiness", ("series", *READY), {"model": name}, HISTORY_NIGHTS)
+    newest = {row["series"]: row for row in reversed(rows)}
+    boards = {series: board_in(connection, row["night_id"], series, row["arch"]) for series, row in newest.items()}
+    trend = [show.ModelNight(**row, on=_on(row, boards[row["series"]])) for row in rows]
     of_series = []
-    for series in dict.fromkeys(entry["series"] for entry in trend):
-        nights = [entry for entry in trend if entry["series"] == series]
-        newest = nights[0]
-        called = names_of(connection, newest["night_id"]).get(series, series)
-        board = board_in(connection, newest["night_id"], series, newest["arch"])
-        for entry in nights:
-            entry["on"] = _on(entry, board)
-        since = whole_since(connection, nights, series, newest["backend"])
-        where = {"night_id": newest["night_id"], "series": series, "model": name}
+    for series in dict.fromkeys(night.series for night in trend):
+        nights = [night for night in trend if night.series == series]
+        last = nights[0]
+        since = whole_since(connection, nights, series, last.backend)
+        where = {"night_id": last.night_id, "series": series, "model": name}
         blockers = _rows(connection, "model_blockers", BLOCKS, where, None)
         for entry in blockers:
             entry["owner"] = owner(rules, [entry["op_name"]], entry["stage"], entry["cluster"], [name])
@@ -285,9 +292,9 @@ def model(connection: sa.Connection, name: str, rules: Sequence[Rule], team: str
         of_series.append(
             {
                 "series": series,
-                "name": called,
-                "since": None if since is None else {**asdict(since), "text": since.text},
-                "newest": newest,
+                "name": names_of(connection, last.night_id).get(series, series),
+                "since": since and show.Since(**vars(since), text=since.text),
+                "newest": last,
                 "ladder": _ladder(connection, where),
                 "blockers": sorted(blockers, key=lambda entry: (-entry["uses"], entry["op_name"], entry["op_id"])),
             }
@@ -339,10 +346,10 @@ def cause(connection: sa.Connection, name: str, rules: Sequence[Rule], team: str
     for series in dict.fromkeys(night.series for night in nights):
         of_series = [night for night in nights if night.series == series]
         last = of_series[0]
-        named = sa.select(NIGHTS.c.night_id, NIGHTS.c.label, NIGHTS.c.zone).where(NIGHTS.c.night_id == last.night_id)
-        label = timed(dict(connection.execute(named).mappings().one()))
+        named = sa.select(NIGHTS.c.label, NIGHTS.c.zone).where(NIGHTS.c.night_id == last.night_id)
+        when = connection.execute(named).one()
         name_of = names_of(connection, last.night_id).get(series, series)
-        lane: Details = {"series": series, "name": name_of, "night": label}
+        lane: Details = {"series": series, "name": name_of, "night": timed(*when)}
         if last.started != newest[series]:
             before.append(lane)
             continue

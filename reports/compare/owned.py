@@ -11,7 +11,7 @@ from opscope.harness.record.causes import UNSPLITTABLE, cause_of, cause_of_test
 from opscope.harness.record.records import WHOLE_MODEL, OpTest
 from opscope.harness.record.stages import Stage
 from opscope.reports.compare.diff import Diff, Row
-from opscope.reports.compare.unblock import FixPlan
+from opscope.reports.compare.unblock import FixPlan, Missing
 from opscope.reports.database.owners import Rule, owner
 
 
@@ -56,7 +56,7 @@ def own_diff(diff: Diff, rules: Sequence[Rule], team: str | None = None) -> Diff
     rows = tuple(row for row in rows if row.owner == team)
     causes = {row.cluster for row in rows}
     counts = {label: sum(row.label == label for row in rows) for label in diff.counts}
-    clusters = tuple(cluster for cluster in diff.clusters if cluster["cluster"] in causes)
+    clusters = tuple(cluster for cluster in diff.clusters if cluster.cluster in causes)
     counts = {label: count for label, count in counts.items() if count}
     return replace(diff, rows=rows, clusters=clusters, counts=counts)
 
@@ -80,12 +80,10 @@ def own_plan(plan: FixPlan, rules: Sequence[Rule], team: str | None = None) -> F
     return replace(plan, fixes=tuple(fix for fix in fixes if team in (None, fix.owner)))
 
 
-def own_missing(
-    rows: Sequence[dict[str, Any]], model: str, rules: Sequence[Rule], team: str | None = None
-) -> list[Any]:
+def own_missing(rows: Sequence[Missing], model: str, rules: Sequence[Rule], team: str | None = None) -> list[Missing]:
     """Adds owners to a model's missing ops; with `team`, keeps only its rows."""
     owned = [
-        {**row, "owner": owner(rules, [row["op_name"]], row["failed_stage"] or row["stage"], row["cluster"], [model])}
+        replace(row, owner=owner(rules, [row.op_name], row.failed_stage or row.stage, row.cluster, [model]))
         for row in rows
     ]
-    return [row for row in owned if team in (None, row["owner"])]
+    return [row for row in owned if team in (None, row.owner)]

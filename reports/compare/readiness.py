@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from datetime import datetime
 
 import sqlalchemy as sa
 
@@ -13,13 +14,28 @@ from opscope.harness.record.stages import FAILED
 from opscope.reports.compare.night_times import with_zones
 from opscope.reports.compare.outcomes import RunView
 from opscope.reports.compare.run_selection import Listed, Runs
-from opscope.reports.compare.whole_since import Since, whole_since
+from opscope.reports.compare.whole_since import Night, Since, whole_since
 from opscope.reports.database.endings import ending_column
 from opscope.reports.database.newest import begun
 from opscope.reports.database.schema import MODELS, MODULE_OPS, NIGHTS, OP_TESTS, OPS, RUNS
 
 HISTORY = 30
 """Most runs in a model's history."""
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A model in one run, in unique ops."""
+
+    run_id: str
+    started: str
+    """Date and time with its zone."""
+    revision: str
+    """The compiler's."""
+    ops: int
+    missing: int
+    not_attempted: int
+    right: int
 
 
 def newest_views(runs: Runs, models: Sequence[str] = ()) -> list[dict[str, RunView]]:
@@ -69,7 +85,7 @@ def views_of(view: RunView) -> dict[str, RunView]:
     return dict.fromkeys(view.models, view)
 
 
-def history(runs: Runs, view: RunView, model: str) -> list[dict[str, Any]]:
+def history(runs: Runs, view: RunView, model: str) -> list[Counted]:
     """The model's runs of the same series up to this one, oldest first: its ops, how many are right or missing."""
     rows = [_counts(view, model)]
     if runs.connection is not None:
@@ -80,7 +96,7 @@ def history(runs: Runs, view: RunView, model: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _counts(view: RunView, model: str) -> dict[str, Any]:
+def _counts(view: RunView, model: str) -> Counted:
     ops = [op for op in view.ops.values() if model in op.uses_of]
     return _row(
         view.run_id,
@@ -92,21 +108,11 @@ def _counts(view: RunView, model: str) -> dict[str, Any]:
     )
 
 
-def _row(run_id: str, started: Any, revision: str, ops: int, missing: int, unattempted: int) -> dict[str, Any]:
-    return {
-        "run_id": run_id,
-        "started": started.isoformat(),
-        "revision": revision,
-        "ops": ops,
-        "missing": missing,
-        "not_attempted": unattempted,
-        "right": ops - missing - unattempted,
-    }
+def _row(run_id: str, started: datetime, revision: str, ops: int, missing: int, unattempted: int) -> Counted:
+    return Counted(run_id, started.isoformat(), revision, ops, missing, unattempted, ops - missing - unattempted)
 
 
-def _counted(
-    connection: sa.Connection, run_ids: Sequence[str], model: str, backends: Sequence[str]
-) -> list[dict[str, Any]]:
+def _counted(connection: sa.Connection, run_ids: Sequence[str], model: str, backends: Sequence[str]) -> list[Counted]:
     """The same counts by SQL, without reading the ops one by one."""
     # An op without a test could not be split off, and holds the model back all the same, or was not reached.
     untested = OP_TESTS.c.op_id.is_(None)
@@ -140,7 +146,7 @@ def _counted(
     return [_row(run_id, started, revision, *sums.get(run_id, (0, 0, 0))) for run_id, started, revision in runs]
 
 
-def nights_of(connection: sa.Connection | None, view: RunView, model: str) -> list[dict[str, Any]]:
+def nights_of(connection: sa.Connection | None, view: RunView, model: str) -> list[Night]:
     """The model's nights in the series of this run, oldest first: the rows of the view `model_readiness`."""
     if connection is None:
         return []
@@ -155,10 +161,11 @@ def nights_of(connection: sa.Connection | None, view: RunView, model: str) -> li
         .limit(HISTORY)
     )
     rows = [dict(row) for row in connection.execute(query).mappings()]
-    return with_zones(connection, [{**row, "started": row["started"].isoformat()} for row in reversed(rows)])
+    rows = with_zones(connection, [{**row, "started": row["started"].isoformat()} for row in reversed(rows)])
+    return [Night(**row) for row in rows]
 
 
-def since_of(connection: sa.Connection | None, view: RunView, nights: Sequence[dict[str, Any]]) -> Since | None:
+def since_of(connection: sa.Connection | None, view: RunView, nights: Sequence[Night]) -> Since | None:
     """Since when a model is as it is in its newest night, given what `nights_of` returns."""
     if connection is None or not nights:
         return None

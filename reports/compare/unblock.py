@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from opscope.harness.record.stages import depths
 from opscope.reports.compare.outcomes import Outcome, RunView
@@ -63,10 +62,25 @@ class Step:
 
 
 @dataclass(frozen=True)
+class PlannedRun:
+    """A run whose models are looked at."""
+
+    run_id: str
+    started: str
+    """Date and time with its zone."""
+    backend: str
+    arch: str
+    board: str
+    """Empty where its backend has none."""
+    name: str
+    """What its series is called."""
+
+
+@dataclass(frozen=True)
 class FixPlan:
     """What to fix, in which order, for the models of some runs."""
 
-    runs: tuple[Mapping[str, Any], ...]
+    runs: tuple[PlannedRun, ...]
     models: tuple[str, ...]
     whole: tuple[str, ...]
     """Models of which every op was attempted and came out right."""
@@ -118,14 +132,7 @@ def plan(views: Mapping[str, RunView], by: str = "cluster") -> FixPlan:
     runs_used = {view.run_id: view for view in views.values()}
     return FixPlan(
         runs=tuple(
-            {
-                "run_id": view.run_id,
-                "started": view.started.isoformat(),
-                "backend": view.backend,
-                "arch": view.arch,
-                "board": view.board,
-                "name": view.name,
-            }
+            PlannedRun(view.run_id, view.started.isoformat(), view.backend, view.arch, view.board, view.name)
             for view in runs_used.values()
         ),
         models=tuple(sorted(views)),
@@ -166,6 +173,7 @@ def _fix(key: str, group: Sequence[Placed], needs: Mapping[str, set[str]], newes
     models = sorted({occurrence.model for occurrence in group})
     ops = {occurrence.op.op_id: occurrence.op for occurrence in group}
     first = max(group, key=lambda occurrence: (occurrence.uses, occurrence.op.op_id)).op
+    remark, acknowledged = ("", False) if newest is None else noted(newest, first.cause)
     return Fix(
         fix=key,
         op_names=tuple(name for name, _ in Counter(op.op_name for op in ops.values()).most_common()),
@@ -179,14 +187,15 @@ def _fix(key: str, group: Sequence[Placed], needs: Mapping[str, set[str]], newes
         repro=first.repro,
         cluster=first.cause,
         flaky=all(op.flaky for op in ops.values()),
-        **({} if newest is None else noted(newest, first.cause)),
+        remark=remark,
+        acknowledged=acknowledged,
     )
 
 
-def noted(view: RunView, cause: str) -> dict[str, Any]:
-    """What a note says of a cause on the date of a run: `remark`, and whether it is `acknowledged`."""
+def noted(view: RunView, cause: str) -> tuple[str, bool]:
+    """What a note says of a cause on the date of a run, and whether it acknowledges the cause; nothing without one."""
     note = view.notes.get(cause)
-    return {"remark": note.line(view.day) if note else "", "acknowledged": view.acknowledges(cause)}
+    return note.line(view.day) if note else "", view.acknowledges(cause)
 
 
 def curve(needs: Mapping[str, Iterable[str]], weight: Mapping[str, int] | None = None) -> list[Step]:
@@ -235,40 +244,68 @@ def _completed(needs: Mapping[str, frozenset[str]], done: set[str]) -> int:
     return sum(need <= done for need in needs.values())
 
 
-def as_json(fix_plan: FixPlan) -> dict[str, Any]:
-    """The plan as `--json` prints it."""
-    return asdict(fix_plan)
-
-
 # --- one model
 
 
-def missing(view: RunView, model: str) -> list[dict[str, Any]]:
+@dataclass(frozen=True)
+class Missing:
+    """An op that keeps a model from being whole."""
+
+    op_id: str
+    op_name: str
+    op_kind: str
+    types: str
+    params: Mapping[str, str]
+    uses: int
+    status: str
+    stage: str
+    """The last stage that it passed."""
+    depth: int
+    """How many stages that is."""
+    failed_stage: str
+    cluster: str
+    """The cause."""
+    error: str
+    known: str
+    """The limitation that names it."""
+    flaky: bool
+    repro: str
+    remark: str
+    """What a note says of its cause."""
+    acknowledged: bool
+    """Whether that note acknowledges the cause."""
+    owner: str = ""
+    """The team that owns it (ci/owners.yaml)."""
+
+
+def missing(view: RunView, model: str) -> list[Missing]:
     """Each op that keeps `model` from being whole or was not attempted, that with the most uses first.
 
     Those of causes that a note acknowledges come last.
     """
     depth = depths({op.stage for op in view.ops.values()}, view.climbs)
     rows = [
-        {
-            "op_id": op.op_id,
-            "op_name": op.op_name,
-            "op_kind": op.op_kind,
-            "types": op.types,
-            "params": dict(op.params),
-            "uses": op.uses_of[model],
-            "status": op.status,
-            "stage": op.stage,
-            "depth": depth.get(op.stage, 0),
-            "failed_stage": op.failed_stage,
-            "cluster": op.cause,
-            "error": op.error,
-            "known": op.expected,
-            "flaky": op.flaky,
-            "repro": op.repro,
-            **noted(view, op.cause),
-        }
+        Missing(
+            op_id=op.op_id,
+            op_name=op.op_name,
+            op_kind=op.op_kind,
+            types=op.types,
+            params=dict(op.params),
+            uses=op.uses_of[model],
+            status=op.status,
+            stage=op.stage,
+            depth=depth.get(op.stage, 0),
+            failed_stage=op.failed_stage,
+            cluster=op.cause,
+            error=op.error,
+            known=op.expected,
+            flaky=op.flaky,
+            repro=op.repro,
+            remark=remark,
+            acknowledged=acknowledged,
+        )
         for op in view.ops.values()
         if model in op.uses_of and (op.bad or not op.attempted)
+        for remark, acknowledged in [noted(view, op.cause)]
     ]
-    return sorted(rows, key=lambda row: (row["acknowledged"], -row["uses"], row["op_name"], row["op_id"]))
+    return sorted(rows, key=lambda row: (row.acknowledged, -row.uses, row.op_name, row.op_id))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
@@ -13,6 +13,27 @@ from opscope.reports.compare.commit_range import CommitRange, commit_of
 from opscope.reports.compare.night_times import timed
 from opscope.reports.database.rows import RAN, series_by_backend
 from opscope.reports.database.schema import RUNS
+
+if TYPE_CHECKING:
+    from opscope.wire.show import ModelNight
+
+
+@dataclass(frozen=True)
+class Night:
+    """A model in one night, in unique ops."""
+
+    night_id: str
+    label: str
+    """The night's date and time, in its `zone`."""
+    outcome: str
+    reason: str
+    ops: int
+    right_ops: int
+    bad_ops: int
+    not_attempted: int
+    started: str
+    """Date and time with its zone."""
+    zone: str
 
 
 @dataclass(frozen=True)
@@ -34,22 +55,25 @@ class Since:
         return f"{state} since {self.night}" + (f", commits {commits}" if commits else "")
 
 
-def whole_since(connection: sa.Connection, nights: Sequence[dict[str, Any]], series: str, backend: str) -> Since | None:
+def whole_since(
+    connection: sa.Connection, nights: Sequence[Night | ModelNight], series: str, backend: str
+) -> Since | None:
     """Since when a model is as it is in the newest of its nights in a series; None where it ran in no night.
 
-    `nights` are rows of the view `model_readiness`, the newest first. A night in which it did not run says nothing.
+    The newest night is the first. One in which the model did not run says nothing.
     """
-    ran = [night for night in nights if night["outcome"] == RAN]
+    ran = [night for night in nights if night.outcome == RAN]
     if not ran:
         return None
-    whole = [night["ops"] == night["right_ops"] for night in ran]
+    whole = [night.ops == night.right_ops for night in ran]
     changed = next((place for place, each in enumerate(whole) if each != whole[0]), len(ran))
     first = ran[changed - 1]
-    before = _commit(connection, ran[changed]["night_id"], series, backend) if changed < len(ran) else Commit()
-    commits = CommitRange(before, _commit(connection, first["night_id"], series, backend))
+    before = _commit(connection, ran[changed].night_id, series, backend) if changed < len(ran) else Commit()
+    commits = CommitRange(before, _commit(connection, first.night_id, series, backend))
+    when = timed(first.label, first.zone)
     if not (commits.old.revision or commits.new.revision):
-        return Since(whole[0], timed(first))
-    return Since(whole[0], timed(first), commits.text, commits.url)
+        return Since(whole[0], when)
+    return Since(whole[0], when, commits.text, commits.url)
 
 
 def _commit(connection: sa.Connection, night_id: str, series: str, backend: str) -> Commit:

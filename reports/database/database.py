@@ -239,7 +239,7 @@ def refuse_foreign_schema(connection: sa.Connection, version: str | None, where:
     if version is not None and version > head():
         raise InputError(where, f"a database of schema {head()} or older", f"schema {version}", "a newer opscope")
     if version is not None and version < first:
-        hint = "publishing the run folders to a new database"
+        hint = "publishing the run folders to a new database: opscope publish RUN_DIR... --to URL"
         raise InputError(where, f"a database of schema {first} or newer", f"schema {version}", hint)
 
 

@@ -7,7 +7,6 @@ alarm for it (`Row.news`, the views `night_diff` and `dashboard_verdict`), later
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
 import sqlalchemy as sa
@@ -17,33 +16,7 @@ from opscope.base.visible_text import one_line
 from opscope.harness.record.errors import InputError
 from opscope.reports.database.schema import NOTES
 from opscope.reports.database.upsert import upsert
-
-
-@dataclass(frozen=True)
-class Note:
-    """What somebody wrote about a cause."""
-
-    cause: str
-    text: str
-    author: str
-    written: str
-    """Date and time in UTC: `2026-11-20 09:30`."""
-    until: str = ""
-    """The last date for which the cause is acknowledged; empty if it is not."""
-
-    def quiets(self, day: str) -> bool:
-        """Whether the cause does not alarm in a night of that date."""
-        return day <= self.until
-
-    def over(self, day: str) -> bool:
-        """Whether the cause alarms again in a night of that date."""
-        return bool(self.until) and self.until < day
-
-    def line(self, day: str) -> str:
-        """The note in a line about a night of that date."""
-        over = f"acknowledged until {self.until}, and alarms again: " if self.over(day) else ""
-        until = f", acknowledged until {self.until}" if self.quiets(day) else ""
-        return f"{over}{self.author}, {self.written} UTC{until}: {self.text}"
+from opscope.wire.note import Note
 
 
 def note_of(cause: str, text: str, author: str, until: date | None, now: datetime | None = None) -> Note:
@@ -53,7 +26,8 @@ def note_of(cause: str, text: str, author: str, until: date | None, now: datetim
     if refused := refusal(words, who, until, now.date()):
         passed = refused[0] == "--until"
         raise InputError(*refused, "opscope note --remove CAUSE" if passed else "a sentence, and a link to the rest")
-    return Note(cause, words, who, f"{now:%Y-%m-%d %H:%M}", f"{until}" if until is not None else "")
+    last = f"{until}" if until is not None else ""
+    return Note(cause=cause, text=words, author=who, written=f"{now:%Y-%m-%d %H:%M}", until=last)
 
 
 def read_notes(connection: sa.Connection) -> Mapping[str, Note]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -54,7 +53,6 @@ def history(
     two of them do differently. Exit code 1 if no release could be run, 2 for bad input.
     """
     from opscope.harness.settings.settings import BY_NAME
-    from opscope.reports.commands.compare import print_json
     from opscope.reports.database.database import usable_url
     from opscope.reports.database.files import default_url
     from opscope.reports.database.reading import read_database
@@ -101,18 +99,20 @@ def history(
     lines = asked.lines(there) if there else []
     problems = {night.release.name: night.problem for night in ran if night.problem}
     if as_json:
-        found = [{"op_id": each.op.op_id, "op_name": each.op.op_name, **_ends(each)} for each in firsts]
-        print_json({"releases": [asdict(line) for line in lines], "problems": problems, "first_failing": found})
+        from opscope.wire.answer import print_answer
+        from opscope.wire.history import First, History
+
+        found = (
+            First(op_id=each.op.op_id, op_name=each.op.op_name, right=each.right, failing=each.failing)
+            for each in firsts
+        )
+        print_answer(History(releases=tuple(lines), problems=problems, first_failing=tuple(found)))
     else:
         _show(lines, problems)
         if bisect:
             _show_firsts(firsts, len(there), len(releases))
     if not there:
         raise SystemExit(1)
-
-
-def _ends(first: First) -> dict[str, str]:
-    return {"right": first.right, "failing": first.failing}
 
 
 def _show(lines: list[Line], problems: dict[str, str]) -> None:

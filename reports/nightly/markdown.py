@@ -71,7 +71,7 @@ def text(page: Page) -> str:
 def _notes(result: SeriesResult) -> Iterable[str]:
     """What else changed between the compared nights, such as versions."""
     assert result.diff is not None
-    yield from (f"{change['what']}: {_side(change['a'])} → {_side(change['b'])}" for change in result.diff.changes)
+    yield from (f"{change.what}: {_side(change.a)} → {_side(change.b)}" for change in result.diff.changes)
 
 
 def _side(value: object) -> object:
@@ -109,10 +109,9 @@ def _series_row(result: SeriesResult) -> list[str]:
     rate = percent(result.right / result.attempted) if result.attempted else "-"
     like_for_like = ""
     if result.diff is not None:
-        rates = [row for row in result.diff.rates if row["scope"] == "like for like"]
+        rates = [row for row in result.diff.rates if row.scope == "like for like"]
         like_for_like = ", ".join(
-            f"{percent(row['rate_ops_a'])} → {percent(row['rate_ops_b'])}"
-            + (f" on {row['ran_on']}" if len(rates) > 1 else "")
+            f"{percent(row.rate_ops_a)} → {percent(row.rate_ops_b)}" + (f" on {row.ran_on}" if len(rates) > 1 else "")
             for row in rates
         )
     return [

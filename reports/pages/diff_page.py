@@ -98,7 +98,7 @@ def _changes(diff: Diff, page: Page) -> None:
         return
     page.table(
         [("changed", ""), ("A", ""), ("B", "")],
-        [(c["what"], *("none" if c[side] in (None, "") else c[side] for side in "ab")) for c in diff.changes],
+        [(c.what, *("none" if side in (None, "") else side for side in (c.a, c.b))) for c in diff.changes],
     )
 
 
@@ -113,12 +113,12 @@ def _rates(diff: Diff, page: Page) -> None:
     ]
     rows = [
         (
-            rate["scope"],
-            "" if rate["ran_on"] == "none" else rate["ran_on"],
-            *(
-                f"{rate[f'right_{figure}']} / {rate[f'attempted_{figure}']}  {percent(rate[f'rate_{figure}']):>7}"
-                for figure in ("ops_a", "ops_b", "uses_a", "uses_b")
-            ),
+            rate.scope,
+            "" if rate.ran_on == "none" else rate.ran_on,
+            f"{rate.right_ops_a} / {rate.attempted_ops_a}  {percent(rate.rate_ops_a):>7}",
+            f"{rate.right_ops_b} / {rate.attempted_ops_b}  {percent(rate.rate_ops_b):>7}",
+            f"{rate.right_uses_a} / {rate.attempted_uses_a}  {percent(rate.rate_uses_a):>7}",
+            f"{rate.right_uses_b} / {rate.attempted_uses_b}  {percent(rate.rate_uses_b):>7}",
         )
         for rate in diff.rates
     ]

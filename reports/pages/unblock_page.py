@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from opscope.base.page import Page
 from opscope.base.statuses import TERMINAL
@@ -14,14 +14,16 @@ from opscope.harness.record.causes import by_cause, parts_within, short
 from opscope.harness.record.signature import shorten
 from opscope.reports.compare.night_times import night_column
 from opscope.reports.compare.outcomes import RunView
+from opscope.reports.compare.readiness import Counted
 from opscope.reports.compare.run_selection import Listed, left_out_line
-from opscope.reports.compare.unblock import FixPlan
-from opscope.reports.compare.whole_since import Since
+from opscope.reports.compare.unblock import FixPlan, Missing
+from opscope.reports.compare.whole_since import Night, Since
+
+if TYPE_CHECKING:
+    from opscope.wire import readiness as wire
 
 COUNTS = [("ops", "right"), ("right", "right"), ("missing", "right"), ("not attempted", "right")]
 """Columns of a model's history."""
-RUN_COUNTS = ("ops", "right", "missing", "not_attempted")
-NIGHT_COUNTS = ("ops", "right_ops", "bad_ops", "not_attempted")
 
 
 def _of_models(ops: Mapping[str, int]) -> str:
@@ -30,7 +32,7 @@ def _of_models(ops: Mapping[str, int]) -> str:
 
 def show_plan(plan: FixPlan, page: Page, most: int, team: str | None = None, left_out: str = "") -> None:
     """Prints the ranking and the unlock curve, or that there is nothing to fix; `left_out` is a line about runs."""
-    runs = ", ".join(f"{run['run_id']} ({run['name']})" for run in plan.runs)
+    runs = ", ".join(f"{run.run_id} ({run.name})" for run in plan.runs)
     models = f"1 model, {len(plan.whole)} whole, in its newest run"
     if len(plan.models) != 1:
         models = f"{len(plan.models)} models, {len(plan.whole)} of them whole, in the newest run of each"
@@ -116,18 +118,18 @@ def _bar(part: int, whole: int) -> str:
     return "█" * round(20 * part / whole) if whole and not plain() else ""
 
 
-def _cause(row: dict[str, Any]) -> tuple[Any, ...]:
+def _cause(row: Missing) -> tuple[str, ...]:
     """What is equal for ops that one cause keeps from being right."""
-    return tuple(row.get(name) for name in ("cluster", "status", "failed_stage", "stage", "known", "owner"))
+    return row.cluster, row.status, row.failed_stage, row.stage, row.known, row.owner
 
 
-def _heading(row: dict[str, Any]) -> str:
+def _heading(row: Missing) -> str:
     """What is the same for all ops of a cause."""
-    where = f" at {row['failed_stage']}" if row["failed_stage"] else ""
-    remark = f"; known: {row['known']}" if row["known"] else ""
-    remark += f"; owner {row['owner']}" if row.get("owner") else ""
-    error = f": {row['error']}" if row["error"] else ""
-    return f"{row['status']}{where}, after {row['stage']}{remark}{error}"
+    where = f" at {row.failed_stage}" if row.failed_stage else ""
+    remark = f"; known: {row.known}" if row.known else ""
+    remark += f"; owner {row.owner}" if row.owner else ""
+    error = f": {row.error}" if row.error else ""
+    return f"{row.status}{where}, after {row.stage}{remark}{error}"
 
 
 @dataclass(frozen=True)
@@ -136,26 +138,28 @@ class Readiness:
 
     view: RunView
     model: str
-    missing: list[dict[str, Any]]
+    missing: Sequence[Missing]
     """Its ops that are not right."""
-    runs: list[dict[str, Any]]
+    runs: Sequence[Counted]
     """Earlier runs and this one, oldest first."""
-    nights: Sequence[dict[str, Any]] = ()
+    nights: Sequence[Night] = ()
     since: Since | None = None
     left_out: Sequence[Listed] = ()
     """Later runs, of selected ops, that do not count."""
 
-    def as_json(self) -> dict[str, Any]:
+    def answer(self) -> wire.Readiness:
         """The same as `--json` prints it."""
-        return {
-            "model": self.model,
-            "run_id": self.view.run_id,
-            "missing": self.missing,
-            "history": self.runs,
-            "nights": self.nights,
-            "since": None if self.since is None else asdict(self.since),
-            "left_out": [run.run_id for run in self.left_out],
-        }
+        from opscope.wire import readiness as wire
+
+        return wire.Readiness(
+            model=self.model,
+            run_id=self.view.run_id,
+            missing=tuple(self.missing),
+            history=tuple(self.runs),
+            nights=tuple(self.nights),
+            since=self.since,
+            left_out=tuple(run.run_id for run in self.left_out),
+        )
 
 
 def show_readiness(readiness: Readiness, page: Page, most: int) -> None:
@@ -170,9 +174,8 @@ def show_readiness(readiness: Readiness, page: Page, most: int) -> None:
             f"{view.deselected} of {len(view.ops)} ops were deselected in this run (--ops, -k)", TERMINAL["known"]
         )
     page.line(
-        f"{last['ops']} unique ops = {last['right']} right + {last['missing']} missing + "
-        f"{last['not_attempted']} not attempted",
-        TERMINAL["good"] if last["right"] == last["ops"] else "",
+        f"{last.ops} unique ops = {last.right} right + {last.missing} missing + {last.not_attempted} not attempted",
+        TERMINAL["good"] if last.right == last.ops else "",
     )
     if readiness.since is not None:
         page.prose(readiness.since.text)
@@ -184,7 +187,7 @@ def show_readiness(readiness: Readiness, page: Page, most: int) -> None:
         page.table(
             [("run", ""), ("started (UTC)", ""), ("compiler", ""), *COUNTS],
             [
-                (run["run_id"], run["started"][:16], run["revision"][:12], *(run[name] for name in RUN_COUNTS))
+                (run.run_id, run.started[:16], run.revision[:12], run.ops, run.right, run.missing, run.not_attempted)
                 for run in readiness.runs
             ],
             spare=("compiler", "started (UTC)"),
@@ -192,34 +195,34 @@ def show_readiness(readiness: Readiness, page: Page, most: int) -> None:
     if readiness.nights:
         page.line()
         page.line("Night by night", "bold")
-        head, labels = night_column(readiness.nights)
+        head, labels = night_column([(night.label, night.zone) for night in readiness.nights])
         page.table(
             [(head, ""), ("outcome", ""), *COUNTS],
             [
                 (
                     label,
-                    f"{night['outcome']} {night['reason']}".strip(),
-                    *(night[name] for name in NIGHT_COUNTS),
+                    f"{night.outcome} {night.reason}".strip(),
+                    *(night.ops, night.right_ops, night.bad_ops, night.not_attempted),
                 )
                 for label, night in zip(labels, readiness.nights, strict=True)
             ],
         )
 
 
-def _show_missing(rows: list[dict[str, Any]], page: Page, most: int) -> None:
+def _show_missing(rows: Sequence[Missing], page: Page, most: int) -> None:
     page.line()
-    causes = sorted(by_cause(rows, _cause, lambda row: row["uses"]), key=lambda cause: cause.first["acknowledged"])
+    causes = sorted(by_cause(rows, _cause, lambda row: row.uses), key=lambda cause: cause.first.acknowledged)
     for cause in parts_within(causes, most):
-        page.prose(cause.with_counts(_heading(cause.first), cause.first["cluster"]), indent=2)
-        if cause.first["remark"]:
-            page.prose(f"note: {one_line(cause.first['remark'])}", "bold", indent=4)
+        page.prose(cause.with_counts(_heading(cause.first), cause.first.cluster), indent=2)
+        if cause.first.remark:
+            page.prose(f"note: {one_line(cause.first.remark)}", "bold", indent=4)
         for row in cause.failures:
-            params = ", ".join(f"{name}={value}" for name, value in row["params"].items())
-            op = f"{row['op_name']} [{row['op_id']}] {row['types']}{f'  {params}' if params else ''}"
+            params = ", ".join(f"{name}={value}" for name, value in row.params.items())
+            op = f"{row.op_name} [{row.op_id}] {row.types}{f'  {params}' if params else ''}"
             page.prose(op, indent=4)
-            error = f": {row['error']}" if row["error"] != cause.first["error"] else ""
-            page.prose(f"{row['uses']} use{'' if row['uses'] == 1 else 's'}{error}", "dim", indent=6)
-            if row["repro"]:
-                page.line(row["repro"], "dim", indent=6)
+            error = f": {row.error}" if row.error != cause.first.error else ""
+            page.prose(f"{row.uses} use{'' if row.uses == 1 else 's'}{error}", "dim", indent=6)
+            if row.repro:
+                page.line(row.repro, "dim", indent=6)
     if len(rows) > most:
         page.line(f"and {len(rows) - most} more; see --limit, --json", indent=2)

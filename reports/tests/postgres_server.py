@@ -80,6 +80,16 @@ class Server:
         with dump.open("rb") as statements:
             subprocess.run(command, stdin=statements, stdout=subprocess.DEVNULL, check=True)
 
+    def dump(self, url: str, file: Path) -> None:
+        """Writes a database as statements that `restore` reads."""
+        command = [
+            str((programs() or Path()) / "pg_dump"),
+            "--no-owner",
+            "--no-privileges",
+            url.replace("+psycopg", ""),
+        ]
+        file.write_bytes(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+
     def database(self) -> str:
         """The URL of a new, empty database."""
         name = f"t{uuid.uuid4().hex[:16]}"

@@ -1,8 +1,4 @@
-"""What commands print with --json, held to the schemas that `opscope schema` prints and `opscope mcp` states.
-
-WRITE_ANSWERS=1 widens the schemas by what the commands print now. A field that no command prints any more is taken out
-by deleting its file first.
-"""
+"""What commands print with --json, held to the schemas that `opscope schema` prints and `opscope mcp` states."""
 
 from __future__ import annotations
 
@@ -14,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,25 +18,22 @@ import click
 import jsonschema
 import numpy as np
 import pytest
-from pydantic import TypeAdapter
 
-from opscope.base import answers, damage
-from opscope.dashboards.guests import Guest
+from opscope import wire
+from opscope.base import damage
 from opscope.harness.cli.main import main, root
-from opscope.harness.decode.steps import Step
 from opscope.harness.record.records import ImportCheck, ModelFailure, ResultCheck
 from opscope.harness.record.stages import ImportStatus, ModelStatus, Status
 from opscope.harness.record.store import load_run
-from opscope.harness.suites.faults import Score
 from opscope.harness.tests.own_backend import own_backend
 from opscope.reports.database.ask import ask
-from opscope.reports.database.notes import Note
 from opscope.reports.demo import replay
 from opscope.reports.publish.publish import publish
 from opscope.reports.records.night_record import NightRecord, join
-from opscope.reports.tests import every_kind, inferred
+from opscope.reports.tests import every_kind
 from opscope.reports.tests.nights import Op, night, op_id
 from opscope.reports.tests.sample_run import make_run
+from opscope.wire.answer import text_of
 
 URL = "--db sqlite:///d.sqlite"
 CALLS = {
@@ -50,11 +44,15 @@ CALLS = {
     "ops": "ops --json",
     "ops.against-list": "ops --against list.json --json",
     "plan": "plan m.mlir --json",
+    "plan.op": "plan m.mlir --op matmul_0 --json",
     "netlist": "netlist m.yaml --json",
+    "netlist.op": "netlist m.yaml --op matmul_0 --json",
     "run-image": "run-image m.tti --inputs m.npz --json",
     "run-image.info": "run-image m.tti --info --json",
     "simulate": "simulate m.ttnn --json",
     "simulate.timed": "simulate m.ttnn --timed --json",
+    "simulate.faults": "simulate m.ttnn --fault l1-bit@0-0,200000,3 --dump dumped --json",
+    "simulate.hung": "simulate m.ttnn --fault dead-core@0-0 --json",
     "device-show": "device show n150 --json",
     "show.run": "show sample --json",
     "show.op": f"show ID {URL} --json",
@@ -72,7 +70,7 @@ CALLS = {
     "db-stats": f"db stats {URL} --json",
     "dashboard-status": "dashboard status --json",
 }
-"""File of a schema -> a call whose answer it describes."""
+"""Command, and the kind of its answer -> a call."""
 SLOW = {
     "backend-check": "backend check null --json",
     "reduce": "reduce OP --json --budget 20s",
@@ -95,8 +93,8 @@ OF_NIGHTS = {
     "db-stats": ("db stats",),
 }
 """More calls, over nights of the demo: several series, a note, causes fixed and known."""
-OF_TYPE = frozenset({"dashboard-check", "dashboard-guest-token", "decode", "history", "note", "score", "sql.rows"})
-"""What needs a server, a package index, weights or a framework, or any query: their schemas follow from types."""
+NOT_CALLED = frozenset({"dashboard-check", "dashboard-guest-token", "decode", "history", "note", "score"})
+"""What needs a server, a package index, weights or a framework."""
 WRONG_MODEL = """func.func @main(%a: tensor<4x6xf32>, %b: tensor<4x6xf32>) -> tensor<4x6xf32> {
   %0 = stablehlo.add %a, %b : tensor<4x6xf32>
   return %0 : tensor<4x6xf32>
@@ -144,16 +142,16 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@cache
+def _validator(command: str) -> Any:
+    schema = wire.schema_of(command)
+    assert schema is not None
+    return jsonschema.Draft202012Validator(schema)
+
+
 def held_to(name: str, answer: Any) -> None:
-    """Validates an answer against the schema of a file of `opscope.base.answers`; WRITE_ANSWERS=1 widens it first."""
-    path = answers.FOLDER / f"{name}.json"
-    if os.environ.get("WRITE_ANSWERS") and name not in OF_TYPE:
-        before = json.loads(path.read_text()) if path.is_file() else {}
-        head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": name.replace(".", ": ")}
-        known = {word: value for word, value in before.items() if word not in head}
-        schema = inferred.opened(inferred.union(known, inferred.schema_of(answer)))
-        path.write_text(json.dumps(head | schema, indent=1) + "\n")
-    jsonschema.validate(answer, json.loads(path.read_text()))
+    """Validates an answer against the schema of its command."""
+    _validator(name.split(".")[0]).validate(answer)
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -221,7 +219,7 @@ OF_ANY = {
         "ON a.series = b.series AND a.kind = b.kind AND a.night_id <> b.night_id",
     ),
 }
-"""File of a schema -> a command, and all that it may be asked about in some nights: data is in no schema. Nights are
+"""Kind of an answer -> a command, and all that it may be asked about in some nights. Nights are
 compared forwards and backwards, so that ops come and go."""
 
 
@@ -321,6 +319,71 @@ def test_slow_answers_are_as_their_schemas_say(tmp_path: Path) -> None:
         held_to(name, json.loads(call("opscope", *line.replace("OP", test.op_id).split())))
 
 
+def _built() -> dict[str, list[Any]]:
+    """Answers of commands that cannot be called here, of the types and values that these build them of."""
+    from opscope.compiler.against.comparison import Agreement, Comparison, Group, Stops
+    from opscope.compiler.against.one_op import Difference
+    from opscope.dashboards.guests import Guest
+    from opscope.harness.decode.steps import Step
+    from opscope.harness.suites.faults import Fault, Score
+    from opscope.reports.nightly.history import Line
+    from opscope.wire import dashboard_check, decode, history, netlist, note, score
+
+    shown = {"dashboard": "d", "chart": "c", "rows": 1, "seconds": 0, "sql": "", "error": ""}
+    kinds = Group(Difference("ttir", "add", "ops", "", "x", "y"), ("add",), 1, "id", "")
+    step = Step(0, 1, 0.9, 0.5, "key", True, 5, None, ("late",))
+    first = history.First(op_id="id", op_name="add", right="", failing="tt@1")
+    tested = {"queues": ("q",), "inputs": 1, "inputs_asked": 1, "positive_inputs": False, "encodings_of_ours": ()}
+    return {
+        "dashboard-check": [
+            [
+                dashboard_check.Chart(**shown),
+                dashboard_check.Alert(alert="a", on=True, value=None, sent=False, error=""),
+                dashboard_check.Link(link="l", leads_to="/", error=""),
+                dashboard_check.Link(link="l", leads_to="http", error="", not_followed="no server"),
+            ],
+            dashboard_check.PRINTS,
+        ],
+        "dashboard-guest-token": [Guest("frame", "token", 3)],
+        "decode": [decode.Step(**vars(step), model="m")],
+        "history": [history.History(releases=(Line("tt@1", "", {}, 1),), problems={"tt": "x"}, first_failing=(first,))],
+        "note": [[note.Note(cause="c", text="t", author="a", written="2026-11-20 09:30")], note.PRINTS],
+        "score": [[Score("case", "Add", Fault.NONE)], score.PRINTS],
+        "ops": [Comparison(1, (Stops("add", "", "x", 1, "id"),), (Agreement("ttir", 1, 1, 1),), (kinds,))],
+        "netlist": [netlist.Tested(netlist="n", passed=True, why="", rounds=0, **tested)],
+    }
+
+
+def test_answers_of_commands_that_cannot_be_called_here_are_as_their_schemas_say() -> None:
+    built = _built()
+    assert built.keys() >= NOT_CALLED
+    for name, answer in built.items():
+        held_to(name, json.loads(text_of(*answer)))
+
+
+FREE = {
+    "diff": {"$defs.JsonValue"},
+    "netlist": {"$defs.Op.properties.attributes"},
+    "show": {"$defs.Origin.properties.options"},
+    "sql": {"$defs.JsonValue"},
+}
+"""Command -> what of its answers may be anything: options of runs, attributes of TT-Buda's ops, a query's columns."""
+
+
+def _open(schema: Any, place: tuple[str, ...] = ()) -> Iterator[str]:
+    """The places of a schema at which there may be anything."""
+    names = place[-1:] in (("properties",), ("$defs",))  # of fields, which may be called as a keyword is
+    if isinstance(schema, list):
+        for each in schema:
+            yield from _open(each, place)
+    if not isinstance(schema, dict) or place[-1:] == ("default",):
+        return
+    if not names and (not schema.keys() - {"description", "default"} or schema.get("additionalProperties") is True):
+        yield ".".join(place)
+    for word, each in schema.items():
+        yield from _open(each, (*place, word))
+
+
 def test_every_command_with_json_has_a_schema() -> None:
     def of(command: click.Command, path: tuple[str, ...]) -> Iterator[str]:
         if any("--json" in parameter.opts for parameter in command.params):
@@ -331,35 +394,18 @@ def test_every_command_with_json_has_a_schema() -> None:
             yield from of(inner, (*path, name))
 
     every = set(of(root, ()))
-    files = {path.name.removesuffix(".json") for path in answers.FOLDER.glob("*.json")}
-    assert files == {*CALLS, *OF_NIGHTS, *OF_ANY, *SLOW, *OF_TYPE}
-    assert every == {name.split(".")[0] for name in files}
-
-
-def test_schemas_of_types_are_those_of_today() -> None:
-    step = TypeAdapter(Step).json_schema()
-    step["properties"]["model"] = {"type": "string"}
-    rows = {"type": "array", "items": {"type": "object"}}
-    for name, schema in {
-        "decode": step,
-        "dashboard-check": rows,
-        "sql.rows": rows,
-        "score": TypeAdapter(list[Score]).json_schema(),
-        "note": TypeAdapter(list[Note]).json_schema(),
-        "dashboard-guest-token": TypeAdapter(Guest).json_schema(),
-    }.items():
-        path = answers.FOLDER / f"{name}.json"
-        if os.environ.get("WRITE_ANSWERS"):
-            path.write_text(json.dumps(schema, indent=1) + "\n")
-        assert json.loads(path.read_text()) == schema
+    assert every == set(wire.commands())
+    for name in every:
+        schema = wire.schema_of(name)
+        jsonschema.Draft202012Validator.check_schema(schema)
+        assert set(_open(schema)) == FREE.get(name, set())
+    assert every - NOT_CALLED == {name.split(".")[0] for name in (*CALLS, *OF_NIGHTS, *OF_ANY, *SLOW)}
 
 
 def test_a_field_that_nobody_states_and_one_of_another_type_are_noticed(place: Path) -> None:
-    schema = answers.schema_of("publish")
-    assert schema is not None
     rows = dict.fromkeys(("models", "nights", "op_tests", "ops", "runs", "uses"), 1)
-    good = {"database": "d", "rows": rows, "runs": {"a": rows}, "from_spool": []}
-    jsonschema.validate(good, schema)
+    good = {"database": "d", "rows": rows, "runs": {"a": rows}, "from_spool": [], "refused": []}
+    held_to("publish", good)
     for bad in (good | {"new": 1}, good | {"database": 1}, {"database": "d"}):
         with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate(bad, schema)
+            held_to("publish", bad)

@@ -11,10 +11,11 @@ from opscope.harness.record.commits.checkout import Commit
 from opscope.harness.record.origin import SOURCE
 from opscope.reports.compare import commit_range
 from opscope.reports.compare.commit_range import CommitRange, commit_of, named, range_of
-from opscope.reports.compare.diff import as_json, compare
+from opscope.reports.compare.diff import compare
 from opscope.reports.compare.outcomes import from_folder
 from opscope.reports.pages.diff_page import show
 from opscope.reports.tests.nights import Op, night
+from opscope.wire.diff import series_of
 
 A, B = "a1b2c3d4" * 5, "d4e5f6a7" * 5
 GITHUB = "https://github.com/ada/compiler"
@@ -106,7 +107,7 @@ def test_a_comparison_begins_with_its_commits(tmp_path: Path, capsys) -> None:
     show(comparison, Page())
     line = " ".join(capsys.readouterr().out.split())
     assert f"commits a1b2c3d4..d4e5f6a7 by Ada L {GITHUB}/compare/" in line
-    assert as_json(comparison)["since"] == {
+    assert series_of(comparison, None).model_dump(mode="json")["since"] == {
         "range": "a1b2c3d4..d4e5f6a7",
         "from": A,
         "to": B,

@@ -175,12 +175,12 @@ def test_runs_alone_and_in_a_model_say_which_folder_is_missing(tmp_path: Path) -
 
 def test_failures_of_one_cause_are_one_cluster(comparison: Diff) -> None:
     first = {row.op_name: row.cluster for row in comparison.rows}
-    one = next(cluster for cluster in comparison.clusters if cluster["cluster"] == first["stablehlo.new"])
+    one = next(cluster for cluster in comparison.clusters if cluster.cluster == first["stablehlo.new"])
     # Every row of the table that is refused with `it broke` at the default stage, in the later run or, if right or
     # absent there, in the earlier one; what ended otherwise has a cause of its own.
     assert first["stablehlo.persisting_elsewhere"] != first["stablehlo.new"]
-    assert one["ops"] == sum(cluster == one["cluster"] for cluster in first.values())
-    assert one["labels"] == {"NEW": 3, "FIXED": 1, "PERSISTING": 1, "VANISHED": 1, "NEVER-RUN": 1}
+    assert one.ops == sum(cluster == one.cluster for cluster in first.values())
+    assert one.labels == {"NEW": 3, "FIXED": 1, "PERSISTING": 1, "VANISHED": 1, "NEVER-RUN": 1}
 
 
 def test_more_models_move_no_like_for_like_rate(tmp_path: Path) -> None:
@@ -188,31 +188,31 @@ def test_more_models_move_no_like_for_like_rate(tmp_path: Path) -> None:
     more = {name: Op("run_failed", uses={"zoo": 5}) for name in "cdef"}
     a = from_folder(night(tmp_path, 1, small))
     b = from_folder(night(tmp_path, 2, small | more))
-    rates = {rate["scope"]: rate for rate in compare(a, b).rates}
-    assert rates["all"]["rate_ops_a"] == 0.5
-    assert rates["all"]["rate_ops_b"] == 1 / 6
-    assert rates["like for like"]["rate_ops_a"] == rates["like for like"]["rate_ops_b"] == 0.5
-    assert rates["like for like"]["rate_uses_a"] == rates["like for like"]["rate_uses_b"] == 0.75
-    assert [change["b"] for change in compare(a, b).changes if change["what"] == "models"] == ["zoo"]
+    rates = {rate.scope: rate for rate in compare(a, b).rates}
+    assert rates["all"].rate_ops_a == 0.5
+    assert rates["all"].rate_ops_b == 1 / 6
+    assert rates["like for like"].rate_ops_a == rates["like for like"].rate_ops_b == 0.5
+    assert rates["like for like"].rate_uses_a == rates["like for like"].rate_uses_b == 0.75
+    assert [change.b for change in compare(a, b).changes if change.what == "models"] == ["zoo"]
 
 
 def test_like_for_like_both_runs_are_weighed_by_the_later_uses(tmp_path: Path) -> None:
     a = from_folder(night(tmp_path, 1, {"a": Op(uses={"m": 1}), "b": Op("run_failed", uses={"m": 1})}))
     b = from_folder(night(tmp_path, 2, {"a": Op(uses={"m": 1}), "b": Op("run_failed", uses={"m": 3})}))
-    rates = {rate["scope"]: rate for rate in compare(a, b).rates}
-    assert (rates["all"]["rate_uses_a"], rates["all"]["rate_uses_b"]) == (0.5, 0.25)
-    assert (rates["like for like"]["rate_uses_a"], rates["like for like"]["rate_uses_b"]) == (0.25, 0.25)
+    rates = {rate.scope: rate for rate in compare(a, b).rates}
+    assert (rates["all"].rate_uses_a, rates["all"].rate_uses_b) == (0.5, 0.25)
+    assert (rates["like for like"].rate_uses_a, rates["like for like"].rate_uses_b) == (0.25, 0.25)
 
 
 def test_places_of_execution_stay_apart(tmp_path: Path) -> None:
     host = Op(more={"ran_on": "host"})
     a, b = (from_folder(night(tmp_path, n, {"a": OK, "b": op})) for n, op in ((1, OK), (2, host)))
-    rates = {(rate["scope"], rate["ran_on"]): rate["right_ops_b"] for rate in compare(a, b).rates}
+    rates = {(rate.scope, rate.ran_on): rate.right_ops_b for rate in compare(a, b).rates}
     assert rates == {(scope, place): 1 for scope in ("all", "like for like") for place in ("host", "simulator")}
 
 
 def test_changes_of_options_and_versions_are_listed(comparison: Diff) -> None:
-    changes = {change["what"]: (change["a"], change["b"]) for change in comparison.changes}
+    changes = {change.what: (change.a, change.b) for change in comparison.changes}
     assert changes["version jaxlib"] == ("0.10.2", "0.11.0")
     assert changes["revision"] == ("01" * 6, "02" * 6)
     assert changes["models"] == ("other", "")
@@ -223,7 +223,7 @@ def test_another_version_of_the_plugin_is_a_change(tmp_path: Path) -> None:
     a, b = (from_folder(night(tmp_path, n, {"a": OK})) for n in (1, 2))
     for view, version in ((a, "0.1.2"), (b, "0.1.3")):
         view.origin["options"]["versions"] = {"tt": {"jax-tt-plugin": version, "PJRT API": "0.114"}}
-    what = {change["what"]: (change["a"], change["b"]) for change in compare(a, b).changes}
+    what = {change.what: (change.a, change.b) for change in compare(a, b).changes}
     assert what["version jax-tt-plugin"] == ("0.1.2", "0.1.3")
     assert not [name for name in what if "PJRT" in name or name.endswith(" versions")]
 
@@ -444,8 +444,8 @@ def test_a_models_history_is_its_newest_runs_the_oldest_first(history: str, monk
     with open_runs(history) as runs:
         view = runs.view("night06")
         rows = readiness.history(runs, view, view.models[0])
-    assert [row["run_id"] for row in rows] == ["night04", "night05", "night06"]
-    counts = [(row["ops"], row["missing"], row["not_attempted"], row["right"]) for row in rows]
+    assert [row.run_id for row in rows] == ["night04", "night05", "night06"]
+    counts = [(row.ops, row.missing, row.not_attempted, row.right) for row in rows]
     assert counts == [(3, 0, 0, 3), (3, 0, 0, 3), (3, 1, 0, 2)]
 
 

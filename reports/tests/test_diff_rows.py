@@ -9,9 +9,10 @@ import pytest
 
 from opscope.base.labels import Label
 from opscope.harness.record.stages import FAILED
-from opscope.reports.compare.diff import Diff, Row, as_json, compare, labelled_rows
+from opscope.reports.compare.diff import Diff, Row, compare, labelled_rows
 from opscope.reports.compare.outcomes import Outcome, RunView
 from opscope.reports.tests.nights import START
+from opscope.wire.diff import series_of
 
 ORIGIN = {
     "revision": "0123456789abcdef",
@@ -259,7 +260,7 @@ def test_rates_by_place_and_like_for_like() -> None:
         return result
 
     everything = "all", "like for like"
-    assert compare(a, b).rates == (
+    assert tuple(map(vars, compare(a, b).rates)) == (
         row(everything[0], "host", ops_a=(0, 3), uses_a=(0, 6), ops_b=(1, 4), uses_b=(7, 14)),
         row(everything[0], "simulator", ops_a=(2, 3), uses_a=(3, 6), ops_b=(2, 4), uses_b=(6, 14)),
         row(everything[1], "host", ops_a=(0, 2), uses_a=(0, 12), ops_b=(1, 2), uses_b=(7, 12)),
@@ -268,7 +269,7 @@ def test_rates_by_place_and_like_for_like() -> None:
     nothing: dict[str, Any] = {}
     for name in ("ops_a", "uses_a", "ops_b", "uses_b"):
         nothing |= {f"right_{name}": 0, f"attempted_{name}": 0, f"rate_{name}": None}
-    assert compare(run(), run(op("idle", "not_run"))).rates == tuple(
+    assert tuple(map(vars, compare(run(), run(op("idle", "not_run"))).rates)) == tuple(
         {"scope": scope, "ran_on": "none", **nothing} for scope in everything
     )
 
@@ -282,7 +283,7 @@ def test_causes_are_sorted_by_the_models_that_they_block_and_flaky_ones_stand_la
         op("f", "crashed", flaky=True, uses_of={"m": 1, "n": 1, "o": 1, "p": 1}, **bad),
         op("z", "timeout", uses_of={"m": 1}),
     )
-    assert compare(a, b).clusters == (
+    assert tuple(map(vars, compare(a, b).clusters)) == (
         {
             "cluster": "one",
             "flaky": False,
@@ -291,7 +292,7 @@ def test_causes_are_sorted_by_the_models_that_they_block_and_flaky_ones_stand_la
             "labels": {"NEW": 1, "FIRST": 1},
             "ops": 2,
             "uses": 4,
-            "models": ["m", "n", "o"],
+            "models": ("m", "n", "o"),
         },
         {
             "cluster": "two",
@@ -301,7 +302,7 @@ def test_causes_are_sorted_by_the_models_that_they_block_and_flaky_ones_stand_la
             "labels": {"VANISHED": 1},
             "ops": 1,
             "uses": 9,
-            "models": ["m"],
+            "models": ("m",),
         },
         {
             "cluster": "timeout compare stablehlo.z",
@@ -311,7 +312,7 @@ def test_causes_are_sorted_by_the_models_that_they_block_and_flaky_ones_stand_la
             "labels": {"NEW": 1},
             "ops": 1,
             "uses": 1,
-            "models": ["m"],
+            "models": ("m",),
         },
         {
             "cluster": "one",
@@ -321,7 +322,7 @@ def test_causes_are_sorted_by_the_models_that_they_block_and_flaky_ones_stand_la
             "labels": {"NEW": 1},
             "ops": 1,
             "uses": 4,
-            "models": ["m", "n", "o", "p"],
+            "models": ("m", "n", "o", "p"),
         },
     )
 
@@ -337,7 +338,7 @@ def test_changes_besides_the_ops() -> None:
     }
     b = run(origin=other, models=("n", "o"), arch="p150", backend="xla")
     assert compare(run(), run()).changes == ()
-    assert {change["what"]: (change["a"], change["b"]) for change in compare(run(), b).changes} == {
+    assert {change.what: (change.a, change.b) for change in compare(run(), b).changes} == {
         "compiler": ("buda 1", "buda 2"),
         "compiler revision": ("", "fedcba987654"),
         "revision": ("0123456789ab", "0123456789ab (changed since)"),
@@ -359,7 +360,7 @@ def test_a_gate_fails_for_news_that_nobody_knows() -> None:
     assert news(op("b", "timeout")).news == 1
     assert news(op("b", "timeout", expected="notyet: slow")).news == 0
     assert news(op("b", "crashed")).news == 0
-    answer = as_json(news(op("a", pcc=0.5)))
+    printed = series_of(news(op("a", pcc=0.5)), None).model_dump(mode="json")
     side = {
         "run_id": "run",
         "place": "folder",
@@ -369,6 +370,6 @@ def test_a_gate_fails_for_news_that_nobody_knows() -> None:
         "models": ["m"],
         "outcome": "complete",
     }
-    assert (answer["a"], answer["b"]) == (side | {"ops": 2}, side | {"ops": 1})
-    assert (answer["news"], answer["counts"], answer["isolation"]) == (1, {"PCC-DROP": 1, "VANISHED": 1}, [])
-    assert [row["news"] for row in answer["rows"]] == [True, False]
+    assert (printed["a"], printed["b"]) == (side | {"ops": 2}, side | {"ops": 1})
+    assert (printed["news"], printed["counts"], printed["isolation"]) == (1, {"PCC-DROP": 1, "VANISHED": 1}, [])
+    assert [row["news"] for row in printed["rows"]] == [True, False]

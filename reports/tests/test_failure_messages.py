@@ -114,8 +114,13 @@ def test_a_name_of_an_op_is_answered_with_its_ids(connection: sa.Connection) -> 
     connection.rollback()
 
 
+def found(*asked: Any) -> dict[str, Any]:
+    """What is known of a name, as it is printed."""
+    return op_history.find(*asked).model_dump(mode="json")
+
+
 def test_an_op_is_shown_with_its_models_and_owners(connection: sa.Connection) -> None:
-    result = op_history.find(connection, op_id("z.add"), [Rule("c", cluster="crashed*"), Rule("rest")], None)
+    result = found(connection, op_id("z.add"), [Rule("c", cluster="crashed*"), Rule("rest")], None)
     assert (result["what"], result["op_name"], result["once"], result["models"]) == (
         "op",
         "stablehlo.z.add",
@@ -123,10 +128,10 @@ def test_an_op_is_shown_with_its_models_and_owners(connection: sa.Connection) ->
         {"d": 1},
     )
     for name in ("z.add", "slow"):  # with an error and without one
-        history = op_history.find(connection, op_id(name), [Rule("rest")], None)["history"]
+        history = found(connection, op_id(name), [Rule("rest")], None)["history"]
         assert {row["owner"] for row in history} == {"rest"}
     assert op_history.op(connection, "0" * 16, (), None) is None
-    failing = op_history.find(connection, "night01", [Rule("d", model="d"), Rule("rest")], None)["failing"]
+    failing = found(connection, "night01", [Rule("d", model="d"), Rule("rest")], None)["failing"]
     assert [(row["op_name"], row["owner"], row["known"], row["uses"]) for row in failing] == [
         ("stablehlo.lost", "rest", "", 3),
         *sorted(
@@ -138,13 +143,13 @@ def test_an_op_is_shown_with_its_models_and_owners(connection: sa.Connection) ->
             key=lambda row: op_id(row[0].partition(".")[2]),
         ),
     ]
-    message = op_history.find(connection, "night01", (), None)
+    message = found(connection, "night01", (), None)
     assert message["statuses"] == {"crashed": 2, "not_run": 1, "success": 3, "timeout": 1, "unsplittable": 1}
 
 
 def test_at_most_ten_places_of_an_op_are_listed(connection: sa.Connection) -> None:
     connection.execute(sa.text("UPDATE uses SET location = path WHERE path NOT LIKE '%.add.0'"))
-    places = [op_history.find(connection, op_id(name), (), None)["places"] for name in ("add", "lost", "x.add")]
+    places = [found(connection, op_id(name), (), None)["places"] for name in ("add", "lost", "x.add")]
     connection.rollback()
     assert (len(places[0]), places[0]) == (10, sorted({f"main/add.{number}" for number in range(12)} & set(places[0])))
     assert places[1:] == [["main/lost.0", "main/lost.1", "main/lost.2"], []]
@@ -232,13 +237,13 @@ def test_a_team_sees_its_rows_causes_and_counts() -> None:
     assert {row.op_id: row.owner for row in everybody.rows} == {"exp": "exp", "add": "crashes", "sub": ""}
     own = own_diff(diff, RULES, "exp")
     assert ([row.op_id for row in own.rows], dict(own.counts)) == (["exp"], {"NEW": 1})
-    assert [cluster["cluster"] for cluster in own.clusters] == ["s1"]
+    assert [cluster.cluster for cluster in own.clusters] == ["s1"]
     fixes = plan({"m": b})
     assert [fix.owner for fix in own_plan(fixes, RULES).fixes] == ["crashes", "exp"]
     assert [fix.fix for fix in own_plan(fixes, RULES, "exp").fixes] == ["s1"]
     rows = missing(b, "m")
-    assert [row["owner"] for row in own_missing(rows, "m", RULES)] == ["crashes", "exp"]
-    assert [row["op_id"] for row in own_missing(rows, "m", RULES, "crashes")] == ["add"]
+    assert [row.owner for row in own_missing(rows, "m", RULES)] == ["crashes", "exp"]
+    assert [row.op_id for row in own_missing(rows, "m", RULES, "crashes")] == ["add"]
     quiet = compare(a, a)
     assert {row.owner for row in own_diff(quiet, [Rule("all")]).rows} == {"", "all"}, "what is right has no owner"
 
@@ -277,13 +282,13 @@ def test_a_fix_lists_its_ops_models_and_uses() -> None:
     assert (second.alone, second.models, second.uses) == (0, ("m",), 1)
     assert (fixes.whole, fixes.unknown, fixes.by) == (("o",), {}, "cluster")
     rows = missing(view, "m")
-    assert [(row["op_id"], row["uses"], row["depth"], row["cluster"]) for row in rows] == [
+    assert [(row.op_id, row.uses, row.depth, row.cluster) for row in rows] == [
         ("y", 9, 2, "s"),
         ("x", 2, 2, "s"),
         ("z", 1, 2, "timeout compare stablehlo.z"),
     ]
     deep = run(op("a", "timeout", stage="split"), op("b", "timeout", stage="run"), op("c", "not_run", stage="odd"))
-    assert [(row["op_id"], row["depth"], row["cluster"]) for row in missing(deep, "m")] == [
+    assert [(row.op_id, row.depth, row.cluster) for row in missing(deep, "m")] == [
         ("a", 1, "timeout split stablehlo.a"),
         ("b", 2, "timeout run stablehlo.b"),
         ("c", 3, ""),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-import tarfile
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -20,32 +19,18 @@ from opscope.harness.record.store import load_run
 from opscope.reports.compare.outcomes import from_database, from_stored
 from opscope.reports.database.ask import ask
 from opscope.reports.database.database import open_database, schema_version, views
-from opscope.reports.database.files import head
+from opscope.reports.database.files import head, numbers
 from opscope.reports.database.reading import read_database
 from opscope.reports.publish import spool
-from opscope.reports.tests import every_kind
-from opscope.reports.tests.night_runs import fresh
-
-STORED = Path(__file__).parent / "data" / "schema_0026.tar.xz"
-"""Three nights of `mnist_mlp` as the last opscope with 26 migrations left them: the first two are in the database, the
-second one's run folder is there too, and the third one's run waits in the spool. Three ops fail in the second.
-
-    results.sqlite   results.pg.sql, the same in PostgreSQL   runs/<night>/   spool/<night>/
-"""
+from opscope.reports.tests import stored_head
 
 OPS, FAILED_OP = 24, "553203c9434ff78b"
 
 
-def extract(folder: Path) -> None:
-    """Writes what was stored to `folder`."""
-    with tarfile.open(STORED) as archive:
-        archive.extractall(folder, filter="data")
-
-
-@pytest.fixture
-def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder with what was stored, in which the commands of a test run."""
-    extract(tmp_path)
+@pytest.fixture(params=stored_head.stored())
+def stored(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder with what an opscope of some head stored, in which the commands of a test run."""
+    stored_head.extract(request.param, tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -75,13 +60,12 @@ def as_time(value: datetime | str) -> datetime:
     return (datetime.fromisoformat(value) if isinstance(value, str) else value).replace(tzinfo=UTC)
 
 
-def check_stored(url: str, folder: Path) -> None:
-    """Reads, shows and brings up to date a database with the first two of these nights, and adds the third."""
+def check_stored(url: str, folder: Path, number: str) -> None:
+    """Reads, shows and brings up to date a database of that head with the first two nights, and adds the third."""
     verdicts = "SELECT label, COUNT(*) FROM night_diff GROUP BY label"
-    with pytest.raises(
-        InputError, match=f"expected a database of schema {head()}, got schema 0026; try opscope db upgrade --db"
-    ):
-        ask(url, verdicts)
+    if number != head():
+        with pytest.raises(InputError, match=f"of schema {head()}, got schema {number}; try opscope db upgrade --db"):
+            ask(url, verdicts)
     assert call("db", "upgrade", "--db", url).exit_code == 0
     upgraded = causes(url)
     assert len(upgraded) == 1, "three ops without a lowering, one cause"
@@ -126,57 +110,31 @@ def check_stored(url: str, folder: Path) -> None:
     assert ask(url, "SELECT COUNT(*) FROM op_tests").rows == ((3 * OPS,),)
 
 
-def test_what_was_stored_is_read_and_added_to(stored: Path) -> None:
-    check_stored(f"sqlite:///{stored}/results.sqlite", stored)
+def test_what_was_stored_is_read_and_added_to(stored: Path, request: pytest.FixtureRequest) -> None:
+    check_stored(f"sqlite:///{stored}/{stored_head.SQLITE}", stored, request.node.callspec.params["stored"])
 
 
-def test_boards_and_ladders_of_series_are_those_that_publishing_stores(tmp_path: Path) -> None:
-    url = fresh(tmp_path / "r.sqlite")
-    every_kind.fill(tmp_path / "runs", url)
-    boards = "SELECT backend, arch, board, COUNT(*) FROM night_series GROUP BY backend, arch, board"
-    published = ask(url, boards).rows
-    ladders = "SELECT night_id, series, stage, depth FROM night_stages ORDER BY 1, 2, 4"
-    climbed = ask(url, ladders).rows
-    assert {row[1].split()[0] for row in climbed if row[2:] == ("split", 1)} == {row[0] for row in published}
-    assert {row[:3] for row in published} == {
-        ("iree", "n150", ""),
-        ("own", "n150", ""),
-        ("reference", "n150", "n150"),
-        ("reference", "p150", "p150"),
-        ("xla", "n150", ""),
-    }
-    with closing(sqlite3.connect(tmp_path / "r.sqlite")) as connection:
-        for view in views():
-            connection.execute(f"DROP VIEW {view}")
-        for table, column in (
-            ("night_series", "board"),
-            ("night_series", "due"),
-            ("night_sentences", "about"),
-            ("night_sentences", "chips"),
-        ):
-            connection.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
-        for column in ("numerics", "exact_order", "cycles_error"):
-            connection.execute(f"ALTER TABLE op_tests DROP COLUMN {column}")
-        for table in ("notes", "night_stages"):
-            connection.execute(f"DROP TABLE {table}")
-        for column in ("axis", "release"):
-            connection.execute(f"ALTER TABLE nights DROP COLUMN {column}")
-        connection.execute("UPDATE alembic_version SET version_num = '0028'")
-        connection.commit()
-    assert call("db", "upgrade", "--db", url).exit_code == 0
-    assert ask(url, boards).rows == published
-    assert ask(url, ladders).rows == climbed
+def test_each_head_that_a_migration_follows_has_a_database_here() -> None:
+    assert stored_head.lacking() == [], "try python -m opscope.reports.tests.stored_head"
 
 
-@pytest.mark.parametrize("version", ["0001", "0025"])
-def test_a_database_from_before_the_first_migration_is_refused_in_one_line(stored: Path, version: str) -> None:
-    with sqlite3.connect(stored / "results.sqlite") as connection:
+@pytest.mark.parametrize("version", ["0001", "0026", "0034"])
+def test_a_database_from_before_the_first_migration_is_refused_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    """And its run folders are published to a new one, as the line says."""
+    stored_head.extract(stored_head.stored()[0], tmp_path)
+    monkeypatch.chdir(tmp_path)
+    with closing(sqlite3.connect(stored_head.SQLITE)) as connection, connection:
         connection.execute("UPDATE alembic_version SET version_num = ?", [version])
-    connection.close()
     for opened in (open_database, read_database):
-        with pytest.raises(InputError) as error, opened(f"sqlite:///{stored}/results.sqlite", "--db"):
+        with pytest.raises(InputError) as error, opened(f"sqlite:///{tmp_path}/{stored_head.SQLITE}", "--db"):
             pass
         assert str(error.value) == (
-            f"--db: expected a database of schema 0026 or newer, got schema {version}; "
-            "try publishing the run folders to a new database"
+            f"--db: expected a database of schema {numbers()[0]} or newer, got schema {version}; "
+            "try publishing the run folders to a new database: opscope publish RUN_DIR... --to URL"
         )
+    folders = [str(each) for name in ("runs", "spool") for each in (tmp_path / name).iterdir()]
+    assert call("publish", *folders, "--to", "sqlite:///new.sqlite").exit_code == 0
+    labels = "SELECT label, COUNT(*) FROM night_diff GROUP BY label ORDER BY label"
+    assert ask("sqlite:///new.sqlite", labels).rows == (("FIRST", 3), ("FIXED", 3))

@@ -8,9 +8,9 @@ from opscope.base.visible_text import counted
 from opscope.reports.compare.night_times import night_column, timed
 
 UTC_NIGHT, BERLIN_NIGHT, RELEASE = (
-    {"label": "2026-11-20 02:00", "zone": "UTC"},
-    {"label": "2026-11-20 03:00", "zone": "Europe/Berlin"},
-    {"label": "1.2.3", "zone": "UTC"},
+    ("2026-11-20 02:00", "UTC"),
+    ("2026-11-20 03:00", "Europe/Berlin"),
+    ("1.2.3", "UTC"),
 )
 
 
@@ -23,10 +23,10 @@ UTC_NIGHT, BERLIN_NIGHT, RELEASE = (
         ([], "night", []),
     ],
 )
-def test_a_zone_that_all_have_stands_in_the_head(nights: list[dict[str, str]], head: str, cells: list[str]) -> None:
+def test_a_zone_that_all_have_stands_in_the_head(nights: list[tuple[str, str]], head: str, cells: list[str]) -> None:
     assert night_column(nights) == (head, cells)
 
 
 def test_one_is_one() -> None:
-    assert timed(UTC_NIGHT) == "2026-11-20 02:00 UTC"
+    assert timed(*UTC_NIGHT) == "2026-11-20 02:00 UTC"
     assert [counted(number, "op") for number in (0, 1, 2)] == ["0 ops", "1 op", "2 ops"]

@@ -35,6 +35,7 @@ from opscope.reports.publish.upkeep import size_of
 from opscope.reports.tests import (
     every_kind,
     postgres_server,
+    stored_head,
     test_ask,
     test_diff,
     test_migrations,
@@ -65,11 +66,14 @@ def test_every_question_has_the_answer_that_sqlite_gives(url: str, tmp_path: Pat
     assert len(frame)
 
 
-def test_what_was_stored_is_read_and_added_to(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    test_migrations.extract(tmp_path)
+@pytest.mark.parametrize("number", stored_head.stored())
+def test_what_was_stored_is_read_and_added_to(
+    url: str, number: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored_head.extract(number, tmp_path)
     monkeypatch.chdir(tmp_path)
-    postgres_server.shared().restore(url, tmp_path / "results.pg.sql")
-    test_migrations.check_stored(url, tmp_path)
+    postgres_server.shared().restore(url, tmp_path / stored_head.POSTGRES)
+    test_migrations.check_stored(url, tmp_path, number)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +109,7 @@ def test_runs_compare_and_move_as_in_folders(url: str, tmp_path: Path) -> None:
     publish(night(tmp_path, 3, test_unblock.OPS), url)
     with open_runs(url) as runs:
         assert compared(runs)[0].b.run_id == "night02"  # night03 has no model in common with it
-        assert [row["missing"] for row in history(runs, runs.view("night03"), "b")] == [3]
+        assert [row.missing for row in history(runs, runs.view("night03"), "b")] == [3]
 
 
 def test_every_view_of_nights_counts_as_on_sqlite(url: str, tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ def test_folders_are_compared_without_a_database(
     with pytest.raises(SystemExit) as ended:
         main(["diff", runs[0]])
     assert ended.value.code == 2
-    assert "opscope db upgrade" in capsys.readouterr().err
+    assert "try publishing the run folders" in capsys.readouterr().err
 
 
 def test_a_run_folder_that_may_not_be_entered_is_one_line(

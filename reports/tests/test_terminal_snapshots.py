@@ -39,17 +39,7 @@ COMMANDS = {
     "limitations": "limitations list --backend reference",
 }
 LISTED = [
-    {
-        "name": name,
-        "framework": framework,
-        "family": family,
-        "size": "reduced",
-        "giant": giant,
-        "parameters": parameters,
-        "ops": 1234,
-        "unique_ops": 99,
-        "missing_packages": [],
-    }
+    zoo.Listed(name, framework, family, "reduced", giant, False, parameters, 1234, 99, "", (), "", "")
     for name, framework, family, giant, parameters in (
         ("mask2former_reduced_torch", "torch", "segmentation", False, 1_402_563),
         ("mnist_mlp", "jax", "mlp", False, None),

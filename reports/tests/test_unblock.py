@@ -126,13 +126,13 @@ def test_ops_that_were_not_attempted_count_as_such_everywhere(tmp_path: Path) ->
 def test_readiness_lists_what_is_missing(tmp_path: Path) -> None:
     view = from_folder(night(tmp_path, 1, OPS))
     rows = missing(view, "b")
-    assert [(row["op_name"], row["uses"], row["stage"], row["depth"]) for row in rows] == [
+    assert [(row.op_name, row.uses, row.stage, row.depth) for row in rows] == [
         ("stablehlo.exp", 4, "split", 1),
         ("stablehlo.exp2", 2, "split", 1),
         ("stablehlo.sort", 1, "split", 1),
     ]
-    assert [row["status"] for row in missing(view, "d")] == ["unsplittable", "compile_failed"]
-    assert [row["status"] for row in missing(view, "e")] == ["not_run"]
+    assert [row.status for row in missing(view, "d")] == ["unsplittable", "compile_failed"]
+    assert [row.status for row in missing(view, "e")] == ["not_run"]
 
 
 @pytest.fixture
@@ -153,7 +153,7 @@ def test_history_by_sql_counts_what_the_records_say(url: str, tmp_path: Path) ->
             for row, folder in zip(rows, ("night01", "night02"), strict=True):
                 ops = [op for op in from_folder(tmp_path / folder).ops.values() if model in op.uses_of]
                 bad, idle = sum(op.bad for op in ops), sum(not op.attempted for op in ops)
-                assert (row["run_id"], row["ops"], row["missing"], row["not_attempted"]) == (
+                assert (row.run_id, row.ops, row.missing, row.not_attempted) == (
                     folder,
                     len(ops),
                     bad,

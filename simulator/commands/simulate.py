@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -202,7 +201,10 @@ def simulate(
             "notes": recording.notes,
         }
     if as_json:
-        click.echo(json.dumps(summary))
+        from opscope.wire.answer import print_answer
+        from opscope.wire.simulate import Hung, Simulated
+
+        print_answer(Hung(**summary) if result is None else Simulated(**summary), indent=None)
     else:
         _show(executable, result, summary, every)
     if hang:

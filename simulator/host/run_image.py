@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import struct
 import zipfile
 import zlib
@@ -49,7 +48,12 @@ def run_image(
     try:
         image = TTDeviceImage.load_from_disk(file, board)
         if info:
-            click.echo(json.dumps(_described(image)) if as_json else image.info_text())
+            if as_json:
+                from opscope.wire.answer import print_answer
+
+                print_answer(image.device, indent=None)
+            else:
+                click.echo(image.info_text())
             return
         if image.trains:
             image.run({})  # which says what to do with it
@@ -71,24 +75,21 @@ def run_image(
         raise ImageProblem(f"{error.filename or outputs}: expected a place to write, got: {got}") from error
     profile = image.loaded[0].profile
     assert profile is not None
-    summary = {
-        "card_type": image.loaded[0].device.card_type,
-        "cycles": profile.total_cycles,
-        "device_ns": profile.device_ns,
-        "results": {value.name: list(value.shape) for value in image.modules[0].results},
-    }
+    card = image.loaded[0].device.card_type
     if as_json:
-        click.echo(json.dumps(summary))
+        from opscope.wire.answer import print_answer
+        from opscope.wire.run_image import Ran
+
+        ran = Ran(
+            card_type=card,
+            cycles=profile.total_cycles,
+            device_ns=profile.device_ns,
+            results={value.name: value.shape for value in image.modules[0].results},
+        )
+        print_answer(ran, indent=None)
         return
-    click.echo(
-        "  ".join(f"{key} {value:,}" if isinstance(value, int) else f"{key} {value}" for key, value in summary.items())
-    )
-
-
-def _described(image: TTDeviceImage) -> dict[str, Any]:
-    import msgspec
-
-    return msgspec.to_builtins(image.device)
+    shapes = {value.name: list(value.shape) for value in image.modules[0].results}
+    click.echo(f"card_type {card}  cycles {profile.total_cycles:,}  device_ns {profile.device_ns}  results {shapes}")
 
 
 def read_inputs(path: Path | None, wanted: tuple[Value, ...]) -> dict[str, np.ndarray]:

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from ci.benchmarks.card_rows import ProductRow, halves, product_rows, tuned_rows_of_p150
-from ci.benchmarks.fit_movement import error as transfer_error
-from ci.benchmarks.fit_movement import errors_with_loopback, parts
-from ci.benchmarks.fit_products import errors
+from ci.calibration.card_rows import ProductRow, halves, product_rows, tuned_rows_of_p150
+from ci.calibration.fit_movement import error as transfer_error
+from ci.calibration.fit_movement import errors_with_loopback, parts
+from ci.calibration.fit_products import errors
 from opscope.base import passes
 from opscope.compiler.target.system_desc import load_board
 from opscope.simulator.commands.device_show import device
@@ -127,5 +127,5 @@ def test_the_page_and_the_board_say_which_bits_differ() -> None:
     assert {kernel for row in APART for kernel in row.kernels} <= set(KERNELS)
     assert "denormal" in cause("neg", "Float32")
     assert cause("matmul", "Float16_b") == ""
-    assert modelled(load_board("p150"))["bits"]["same"] == list(SAME)
-    assert modelled(load_board("e150"))["bits"] is None
+    assert modelled(load_board("p150")).bits.same == SAME
+    assert modelled(load_board("e150")).bits is None

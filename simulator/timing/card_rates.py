@@ -1,7 +1,7 @@
 """What kernels of tt-metal take on a card beside the transfers of one core: rates of all cores, starting, loops.
 
 A core's own transfers are `movement.py`'s, which tt-metal measured; here is what many cores do at the same time, which
-only profiles of whole models show. `python -m ci.benchmarks.fit_profiles` fitted the figures but `page` to 83 rows of
+only profiles of whole models show. `python -m ci.calibration.fit_profiles` fitted the figures but `page` to 83 rows of
 four runs that tt-perf-report publishes; each says which kinds of row decide it.
 """
 

@@ -1,7 +1,7 @@
 """Grayskull's constants, in the order of the fields of `constants.py`.
 
-Source: fitted by `python -m ci.benchmarks.fit_cycles grayskull` to half of the cycles that Tenstorrent measured on
-one core of a card (tt-budabackend, perf_lib/op_model/scripts/perf_data/grayskull). `ci/benchmarks/bench_cycles.py`
+Source: fitted by `python -m ci.calibration.fit_cycles grayskull` to half of the cycles that Tenstorrent measured on
+one core of a card (tt-budabackend, perf_lib/op_model/scripts/perf_data/grayskull). `ci/calibration/bench_cycles.py`
 compares them with the other half.
 """
 

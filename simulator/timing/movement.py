@@ -1,7 +1,7 @@
 """How long a core's transfers take: reads, writes and multicasts over the NoC, to other cores and to one bank of DRAM.
 
 Constants are fitted to one of each two neighbouring rows of tt-metal's measurements (tests/tt_metal/tt_metal/
-data_movement/documentation/perf_plots) by `python -m ci.benchmarks.fit_movement`, which reports the other rows. Nobody
+data_movement/documentation/perf_plots) by `python -m ci.calibration.fit_movement`, which reports the other rows. Nobody
 published Grayskull's, whose NoC is as wide as Wormhole's.
 """
 

@@ -6,7 +6,7 @@ sums in L1, they are unpacked again for each step. Results in DRAM are written b
 everything else, and each before it as far as one step does not hide it, since the same processor reads the next
 operands. Products of many pairs of matrices follow one another. The figures of transfers are those of `movement.py` and
 `card_rates.py`; the constants are fitted to one of each two neighbouring n150 rows of tt-metal's tech_reports/
-GEMM_FLOPS by `python -m ci.benchmarks.fit_products`, three of Blackhole's to one of each two of p150.
+GEMM_FLOPS by `python -m ci.calibration.fit_products`, three of Blackhole's to one of each two of p150.
 """
 
 from __future__ import annotations

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -152,18 +151,4 @@ def asked_inputs(raw: Row, config: TestConfig) -> int:
     return max(counts, default=1) * loops
 
 
-def shown(verdict: Verdict) -> Mapping[str, Any]:
-    """Returns a verdict as what a command prints."""
-    return {
-        "passed": verdict.passed,
-        "why": verdict.why,
-        "queues": list(verdict.queues),
-        "inputs": verdict.inputs,
-        "inputs_asked": verdict.asked,
-        "positive_inputs": verdict.positive,
-        "encodings_of_ours": list(verdict.encodings),
-        "rounds": verdict.rounds,
-    }
-
-
-__all__ = ["MOST_INPUTS", "Runner", "Verdict", "compare_run", "run_test_config", "shown"]
+__all__ = ["MOST_INPUTS", "Runner", "Verdict", "compare_run", "run_test_config"]

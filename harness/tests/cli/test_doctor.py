@@ -12,6 +12,8 @@ from opscope.harness.cli import doctor
 from opscope.harness.settings.settings import resolve
 from opscope.harness.tests.ops import BACKENDS
 from opscope.models import frontends
+from opscope.wire.answer import text_of
+from opscope.wire.doctor import Doctor
 
 
 def findings(tmp_path: Path, **given: object) -> dict[str, doctor.Finding]:
@@ -26,7 +28,6 @@ def test_every_part_is_examined(tmp_path: Path) -> None:
     assert "compare; passes by " in got["backend reference"].found
     assert got["framework jax"].usable
     assert all(bool(f.remedy) != f.usable for f in got.values()), "a remedy exactly where something is not usable"
-    json.dumps(doctor.as_json(list(got.values())))
 
 
 def test_a_framework_says_what_it_lacks_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +107,7 @@ def test_a_digest_is_shown_by_its_beginning(capsys: pytest.CaptureFixture[str]) 
     finding = doctor.Finding("backend", "fingerprint", True, f"{'0a' * 32}, {'1b' * 20}, 0123456789abcdef0")
     doctor.show([finding], Page())
     assert capsys.readouterr().out.split()[3:] == ["0a" * 8 + ",", "1b" * 8 + ",", "0123456789abcdef0"]
-    assert doctor.as_json([finding])["findings"][0]["found"] == finding.found
+    assert json.loads(text_of(Doctor(in_order=True, findings=(finding,))))["findings"][0]["found"] == finding.found
 
 
 def test_one_backend_is_taken_through_its_life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,7 +101,7 @@ def test_a_run_of_selected_ops_says_what_does_not_count_it(tmp_path: Path) -> No
 
 
 def test_json_has_the_documented_shape(page: summary.Run) -> None:
-    got = summary.as_json(page)
+    got = summary.answer(page).model_dump(mode="json")
     assert set(got) == {
         "run",
         "ledger",

@@ -34,10 +34,10 @@ def test_published_sizes_are_met_by_every_framework() -> None:
 
 def test_the_zoo_is_wide() -> None:
     listed = zoo.listing()
-    sizes = {m["name"]: zoo.Sizes(m["parameters"], m["ops"], m["unique_ops"]) for m in listed}
+    sizes = {m.name: zoo.Sizes(m.parameters, m.ops, m.unique_ops) for m in listed}
     assert sizes == {name: zoo.table()[name] for name in sizes}
-    assert {m["framework"] for m in listed} >= {"jax", "torch", "flax", "equinox"}
-    families = {m["family"] for m in listed if m["framework"] == "torch"}
+    assert {m.framework for m in listed} >= {"jax", "torch", "flax", "equinox"}
+    families = {m.family for m in listed if m.framework == "torch"}
     assert families >= {
         "cnn",
         "vision_transformer",
@@ -55,12 +55,12 @@ def test_the_zoo_is_wide() -> None:
         "graph",
         "time_series",
     }
-    assert {m["size"] for m in listed} == {"full", "reduced"}
-    assert [m["name"] for m in listed if m["giant"]] == ["llama3_8b", "sd15_unet"]
+    assert {m.size for m in listed} == {"full", "reduced"}
+    assert [m.name for m in listed if m.giant] == ["llama3_8b", "sd15_unet"]
     assert not {m.name for m in registry.match("all")} & {"llama3_8b", "sd15_unet"}
     for model in listed:
-        if model["framework"] in ("torch", "flax", "equinox"):
-            assert model["size"] == "full" or "reduced" in model["about"], model["name"]
+        if model.framework in ("torch", "flax", "equinox"):
+            assert model.size == "full" or "reduced" in model.about, model.name
 
 
 @pytest.mark.parametrize("name", ["mnist_mlp", pytest.param("gcn_torch", marks=pytest.mark.slow)])

@@ -25,15 +25,20 @@ def test_in_a_checkout_a_link_leads_to_each_room_and_modules_are_named_by_its_fo
 
 
 @pytest.mark.parametrize(
-    ("rooms", "home"), [("opscope/harness", "opscope"), ("harness", ".")], ids=["wheel", "checkout"]
+    ("rooms", "home", "link"),
+    [("opscope/harness", "opscope", ""), ("harness", ".", "link"), ("harness", ".", "file")],
+    ids=["wheel", "checkout", "checkout without links"],
 )
-def test_home_holds_the_rooms(tmp_path: Path, rooms: str, home: str) -> None:
+def test_home_holds_the_rooms(tmp_path: Path, rooms: str, home: str, link: str) -> None:
+    """A system that has no links, or whose git makes none, has a file in the place of each."""
     copy = tmp_path / "opscope" / "base" / "places.py"
     copy.parent.mkdir(parents=True)
     copy.write_bytes(Path(str(places.__file__)).read_bytes())
     (tmp_path / rooms).mkdir()
-    if home == ".":
+    if link == "link":
         (tmp_path / "opscope" / "harness").symlink_to("../harness")
+    elif link:
+        (tmp_path / "opscope" / "harness").write_text("../harness")
     spec = importlib.util.spec_from_file_location("places", copy)
     assert spec is not None
     assert spec.loader is not None

@@ -79,7 +79,7 @@ def test_everybody_agrees_on_which_models_are_whole(tmp_path: Path) -> None:
         assert {model for model, view in stored.items() if view.whole(model)} == whole
         for model, of_model in stored.items():
             (row,) = history(runs, of_model, model)
-            assert (row["right"] == row["ops"]) == (model in whole), model
+            assert (row.right == row.ops) == (model in whole), model
     for query in (
         "SELECT model FROM model_readiness WHERE whole = 1",
         "SELECT model FROM dashboard_models WHERE whole = 1",

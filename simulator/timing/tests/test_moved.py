@@ -166,8 +166,8 @@ def test_cores_of_a_plan_are_those_of_its_grid(board: str, buda: tuple[int, int]
     executable = Device(board, timing=timed).load_decoded(planned(board))
     system, profile = executable.device.system, executable.profile
     assert budget_of(board).grid == Grid(*buda)
-    shown = modelled(system)["profiles"]
-    assert (tuple(shown["buda"]["grid"]), tuple(shown["ttnn"]["grid"])) == (buda, ttnn)
+    shown = modelled(system).profiles
+    assert (shown.buda.grid, shown.ttnn.grid) == (buda, ttnn)
     assert executable.cores == buda[0] * buda[1]
     assert executable.device.profile.cores == ttnn[0] * ttnn[1]
     assert timed.recording.roofs is not None

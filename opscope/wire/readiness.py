@@ -1,0 +1,32 @@
+"""`opscope readiness --json`."""
+
+from __future__ import annotations
+
+from opscope.reports.compare.readiness import Counted
+from opscope.reports.compare.unblock import Missing
+from opscope.reports.compare.whole_since import Night, Since
+from opscope.wire.answer import Answer
+
+
+class Readiness(Answer):
+    """What keeps one model from being whole in a run, and how it was before."""
+
+    model: str
+    run_id: str
+    missing: tuple[Missing, ...]
+    history: tuple[Counted, ...]
+    """Earlier runs and this one, oldest first."""
+    nights: tuple[Night, ...]
+    """Oldest first."""
+    since: Since | None
+    left_out: tuple[str, ...]
+    """Ids of later runs of selected ops, which do not count."""
+
+
+class SeriesOfNight(Answer):
+    """The same for each series of a night."""
+
+    series: tuple[Readiness, ...]
+
+
+PRINTS = Readiness | SeriesOfNight
