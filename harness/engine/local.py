@@ -23,7 +23,7 @@ from opscope.harness.prepare.turn import Stopped
 LOOK = 0.05
 """Seconds between two looks at the time of the budget while nothing can run."""
 PATIENCE = 10.0
-"""Seconds for a lane to end. One that waits for a process that loads a library ends with that process."""
+"""Seconds for all lanes to end. One that waits for a process that loads a library ends with that process."""
 
 Climbers = Callable[[int, Callable[[], None], Callable[[], None]], Mapping[str, Climber]]
 """Makes what climbs ops in the lane of a number (from 0), by the tags of backends. The first of two calls that they get
@@ -96,8 +96,9 @@ class LocalEngine:
         self._go.set()
         with self._news:
             self._news.notify_all()
+        until = time.monotonic() + PATIENCE
         for thread in self._threads:
-            thread.join(PATIENCE)
+            thread.join(max(0.0, until - time.monotonic()))
         self._threads.clear()
         first, self._first = self._first, None
         for climber in (first or {}).values():
