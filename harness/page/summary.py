@@ -304,7 +304,7 @@ def result_text(test: OpTest) -> str:
     """How an op ended, with its figures."""
     if not test.right or test.expected:
         return failure_text(test)
-    if test.ending == PASSED:
+    if test.status == PASSED:
         return f"{PASSED} {test.stage_reached}, without numbers to compare"
     figures = [f"PCC {test.pcc:.7f}"] if test.pcc is not None else []
     figures += [f"z {test.z_max:.3g}"] if test.z_max is not None else []
@@ -337,7 +337,7 @@ def _figures(pcc: float | None, error: float | None) -> str:
 def _votes(split: Disagreement) -> Iterator[tuple[str, str]]:
     """The outcome of an op on each backend. A backend that differs from all others comes first."""
     for name, test in sorted(split.tests.items(), key=lambda vote: vote[0] != split.alone):
-        text = failure_text(test) if test.status in FAILED else test.ending
+        text = failure_text(test) if test.status in FAILED else test.status
         yield name, f"only on this backend: {text}" if name == split.alone else text
 
 

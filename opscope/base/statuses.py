@@ -42,8 +42,8 @@ STATUSES: dict[str, Word] = {
     "skipped": Word("idle", "#90A4AE", "The op was deselected, or its backend declined it."),
     "not_run": Word("idle", "#B0BEC5", "The run ended before the op was attempted."),
 }
-"""How an op ended -> its word. Records have all of them as statuses except `unsplittable`, which only the manifest has,
-and `passed`, which follows from a record (`ending`)."""
+"""How an op ended -> its word. Records have all of them as statuses except `unsplittable`, which only the manifest
+has."""
 
 SUPPORT: dict[str, Word] = {
     "yes": Word("good", "#2E7D32", "The numbers are right."),
@@ -95,8 +95,8 @@ def ending(status: str, stage_reached: str, ran_on: str) -> str:
     """How an op ended: its status, or `passed` for one that came through the last stage that its backend has, or that
     `--until` asked for. What ends in RIGHT is right, everywhere.
 
-    The record of such an op says `stopped`. So does that of an op which was to give numbers and gave none: it ran, and
-    on no place. Nobody knows whether it is right.
+    What takes ops through stages says `stopped` of such an op, as older records do. So it does of an op which was to
+    give numbers and gave none: it ran, and on no place. Nobody knows whether it is right.
     """
     stopped_early = status == "stopped" and (stage_reached != "run" or ran_on != "none")
     return PASSED if stopped_early else str(status)

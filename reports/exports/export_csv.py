@@ -31,7 +31,7 @@ def table(run: Exported) -> Answer:
 def _row(test: OpTest, run: Exported) -> dict[str, Any]:
     return {
         **dict(test),
-        "status": test.ending,
+        "status": test.status,
         "started": run.started,
         "types": signature(test.inputs, test.outputs),
         "is_failure": is_failure(test),

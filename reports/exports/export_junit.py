@@ -79,7 +79,7 @@ def _case(test: OpTest, for_builder: bool) -> Xml.Element:
         "framework_op_name": test.framework_op_name or test.op_name,
         "frontend": test.frontend,
         "op_id": test.op_id,
-        "status": test.ending,
+        "status": test.status,
         "stage_reached": test.stage_reached,
         "input_shapes": [tensor.shape for tensor in test.inputs],
         "input_dtypes": [tensor.data_type for tensor in test.inputs],

@@ -42,7 +42,7 @@ def splits(tests: Sequence[OpTest]) -> list[Row]:
             "votes": [
                 {
                     "backend": name,
-                    "status": test.ending,
+                    "status": test.status,
                     "failed": str(test.failed_stage or ""),
                     "error": test.error_message or "",
                 }
@@ -61,7 +61,7 @@ def _op_row(test: OpTest, owned: Owned) -> Row:
         "backend": test.backend,
         "kind": test.op_kind or "other",
         "types": signature(test.inputs, test.outputs),
-        "status": test.ending,
+        "status": test.status,
         "tone": tone_of_op,
         "owner": owned.owner_of(test) if tone_of_op in ("bad", "known") else "",
         "furthest": NOT_RUN if test.status in UNTRIED else str(test.stage_reached),
@@ -170,7 +170,7 @@ def ladder(rows: Sequence[Row]) -> Row:
 
 def tiles(tests: Sequence[OpTest], models: Sequence[str], rows: Sequence[Row]) -> list[Row]:
     """The headline figures, each with label, value, a line below it, and tone."""
-    attempted = [test for test in tests if test.ending not in NOT_ATTEMPTED]
+    attempted = [test for test in tests if test.status not in NOT_ATTEMPTED]
     uses = {row["id"]: row["uses"] for row in rows}
     bad = sum(row["tone"] == "bad" for row in rows)
     expected = sum(row["tone"] == "known" for row in rows)
