@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from opscope.base.labels import LABELS, QUIET, Label
+from opscope.base.labels import CHANGES, LABELS, QUIET, Label
 from opscope.harness.record.causes import Cause, by_cause
 from opscope.reports.compare.diff import Diff, Row
 
@@ -99,6 +99,12 @@ def turn(row: Row) -> str:
 def error_of(row: Row) -> str:
     """The error that the row is about: that of the later run, and of the earlier where that is fixed."""
     return row.error_b or (row.error_a if row.label == Label.FIXED else "")
+
+
+def counts_of(diff: Diff) -> dict[str, int]:
+    """How many ops there are of each change, as the sections count them: `NEW 3, FIXED 1, known or flaky 1`."""
+    counts = Counter(row.change for row in diff.rows)
+    return {change: counts[change] for change in CHANGES if counts[change]}
 
 
 def causes_of(rows: Iterable[Row]) -> tuple[ChangedCause, ...]:

@@ -10,7 +10,7 @@ from opscope.base.statuses import TERMINAL
 from opscope.base.visible_text import counted, one_line
 from opscope.harness.record.causes import short
 from opscope.harness.record.isolation import lines as isolation_lines
-from opscope.reports.compare.changed_causes import ChangedCause, error_of, sections_of, turn
+from opscope.reports.compare.changed_causes import ChangedCause, counts_of, error_of, sections_of, turn
 from opscope.reports.compare.commit_range import named
 from opscope.reports.compare.diff import Diff, Row
 from opscope.reports.compare.lowered_differently import Lowered
@@ -37,7 +37,7 @@ def show(diff: Diff, page: Page, most: int = MOST, team: str | None = None) -> N
     _changes(diff, page)
     _rates(diff, page)
     _isolation(diff, page, most)
-    counts = "  ".join(f"{label} {count}" for label, count in diff.counts.items())
+    counts = "  ".join(f"{change} {count}" for change, count in counts_of(diff).items())
     page.prose(counts or (f"nothing here belongs to {team}" if team else "no op in either run"), "bold")
     _sections(diff, page, most, FEW)
     for note in diff.notes:

@@ -16,7 +16,7 @@ from opscope.harness.record.causes import parts_within, short
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.store import StoredRun
 from opscope.reports.compare import diff as comparison
-from opscope.reports.compare.changed_causes import sections_of
+from opscope.reports.compare.changed_causes import counts_of, sections_of
 from opscope.reports.compare.diff import Diff
 from opscope.reports.compare.first_sentence import first_sentence, head_of, of_view
 from opscope.reports.compare.history import slower_between
@@ -83,6 +83,7 @@ def _changes(diff: Diff) -> dict[str, Any]:
     listed = sum(cause.ops for cause in causes)
     return {
         "diff": diff,
+        "counts": counts_of(diff),
         "listed": listed,
         "causes": parts_within(causes, MOST_ROWS),
         "more": max(0, listed - MOST_ROWS),
