@@ -26,6 +26,16 @@ class Word:
     """Hexadecimal, for charts and badges."""
     meaning: str
 
+    @property
+    def text(self) -> str:
+        """The colour of a text on it: black or white, whichever has more contrast, which is 4.5 and more."""
+        linear = []
+        for at in (1, 3, 5):  # as WCAG 2.2 defines relative luminance
+            part = int(self.colour[at : at + 2], 16) / 255
+            linear.append(part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4)
+        light = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+        return "#000000" if (light + 0.05) ** 2 > 1.05 * 0.05 else "#FFFFFF"
+
 
 STATUSES: dict[str, Word] = {
     "success": Word("good", "#2E7D32", "The op compiled, ran and computed the right numbers."),

@@ -128,7 +128,10 @@ def frame(rows: list[dict[str, Any]], beyond: dict[str, Any], owned: Owned) -> d
         "ops": visible_values(listed),
         "charts": visible_values(specifications),
         "stages": stages,
-        "statuses": {status: {"colour": word.colour, "meaning": word.meaning} for status, word in STATUSES.items()},
+        "statuses": {
+            status: {"colour": word.colour, "text": word.text, "meaning": word.meaning}
+            for status, word in STATUSES.items()
+        },
     }
     text, packed = vega.javascript(), script_safe(data)
     return {

@@ -120,7 +120,7 @@ def test_each_backend_has_a_ladder_and_rates_of_its_own(tmp_path: Path) -> None:
     assert rates["passed the last stage, mine"] == "100.0 %"
     assert rates["pass rate on simulator, reference"] == "18.2 %"
     alone = render(run._replace(tests=own, record=run.record.model_copy(update={"backend": "mine"})))
-    chips = alone.partition("</header>")[0]
+    chips = alone.partition("Where this run came from")[2].partition("<table")[0]
     assert ("<b>arch</b>" in chips, "<b>card</b> host" in chips) == (False, True)
     assert "<b>arch</b> n150" in render(run)
 
