@@ -13,6 +13,9 @@ from opscope.harness.record.records import Ledger, ManifestHeader, OpRow, OpTest
 from opscope.harness.record.stages import Status
 from opscope.harness.record.store import latest
 
+MANY = 10
+"""More models than these are told together, where they add up."""
+
 
 def ledger(header: ManifestHeader, rows: Iterable[OpRow], tests: Iterable[OpTest]) -> Ledger:
     """Counts one run on one backend. The highest attempt at an op counts; unsplittable ops have no status."""
@@ -52,8 +55,12 @@ def line(books: Mapping[str, Ledger]) -> str:
         whose = f"{backend}: " if len(books) > 1 else ""
         lines.append(f"{whose}{counts.unique} unique ops {_sign(counts.unique == total)} {parts}")
     counts = next(iter(books.values()))
-    for model, ops in counts.module_ops.items():
-        terms = (counts.uses.get(model, 0), counts.unsplittable_uses.get(model, 0), counts.structural.get(model, 0))
+    parts = (counts.module_ops, counts.uses, counts.unsplittable_uses, counts.structural)
+    sums = {model: [part.get(model, 0) for part in parts] for model in counts.module_ops}
+    if len(sums) > MANY:  # one sum of all, and those that do not add up
+        all_of_them = {f"{len(sums)} models": [sum(column) for column in zip(*sums.values(), strict=True)]}
+        sums = all_of_them | {model: terms for model, terms in sums.items() if terms[0] != sum(terms[1:])}
+    for model, (ops, *terms) in sums.items():
         lines.append(
             f"{model}: {ops} ops {_sign(ops == sum(terms))} "
             f"{terms[0]} uses of unique ops + {terms[1]} unsplittable + {terms[2]} structural"
