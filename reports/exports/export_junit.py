@@ -97,7 +97,7 @@ def _case(test: OpTest, for_builder: bool) -> Xml.Element:
         **{f"param_{name}": value for name, value in test.op_params.items()},
     }
     message = test.error_message or test.crash_kind or str(test.status)
-    without_verdict = test.status is Status.NO_GOLDEN
+    without_verdict = test.status == Status.NO_GOLDEN
     if without_verdict:
         message = f"no golden: {message}"
     if for_builder and test.expected and test.status in FAILED:
@@ -119,7 +119,7 @@ def _case(test: OpTest, for_builder: bool) -> Xml.Element:
     elif test.status in FAILED:
         Xml.SubElement(case, "skipped", type="pytest.xfail", message=_legal(test.expected))
     elif not test.right:
-        doubt = f"golden in doubt: {message}" if test.status is Status.GOLDEN_IN_DOUBT else str(test.status)
+        doubt = f"golden in doubt: {message}" if test.status == Status.GOLDEN_IN_DOUBT else str(test.status)
         Xml.SubElement(case, "skipped", type="pytest.skip", message=_legal(doubt))
     return case
 

@@ -120,7 +120,7 @@ def record(test: OpTest, model: str, run: Exported, job_id: int) -> dict[str, st
 def _message(test: OpTest) -> str | None:
     """Why it failed, or why there is no verdict."""
     if test.status in UNTRIED:
-        doubt = f": {test.error_message}" if test.status is Status.GOLDEN_IN_DOUBT else ""
+        doubt = f": {test.error_message}" if test.status == Status.GOLDEN_IN_DOUBT else ""
         return f"{test.status.replace('_', ' ')} after {test.stage_reached}{doubt}"
     if test.right:
         return test.error_message if test.success else None

@@ -18,6 +18,7 @@ from opscope.harness.record.result_options import OPTIONS, record_fields
 from opscope.harness.record.stages import FAILED, Stage, Status, in_order
 from opscope.reports.compare.owned import EVERYBODY, Owned
 from opscope.reports.database.rows import NAMED, is_failure, signature
+from opscope.reports.records.columns import plain
 
 Row = dict[str, Any]
 UNTRIED = frozenset({Status.SKIPPED, Status.NOT_RUN})
@@ -26,7 +27,7 @@ UNTRIED = frozenset({Status.SKIPPED, Status.NOT_RUN})
 def op_rows(tests: Sequence[OpTest], owned: Owned = EVERYBODY) -> list[Row]:
     """One row per op, in the order of the manifest; if there are several backends, one per op and backend."""
     several = len({test.backend for test in tests}) > 1
-    rows = [_op_row(test, owned) for test in tests]
+    rows = [plain(_op_row(test, owned)) for test in tests]
     return [row | {"name": f"{row['name']} on {row['backend']}"} for row in rows] if several else rows
 
 
