@@ -434,7 +434,7 @@ class OpTest(_Measured):
     def _as_it_ended(self) -> OpTest:
         """An op that was stopped after the last stage asked for has passed; so has one of an older record."""
         if self.status is Status.STOPPED and ending(self.status, self.stage_reached, self.ran_on) == PASSED:
-            self.__dict__.update(status=Status.PASSED, success=True)  # of the record itself, which is frozen
+            vars(self).update(status=Status.PASSED, success=True)  # the record itself is frozen
         return self
 
     @property

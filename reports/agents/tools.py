@@ -79,9 +79,8 @@ class Results:
         if before and not after:  # `opscope diff RUN` takes a single one for the later of two
             raise InputError("before", "`after` with it", "none", "`after` alone, `since`, or both ids")
         date = _date(since)
-        changed = what_changed(
-            self.url, *(name or None for name in (before or after, after if before else "")), date, cause or None
-        )
+        named = (before, after) if before else (after, "")
+        changed = what_changed(self.url, named[0] or None, named[1] or None, date, cause or None)
         return self._cut(plain(changed.as_json() if more or cause else changed.brief()), rows, more)
 
     def what_to_fix(

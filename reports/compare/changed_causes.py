@@ -110,7 +110,7 @@ def counts_of(diff: Diff) -> dict[str, int]:
 def causes_of(rows: Iterable[Row]) -> tuple[ChangedCause, ...]:
     """Rows of one label by cause; of one without an error each op is a cause."""
     found = by_cause(rows, lambda row: (row.cluster or row.op_id, row.known, row.owner), lambda row: row.uses)
-    return tuple(ChangedCause(*cause) for cause in found)
+    return tuple(ChangedCause(cause.failures, cause.ops, cause.uses) for cause in found)
 
 
 def sections_of(diff: Diff) -> list[Section]:

@@ -67,14 +67,18 @@ class WhatChanged:
             urgency = order.index(title) if title in order else len(order)
             causes.append((urgency, -len(widest.models), {"on": sorted({name for name, _ in of}), **widest.brief()}))
         causes.sort(key=lambda one: one[:2])
-        series = [comparison.as_json(each) | {"series": each.b.name} for each in self.compared]
-        numbers = ("series", "since", "counts", "news", "changes", "notes")
+        numbers = ("since", "counts", "news", "changes", "notes")
         return {
             "sentence": str(self.said),
             "causes": [cause for *_, cause in causes],
             "series": [
-                {"after": each["b"]["run_id"], "before": each["a"]["run_id"], **{name: each[name] for name in numbers}}
-                for each in series
+                {
+                    "series": each.b.name,
+                    "after": each.b.run_id,
+                    "before": each.a.run_id,
+                    **{name: value for name, value in comparison.as_json(each).items() if name in numbers},
+                }
+                for each in self.compared
             ],
         }
 

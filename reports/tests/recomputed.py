@@ -75,7 +75,7 @@ def changes(tests: pd.DataFrame, night: str, series: str, acknowledged: Collecti
         last = last[last.tried].set_index("op")
         before = pd.concat([before, last[~last.index.isin(before.index)]])
     models = frozenset().union(*before.models) if len(before) else frozenset()
-    now = now[now.tried].join(before[["bad", "right", "reason"]].add_suffix("_before"))
+    now = now[now.tried].join(before[["bad", "right", "reason", "flaky"]].add_suffix("_before"))
     was_bad, was_right = now.bad_before.eq(True), now.right_before.eq(True)
     same = now.reason == now.reason_before
     known_model = now.models.map(lambda of_op: bool(of_op & models))
@@ -85,5 +85,6 @@ def changes(tests: pd.DataFrame, night: str, series: str, acknowledged: Collecti
     now.loc[now.bad & ~was_bad & (known_model | was_right), "what"] = "new"
     now.loc[now.bad & ~was_bad & ~known_model & ~was_right, "what"] = "first"
     now.loc[now.right & was_bad, "what"] = "fixed"
+    now["flaky"] |= now.flaky_before.eq(True)  # what disagreed in either night comes and goes
     now["quiet"] = now.expected | now.flaky | now.cause.isin(acknowledged)
     return now
