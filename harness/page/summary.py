@@ -219,7 +219,8 @@ def show(run: Run, console: Console) -> None:
     if lost:
         rows = [(f"{len(row.uses)} x", f"{row.op_name} [{row.op_id}]: {row.unsplittable}") for row in lost]
         section("Ops that could not be split from the model", TERMINAL["known"], len(lost), rows)
-    slowest = sorted((t for t in run.tests if t.stages), key=seconds, reverse=True)[:SLOWEST]
+    timed = (t for t in run.tests if t.stages and not t.cached_from)  # what is kept has the times of an earlier run
+    slowest = sorted(timed, key=seconds, reverse=True)[:SLOWEST]
     if slowest and not again and not many:
         line("\nSlowest ops", "bold")
         several = len({test.backend for test in run.tests}) > 1
