@@ -119,7 +119,7 @@ def what_changed(
         facts = [*(of_view(each.b, each) for each in compared), *(of_view(view, None) for view in alone), *missing]
         if nights and connection is not None and run_a is None:
             facts += not_tonight(connection, facts)
-    said = first_sentence(f"{beginning}, failures of {team}" if team else beginning, facts, rules)
+    said = first_sentence(beginning, facts, rules, team)
     one = (
         "" if cause is None else cause_named(cause, (row.cluster for each in compared for row in each.rows), "--cause")
     )

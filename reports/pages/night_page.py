@@ -167,7 +167,7 @@ def _sentence(
     """What the night comes to, of all its series."""
     facts = [of_view(each.view, diffs.get(each.name), each.row["missing"]) for each in all_series]
     facts += series_missing(connection, {each.view.run_id for each in all_series})
-    return first_sentence(head_of(connection, [each.view for each in all_series]), facts, owned.rules)
+    return first_sentence(head_of(connection, [each.view for each in all_series]), facts, owned.rules, owned.team)
 
 
 def _plan(series: NightSeries) -> Any:

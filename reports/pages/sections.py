@@ -44,7 +44,9 @@ def sections(run: StoredRun, url: str | None, owned: Owned) -> dict[str, Any]:
     return {
         **shown(diffs, [(name, fixes) for name, (_, _, fixes) in zip(names, sides, strict=True)], owned),
         "night": night_causes.of_run(sides, owned),
-        "sentence": first_sentence(head_of(None, views), [of_view(view, diff) for view, diff, _ in sides], owned.rules),
+        "sentence": first_sentence(
+            head_of(None, views), [of_view(view, diff) for view, diff, _ in sides], owned.rules, owned.team
+        ),
         "started": views[0].started.isoformat(),
     }
 
