@@ -78,6 +78,8 @@ def from_journals(runs: Path, today: date) -> Cells:
         name = series[0] if backends.count(series[0]) == 1 and len(backends) > 1 else series[1]
         by_date = {run.date: run for run in of}
         for cause in causes:
+            if not any(cause in failing.get((series, day), {}) for day in days):
+                continue  # the row only names the series
             cells[cause, name] = [
                 _cell(by_date.get(day), failing.get((series, day), {}).get(cause), day < of[0].date) for day in days
             ]

@@ -117,8 +117,11 @@ def test_what_to_do_and_what_was_fixed(installation: Installation, browser: Any)
         one.page.on("dialog", lambda dialog: (heard.append(dialog.message), dialog.dismiss()))
         one.go("/night/")
         causes = one.page.locator(".ng-cause")
-        assert "fixed" in causes.last.locator(".ng-facts").inner_text()
-        assert "tanh" in causes.last.inner_text()
+        fixed = one.page.locator(".ng-fixed").last
+        assert "✓ fixed" in fixed.locator("summary").first.inner_text()
+        assert not fixed.locator(".ng-cause").is_visible()
+        fixed.locator("summary").first.click()
+        assert "tanh" in fixed.locator(".ng-cause").inner_text()
         first = causes.first
         assert "makes whole b" in first.locator(".ng-facts").inner_text()
         assert f"{NASTY} is wrong" in first.locator(".ng-error").inner_text()

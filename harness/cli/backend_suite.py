@@ -178,15 +178,15 @@ class _Trial:
         with self._lane(self._others) as lane:
             others = [lane.run(row) for row in self._others.rows]
         known = [test for test in self._first if test.op_name != UNKNOWN_OP]
-        right = [test for test in known if _ending(test) in RIGHT]
+        right = [test for test in known if test.status in RIGHT]
         failed = any(test.status in FAILED for test in known)
         result = OK if right else FAILS if failed else NOTE
         yield Check("ops", result, f"{len(right)} of {len(known)} right{'' if right else '; see below'}")
-        yield from _not_right([test for test in known if _ending(test) not in RIGHT])
+        yield from _not_right([test for test in known if test.status not in RIGHT])
         wrong = [a.op_name for a, b in zip(self._first, others, strict=True) if a.status != b.status]
         if wrong:
             yield Check("other values", FAILS, f"another verdict with other values: {', '.join(wrong)}")
-        elif any(_ending(test) == Status.SUCCESS for test in known):
+        elif any(test.status == Status.SUCCESS for test in known):
             yield Check("other values", OK, "right with two sets of values")
 
     def repeats(self) -> Iterator[Check]:
@@ -215,7 +215,7 @@ class _Trial:
     def reads_what_it_declares(self) -> Iterator[Check]:
         """What the tools of a YAML file read, where the machine can trace them."""
         path = registry.command_file(self._context.backend)
-        right = next((test.op_id for test in self._first if _ending(test) in RIGHT), None)
+        right = next((test.op_id for test in self._first if test.status in RIGHT), None)
         if path is None or right is None or not tracing.is_possible():
             return
         log = self._folder / "traced.txt"
@@ -236,7 +236,7 @@ class _Trial:
     def survives(self) -> Iterator[Check]:
         """Its process is killed, then stopped; the op after each is in a new one."""
         for name, number, seconds in (("killed", signal.SIGKILL, SECONDS), ("stopped", signal.SIGSTOP, STOPPED_FOR)):
-            at = next((k for k, test in enumerate(self._first) if _ending(test) in RIGHT), 0)
+            at = next((k for k, test in enumerate(self._first) if test.status in RIGHT), 0)
             row, before = self._values.rows[at], self._first[at]
             with self._lane(self._values, seconds=seconds) as lane:
                 lane.ready()
@@ -277,10 +277,6 @@ class _Trial:
             yield Check("a board that does not exist", FAILS if own else OK, said)
         else:
             yield Check("a board that does not exist", NOTE, "--arch is not looked at")
-
-
-def _ending(test: OpTest) -> str:
-    return str(test.ending)
 
 
 def _not_right(tests: Sequence[OpTest]) -> Iterator[Check]:

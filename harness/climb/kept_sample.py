@@ -55,7 +55,7 @@ def difference(cache: ResultCache, lane: Lane, rows: Sequence[OpRow], day: str) 
 
 def _said(test: OpTest) -> tuple[object, ...]:
     """Stage, cause and numbers of a verdict."""
-    return (test.ending, test.failed_stage, test.error_signature, test.results)
+    return (test.status, test.failed_stage, test.error_signature, test.results)
 
 
 def _text(test: OpTest) -> str:

@@ -192,7 +192,7 @@ class ResultCache:
         its reruns. One whose cause is not known in full is not kept."""
         if self.unseen or (lists := self._made_of((ready, *others))) is None:
             return
-        if test.ending not in KEPT or test.flaky or OF_THE_MACHINE.search(test.error_message or ""):
+        if test.status not in KEPT or test.flaky or OF_THE_MACHINE.search(test.error_message or ""):
             return
         diagnostic, files = "", {}
         if test.artifact is not None:
@@ -374,7 +374,7 @@ def changed_since(
     scope = _scope(context.backend, cache_dir, context.run_dir)
     known = None
     for row in rows:
-        if (test := tests.get(row.op_id)) is None or test.ending not in KEPT:
+        if (test := tests.get(row.op_id)) is None or test.status not in KEPT:
             continue
         for entry in (kept.get(key(row, context, ready)) or {}).get("results", ()):
             if entry["test"]["run_id"] in (test.run_id, test.cached_from):

@@ -21,13 +21,14 @@ from opscope.harness.record.records import ImportCheck, OpRow
 from opscope.harness.record.stages import ImportStatus
 from opscope.models.frontends import own_results
 
-_ELEMENT = re.compile(r"expected (?!at |between |a )(\S+), got (\S+)")
+_ELEMENT = re.compile(r"(\S+) instead of (\S+?)(?=,? )")
 """An element of the golden and of the result in the reason of a verdict; not a limit and a figure."""
 
 
 def without_expectation(reason: str) -> str:
     """The reason of a verdict on an import: the framework has one of two numbers, and nobody knows which is right."""
-    return _ELEMENT.sub(r"the framework has \1, the import \2", reason)
+    words = reason.replace("values are wrong", "values differ").replace("wrong by", "different by")
+    return _ELEMENT.sub(r"the framework has \2, the import \1", words)
 
 
 def judged_by_runtime(check: ImportCheck, row: OpRow, folder: Path, second: Path) -> ImportCheck:

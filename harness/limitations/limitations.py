@@ -168,7 +168,7 @@ def _failed_at(test: OpTest) -> Stage | None:
 
 def _passed(test: OpTest, stage: Stage) -> bool:
     """Whether an op that was stopped had gone through `stage` before."""
-    return test.status is Status.STOPPED and stage in [time.stage for time in test.stages]
+    return test.status in (Status.PASSED, Status.STOPPED) and stage in [time.stage for time in test.stages]
 
 
 def judged(test: OpTest, rows: Sequence[Limitation] = (), today: date | None = None) -> tuple[OpTest, Verdict]:

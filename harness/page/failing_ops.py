@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from opscope.base.statuses import TERMINAL
 from opscope.base.terminal import print_prose
-from opscope.base.visible_text import one_line
+from opscope.base.visible_text import cut, one_line
 from opscope.harness.record.causes import Cause, by_cause, cause_of_test, parts_within
 from opscope.harness.record.optest import title
 from opscope.harness.record.records import OpTest
@@ -19,6 +19,8 @@ from opscope.harness.record.stages import FAILED
 if TYPE_CHECKING:
     from rich.console import Console
 
+CAUSES = 10
+"""How many causes are shown where each has three lines."""
 FAILING = 30
 """How many failures are listed; the report has the rest."""
 
@@ -56,8 +58,9 @@ def show(
     several: bool,
     folders: Mapping[tuple[str, str], Path | str],
     listed_above: Collection[str] = (),
+    brief: bool = False,
 ) -> None:
-    """Prints the section of failing ops.
+    """Prints the section of failing ops; `brief`: three lines for each of the first causes.
 
     `folders` are repro folders by op id and backend. `several`: whether the run has more than one backend. Of an op
     whose id is in `listed_above` only title and repro folder are printed, since pytest's FAILURES has the rest.
@@ -71,6 +74,16 @@ def show(
     of = f", {len(groups)} causes" if len(groups) > 1 else ""
     above = "; FAILURES has their numbers and commands" if listed_above else ""
     console.print(Text(f"\nFailing ops ({len(failing)}{of}){above}", TERMINAL["bad"]), soft_wrap=True)
+    if brief:
+        for cause in groups[:CAUSES]:
+            first = cause.first
+            heading = f"{verdict_text(first)}{f'; on {first.backend}' if several else ''}"
+            line(cut(one_line(cause.with_counts(heading, cause_of_test(first))), console.width - 2), 2)
+            line(cut(title(first) + (f" and {cause.ops - 1} more" if cause.ops > 1 else ""), console.width - 4), 4)
+            line(first.repro, 4, "dim")
+        if left := sum(cause.ops for cause in groups[CAUSES:]):
+            line(f"and {len(groups) - CAUSES} more causes, of {left} ops; see the report, or opscope unblock", 2)
+        return
     for cause in parts_within(groups, FAILING):
         first = cause.first
         heading = f"{verdict_text(first)}{f'; on {first.backend}' if several else ''}"

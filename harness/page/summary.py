@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 from opscope.base.statuses import PASSED, TERMINAL
 from opscope.base.terminal import print_prose, wrapped
-from opscope.base.visible_text import one_line, visible
+from opscope.base.visible_text import cut, one_line, visible
 from opscope.harness.page import failing_ops, ladder_table
 from opscope.harness.page.failing_ops import FAILING, place_text, verdict_text, with_short_paths
 from opscope.harness.record import ledger, one_failure
 from opscope.harness.record.agreement import Disagreement, disagreements
 from opscope.harness.record.isolation import Artefact
 from opscope.harness.record.isolation import lines as isolation_lines
+from opscope.harness.record.ledger import MANY
 from opscope.harness.record.optest import board_of, title
 from opscope.harness.record.origin import ANSWERS
 from opscope.harness.record.records import ImportCheck, Ledger, ManifestHeader, ModelFailure, OpRow, OpTest, RunRecord
@@ -129,7 +130,17 @@ def show(run: Run, console: Console) -> None:
             for other in others:
                 console.print(Text(f"{' ' * (width + 4)}{other}"), soft_wrap=True)
 
+    def section(heading: str, style: str, count: int, rows: Iterable[tuple[str, str]]) -> None:
+        """A list below its heading; of a run of many models one line with the first of it, since the report has all."""
+        if many:
+            (figure, text), *_ = rows
+            line(cut(one_line(f"{heading} ({count}), such as {figure.strip()} {text}"), console.width), style)
+        else:
+            line(f"\n{heading} ({count})", style)
+            hanging(rows)
+
     record = run.record
+    many = len(record.models) > MANY
     for backend in run.ledgers:
         failure = one_failure.failure_of_all(t for t in run.tests if t.backend == backend)
         if failure is not None:
@@ -137,7 +148,10 @@ def show(run: Run, console: Console) -> None:
     for backend in run.ledgers:
         tests = [t for t in run.tests if t.backend == backend or len(run.ledgers) == 1]
         board = f" ({record.arch})" if board_of({test.card_type for test in tests}, record.arch) else ""
-        heading = f"{', '.join(record.models)} on {backend}{board}"
+        models = (
+            f"{', '.join(record.models[:2])} and {len(record.models) - 2} more" if many else ", ".join(record.models)
+        )
+        heading = f"{models} on {backend}{board}"
         print_prose(console, one_line(f"Furthest stage that each op passed: {heading}, unique ops (uses)"), "bold")
         ladder_table.show(tests, console)
     splits = disagreements(run.tests)
@@ -162,50 +176,48 @@ def show(run: Run, console: Console) -> None:
             if kept.is_dir():
                 line(f"IR and diagnostics in {with_short_paths(str(kept), run.folder)}", "dim", indent=4)
     if run.whole:
-        line(f"\nModels run as one program ({len(run.whole)})", "bold")
-        hanging((_time(seconds(t)), f"{t.model_name} on {t.backend}: {whole_text(t)}") for t in run.whole)
+        rows = [(_time(seconds(t)), f"{t.model_name} on {t.backend}: {whole_text(t)}") for t in run.whole]
+        section("Models run as one program", "bold", len(rows), rows)
     if run.isolation:
-        line(f"\nOps whose verdict changes when they run alone ({len(run.isolation)})", "bold magenta")
-        hanging(isolation_lines(run.isolation[:FAILING]))
+        rows = isolation_lines(run.isolation[:FAILING])
+        section("Ops whose verdict changes when they run alone", "bold magenta", len(run.isolation), rows)
     failing = sorted((t for t in run.tests if t.fails_run), key=lambda t: -t.uses)
     expected = [t for t in run.tests if t.status in FAILED and t.expected]
     repros = after_run.folders(Path(run.places["run"]), failing[:FAILING]) if "run" in run.places else {}
     if failing:
-        failing_ops.show(failing, console, run.folder, several=several, folders=repros, listed_above=run.listed_above)
-        if "run" in run.places:
+        failing_ops.show(
+            failing, console, run.folder, several=several, folders=repros, listed_above=run.listed_above, brief=many
+        )
+        if "run" in run.places and not many:
             _explanations(Path(run.places["run"]), [test for test in failing if test.question or test.results], console)
     if expected:
-        line(f"\nExpected failures ({len(expected)})", TERMINAL["known"])
         rows = []
         for reason, count in Counter(t.expected for t in expected).most_common():
             names = sorted({t.op_name for t in expected if t.expected == reason})
             rows.append((f"{count} x", f"{', '.join(names)}: {reason}"))
-        hanging(rows)
+        section("Expected failures", TERMINAL["known"], len(expected), rows)
     if doubts := [t for t in run.tests if t.status is Status.GOLDEN_IN_DOUBT]:
-        line(f"\nGoldens in doubt: neither right nor wrong ({len(doubts)})", TERMINAL["known"])
-        hanging((f"{t.backend}" if several else f"{t.uses} x", f"{title(t)}: {t.error_message}") for t in doubts)
+        rows = [(f"{t.backend}" if several else f"{t.uses} x", f"{title(t)}: {t.error_message}") for t in doubts]
+        section("Goldens in doubt: neither right nor wrong", TERMINAL["known"], len(doubts), rows)
     if run.header.failed:
-        line(f"\nModels that were not prepared ({len(run.header.failed)})", TERMINAL["bad"])
-        hanging((f.model, f"{f.status.value}: {f.error}{_place(f)}") for f in run.header.failed)
+        rows = [(f.model, f"{f.status.value}: {f.error}{_place(f)}") for f in run.header.failed]
+        section("Models that were not prepared", TERMINAL["bad"], len(rows), rows)
     for heading, style, checks in import_sections(run.header.imports):
-        line(f"\n{heading} ({len(checks)})", style)
-        hanging((check.model, check.expected or check.text) for check in checks)
+        section(heading, style, len(checks), [(check.model, check.expected or check.text) for check in checks])
     lost = [row for row in run.rows if row.unsplittable]
     wrote = sorted((t for t in run.tests if t.overwritten_inputs), key=lambda t: -t.uses)
     if wrote:
-        line(f"\nOps whose inputs the backend overwrote ({len(wrote)})", TERMINAL["known"])
-        hanging(_overwritten(wrote))
+        section("Ops whose inputs the backend overwrote", TERMINAL["known"], len(wrote), _overwritten(wrote))
     left = [test for test in run.tests if test.left_behind]
     if left:
-        line(
-            f"\nOps that left their process changed, so that the next got a fresh one ({len(left)})", TERMINAL["known"]
-        )
-        hanging(_left_behind(left))
+        heading = "Ops that left their process changed, so that the next got a fresh one"
+        section(heading, TERMINAL["known"], len(left), _left_behind(left))
     if lost:
-        line(f"\nOps that could not be split from the model ({len(lost)})", TERMINAL["known"])
-        hanging([(f"{len(row.uses)} x", f"{row.op_name} [{row.op_id}]: {row.unsplittable}") for row in lost])
-    slowest = sorted((t for t in run.tests if t.stages), key=seconds, reverse=True)[:SLOWEST]
-    if slowest and not again:
+        rows = [(f"{len(row.uses)} x", f"{row.op_name} [{row.op_id}]: {row.unsplittable}") for row in lost]
+        section("Ops that could not be split from the model", TERMINAL["known"], len(lost), rows)
+    timed = (t for t in run.tests if t.stages and not t.cached_from)  # what is kept has the times of an earlier run
+    slowest = sorted(timed, key=seconds, reverse=True)[:SLOWEST]
+    if slowest and not again and not many:
         line("\nSlowest ops", "bold")
         several = len({test.backend for test in run.tests}) > 1
         longest = [max(test.stages, key=lambda s: s.seconds) for test in slowest]
@@ -300,7 +312,7 @@ def result_text(test: OpTest) -> str:
     """How an op ended, with its figures."""
     if not test.right or test.expected:
         return failure_text(test)
-    if test.ending == PASSED:
+    if test.status == PASSED:
         return f"{PASSED} {test.stage_reached}, without numbers to compare"
     figures = [f"PCC {test.pcc:.7f}"] if test.pcc is not None else []
     figures += [f"z {test.z_max:.3g}"] if test.z_max is not None else []
@@ -333,7 +345,7 @@ def _figures(pcc: float | None, error: float | None) -> str:
 def _votes(split: Disagreement) -> Iterator[tuple[str, str]]:
     """The outcome of an op on each backend. A backend that differs from all others comes first."""
     for name, test in sorted(split.tests.items(), key=lambda vote: vote[0] != split.alone):
-        text = failure_text(test) if test.status in FAILED else test.ending
+        text = failure_text(test) if test.status in FAILED else test.status
         yield name, f"only on this backend: {text}" if name == split.alone else text
 
 

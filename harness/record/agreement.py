@@ -60,4 +60,4 @@ def _comparable(tests: Mapping[str, OpTest]) -> Mapping[str, OpTest]:
     """The records that speak of the same: without those that only compiled where what failed is later."""
     if any(test.status in FAILED and test.failed_stage not in (Stage.RUN, Stage.COMPARE) for test in tests.values()):
         return tests
-    return {name: test for name, test in tests.items() if test.status in FAILED or test.success}
+    return {name: test for name, test in tests.items() if test.status in FAILED or test.status == "success"}

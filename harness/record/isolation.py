@@ -60,13 +60,13 @@ def artefacts(whole: Iterable[OpTest], run_dir: Path, alone: Mapping[tuple[str, 
             if other is None or line["verdict"] == "suspect":
                 continue
             inside_fails = line["verdict"] == "jump"
-            if other.status in FAILED and other.status is not Status.NO_GOLDEN and not inside_fails:
+            if other.status in FAILED and other.status != Status.NO_GOLDEN and not inside_fails:
                 label = ONLY_ALONE
-            elif other.status is Status.SUCCESS and inside_fails:
+            elif other.status == Status.SUCCESS and inside_fails:
                 label = ONLY_INSIDE
             else:
                 continue
-            why = f"{other.status.value}: {other.error_message}" if other.error_message else other.status.value
+            why = f"{other.status!s}: {other.error_message}" if other.error_message else str(other.status)
             differing.append(
                 Artefact(
                     label,

@@ -7,12 +7,14 @@ is filled in here: an op without a record makes the sum fall short.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from opscope.base.statuses import PASSED
 from opscope.harness.record.records import Ledger, ManifestHeader, OpRow, OpTest
 from opscope.harness.record.stages import Status
 from opscope.harness.record.store import latest
+
+MANY = 10
+"""More models than these are told together, where they add up."""
 
 
 def ledger(header: ManifestHeader, rows: Iterable[OpRow], tests: Iterable[OpTest]) -> Ledger:
@@ -26,7 +28,7 @@ def ledger(header: ManifestHeader, rows: Iterable[OpRow], tests: Iterable[OpTest
     return Ledger(
         unique=len(whole),
         by_status={status: by_status[status] for status in Status if by_status[status]},
-        passed=sum(test.ending == PASSED for test in counted),
+        passed=by_status[Status.PASSED],
         unsplittable=len(broken),
         uses=_uses(header, whole),
         unsplittable_uses=_uses(header, broken),
@@ -48,28 +50,22 @@ def line(books: Mapping[str, Ledger]) -> str:
     """The ledgers as text, one line per sum: unique ops by status, then each model's ops by outcome."""
     lines = []
     for backend, counts in books.items():
-        parts = " + ".join(f"{count} {ending}" for ending, count in _by_ending(counts) if count) or "0"
+        parts = " + ".join(f"{count} {ending}" for ending, count in counts.by_status.items() if count) or "0"
         total = sum(counts.by_status.values())
         whose = f"{backend}: " if len(books) > 1 else ""
         lines.append(f"{whose}{counts.unique} unique ops {_sign(counts.unique == total)} {parts}")
     counts = next(iter(books.values()))
-    for model, ops in counts.module_ops.items():
-        terms = (counts.uses.get(model, 0), counts.unsplittable_uses.get(model, 0), counts.structural.get(model, 0))
+    parts = (counts.module_ops, counts.uses, counts.unsplittable_uses, counts.structural)
+    sums = {model: [part.get(model, 0) for part in parts] for model in counts.module_ops}
+    if len(sums) > MANY:  # one sum of all, and those that do not add up
+        all_of_them = {f"{len(sums)} models": [sum(column) for column in zip(*sums.values(), strict=True)]}
+        sums = all_of_them | {model: terms for model, terms in sums.items() if terms[0] != sum(terms[1:])}
+    for model, (ops, *terms) in sums.items():
         lines.append(
             f"{model}: {ops} ops {_sign(ops == sum(terms))} "
             f"{terms[0]} uses of unique ops + {terms[1]} unsplittable + {terms[2]} structural"
         )
     return "; ".join(lines)
-
-
-def _by_ending(counts: Ledger) -> Iterator[tuple[str, int]]:
-    """How ops ended, in the words that users see, and how many did."""
-    for status, count in counts.by_status.items():
-        if status is Status.STOPPED:
-            yield PASSED, counts.passed
-            yield status, count - counts.passed
-        else:
-            yield status, count
 
 
 def _sign(equal: bool) -> str:

@@ -10,9 +10,9 @@ from collections import Counter
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
-from opscope.base.statuses import RIGHT, ending
+from opscope.base.statuses import PASSED, RIGHT, ending
 from opscope.harness.record.field_types import Id, InnerPath, Int
 from opscope.harness.record.measures import MEASURES, Measures, measure_fields
 from opscope.harness.record.result_options import record_fields
@@ -430,15 +430,17 @@ class OpTest(_Measured):
     """For a whole model: how many of its values were compared during the run; None if the backend shows none."""
     jump: Jump | None = None
 
-    @property
-    def ending(self) -> str:
-        """How the op ended, as users see it: its status, or `passed` (`opscope.base.statuses.ending`)."""
-        return ending(self.status, self.stage_reached, self.ran_on)
+    @model_validator(mode="after")
+    def _as_it_ended(self) -> OpTest:
+        """An op that was stopped after the last stage asked for has passed; so has one of an older record."""
+        if self.status is Status.STOPPED and ending(self.status, self.stage_reached, self.ran_on) == PASSED:
+            vars(self).update(status=Status.PASSED, success=True)  # the record itself is frozen
+        return self
 
     @property
     def right(self) -> bool:
         """Whether the op is right, as far as its backend can show."""
-        return self.ending in RIGHT
+        return self.status in RIGHT
 
     @property
     def fails_run(self) -> bool:
@@ -512,7 +514,7 @@ class Ledger(Record):
     unique: Int
     by_status: dict[Status, Int]
     passed: Int = 0
-    """Of those that are `stopped`, the ones that ended as `passed` (`OpTest.ending`)."""
+    """Those that came through the last stage that their backend has, or that was asked for."""
     unsplittable: Int
     uses: dict[str, Int]
     """Per model: uses of unique ops, without unsplittable ones."""

@@ -92,7 +92,10 @@ class Status(StrEnum):
     GOLDEN_IN_DOUBT = "golden_in_doubt"
     TIMEOUT = "timeout"
     CRASHED = "crashed"
+    PASSED = "passed"
+    """It came through the last stage that its backend has or that `--until` asked for."""
     STOPPED = "stopped"
+    """It ran, and gave no numbers to compare."""
     SKIPPED = "skipped"
     NOT_RUN = "not_run"
 
@@ -136,7 +139,7 @@ FAILED = frozenset(
 )
 """Statuses that fail a test unless a limitation names them."""
 
-WENT_THROUGH = frozenset({Status.SUCCESS, Status.STOPPED, Status.NO_GOLDEN, Status.GOLDEN_IN_DOUBT})
+WENT_THROUGH = frozenset({Status.SUCCESS, Status.PASSED, Status.STOPPED, Status.NO_GOLDEN, Status.GOLDEN_IN_DOUBT})
 """Statuses of ops that their backend took through its stages as far as it was asked to, and nothing is known to be
 wrong."""
 

@@ -302,19 +302,19 @@ def each_once(rows: Iterable[RowT], run_dir: Path) -> Iterator[RowT]:
 def lines_of_manifest(run_dir: Path) -> Iterator[Line]:
     """The lines of RUN/manifest.jsonl that are not damaged. The first is the header's line, or empty."""
     path = run_dir / MANIFEST_FILE
-    data = _bytes(path, "a run folder")
-    first, *rest = data.split(b"\n")
+    pieces = _pieces(path, "a run folder")
+    first = next(pieces, b"").removesuffix(b"\n")
     try:
         header = stored.unsealed(first, where=path)
     except damage.Damaged as error:
         raise InputError(f"{path}:1", "a ManifestHeader", error.got, "a copy of the run folder") from None
-    lines = _whole_lines(path, rest, 2)
+    count = 0
     if header is not first:
         values = json.loads(header)
-        _count(path, values.pop(LINES, 0), len(rest) - 1)
+        count = values.pop(LINES, 0)
         header = json.dumps(values).encode()
     yield Line(f"{path}:1", header, first is not header)
-    yield from lines
+    yield from _whole_lines(path, pieces, 2, count)
 
 
 def header_of(run_dir: Path, first: Line) -> ManifestHeader:
@@ -391,9 +391,8 @@ def lines_of_journal(run_dir: Path) -> Iterator[Line]:
 
 def _lines_of(path: Path, count: int) -> Iterator[Line]:
     """The lines of one segment, which should have `count` at least."""
-    lines = _bytes(path, "a journal").split(b"\n")[:-1]  # what follows the last newline is empty or torn
-    _count(path, count, len(lines))
-    return _whole_lines(path, lines, 1)
+    whole = (line for line in _pieces(path, "a journal") if line.endswith(b"\n"))  # the last one may be torn
+    return _whole_lines(path, whole, 1, count)
 
 
 def _count(path: Path, expected: int, got: int) -> None:
@@ -401,9 +400,13 @@ def _count(path: Path, expected: int, got: int) -> None:
         damage.found(path, f"{got} lines instead of {expected}")
 
 
-def _whole_lines(path: Path, lines: Iterable[bytes], first: int) -> Iterator[Line]:
-    """The lines that are not empty and hold what was written, with their numbers from `first` on."""
-    for number, line in enumerate(lines, first):
+def _whole_lines(path: Path, pieces: Iterable[bytes], first: int, count: int) -> Iterator[Line]:
+    """The lines that are not empty and hold what was written, with their numbers from `first` on. There should be
+    `count` of them, which is known at the end: a run may have more lines than there is memory for."""
+    got = 0
+    for number, piece in enumerate(pieces, first):
+        got += piece.endswith(b"\n")
+        line = piece.removesuffix(b"\n")
         if not line:
             continue
         where = f"{path}:{number}"
@@ -413,6 +416,13 @@ def _whole_lines(path: Path, lines: Iterable[bytes], first: int) -> Iterator[Lin
             damage.found(where, error.got)
             continue
         yield Line(where, todays_statuses(text), text is not line)
+    _count(path, count, got)
+
+
+def _pieces(path: Path, what: str) -> Iterator[bytes]:
+    """The lines of a file, one at a time. Raises InputError where there is none that can be read."""
+    with _readable(path, what), open(path, "rb", opener=regular_file.opener) as file:
+        yield from file
 
 
 def todays_statuses(text: bytes) -> bytes:
@@ -453,8 +463,14 @@ def next_attempt(run_dir: Path, op_id: str) -> int:
 
 
 def _bytes(path: Path, what: str) -> bytes:
-    try:
+    with _readable(path, what):
         return regular_file.read_bytes(path)
+
+
+@contextlib.contextmanager
+def _readable(path: Path, what: str) -> Iterator[None]:
+    try:
+        yield
     except FileNotFoundError as error:
         raise InputError(str(path.parent), what, f"no {path.name}", "a folder below .opscope/runs") from error
     except OSError as error:

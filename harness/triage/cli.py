@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,11 @@ import click
 from opscope.base.live import progress
 from opscope.base.page import Page
 from opscope.harness.backends import registry
+from opscope.harness.record import explanation
 from opscope.harness.record.errors import InputError
 from opscope.harness.settings.settings import BY_NAME
 from opscope.harness.triage import after_run, bundle, from_run, in_child, narrowing
+from opscope.harness.triage.elsewhere import is_database
 
 BUDGET = click.option(
     "--budget",
@@ -67,7 +70,7 @@ def repro(op_id: str, run_dir: Path | None, out: Path | None, source: str | None
     on an artifact server, with the whole ID.
 
     With --as-issue, print what whoever maintains the compiler wants to know: the smallest module (the one that `opscope
-    reduce` found, if you ran it), versions, the error, commands that show it, and which models need the op. FOLDER is
+    reduce` found, if you ran it), versions, the error and its worst values, since when. FOLDER is
     a repro folder that you already have.
     """
     if as_issue and (Path(op_id) / bundle.FILE).is_file():
@@ -90,7 +93,11 @@ def repro(op_id: str, run_dir: Path | None, out: Path | None, source: str | None
     folder = out or after_run.place_to_write(run_dir, test)
     in_child.write(folder, row, test, from_run.origin(run_dir, run, row, test), "opscope repro")
     if as_issue:
-        _print_issue(folder, after_run.place(run_dir, test))
+        from opscope.harness.triage import issue
+
+        database = source if source is not None and is_database(source) else None
+        known = [*issue.worst(explanation.of(run_dir, test)), *issue.since(test.op_id, database)]
+        _print_issue(folder, after_run.place(run_dir, test), known=known)
     else:
         _print_folder(folder)
 
@@ -104,10 +111,10 @@ def _print_folder(folder: Path) -> None:
     click.echo(f"smaller opscope reduce {shlex.quote(str(folder))}", err=True)
 
 
-def _print_issue(folder: Path, *others: Path) -> None:
+def _print_issue(folder: Path, *others: Path, known: Iterable[str] = ()) -> None:
     from opscope.harness.triage import issue
 
-    click.echo(issue.write(folder, *others), nl=False)
+    click.echo(issue.write(folder, *others, known=known), nl=False)
 
 
 def _seconds(text: str) -> float:

@@ -6,14 +6,17 @@ versions, the commands that show it, and who needs the op. `issue.json` holds wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from opscope.base import regular_file
 from opscope.base.inner_path import inside
+from opscope.base.plugins import plugins
 from opscope.base.visible_text import cut, one_line, visible
 from opscope.harness.record import artifacts
-from opscope.harness.record.optest import shapes_text
+from opscope.harness.record.explanation import Explanation
+from opscope.harness.record.optest import board_of, shapes_text
 from opscope.harness.record.origin import PACKAGES
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage, Status
@@ -21,12 +24,19 @@ from opscope.harness.triage import bundle, bundle_texts, issue_facts
 from opscope.harness.triage.issue_facts import Facts
 
 FILE = "issue.md"
+HISTORY = "opscope.op_history"
+"""Entry points that know since when an op fails: `(op id, database or None) -> list of dicts`."""
+TITLE = 80
+"""Characters of the title."""
+WORST = 5
+"""Rows of the table of values."""
 LONGEST = 12_000
 """Characters of a module above which the issue names its file instead."""
 PROGRAMS = ".py"
 """Files that are shown; all others are attached."""
 MODELS = 10
 """Models that are named."""
+_RESULT = re.compile(r"^result \d+: ")
 _PLAIN_NAMES = {
     Status.COMPILE_FAILED: "does not compile",
     Status.RUN_FAILED: "does not run",
@@ -38,13 +48,14 @@ _NOT_VERSIONS = frozenset({"pydantic", "pytest", "pytest-xdist", "flatbuffers", 
 """Packages of a run's versions that say nothing to whoever maintains a compiler."""
 
 
-def write(folder: Path, *others: Path) -> str:
+def write(folder: Path, *others: Path, known: Iterable[str] = ()) -> str:
     """Writes issue.md into a repro folder and returns it.
 
     The smallest form is that of a folder `reduced` beside this one or beside one of `others`, if its failure is the
-    same. Raises InputError for what is no repro folder, OSError.
+    same. `known`: lines of what stands outside the folder (`worst`, `since`). Raises InputError for what is no repro
+    folder, OSError.
     """
-    text = "\n".join(_lines(folder, _reduced([folder, *others]))) + "\n"
+    text = "\n".join(_lines(folder, _reduced([folder, *others]), known)) + "\n"
     inside(folder, FILE).write_text(text, encoding="utf-8")
     return text
 
@@ -63,16 +74,19 @@ def _reduced(folders: list[Path]) -> Path | None:
     return None
 
 
-def _lines(folder: Path, reduced: Path | None) -> Iterator[str]:
+def _lines(folder: Path, reduced: Path | None, known: Iterable[str]) -> Iterator[str]:
     repro, facts = bundle.read(folder), issue_facts.read(folder)
     failure, row = repro.failure, repro.row
     stage = f" at {failure.stage}" if failure.stage else ""
     what = _PLAIN_NAMES.get(failure.status, str(failure.status))
-    yield f"# {row.op_name} ({shapes_text(row.inputs)}) {what}{stage}: {cut(one_line(failure.message), 120)}"
+    where = "" if failure.status is Status.WRONG_RESULT else stage
+    title = f"{row.op_name} ({shapes_text(row.inputs)}) {what}{where}: {_RESULT.sub('', one_line(failure.message))}"
+    yield f"# {cut(title, TITLE)}"
     yield ""
     kind = f" ({failure.crash_kind})" if failure.crash_kind else ""
     yield f"`{row.op_name}` {what}{stage}{kind} on {_board(repro, facts)}:"
     yield from ("", "```", visible(failure.message or failure.crash_kind or str(failure.status)), "```", "")
+    yield from known
     yield from _caveats(repro, facts)
     yield from _smallest(folder, reduced, repro)
     yield from ("## Versions and options", "")
@@ -82,6 +96,30 @@ def _lines(folder: Path, reduced: Path | None) -> Iterator[str]:
     yield from ("## Who needs it", "", _needs(repro, facts), "")
     if facts.build:
         yield from (one_line(facts.build), "")
+
+
+def worst(explained: Explanation | None) -> Iterator[str]:
+    """The values of the first wrong result that are most wrong, as a table."""
+    for result in explained.results[:1] if explained is not None else ():
+        if result.worst:
+            yield from ("| element | place | expected | got |", "|---|---|---|---|")
+            for each in result.worst[:WORST]:
+                index = ", ".join(map(str, each.index))
+                yield f"| ({index}) | {one_line(each.place)} | {one_line(each.expected)} | {one_line(each.got)} |"
+            yield ""
+
+
+def since(op_id: str, database: str | None) -> Iterator[str]:
+    """Since when the op fails, by which commits and whose, and who owns it, as a results database knows."""
+    for point in plugins(HISTORY):
+        for row in point.load()(op_id, database):
+            commits = f", commits {row['range']}" if row["range"] else ""
+            by = f" by {', '.join(row['authors'])}" if row["authors"] else ""
+            page = f": {row['url']}" if row["url"] else ""
+            yield f"- since {row['night']} on {row['on']}{commits}{by}{page}"
+            if row["owner"]:
+                yield f"- owner: {row['owner']}"
+    yield ""
 
 
 def _board(repro: bundle.Repro, facts: Facts) -> str:
@@ -135,7 +173,8 @@ def _versions(repro: bundle.Repro, facts: Facts) -> Iterator[str]:
             yield f"{one_line(name)}: {one_line(version)}"
     if repro.backend_revision and not _of_others(repro, facts):
         yield f"revision {one_line(repro.backend_revision)}"
-    yield f"backend `{one_line(repro.options.backend)}`, board {repro.options.arch}"
+    board = board_of({facts.card_type}, repro.options.arch)
+    yield f"backend `{one_line(repro.options.backend)}`{f', board {board}' if board else ''}"
     usual = ResultOptions().model_dump(mode="json")
     chosen = ResultOptions.of(repro.options.model_dump()).model_dump(mode="json")
     others = [

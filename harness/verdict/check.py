@@ -138,7 +138,7 @@ def _check_discrete(golden: np.ndarray, got: np.ndarray, row: Tolerance) -> Resu
     g, d = golden.flat[first], got.flat[first]
     largest = float(np.max(np.abs(golden[wrong].astype(np.float64) - got[wrong].astype(np.float64))))
     index, place = index_of(first, golden.shape), name_of(first, golden.shape)
-    reason = f"{count} of {golden.size} values differ: expected {g}, got {d} at {index}, {place}"
+    reason = f"{count} of {golden.size} values are wrong: {d} instead of {g} at {index}, {place}"
     return ResultCheck(
         passed=False,
         pcc=None,
@@ -204,7 +204,8 @@ def _answers(
     question, said = scores.wrong(lambda: not bound or np.unique(golden).size >= SYSTEMATIC_FROM, ties=not strict)
     if question == "largest":
         where = f"{index_of(scores.at, scores.shape)}, {name_of(scores.at, scores.shape)}"
-        said += f" at {where}: expected {golden[scores.at]:.6g}, got {got[scores.at]:.6g}"
+        right, wrong = (float(values[scores.at]) for values in (golden, got))
+        return question, f"wrong by {abs(wrong - right):.3g} at {where}: {wrong:.6g} instead of {right:.6g}, {said}"
     return question, f"{question} error: {said}" if question else ""
 
 
@@ -214,7 +215,7 @@ def _verdict(golden: np.ndarray, got: np.ndarray, sums: Sums, row: Tolerance, pc
         if not sums.unequal:
             return ""
         at = sums.first_unequal
-        return f"{sums.unequal} of {sums.count} values differ: expected {golden[at]}, got {got[at]} at element {at}"
+        return f"{sums.unequal} of {sums.count} values are wrong: {got[at]} instead of {golden[at]} at element {at}"
     if sums.golden_squares == 0:
         if sums.largest_error <= row.relative_l2:
             return ""

@@ -40,6 +40,6 @@ def excused(
         first = tuple(int(i) for i in np.argwhere(wrong)[0])
         least, most = (end[first] for end in ends)
         words = f"{golden[first]}" if least == most else f"{min(least, most)} to {max(least, most)}"
-        reason = f"{int(wrong.sum())} of {golden.size} values differ: expected {words}, got {got[first]} at {first}"
+        reason = f"{int(wrong.sum())} of {golden.size} values are wrong: {got[first]} instead of {words} at {first}"
         return plain.model_copy(update={"reason": reason})
     return plain.model_copy(update={"passed": True, "reason": "", "flags": (*plain.flags, "half")})

@@ -100,7 +100,7 @@ def settle(sums: Sums, start: int, g: np.ndarray, d: np.ndarray, row: Tolerance)
     if differs.any():
         at = int(np.argmax(differs))
         sums.wrong_at = start + at
-        sums.reason = f"NaN or Inf: expected {g[at]:.6g}, got {d[at]:.6g} at element {start + at}"
+        sums.reason = f"NaN or Inf: {d[at]:.6g} instead of {g[at]:.6g} at element {start + at}"
     both = np.isfinite(g) & np.isfinite(d)
     sums.finite -= int(np.count_nonzero(~both))
     return np.where(both, g, 0.0), np.where(both, d, 0.0)

@@ -233,7 +233,7 @@ class Scores:
         `ties` whether all values may have been ties.
         """
         if self.largest > self.limit:
-            return "largest", f"expected at most {self.limit:.3g} of its scale, got {self.largest:.3g}"
+            return "largest", f"{self.largest / self.limit:.3g} times as much as rounding allows"
         if (said := self._systematic(ties)) and several():
             return "systematic", said
         if said := self._placed():

@@ -26,6 +26,16 @@ class Word:
     """Hexadecimal, for charts and badges."""
     meaning: str
 
+    @property
+    def text(self) -> str:
+        """The colour of a text on it: black or white, whichever has more contrast, which is 4.5 and more."""
+        linear = []
+        for at in (1, 3, 5):  # as WCAG 2.2 defines relative luminance
+            part = int(self.colour[at : at + 2], 16) / 255
+            linear.append(part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4)
+        light = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+        return "#000000" if (light + 0.05) ** 2 > 1.05 * 0.05 else "#FFFFFF"
+
 
 STATUSES: dict[str, Word] = {
     "success": Word("good", "#2E7D32", "The op compiled, ran and computed the right numbers."),
@@ -42,8 +52,8 @@ STATUSES: dict[str, Word] = {
     "skipped": Word("idle", "#90A4AE", "The op was deselected, or its backend declined it."),
     "not_run": Word("idle", "#B0BEC5", "The run ended before the op was attempted."),
 }
-"""How an op ended -> its word. Records have all of them as statuses except `unsplittable`, which only the manifest has,
-and `passed`, which follows from a record (`ending`)."""
+"""How an op ended -> its word. Records have all of them as statuses except `unsplittable`, which only the manifest
+has."""
 
 SUPPORT: dict[str, Word] = {
     "yes": Word("good", "#2E7D32", "The numbers are right."),
@@ -95,8 +105,8 @@ def ending(status: str, stage_reached: str, ran_on: str) -> str:
     """How an op ended: its status, or `passed` for one that came through the last stage that its backend has, or that
     `--until` asked for. What ends in RIGHT is right, everywhere.
 
-    The record of such an op says `stopped`. So does that of an op which was to give numbers and gave none: it ran, and
-    on no place. Nobody knows whether it is right.
+    What takes ops through stages says `stopped` of such an op, as older records do. So it does of an op which was to
+    give numbers and gave none: it ran, and on no place. Nobody knows whether it is right.
     """
     stopped_early = status == "stopped" and (stage_reached != "run" or ran_on != "none")
     return PASSED if stopped_early else str(status)

@@ -79,7 +79,7 @@ def sql(
     if as_json:
         click.echo(json.dumps(answer.records(), indent=2, allow_nan=False))
     elif as_csv:
-        click.echo(ask.as_csv(answer), nl=False)
+        click.echo(ask.as_csv(answer.columns, answer.rows), nl=False)
     else:
         page = Page()
         page.table([(name, "") for name in answer.columns], ask.shown_rows(answer, limit))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -95,73 +94,30 @@ def diff(
     one cause are one line; --cause lists them all.
     """
     from opscope.base.page import Page
-    from opscope.harness.record.causes import cause_named
     from opscope.harness.record.errors import InputError
-    from opscope.reports.compare import diff as comparison
-    from opscope.reports.compare.first_sentence import age, first_sentence, head_of, not_tonight, of_view
-    from opscope.reports.compare.lowered_differently import compare_lowered, folder_of
-    from opscope.reports.compare.night_diff import diffs, series_alone, series_missing, since_date
-    from opscope.reports.compare.owned import own_diff
-    from opscope.reports.compare.run_selection import open_runs
-    from opscope.reports.database.newest import ahead_line
-    from opscope.reports.database.owners import rules_here
+    from opscope.reports.compare.first_sentence import age
+    from opscope.reports.compare.what_changed import what_changed
     from opscope.reports.pages.diff_page import show, show_cause, show_lowered
 
-    if since is not None and run_a is not None:
-        raise InputError("opscope diff", "--since alone", f"`{run_a}` too", "opscope diff RUN_A RUN_B, or --since DATE")
-    with open_runs(url, needed=since is not None, named=(run_a, run_b)) as runs:
-        rules = rules_here(runs.connection, owners_file, team=team)
-        alone, missing = [], []
-        if since is not None and runs.connection is not None:
-            (compared, alone), nights = since_date(runs.connection, since.replace(tzinfo=UTC)), True
-        else:
-            compared, nights = diffs(runs, run_a, run_b)
-        if nights and runs.connection is not None and run_b is None:
-            alone = alone if since is not None else series_alone(runs.connection, run_a, compared)
-            missing = series_missing(
-                runs.connection, (view.run_id for view in [*(each.b for each in compared), *alone])
-            )
-        lowered = [
-            compare_lowered(each.a, each.b, *(folder_of(runs.connection, view, runs.root) for view in (each.a, each.b)))
-            for each in compared
-        ]
-        if run_a is None and runs.connection is not None and (line := ahead_line(runs.connection)):
-            compared[0] = replace(compared[0], notes=(*compared[0].notes, line))
-        beginning = head_of(runs.connection, [*(each.b for each in compared), *alone])
-        compared = [own_diff(series_diff, rules, team) for series_diff in compared]
-        facts = [*(of_view(each.b, each) for each in compared), *(of_view(view, None) for view in alone), *missing]
-        if nights and runs.connection is not None and run_a is None:
-            facts += not_tonight(runs.connection, facts)
-    sentence = first_sentence(f"{beginning}, failures of {team}" if team else beginning, facts, rules)
-    if cause_id is not None:
-        cause = cause_named(cause_id, (row.cluster for each in compared for row in each.rows), "--cause")
-        compared = [one for each in compared if (one := comparison.of_cause(each, cause)).rows]
+    changed = what_changed(url, run_a, run_b, since, cause_id, team, owners_file)
     if as_json:
         from opscope.wire.answer import print_answer
-        from opscope.wire.diff import Diff, Nights, series_of
 
-        series = [
-            series_of(series_diff, of if cause_id is None else None)
-            for series_diff, of in zip(compared, lowered, strict=False)
-        ]
-        if nights or len(series) > 1:
-            print_answer(Nights(sentence=str(sentence), series=tuple(series)))
-        else:
-            print_answer(Diff(sentence=str(sentence), **dict(series[0])))
+        print_answer(changed.answer())
     else:
         page = Page()
-        if cause_id is None:
-            views = [*(each.b for each in compared), *alone]
-            dated = "" if beginning.startswith("release ") else f" ({age(max(view.started for view in views))})"
-            page.prose(sentence.headline, "bold")
-            for line in filter(None, (f"{sentence.about}{dated}", ", ".join(sentence.chips))):
+        if not changed.cause:
+            page.prose(changed.said.headline, "bold")
+            dated = "" if changed.of_release else f" ({age(changed.newest)})"
+            for line in filter(None, (f"{changed.said.about}{dated}", ", ".join(changed.said.chips))):
                 page.prose(line, "dim")
-        for series_diff, of in zip(compared, lowered, strict=False):
-            if cause_id is None:
+        for series_diff, of in zip(changed.compared, changed.lowered, strict=False):
+            if changed.cause:
+                show_cause(series_diff, page, limit)
+            else:
                 show_lowered(of, page, limit)
                 show(series_diff, page, limit, team)
-            else:
-                show_cause(series_diff, page, limit)
+    compared = changed.compared
     if check and any(series_diff.news for series_diff in compared):
         raise SystemExit(1)
     if check and not compared:

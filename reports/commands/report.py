@@ -46,14 +46,14 @@ def report(
     from opscope.harness.record import artifacts
     from opscope.harness.record.errors import InputError
     from opscope.harness.record.run_folders import file_name, runs_root
-    from opscope.harness.record.store import load_run, read_run, write_whole
+    from opscope.harness.record.store import read_run, write_whole
     from opscope.reports.compare.night_diff import names_night, newest_date
     from opscope.reports.compare.night_views import night_of, nights_named
     from opscope.reports.compare.owned import Owned
     from opscope.reports.compare.run_selection import open_runs
     from opscope.reports.database.owners import rules_here
     from opscope.reports.database.reading import database_url
-    from opscope.reports.pages.html import render, write_report
+    from opscope.reports.pages.html import write_report
     from opscope.reports.pages.night_page import render_night
 
     with open_runs(url, named=(what,)) as runs:
@@ -62,11 +62,9 @@ def report(
         if folder is not None:
             database = database_url(url)
             artifacts.check(folder, read_run(folder).run_id)
-            if out is None and team is None:
-                page = write_report(folder, database, owned=owned)
-            else:  # the page of a team does not take the place of everybody's
-                target = out or folder / f"report-{file_name(str(team))}.html"
-                page = write_whole(target, render(load_run(folder), database, folder, owned), "-o FILE")
+            if out is None and team is not None:  # which does not take the place of everybody's page
+                out = folder / f"report-{file_name(team)}.html"
+            page = write_report(folder, database, owned=owned, out=out)
         else:
             newest = next(iter(runs.listed()), None)
             hint = f"opscope report {'RUN' if newest is None else newest.folder or newest.run_id}"

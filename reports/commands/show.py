@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from opscope.base import damage
 from opscope.base.page import Page, percent
+from opscope.base.statuses import RIGHT, TERMINAL
+from opscope.base.visible_text import counted
 from opscope.harness.record import explanation, explanation_text, run_folders
 from opscope.harness.record.causes import by_cause, parts_within, short
 from opscope.reports.compare.night_times import night_column, timed
@@ -41,45 +44,33 @@ def show(name: str, url: str | None, team: str | None, owners_file: Path | None,
 
 def _op(details: wire.Op, page: Page) -> None:
     page.prose(f"{details.op_name} [{details.op_id}] {details.signature}", "bold")
+    _standing(details, page)
     for name, value in details.op_params.items():
         page.prose(f"{name} = {value}", "dim", indent=2)
-    if details.unsplittable:
-        page.prose(f"cannot be split from its model: {details.unsplittable}")
     if details.once:
         page.prose(f"former ids: {', '.join(details.once)}", "dim")
     models = list(details.models.items())
     shown_models = ", ".join(f"{model} ({uses})" for model, uses in models[:SHOWN])
     more = f" and {len(models) - SHOWN} more" if len(models) > SHOWN else ""
-    page.prose(f"is in {len(models)} model{'' if len(models) == 1 else 's'}: {shown_models}{more}")
+    page.prose(f"is in {counted(len(models), 'model')}: {shown_models}{more}")
     for place in details.places:
         page.line(place, "dim", indent=2)
     head, labels = night_column([(night.label, night.zone) for night in details.history])
-    columns = [
-        (head, ""),
-        ("on", ""),
-        ("status", ""),
-        ("at", ""),
-        ("z", "right"),
-        ("PCC", "right"),
-        ("cycles", "right"),
-        ("compile ms", "right"),
-        ("owner", ""),
-    ]
     page.table(
-        columns,
         [
-            (
-                label,
-                night.on,
-                night.status + (" (flaky)" if night.flaky else "") + (" (known)" if night.expected else ""),
-                night.failed_stage,
-                night.z_max,
-                night.pcc,
-                night.cycles,
-                night.compile_ms,
-                night.owner,
-            )
-            for label, night in zip(labels, details.history, strict=True)
+            (head, ""),
+            ("on", ""),
+            ("status", ""),
+            ("at", ""),
+            ("z", "right"),
+            ("PCC", "right"),
+            ("cycles", "right"),
+            ("owner", ""),
+            ("compile ms", "right"),
+        ],
+        [
+            (nights[0] + (f", {len(nights)} nights" if len(nights) > 1 else ""), *cells, compile_ms)
+            for nights, cells, compile_ms in _stretches(details.history, labels)
         ],
         spare=("compile ms", "cycles", "PCC", "owner", "at"),
         fillable=("at", "z", "PCC", "cycles", "compile ms", "owner"),
@@ -92,13 +83,46 @@ def _op(details: wire.Op, page: Page) -> None:
         when = timed(error.first.label, error.first.zone)
         page.prose(f"{when} on {error.first.on}{more}{cause}: {error.first.error_message}")
         _note(details.notes, error.first.cause, page)
-    for since in details.since:
-        commits = "  ".join(filter(None, (since.range, since.url)))
-        page.prose(f"wrong on {since.on} since {since.night}{f', commits {commits}' if commits else ''}")
     _narrowed(details, page)
     _explained(details, page)
+
+
+def _standing(details: wire.Op, page: Page) -> None:
+    """How the op stands: wrong where and since when, right where, and the command that runs it again."""
+    newest = {night.on: night for night in reversed(details.history)}
+    for since in details.since:
+        commits = "  ".join(filter(None, (since.range, since.url)))
+        error = newest[since.on].error_message or newest[since.on].status.replace("_", " ")
+        when = f"since {since.night}{f', commits {commits}' if commits else ''}"
+        page.prose(f"wrong on {since.on} {when}: {error}", TERMINAL["bad"])
+    words: dict[str, list[str]] = {}
+    for on in sorted(newest.keys() - {since.on for since in details.since}):
+        status = newest[on].status
+        words.setdefault("right" if status in RIGHT else status.replace("_", " "), []).append(on)
+    for word, on in words.items():
+        page.prose(f"{word} on {', '.join(on)}", TERMINAL["good"] if word == "right" else "")
+    if details.unsplittable:
+        page.prose(f"cannot be split from its model: {details.unsplittable}", TERMINAL["bad"])
     if details.repro:
         page.line(details.repro)
+
+
+def _stretches(
+    history: Sequence[wire.OpNight], labels: list[str]
+) -> Iterator[tuple[list[str], tuple[object, ...], object]]:
+    """Of one series after another each stretch of nights that say the same: their labels, the newest first, the cells
+    of their row, and how long the newest compiled."""
+
+    def cells(one: tuple[wire.OpNight, str]) -> tuple[object, ...]:
+        night = one[0]
+        status = night.status + (" (flaky)" if night.flaky else "") + (" (known)" if night.expected else "")
+        return night.on, status, night.failed_stage, night.z_max, night.pcc, night.cycles, night.owner
+
+    order = list(dict.fromkeys(night.on for night in history))
+    by_series = sorted(zip(history, labels, strict=True), key=lambda one: order.index(one[0].on))
+    for same, stretch in groupby(by_series, cells):
+        nights = list(stretch)
+        yield [label for _, label in nights], same, nights[0][0].compile_ms
 
 
 def _narrowed(details: wire.Op, page: Page) -> None:

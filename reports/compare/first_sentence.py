@@ -281,14 +281,28 @@ class Said(NamedTuple):
         return "\n".join(filter(None, (self.headline, self.about, ", ".join(self.chips))))
 
 
-def first_sentence(head: str, facts: Sequence[SeriesFacts], rules: Sequence[Rule] = ()) -> Said:
-    """What some series come to. `head`: the night's name and date; `rules`: whose failures are whose."""
+def first_sentence(
+    head: str, facts: Sequence[SeriesFacts], rules: Sequence[Rule] = (), team: str | None = None
+) -> Said:
+    """What some series come to. `head`: the night's name and date; `rules`: whose failures are whose; with `team`, of
+    what changed only its own."""
+    if team is not None:
+        facts = [replace(each, changes=tuple(_of_team(each.changes, rules, team))) for each in facts]
+        head = f"{head}, failures of {team}"
     named = told_apart({each.series: each.place for each in facts})
     lead, headline = _headline(facts, named, rules)
+    if team is not None and lead == "nothing":
+        headline = _within("no failure of {}", team)
     sinces = list(dict.fromkeys(each.since for each in facts if each.since))
     about = [head, *sorted(named[each.series] for each in facts if not each.stopped), *map(_since, sinces[:MOST_NAMES])]
     chips = tuple(chip for kind, chip in _chips(facts, named) if kind != lead)
     return Said(headline, ", ".join(filter(None, about)), chips)
+
+
+def _of_team(changes: Iterable[Change], rules: Sequence[Rule], team: str) -> Iterator[Change]:
+    for change in changes:
+        if owner(rules, [change.op_name], change.stage, change.cause, change.models) == team:
+            yield change
 
 
 def _headline(facts: Sequence[SeriesFacts], named: Mapping[str, str], rules: Sequence[Rule]) -> tuple[str, str]:

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -169,10 +170,12 @@ def _similar_ids(connection: sa.Connection, name: str) -> str:
     return ", ".join(ids[:MOST_IDS]) + more
 
 
-def op(connection: sa.Connection, op_id: str, rules: Sequence[Rule], team: str | None) -> Details | None:
+def op(
+    connection: sa.Connection, op_id: str, rules: Sequence[Rule], team: str | None, authors: bool = False
+) -> Details | None:
     """An op: its description, its places, and its results night by night, newest first; None if no run has it.
 
-    With `team`, only nights with a failure that the team owns are listed.
+    With `team`, only nights with a failure that the team owns are listed; `authors`: whose the commits are too.
     """
     op_id = aliases(connection).get(op_id, op_id)
     row = connection.execute(sa.select(OPS).where(OPS.c.op_id == op_id)).mappings().one_or_none()
@@ -197,7 +200,7 @@ def op(connection: sa.Connection, op_id: str, rules: Sequence[Rule], team: str |
             else ""
         )
     _say_whose_program(connection, ids, history)
-    since = _since(connection, history)
+    since = _since(connection, history, authors)
     for night, name in itertools.product(history, ORDERED_BY):
         del night[name]
     return {
@@ -212,8 +215,9 @@ def op(connection: sa.Connection, op_id: str, rules: Sequence[Rule], team: str |
     }
 
 
-def _since(connection: sa.Connection, history: Sequence[Details]) -> list[Details]:
-    """Since which commits the op goes wrong, for each series in which it does so in its newest night."""
+def _since(connection: sa.Connection, history: Sequence[Details], authors: bool) -> list[Details]:
+    """Since which commits the op goes wrong, for each series in which it does so in its newest night; and whose they
+    are, as far as this folder's checkout has them."""
     query = sa.select(RUNS).where(RUNS.c.run_id.in_({night["run_id"] for night in history}))
     runs = {run["run_id"]: run for run in connection.execute(query).mappings()}
     of_series: dict[tuple[str, ...], list[Details]] = {}
@@ -232,9 +236,10 @@ def _since(connection: sa.Connection, history: Sequence[Details]) -> list[Detail
         right = nights[len(wrong)] if len(wrong) < len(nights) else None
         before = Commit() if right is None else commit_of(runs[right["run_id"]], right["backend"])
         since = CommitRange(before, commit_of(runs[first["run_id"]], first["backend"]))
-        commits = {"range": since.text, "url": since.url} if since.old.revision or since.new.revision else {}
-        when = timed(first["label"], first["zone"])
-        failing.append({"on": nights[0]["on"], "night": when, "range": "", "url": "", **commits})
+        known = since.old.revision or since.new.revision
+        commits = {"range": since.text, "url": since.url} if known else {"range": "", "url": ""}
+        of = {"authors": since.authors(Path.cwd()) if known else ()} if authors else {}
+        failing.append({"on": nights[0]["on"], "night": timed(first["label"], first["zone"]), **commits, **of})
     return failing
 
 

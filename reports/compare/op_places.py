@@ -8,6 +8,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from opscope.harness.record.stages import FAILED
+from opscope.reports.compare.op_history import op
+from opscope.reports.database.owners import rules_here
 from opscope.reports.database.reading import database_url, exists, read_database
 from opscope.reports.database.schema import OP_TESTS, RUNS
 
@@ -57,3 +59,16 @@ def _run_dir(repro: Any) -> str:
     except ValueError:
         return ""
     return words[words.index("--run-dir") + 1] if "--run-dir" in words[:-1] else ""
+
+
+def history(op_id: str, url: str | None) -> list[dict[str, Any]]:
+    """Since when an op fails, for each series in whose newest night it does: `on`, `night`, `range` and `url` of the
+    commits, their `authors`, and the `owner` of the failure. `url` as for `places`; nothing for an op that it lacks."""
+    if url is None and not exists(database_url(url)):
+        return []
+    with read_database(database_url(url), "--from" if url else "--db") as connection:
+        details = op(connection, op_id, rules_here(connection), None, authors=True)
+    if details is None:
+        return []
+    owners = {night["on"]: night["owner"] for night in reversed(details["history"])}
+    return [{**since, "owner": owners.get(since["on"], "")} for since in details["since"]]

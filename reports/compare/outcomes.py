@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from opscope.base.statuses import NOT_ATTEMPTED, PASSED, RIGHT, ending
+from opscope.base.statuses import NOT_ATTEMPTED, PASSED, RIGHT
 from opscope.base.visible_text import cut
 from opscope.harness.record.causes import UNSPLITTABLE, cause_of, cause_of_test
 from opscope.harness.record.errors import InputError, closest
@@ -267,14 +267,14 @@ def from_stored(run: StoredRun, place: str, backend: str = "") -> RunView:
     for row in run.rows:
         for use in row.uses:
             uses.setdefault(row.op_id, Counter())[plain(use.model)] += 1
-    tests = [
+    tests = (
         {name: plain(getattr(test, name, None)) for name in TAKEN}
         | {"types": signature(test.inputs, test.outputs), "compile_seconds": compile_seconds(test)}
         | {"cause": cause_of_test(test)}
         | {"op_params": plain(test.op_params)}
         for test in run.tests
         if backend in ("", test.backend)
-    ]
+    )
     tested = {test.op_id for test in run.tests}
     untested = [
         {
@@ -431,13 +431,15 @@ def pieces_of(names: Sequence[str]) -> Iterator[Sequence[str]]:
 def _view(
     facts: RunFacts,
     models: Iterable[str],
-    tests: Sequence[Mapping[Any, Any]],
+    tests: Iterable[Mapping[Any, Any]],
     untested: Iterable[Mapping[Any, Any]],
     uses: Mapping[str, Mapping[str, int]],
 ) -> RunView:
     """The view. `untested` ops have no test: no module could be made of them, or they were not reached (yet)."""
     outcomes: dict[str, Outcome] = {}
+    cards = set()
     for test in tests:
+        cards.add(test["card_type"])
         outcome, other = _outcome(test, dict(uses.get(test["op_id"], {}))), outcomes.get(test["op_id"])
         if other is None or not other.bad:  # of several backends, one on which it went wrong speaks for the op
             outcomes[test["op_id"]] = outcome
@@ -474,7 +476,7 @@ def _view(
         facts.series or series_text(facts.backend, facts.arch, facts.origin["options"]),
         facts.missing,
         facts.imports,
-        board_of({test["card_type"] for test in tests}, facts.arch),
+        board_of(cards, facts.arch),
         facts.climbs,
         facts.asked,
         facts.day or f"{facts.started:%Y-%m-%d}",
@@ -483,7 +485,7 @@ def _view(
 
 
 def _outcome(test: Mapping[Any, Any], uses: Mapping[str, int]) -> Outcome:
-    status = ending(test["status"], test["stage_reached"], test["ran_on"])
+    status = str(test["status"])
     return Outcome(
         op_id=test["op_id"],
         op_name=test["op_name"],

@@ -15,7 +15,6 @@ from opscope.reports.compare.night_times import with_zones
 from opscope.reports.compare.outcomes import RunView
 from opscope.reports.compare.run_selection import Listed, Runs
 from opscope.reports.compare.whole_since import Night, Since, whole_since
-from opscope.reports.database.endings import ending_column
 from opscope.reports.database.newest import begun
 from opscope.reports.database.schema import MODELS, MODULE_OPS, NIGHTS, OP_TESTS, OPS, RUNS
 
@@ -117,7 +116,7 @@ def _counted(connection: sa.Connection, run_ids: Sequence[str], model: str, back
     # An op without a test could not be split off, and holds the model back all the same, or was not reached.
     untested = OP_TESTS.c.op_id.is_(None)
     bad = (untested & (OPS.c.unsplittable != "")) | OP_TESTS.c.status.in_([str(status) for status in FAILED])
-    idle = (untested & (OPS.c.unsplittable == "")) | ending_column(OP_TESTS).in_(sorted(NOT_ATTEMPTED))
+    idle = (untested & (OPS.c.unsplittable == "")) | OP_TESTS.c.status.in_(sorted(NOT_ATTEMPTED))
     counted = (
         sa.select(
             MODELS.c.run_id,

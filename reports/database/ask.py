@@ -9,7 +9,7 @@ import math
 import re
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -206,12 +206,12 @@ FORMULA = ("=", "+", "-", "@")
 """How a text begins that spreadsheets would compute; a quote in front of it makes it a text for all of them."""
 
 
-def as_csv(answer: Answer) -> str:
-    """The answer as CSV with a header; NULL is an empty field, and no text is a formula."""
+def as_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Columns and rows as CSV with a header; NULL is an empty field, and no text is a formula."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow([one_line(column) for column in answer.columns])
-    writer.writerows([_cell(value) for value in row] for row in answer.rows)
+    writer.writerow([one_line(column) for column in columns])
+    writer.writerows([_cell(value) for value in row] for row in rows)
     return buffer.getvalue()
 
 

@@ -1,18 +1,14 @@
-"""What views and stored questions say of a row of op tests in words: how the op ended, in which format it ran, and what
-happened to it since another night. The rules are those of opscope/base/statuses.py and labels.py, written as SQL."""
+"""What views and stored questions say of a row of op tests in words: in which format it ran, and what happened to it
+since another night. The rules are those of opscope/base/statuses.py and labels.py, written as SQL."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from opscope.base import labels
 from opscope.base.labels import Label
-from opscope.base.statuses import FAILED, NOT_ATTEMPTED, PASSED, RIGHT
-
-if TYPE_CHECKING:
-    import sqlalchemy as sa
+from opscope.base.statuses import FAILED, NOT_ATTEMPTED, RIGHT
 
 DEFAULT = "default"
 """The number format of what was asked for without one: that of the module's own types, or the backend's own."""
@@ -24,12 +20,6 @@ def in_list(words: Iterable[str]) -> str:
     """Words as SQL has them after IN."""
     quoted = ", ".join(f"'{word}'" for word in sorted(words))
     return f"({quoted})"
-
-
-def ending_of(table: str) -> str:
-    """The ending of a row of `table`, a table of op tests or its alias: `opscope.base.statuses.ending` in SQL."""
-    stopped = f"{table}.status = 'stopped' AND ({table}.stage_reached <> 'run' OR {table}.ran_on <> 'none')"
-    return f"CASE WHEN {stopped} THEN '{PASSED}' ELSE {table}.status END"
 
 
 def format_of(table: str) -> str:
@@ -44,7 +34,7 @@ def label_of(old: str, new: str) -> str:
 
     An op is SLOWER by its device cycles alone; measured and compile times need a history.
     """
-    was, now = (f"({ending_of(table)})" for table in (old, new))
+    was, now = (f"{table}.status" for table in (old, new))
     sides = {
         labels.FAILING: f"IN {in_list(FAILED)}",
         labels.RIGHT_NOW: f"IN {in_list(RIGHT)}",
@@ -85,7 +75,7 @@ def place_of(change: str) -> str:
     return f"CASE {change} {places} END"
 
 
-_FILLED = {"ending": ending_of, "format": format_of, "label": label_of, "place": place_of}
+_FILLED = {"format": format_of, "label": label_of, "place": place_of}
 _LISTS = {
     "RIGHT": RIGHT,
     "FAILED": FAILED,
@@ -101,16 +91,9 @@ _LIST = re.compile(r"\{([A-Z_]+)\}")
 
 
 def with_endings(text: str) -> str:
-    """The SQL of a view or a stored question, with its placeholders filled in: `{ending TABLE}`, `{format TABLE}`,
-    `{label OLD NEW}`, `{change LABEL, KNOWN, FLAKY, ACKNOWLEDGED}`, `{place CHANGE}`, and lists of statuses and labels
-    by name, as in `status IN {RIGHT}`."""
+    """The SQL of a view or a stored question, with its placeholders filled in: `{format TABLE}`, `{label OLD NEW}`,
+    `{change LABEL, KNOWN, FLAKY, ACKNOWLEDGED}`, `{place CHANGE}`, and lists of statuses and labels by name, as in
+    `status IN {RIGHT}`."""
     text = _CHANGE.sub(lambda place: change_of(*place.groups()), text)
     text = _PLACE.sub(lambda place: _FILLED[place[1]](*place[2].split()), text)
     return _LIST.sub(lambda place: in_list(_LISTS[place[1]]), text)
-
-
-def ending_column(table: sa.Table) -> sa.ColumnElement[str]:
-    """The ending as a column called `status`."""
-    import sqlalchemy as sa
-
-    return sa.literal_column(ending_of(table.name), sa.Text()).label("status")

@@ -16,7 +16,7 @@ from opscope.harness.record.optest import release_in
 from opscope.harness.record.option_types import without_folder
 from opscope.harness.record.records import ManifestHeader, ModelFailure, OpRow, OpTest, RunRecord, TensorDesc, fails_run
 from opscope.harness.record.result_options import OPTIONS
-from opscope.harness.record.selection import count_deselected
+from opscope.harness.record.selection import count_deselected, none_selected
 from opscope.harness.record.stages import Stage
 from opscope.harness.record.store import StoredRun, latest, read_run, whole_models
 from opscope.reports.database.schema import DROPPED, OP_TESTS
@@ -83,12 +83,17 @@ def read(run_dir: Path, records: tuple[StoredRun, Sequence[OpTest]] | None = Non
     if records is not None:
         run, attempts = records
         whole = whole_models(run_dir, run.tests)
-        return Published(run.record, run.header, run.rows, attempts, member, whole, clean=False)
+        return Published(run.record, run.header, run.rows, attempts, _of_night(member, attempts), whole, clean=False)
     record = read_run(run_dir)
     header, ops = quick_records.manifest(run_dir)
     attempts = list(quick_records.journal(run_dir))
     whole = whole_models(run_dir, latest(attempts))
-    return Published(record, header, ops, attempts, member, whole, clean=True)
+    return Published(record, header, ops, attempts, _of_night(member, attempts), whole, clean=True)
+
+
+def _of_night(member: Membership | None, attempts: Sequence[OpTest]) -> Membership | None:
+    """The night that a run speaks for: none, where its user left out all ops."""
+    return None if none_selected(attempts) else member
 
 
 def series_text(backend: str, arch: str, options: dict[str, Any]) -> str:

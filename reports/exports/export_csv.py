@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from opscope.harness.record.records import OpTest
@@ -18,23 +19,22 @@ def file_name(run: Exported) -> str:
 
 def render(run: Exported) -> str:
     """Renders the table as CSV text."""
-    return as_csv(table(run))
+    columns = tuple(COLUMNS["op_tests"])
+    return as_csv(columns, (_row(test, run, columns) for test in run.everything))
 
 
 def table(run: Exported) -> Answer:
     """Builds the table of op tests, one row per op, and one for each verdict of a model."""
     columns = tuple(COLUMNS["op_tests"])
-    rows = [_row(test, run) for test in run.everything]
-    return Answer(columns, tuple(tuple(row[name] for name in columns) for row in rows))
+    return Answer(columns, tuple(_row(test, run, columns) for test in run.everything))
 
 
-def _row(test: OpTest, run: Exported) -> dict[str, Any]:
-    return {
-        **dict(test),
-        "status": test.ending,
+def _row(test: OpTest, run: Exported, columns: Sequence[str]) -> tuple[Any, ...]:
+    made = {
         "started": run.started,
         "types": signature(test.inputs, test.outputs),
         "is_failure": is_failure(test),
         "seconds": sum(stage.seconds for stage in test.stages),
         "models": list(test.models),
     }
+    return tuple(made[name] if name in made else getattr(test, name) for name in columns)

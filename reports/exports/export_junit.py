@@ -79,7 +79,7 @@ def _case(test: OpTest, for_builder: bool) -> Xml.Element:
         "framework_op_name": test.framework_op_name or test.op_name,
         "frontend": test.frontend,
         "op_id": test.op_id,
-        "status": test.ending,
+        "status": test.status,
         "stage_reached": test.stage_reached,
         "input_shapes": [tensor.shape for tensor in test.inputs],
         "input_dtypes": [tensor.data_type for tensor in test.inputs],
@@ -97,7 +97,7 @@ def _case(test: OpTest, for_builder: bool) -> Xml.Element:
         **{f"param_{name}": value for name, value in test.op_params.items()},
     }
     message = test.error_message or test.crash_kind or str(test.status)
-    without_verdict = test.status is Status.NO_GOLDEN
+    without_verdict = test.status == Status.NO_GOLDEN
     if without_verdict:
         message = f"no golden: {message}"
     if for_builder and test.expected and test.status in FAILED:
@@ -119,7 +119,7 @@ def _case(test: OpTest, for_builder: bool) -> Xml.Element:
     elif test.status in FAILED:
         Xml.SubElement(case, "skipped", type="pytest.xfail", message=_legal(test.expected))
     elif not test.right:
-        doubt = f"golden in doubt: {message}" if test.status is Status.GOLDEN_IN_DOUBT else str(test.status)
+        doubt = f"golden in doubt: {message}" if test.status == Status.GOLDEN_IN_DOUBT else str(test.status)
         Xml.SubElement(case, "skipped", type="pytest.skip", message=_legal(doubt))
     return case
 

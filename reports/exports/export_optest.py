@@ -50,7 +50,7 @@ def render(run: Exported, job_id: int) -> str:
         for model in test.models or (test.model_name,)
     ]
     right = sum(test.right for test in run.everything)
-    failed = sum(not test.right and test.ending not in UNTRIED for test in run.everything)
+    failed = sum(not test.right and test.status not in UNTRIED for test in run.everything)
     red = any(map(is_failure, run.everything))
     properties: list[dict[str, Any]] = [
         {"total_ops_before_filtering": str(len(run.everything))},
@@ -87,7 +87,7 @@ def record(test: OpTest, model: str, run: Exported, job_id: int) -> dict[str, st
         "test_case_name": test.test_case_name,
         "filepath": test.filepath or None,
         "success": test.right,
-        "skipped": test.ending in UNTRIED,
+        "skipped": test.status in UNTRIED,
         "error_message": _message(test),
         "config": plain(test.config) or None,
         "frontend": test.frontend or None,
@@ -99,7 +99,7 @@ def record(test: OpTest, model: str, run: Exported, job_id: int) -> dict[str, st
         "outputs": tensors(test.outputs),
         "op_params": plain(test.op_params) or None,
         "op_id": test.op_id,
-        "status": test.ending,
+        "status": test.status,
         "stage_reached": test.stage_reached,
         "failed_stage": test.failed_stage,
         "card_type": test.card_type,
@@ -119,8 +119,8 @@ def record(test: OpTest, model: str, run: Exported, job_id: int) -> dict[str, st
 
 def _message(test: OpTest) -> str | None:
     """Why it failed, or why there is no verdict."""
-    if test.ending in UNTRIED:
-        doubt = f": {test.error_message}" if test.status is Status.GOLDEN_IN_DOUBT else ""
+    if test.status in UNTRIED:
+        doubt = f": {test.error_message}" if test.status == Status.GOLDEN_IN_DOUBT else ""
         return f"{test.status.replace('_', ' ')} after {test.stage_reached}{doubt}"
     if test.right:
         return test.error_message if test.success else None

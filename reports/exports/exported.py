@@ -11,16 +11,17 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import sqlalchemy as sa
 
 from opscope.harness.record.causes import UNSPLITTABLE
 from opscope.harness.record.records import OpTest
 from opscope.harness.record.stages import Stage, Status
-from opscope.harness.record.store import load_run
 from opscope.reports.compare.outcomes import Outcome, RunView, from_database, from_stored, pieces_of
 from opscope.reports.compare.run_selection import Runs
 from opscope.reports.database.schema import DROPPED, MODELS, OP_TESTS, OPS, USES
 from opscope.reports.exports import model_verdicts
+from opscope.reports.records import quick_records
 
 
 @dataclass(frozen=True)
@@ -57,8 +58,10 @@ def read(runs: Runs, run: str | None) -> Exported:
 
 
 def _from_folder(folder: Path) -> Exported:
-    run = load_run(folder)
-    tensors = {row.op_id: {"inputs": row.inputs, "outputs": row.outputs} for row in run.rows}
+    run = quick_records.stored(folder)
+    tested = {test.op_id for test in run.tests}
+    untested = (row for row in run.rows if row.op_id not in tested)
+    tensors = {row.op_id: msgspec.to_builtins({"inputs": row.inputs, "outputs": row.outputs}) for row in untested}
     view = from_stored(run, str(folder))
     return _exported(view, run.tests, tensors, model_verdicts.from_stored(view, run, folder))
 

@@ -19,7 +19,6 @@ from opscope.harness.record.result_options import OPTIONS, record_fields
 from opscope.reports.compare.night_diff import diffs
 from opscope.reports.compare.run_selection import open_runs
 from opscope.reports.database.database import views
-from opscope.reports.database.endings import ending_column
 from opscope.reports.database.frame_types import COUNT, LIST, NUMBER, OF_TYPE, TEXT, TIME, TRUTH, type_of
 from opscope.reports.database.metrics import parse
 from opscope.reports.database.reading import database_url, read_database
@@ -120,7 +119,7 @@ def op_tests(url: str | None = None, run_id: str | None = None) -> pd.DataFrame:
     joined = ("started", "types", "models", "status")
     query = sa.select(
         *(OP_TESTS.c[name] for name in COLUMNS["op_tests"] if name not in joined),
-        ending_column(OP_TESTS),
+        OP_TESTS.c.status,
         RUNS.c.started,
         OPS.c.signature.label("types"),
     )

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 
 from opscope.base.labels import COMPLETE, NEWS, Label
 from opscope.base.page import percent
-from opscope.base.visible_text import one_line
-from opscope.harness.record.causes import by_cause, short
+from opscope.base.visible_text import counted, one_line
+from opscope.harness.record.causes import short
 from opscope.harness.record.signature import shorten
+from opscope.reports.compare.changed_causes import ChangedCause, causes_of, error_of
 from opscope.reports.compare.diff import Row
 from opscope.reports.compare.first_sentence import Said, each_once
 from opscope.reports.compare.unblock import Fix, plan
@@ -24,6 +25,7 @@ from opscope.reports.nightly.verdict import Verdict
 MOST_ROWS = 20
 """Rows per table: GitHub takes 65,536 characters in a comment, chat systems fewer."""
 MOST_FIXES = 5
+SPARE = ("on", "owner")
 LONGEST = 160
 """Characters of an error."""
 
@@ -49,7 +51,7 @@ def text(page: Page) -> str:
     head, *lines = str(page.title).splitlines()
     parts = [f"# {escaped(head)}", *map(escaped, lines), *_verdict(page.verdict), _series(page.results)]
     for label in (label for label in Label if label in NEWS):
-        parts += _rows(label, [(result, row) for result in page.results for row in _of(result, label)], page)
+        parts += _rows(label, page.results)
     parts += _fixed(page.results)
     parts += _fixes(page.results) if page.ranked else []
     notes = [
@@ -58,7 +60,7 @@ def text(page: Page) -> str:
     ]
     if page.delivered is not None and page.delivered.from_spool:
         count = len(page.delivered.from_spool)
-        notes.append(f"{count} {'run' if count == 1 else 'runs'} arrived that had waited for the database")
+        notes.append(f"{counted(count, 'run')} arrived that had waited for the database")
     parts += ["\n".join(f"- {escaped(note)}" for note in notes)] if notes else []
     links = [
         f"[{escaped(word)}]({place})" if re.match(r"https?://", place) else f"{escaped(word)}: {code(place)}"
@@ -141,71 +143,50 @@ def _of(result: SeriesResult, label: Label) -> list[Row]:
     return [row for row in rows if row.label == label]
 
 
-def _rows(label: Label, rows: Sequence[tuple[SeriesResult, Row]], page: Page) -> list[str]:
+def _rows(label: Label, results: Sequence[SeriesResult]) -> list[str]:
     """The table of one label, a line for each cause; expected and flaky rows are only counted below it."""
-    news = [(result, row) for result, row in rows if row.news]
+    rows = [(result, row) for result in results for row in _of(result, label)]
+    news = [(result.series, row.op_id) for result, row in rows if row.news]
     quiet = [row for _, row in rows if row.acknowledged and not row.known and not row.flaky]
     apart = len(rows) - len(news) - len(quiet)
     if not rows:
         return []
-    count, results = each_once((result.series, row.op_id) for result, row in news)
-    parts = [f"## {label} ({count}{results and f': {results}'})"]
+    count, of_results = each_once(news)
+    parts = [f"## {label} ({count}{of_results and f': {of_results}'})"]
     if news:
-        several = len(page.results) > 1
-        owned = any(row.owner for _, row in news)
-        causes = by_cause(news, lambda one: (one[0].series, one[1].cluster or one[1].op_id), lambda one: one[1].uses)
-        heads = [
-            "cause",
-            "op",
-            "types",
-            *(["on"] if several else []),
-            "models",
-            "at",
-            "error message",
-            *(["owner"] if owned else []),
-            "command",
-        ]
-        cells = [
-            _row([row for _, row in cause.failures], _lane(cause.first[0]) if several else "", owned)
-            for cause in causes[:MOST_ROWS]
-        ]
-        parts.append(table(heads, cells))
-        if more := sum(cause.ops for cause in causes[MOST_ROWS:]):
+        of_series = [(result, causes_of(row for row in _of(result, label) if row.news)) for result in results]
+        causes = [(cause, result.name if len(results) > 1 else "") for result, causes in of_series for cause in causes]
+        causes.sort(key=lambda one: -one[0].uses)
+        heads = ("cause", "op", "types", "on", "models", "at", "error message", "owner", "command")
+        parts.append(table(heads, [_row(*cause) for cause in causes[:MOST_ROWS]]))
+        if more := sum(cause.ops for cause, _ in causes[MOST_ROWS:]):
             parts.append(f"and {more} more; see {code('opscope diff')}")
-    for cause in by_cause(quiet, lambda row: row.cluster, lambda row: row.uses):
-        ops = "1 op" if cause.ops == 1 else f"{cause.ops} ops"
-        parts.append(f"{ops} of cause {code(short(cause.first.cluster))}: {escaped(cause.first.remark)}")
+    for cause in causes_of(quiet):
+        noted = f"{counted(cause.ops, 'op')} of cause {code(short(cause.first.cluster))}"
+        parts.append(f"{noted}: {escaped(cause.first.remark)}")
     if apart:
         parts.append(f"{apart} more, known or flaky, {'does' if apart == 1 else 'do'} not fail the night.")
     return parts
 
 
-def _lane(result: SeriesResult) -> str:
-    """What a series that is compared is called."""
-    assert result.diff is not None
-    return result.diff.b.name
-
-
-def _row(rows: Sequence[Row], series: str, owned: bool) -> list[str]:
+def _row(cause: ChangedCause, series: str) -> list[str]:
     """The line of a cause: its first op, and how many others it has."""
-    row = rows[0]
-    message = row.note if row.label == Label.PCC_DROP else row.error_b or row.status_b.replace("_", " ")
-    if row.label == Label.PCC_DROP and not message:
-        message = f"PCC {row.pcc_a} → {row.pcc_b}"
-    models = sorted({model for each in rows for model in each.models})
-    models = models[:3] + ([f"and {len(models) - 3} more"] if len(models) > 3 else [])
-    names = [name for name in dict.fromkeys(each.op_name for each in rows) if name != row.op_name]
-    others = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
+    row = cause.first
+    drop = row.label == Label.PCC_DROP
+    message = row.note or f"PCC {row.pcc_a} → {row.pcc_b}" if drop else error_of(row) or row.status_b.replace("_", " ")
+    models = cause.models[:3] + ([f"and {len(cause.models) - 3} more"] if len(cause.models) > 3 else [])
+    names = [name for name in dict.fromkeys(each.op_name for each in cause.failures) if name != row.op_name]
+    others = f" and {cause.ops - 1} more" if cause.ops > 1 else ""
     others += f", also {', '.join(map(code, names[:3]))}{' …' * (len(names) > 3)}" if names else ""
     return [
         code(short(row.cluster)),
         f"{code(row.op_name)} {code(row.op_id)}{others}",
         code(row.types),
-        *([escaped(series)] if series else []),
+        escaped(series),
         escaped(", ".join(models)),
         escaped(row.failed_stage),
         escaped(shortened(message)) + (f"<br>note: {escaped(row.remark)}" if row.remark else ""),
-        *([escaped(row.owner)] if owned else []),
+        escaped(row.owner),
         code(row.repro),
     ]
 
@@ -249,10 +230,13 @@ def _fixes(results: Sequence[SeriesResult]) -> list[str]:
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table whose cells are markdown; empty without rows."""
-    lines = [" | ".join(row) for row in rows]
-    if not lines:
+    """A table whose cells are markdown, without columns of SPARE in which nothing stands; empty without rows."""
+    cells = list(rows)
+    if not cells:
         return ""
+    kept = [place for place, head in enumerate(heads) if head not in SPARE or any(row[place] for row in cells)]
+    lines = [" | ".join(row[place] for place in kept) for row in cells]
+    heads = [heads[place] for place in kept]
     return "\n".join(f"| {line} |" for line in (" | ".join(heads), " | ".join("---" for _ in heads), *lines))
 
 

@@ -33,15 +33,19 @@ class Sweep:
     @property
     def cell(self) -> str:
         """The name that all of its shards share."""
-        return file_name("-".join(filter(None, (*labels([self.backend]), self.arch, self.data_format))))
+        return file_name("-".join(filter(None, (*labels([self.backend]), self.board, self.data_format))))
+
+    @property
+    def board(self) -> str:
+        """Its board; empty where the configuration names none, or the backend has none."""
+        ignored = all(registry.declares(backend, "ignores_board") for backend in self.backend.split(","))
+        return "" if ignored or not self.names_board else self.arch
 
     @property
     def label(self) -> str:
         """Its name on screen and in the summary."""
         part = f" shard {self.shard}/{self.shards}" if self.shard else ""
-        backends = self.backend.split(",")
-        board = self.names_board and not all(registry.declares(backend, "ignores_board") for backend in backends)
-        words = (",".join(labels([self.backend])), self.arch * board, self.data_format)
+        words = (",".join(labels([self.backend])), self.board, self.data_format)
         return " ".join(filter(None, words)) + part
 
     def run_dir(self, root: Path, night_id: str) -> Path:

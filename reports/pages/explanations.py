@@ -35,7 +35,7 @@ def of_tests(run_dir: Path | None, tests: Iterable[OpTest]) -> dict[tuple[str, s
     most uses first, and no others if there are many."""
     if run_dir is None:
         return {}
-    wrong = [test for test in tests if test.status is Status.WRONG_RESULT]
+    wrong = [test for test in tests if test.status == Status.WRONG_RESULT]
     wrong.sort(key=lambda test: (not test.fails_run, -test.uses))
     explanations: dict[tuple[str, str], list[Why]] = {}
     for test in wrong:

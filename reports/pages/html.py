@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import base64
 import gzip
+import io
 import json
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +24,13 @@ from opscope.harness.record.origin import SOURCE, source_of
 from opscope.harness.record.records import RunRecord
 from opscope.harness.record.result_options import OPTIONS
 from opscope.harness.record.stages import ImportStatus
-from opscope.harness.record.store import StoredRun, load_run, write_whole
+from opscope.harness.record.store import StoredRun, write_whole
 from opscope.reports.compare.owned import EVERYBODY, Owned
 from opscope.reports.compare.whole_models import models_section
 from opscope.reports.pages import charts, explanations, op_ir, page_rows, vega
 from opscope.reports.pages.night_causes import ROWS, STYLE
 from opscope.reports.pages.sections import sections, unlock_chart
-from opscope.reports.records.columns import plain
+from opscope.reports.records import quick_records
 from opscope.reports.records.demo_data import SAID
 from opscope.reports.records.night_record import membership
 
@@ -38,20 +40,28 @@ MOST_OPEN = 5
 """How many errors the page shows unfolded; the others are folded."""
 MOST_SHOWN = 50
 """Largest number of ops listed per error, and of known failures listed; the table of all ops has them all."""
+MOST_WHOLE = 20_000
+"""Ops of a page that has all that is known of each; on a larger one right ops have no stage times and no places."""
 LARGE = 500_000
 """Number of characters of data above which the page stores them compressed."""
 
 
-def write_report(run_dir: Path, url: str | None = None, run: StoredRun | None = None, owned: Owned = EVERYBODY) -> Path:
-    """Writes RUN/report.html from the records of the run, whole or not at all, and returns its path.
+def write_report(
+    run_dir: Path,
+    url: str | None = None,
+    run: StoredRun | None = None,
+    owned: Owned = EVERYBODY,
+    out: Path | None = None,
+) -> Path:
+    """Writes the page of a run from its records, whole or not at all; returns its path, `out` or RUN/report.html.
 
     `url`: the database with earlier runs to compare with, if any; `run`: the run in the folder, if it was already read;
     `owned`: whose failures the page lists.
 
     Raises InputError if the folder has no run or the file cannot be written.
     """
-    text = render(run or load_run(run_dir), url, run_dir, owned)
-    return write_whole(run_dir / REPORT_FILE, text, "--no-report")
+    text = render(run or quick_records.stored(run_dir, MOST_WHOLE), url, run_dir, owned)
+    return write_whole(out or run_dir / REPORT_FILE, text, "--no-report" if out is None else "-o FILE")
 
 
 def render(run: StoredRun, url: str | None = None, run_dir: Path | None = None, owned: Owned = EVERYBODY) -> str:
@@ -82,7 +92,7 @@ def context(
     """Collects the values that the template fills in."""
     from opscope.harness.record.ledger import by_backend, line
 
-    rows = plain(page_rows.op_rows(run.tests, owned))
+    rows = page_rows.op_rows(run.tests, owned)
     why, ir = explanations.of_tests(run_dir, run.tests), op_ir.of_tests(run_dir, run.tests)
     for row, test in zip(rows, run.tests, strict=True):
         place = (test.op_id, test.backend)
@@ -124,13 +134,18 @@ def frame(rows: list[dict[str, Any]], beyond: dict[str, Any], owned: Owned) -> d
         if curve := unlock_chart(fixes["plan"]):
             specifications[f"chart-unlock-{place}"] = curve
     stages = page_rows.ladder(rows)["stages"]
+    large = len(listed) > MOST_WHOLE
     data = {
-        "ops": visible_values(listed),
         "charts": visible_values(specifications),
         "stages": stages,
-        "statuses": {status: {"colour": word.colour, "meaning": word.meaning} for status, word in STATUSES.items()},
+        "statuses": {
+            status: {"colour": word.colour, "text": word.text, "meaning": word.meaning}
+            for status, word in STATUSES.items()
+        },
     }
-    text, packed = vega.javascript(), script_safe(data)
+    rest = script_safe(data).removeprefix("{")
+    ops = (("," if place else "") + script_safe(visible_values(_shown(row, large))) for place, row in enumerate(listed))
+    packed, zipped = packed_data(chain(['{"ops":['], ops, ["],", rest]))  # one at a time: they may be many
     return {
         **beyond,
         "whole": [],
@@ -150,10 +165,16 @@ def frame(rows: list[dict[str, Any]], beyond: dict[str, Any], owned: Owned) -> d
         "most_shown": MOST_SHOWN,
         "css": "\n".join(path.read_text(encoding="utf-8") for path in (PAGE / "report.css", ROWS / STYLE)),
         "script": (PAGE / "report.js").read_text(encoding="utf-8"),
-        "vega": text,
-        "data": packed if len(packed) < LARGE else gzipped(packed),
-        "gzip": len(packed) >= LARGE,
+        "vega": vega.javascript(),
+        "data": packed,
+        "gzip": zipped,
+        "large": f"{MOST_WHOLE:,}" if large else "",
     }
+
+
+def _shown(row: dict[str, Any], large: bool) -> dict[str, Any]:
+    """What the table of ops has of a row."""
+    return {**row, "stages": [], "locations": [], "layouts": []} if large and row["tone"] == "good" else row
 
 
 def script_safe(data: Any) -> str:
@@ -162,9 +183,23 @@ def script_safe(data: Any) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def gzipped(text: str) -> str:
-    """Compresses `text` with gzip, in base64, for the page to unpack; rows of ops are alike, so a tenth remains."""
-    return base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode()
+def packed_data(pieces: Iterable[str]) -> tuple[str, bool]:
+    """The pieces as one text, and whether it is compressed with gzip, in base64, for the page to unpack: rows of ops
+    are alike, so a tenth remains."""
+    start, length = [], 0
+    pieces = iter(pieces)
+    for piece in pieces:
+        start.append(piece)
+        length += len(piece)
+        if length >= LARGE:
+            break
+    else:
+        return "".join(start), False
+    buffer = io.BytesIO()
+    with gzip.GzipFile(fileobj=buffer, mode="wb", compresslevel=6, mtime=0) as file:
+        for piece in chain(start, pieces):
+            file.write(piece.encode())
+    return base64.b64encode(buffer.getvalue()).decode(), True
 
 
 def chips(run: StoredRun) -> list[tuple[str, str]]:

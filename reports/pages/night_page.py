@@ -35,7 +35,7 @@ from opscope.reports.database.series_names import names_of
 from opscope.reports.pages import night_causes, page_rows
 from opscope.reports.pages.html import filled, frame
 from opscope.reports.pages.sections import shown
-from opscope.reports.records.columns import plain
+from opscope.reports.records import quick_records
 from opscope.reports.records.demo_data import SAID
 
 
@@ -63,7 +63,7 @@ def render_night(connection: sa.Connection, night_ids: Sequence[str], runs: Path
     nights = connection.execute(shown_nights.order_by(NIGHTS.c.started.desc())).mappings().all()
     night = nights[0]
     tests = [test for series in all_series for test in series.tests]
-    rows = plain(page_rows.op_rows(tests, owned))
+    rows = page_rows.op_rows(tests, owned)
     for row, test in zip(rows, tests, strict=True):
         row["artifact"] = _link(runs / test.run_id / test.artifact, out) if test.artifact else ""
     models = sorted({model for series in all_series for model in series.view.models})
@@ -145,7 +145,7 @@ def _tests(connection: sa.Connection, view: RunView, shown_as: str) -> list[OpTe
         op = view.ops.get(row["op_id"])
         uses = op.uses_of if op is not None else {}
         of_uses = {"models": tuple(uses), "uses": sum(uses.values()) or row["uses"]}
-        tests.append(OpTest.model_validate({**row, **of_uses, "backend": shown_as or row["backend"]}))
+        tests.append(quick_records.op_test({**row, **of_uses, "backend": shown_as or row["backend"]}))
     return tests
 
 
@@ -167,7 +167,7 @@ def _sentence(
     """What the night comes to, of all its series."""
     facts = [of_view(each.view, diffs.get(each.name), each.row["missing"]) for each in all_series]
     facts += series_missing(connection, {each.view.run_id for each in all_series})
-    return first_sentence(head_of(connection, [each.view for each in all_series]), facts, owned.rules)
+    return first_sentence(head_of(connection, [each.view for each in all_series]), facts, owned.rules, owned.team)
 
 
 def _plan(series: NightSeries) -> Any:

@@ -86,7 +86,7 @@ def _text(run_dir: Path, path: Path) -> str | None:
 
 def failing_op(test: OpTest) -> str:
     """The op that the error names; for wrong numbers and other ends the op itself."""
-    if test.status is Status.COMPILE_FAILED:
+    if test.status == Status.COMPILE_FAILED:
         for pattern in NAMES_OP:
             if match := pattern.search(test.error_message or ""):
                 return match["op"]

@@ -18,6 +18,7 @@ from opscope.harness.record.result_options import OPTIONS, record_fields
 from opscope.harness.record.stages import FAILED, Stage, Status, in_order
 from opscope.reports.compare.owned import EVERYBODY, Owned
 from opscope.reports.database.rows import NAMED, is_failure, signature
+from opscope.reports.records.columns import plain
 
 Row = dict[str, Any]
 UNTRIED = frozenset({Status.SKIPPED, Status.NOT_RUN})
@@ -26,7 +27,7 @@ UNTRIED = frozenset({Status.SKIPPED, Status.NOT_RUN})
 def op_rows(tests: Sequence[OpTest], owned: Owned = EVERYBODY) -> list[Row]:
     """One row per op, in the order of the manifest; if there are several backends, one per op and backend."""
     several = len({test.backend for test in tests}) > 1
-    rows = [_op_row(test, owned) for test in tests]
+    rows = [plain(_op_row(test, owned)) for test in tests]
     return [row | {"name": f"{row['name']} on {row['backend']}"} for row in rows] if several else rows
 
 
@@ -42,7 +43,7 @@ def splits(tests: Sequence[OpTest]) -> list[Row]:
             "votes": [
                 {
                     "backend": name,
-                    "status": test.ending,
+                    "status": test.status,
                     "failed": str(test.failed_stage or ""),
                     "error": test.error_message or "",
                 }
@@ -61,7 +62,7 @@ def _op_row(test: OpTest, owned: Owned) -> Row:
         "backend": test.backend,
         "kind": test.op_kind or "other",
         "types": signature(test.inputs, test.outputs),
-        "status": test.ending,
+        "status": test.status,
         "tone": tone_of_op,
         "owner": owned.owner_of(test) if tone_of_op in ("bad", "known") else "",
         "furthest": NOT_RUN if test.status in UNTRIED else str(test.stage_reached),
@@ -170,7 +171,7 @@ def ladder(rows: Sequence[Row]) -> Row:
 
 def tiles(tests: Sequence[OpTest], models: Sequence[str], rows: Sequence[Row]) -> list[Row]:
     """The headline figures, each with label, value, a line below it, and tone."""
-    attempted = [test for test in tests if test.ending not in NOT_ATTEMPTED]
+    attempted = [test for test in tests if test.status not in NOT_ATTEMPTED]
     uses = {row["id"]: row["uses"] for row in rows}
     bad = sum(row["tone"] == "bad" for row in rows)
     expected = sum(row["tone"] == "known" for row in rows)

@@ -37,6 +37,7 @@ from opscope.reports.database.newest import begun
 from opscope.reports.database.rows import RELEASE
 from opscope.reports.database.schema import NIGHTS
 from opscope.reports.database.schema_nights import NIGHT_SERIES
+from opscope.reports.records.demo_data import SAID
 
 ASSETS = Path(__file__).parent / "assets"
 INDEX, DATA, BADGES = "index.html", "scoreboard.json", "badges"
@@ -103,6 +104,8 @@ class Scoreboard:
     """All of it."""
 
     columns: tuple[Column, ...]
+    demo: bool = False
+    """Whether any of its nights is the demo's."""
 
     @property
     def compilers(self) -> list[tuple[str, list[Column]]]:
@@ -146,7 +149,8 @@ def scoreboard(connection: sa.Connection) -> Scoreboard:
             columns.append(_column(views, release, ops, names, history))
     if not columns:
         raise InputError("opscope scoreboard", "a night", "none", "opscope history --backend tt --model suite:ops")
-    return Scoreboard(tuple(columns))
+    made_up = connection.scalar(sa.select(NIGHTS.c.night_id).where(NIGHTS.c.demo).limit(1))
+    return Scoreboard(tuple(columns), made_up is not None)
 
 
 def _series(connection: sa.Connection) -> Iterator[list[tuple[str, list[RunView]]]]:
@@ -256,7 +260,8 @@ def write(board: Scoreboard, folder: Path) -> list[Path]:
         lstrip_blocks=True,
         finalize=lambda value: visible(value) if type(value) is str else value,
     )
-    shared = {"board": board, "words": WORDS, "css": (ASSETS / "scoreboard.css").read_text(encoding="utf-8")}
+    css = (ASSETS / "scoreboard.css").read_text(encoding="utf-8")
+    shared = {"board": board, "words": WORDS, "css": css, "demo_said": SAID}
     files = {INDEX: environment.get_template("scoreboard.html.j2").render(shared)}
     release_page = environment.get_template("scoreboard_release.html.j2")
     for column in board.columns:

@@ -5,19 +5,19 @@ They have the same rows as the output of `opscope diff` and `opscope unblock`.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from opscope.base.labels import LABELS, QUIET, Label
+from opscope.base.labels import LABELS
 from opscope.base.page import percent
 from opscope.base.statuses import STATUSES
-from opscope.harness.record.causes import Cause, by_cause, parts_within, short
+from opscope.harness.record.causes import parts_within, short
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.store import StoredRun
 from opscope.reports.compare import diff as comparison
-from opscope.reports.compare.diff import Diff, Row
+from opscope.reports.compare.changed_causes import counts_of, sections_of
+from opscope.reports.compare.diff import Diff
 from opscope.reports.compare.first_sentence import first_sentence, head_of, of_view
 from opscope.reports.compare.history import slower_between
 from opscope.reports.compare.outcomes import RunView, from_stored
@@ -44,7 +44,9 @@ def sections(run: StoredRun, url: str | None, owned: Owned) -> dict[str, Any]:
     return {
         **shown(diffs, [(name, fixes) for name, (_, _, fixes) in zip(names, sides, strict=True)], owned),
         "night": night_causes.of_run(sides, owned),
-        "sentence": first_sentence(head_of(None, views), [of_view(view, diff) for view, diff, _ in sides], owned.rules),
+        "sentence": first_sentence(
+            head_of(None, views), [of_view(view, diff) for view, diff, _ in sides], owned.rules, owned.team
+        ),
         "started": views[0].started.isoformat(),
     }
 
@@ -79,36 +81,14 @@ def since_last(view: RunView, url: str | None) -> Diff | None:
 
 
 def _changes(diff: Diff) -> dict[str, Any]:
-    listed = [row for row in diff.rows if row.label not in QUIET]
-    groups = by_cause(
-        listed, lambda row: (row.label, row.flaky, row.cluster or row.op_id, row.known), lambda row: row.uses
-    )
-    order = list(Label)
-    groups.sort(key=lambda group: order.index(Label(group.first.label)))  # within a label, that with the most uses
+    causes = [cause for section in sections_of(diff) for cause in section.causes]
+    listed = sum(cause.ops for cause in causes)
     return {
-        "a": diff.a,
-        "counts": diff.counts,
-        "listed": len(listed),
-        "causes": [_cause(group) for group in parts_within(groups, MOST_ROWS)],
-        "more": max(0, len(listed) - MOST_ROWS),
-        "rates": diff.rates,
-        "clusters": diff.clusters[:MOST_FIXES],
-        "changed": diff.changes,
-        "since": diff.since,
-        "notes": diff.notes,
-    }
-
-
-def _cause(group: Cause[Row]) -> dict[str, Any]:
-    """A cause as one line, with its other ops folded below it."""
-    names = Counter(row.op_name for row in group.failures)
-    return {
-        "first": group.first,
-        "ops": group.ops,
-        "uses": group.uses,
-        "names": ", ".join(f"{name} ({count})" if count > 1 else name for name, count in names.most_common()),
-        "models": sorted({model for row in group.failures for model in row.models}),
-        "others": group.failures[1:],
+        "diff": diff,
+        "counts": counts_of(diff),
+        "listed": listed,
+        "causes": parts_within(causes, MOST_ROWS),
+        "more": max(0, listed - MOST_ROWS),
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from opscope.base.statuses import FAILED, NOT_ATTEMPTED, RIGHT
-from opscope.reports.database.endings import ending_of, in_list
+from opscope.reports.database.endings import in_list
 
 UNATTEMPTED, _RIGHT, _FAILED = map(in_list, (NOT_ATTEMPTED, RIGHT, FAILED))
 
@@ -18,7 +18,7 @@ WITH ranked AS (
     WHERE t.night_id = :night AND t.superseded_by <> t.run_id
     WINDOW newest AS (
         PARTITION BY t.series, t.op_id
-        ORDER BY CASE WHEN {ending_of("t")} IN {UNATTEMPTED} THEN 1 ELSE 0 END, r.started DESC, t.run_id DESC
+        ORDER BY CASE WHEN t.status IN {UNATTEMPTED} THEN 1 ELSE 0 END, r.started DESC, t.run_id DESC
     )
 )
 UPDATE op_tests SET superseded_by = CASE WHEN ranked.place = 1 THEN '' ELSE ranked.winner END
@@ -67,7 +67,7 @@ INSERT INTO night_newest_ops
         limiter, utilisation, dram_bytes, noc_bytes, compile_seconds, seconds, flaky, run_id, artifact, repro)
 SELECT m.night_id, m.series, m.model, COALESCE(a.new_id, u.op_id), COALESCE(NULLIF(o.op_kind, ''), 'other'), o.op_name,
        o.signature, o.dtype, o.rank, u.uses,
-       COALESCE({ending_of("t")}, CASE WHEN o.unsplittable <> '' THEN 'unsplittable' ELSE 'not_run' END),
+       COALESCE(t.status, CASE WHEN o.unsplittable <> '' THEN 'unsplittable' ELSE 'not_run' END),
        COALESCE(t.stage_reached, 'split'),
        CASE WHEN t.op_id IS NOT NULL THEN t.failed_stage WHEN o.unsplittable <> '' THEN 'split' END,
        CASE WHEN t.op_id IS NOT NULL THEN t.cause WHEN o.unsplittable <> '' THEN o.cause END,

@@ -59,9 +59,9 @@ def publish(
     if stored is not None and stored["digest"] == digest:
         return stored["rows"]
     with gc_pause.paused():
-        published = rows.read(run_dir, records)
+        published = [rows.read(run_dir, records)]
         with open_counted(url, where) as connection:
-            counts = write(connection, published, where)
+            counts = write(connection, published.pop(), where)  # which lets go of it before it counts
             statement = sa.update(RUNS).where(RUNS.c.run_id == run_id)
             connection.execute(statement.values(published={"digest": digest, "rows": counts}))
     return counts
@@ -99,12 +99,14 @@ def write(connection: sa.Connection, published: Published, where: str = "--to") 
     if whole:
         connection.execute(sa.insert(WHOLE_MODELS), whole)
     _remember_errors(connection, published)
+    written = {"nights": 1, "runs": 1, "models": len(models), "ops": described, "uses": uses, "op_tests": tests}
+    del published, modules_of_models, models, whole  # what is counted is read from the database
     if before is not None and before != night["night_id"]:
         nights.append(before)  # the run left it
     for night_id in dict.fromkeys((*nights, night["night_id"])):
         count_night(connection, night_id, where)
     analyze_nights(connection)
-    return {"nights": 1, "runs": 1, "models": len(models), "ops": described, "uses": uses, "op_tests": tests}
+    return written
 
 
 def _earlier_night(connection: sa.Connection, run: Row, where: str) -> str | None:

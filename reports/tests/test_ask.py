@@ -316,7 +316,7 @@ def test_values_of_either_database_become_json_and_csv() -> None:
         {"a": 0.5, "b": None},
         {"a": None, "b": ["x", 'say "y", z']},
     ]
-    rows = list(csv.reader(io.StringIO(as_csv(answer))))
+    rows = list(csv.reader(io.StringIO(as_csv(answer.columns, answer.rows))))
     assert rows[:3] == [["a", "b"], ["3", "2026-11-20T00:00:00+00:00"], ["0.5", ""]]
     assert json.loads(rows[3][1]) == ["x", 'say "y", z']
 
@@ -347,7 +347,7 @@ def test_the_command_in_its_formats(run: Callable[..., str], url: str) -> None:
 
 def test_no_cell_of_a_csv_is_a_formula() -> None:
     texts = ("=1+1", "+1", "-x", "@SUM(A1)", "a=b", "", "'=1")
-    lines = as_csv(Answer(("a",), (*((text,) for text in texts), (-1.5,), (["=1"],)))).splitlines()
+    lines = as_csv(("a",), (*((text,) for text in texts), (-1.5,), (["=1"],))).splitlines()
     assert lines == ["a", "'=1+1", "'+1", "'-x", "'@SUM(A1)", "a=b", '""', "'=1", "-1.5", '"[""=1""]"']
 
 

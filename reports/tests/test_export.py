@@ -73,7 +73,7 @@ def test_every_op_is_a_record_of_texts(optest: Path, run_dir: Path) -> None:
         assert name == f"{test.op_name}[{test.op_id}]"
         assert record["success"] == str(test.right)
         assert record["skipped"] == (
-            "True" if test.ending in ("golden_in_doubt", "stopped", "skipped", "not_run") else "False"
+            "True" if test.status in ("golden_in_doubt", "stopped", "skipped", "not_run") else "False"
         )
         assert datetime.fromisoformat(record["test_start_ts"]) == test.test_start_ts
         assert record["test_end_ts"].endswith("+00:00")
@@ -139,7 +139,7 @@ def test_the_real_reader_takes_every_op(optest: Path, run_dir: Path, monkeypatch
     for test in tests:
         read = got[f"{test.op_name}[{test.op_id}]"]
         assert (read.success, read.op_name, read.op_kind) == (test.right, test.op_name, test.op_kind)
-        assert read.skipped == (test.ending in ("golden_in_doubt", "stopped", "skipped", "not_run"))
+        assert read.skipped == (test.status in ("golden_in_doubt", "stopped", "skipped", "not_run"))
         assert [tuple(tensor.shape) for tensor in read.inputs] == [tensor.shape for tensor in test.inputs]
         assert [tensor.data_type for tensor in read.outputs] == [tensor.data_type for tensor in test.outputs]
         assert [tuple(tensor.grid_shape) for tensor in read.outputs] == [tensor.grid_shape for tensor in test.outputs]

@@ -63,7 +63,7 @@ def test_op_tests_are_the_records(url: str, folder: Path) -> None:
     assert len(frame) == len(tests)
     for test in tests:
         row = frame.loc[test.op_id]
-        assert (row.status, row.uses, row.flaky, row.expected) == (test.ending, test.uses, test.flaky, test.expected)
+        assert (row.status, row.uses, row.flaky, row.expected) == (test.status, test.uses, test.flaky, test.expected)
         assert row.pcc == test.pcc or (pd.isna(row.pcc) and test.pcc is None)
         assert row.cycles is pd.NA if test.cycles is None else row.cycles == test.cycles
         assert row.models == list(test.models)

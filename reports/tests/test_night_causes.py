@@ -73,9 +73,9 @@ def states(one: Grid) -> dict[str, dict[str, list[str]]]:
 def test_the_rows_of_a_database(url: str) -> None:
     one = grid(url)
     assert states(one) == {
-        "sort": {"n150": [NO_NIGHT, NEW], "p150": ["empty", RIGHT]},
-        "add": {"n150": [NO_NIGHT, FAILING], "p150": ["empty", RIGHT]},
-        "known": {"n150": [NO_NIGHT, KNOWN], "p150": ["empty", RIGHT]},
+        "sort": {"n150": [NO_NIGHT, NEW]},
+        "add": {"n150": [NO_NIGHT, FAILING]},
+        "known": {"n150": [NO_NIGHT, KNOWN]},
     }
     sort, add, known = one.causes
     assert [(cause.detail.models, cause.detail.alone) for cause in (sort, add)] == [
@@ -133,7 +133,7 @@ def test_since_leads_to_the_commits(tmp_path: Path, sources: tuple[dict[str, Any
 
 def test_of_one_team_and_days_later(url: str) -> None:
     assert list(states(grid(url, owner="maths"))) == ["add"]
-    assert states(grid(url, now=START.replace(day=23)))["add"] == {"n150": [NO_NIGHT] * 2, "p150": [NO_NIGHT] * 2}
+    assert states(grid(url, now=START.replace(day=23)))["add"] == {"n150": [NO_NIGHT] * 2}
 
 
 def test_an_earlier_night_knows_nothing_of_later_ones(url: str, tmp_path: Path) -> None:

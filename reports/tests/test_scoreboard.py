@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
 import xml.etree.ElementTree as ElementTree
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
@@ -19,8 +20,9 @@ from opscope.harness.record.stages import Stage
 from opscope.reports.commands.scoreboard import scoreboard
 from opscope.reports.pages.scoreboard import _repro
 from opscope.reports.publish.publish import publish
+from opscope.reports.records.demo_data import SAID
 from opscope.reports.records.night_record import NightRecord
-from opscope.reports.tests.night_runs import fresh, publish_night, shard_run
+from opscope.reports.tests.night_runs import copy_of, fresh, publish_night, shard_run
 from opscope.reports.tests.nights import Op, op_id
 
 HOSTILE = "</script><b>x</b>\u202e"
@@ -160,3 +162,13 @@ def test_equal_databases_give_equal_bytes(url: str, tmp_path: Path) -> None:
 def test_without_a_night_it_is_one_line(tmp_path: Path) -> None:
     done = CliRunner().invoke(opscope, ["scoreboard", "-o", str(tmp_path), "--db", fresh(tmp_path / "db.sqlite")])
     assert "expected a night, got none" in str(done.exception or done.output)
+
+
+def test_made_up_results_are_said_on_every_page(url: str, tmp_path: Path) -> None:
+    assert not any(SAID in text for text in written(url, tmp_path / "real").values())
+    made_up = copy_of(url, tmp_path / "demo.sqlite")
+    with sqlite3.connect(made_up.removeprefix("sqlite:///")) as connection:
+        connection.execute("UPDATE nights SET demo = 1")
+    pages = {name: text for name, text in written(made_up, tmp_path / "demo").items() if name.endswith(".html")}
+    assert pages
+    assert all(SAID in text for text in pages.values())

@@ -40,7 +40,7 @@ def test_the_page_shows_what_the_commands_print(place: tuple[Path, str], tmp_pat
     assert diff.rows == compare(from_folder(tmp_path / "night01"), view).rows
     filled = context(load_run(run_dir), url)
     causes = filled["changes"][0]["causes"]
-    assert [(cause["first"].label, cause["ops"]) for cause in causes] == [("NEW", 1), ("FIXED", 1)]
+    assert [(cause.first.label, cause.ops) for cause in causes] == [("NEW", 1), ("FIXED", 1)]
     assert filled["fixes"][0]["plan"] == plan(views_of(view))
     altair.Chart.from_dict(filled["charts"]["chart-unlock-0"])
     text = write_report(run_dir, url).read_text(encoding="utf-8")

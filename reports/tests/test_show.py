@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from opscope.harness.cli.commands import show
 from opscope.harness.record.errors import InputError
+from opscope.harness.triage import issue
 from opscope.reports.publish.publish import publish
 from opscope.reports.tests.night_runs import copy_of, fresh, publish_night, record, shard_run
 from opscope.reports.tests.nights import Op, op_id
@@ -133,3 +134,16 @@ def test_a_name_of_nothing_is_one_line(url: str) -> None:
         "WHAT: expected a run, the id of an op (16 hex digits) or of a cause (8), or a model of the database, got "
         "`bb`; try b"
     )
+
+
+def test_an_issue_learns_since_when_by_whom_and_whose_it_is(tmp_path: Path) -> None:
+    url = fresh(tmp_path / "db.sqlite")
+    for number, op in enumerate((Op(), Op("compile_failed")), 1):
+        source = {"url": "https://github.com/ada/x", "author": "Ada L"}
+        origin = {"revision": f"{number}" * 40, "options": {"dtype": "float32", "seed": 0, "source": source}}
+        publish(shard_run(tmp_path / f"{number}", record(number), number, {"add": op}, origin=origin), url)
+    (line, _) = issue.since(op_id("add"), url)
+    compared = f"https://github.com/ada/x/compare/{'1' * 40}...{'2' * 40}"
+    when = "2026-11-03 02:00 UTC on reference n150"
+    assert line == f"- since {when}, commits 11111111..22222222 by Ada L: {compared}"
+    assert list(issue.since("0" * 16, url)) == [""]

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from opscope.base.night_grid.commit_pages import page_of_range
 from opscope.base.night_grid.due import due, overdue
 from opscope.base.night_grid.grid import read
+from opscope.harness.record.selection import DESELECTED
 from opscope.reports.agents.tools import Results
 from opscope.reports.commands.compare import diff, readiness, unblock
 from opscope.reports.commands.note import note
@@ -226,3 +227,12 @@ def test_what_to_fix_is_asked_of_every_series_of_tonight(url: str, tmp_path: Pat
 def test_runs_without_a_night_are_asked_as_ever(url: str, tmp_path: Path) -> None:
     publish(night(tmp_path, 1, {"add": BAD}), url)
     assert [fix["ops"] for fix in call(unblock, "--db", url)["fixes"]] == [1]
+
+
+def test_a_run_without_a_selected_op_is_no_night(url: str, tmp_path: Path) -> None:
+    publish_night(url, tmp_path, 1, {"add": RIGHT})
+    said = says(url)
+    left_out = Op("skipped", RIGHT.uses, more={"error_message": DESELECTED})
+    publish(shard_run(tmp_path, record(2), 2, {"add": left_out}), url)
+    assert says(url) == said
+    assert ask(url, "SELECT kind FROM nights ORDER BY started").rows == (("night",), ("selection",))

@@ -91,7 +91,7 @@ CASES = {
     "wrong_result": Case(
         TWO_OPS,
         ("--backend", spoiled_numbers.PATH, "--ops", "subtract"),
-        ((Status.SKIPPED, "deselected"), (Status.WRONG_RESULT, "expected at most 1.02 of its scale")),
+        ((Status.SKIPPED, "deselected"), (Status.WRONG_RESULT, " values are wrong: ")),
     ),
     "no_golden": Case(
         SMALL,
@@ -104,7 +104,7 @@ CASES = {
     "stopped, skipped": Case(
         SMALL,
         ("--until", "ttnn-to-flatbuffer", "--ops", "tanh"),
-        ((Status.STOPPED, "stopped after"), (Status.SKIPPED, "deselected")),
+        ((Status.PASSED, "stopped after"), (Status.SKIPPED, "deselected")),
         code=0,
     ),
     "timeout": Case(LONG, ("--op-timeout", "0.05"), ((Status.TIMEOUT, "no answer within 0.05 s"),)),
@@ -114,7 +114,8 @@ SLOW = CASES.keys() - {"compile_failed, run_failed"}
 
 
 def test_every_status_has_a_case() -> None:
-    assert {status for case in CASES.values() for status, _ in case.ends} == set(Status)
+    ended = {status for case in CASES.values() for status, _ in case.ends}
+    assert ended == set(Status) - {Status.STOPPED}, "which no backend of ours but `null` has"
 
 
 @pytest.mark.parametrize(
@@ -131,7 +132,7 @@ def test_status(name: str, place: Place) -> None:
     assert [test.status for test in ended] == [status for status, _ in case.ends], done.out
     for test, (status, words) in zip(ended, case.ends, strict=True):
         assert words in (test.error_message or "")
-        assert test.success is (status is Status.SUCCESS)
+        assert test.success is (status in (Status.SUCCESS, Status.PASSED))
         if status is Status.RUN_FAILED:
             assert (test.stage_reached, test.failed_stage) == (Stage.TTNN_TO_FLATBUFFER, Stage.RUN)
         if status is Status.CRASHED:

@@ -70,15 +70,15 @@ def test_a_forkable_backend_is_loaded_once_for_all_lanes_crashes_and_reruns(tmp_
     with Lane(config(tmp_path, log=log)) as first, Lane(config(tmp_path)) as second:
         first.start()
         assert first.ready().versions == {"the-library": "4.5"}
-        assert first.run(add_row(tmp_path, "fine")).status is Status.STOPPED
+        assert first.run(add_row(tmp_path, "fine")).status is Status.PASSED
         crash = first.run(add_row(tmp_path, "crash", b"crash"))
         assert (crash.status, crash.crash_kind) == (Status.CRASHED, "signal SIGABRT")
         assert crash.error_message == "LLVM ERROR: no such op today"
         first.ready()
         assert sum(step == "load" for step, *_ in noted(notes)) == 1, "another fork, not another load"
         first.fresh()
-        assert first.run(add_row(tmp_path, "fine")).status is Status.STOPPED
-        assert second.run(add_row(tmp_path, "fine")).status is Status.STOPPED
+        assert first.run(add_row(tmp_path, "fine")).status is Status.PASSED
+        assert second.run(add_row(tmp_path, "fine")).status is Status.PASSED
     steps = Counter(step for step, *_ in noted(notes))
     assert steps == {"load": 1, "open": 4, "fingerprint": 4, "warm_up": 4, "close": 3}, "the crashed one is not closed"
     opened = [line for line in noted(notes) if line[0] == "open"]
@@ -133,7 +133,7 @@ def test_a_process_that_dies_in_a_step_ends_the_run_with_its_last_words(
 
 def test_a_backend_that_fails_in_a_stage_ends_the_run(tmp_path: Path, notes: Path) -> None:
     with Lane(config(tmp_path)) as lane:
-        assert lane.run(add_row(tmp_path, "fine")).status is Status.STOPPED
+        assert lane.run(add_row(tmp_path, "fine")).status is Status.PASSED
         with pytest.raises(InputError, match="got the chip is gone"):
             lane.run(add_row(tmp_path, "gone", b"gone"))
 
@@ -238,7 +238,7 @@ def test_what_computes_nothing_is_not_taken_for_a_result(tmp_path: Path) -> None
     backend.write_text(text.replace('    name = "faulty"\n', '    name = "zeros"\n    compile_only = True\n'))
     with Lane(config(tmp_path, str(backend))) as lane:
         test = lane.run(add_row(tmp_path, "fine", b"run:sigsegv"))
-    assert (test.status, test.ran_on, test.stage_reached) == (Status.STOPPED, "none", Stage.COMPILE)
+    assert (test.status, test.ran_on, test.stage_reached) == (Status.PASSED, "none", Stage.COMPILE)
     assert test.results == ()
 
 

@@ -11,8 +11,9 @@ from opscope.harness.page import ladder_table, summary
 from opscope.harness.record import store
 from opscope.harness.record.causes import cause_of_test, short
 from opscope.harness.record.origin import ANSWERS
+from opscope.harness.record.records import ImportCheck, ModelFailure
 from opscope.harness.record.selection import DESELECTED
-from opscope.harness.record.stages import Stage, Status
+from opscope.harness.record.stages import ImportStatus, ModelStatus, Stage, Status
 from opscope.harness.run import finish_run
 from opscope.harness.tests import run_folder
 from opscope.harness.tests.run_folder import NAMES
@@ -117,6 +118,56 @@ def test_json_has_the_documented_shape(page: summary.Run) -> None:
     assert got["ledger"]["adds_up"] is True
     assert got["ledger"]["by_status"] == {"success": 1, "compile_failed": 1}
     assert {"op_id", "op_name", "status", "stage_reached", "pcc"} <= set(got["op_tests"][0])
+
+
+def test_a_run_of_many_models_fits_on_a_screen_and_says_what_it_leaves_out(page: summary.Run) -> None:
+    models = tuple(f"model_of_a_long_name_{number}" for number in range(191))
+    right, failing = page.tests
+    causes = [
+        failing.model_copy(
+            update={"op_id": f"{cause:02}{op}", "error_message": f"no {'x' * cause} here " * 9, "uses": 99 - cause}
+        )
+        for cause in range(40)
+        for op in range(3)
+    ]
+    known = [
+        failing.model_copy(update={"op_id": f"known{number}", "expected": f"never: reason {number}"})
+        for number in range(30)
+    ]
+    header = page.header.model_copy(
+        update={
+            "failed": tuple(
+                ModelFailure(model=f"lost{n}", framework="jax", status=ModelStatus.EXPORT_FAILED, error="why " * 60)
+                for n in range(9)
+            ),
+            "imports": tuple(
+                ImportCheck(model=model, framework="jax", status=status, error="differs " * 40)
+                for model in models[:8]
+                for status in (ImportStatus.DIFFERS, ImportStatus.NOT_CHECKED)
+            ),
+            "module_ops": dict.fromkeys(models, 3),
+        }
+    )
+    (name,) = page.ledgers
+    books = page.ledgers[name].model_copy(
+        update={"module_ops": dict.fromkeys(models, 3), "uses": dict.fromkeys(models, 3)}
+    )
+    run = dataclasses.replace(
+        page,
+        record=page.record.model_copy(update={"models": models}),
+        header=header,
+        tests=[right, *causes, *known],
+        ledgers={name: books},
+        places={"run": "/r", "report": "/r/report.html", "database": "sqlite:////d"},
+    )
+    text = shown(run, width=100)
+    assert len(text.splitlines()) <= 60, text
+    heading = next(n for n, line in enumerate(text.splitlines()) if line.startswith("Failing ops (120, 40 causes)"))
+    section = text.splitlines()[heading + 1 : heading + 32]
+    assert [line.startswith("  cause ") for line in section[:30]] == [True, False, False] * 10
+    assert section[30].strip() == "and 30 more causes, of 90 ops; see the report, or opscope unblock"
+    assert "191 models: 573 ops = 573 uses of unique ops + 0 unsplittable + 0 structural" in text
+    assert "Expected failures (30), such as 1 x stablehlo.dot_general: never: reason 0\n" in text
 
 
 def test_nothing_is_cut_on_a_narrow_terminal(tmp_path: Path) -> None:

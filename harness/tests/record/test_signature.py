@@ -20,6 +20,12 @@ SAME = [
     ("tile 32x32 of 4x8xf32", "tile 16x16 of 1x2x3xf32"),
     ("two\n  lines", "two lines"),
     ("\x1b[31merror\x1b[0m: no", "error: no"),
+    ("2 of 4 values differ: expected 7.0, got 7.5 at (0, 1)", "3 of 9 values are wrong: 7.5 instead of 7.0 at (0, 4)"),
+    (
+        "result 0: largest error: expected at most 1.02 of its scale, got 2 at (0, 0), face 0: expected 1, got -1e-3",
+        "result 0: wrong by 0.5 at (0, 2), face 0: 0.724 instead of -2, 96 times as much as rounding allows",
+    ),
+    ("NaN or Inf: expected 1.5, got nan at element 9", "NaN or Inf: nan instead of 2 at element 7"),
     ("see https://a.example/x?y=1", "see http://b.example/"),
 ]
 

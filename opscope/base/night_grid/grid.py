@@ -20,7 +20,7 @@ DAYS = 14
 MOST = 20
 """Rows; the other causes are counted."""
 STRIPES = 4
-"""Series that have a stripe each; of more only the worst is shown, and in how many a cause fails."""
+"""Series that have a stripe each, of those in which a cause fails; of more only the worst is shown, and how many."""
 LONGEST = 140
 """Characters of an error in a row: two lines of it. The note has all of it."""
 OFTEN = 3
@@ -32,6 +32,7 @@ RELEASE = "release"
 """The kind of a night of a release."""
 NEW, FAILING, KNOWN, UNKNOWN = "new", "failing", "known", "unknown"
 NO_NIGHT, RIGHT, EMPTY = "no-night", "right", "empty"
+FAILS = (NEW, FAILING, KNOWN)
 WORST = (NEW, FAILING, KNOWN, UNKNOWN, NO_NIGHT, RIGHT, EMPTY)
 """What a cell says, the worst first: it fails, some of it anew; it fails; it fails as limitations expect; a partial
 night did not have it; the series had no night; it ran and was right; the series has not begun."""
@@ -141,7 +142,7 @@ class Cell:
     @property
     def text(self) -> str:
         """A number of ops, or a sign, so that a cell is not known by its colour alone."""
-        if self.state in (NEW, FAILING, KNOWN):
+        if self.state in FAILS:
             number = str(self.ops) if self.ops < 1000 else f"{self.ops / 1000:.0f}k"
             return f"({number})" if self.state == KNOWN else number
         return {RIGHT: "✓", UNKNOWN: "?"}.get(self.state, "")
@@ -181,6 +182,11 @@ class Cause:
     cluster: str
     detail: Detail
     stripes: tuple[Stripe, ...]
+    """Of the series in which it fails on one of the dates."""
+    without: tuple[str, ...] = ()
+    """The other series."""
+    alone_on: tuple[str, ...] = ()
+    """The series in which nothing else holds back the models of `detail.alone`; empty if there is only one series."""
     since: tuple[Since, ...] = ()
     times: int = 1
     """How often it came, of the series in which it came most often: it was right in between."""
@@ -226,6 +232,11 @@ class Grid:
     demo: bool = False
     releases: Mapping[str, str] = field(default_factory=dict)
     """Date -> its release, if the columns are releases."""
+
+    @property
+    def merged(self) -> bool:
+        """Whether a cell speaks for several series."""
+        return any(cell.times for cause in self.causes for stripe in cause.stripes for cell in stripe.cells)
 
     @property
     def days(self) -> tuple[tuple[str, str], ...]:
@@ -448,14 +459,22 @@ def build(
     pages = details.pages(both for both in began if _commits(*both)) if began else {}
     causes = []
     for row in shown:
-        stripes = [
+        every = [
             Stripe(name, tuple(_cells(name, by_series[series], counts, row.cluster, dates, begun[series])))
             for series, name in names.items()
         ]
-        stripes = stripes if len(stripes) <= STRIPES else [_worst(stripes)]
-        since = tuple(_since(row, nights, names, newest.date, pages))
+        stripes = [stripe for stripe in every if any(cell.state in FAILS for cell in stripe.cells)] or every
         causes.append(
-            Cause(row.cluster, row.detail, tuple(stripes), since, row.times, shown_as.get(row.fixed, row.fixed))
+            Cause(
+                row.cluster,
+                row.detail,
+                tuple(stripes) if len(stripes) <= STRIPES else (_worst(stripes),),
+                tuple(stripe.name for stripe in every if stripe not in stripes),
+                tuple(names[series] for series in row.alone_in) if len(names) > 1 else (),
+                tuple(_since(row, nights, names, newest.date, pages)),
+                row.times,
+                shown_as.get(row.fixed, row.fixed),
+            )
         )
     return Grid(
         tuple(dates),
@@ -478,6 +497,8 @@ class _Row:
         newest: str,
     ) -> None:
         self.cluster, self.detail = cluster, Detail()
+        self.alone_in: list[str] = []
+        """The series in which it alone holds back a model."""
         self.failing: dict[str, Night] = {}
         """Series -> its last night with the cause, if no complete night without it came later."""
         self.began: dict[str, tuple[Night | None, Night]] = {}
@@ -513,6 +534,7 @@ class _Row:
     def looked_up(self, details: _Details | Known) -> _Row:
         """The row itself, once it is known what is said of the cause."""
         each = [details.of(night, self.cluster) for night in self.nights]
+        self.alone_in = [night.series for night, detail in zip(self.nights, each, strict=True) if detail.alone]
         self.detail = replace(
             each[0],
             models=_union(detail.models for detail in each),
@@ -628,7 +650,7 @@ def _worst(stripes: Sequence[Stripe]) -> Stripe:
     cells = []
     for column in zip(*(stripe.cells for stripe in stripes), strict=True):
         worst = min(column, key=lambda cell: (WORST.index(cell.state), -cell.ops))
-        failing = sum(cell.state in (NEW, FAILING, KNOWN) for cell in column)
+        failing = sum(cell.state in FAILS for cell in column)
         label = f"{worst.label}; it fails in {failing} of {len(stripes)} series" if failing else worst.label
         cells.append(replace(worst, label=label, series=max(1, failing)))
     return Stripe(f"{len(stripes)} series", tuple(cells))

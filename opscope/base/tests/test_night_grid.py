@@ -190,11 +190,25 @@ def test_what_to_do_first() -> None:
     assert [cause.cluster for cause in grid(nights, places, 25, details, owner="kernels").causes] == ["whole"]
 
 
-def test_of_more_than_four_series_the_worst_and_in_how_many() -> None:
-    series = [f"reference {arch}" for arch in ("a", "b", "c", "d", "e")]
-    nights = [night(day, name) for name in series for day in (24, 25) if (name, day) != (series[4], 25)]
+def test_a_row_has_the_series_in_which_its_cause_fails_and_names_the_others() -> None:
+    series = [f"reference {arch}" for arch in ("a", "b", "c")]
+    nights = [night(day, name) for name in series for day in (24, 25)]
+    alone = {(series[0], "cause"): Detail(models=("m",), alone=("m",)), (series[2], "cause"): Detail(models=("m",))}
+    places = {(25, series[0]): Count(7), (25, series[2]): Count(1)}
+    one = grid(nights, {"cause": places}, 25, alone)
+    (cause,) = one.causes
+    assert ([stripe.name for stripe in cause.stripes], cause.without, cause.alone_on) == (["a", "c"], ("b",), ("a",))
+    assert not one.merged
+
+
+def test_of_more_than_four_series_that_fail_the_worst_and_in_how_many() -> None:
+    series = [f"reference {arch}" for arch in ("a", "b", "c", "d", "e", "f")]
+    nights = [night(day, name) for name in series for day in (23, 24, 25) if (name, day) != (series[4], 25)]
     places = {(25, series[0]): Count(7), (25, series[2]): Count(2, new_ops=1), (24, series[1]): Count(4)}
-    (cause,) = grid(nights, {"cause": places}, 25).causes
+    places |= {(23, series[3]): Count(1), (23, series[4]): Count(1)}
+    one = grid(nights, {"cause": places}, 25)
+    (cause,) = one.causes
+    assert (cause.without, one.merged) == (("f",), True)
     (stripe,) = cause.stripes
     assert stripe.name == "5 series"
     assert [(cell.state, cell.text, cell.times) for cell in stripe.cells[-2:]] == [(FAILING, "4", ""), (NEW, "2", "×2")]

@@ -10,10 +10,10 @@ WITH lanes AS (
     SELECT run_id, ROW_NUMBER() OVER (ORDER BY started, run_id) AS place FROM runs WHERE outcome <> 'running'
 ), newest AS (  -- four times the place of the newest run that tried it, and how it ended there
     SELECT t.series, t.op_id,
-           MAX(4 * r.place + CASE WHEN {ending t} IN {RIGHT} THEN 2 WHEN t.expected <> '' THEN 1 ELSE 0 END) AS last
+           MAX(4 * r.place + CASE WHEN t.status IN {RIGHT} THEN 2 WHEN t.expected <> '' THEN 1 ELSE 0 END) AS last
     FROM op_tests t
     JOIN ended r ON r.run_id = t.run_id
-    WHERE t.superseded_by <> t.run_id AND {ending t} NOT IN {NOT_ATTEMPTED}
+    WHERE t.superseded_by <> t.run_id AND t.status NOT IN {NOT_ATTEMPTED}
     GROUP BY t.op_id, t.series  -- what differs most first
 ), tried AS (
     SELECT n.series, o.op_name, o.dtype, COUNT(*) AS ops,

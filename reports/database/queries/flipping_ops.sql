@@ -1,10 +1,10 @@
 -- Which ops ended now one way, now another, over all runs of a series?
 WITH ended AS (  -- counted by ending before by op: PostgreSQL sorts all op tests to count distinct ones
-    SELECT t.series, t.op_id, {ending t} AS ending, COUNT(*) AS runs,
+    SELECT t.series, t.op_id, t.status AS ending, COUNT(*) AS runs,
            MAX(CASE WHEN t.flaky THEN 1 ELSE 0 END) AS flaky
     FROM op_tests t
-    WHERE t.superseded_by <> t.run_id AND {ending t} NOT IN {NOT_ATTEMPTED}
-    GROUP BY t.op_id, t.series, {ending t}  -- what differs most first
+    WHERE t.superseded_by <> t.run_id AND t.status NOT IN {NOT_ATTEMPTED}
+    GROUP BY t.op_id, t.series, t.status  -- what differs most first
 ), flipping AS (
     SELECT series, op_id, SUM(runs) AS runs, COUNT(*) AS endings, MAX(flaky) AS flaky,
            SUM(CASE WHEN ending IN {RIGHT} THEN runs ELSE 0 END) AS right_runs

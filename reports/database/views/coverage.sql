@@ -10,13 +10,13 @@ WITH asked AS (
     JOIN ops o ON o.op_id = u.op_id
     GROUP BY m.run_id, m.model, COALESCE(NULLIF(o.op_kind, ''), 'other')
 ), placed AS (
-    SELECT t.run_id, t.backend, t.arch, t.card_type, t.ran_on, {ending t} AS status, m.model, u.uses,
+    SELECT t.run_id, t.backend, t.arch, t.card_type, t.ran_on, t.status AS status, m.model, u.uses,
            COALESCE(NULLIF(o.op_kind, ''), 'other') AS op_kind
     FROM op_tests t
     JOIN models m ON m.run_id = t.run_id
     JOIN module_ops u ON u.module_id = m.module_id AND u.op_id = t.op_id
     JOIN ops o ON o.op_id = t.op_id
-    WHERE t.superseded_by <> t.run_id AND {ending t} NOT IN {NOT_ATTEMPTED}
+    WHERE t.superseded_by <> t.run_id AND t.status NOT IN {NOT_ATTEMPTED}
 ), attempted AS (
     SELECT run_id, backend, arch, card_type, model, op_kind, COUNT(*) AS ops, SUM(uses) AS uses
     FROM placed

@@ -5,7 +5,7 @@
 --   all_models: models that ran
 --   unlocked: models that this fix makes whole
 --   cause: the short id of the cause that the last of these fixes removes
-SELECT c.night_id, c.started, c.backend, w.board AS arch, c.series, w.platform,
+SELECT c.night_id, c.started, w.day, c.backend, w.board AS arch, c.series, w.platform,
        c.fixes, SUBSTR(c.cluster, 1, 8) AS cause, c.whole, c.all_models, c.unlocked
 -- SQLite takes tables of a CROSS JOIN in their order: from the nights that are asked for to their rows.
 FROM night_dates w

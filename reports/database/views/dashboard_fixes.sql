@@ -3,7 +3,7 @@
 --   model_count: models that it holds back
 --   alone: models that nothing else holds back
 --   cause: the short id of the cause, as `opscope show` takes it
-SELECT f.night_id, f.started, f.backend, w.board AS arch, f.series, w.platform,
+SELECT f.night_id, f.started, w.day, f.backend, w.board AS arch, f.series, w.platform,
        f.position, SUBSTR(f.cluster, 1, 8) AS cause, f.failed_stage, f.error_message, f.op_names, f.models, f.model_count, f.alone, f.uses, f.ops,
        f.expected_ops, f.repro, f.owner, f.remark
 -- SQLite takes tables of a CROSS JOIN in their order: from the nights that are asked for to their rows.

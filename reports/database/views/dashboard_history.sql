@@ -7,9 +7,9 @@
 --   all_ms: milliseconds of all stages
 --   flaky: `flaky` if repeated attempts disagreed
 --   cause: the short id of the cause, as `opscope show` takes it
-SELECT t.night_id, s.started, s.date, s.of_date, s.backend, s.board AS arch, s.series, s.platform,
+SELECT t.night_id, s.started, s.date, s.day, s.of_date, s.backend, s.board AS arch, s.series, s.platform,
        COALESCE(NULLIF(o.op_kind, ''), 'other') AS op_kind, o.op_name, o.op_id, o.op_name || ' ' || o.op_id AS op,
-       o.signature, o.dtype, o.rank, {ending t} AS status, t.stage_reached, t.failed_stage, SUBSTR(t.cause, 1, 8) AS cause,
+       o.signature, o.dtype, o.rank, t.status, t.stage_reached, t.failed_stage, SUBSTR(t.cause, 1, 8) AS cause,
        t.error_message, t.expected, t.ran_on, t.z_max, t.pcc, t.hypothesis, t.cycles, t.device_ns, t.l1_peak_bytes, t.dram_peak_bytes,
        1000 * t.compile_seconds AS compile_ms, 1000 * t.seconds AS all_ms,
        CASE WHEN t.flaky THEN 'flaky' ELSE '' END AS flaky, t.run_id, t.artifact, t.repro

@@ -40,15 +40,15 @@ FROM (
     -- Ops with a test in the later night. SQLite takes tables of a CROSS JOIN in their order: the nights first.
     SELECT s.night_id, b.night_id AS before_id, s.series, s.started, s.backend,
            n.label || ' ' || n.zone AS night, p.label || ' ' || p.zone AS night_before,
-           t.op_id, COALESCE({ending e}, '') AS status_before, {ending t} AS status_now,
+           t.op_id, COALESCE(e.status, '') AS status_before, t.status AS status_now,
            {label e t} AS turn,
-           CASE WHEN {ending t} IN {FAILED} THEN COALESCE(t.failed_stage, t.stage_reached)
-                WHEN {ending e} IN {FAILED} THEN COALESCE(e.failed_stage, e.stage_reached) ELSE '' END AS failed_stage,
-           CASE WHEN {ending t} IN {FAILED} THEN COALESCE(t.cause, '')
-                WHEN {ending e} IN {FAILED} THEN COALESCE(e.cause, '') ELSE '' END AS cluster,
-           CASE WHEN {ending t} = 'passed' THEN '' WHEN {ending t} = 'success' THEN COALESCE(e.error_message, e.crash_kind, '')
+           CASE WHEN t.status IN {FAILED} THEN COALESCE(t.failed_stage, t.stage_reached)
+                WHEN e.status IN {FAILED} THEN COALESCE(e.failed_stage, e.stage_reached) ELSE '' END AS failed_stage,
+           CASE WHEN t.status IN {FAILED} THEN COALESCE(t.cause, '')
+                WHEN e.status IN {FAILED} THEN COALESCE(e.cause, '') ELSE '' END AS cluster,
+           CASE WHEN t.status = 'passed' THEN '' WHEN t.status = 'success' THEN COALESCE(e.error_message, e.crash_kind, '')
                 ELSE COALESCE(t.error_message, t.crash_kind, '') END AS error_message,
-           CASE WHEN {ending t} IN {FAILED} THEN t.expected ELSE '' END AS expected,
+           CASE WHEN t.status IN {FAILED} THEN t.expected ELSE '' END AS expected,
            CASE WHEN t.flaky OR COALESCE(e.flaky, FALSE) THEN 'flaky' ELSE '' END AS flaky,
            e.pcc AS pcc_before, t.pcc AS pcc_now, e.cycles AS cycles_before, t.cycles AS cycles_now
     FROM nights n
@@ -64,14 +64,14 @@ FROM (
     -- Ops without one: no module could be made of them, they were not reached, or only the earlier night has them.
     SELECT s.night_id, b.night_id AS before_id, s.series, s.started, s.backend,
            n.label || ' ' || n.zone AS night, p.label || ' ' || p.zone AS night_before,
-           o.op_id, COALESCE({ending e}, CASE WHEN NOT EXISTS (SELECT 1 FROM night_models m JOIN module_ops u ON u.module_id = m.module_id
+           o.op_id, COALESCE(e.status, CASE WHEN NOT EXISTS (SELECT 1 FROM night_models m JOIN module_ops u ON u.module_id = m.module_id
                        WHERE m.night_id = b.night_id AND m.series = s.series AND m.outcome = 'ran' AND u.op_id = o.op_id) THEN ''
                     WHEN o.unsplittable <> '' THEN 'unsplittable' ELSE 'not_run' END),
            CASE WHEN NOT EXISTS (SELECT 1 FROM night_models m JOIN module_ops u ON u.module_id = m.module_id
                        WHERE m.night_id = s.night_id AND m.series = s.series AND m.outcome = 'ran' AND u.op_id = o.op_id) THEN '' WHEN o.unsplittable <> '' THEN 'unsplittable' ELSE 'not_run' END,
            CASE WHEN EXISTS (SELECT 1 FROM night_models m JOIN module_ops u ON u.module_id = m.module_id
                        WHERE m.night_id = s.night_id AND m.series = s.series AND m.outcome = 'ran' AND u.op_id = o.op_id) THEN
-                    CASE WHEN o.unsplittable = '' THEN 'NEVER-RUN' WHEN {ending e} IN {FAILED} THEN 'REASON-CHANGED'
+                    CASE WHEN o.unsplittable = '' THEN 'NEVER-RUN' WHEN e.status IN {FAILED} THEN 'REASON-CHANGED'
                          WHEN e.op_id IS NULL AND EXISTS (SELECT 1 FROM night_models m JOIN module_ops u ON u.module_id = m.module_id
                        WHERE m.night_id = b.night_id AND m.series = s.series AND m.outcome = 'ran' AND u.op_id = o.op_id) THEN 'PERSISTING' ELSE 'NEW' END
                 WHEN NOT EXISTS (SELECT 1 FROM night_models m JOIN module_ops u ON u.module_id = m.module_id
@@ -81,10 +81,10 @@ FROM (
                              WHERE m.night_id = b.night_id AND m.series = s.series AND m.outcome = 'ran' AND u.op_id = o.op_id
                                AND k.outcome = 'ran') THEN 'VANISHED' ELSE 'NEVER-RUN' END,
            CASE WHEN o.unsplittable <> '' AND (e.op_id IS NULL OR EXISTS (SELECT 1 FROM night_models m JOIN module_ops u ON u.module_id = m.module_id
-                       WHERE m.night_id = s.night_id AND m.series = s.series AND m.outcome = 'ran' AND u.op_id = o.op_id)) THEN 'split' WHEN {ending e} IN {FAILED}
+                       WHERE m.night_id = s.night_id AND m.series = s.series AND m.outcome = 'ran' AND u.op_id = o.op_id)) THEN 'split' WHEN e.status IN {FAILED}
                 THEN COALESCE(e.failed_stage, e.stage_reached) ELSE '' END,
            CASE WHEN o.unsplittable <> '' AND (e.op_id IS NULL OR EXISTS (SELECT 1 FROM night_models m JOIN module_ops u ON u.module_id = m.module_id
-                       WHERE m.night_id = s.night_id AND m.series = s.series AND m.outcome = 'ran' AND u.op_id = o.op_id)) THEN o.cause WHEN {ending e} IN {FAILED} THEN COALESCE(e.cause, '') ELSE '' END,
+                       WHERE m.night_id = s.night_id AND m.series = s.series AND m.outcome = 'ran' AND u.op_id = o.op_id)) THEN o.cause WHEN e.status IN {FAILED} THEN COALESCE(e.cause, '') ELSE '' END,
            CASE WHEN EXISTS (SELECT 1 FROM night_models m JOIN module_ops u ON u.module_id = m.module_id
                        WHERE m.night_id = s.night_id AND m.series = s.series AND m.outcome = 'ran' AND u.op_id = o.op_id) THEN o.unsplittable ELSE '' END, '',
            CASE WHEN COALESCE(e.flaky, FALSE) THEN 'flaky' ELSE '' END, e.pcc, NULL, e.cycles, NULL

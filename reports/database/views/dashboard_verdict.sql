@@ -13,7 +13,7 @@
 --   fixed_ops: unique ops that went wrong and are right
 --   slower_ops: unique ops that became slower
 --   most_in: the op name with the most of the new failures
-SELECT n.started, v.series, COALESCE(w.platform, 'all') AS platform, CASE v.series WHEN '' THEN 0 ELSE 1 END AS one_series,
+SELECT n.started, SUBSTR(n.label, 1, 10) AS day, v.series, COALESCE(w.platform, 'all') AS platform, CASE v.series WHEN '' THEN 0 ELSE 1 END AS one_series,
        CASE w.tonight WHEN 0 THEN 0 ELSE v.new_failures END AS new_failures,
        CASE w.tonight WHEN 0 THEN 0 ELSE v.causes END AS causes,
        CASE w.tonight WHEN 0 THEN 0 ELSE v.fixed_ops END AS fixed_ops,

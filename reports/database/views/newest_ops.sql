@@ -31,7 +31,7 @@ SELECT n.run_id, n.night_id, n.series, n.backend, n.arch, n.data_format, n.start
        -- A single value, not a join: a query that does not ask for it does not look for it.
        (SELECT a.framework FROM models a WHERE a.run_id = n.run_id AND a.model = n.model) AS framework, u.op_id, o.op_name,
        COALESCE(NULLIF(o.op_kind, ''), 'other') AS op_kind, o.signature, o.dtype, o.rank, u.uses,
-       COALESCE({ending t}, CASE WHEN o.unsplittable <> '' THEN 'unsplittable' ELSE 'not_run' END) AS status,
+       COALESCE(t.status, CASE WHEN o.unsplittable <> '' THEN 'unsplittable' ELSE 'not_run' END) AS status,
        COALESCE(t.stage_reached, 'split') AS stage_reached,
        COALESCE(t.failed_stage, CASE WHEN t.op_id IS NULL AND o.unsplittable <> '' THEN 'split' END) AS failed_stage,
        COALESCE(t.cause, CASE WHEN t.op_id IS NULL AND o.unsplittable <> '' THEN o.cause END) AS cluster,
@@ -41,7 +41,7 @@ SELECT n.run_id, n.night_id, n.series, n.backend, n.arch, n.data_format, n.start
        CASE WHEN (t.op_id IS NULL AND o.unsplittable <> '')
               OR t.status IN {FAILED}
             THEN 1 ELSE 0 END AS bad,
-       CASE WHEN (t.op_id IS NULL AND o.unsplittable = '') OR {ending t} IN {NOT_ATTEMPTED}
+       CASE WHEN (t.op_id IS NULL AND o.unsplittable = '') OR t.status IN {NOT_ATTEMPTED}
             THEN 0 ELSE 1 END AS attempted,
        t.pcc, t.z_max, t.z_place, t.question, t.hypothesis, t.cycles, t.l1_peak_bytes, t.dram_peak_bytes, COALESCE(t.ran_on, 'none') AS ran_on, t.flaky, t.repro
 FROM ranked n

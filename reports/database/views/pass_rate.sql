@@ -3,10 +3,10 @@
 --   pass_rate_of_uses: right_uses / attempted_uses
 WITH counted AS (
     SELECT run_id, backend, arch, card_type, ran_on, COUNT(*) AS ops, SUM(uses) AS uses,
-           SUM(CASE WHEN {ending op_tests} IN {RIGHT} THEN 1 ELSE 0 END) AS right_ops,
-           SUM(CASE WHEN {ending op_tests} IN {RIGHT} THEN uses ELSE 0 END) AS right_uses
+           SUM(CASE WHEN op_tests.status IN {RIGHT} THEN 1 ELSE 0 END) AS right_ops,
+           SUM(CASE WHEN op_tests.status IN {RIGHT} THEN uses ELSE 0 END) AS right_uses
     FROM op_tests
-    WHERE superseded_by <> run_id AND {ending op_tests} NOT IN {NOT_ATTEMPTED}
+    WHERE superseded_by <> run_id AND op_tests.status NOT IN {NOT_ATTEMPTED}
     GROUP BY run_id, backend, arch, card_type, ran_on
 ), summed AS (
     SELECT run_id, backend, arch, card_type, ran_on, right_ops, right_uses,

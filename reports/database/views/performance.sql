@@ -4,4 +4,4 @@ SELECT t.run_id, t.backend, t.arch, t.card_type, t.ran_on, t.op_id, t.op_name, t
        t.uses, t.cycles * t.uses AS cycles_of_all_uses, t.seconds
 FROM op_tests t
 JOIN ops o ON o.op_id = t.op_id
-WHERE t.superseded_by <> t.run_id AND {ending t} NOT IN {NOT_ATTEMPTED}
+WHERE t.superseded_by <> t.run_id AND t.status NOT IN {NOT_ATTEMPTED}

@@ -353,7 +353,7 @@ document.getElementById("search").addEventListener("input", (event) => {
 document.getElementById("more").addEventListener("click", () => { state.all = true; fill(); });
 
 const palette = make("style");
-palette.textContent = Object.entries(page.statuses).map(([status, word]) => `.badge.${status}{background:${word.colour}}`).join("");
+palette.textContent = Object.entries(page.statuses).map(([status, word]) => `.badge.${status}{background:${word.colour};color:${word.text}}`).join("");
 document.head.append(palette);
 
 // The other tables are in an order that says something; a click on a head sorts them by that column too.

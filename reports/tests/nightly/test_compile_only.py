@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import sqlite3
 import sys
@@ -10,20 +9,24 @@ from pathlib import Path
 
 import pytest
 
+from opscope.base import stored
 from opscope.base.statuses import EFFECTS, RIGHT, ending
 from opscope.base.tests.captured import captured
 from opscope.harness.record.run_folders import runs_root
+from opscope.harness.record.store import load_run
 from opscope.reports.compare import unblock
 from opscope.reports.compare.diff import compare
 from opscope.reports.compare.outcomes import from_folder
 from opscope.reports.compare.readiness import history, newest_views
 from opscope.reports.compare.run_selection import open_runs
 from opscope.reports.database.ask import ask
-from opscope.reports.database.endings import ending_of
+from opscope.reports.database.database import open_database
 from opscope.reports.database.rows import series_text
 from opscope.reports.nightly.gate import SweepComparison, _gate_of
 from opscope.reports.nightly.sweeps import Sweep
 from opscope.reports.publish.publish import publish
+from opscope.reports.records import quick_records
+from opscope.reports.tests.night_runs import fresh
 from opscope.reports.tests.nightly.nights_here import config_of, delivered
 from opscope.reports.tests.nights import Op, night
 
@@ -95,13 +98,26 @@ def test_a_run_that_asked_for_less_is_compared_with_none_that_asked_for_more() -
     assert (whole, len({whole, part, other})) == ("tt n150", 3)
 
 
-def test_sql_ends_an_op_as_the_function_does() -> None:
-    connection = sqlite3.connect(":memory:")
-    connection.execute("CREATE TABLE t (status TEXT, stage_reached TEXT, ran_on TEXT)")
-    every = list(itertools.product(EFFECTS, ("split", "compile", "link", "run"), ("none", "host", "simulator")))
-    connection.executemany("INSERT INTO t VALUES (?, ?, ?)", every)
-    answers = connection.execute(f"SELECT {ending_of('t')} FROM t ORDER BY rowid").fetchall()
-    assert [ended for (ended,) in answers] == [ending(*row) for row in every]
+def test_every_reader_of_a_record_says_how_its_op_ended(tmp_path: Path) -> None:
+    """Also of a record that is older than this status: as an object, for the database, and in an older database."""
+    folder = night(tmp_path, 1, {"add": Op("passed")})
+    (journal,) = (folder / "journal").glob("*.jsonl")
+    (line,) = journal.read_bytes().splitlines()
+    assert b'"status":"passed"' in line
+    older = stored.unsealed(line).replace(b'"passed"', b'"stopped"').replace(b'"success":true', b'"success":false')
+    journal.write_bytes(stored.sealed(older) + b"\n")
+    for test in (*load_run(folder).tests, *quick_records.journal(folder)):
+        assert (test.status, test.success) == ("passed", True)
+    url = fresh(tmp_path / "db.sqlite")
+    publish(folder, url)
+    asked = "SELECT status, success FROM op_tests"
+    assert ask(url, asked).rows == (("passed", 1),)
+    with sqlite3.connect(url.removeprefix("sqlite:///")) as connection:
+        connection.execute("UPDATE op_tests SET status = 'stopped', success = 0")
+        connection.execute("UPDATE alembic_version SET version_num = '0035'")
+    with open_database(url):
+        pass
+    assert ask(url, asked).rows == (("passed", 1),)
     assert ending("stopped", "run", "none") == "stopped"
     assert ending("stopped", "run", "host") == ending("stopped", "link", "none") == "passed"
 

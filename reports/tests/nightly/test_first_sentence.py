@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from opscope.base.labels import Label
 from opscope.harness.record.run_folders import runs_root
 from opscope.reports.agents.tools import Results
 from opscope.reports.commands.compare import diff
-from opscope.reports.compare.first_sentence import LONGEST, age
+from opscope.reports.compare.first_sentence import LONGEST, Change, SeriesFacts, age, first_sentence
 from opscope.reports.database.ask import ask
 from opscope.reports.database.owners import Rule
 from opscope.reports.nightly import night as delivering
@@ -124,3 +125,15 @@ def test_the_first_sentence_says_how_old_the_night_is() -> None:
         age(then, datetime(2026, 11, day, hour, 30, tzinfo=UTC)) for day, hour in ((20, 2), (20, 3), (21, 5), (27, 2))
     }
     assert ages == {"less than an hour ago", "1 hour ago", "27 hours ago", "7 days ago"}
+
+
+def test_the_sentence_of_a_team_speaks_of_its_failures_alone() -> None:
+    """Beside the rows of a team nobody else's failures are told, and that it has none is no verdict on the night."""
+    fft = Change(Label.NEW, "1", "stablehlo.fft", "c1", "stablehlo-to-ttir", ("a",), 1, known=False, flaky=False)
+    wrong = fft._replace(op_id="2", op_name="stablehlo.add", cause="c2", stage="compare")
+    facts = [SeriesFacts("mine", "mine", 5, 7, (fft, wrong), False, "")]
+    assert first_sentence("night", facts, RULES).headline.startswith("2 new failures, 2 causes")
+    said = first_sentence("night", facts, RULES, "lowering")
+    assert said.headline == "1 new failure, 1 cause: start with fft (lowering, 1 model)"
+    assert said.about == "night, failures of lowering, mine"
+    assert first_sentence("night", facts, RULES, "kernels").headline == "no failure of kernels"

@@ -1,0 +1,265 @@
+"""Every door tells the same numbers of a night, and they are those of its journals.
+
+Nights of two compilers of a user's own and of two boards, with new, fixed, flaky, partial, missing, stopped and
+acknowledged, a model that was added, one that was renamed, a compiler that ends before `run`, and a run of one op that
+was pasted from a page.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+from opscope.base.night_grid.commit_pages import page_of_range
+from opscope.base.night_grid.grid import FAILS, read
+from opscope.harness.record.selection import DESELECTED
+from opscope.reports.agents.tools import Results
+from opscope.reports.commands.compare import diff, unblock
+from opscope.reports.commands.note import note
+from opscope.reports.compare.owned import Owned
+from opscope.reports.database.ask import ask
+from opscope.reports.database.database import open_database
+from opscope.reports.pages.night_page import render_night
+from opscope.reports.publish.publish import publish
+from opscope.reports.tests import recomputed
+from opscope.reports.tests.night_runs import fresh, record, shard_run
+from opscope.reports.tests.nights import Op, night, op_id
+
+A, B, C = {"net_a": 1}, {"net_a": 1, "net_b": 2}, {"net_c": 1}
+ABC = ("net_a", "net_b", "net_c")
+OPS = {"exponential": Op(uses=A), "tanh": Op(uses=B), "add": Op(uses=C), "subtract": Op(uses=B), "abs": Op(uses=C)}
+LOWERED = {name: replace(op, status="passed") for name, op in OPS.items()}
+EXP = Op("compile_failed", A, error="kernel exp is not registered")
+TANH = Op("compile_failed", B, error="kernel tanh is not registered (op %12, 0xdeadbeef)")
+WRONG = Op("wrong_result", B, error="2 of 4 values are wrong: 1.5 instead of 1 at (0, 1)")
+COSINE = Op("compile_failed", {"net_c": 2}, error="cannot legalize cosine")
+
+
+def published(folder: Path, url: str) -> None:
+    """The nights, one after another, and the cause of `subtract` acknowledged."""
+    number = 0
+
+    def arrives(day: int, backend: str, ops: Mapping[str, Op], models: tuple[str, ...] = ABC, **more: Any) -> None:
+        nonlocal number
+        number += 1
+        arch, shard, shards = more.get("arch", "n150"), more.get("shard", 0), more.get("shards", 0)
+        expected = record(
+            day, name=f"{backend}-{arch}", models=models, backends=(backend,), archs=(arch,), shards=shards
+        )
+        card = "host" if backend in ("mycc", "lowcc") else f"sim-{arch}"
+        run = shard_run(folder, expected, number, ops, shard, backend=backend, arch=arch, card_type=card)
+        publish(run, url)
+
+    arrives(1, "mycc", OPS | {"exponential": EXP})
+    arrives(1, "lowcc", LOWERED)
+    arrives(2, "mycc", OPS | {"tanh": TANH})  # one fixed, one new
+    arrives(2, "lowcc", LOWERED | {"cosine": COSINE})
+    arrives(3, "lowcc", LOWERED | {"cosine": COSINE, "abs": Op("compile_failed", C, error="cannot legalize abs")})
+    half = {name: OPS[name] for name in ("exponential", "add")} | {
+        "tanh": replace(TANH, error="kernel tanh is not registered (op %99, 0xcafe)")
+    }
+    arrives(4, "mycc", half, shard=1, shards=2)  # `subtract`, which is wrong by now, is in the other half
+    renamed = {
+        name: replace(op, uses={"net_e" if model == "net_a" else model: n for model, n in op.uses.items()})
+        for name, op in OPS.items()
+    }
+    added = {"fft": Op("compile_failed", {"net_d": 1}, error="no FFT")}
+    later = (
+        renamed
+        | added
+        | {
+            "subtract": replace(WRONG, uses={"net_e": 1, "net_b": 2}),
+            "abs": Op("run_failed", C, error="lost the connection", more={"flaky": True}),
+            "add": Op("crashed", C, error="killed by SIGSEGV at run", more={"crash_kind": "SIGSEGV"}),
+        }
+    )
+    arrives(5, "mycc", later, ("net_e", "net_b", "net_c", "net_d"))
+    arrives(
+        5, "reference", OPS | {"sort": Op("run_failed", C, error="too large", more={"expected": "notyet: too large"})}
+    )
+    arrives(6, "reference", OPS | {"exponential": EXP}, arch="p150")
+    ((cause,),) = ask(url, f"SELECT cluster FROM night_diff WHERE label = 'NEW' AND op_id = '{op_id('subtract')}'").rows
+    until = str(date.today() + timedelta(days=400))
+    CliRunner().invoke(
+        note, [str(cause), "we know", "--until", until, "--by", "ann", "--db", url], catch_exceptions=False
+    )
+    arrives(6, "mycc", later | {"log": replace(EXP, uses=C)}, ("net_e", "net_b", "net_c", "net_d"))
+    # The line of a page, pasted after the compiler was mended: an answer of its own, and no night says another thing.
+    pasted = {name: replace(op, status="skipped", more={"error_message": DESELECTED}) for name, op in later.items()} | {
+        "subtract": OPS["subtract"]
+    }
+    publish(night(folder, 90, pasted, backend="mycc", card_type="host"), url)
+
+
+@pytest.fixture(scope="module")
+def nights(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, pd.DataFrame, Path]:
+    folder = tmp_path_factory.mktemp("nights")
+    url = fresh(folder / "db.sqlite")
+    published(folder / "runs", url)
+    return url, recomputed.op_tests(folder / "runs"), folder
+
+
+def call(command: Any, *words: str) -> Any:
+    done = CliRunner().invoke(command, [*words, "--json"])
+    assert done.exit_code == 0, done.output
+    return json.loads(done.output)
+
+
+def told(ops: Mapping[str, int]) -> dict[str, int]:
+    return {what: count for what, count in ops.items() if count}
+
+
+def by_journals(tests: pd.DataFrame, night_id: str, series: str, acknowledged: frozenset[str]) -> dict[str, int]:
+    """What each door has to say of a night in one series."""
+    of = recomputed.changes(tests, night_id, series, acknowledged)
+    loud = of[~of.quiet]
+    return told(
+        {
+            "right": int(of.right.sum()),
+            "bad": int(of.bad.sum()),
+            "new": int((loud.what == "new").sum()),
+            "another reason": int((loud.what == "another reason").sum()),
+            "fixed": int(((of.what == "fixed") & ~of.flaky).sum()),
+            "still failing": int((of.what == "still failing").sum()),
+            "first": int((of.what == "first").sum()),
+        }
+    )
+
+
+LABELS = {
+    "NEW": "new",
+    "REASON-CHANGED": "another reason",
+    "FIXED": "fixed",
+    "PERSISTING": "still failing",
+    "FIRST": "first",
+}
+
+
+def by_rows(rows: Any) -> dict[str, int]:
+    """The same of (label, what it counts as) of each op."""
+    counted: dict[str, int] = {}
+    for label, change in rows:
+        if (what := LABELS.get(label if label in ("PERSISTING", "FIRST") else change)) is not None:
+            counted[what] = counted.get(what, 0) + 1
+    return counted
+
+
+def grid_of(url: str, now: datetime, kind: str = "night") -> Any:
+    def answers(query: str, values: Mapping[str, Any]) -> Any:
+        for name, value in values.items():
+            query = query.replace(f":{name}", f"'{value}'")
+        return ask(url, query).rows
+
+    return read(answers, now, page_of_range, kind=kind)
+
+
+def test_every_door_says_what_the_journals_say_of_each_night(nights: tuple[str, pd.DataFrame, Path]) -> None:
+    url, tests, folder = nights
+    acknowledged = frozenset(str(cause) for (cause,) in ask(url, "SELECT cause FROM notes").rows)
+    assert len(acknowledged) == 1
+    series_of = dict(ask(url, "SELECT night_id || ' ' || backend, series FROM night_series").rows)
+    wrong, cells = [], 0
+    for (night_id, series), of in tests.groupby(["night", "series"]):
+        key = series_of[f"{night_id} {series.split()[0]}"]
+        expected = by_journals(tests, night_id, series, acknowledged)
+        place = f"night_id = '{night_id}' AND series = '{key}'"
+        changed = {name: count for name, count in expected.items() if name not in ("right", "bad")}
+        doors: dict[str, tuple[Any, Any]] = {
+            "SQL: night_diff": (changed, by_rows(ask(url, f"SELECT label, change FROM night_diff WHERE {place}").rows)),
+            "SQL: night_ops": (
+                [(expected["right"], expected.get("bad", 0))],
+                [
+                    tuple(map(int, row))
+                    for row in ask(url, f"SELECT SUM(attempted - bad), SUM(bad) FROM night_ops WHERE {place}").rows
+                ],
+            ),
+        }
+        for each in call(diff, night_id, "--db", url)["series"]:
+            changes = [
+                (
+                    row["label"],
+                    ""
+                    if not row["news"] and row["label"] in ("NEW", "REASON-CHANGED")
+                    else "known or flaky"
+                    if row["label"] == "FIXED" and row["flaky"]
+                    else row["label"],
+                )
+                for row in each["rows"]
+            ]
+            doors["opscope diff"] = (changed, by_rows(changes))
+            brief = Results(url).what_changed(after=night_id)["answer"]
+            new = sum(
+                cause["ops"]
+                for cause in brief["causes"]
+                if cause["label"] == "NEW" and not {"known", "flaky", "note"} & cause.keys()
+            )
+            doors["assistants"] = (expected.get("new", 0), new)
+        fixes = call(unblock, night_id, "--db", url)
+        (plan,) = fixes["series"]
+        doors["opscope unblock"] = (expected.get("bad", 0), sum(fix["ops"] for fix in plan["fixes"]))
+        with open_database(url) as connection:
+            page = render_night(connection, [night_id], folder / "runs", folder / "x.html", Owned())
+        tile = re.search(r"<span>failing</span><strong>([\d,]+)</strong>", page)
+        known = int(of[of.bad].expected.sum())
+        doors["report.html"] = (expected.get("bad", 0) - known, int(tile[1]) if tile else None)
+        cells += len(doors)
+        wrong += [
+            f"{night_id} {series}, {door}: {want} by the journals, {got} told"
+            for door, (want, got) in doors.items()
+            if want != got
+        ]
+    assert wrong == []
+    assert cells >= 50
+
+
+def test_what_is_said_of_tonight_is_what_the_journals_say(nights: tuple[str, pd.DataFrame, Path]) -> None:
+    url, tests, _ = nights
+    acknowledged = frozenset(str(cause) for (cause,) in ask(url, "SELECT cause FROM notes").rows)
+    tonight = tests[tests.date == tests.date.max()]
+    changes = pd.concat(
+        recomputed.changes(tests, night_id, series, acknowledged).reset_index()
+        for night_id, series in tonight[["night", "series"]].drop_duplicates().itertuples(index=False)
+    )
+    loud = changes[~changes.quiet]
+    new = loud[loud.what == "new"]
+    ((sentence, chips, count, causes, fixed),) = ask(
+        url, "SELECT sentence, chips, new_failures, causes, fixed_ops FROM dashboard_verdict WHERE one_series = 0"
+    ).rows
+    assert (count, causes) == (new.op.nunique(), new.cause.nunique())
+    assert fixed == changes[(changes.what == "fixed") & ~changes.flaky].op.nunique()
+    assert sentence.startswith(
+        f"{count} new failure{'s' * (count != 1)}, {causes} cause{'s' * (causes != 1)}: start with "
+    )
+    assert f"{changes[changes.cause.isin(acknowledged)].op.nunique()} acknowledged: subtract" in chips
+    for said in (call(diff, "--db", url)["sentence"], Results(url).what_changed()["answer"]["sentence"]):
+        assert said.splitlines()[0] == sentence
+    now = datetime.fromisoformat(tests.date.max()).replace(hour=9, tzinfo=UTC)
+    grid = grid_of(url, now)
+    last = {
+        name.cluster: max(
+            cell.ops for stripe in name.stripes for cell in stripe.cells[-1:] if cell.state in FAILS or not cell.ops
+        )
+        for name in grid.causes
+    }
+    by_cause = changes[changes.bad].groupby(["cause", "series"]).op.nunique().groupby("cause").max()
+    assert {cause: ops for cause, ops in last.items() if ops} == by_cause.to_dict()
+
+
+def test_a_pasted_line_changes_no_night(nights: tuple[str, pd.DataFrame, Path]) -> None:
+    url, *_ = nights
+    assert ask(url, "SELECT kind FROM nights WHERE night_id = 'night90'").rows == (("selection",),)
+    rows = ask(
+        url,
+        f"SELECT status FROM night_ops WHERE op_id = '{op_id('subtract')}' AND backend = 'mycc' AND kind = 'night' "
+        "ORDER BY started DESC",
+    ).rows
+    assert rows[0] == ("wrong_result",)
