@@ -14,9 +14,10 @@ from opscope.base.children.ending import Cause, Ending
 from opscope.harness.cache import export_folder
 from opscope.harness.cache.claims import Claims
 from opscope.harness.engine import model_jobs
+from opscope.harness.engine.import_checks import check_all, import_check
 from opscope.harness.import_check import second_authority
 from opscope.harness.import_check.agreement import first_wrong
-from opscope.harness.import_check.hold import drawing, hold
+from opscope.harness.import_check.hold import drawing
 from opscope.harness.limitations import limitation_file
 from opscope.harness.limitations.import_rows import judged_import, new_rows, outdated, passing
 from opscope.harness.limitations.limitations import GRACE, Limitation, NewRows
@@ -217,7 +218,7 @@ def checked(tmp_path: Path, word: str, **options: object) -> ImportCheck:
     request = Preparation((word,), cache_dir=str(tmp_path / "cache"), run="one", **options)
     with Claims() as claims:
         header, _ = model_jobs.prepare(request, means=model_jobs.Means(claims))
-        (check,) = hold(tasks(request), header, claims, lambda event: None)
+        (check,) = check_all(tasks(request), header, import_check(claims, ()), lambda event: None)
     return check
 
 
