@@ -7,7 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from opscope.harness.formulas.table import COMPOSITES, FORMULAS, Formula
+from opscope.harness.formulas.formula import Formula
+from opscope.harness.formulas.table import COMPOSITES, FORMULAS
 
 _FIELD = re.compile(r'(\w+) = ("[^"]*"|dense<[^>]*>|array<[^>]*>|[^,{}]+)')
 

@@ -10,68 +10,15 @@ Numer. Anal. 41(4), for softmax), each tried on honest bodies and on wrong ones 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from opscope.harness.formulas import special
+from opscope.harness.formulas.formula import SMALLEST, Formula
+from opscope.harness.formulas.pointwise import POINTWISE
 
 Arrays = Sequence[np.ndarray]
-SMALLEST = 2.0**-126
-"""The smallest normal float32: an intermediate below it may be zero."""
-
-
-@dataclass(frozen=True)
-class Formula:
-    """What an op computes, on float64 arrays; all functions take the operands, then the attributes by name."""
-
-    exact: Callable[..., Any]
-    """The result, or several."""
-    size: Callable[..., Any]
-    """The size of what the steps round, in each result's shape."""
-    operands: tuple[int, ...] = (1,)
-    """How many operands it may have."""
-    attributes: Mapping[str, Any] = field(default_factory=dict)
-    """Attributes with their defaults. Lists are tuples of integers."""
-    floor: Callable[..., Any] = lambda x, *_, **__: SMALLEST * (1 + np.abs(x))
-    """How far the result may be off absolutely, where steps fall below the smallest normal number."""
-    terms: Callable[..., int] = lambda *_, **__: 1
-    """How many values are added up for one element of the result."""
-    elementwise: bool = True
-    tail: str = ""
-    """Where the size is far above the result."""
-
-
-def _gelu(x: np.ndarray) -> np.ndarray:
-    return x * special.erfc(-x / math.sqrt(2)) / 2
-
-
-def _gelu_tanh(x: np.ndarray) -> np.ndarray:
-    return x * special.sigmoid(2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))
-
-
-def _silu(x: np.ndarray) -> np.ndarray:
-    return x * special.sigmoid(x)
-
-
-def _mish(x: np.ndarray) -> np.ndarray:
-    below = np.exp(np.minimum(x, 20.0))
-    part = below * (below + 2)
-    return np.where(x > 20, x, x * (part / (part + 2)))
-
-
-def _density(x: np.ndarray) -> np.ndarray:
-    return np.exp(-np.square(x) / 2) / math.sqrt(2 * math.pi)
-
-
-def _gelu_bw(x: np.ndarray) -> np.ndarray:
-    return special.erfc(-x / math.sqrt(2)) / 2 + x * _density(x)
-
-
-def _own(x: np.ndarray, *_: np.ndarray, **__: Any) -> np.ndarray:
-    return np.abs(x)
 
 
 def _softmax(x: np.ndarray, axis: int) -> np.ndarray:
@@ -216,38 +163,7 @@ def _rows(
 
 _NORM = {"epsilon": 1e-5, "normalized_shape": ()}
 FORMULAS: dict[str, Formula] = {
-    "gelu": Formula(_gelu, lambda x: np.abs(x) / 2, tail="x < -3: 1 + erf(x / sqrt 2) cancels"),
-    "gelu_tanh": Formula(_gelu_tanh, lambda x: np.abs(x) / 2, tail="x < -3: 1 + tanh cancels"),
-    "gelu_bw": Formula(
-        _gelu_bw,
-        lambda x: 0.5 + (special.erfc(-x / math.sqrt(2)) / 2 + np.abs(x) * _density(x)) * (1 + x * x),
-        tail="x < -3",
-    ),
-    "silu": Formula(_silu, lambda x: np.abs(_silu(x)) * (1 + np.abs(x)), tail="x < -88.7, where e^-x overflows"),
-    "softplus": Formula(special.softplus, np.ones_like, tail="x < -8: log(1 + e^x) of a sum that is rounded"),
-    "mish": Formula(_mish, _own, tail="x < -8"),
-    "tanhshrink": Formula(special.tanhshrink, _own, tail="|x| < 0.5: x - tanh x cancels"),
-    "tanh_bw": Formula(lambda x: 1 / np.square(np.cosh(x)), lambda x: 1 + np.square(np.tanh(x)), tail="|x| > 3"),
-    "logit": Formula(
-        lambda x: np.log(x) - np.log1p(-x), lambda x: np.abs(np.log(x)) + np.abs(np.log1p(-x)), tail="near 1/2"
-    ),
-    "log_sigmoid": Formula(lambda x: -special.softplus(-x), np.ones_like, tail="x > 8"),
-    "hardswish": Formula(lambda x: x * np.clip(x + 3, 0, 6) / 6, _own),
-    "hardsigmoid": Formula(lambda x: np.clip(x + 3, 0, 6) / 6, np.ones_like),
-    "relu": Formula(lambda x: np.maximum(x, 0.0), np.zeros_like),
-    "relu6": Formula(lambda x: np.clip(x, 0.0, 6.0), np.zeros_like),
-    "elu": Formula(
-        lambda x, alpha: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0.0))),
-        lambda x, alpha: np.where(x > 0, 0.0, 2 * abs(alpha)),
-        attributes={"alpha": 1.0},
-        tail="near 0: e^x - 1 cancels",
-    ),
-    "softsign": Formula(lambda x: x / (1 + np.abs(x)), lambda x: np.abs(x) / (1 + np.abs(x))),
-    "sigmoid": Formula(special.sigmoid, lambda x: special.sigmoid(x) * (1 + np.abs(x))),
-    "erf": Formula(special.erf, lambda x: np.abs(special.erf(x))),
-    "swiglu": Formula(
-        lambda x, gate: _silu(x) * gate, lambda x, gate: np.abs(_silu(x) * gate) * (1 + np.abs(x)), operands=(2,)
-    ),
+    **POINTWISE,
     "softmax": _rows(_softmax, _softmax_size, _reduced, {"axis": -1}),
     "log_softmax": _rows(_log_softmax, _log_softmax_size, _reduced, {"axis": -1}),
     "layer_norm": _rows(_layer_norm, _layer_norm_size, _last, _NORM, (1, 2, 3)),

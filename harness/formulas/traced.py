@@ -31,6 +31,10 @@ class Traced(NDArrayOperatorsMixin):
         self.made_by = made_by
         """The operands of its step with the derivative by each; None: it is an operand of the whole."""
 
+    def take_step(self, function: Callable[..., Any], *operands: Any) -> Any:
+        """One step that NumPy does not know (`special.one_step`)."""
+        return step(function, *operands)
+
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *operands: Any, **options: Any) -> Any:
         if method != "__call__" or options:
             raise NotElementwiseError(f"{ufunc.__name__}.{method}")

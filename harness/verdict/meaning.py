@@ -19,11 +19,12 @@ from opscope.base.op_families import op_family
 from opscope.harness.formulas import attributes
 from opscope.harness.formulas.elementwise import CHOICES
 from opscope.harness.formulas.elementwise import FORMULAS as ELEMENTWISE
+from opscope.harness.formulas.formula import SMALLEST, moved
 from opscope.harness.formulas.nearest import precision, rounded
-from opscope.harness.formulas.table import FORMULAS, SMALLEST
+from opscope.harness.formulas.table import FORMULAS
 from opscope.harness.formulas.traced import NotElementwiseError, Traced, step
 from opscope.harness.prepare.operand_sizes import is_float
-from opscope.harness.verdict.operands import Operands, magnitude
+from opscope.harness.verdict.operands import Operands
 from opscope.harness.verdict.steps import FLOAT32
 from opscope.harness.verdict.target import Target
 
@@ -90,7 +91,7 @@ def of_formula(name: str, given: Mapping[str, Any], operands: int, terms: int | 
     roundings = ACTIVATION if formula.elementwise else ROWS + 2 * math.sqrt(terms or 1)
     floors = results(formula.floor)
     return Meaning(
-        name, results(formula.exact), results(formula.size), floors, roundings, elementwise=formula.elementwise
+        name, results(formula.exact), results(formula.sizes), floors, roundings, elementwise=formula.elementwise
     )
 
 
@@ -104,12 +105,8 @@ def of_function(function: Callable[..., Any], by: str) -> Meaning:
         return [np.asarray(each, np.float64) for each in (made if isinstance(made, list | tuple) else [made])]
 
     def sizes(inputs: Arrays) -> list[np.ndarray]:
-        try:
-            made = function(*map(Traced, inputs))
-        except (NotElementwiseError, TypeError, AttributeError):
-            return [magnitude(each) for each in evaluate(inputs)]
-        several = made if isinstance(made, list | tuple) else [made]
-        return [each.size() if isinstance(each, Traced) else np.abs(np.asarray(each, np.float64)) for each in several]
+        made = moved(function, tuple(inputs))
+        return list(made) if isinstance(made, list) else [made]
 
     return Meaning(by, evaluate, sizes, _float32_floors, ACTIVATION)
 

@@ -274,7 +274,7 @@ def test_each_target_takes_each_kind_of_formula(target):
     [
         ("tanhh", [draw(4)], {}, "try .*tanh"),
         ("softmax(axes=1)", [draw(4)], {}, "expected attributes of axis, got axes"),
-        ("swiglu", [draw(4)], {}, "expected 2 of swiglu, got 1"),
+        ("hypot", [draw(4)], {}, "expected 2 of hypot, got 1"),
         ("layer_norm", [draw(4, 8), draw(3)], {}, "expected operands of layer_norm"),
         ("tanh", [draw(4)], {"target": "fp8"}, "target: expected one of ieee"),
         ("tanh", ["text"], {}, "input 0: expected"),
