@@ -259,12 +259,12 @@ POINTWISE: dict[str, Formula] = {
         lambda x: 1 / np.sqrt((1 - x) * (1 + x)), tail="near 1 and -1", body=lambda x: 1 / np.sqrt(1 - x * x)
     ),
     "asinh_bw": Formula(lambda x: 1 / np.sqrt(1 + x * x)),
-    "acosh_bw": Formula(lambda x: 1 / np.sqrt((x - 1) * (x + 1)), tail="near 1", body=lambda x: 1 / np.sqrt(x * x - 1)),
+    "acosh_bw": Formula(lambda x: 1 / (np.sqrt(x - 1) * np.sqrt(x + 1))),
     "atanh_bw": Formula(lambda x: 1 / ((1 - x) * (1 + x)), tail="near 1 and -1", body=lambda x: 1 / (1 - x * x)),
     "tan_bw": Formula(lambda x: 1 / (np.cos(x) * np.cos(x)), body=lambda x: 1 + np.tan(x) * np.tan(x)),
     "sqrt_bw": Formula(lambda x: 0.5 / np.sqrt(x)),
-    "rsqrt_bw": Formula(lambda x: -0.5 / (x * np.sqrt(x))),
-    "reciprocal_bw": Formula(lambda x: -1 / (x * x)),
+    "rsqrt_bw": Formula(lambda x: -0.5 / (x * np.sqrt(x)), body=lambda x: (-0.5 / x) * (1 / np.sqrt(x))),
+    "reciprocal_bw": Formula(lambda x: -1 / (x * x), body=lambda x: -((1 / x) * (1 / x))),
     # mathematics
     "exp2": Formula(np.exp2, body=lambda x: np.exp(x * LN2)),
     "log2": Formula(np.log2, body=lambda x: np.log(x) * (1 / LN2)),
@@ -322,8 +322,8 @@ POINTWISE: dict[str, Formula] = {
     "ltz": _flag(lambda x: x < 0),
     "lez": _flag(lambda x: x <= 0),
     "isnan": _flag(lambda x: x != x),
-    "isinf": _flag(lambda x: np.abs(x) == np.inf),
-    "isfinite": _flag(lambda x: np.abs(x) < np.inf),
+    "isinf": _flag(lambda x: (x == x) & (x - x != 0)),
+    "isfinite": _flag(lambda x: x - x == 0),
     "heaviside": Formula(
         lambda x, value: np.where(x < 0, 0.0, np.where(x > 0, 1.0, np.where(x == 0, value, x))),
         attributes={"value": 0.5},

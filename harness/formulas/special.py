@@ -149,7 +149,7 @@ def lgamma(x: np.ndarray) -> np.ndarray:
 
 
 def _lgamma(x: float) -> float:
-    if x <= 0 and x == math.floor(x):
+    if math.isinf(x) or x > 1e305 or (x <= 0 and x == math.floor(x)):
         return math.inf
     return math.lgamma(x)
 

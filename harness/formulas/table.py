@@ -187,6 +187,8 @@ FORMULAS: dict[str, Formula] = {
 }
 """Name -> formula. `what` of the judge, and what composites are called by (`COMPOSITES`)."""
 
+OWN = "opscope."
+"""How the name of a composite begins that no compiler knows, before the name of its formula."""
 COMPOSITES: dict[str, str] = {
     "tenstorrent.gelu": "gelu",
     "tenstorrent.gelu_tanh": "gelu_tanh",

@@ -74,7 +74,7 @@ def asked(what: Any, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]
     name = what.strip()
     if name in ("matmul", "dot"):
         return _product(inputs, outputs, target)
-    full = _op(name)
+    full = full_name(name)
     if full in ELEMENTWISE or full in CHOICES:
         return _elementwise(full, inputs, outputs, target)
     try:
@@ -104,7 +104,7 @@ def _parts(error: Exception) -> tuple[str, str]:
     return expected, got
 
 
-def _op(name: str) -> str:
+def full_name(name: str) -> str:
     """The full name of an elementwise op; the text itself for anything else."""
     bare = ALIASES.get(name, name)
     known = [f"{dialect}.{bare}" for dialect in ("stablehlo", "chlo")]

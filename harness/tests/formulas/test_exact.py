@@ -150,7 +150,8 @@ ONE = {
     "hardswish_bw": lambda x: mp.mpf(0) if x <= -3 else one if x >= 3 else x / 3 + half,
     "erf_bw": lambda x: 2 / mp.sqrt(mp.pi) * mp.exp(-x * x), "atan_bw": lambda x: 1 / (1 + x * x),
     "asin_bw": lambda x: 1 / mp.sqrt(1 - x * x), "asinh_bw": lambda x: 1 / mp.sqrt(1 + x * x),
-    "acosh_bw": lambda x: 1 / mp.sqrt(x * x - 1), "atanh_bw": lambda x: 1 / (1 - x * x),
+    "acosh_bw": lambda x: 1 / (mp.sqrt(x - 1) * mp.sqrt(x + 1)) if x > 1 else mp.mpc(0, 1),
+    "atanh_bw": lambda x: 1 / (1 - x * x),
     "tan_bw": lambda x: 1 / mp.cos(x) ** 2, "sqrt_bw": lambda x: half / mp.sqrt(x),
     "rsqrt_bw": lambda x: -half / (x * mp.sqrt(x)), "reciprocal_bw": lambda x: -1 / (x * x),
     "exp2": lambda x: mp.power(2, x), "log2": lambda x: mp.log(x, 2), "log10": mp.log10,
@@ -169,7 +170,7 @@ ONE = {
 
 
 def bessel(order, x, scaled=False):
-    if abs(x) > 200:  # mpmath's own takes seconds there
+    if abs(x) >= 200:  # mpmath's own takes seconds there
         size, term, total = abs(x), one, one
         for k in range(1, 25):
             term = term * ((2 * k - 1) ** 2 - 4 * order * order) / (8 * k * size)
