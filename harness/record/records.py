@@ -125,7 +125,7 @@ class OpRow(Record):
     """Attributes as MLIR text (tensor literals shortened)."""
     uses: tuple[Use, ...] = ()
     provenance: str = ""
-    """`captured:<module>:<weights seed>:<use>`; `random:<seed>`, or both with a `+`, where inputs stand in for values
+    """`captured:<module>:<weights seed>:<use>`; `random:<seed>`, `classes:<seed>`, or the first two with a `+`, where inputs stand in for values
     that nobody has."""
     frontend: str = ""
     unsplittable: str = ""
