@@ -11,7 +11,8 @@ A distribution (the field `law` of an `ArgSpec`) is a word and its numbers, join
 | `bool:P` | true with probability P |
 | `ones`, `zeros`, `const:X` | one value |
 | `range` | 0, 1, 2, ... in row-major order |
-| `every:LOW:HIGH`, `every:LOW:HIGH:NEAR` | numbers of all exponents in [LOW, HIGH]: of a type of 16 bits each once before one comes again; a share NEAR of them near 1 |
+| `every:LOW:HIGH` | numbers of all exponents in [LOW, HIGH], of a type of 16 bits each once before one comes again |
+| `every:LOW:HIGH:NEAR` | the same, with a share NEAR of numbers near 1 |
 | `rows:WIDTH` | rows of WIDTH, each of another class of `ROW_CLASSES` |
 
 Each array has its own stream of bits (PCG64DXSM), seeded by (seed, index): no value depends on what else was drawn.
@@ -176,30 +177,38 @@ def _of_all_exponents(rng: np.random.Generator, size: int, kind: np.dtype, low: 
     return np.where(inside, value, ends[0] + (ends[1] / 2 - ends[0] / 2) * 2 * rng.random(size)).astype(kind)
 
 
+def _standard(rng: np.random.Generator, size: int) -> np.ndarray:
+    """Normal values, float32."""
+    out = np.empty(size, np.float32)
+    _normal(rng, out, (1.0,))
+    return out
+
+
+def _with_one(value: float, rng: np.random.Generator, width: int) -> np.ndarray:
+    """Normal values, one of them replaced."""
+    return np.where(np.arange(width) == rng.integers(width), value, _standard(rng, width))
+
+
 def _mirrored(rng: np.random.Generator, width: int) -> np.ndarray:
     """Values that cancel: each beside its negative, in any order."""
-    half = rng.standard_normal(width - width // 2)
+    half = _standard(rng, width - width // 2)
     return rng.permutation(np.concatenate([half, -half])[:width])
 
 
 ROW_CLASSES: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
-    "normal": lambda rng, width: rng.standard_normal(width),
-    "one sign": lambda rng, width: rng.random(width),
+    "normal": _standard,
+    "one sign": _unit,
     "cancelling": _mirrored,
-    "an outlier": lambda rng, width: np.where(
-        np.arange(width) == rng.integers(width), 256.0, rng.standard_normal(width)
-    ),
-    "scaled": lambda rng, width: rng.standard_normal(width) * 2.0 ** rng.integers(-8, 7),
-    "constant": lambda rng, width: np.full(width, rng.standard_normal()),
+    "an outlier": lambda rng, width: _with_one(256.0, rng, width),
+    "scaled": lambda rng, width: _standard(rng, width) * 2.0 ** rng.integers(-8, 7),
+    "constant": lambda rng, width: np.full(width, _standard(rng, 1)[0]),
     "zeros": lambda rng, width: np.zeros(width),
     "integers": lambda rng, width: rng.integers(120, 136, width).astype(np.float64),
-    "far from zero": lambda rng, width: 100 + rng.standard_normal(width),
-    "sorted": lambda rng, width: np.sort(rng.standard_normal(width)),
-    "reversed": lambda rng, width: -np.sort(rng.standard_normal(width)),
-    "duplicates": lambda rng, width: rng.choice(rng.standard_normal(3), width),
-    "one dominant": lambda rng, width: np.where(
-        np.arange(width) == rng.integers(width), 20.0, rng.standard_normal(width)
-    ),
+    "far from zero": lambda rng, width: 100 + _standard(rng, width),
+    "sorted": lambda rng, width: np.sort(_standard(rng, width)),
+    "reversed": lambda rng, width: -np.sort(_standard(rng, width)),
+    "duplicates": lambda rng, width: rng.choice(_standard(rng, 3), width),
+    "one dominant": lambda rng, width: _with_one(20.0, rng, width),
 }
 """Class of a row -> what draws it: what sums, products, norms, softmax and sorts are hard on."""
 

@@ -35,9 +35,11 @@ def domain(op_name: str, operand: int) -> tuple[float, float]:
 
 
 def share(op_name: str, inputs: Sequence[np.ndarray]) -> float | None:
-    """The share of its domain that an op's inputs reached, 0 to 1, of the operand that reached least: of a type of at most
-    16 bits the share of its normal numbers and zero, of a wider one that of its exponents, of both signs. Scalars do not
-    count; None if there is nothing else, or nothing real."""
+    """The share of its domain that an op's inputs reached, 0 to 1, of the operand that reached least.
+
+    Of a type of at most 16 bits it is the share of its normal numbers and zero, of a wider one that of its exponents, of
+    both signs. Scalars do not count; None if there is nothing else, or nothing real.
+    """
     shares = [
         _share(x, *domain(op_name, number))
         for number, x in enumerate(inputs)
@@ -72,6 +74,5 @@ def _possible(dtype: np.dtype, low: float, high: float) -> np.ndarray:
     normal = (exponent > 0) & (exponent < (1 << (bits - 1)) - 1)
     # The numbers of a code lie between its power of two and twice that.
     negative = least < 0
-    return (
-        normal & np.where(negative, least >= low, least <= high) & np.where(negative, 2 * least < high, 2 * least > low)
-    )
+    reaches = np.where(negative, (least >= low) & (2 * least < high), (least <= high) & (2 * least > low))
+    return normal & reaches

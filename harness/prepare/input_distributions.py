@@ -187,8 +187,11 @@ ORDERED = ("stablehlo.sort", "chlo.top_k")
 
 
 def class_distribution(split: SplitModule, node: Node, index: int) -> str:
-    """The distribution of the classes that reach an op's domain, for a float input of `node`: of an elementwise op every
-    number that it takes, of one that sums, multiplies or sorts rows of many kinds. Others have that of the domain."""
+    """The distribution of the classes that reach an op's domain, for a float input of `node`.
+
+    Of an elementwise op every number that it takes, of one that sums, multiplies or sorts rows of many kinds; others
+    have the usual one.
+    """
     plain = domain_distribution(split, node, index)
     value = node.inputs[index]
     desc = split.values[value]
