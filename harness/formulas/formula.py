@@ -28,7 +28,8 @@ class Formula:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     """Attributes with their defaults. Lists are tuples of integers."""
     floor: Callable[..., Any] = lambda *x, **_: SMALLEST * (1 + sum(np.abs(each) for each in x))
-    """How far the result may be off absolutely, where steps fall below the smallest normal number."""
+    """How far the result may be off absolutely, where steps fall below the smallest normal number; of a formula without
+    a size of its own the steps say it."""
     terms: Callable[..., int] = lambda *_, **__: 1
     """How many values are added up for one element of the result."""
     elementwise: bool = True
@@ -46,8 +47,16 @@ class Formula:
         """The size of what the steps round: the table's, else what one rounding of each step moves the result by."""
         return self.size(*operands, **given) if self.size is not None else moved(partial(self.steps, **given), operands)
 
+    def floors(self, *operands: np.ndarray, **given: Any) -> Any:
+        """How far each result may be off absolutely."""
+        if self.size is not None:
+            return self.floor(*operands, **given)
+        return moved(partial(self.steps, **given), operands, lambda made: SMALLEST * made.steepness())
 
-def moved(function: Callable[..., Any], operands: tuple[np.ndarray, ...]) -> Any:
+
+def moved(
+    function: Callable[..., Any], operands: tuple[np.ndarray, ...], by: Callable[[Traced], np.ndarray] = Traced.size
+) -> Any:
     """By how much one rounding of each step of a function moves its result, or each of several; the size of the result
     where the steps are not of single elements."""
     try:
@@ -55,7 +64,7 @@ def moved(function: Callable[..., Any], operands: tuple[np.ndarray, ...]) -> Any
     except (NotElementwiseError, TypeError, AttributeError):
         made = function(*operands)
     several = [
-        each.size() if isinstance(each, Traced) else _magnitude(each)
+        by(each) if isinstance(each, Traced) else _magnitude(each)
         for each in (made if isinstance(made, list | tuple) else [made])
     ]
     return several if isinstance(made, list | tuple) else several[0]

@@ -37,8 +37,8 @@ def domain(op_name: str, operand: int) -> tuple[float, float]:
 def share(op_name: str, inputs: Sequence[np.ndarray]) -> float | None:
     """The share of its domain that an op's inputs reached, 0 to 1, of the operand that reached least.
 
-    Of a type of at most 16 bits it is the share of its normal numbers and zero, of a wider one that of its exponents, of
-    both signs. Scalars do not count; None if there is nothing else, or nothing real.
+    Of a type of at most 16 bits it is the share of its normal numbers and zero, of a wider one that of its exponents,
+    of both signs. Scalars do not count; None if there is nothing else, or nothing real.
     """
     shares = [
         _share(x, *domain(op_name, number))
