@@ -199,7 +199,8 @@ def class_distribution(split: SplitModule, node: Node, index: int) -> str:
         return plain
     family = op_family(node.name)
     if family in ROWS or node.name in ORDERED or (family == "control" and node.name == "stablehlo.composite"):
-        return plain if plain != default_distribution(desc.data_type) else f"rows:{max(1, desc.shape[-1]) if desc.shape else 1}"
+        width = max(1, desc.shape[-1]) if desc.shape else 1
+        return plain if plain != default_distribution(desc.data_type) else f"rows:{width}"
     if family != "eltwise" or node.name == "stablehlo.clamp":
         return plain
     low, high = domain(node.name, node.operands.index(value))
