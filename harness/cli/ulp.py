@@ -39,7 +39,12 @@ WHERE = "opscope ulp"
 @click.option("--run-dir", type=click.Path(path_type=Path), metavar="DIR", help="The run folder; default: a new one.")
 @click.option("-n", "lanes", type=click.IntRange(1, 64), help="Processes.  [default: one per processor]")
 @click.option(
-    "--op-timeout", type=FiniteNumber(min=0, min_open=True), default=60.0, show_default=True, metavar="SECONDS"
+    "--op-timeout",
+    type=FiniteNumber(min=0, min_open=True),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time limit of a part, in seconds.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, a list with an entry a part.")
 @click.option("--list", "listed", is_flag=True, help="Print the ops, and end.")

@@ -33,7 +33,7 @@ def composite_name(formula: str) -> str:
     return next((name for name, known in COMPOSITES.items() if known == formula), f"{OWN}{formula}")
 
 
-def composite(formula: str, steps: Callable[..., Any], given: dict[str, Any], shape: Sequence[int], count: int) -> str:
+def composite(formula: str, steps: Callable[..., Any], given: dict[str, Any], shape: Sequence[Any], count: int) -> str:
     """A module with a composite of one formula on `count` operands of a shape, `(256, 256, "bf16")`. Its attributes are
     `given`, its decomposition are the formula's steps. Raises NotImplementedError for steps that StableHLO has not."""
     tensor, attributes = _tensor(shape), ", ".join(f"{key} = {_attribute(value)}" for key, value in given.items())
@@ -53,7 +53,7 @@ def composite(formula: str, steps: Callable[..., Any], given: dict[str, Any], sh
     )
 
 
-def single_op(op_name: str, shape: Sequence[int], count: int) -> str:
+def single_op(op_name: str, shape: Sequence[Any], count: int) -> str:
     """A module with one elementwise op on `count` operands of a shape, `(256, 256, "bf16")`."""
     tensor = _tensor(shape)
     arguments = ", ".join(f"%x{n}: {tensor}" for n in range(count))

@@ -181,7 +181,7 @@ def domain_distribution(split: SplitModule, node: Node, index: int) -> str:
     return distribution_of(node.name, node.operands.index(value), operands, split.ops[node.op_id].op_params)
 
 
-ROWS = frozenset({"matmul", "conv", "reduce", "pool", "norm", "linalg"})
+ROWS = frozenset({"matmul", "conv", "reduce", "pool", "norm"})
 """Families whose elements are made of whole rows."""
 ORDERED = ("stablehlo.sort", "chlo.top_k")
 

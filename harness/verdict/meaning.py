@@ -38,9 +38,10 @@ ROWS = 16.0
 """The same of what adds values up, besides two roundings for the root of their number."""
 COARSE = 3.0
 """Half units of an op's own type of 16 bits that a body may be off which rounds each of its steps to that type."""
-STEPWISE, ON_CARD = 1.75, 3.0
-"""How much farther off an honest evaluation may be than the farthest of a few whose steps are at most a unit off: steps
-that a library or a card's kernel is a unit or two off (docs/judge.md)."""
+STEPWISE, ON_CARD, CUT = 1.75, 2.5, 3.25
+"""How much farther off an honest evaluation may be than the farthest of a few whose steps are at most a unit off: on a
+host, whose library may be more; on a card, whose kernels are; there in float16, whose products are cut besides
+(docs/judge.md)."""
 NARROW = 1 << 17
 """Elements from which it is cheaper to find the different numbers of 16 bits among them."""
 MOST = 1 << 24
@@ -332,7 +333,8 @@ class ExactOperands(Operands):
             apart = [np.abs(y - self.exact[0]) for y in evaluations(self.meaning.steps, inputs, dtype)]
         except NotElementwiseError:
             return bound
-        return (ON_CARD if self.on_card else STEPWISE) * np.max([_finite(each) for each in apart], axis=0)
+        factor = STEPWISE if not self.on_card else ON_CARD if dtype.name == "bfloat16" else CUT
+        return factor * np.max([_finite(each) for each in apart], axis=0)
 
 
 def _finite(x: np.ndarray) -> np.ndarray:
