@@ -155,7 +155,7 @@ def test_boards_and_ladders_of_series_are_those_that_publishing_stores(tmp_path:
             ("night_sentences", "chips"),
         ):
             connection.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
-        for column in ("numerics", "exact_order", "cycles_error"):
+        for column in ("numerics", "exact_order", "cycles_error", "domain_share", "largest_ulp", "over_ulp"):
             connection.execute(f"ALTER TABLE op_tests DROP COLUMN {column}")
         for table in ("notes", "night_stages"):
             connection.execute(f"DROP TABLE {table}")
