@@ -472,7 +472,7 @@ def test_the_command_prints_rows_and_json(nights: tuple[Path, Path]) -> None:
     code, text = run(*map(str, nights), "--json", "--check")
     answer = json.loads(text)
     assert code == 1
-    assert answer["news"] == 10
+    assert answer["news"] == 11
     assert len(answer["rows"]) == len(TABLE)
     assert {row["label"] for row in answer["rows"]} == {*map(str, Label)} - {"FIRST"}
 
