@@ -86,7 +86,7 @@ def step(function: Callable[..., Any], *operands: Any) -> Any:
     values = [each.value if isinstance(each, Traced) else each for each in operands]
     with np.errstate(all="ignore"):
         result = np.asarray(function(*values))
-        if result.dtype.kind != "f":
+        if result.dtype.kind != "f" or not any(isinstance(each, Traced) for each in operands):
             return result
         made_by = []
         for number, operand in enumerate(operands):

@@ -237,6 +237,18 @@ def test_a_norm_by_name_is_held_to_its_formula_and_its_epsilon():
         assert (result.passed, result.flags) == (right, ()), result
 
 
+def test_a_body_of_constants_and_a_choice_has_a_verdict():
+    text = constant("z", 0.0) + constant("o", 1.0)
+    text += (
+        "%p = stablehlo.compare GT, %x, %z : (T , T ) -> P\n %l = stablehlo.select %p, %o, %z : P, T\n return %l : T"
+    )
+    op, x = composite("opscope.gtz", text, "bf16", 64), np.linspace(-2, 2, 64).astype(ml_dtypes.bfloat16)
+    right = (x.astype(np.float32) > 0).astype(ml_dtypes.bfloat16)
+    for target in (HOST, XLA, CARD):
+        assert judged(op, x, right, target).passed
+        assert not judged(op, x, right[::-1].copy(), target).passed
+
+
 CARD = Target("sim-n150", None, "HiFi4", matrix_format="Tf32")
 
 
