@@ -267,7 +267,7 @@ def _of_cut_operands(
     It is right by what is left of them, each on either side, or by what they were. Returns `first` for other ops, and
     where the unit leaves out a part of the product.
     """
-    factors = operands.inputs * 2 if operands.op_name == "chlo.square" else operands.inputs
+    factors = [*operands.inputs] * (2 if operands.op_name == "chlo.square" else 1)
     plain = operands.op_name in table.MULTIPLYING and len(factors) == 2 and not steps.stored and not steps.left_out
     if not plain or not any(steps.cut) or steps.block or first.flags:
         return first
