@@ -11,6 +11,9 @@ A distribution (the field `law` of an `ArgSpec`) is a word and its numbers, join
 | `bool:P` | true with probability P |
 | `ones`, `zeros`, `const:X` | one value |
 | `range` | 0, 1, 2, ... in row-major order |
+| `every:LOW:HIGH` | numbers of all exponents in [LOW, HIGH], of a type of 16 bits each once before one comes again |
+| `every:LOW:HIGH:NEAR` | the same, with a share NEAR of numbers near 1 |
+| `rows:WIDTH` | rows of WIDTH, each of another class of `ROW_CLASSES` |
 
 Each array has its own stream of bits (PCG64DXSM), seeded by (seed, index): no value depends on what else was drawn.
 Floats are drawn as float32 and rounded to the type, so that a bfloat16 weight is the rounding of the float32 one.
@@ -136,6 +139,88 @@ def _range(rng: np.random.Generator, out: np.ndarray, numbers: Sequence[float]) 
     out[:] = np.arange(out.size)
 
 
+def numbers_between(kind: np.dtype, low: float, high: float) -> np.ndarray:
+    """The zero and all normal numbers of a type of at most 16 bits in [LOW, HIGH]."""
+    import ml_dtypes
+
+    codes = np.arange(1 << (8 * kind.itemsize), dtype=np.uint32).astype(f"u{kind.itemsize}").view(kind)
+    with np.errstate(invalid="ignore"):
+        values = codes.astype(np.float64)
+    usable = np.isfinite(values) & ((np.abs(values) >= float(ml_dtypes.finfo(kind).smallest_normal)) | (values == 0))
+    return codes[usable & (values >= low) & (values <= high)]
+
+
+def _every(rng: np.random.Generator, out: np.ndarray, numbers: Sequence[float]) -> None:
+    """Numbers of all exponents in [LOW, HIGH], a share of them near 1."""
+    low, high, near = (*numbers, 0.0)[:3]
+    if out.dtype.itemsize <= 2:
+        values = rng.permutation(numbers_between(out.dtype, low, high))
+        out[:] = np.resize(values, out.size)
+    else:
+        out[:] = _of_all_exponents(rng, out.size, out.dtype, low, high)
+    close = rng.random(out.size) < near
+    if close.any():
+        size = np.ldexp(_unit(rng, out.size) + 1, rng.integers(-4, 4, out.size))
+        value = np.clip(np.where(rng.random(out.size) < 0.5, size, -size), low, high).astype(out.dtype)
+        out[close] = value[close]
+
+
+def _of_all_exponents(rng: np.random.Generator, size: int, kind: np.dtype, low: float, high: float) -> np.ndarray:
+    """Numbers of float32 or float64 whose exponents, of both signs, are as likely as each other, in [LOW, HIGH]."""
+    limits = np.finfo(kind)
+    exponent = rng.integers(limits.minexp, limits.maxexp, size)
+    value = np.ldexp(1 + rng.random(size), exponent) * rng.choice((1.0, -1.0), size)
+    inside = (value >= low) & (value <= high)
+    if low >= 0:
+        value, inside = np.abs(value), np.abs(value) <= high
+    ends = max(low, -float(limits.max)), min(high, float(limits.max))
+    return np.where(inside, value, ends[0] + (ends[1] / 2 - ends[0] / 2) * 2 * rng.random(size)).astype(kind)
+
+
+def _standard(rng: np.random.Generator, size: int) -> np.ndarray:
+    """Normal values, float32."""
+    out = np.empty(size, np.float32)
+    _normal(rng, out, (1.0,))
+    return out
+
+
+def _with_one(value: float, rng: np.random.Generator, width: int) -> np.ndarray:
+    """Normal values, one of them replaced."""
+    return np.where(np.arange(width) == rng.integers(width), value, _standard(rng, width))
+
+
+def _mirrored(rng: np.random.Generator, width: int) -> np.ndarray:
+    """Values that cancel: each beside its negative, in any order."""
+    half = _standard(rng, width - width // 2)
+    return rng.permutation(np.concatenate([half, -half])[:width])
+
+
+ROW_CLASSES: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
+    "normal": _standard,
+    "one sign": _unit,
+    "cancelling": _mirrored,
+    "an outlier": lambda rng, width: _with_one(256.0, rng, width),
+    "scaled": lambda rng, width: _standard(rng, width) * 2.0 ** rng.integers(-8, 7),
+    "constant": lambda rng, width: np.full(width, _standard(rng, 1)[0]),
+    "zeros": lambda rng, width: np.zeros(width),
+    "integers": lambda rng, width: rng.integers(120, 136, width).astype(np.float64),
+    "far from zero": lambda rng, width: 100 + _standard(rng, width),
+    "sorted": lambda rng, width: np.sort(_standard(rng, width)),
+    "reversed": lambda rng, width: -np.sort(_standard(rng, width)),
+    "duplicates": lambda rng, width: rng.choice(_standard(rng, 3), width),
+    "one dominant": lambda rng, width: _with_one(20.0, rng, width),
+}
+"""Class of a row -> what draws it: what sums, products, norms, softmax and sorts are hard on."""
+
+
+def _rows(rng: np.random.Generator, out: np.ndarray, numbers: Sequence[float]) -> None:
+    """Rows of WIDTH, each of another class, beginning with any."""
+    width, classes, first = max(1, int(numbers[0])), list(ROW_CLASSES.values()), int(rng.integers(len(ROW_CLASSES)))
+    for number, start in enumerate(range(0, out.size, width)):
+        row = out[start : start + width]
+        row[:] = classes[(first + number) % len(classes)](rng, row.size).astype(out.dtype)
+
+
 # word -> (how many numbers it takes, function)
 DISTRIBUTIONS: dict[str, tuple[tuple[int, ...], Drawer]] = {
     "normal": ((1, 2), _normal),
@@ -147,6 +232,8 @@ DISTRIBUTIONS: dict[str, tuple[tuple[int, ...], Drawer]] = {
     "zeros": ((0,), lambda rng, out, numbers: out.fill(0)),
     "const": ((1,), lambda rng, out, numbers: out.fill(numbers[0])),
     "range": ((0,), _range),
+    "every": ((2, 3), _every),
+    "rows": ((1,), _rows),
 }
 
 

@@ -9,6 +9,7 @@ from ci.wrong_numbers.ops import (
     Case,
     Make,
     binary,
+    composed,
     convert,
     convolution,
     elementwise,
@@ -55,7 +56,11 @@ def _transpose(rows: int, columns: int, make: Make) -> Case:
 
 ZEROS = with_negative_zeros((48, 40))
 
+COMPOSED = ("gelu", "gelu_tanh", "silu", "mish", "softplus", "tanhshrink", "elu", "tanh_bw", "gelu_bw", "sigmoid")
+"""Formulas whose composites are spoiled."""
+
 CASES: dict[str, Case] = {
+    **{f"{name} {element}": composed(name, element) for name in COMPOSED for element in ("f32", "bf16")},
     **{f"dot {e} {n}": product(n, n, n, e) for e in ("bf16", "f32") for n in (64, 128, 256, 512)},
     "dot bf16 1024": product(1024, 1024, 1024, "bf16"),
     "dot f64 128": product(128, 128, 128, "f64"),

@@ -1,4 +1,4 @@
-"""Thirty honest results: on the host each by another way to compute what the op says, on the card as the card computes.
+"""Seventy honest results: on the host by another way to compute what the op says, on the card as the card computes.
 
 Sums in another order or in another precision, functions by another library, ties and zeros that may go either way.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ci.wrong_numbers.cases import COMPOSED
 from ci.wrong_numbers.ops import Changed, Ran, of_each
 from ci.wrong_numbers.wrong import wide
 
@@ -50,6 +51,7 @@ def other_zero(ran: Ran) -> np.ndarray:
     return np.where(ran.golden == 0, -ran.golden, ran.golden)
 
 
+ALL_COMPOSED = ", ".join(f"{name} {element}" for name in COMPOSED for element in ("f32", "bf16"))
 HONEST: tuple[Changed, ...] = (
     *of_each(
         "backwards",
@@ -66,5 +68,7 @@ HONEST: tuple[Changed, ...] = (
         nearest,
     ),
     *of_each("as it came", "next_after, i1 to f16", as_it_came),
+    *of_each("rounded once", ALL_COMPOSED, nearest),
+    *of_each("as it came", ALL_COMPOSED, as_it_came),
     *of_each("the other zero", "maximum f32 ends", other_zero),
 )

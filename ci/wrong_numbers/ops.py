@@ -13,6 +13,8 @@ import numpy as np
 from opscope.base.op_families import op_family
 from opscope.harness.backends.base import Job, Target, exact_host
 from opscope.harness.backends.reference import Reference
+from opscope.harness.formulas.pointwise import POINTWISE
+from opscope.harness.formulas.stablehlo_body import composite
 from opscope.harness.prepare.golden import compile_module
 from opscope.harness.prepare.operand_sizes import is_float, root_sizes, stored, sums_terms
 from opscope.harness.prepare.program import SingleOp
@@ -235,6 +237,15 @@ def unary(name: str, make: Make, shape: Sequence[int], element: str, exact: Exac
 def convert(make: Make, shape: Sequence[int], before: str, after: str) -> Case:
     """A conversion."""
     return elementwise("stablehlo.convert", make, shape, before, 1, lambda x: x, result=after)
+
+
+def composed(formula: str, element: str) -> Case:
+    """A composite of a formula with the steps in which it is usually written, on values of deviation 3."""
+    row, shape = POINTWISE[formula], (64, 64)
+    text = composite(formula, row.steps, dict(row.attributes), (*shape, element), 1)
+    return Case(
+        text, normal(shape, element=element, scale=3.0), lambda x: np.asarray(row.exact(x, **dict(row.attributes)))
+    )
 
 
 def product(m: int, k: int, n: int, element: str, make: Make | None = None) -> Case:

@@ -1,4 +1,4 @@
-"""Eighty-three wrong results, each by a fault that a kernel, a lowering or a backend may have.
+"""A hundred and thirty-three wrong results, each by a fault that a kernel, a lowering or a backend may have.
 
 They were written before the verdict was changed for them. What a fault is made from is the result of the backend, or
 the op in double precision (`Ran.exact`), so that it has one error and no other.
@@ -187,6 +187,52 @@ def by_float16(ran: Ran) -> np.ndarray:
 LAST = ..., -1
 
 
+def between(least: float, most: float, to: Callable[[np.ndarray, np.ndarray], Any]) -> Change:
+    """Something else where the operand is between two ends; `to` takes operand and result, float64."""
+
+    def change(ran: Ran) -> np.ndarray:
+        x = ran.inputs[0].astype(np.float64)
+        return wide(ran, np.where((x > least) & (x < most), to(x, ran.exact), ran.exact))
+
+    return change
+
+
+def computes(formula: Callable[[np.ndarray], Any]) -> Change:
+    """Another formula that looks like it."""
+    return lambda ran: wide(ran, np.asarray(formula(ran.inputs[0].astype(np.float64))))
+
+
+def in_both(kind: str, names: str, change: Change) -> list[Changed]:
+    """The same change of composites in float32 and bfloat16."""
+    return [
+        Changed(kind, f"{name.strip()} {element}", change) for name in names.split(",") for element in ("f32", "bf16")
+    ]
+
+
+TAILS = "gelu, gelu_tanh, silu, mish"
+COMPOSITES: tuple[Changed, ...] = (
+    *in_both("tail zero", TAILS, between(-99, -3, lambda x, y: 0 * y)),
+    *in_both("tail negated", TAILS, between(-99, -3, lambda x, y: -y)),
+    *in_both("tail 5 % too large", "silu, mish, softplus, sigmoid", between(-99, -3, lambda x, y: 1.05 * y)),
+    *in_both("zero near zero", "tanhshrink", between(-0.3, 0.3, lambda x, y: 0 * y)),
+    *in_both("10 % too large near zero", "tanhshrink", between(-0.6, 0.6, lambda x, y: 1.1 * y)),
+    *in_both("saturated early", "elu, tanh_bw, sigmoid", between(-99, -4, lambda x, y: np.round(y))),
+    *in_both("another formula", "gelu", computes(lambda x: x / (1 + np.exp(-1.702 * x)))),
+    *in_both("another formula", "silu", computes(lambda x: x * np.clip(x + 3, 0, 6) / 6)),
+    *in_both("another formula", "softplus", computes(lambda x: np.maximum(x, 0))),
+    *in_both("another formula", "gelu_bw", computes(lambda x: 1 / (1 + np.exp(-1.702 * x)))),
+    *in_both(
+        "scaled by 2 ulp", "gelu, silu, sigmoid, tanhshrink", lambda ran: wide(ran, ran.exact * (1 + two_units(ran)))
+    ),
+)
+"""Composites of elementwise ops: tails, other formulas, and all of them a little too large."""
+
+
+def two_units(ran: Ran) -> float:
+    """Two units in the last place of the result's type, relative."""
+    return 2 * 2.0 ** -(7 if ran.golden.dtype == BF16 else 23)
+
+
 WRONG: tuple[Changed, ...] = (
     # The scale of everything.
     *of_each(
@@ -258,4 +304,5 @@ WRONG: tuple[Changed, ...] = (
     Changed("last column zero", "dot bf16 512", set_at(lambda ran: LAST, zero)),
     Changed("a tile zero", "conv f32", set_at(lambda ran: (0, 2, slice(0, 14)), zero)),
     Changed("small values lost", "add bf16 128", small_lost),
+    *COMPOSITES,
 )

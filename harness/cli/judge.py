@@ -63,9 +63,13 @@ def judge_command(
     else:
         _show(judged)
     if picture is not None:
+        import numpy as np
+
         from opscope.harness.judge.picture import picture as drawn
 
-        picture.write_text(drawn(judged[0][1], f"{judged[0][0].name}: {judged[0][1].answer}"), encoding="utf-8")
+        ((result, verdict),) = judged
+        ulp = verdict.ulp[0] if verdict.ulp else np.zeros(0)
+        picture.write_text(drawn(ulp, verdict.first_operand, f"{result.name}: {verdict.answer}"), encoding="utf-8")
     codes = {verdict.exit_code for _, verdict in judged}
     ctx.exit(1 if 1 in codes else max(codes))
 

@@ -7,7 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from opscope.harness.formulas.table import COMPOSITES, FORMULAS, Formula
+from opscope.harness.formulas.formula import Formula
+from opscope.harness.formulas.table import COMPOSITES, FORMULAS, OWN
 
 _FIELD = re.compile(r'(\w+) = ("[^"]*"|dense<[^>]*>|array<[^>]*>|[^,{}]+)')
 
@@ -46,8 +47,8 @@ def of_composite(params: Mapping[str, str]) -> tuple[str, dict[str, Any]] | None
     """The formula of a composite, and its attributes, from the op's parameters; None if it has none, or has attributes
     that the formula does not know."""
     name = params.get("name", "").strip('"')
-    formula = COMPOSITES.get(name)
-    if formula is None:
+    formula = COMPOSITES.get(name, name.removeprefix(OWN))
+    if formula not in FORMULAS or (name not in COMPOSITES and not name.startswith(OWN)):
         return None
     given = read(params.get("composite_attributes", ""))
     if formula == "gelu" and given.pop("approximate", "none") == "tanh":

@@ -10,68 +10,15 @@ Numer. Anal. 41(4), for softmax), each tried on honest bodies and on wrong ones 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from opscope.harness.formulas import special
+from opscope.harness.formulas.formula import SMALLEST, Formula
+from opscope.harness.formulas.pointwise import POINTWISE
 
 Arrays = Sequence[np.ndarray]
-SMALLEST = 2.0**-126
-"""The smallest normal float32: an intermediate below it may be zero."""
-
-
-@dataclass(frozen=True)
-class Formula:
-    """What an op computes, on float64 arrays; all functions take the operands, then the attributes by name."""
-
-    exact: Callable[..., Any]
-    """The result, or several."""
-    size: Callable[..., Any]
-    """The size of what the steps round, in each result's shape."""
-    operands: tuple[int, ...] = (1,)
-    """How many operands it may have."""
-    attributes: Mapping[str, Any] = field(default_factory=dict)
-    """Attributes with their defaults. Lists are tuples of integers."""
-    floor: Callable[..., Any] = lambda x, *_, **__: SMALLEST * (1 + np.abs(x))
-    """How far the result may be off absolutely, where steps fall below the smallest normal number."""
-    terms: Callable[..., int] = lambda *_, **__: 1
-    """How many values are added up for one element of the result."""
-    elementwise: bool = True
-    tail: str = ""
-    """Where the size is far above the result."""
-
-
-def _gelu(x: np.ndarray) -> np.ndarray:
-    return x * special.erfc(-x / math.sqrt(2)) / 2
-
-
-def _gelu_tanh(x: np.ndarray) -> np.ndarray:
-    return x * special.sigmoid(2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))
-
-
-def _silu(x: np.ndarray) -> np.ndarray:
-    return x * special.sigmoid(x)
-
-
-def _mish(x: np.ndarray) -> np.ndarray:
-    below = np.exp(np.minimum(x, 20.0))
-    part = below * (below + 2)
-    return np.where(x > 20, x, x * (part / (part + 2)))
-
-
-def _density(x: np.ndarray) -> np.ndarray:
-    return np.exp(-np.square(x) / 2) / math.sqrt(2 * math.pi)
-
-
-def _gelu_bw(x: np.ndarray) -> np.ndarray:
-    return special.erfc(-x / math.sqrt(2)) / 2 + x * _density(x)
-
-
-def _own(x: np.ndarray, *_: np.ndarray, **__: Any) -> np.ndarray:
-    return np.abs(x)
 
 
 def _softmax(x: np.ndarray, axis: int) -> np.ndarray:
@@ -127,7 +74,7 @@ def _rms_norm(x: np.ndarray, *rest: np.ndarray, epsilon: float, normalized_shape
     return _scaled(x / np.sqrt(np.square(x).mean(axis=axes, keepdims=True) + epsilon), rest)
 
 
-def _reduced(x: np.ndarray, axis: int | None, **_: Any) -> int:
+def _reduced(x: np.ndarray, *_: np.ndarray, axis: int | None, **__: Any) -> int:
     return x.size if axis is None else x.shape[axis]
 
 
@@ -203,6 +150,78 @@ def _last(x: np.ndarray, *_: np.ndarray, normalized_shape: tuple[int, ...], **__
     return math.prod(x.shape[axis] for axis in _axes(x, normalized_shape))
 
 
+def _l2_norm(x: np.ndarray, axis: int, epsilon: float) -> np.ndarray:
+    return x / np.sqrt(np.square(x).sum(axis=axis, keepdims=True) + epsilon)
+
+
+def _in_groups(x: np.ndarray, num_groups: int) -> np.ndarray:
+    """Channels, dim 1, in groups: batch, group, and all else of it."""
+    return x.reshape(x.shape[0], num_groups, -1)
+
+
+def _over_channels_of(x: np.ndarray, each: np.ndarray) -> np.ndarray:
+    """One value of a channel in the shape of `x`."""
+    return each.reshape(1, -1, *(1,) * (x.ndim - 2))
+
+
+def _group_norm(x: np.ndarray, *rest: np.ndarray, num_groups: int, epsilon: float) -> np.ndarray:
+    grouped = _in_groups(x, num_groups)
+    y = _layer_norm(grouped, epsilon=epsilon, normalized_shape=(1,)).reshape(x.shape)
+    return _scaled(y, [_over_channels_of(x, each) for each in rest])
+
+
+def _group_norm_size(x: np.ndarray, *rest: np.ndarray, num_groups: int, epsilon: float) -> np.ndarray:
+    size = _layer_norm_size(_in_groups(x, num_groups), epsilon=epsilon, normalized_shape=(1,)).reshape(x.shape)
+    weight, *bias = [np.abs(_over_channels_of(x, each)) for each in rest] or [1.0]
+    return size * weight + (bias[0] if bias else 0.0)
+
+
+def _cross_entropy(x: np.ndarray, target: np.ndarray, axis: int) -> np.ndarray:
+    """Of logits and the target's probabilities, as many as there are rows: the negative log likelihood."""
+    return -np.where(target == 0, 0.0, target * _log_softmax(x, axis)).sum(axis=axis)
+
+
+def _rope(x: np.ndarray, cosine: np.ndarray, sine: np.ndarray) -> np.ndarray:
+    """Halves of the last dim are turned against each other (Su et al. 2021, RoFormer; as Llama has it)."""
+    first, second = np.split(x, 2, axis=-1)
+    return x * cosine + np.concatenate([-second, first], axis=-1) * sine
+
+
+def _rope_size(x: np.ndarray, cosine: np.ndarray, sine: np.ndarray) -> np.ndarray:
+    first, second = np.split(np.abs(x), 2, axis=-1)
+    return np.abs(x * cosine) + np.concatenate([second, first], axis=-1) * np.abs(sine)
+
+
+def _adamw_steps(
+    p: np.ndarray, g: np.ndarray, m: np.ndarray, v: np.ndarray, *, lr: float, beta1: float, beta2: float, eps: float,
+    weight_decay: float, step: int,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+    m, v = beta1 * m + (1 - beta1) * g, beta2 * v + (1 - beta2) * g * g
+    update = lr * (m / (1 - beta1**step)) / (np.sqrt(v / (1 - beta2**step)) + eps)
+    return p * (1 - lr * weight_decay), update, m, v
+
+
+def _adamw(*tensors: np.ndarray, **given: Any) -> list[np.ndarray]:
+    """Parameters, first and second moment after a step (Loshchilov and Hutter 2019, as PyTorch has it)."""
+    kept, update, m, v = _adamw_steps(*tensors, **given)
+    return [kept - update, m, v]
+
+
+def _adamw_size(p: np.ndarray, g: np.ndarray, m: np.ndarray, v: np.ndarray, **given: Any) -> list[np.ndarray]:
+    kept, _, _, after = _adamw_steps(p, g, m, v, **given)
+    # A first moment that cancels moves the parameter by as much as its terms do.
+    size = given["beta1"] * np.abs(m) + (1 - given["beta1"]) * np.abs(g)
+    _, update, _, _ = _adamw_steps(p, np.abs(g), np.abs(m), v, **given)
+    return [np.abs(kept) + np.abs(update), size, after]
+
+
+def _topk(x: np.ndarray, k: int, axis: int, largest: bool) -> np.ndarray:
+    """The largest (least) values along a dim, in order; NaN counts as the largest."""
+    order = np.sort(x, axis=axis)
+    ends = np.flip(order, axis=axis) if largest else order
+    return np.take(ends, range(k), axis=axis)
+
+
 def _no_floor(*_: Any, **__: Any) -> float:
     return SMALLEST
 
@@ -216,38 +235,7 @@ def _rows(
 
 _NORM = {"epsilon": 1e-5, "normalized_shape": ()}
 FORMULAS: dict[str, Formula] = {
-    "gelu": Formula(_gelu, lambda x: np.abs(x) / 2, tail="x < -3: 1 + erf(x / sqrt 2) cancels"),
-    "gelu_tanh": Formula(_gelu_tanh, lambda x: np.abs(x) / 2, tail="x < -3: 1 + tanh cancels"),
-    "gelu_bw": Formula(
-        _gelu_bw,
-        lambda x: 0.5 + (special.erfc(-x / math.sqrt(2)) / 2 + np.abs(x) * _density(x)) * (1 + x * x),
-        tail="x < -3",
-    ),
-    "silu": Formula(_silu, lambda x: np.abs(_silu(x)) * (1 + np.abs(x)), tail="x < -88.7, where e^-x overflows"),
-    "softplus": Formula(special.softplus, np.ones_like, tail="x < -8: log(1 + e^x) of a sum that is rounded"),
-    "mish": Formula(_mish, _own, tail="x < -8"),
-    "tanhshrink": Formula(special.tanhshrink, _own, tail="|x| < 0.5: x - tanh x cancels"),
-    "tanh_bw": Formula(lambda x: 1 / np.square(np.cosh(x)), lambda x: 1 + np.square(np.tanh(x)), tail="|x| > 3"),
-    "logit": Formula(
-        lambda x: np.log(x) - np.log1p(-x), lambda x: np.abs(np.log(x)) + np.abs(np.log1p(-x)), tail="near 1/2"
-    ),
-    "log_sigmoid": Formula(lambda x: -special.softplus(-x), np.ones_like, tail="x > 8"),
-    "hardswish": Formula(lambda x: x * np.clip(x + 3, 0, 6) / 6, _own),
-    "hardsigmoid": Formula(lambda x: np.clip(x + 3, 0, 6) / 6, np.ones_like),
-    "relu": Formula(lambda x: np.maximum(x, 0.0), np.zeros_like),
-    "relu6": Formula(lambda x: np.clip(x, 0.0, 6.0), np.zeros_like),
-    "elu": Formula(
-        lambda x, alpha: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0.0))),
-        lambda x, alpha: np.where(x > 0, 0.0, 2 * abs(alpha)),
-        attributes={"alpha": 1.0},
-        tail="near 0: e^x - 1 cancels",
-    ),
-    "softsign": Formula(lambda x: x / (1 + np.abs(x)), lambda x: np.abs(x) / (1 + np.abs(x))),
-    "sigmoid": Formula(special.sigmoid, lambda x: special.sigmoid(x) * (1 + np.abs(x))),
-    "erf": Formula(special.erf, lambda x: np.abs(special.erf(x))),
-    "swiglu": Formula(
-        lambda x, gate: _silu(x) * gate, lambda x, gate: np.abs(_silu(x) * gate) * (1 + np.abs(x)), operands=(2,)
-    ),
+    **POINTWISE,
     "softmax": _rows(_softmax, _softmax_size, _reduced, {"axis": -1}),
     "log_softmax": _rows(_log_softmax, _log_softmax_size, _reduced, {"axis": -1}),
     "layer_norm": _rows(_layer_norm, _layer_norm_size, _last, _NORM, (1, 2, 3)),
@@ -260,24 +248,61 @@ FORMULAS: dict[str, Formula] = {
     "sum": _rows(lambda x, axis: x.sum(axis=axis), _sum_size, _reduced, {"axis": None}),
     "mean": _rows(
         lambda x, axis: x.mean(axis=axis),
-        lambda x, axis: _sum_size(x, axis) / _reduced(x, axis),
+        lambda x, axis: _sum_size(x, axis) / _reduced(x, axis=axis),
         _reduced,
         {"axis": None},
     ),
     "var": _rows(lambda x, axis: x.var(axis=axis), _var_size, _reduced, {"axis": None}),
+    "l2_norm": _rows(
+        _l2_norm, lambda *x, **by: 2 * np.abs(_l2_norm(*x, **by)), _reduced, {"axis": -1, "epsilon": 1e-6}
+    ),
+    "group_norm": _rows(
+        _group_norm,
+        _group_norm_size,
+        lambda x, *_, num_groups, **__: x.size // max(1, x.shape[0] * num_groups),
+        {"num_groups": 1, "epsilon": 1e-5},
+        (1, 2, 3),
+    ),
+    "cross_entropy": _rows(
+        _cross_entropy,
+        lambda x, target, axis: (np.abs(target) * _log_softmax_size(x, axis)).sum(axis=axis),
+        _reduced,
+        {"axis": -1},
+        (2,),
+    ),
+    "rope": _rows(_rope, _rope_size, lambda *_, **__: 2, {}, (3,)),
+    "adamw": _rows(
+        _adamw,
+        _adamw_size,
+        lambda *_, **__: 2,
+        {"lr": 1e-3, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay": 0.01, "step": 1},
+        (4,),
+    ),
+    "topk": Formula(
+        _topk,
+        lambda *x, **by: np.zeros_like(_topk(*x, **by)),
+        attributes={"k": 1, "axis": -1, "largest": True},
+        floor=_no_floor,
+        elementwise=False,
+        chooses=True,
+    ),
     "batch_norm_training": _rows(
         _batch_norm_training, _batch_norm_size, _over_channels, {"epsilon": 1e-5, "feature_index": 1}, (3,)
     ),
 }
 """Name -> formula. `what` of the judge, and what composites are called by (`COMPOSITES`)."""
 
+OWN = "opscope."
+"""How the name of a composite begins that no compiler knows, before the name of its formula."""
 COMPOSITES: dict[str, str] = {
     "tenstorrent.gelu": "gelu",
     "tenstorrent.gelu_tanh": "gelu_tanh",
     "tenstorrent.rms_norm": "rms_norm",
     "tenstorrent.layer_norm": "layer_norm",
+    **{f"tenstorrent.{name}": name for name in ("swiglu", "glu", "geglu", "reglu", "group_norm")},
     "tenstorrent.scaled_dot_product_attention": "sdpa",
     "odml.rms_norm": "rms_norm",
+    "odml.l2_norm": "l2_norm",
     "aten.hardswish.default": "hardswish",
     "aten.gelu.default": "gelu",
     "chlo.erf": "erf",

@@ -31,6 +31,10 @@ class Traced(NDArrayOperatorsMixin):
         self.made_by = made_by
         """The operands of its step with the derivative by each; None: it is an operand of the whole."""
 
+    def take_step(self, function: Callable[..., Any], *operands: Any) -> Any:
+        """One step that NumPy does not know (`special.one_step`)."""
+        return step(function, *operands)
+
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *operands: Any, **options: Any) -> Any:
         if method != "__call__" or options:
             raise NotElementwiseError(f"{ufunc.__name__}.{method}")
@@ -43,6 +47,14 @@ class Traced(NDArrayOperatorsMixin):
 
     def size(self) -> np.ndarray:
         """The sum over all steps of |v dy/dv|, this array being y."""
+        return self._summed(lambda node, slope: node.value * slope)
+
+    def steepness(self) -> np.ndarray:
+        """The sum over all steps of |dy/dv|: by how much y moves if each is off by 1, absolutely."""
+        return self._summed(lambda _, slope: slope)
+
+    def _summed(self, part: Callable[[Traced, np.ndarray], np.ndarray]) -> np.ndarray:
+        """The sum over all steps of the size of their part."""
         order: list[Traced] = []
         seen: set[int] = set()
 
@@ -60,7 +72,7 @@ class Traced(NDArrayOperatorsMixin):
             slope = slopes.pop(id(node))
             if node.made_by is None:
                 continue
-            total = total + _finite(np.abs(node.value * slope))
+            total = total + _finite(np.abs(part(node, slope)))
             for operand, derivative in node.made_by:
                 slopes[id(operand)] = slopes.get(id(operand), 0.0) + _finite(slope * derivative)
         return total
@@ -68,10 +80,13 @@ class Traced(NDArrayOperatorsMixin):
 
 def step(function: Callable[..., Any], *operands: Any) -> Any:
     """One step of a computation on plain and traced arrays; its result is traced if it is a float."""
+    others = [each for each in operands if hasattr(each, "take_step") and not isinstance(each, Traced)]
+    if others:
+        return others[0].take_step(function, *operands)
     values = [each.value if isinstance(each, Traced) else each for each in operands]
     with np.errstate(all="ignore"):
         result = np.asarray(function(*values))
-        if result.dtype.kind != "f":
+        if result.dtype.kind != "f" or not any(isinstance(each, Traced) for each in operands):
             return result
         made_by = []
         for number, operand in enumerate(operands):

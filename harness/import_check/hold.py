@@ -33,6 +33,7 @@ from opscope.harness.prepare.preparation import Preparation, Task
 from opscope.harness.prepare.turn import Turn
 from opscope.harness.prepare.whole_manifest import whole_rows
 from opscope.harness.record.records import ImportCheck, OpRow, Source
+from opscope.harness.record.result_options import DRAWN
 from opscope.harness.record.stages import ImportStatus
 from opscope.models import frontends
 from opscope.models.frontends import own_results
@@ -169,7 +170,7 @@ def drawing(rows: Sequence[OpRow]) -> str:
 
 def _no_golden(row: OpRow, request: Preparation) -> str:
     """Why the walk gave a model no results."""
-    if request.inputs == "random":
+    if request.inputs in DRAWN:
         count = sum(math.prod(desc.shape) for desc in row.inputs)
         return f"its ops have random inputs, no result is the model's (its arguments are {count:,} numbers)"
     return f"the walk has no result: {row.no_golden}"

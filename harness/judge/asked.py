@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -45,6 +45,8 @@ class Asked:
     operands: Operands | None
     golden_of: Callable[[], list[np.ndarray]] = field(repr=False)
     params: dict[str, str] = field(default_factory=dict)
+    chooses: bool = False
+    """Whether its results are values of its operands, so that no error is right."""
 
     @cached_property
     def golden(self) -> list[np.ndarray]:
@@ -74,7 +76,7 @@ def asked(what: Any, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]
     name = what.strip()
     if name in ("matmul", "dot"):
         return _product(inputs, outputs, target)
-    full = _op(name)
+    full = full_name(name)
     if full in ELEMENTWISE or full in CHOICES:
         return _elementwise(full, inputs, outputs, target)
     try:
@@ -87,11 +89,13 @@ def asked(what: Any, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]
             raise InputError("what", *_parts(error), "its attributes by name") from None
         near = closest(bare, [*FORMULAS, *ALIASES, *(each.partition(".")[2] for each in ELEMENTWISE)], 6)
         raise InputError("what", "an op, a formula, a StableHLO text or a function", repr(what), near) from None
-    meaning = of_formula(formula, given, len(inputs), row.terms(*inputs, **given) if inputs else None)
+    meaning = of_formula(
+        formula, given, len(inputs), row.terms(*inputs, **given) if len(inputs) in row.operands else None
+    )
     if meaning is None:
         counts = " or ".join(map(str, row.operands))
         raise InputError("inputs", f"{counts} of {formula}", str(len(inputs)))
-    return _exact(COMPOSITE, meaning, inputs, outputs, target)
+    return replace(_exact(COMPOSITE, meaning, inputs, outputs, target), chooses=row.chooses)
 
 
 def of_golden(golden: Sequence[np.ndarray]) -> Asked:
@@ -104,7 +108,7 @@ def _parts(error: Exception) -> tuple[str, str]:
     return expected, got
 
 
-def _op(name: str) -> str:
+def full_name(name: str) -> str:
     """The full name of an elementwise op; the text itself for anything else."""
     bare = ALIASES.get(name, name)
     known = [f"{dialect}.{bare}" for dialect in ("stablehlo", "chlo")]

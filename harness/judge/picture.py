@@ -6,7 +6,6 @@ from html import escape
 
 import numpy as np
 
-from opscope.harness.judge.verdict import Verdict
 from opscope.harness.prepare.operand_sizes import is_float
 
 WIDTH, HEIGHT, LEFT, BELOW, ABOVE = 760, 300, 56, 40, 28
@@ -15,13 +14,13 @@ PARTS = 350
 TEXT, SOFT, LINE = "var(--text, #1b1f24)", "var(--soft, #57606a)", "#4269d0"
 
 
-def picture(verdict: Verdict, title: str) -> str:
-    """An SVG file. The axis is the first operand in the order of its type's numbers, so that each binade is as wide as
-    another, of an elementwise op; else the place in the result."""
-    if not verdict.ulp or not verdict.ulp[0].size:
+def picture(ulp: np.ndarray, x: np.ndarray | None, title: str) -> str:
+    """An SVG file of the error of each element in ULP. The axis is `x`, the first operand of an elementwise op, in the
+    order of its type's numbers, so that each binade is as wide as another; the place in the result if it is None."""
+    if not ulp.size:
         return _svg(f'<text x="{LEFT}" y="60" fill="{SOFT}">no elements to show</text>', title)
-    ulp = np.ravel(verdict.ulp[0])
-    along, marks = _axis(verdict, ulp.size)
+    ulp = np.ravel(ulp)
+    along, marks = _axis(x, ulp.size)
     part = np.clip((along * PARTS).astype(int), 0, PARTS - 1)
     largest = np.full(PARTS, -1.0)
     np.maximum.at(largest, part, np.nan_to_num(ulp, posinf=1e38))
@@ -45,9 +44,8 @@ def picture(verdict: Verdict, title: str) -> str:
     return _svg("".join(lines) + bars, title)
 
 
-def _axis(verdict: Verdict, size: int) -> tuple[np.ndarray, list[tuple[float, str]]]:
+def _axis(x: np.ndarray | None, size: int) -> tuple[np.ndarray, list[tuple[float, str]]]:
     """Where each element lies between 0 and 1, and what is written where."""
-    x = verdict.first_operand
     if x is None or not is_float(x):
         return np.arange(size) / size, [(0.0, "element 0"), (1.0, f"element {size - 1:,}")]
     x = np.ravel(x)

@@ -28,6 +28,7 @@ from opscope.harness.lanes import (
     whole_model,
 )
 from opscope.harness.lanes.equal_program import EqualProgram
+from opscope.harness.prepare import domains
 from opscope.harness.prepare.inputs import OtherValues, row_golden, row_inputs
 from opscope.harness.record import artifacts
 from opscope.harness.record.measures import MEASURES
@@ -292,6 +293,7 @@ def stages_from(level: str, stages: Sequence[Stage]) -> Sequence[Stage]:
 def _run(state: _ClimbState, job: Job, backend: Backend, export_dir: Path) -> None:
     """Runs the stage `run` on fresh copies of the inputs, and notes which of them the backend overwrote."""
     job.inputs = row_inputs(state.row, export_dir)
+    job.domain_share = None if state.row.op_name == WHOLE_MODEL else domains.share(state.row.op_name, job.inputs)
     before = InputSnapshot(job.inputs)
     if state.row.op_name == WHOLE_MODEL:
         state.watch = job.watch = whole_model.watch(state.row, export_dir, job, state.target)

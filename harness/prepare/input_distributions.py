@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from opscope.base.op_families import op_family
+from opscope.harness.prepare.domains import domain
 from opscope.harness.prepare.program import Node, SplitModule
 from opscope.harness.prepare.split import KEEPS_SPLAT
 from opscope.harness.record.records import TensorDesc
@@ -177,6 +179,33 @@ def domain_distribution(split: SplitModule, node: Node, index: int) -> str:
         return forced
     operands = [split.values[operand] for operand in node.operands]
     return distribution_of(node.name, node.operands.index(value), operands, split.ops[node.op_id].op_params)
+
+
+ROWS = frozenset({"matmul", "conv", "reduce", "pool", "norm"})
+"""Families whose elements are made of whole rows."""
+ORDERED = ("stablehlo.sort", "chlo.top_k")
+
+
+def class_distribution(split: SplitModule, node: Node, index: int) -> str:
+    """The distribution of the classes that reach an op's domain, for a float input of `node`.
+
+    Of an elementwise op every number that it takes, of one that sums, multiplies or sorts rows of many kinds; others
+    have the usual one.
+    """
+    plain = domain_distribution(split, node, index)
+    value = node.inputs[index]
+    desc = split.values[value]
+    if value not in node.operands or not desc.data_type.startswith(("f", "bf")) or desc.data_type == "f8E8M0FNU":
+        return plain
+    family = op_family(node.name)
+    if family in ROWS or node.name in ORDERED or (family == "control" and node.name == "stablehlo.composite"):
+        width = max(1, desc.shape[-1]) if desc.shape else 1
+        return plain if plain != default_distribution(desc.data_type) else f"rows:{width}"
+    if family != "eltwise" or node.name == "stablehlo.clamp":
+        return plain
+    low, high = domain(node.name, node.operands.index(value))
+    floats = [split.values[each].data_type for each in node.inputs]
+    return f"every:{low:g}:{high:g}" + (":0.5" if len(floats) > 1 else "")
 
 
 def _never_nan(split: SplitModule, node: Node) -> str:

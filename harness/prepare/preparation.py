@@ -24,7 +24,7 @@ from opscope.harness.prepare.authorities import golden_author
 from opscope.harness.prepare.exporting import Export
 from opscope.harness.prepare.onnx_suite import node_tests
 from opscope.harness.record.errors import InputError
-from opscope.harness.record.result_options import DTYPES, INPUTS
+from opscope.harness.record.result_options import DRAWN, DTYPES, INPUTS
 from opscope.models import frontends, registry
 from opscope.models.frontends.base import Source
 
@@ -41,7 +41,7 @@ class Preparation:
     also as `NAME=PATH`."""
     dtype: str = "float32"
     inputs: str = "captured"
-    """`captured`, `random`, or an .npz file with values of the model's inputs."""
+    """`captured`, `random`, `classes`, or an .npz file with values of the model's inputs."""
     weights: str | None = None
     """A safetensors file with values of the model's weights."""
     shape: str | None = None
@@ -132,10 +132,10 @@ def tasks(request: Preparation) -> list[Task]:
     brought = argument_files.files(request.inputs, request.weights)
     if request.inputs not in INPUTS and "--inputs" not in brought:
         raise InputError("--inputs", f"{' or '.join(INPUTS)}, or an .npz file", repr(request.inputs), "captured")
-    if request.weights and request.inputs == "random":
-        raise InputError("--weights", "--inputs captured with --weights", "--inputs random")
-    if request.mesh and request.inputs == "random":
-        raise InputError("--mesh", "--inputs captured with --mesh", "--inputs random")
+    if request.weights and request.inputs in DRAWN:
+        raise InputError("--weights", "--inputs captured with --weights", f"--inputs {request.inputs}")
+    if request.mesh and request.inputs in DRAWN:
+        raise InputError("--mesh", "--inputs captured with --mesh", f"--inputs {request.inputs}")
     if not isinstance(request.seed, int):
         raise InputError("--seed", "an integer", repr(request.seed), "0")
     request = replace(request, dtype=DTYPES[request.dtype])
@@ -173,7 +173,7 @@ def _task(named: Named, request: Preparation, cache: Path, sources: str) -> Task
         raise InputError("--shape", "a model file that leaves sizes open", f"the model {named.name}", hint)
     if request.mesh and named.giant:
         raise InputError(f"--mesh {request.mesh}", "a model whose values fit in memory", named.name)
-    request = replace(request, inputs="random" if named.giant else request.inputs)
+    request = replace(request, inputs="random" if named.giant and request.inputs not in DRAWN else request.inputs)
     settings: dict[str, object] = {
         "name": named.name,
         # A file by what is in it, and not by its place.

@@ -23,6 +23,7 @@ from opscope.harness.cache import export_folder, growing_export
 from opscope.harness.prepare.model_job import ModelJob
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import ManifestHeader
+from opscope.harness.record.result_options import DRAWN
 from opscope.models.registry import TRAINING
 
 if TYPE_CHECKING:
@@ -175,7 +176,7 @@ class _Split:
     @property
     def _random(self) -> bool:
         """Whether no op reads what another computed."""
-        return self.job.request["inputs"] == "random"
+        return self.job.request["inputs"] in DRAWN
 
     def arguments(self) -> _Arguments:
         """The values of the arguments. Raises InputError for files that do not fit, and a disk that is too small."""
@@ -254,6 +255,7 @@ class _Split:
             fatal_ops=job.fatal_ops,
             compile_threads=job.compile_threads,
             random=self._random,
+            classes=job.request["inputs"] == "classes",
             frontend=self.exported.frontend,
             slots=slots,
             on_progress=on_progress,

@@ -24,7 +24,7 @@ from opscope.harness.cache.export_folder import JOURNAL, OPS, VALUES
 from opscope.harness.prepare import golden
 from opscope.harness.prepare.authorities import beside_goldens, formulas, known_wrong
 from opscope.harness.prepare.authorities.beside_goldens import save_anew
-from opscope.harness.prepare.input_distributions import domain_distribution
+from opscope.harness.prepare.input_distributions import class_distribution, domain_distribution
 from opscope.harness.prepare.inputs import drawn
 from opscope.harness.prepare.own_random_numbers import OWN_NUMBERS, own_random_numbers
 from opscope.harness.prepare.program import Node, Program, SingleOp, SplitModule, last_uses
@@ -88,6 +88,8 @@ class WalkTask:
     what ends the process is the doing of the op in the journal."""
     random: bool = False
     """Whether all inputs are random, so that no op reads what another computed."""
+    classes: bool = False
+    """Whether these are of the classes that reach each op's domain (input_distributions.py)."""
     frontend: str = ""
     journal: str = JOURNAL
     """File below `folder` with the op under evaluation."""
@@ -362,7 +364,7 @@ class Walker:
 
     def random(self, op: SingleOp, node: Node, index: int) -> tuple[Source, Any]:
         """A random input by the distribution of the op's domain."""
-        distribution = domain_distribution(self.split, node, index)
+        distribution = (class_distribution if self.plan.classes else domain_distribution)(self.split, node, index)
         source = drawn("random", distribution, self.plan.seed, index)
         return source, golden.put(self.draw(op.inputs[index], distribution, index))
 
@@ -493,7 +495,7 @@ class Walker:
         absent = next((reason for desc in op.inputs if (reason := self.no_random(desc))), "")
         drawn = [] if absent else [self.random(op, node, index) for index in range(len(op.inputs))]
         self.sources[op.op_id] = tuple(source for source, _ in drawn)
-        self.provenance[op.op_id] = f"random:{self.plan.seed}"
+        self.provenance[op.op_id] = f"{'classes' if self.plan.classes else 'random'}:{self.plan.seed}"
         buffers = Missing(absent) if absent else [buffer for _, buffer in drawn]
         results = self.evaluate(op, buffers)
         reason = self.no_golden(op, results)

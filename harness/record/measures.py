@@ -66,6 +66,17 @@ class Measures:
         float | None,
         Measure("how far these runs lie apart, in nanoseconds; null if there was one alone", volatile=True),
     ] = None
+    domain_share: Annotated[
+        float | None,
+        Measure("share of the domain that the inputs reached: of a type of 16 bits its values, else its exponents"),
+    ] = None
+    """0 to 1, of the operand that reached least (harness/prepare/domains.py)."""
+    largest_ulp: Annotated[
+        float | None,
+        Measure("of `opscope ulp`: the largest error in units in the last place; null if it is infinite, or not swept"),
+    ] = None
+    """Against the exact result."""
+    over_ulp: Annotated[Int | None, Measure("of `opscope ulp`: how many results are more than a unit off")] = None
 
 
 _HINTS = get_type_hints(Measures, include_extras=True)

@@ -125,8 +125,8 @@ class OpRow(Record):
     """Attributes as MLIR text (tensor literals shortened)."""
     uses: tuple[Use, ...] = ()
     provenance: str = ""
-    """`captured:<module>:<weights seed>:<use>`; `random:<seed>`, or both with a `+`, where inputs stand in for values
-    that nobody has."""
+    """`captured:<module>:<weights seed>:<use>`; `random:<seed>`, `classes:<seed>`, or the first two with a `+`, where
+    inputs stand in for values that nobody has."""
     frontend: str = ""
     unsplittable: str = ""
     """Why the op is unsplittable: no module could be made of it, and `module` is None."""

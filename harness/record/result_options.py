@@ -39,7 +39,9 @@ if TYPE_CHECKING:
 
 DTYPES = {"float32": "float32", "f32": "float32", "bfloat16": "bfloat16", "bf16": "bfloat16"}
 """The float types of a model, and their short names."""
-INPUTS = ("captured", "random")
+INPUTS = ("captured", "random", "classes")
+DRAWN = ("random", "classes")
+"""Inputs that are drawn for each op alone: no op reads what another computed."""
 FIDELITIES = ("LoFi", "HiFi2", "HiFi3", "HiFi4")
 
 
@@ -215,8 +217,8 @@ class ResultOptions(BaseModel, frozen=True, extra="forbid", defer_build=True):
     )
     inputs: Inputs = row(
         "captured",
-        "Inputs of the ops: captured (from the model), random, or an .npz file with values for the model's "
-        "inputs, by name.",
+        "Inputs of the ops: captured (from the model), random, classes (what reaches each op's domain), or an .npz "
+        "file with values for the model's inputs, by name.",
         "KIND|FILE",
         Decides.PROGRAM,
     )

@@ -12,7 +12,7 @@ from opscope.harness.backends import registry
 from opscope.harness.prepare import file_models
 from opscope.harness.prepare.preparation import listing_seconds
 from opscope.harness.record.errors import InputError
-from opscope.harness.record.result_options import ResultOptions
+from opscope.harness.record.result_options import DRAWN, ResultOptions
 from opscope.harness.record.workflows import SPLIT
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def of_files(
     if options.workflow != SPLIT or on_fail:
         got = f"--workflow {options.workflow}" if options.workflow != SPLIT else "--op-by-op-on-fail"
         raise InputError(where, f"--workflow {SPLIT}", got, f"--workflow {SPLIT} --mesh {mesh}")
-    if options.inputs == "random":
+    if options.inputs in DRAWN:
         raise InputError(where, "--inputs captured", "--inputs random", f"--inputs captured --mesh {mesh}")
     devices, board = math.prod(map(int, mesh.split("x"))), options.arch
     if not arch_given:

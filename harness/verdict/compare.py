@@ -14,10 +14,12 @@ from dataclasses import replace
 import numpy as np
 
 from opscope.base.op_families import PRODUCTS, op_family
+from opscope.harness.formulas.nearest import rounded
 from opscope.harness.prepare.operand_sizes import is_float
 from opscope.harness.prepare.program import SingleOp
 from opscope.harness.record.records import PRODUCTS_IN_A_ROW, QUANTISED, WHOLE_MODEL, OpRow, ResultCheck, TensorDesc
 from opscope.harness.verdict import halves, ties
+from opscope.harness.verdict import tolerance as table
 from opscope.harness.verdict.check import check, check_truncated, element_type, refused
 from opscope.harness.verdict.meaning import ExactOperands, family, meant
 from opscope.harness.verdict.operands import (
@@ -29,9 +31,9 @@ from opscope.harness.verdict.operands import (
     magnitude,
     wide,
 )
-from opscope.harness.verdict.rounding import has_denormals, legal_conversion, without_denormals
+from opscope.harness.verdict.rounding import cut_to, has_denormals, legal_conversion, without_denormals
 from opscope.harness.verdict.scores import Scale
-from opscope.harness.verdict.steps import FLOAT32, Steps, steps_of
+from opscope.harness.verdict.steps import FLOAT32, FRACTION_BITS, Steps, steps_of
 from opscope.harness.verdict.target import Target
 from opscope.harness.verdict.tolerance import Tolerance, inner_size, tolerance
 from opscope.harness.verdict.unrounded import Unrounded
@@ -89,6 +91,8 @@ def compare(
         row = tolerance(target, kind, name, inner, op_name=op_name, body=body, ulp=ulp)
         steps = steps_of(target, kind, name, inner, op_name=op_name, body=body, ulp=ulp, operand_types=types)
         result = _judged(golden, got, index, row, steps, op_name, operands)
+        if result.passed and steps is not None and operands is not None and not target.narrow_dst:
+            result = _of_cut_operands(golden[index], got[index], row, steps, operands, result)
         if not result.passed and row.truncates and (products := int(params.get(PRODUCTS_IN_A_ROW, 0))):
             result = check_truncated(golden[index], got[index], row, products, result, steps)
         if not result.passed and QUANTISED in params and operands is not None and not name.startswith(("f", "bf")):
@@ -253,6 +257,35 @@ def _converted(
     if not _has_numbers(plain):
         return plain
     return plain.model_copy(update={"passed": not reason, "reason": reason, "question": "rounding" if reason else ""})
+
+
+def _of_cut_operands(
+    golden: np.ndarray, got: np.ndarray, row: Tolerance, steps: Steps, operands: Operands, first: ResultCheck
+) -> ResultCheck:
+    """The verdict on a product whose operands the matrix unit cuts to so many bits, and which may be right.
+
+    It is right by what is left of them, each on either side, or by what they were. Returns `first` for other ops, and
+    where the unit leaves out a part of the product.
+    """
+    factors = [*operands.inputs] * (2 if operands.op_name == "chlo.square" else 1)
+    plain = operands.op_name in table.MULTIPLYING and len(factors) == 2 and not steps.stored and not steps.left_out
+    if not plain or not any(steps.cut) or steps.block or first.flags:
+        return first
+    alone, why = replace(steps, cut=(0.0, 0.0)), first
+    with np.errstate(all="ignore"):
+        for lost in (steps.cut, steps.cut[::-1], (0.0, 0.0)):
+            product = np.multiply(*(cut_to(wide(x), _kept(each, steps)) for x, each in zip(factors, lost, strict=True)))
+            unrounded = Unrounded.of(product, golden.dtype) if steps.counts_ties else None
+            again = check(rounded(product, golden.dtype), got, row, Scale(alone, unrounded=unrounded), strict=True)
+            if again.passed:
+                return first
+            why = again if lost is steps.cut else why
+    return first.model_copy(update={"passed": False, "reason": why.reason, "question": why.question})
+
+
+def _kept(lost: float, steps: Steps) -> int:
+    """How many fraction bits are left of an operand that loses so much at most."""
+    return round(-math.log2(lost + 2.0 ** -FRACTION_BITS[steps.stored_as]))
 
 
 def _in_blocks(

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -19,13 +19,16 @@ from opscope.base.op_families import op_family
 from opscope.harness.formulas import attributes
 from opscope.harness.formulas.elementwise import CHOICES
 from opscope.harness.formulas.elementwise import FORMULAS as ELEMENTWISE
+from opscope.harness.formulas.formula import SMALLEST, moved
 from opscope.harness.formulas.nearest import precision, rounded
-from opscope.harness.formulas.table import FORMULAS, SMALLEST
+from opscope.harness.formulas.stepwise import evaluations
+from opscope.harness.formulas.table import FORMULAS
 from opscope.harness.formulas.traced import NotElementwiseError, Traced, step
 from opscope.harness.prepare.operand_sizes import is_float
-from opscope.harness.verdict.operands import Operands, magnitude
+from opscope.harness.verdict.operands import Operands
 from opscope.harness.verdict.steps import FLOAT32
 from opscope.harness.verdict.target import Target
+from opscope.harness.verdict.tolerance import TABLE
 
 Arrays = Sequence[np.ndarray]
 ACTIVATION = 32.0
@@ -35,6 +38,10 @@ ROWS = 16.0
 """The same of what adds values up, besides two roundings for the root of their number."""
 COARSE = 3.0
 """Half units of an op's own type of 16 bits that a body may be off which rounds each of its steps to that type."""
+STEPWISE, ON_CARD, CUT = 1.75, 2.5, 3.25
+"""How much farther off an honest evaluation may be than the farthest of a few whose steps are at most a unit off: on a
+host, whose library may be more; on a card, whose kernels are; there in float16, whose products are cut besides
+(docs/judge.md)."""
 NARROW = 1 << 17
 """Elements from which it is cheaper to find the different numbers of 16 bits among them."""
 MOST = 1 << 24
@@ -68,6 +75,9 @@ class Meaning:
     roundings: float
     """Half units of float32 of a size that an honest evaluation may be off."""
     elementwise: bool = True
+    steps: Callable[..., Any] | None = None
+    """The steps in which it is usually evaluated, of traced float64 operands; None where they are not of single
+    elements."""
     own_body: bool = False
     """Whether it is what the op's own body says, and not a formula that the body has to agree with."""
 
@@ -88,9 +98,15 @@ def of_formula(name: str, given: Mapping[str, Any], operands: int, terms: int | 
         return call
 
     roundings = ACTIVATION if formula.elementwise else ROWS + 2 * math.sqrt(terms or 1)
-    floors = results(formula.floor)
+    floors = results(formula.floors)
     return Meaning(
-        name, results(formula.exact), results(formula.size), floors, roundings, elementwise=formula.elementwise
+        name,
+        results(formula.exact),
+        results(formula.sizes),
+        floors,
+        roundings,
+        elementwise=formula.elementwise,
+        steps=partial(formula.steps, **given) if formula.elementwise else None,
     )
 
 
@@ -104,14 +120,10 @@ def of_function(function: Callable[..., Any], by: str) -> Meaning:
         return [np.asarray(each, np.float64) for each in (made if isinstance(made, list | tuple) else [made])]
 
     def sizes(inputs: Arrays) -> list[np.ndarray]:
-        try:
-            made = function(*map(Traced, inputs))
-        except (NotElementwiseError, TypeError, AttributeError):
-            return [magnitude(each) for each in evaluate(inputs)]
-        several = made if isinstance(made, list | tuple) else [made]
-        return [each.size() if isinstance(each, Traced) else np.abs(np.asarray(each, np.float64)) for each in several]
+        made = moved(function, tuple(inputs))
+        return list(made) if isinstance(made, list) else [made]
 
-    return Meaning(by, evaluate, sizes, _float32_floors, ACTIVATION)
+    return Meaning(by, evaluate, sizes, _float32_floors, ACTIVATION, steps=function)
 
 
 def _float32_floors(inputs: Arrays) -> list[Any]:
@@ -121,18 +133,28 @@ def _float32_floors(inputs: Arrays) -> list[Any]:
 
 def meaning_of(op_name: str, params: Mapping[str, str], operands: Operands, target: Target) -> Meaning | None:
     """The meaning of an op as a run has it; None if it has none, or if it adds values up in steps that its target may
-    round to 16 bits or to TF32, where the size of one rounding says nothing of what is honest.
+    round to 16 bits or to TF32, or cut as a card's matrix unit does, where the size of one rounding says nothing of
+    what is honest.
 
     `operands` has the module, whose body is read where the name says nothing.
     """
-    if op_name not in (COMPOSITE, TRAINING) or target.math_fidelity != "exact" or target.float_format is not None:
+    if op_name not in (COMPOSITE, TRAINING) or target.float_format is not None:
         return None
     inputs = operands.inputs
     floats = [is_float(x) and x.dtype.kind != "c" and x.dtype.itemsize <= 4 for x in inputs]
     if not inputs or not all(floats) or sum(x.size for x in inputs) > MOST:
         return None
     meaning = _meaning(op_name, params, operands)
-    rounds = target.tf32_products or (target.rounds_steps and any(x.dtype.itemsize < 4 for x in inputs))
+    if (
+        meaning is not None
+        and meaning.elementwise
+        and not meaning.own_body
+        and any(x.dtype.itemsize < 4 for x in inputs)
+    ):
+        body = of_body(operands.module)
+        meaning = meaning if body is None else replace(meaning, steps=body.steps)
+    rounds = target.tiled or target.tf32_products
+    rounds = rounds or (target.rounds_steps and any(x.dtype.itemsize < 4 for x in inputs))
     return None if meaning is None or (rounds and not meaning.elementwise) else meaning
 
 
@@ -193,11 +215,14 @@ def of_body(module: bytes) -> Meaning | None:
     def evaluate(inputs: Arrays) -> list[np.ndarray]:
         return [_plain(run(inputs))]
 
+    def steps(*inputs: Any) -> Any:
+        return run(inputs)
+
     def sizes(inputs: Arrays) -> list[np.ndarray]:
         made = run([Traced(x) for x in inputs])
         return [made.size() if isinstance(made, Traced) else np.abs(made)]
 
-    return Meaning("its body", evaluate, sizes, _float32_floors, ACTIVATION, own_body=True)
+    return Meaning("its body", evaluate, sizes, _float32_floors, ACTIVATION, steps=steps, own_body=True)
 
 
 def _keeps(op_name: str) -> bool:
@@ -207,7 +232,7 @@ def _keeps(op_name: str) -> bool:
 
 def _spread(value: Any, shape: tuple[int, ...]) -> Any:
     """A value in the shape of the body: a scalar constant everywhere, all else as it is."""
-    if isinstance(value, Traced) or np.shape(value) == shape:
+    if hasattr(value, "take_step") or np.shape(value) == shape:
         return value
     if np.size(value) != 1:
         raise NotElementwiseError(f"a value of shape {np.shape(value)} in one of {shape}")
@@ -227,6 +252,8 @@ class ExactOperands(Operands):
     """The types of the results."""
     rounds_steps: bool = False
     """Whether each step may be rounded to the type of the results."""
+    on_card: bool = False
+    """Whether each step may be a kernel of a card, whose functions are no better than XLA's row of float32."""
 
     @property
     def has_body(self) -> bool:
@@ -287,10 +314,27 @@ class ExactOperands(Operands):
         for size, floor, dtype in zip(sizes, floors, self.types, strict=True):
             bits, least = precision(dtype)
             rate = self.meaning.roundings * (FLOAT32 if dtype.itemsize <= 4 else 2.0 ** -(bits + 1))
+            if self.on_card:
+                rate = max(rate, TABLE["Float32"].relative_l2)
             if self.rounds_steps and dtype.itemsize <= 2:
-                rate, floor = rate + COARSE * 2.0 ** -(bits + 1), floor * (2.0**least / SMALLEST)
+                floor = floor * (2.0**least / SMALLEST) + self._stepwise(
+                    inputs, dtype, COARSE * 2.0 ** -(bits + 1) * size
+                )
             widths.append(_finite(rate * size + floor + 2.0 ** (least - bits)))
         return widths
+
+    def _stepwise(self, inputs: Arrays, dtype: np.dtype, bound: np.ndarray) -> np.ndarray:
+        """How far the result may be off because its steps are rounded to its type: as evaluations are whose steps are,
+        this way or that; where these are not known, a bound of them."""
+        assert self.meaning is not None
+        if self.meaning.steps is None or len(self.types) != 1:
+            return bound
+        try:
+            apart = [np.abs(y - self.exact[0]) for y in evaluations(self.meaning.steps, inputs, dtype)]
+        except NotElementwiseError:
+            return bound
+        factor = STEPWISE if not self.on_card else ON_CARD if dtype.name == "bfloat16" else CUT
+        return factor * np.max([_finite(each) for each in apart], axis=0)
 
 
 def _finite(x: np.ndarray) -> np.ndarray:
@@ -315,7 +359,8 @@ def meant(
         lambda: operands.inputs,
         meaning=meaning,
         types=tuple(g.dtype for g in golden),
-        rounds_steps=target.rounds_steps,
+        rounds_steps=target.rounds_steps or target.tiled,
+        on_card=target.tiled,
     )
     try:
         results = exact.golden

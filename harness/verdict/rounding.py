@@ -68,3 +68,9 @@ def has_denormals(arrays: Sequence[np.ndarray]) -> bool:
         if bool(((size < smallest_normal(part.dtype)) & (size != 0)).any()):
             return True
     return False
+
+
+def cut_to(x: np.ndarray, bits: int) -> np.ndarray:
+    """Float64 values, each cut toward zero to so many fraction bits."""
+    fractions, exponents = np.frexp(x)
+    return np.where(np.isfinite(x), np.ldexp(np.trunc(np.ldexp(fractions, bits + 1)), exponents - bits - 1), x)

@@ -12,7 +12,7 @@ import pytest
 
 from opscope.base import passes
 from opscope.models.arguments import GENERATOR
-from opscope.models.seeding import BLOCK, DISTRIBUTIONS, draw, parse_distribution
+from opscope.models.seeding import BLOCK, DISTRIBUTIONS, ROW_CLASSES, draw, numbers_between, parse_distribution
 
 SAMPLES = [
     "normal:2",
@@ -25,6 +25,9 @@ SAMPLES = [
     "zeros",
     "const:2.5",
     "range",
+    "every:-inf:inf",
+    "every:0:inf:0.5",
+    "rows:16",
 ]
 
 
@@ -61,6 +64,34 @@ def test_distributions() -> None:
     assert abs((away > 0).mean() - 0.5) < 0.01
     assert set(np.unique(draw("int:-3:9", (10_000,), "int32", 0, 0))) == set(range(-3, 9))
     assert abs(draw("bool:0.3", (100_000,), "bool", 0, 0).mean() - 0.3) < 0.01
+
+
+@pytest.mark.parametrize("kind", ["bfloat16", "float16"])
+def test_every_number_of_a_narrow_type_comes_once_before_one_comes_again(kind: str) -> None:
+    values = draw("every:-1:1", (1 << 16,), kind, 0, 0)
+    own = numbers_between(values.dtype, -1, 1)
+    assert set(values[: own.size].view(np.uint16).tolist()) == set(own.view(np.uint16).tolist())
+    assert np.abs(values.astype(np.float32)).max() == 1
+
+
+def test_a_wide_type_is_drawn_with_every_exponent_and_a_share_near_one() -> None:
+    values = draw("every:0:inf", (1 << 16,), "float32", 0, 0)
+    assert (values > 0).all()
+    assert len(set(np.frexp(values)[1].tolist())) == 254
+    near = draw("every:-inf:inf:0.5", (1 << 16,), "float32", 0, 0)
+    assert abs(((np.abs(near) >= 1 / 16) & (np.abs(near) <= 16)).mean() - 0.52) < 0.02
+    bounded = draw("every:-1:4", (1 << 16,), "float32", 0, 0)
+    assert (bounded.min() >= -1, bounded.max() <= 4) == (True, True)
+
+
+def test_rows_are_of_all_classes() -> None:
+    rows = draw("rows:64", (len(ROW_CLASSES), 64), "float32", 0, 0)
+    assert (np.ptp(rows, axis=1) == 0).sum() == 2  # a constant, and zeros
+    assert (np.diff(rows, axis=1) >= 0).all(axis=1).sum() == 3  # these, and the sorted one
+    assert (rows == 256).sum() == 1
+    assert (rows.min(axis=1) > 90).sum() == 2
+    cancelling = np.abs(rows.astype(np.float64).sum(axis=1)) < 1e-6
+    assert (cancelling & (np.ptp(rows, axis=1) > 1)).sum() == 1
 
 
 def test_bfloat16_is_the_rounding_of_float32() -> None:

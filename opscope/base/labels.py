@@ -108,6 +108,8 @@ REASON = ("failed_stage", "error_signature", "crash_kind")
 
 DROP = 1e-3
 """A fall of the PCC by this much is a drop."""
+MORE_ULP = 1.05
+"""An op is less exact if its largest error in units in the last place, above one, is so many times what it was."""
 TENFOLD, LEAST_DROP = 10.0, 1e-5
 """A tenfold distance from 1 is a drop too, if it grew by at least this much."""
 MORE_CYCLES = 1.05
@@ -116,6 +118,11 @@ lies inside the error of the op's kernel kind counts for nothing either."""
 MORE_TIME, LEAST_NS = 1.25, 50_000
 """Growth of a measured time that counts, where it is also more than the spreads of both runs together: two processes
 differ by more than the runs of one."""
+
+
+def is_farther(before: float, now: float) -> bool:
+    """Whether the largest error of a sweep over all inputs, in units in the last place, grew so that it counts."""
+    return now > max(1.0, MORE_ULP * before)
 
 
 def is_drop(before: float, now: float) -> bool:

@@ -23,6 +23,7 @@ from opscope.base.labels import (
     Label,
     change_of,
     is_drop,
+    is_farther,
     side_of,
 )
 from opscope.harness.record.causes import LESS_EXACT, cause_of
@@ -314,6 +315,8 @@ def _worse(old: Outcome, new: Outcome, slower: Slower | None) -> tuple[Label, st
     """The label of two right results: less exact, slower, or the same."""
     if old.pcc is not None and new.pcc is not None and is_drop(old.pcc, new.pcc):
         return Label.PCC_DROP, f"1 - PCC: {1 - old.pcc:.1e} before, {1 - new.pcc:.1e} now"
+    if old.largest_ulp is not None and new.largest_ulp is not None and is_farther(old.largest_ulp, new.largest_ulp):
+        return Label.PCC_DROP, f"at most {old.largest_ulp:.3g} ulp before, {new.largest_ulp:.3g} now"
     if old.cycles and new.cycles and new.cycles > max(MORE_CYCLES, 1 + (new.cycles_error or 0) / 100) * old.cycles:
         return Label.SLOWER, f"{100 * (new.cycles / old.cycles - 1):.0f} % more cycles"
     if takes_longer(old, new):

@@ -45,6 +45,7 @@ TAKEN = (
     "pcc",
     "cycles",
     "cycles_error",
+    "largest_ulp",
     "run_ns",
     "run_spread_ns",
     "l1_peak_bytes",
@@ -90,6 +91,7 @@ class Outcome:
     pcc: float | None = None
     cycles: int | None = None
     cycles_error: float | None = None
+    largest_ulp: float | None = None
     run_ns: float | None = None
     run_spread_ns: float | None = None
     l1_peak_bytes: int | None = None
@@ -501,6 +503,7 @@ def _outcome(test: Mapping[Any, Any], uses: Mapping[str, int]) -> Outcome:
         pcc=test["pcc"],
         cycles=test["cycles"],
         cycles_error=test["cycles_error"],
+        largest_ulp=test["largest_ulp"],
         run_ns=test["run_ns"],
         run_spread_ns=test["run_spread_ns"],
         l1_peak_bytes=test["l1_peak_bytes"],

@@ -42,12 +42,13 @@ def label_of(old: str, new: str) -> str:
     same = " AND ".join(f"COALESCE({old}.{name}, '') = COALESCE({new}.{name}, '')" for name in labels.REASON)
     apart = f"{old}.pcc - {new}.pcc"
     tenfold = f"{apart} >= {labels.LEAST_DROP:.9f} AND 1 - {new}.pcc >= {labels.TENFOLD} * (1 - {old}.pcc)"
+    farther = f"{new}.largest_ulp > 1 AND {new}.largest_ulp > {labels.MORE_ULP} * {old}.largest_ulp"
     grown = f"{new}.cycles > {labels.MORE_CYCLES} * {old}.cycles"
     beyond = f"{new}.cycles > (1 + COALESCE({new}.cycles_error, 0) / 100) * {old}.cycles"
     open_turns = {
         labels.FAILING: f"CASE WHEN {was} = {now} AND {same} THEN '{Label.PERSISTING}' "
         f"ELSE '{Label.REASON_CHANGED}' END",
-        labels.RIGHT_NOW: f"CASE WHEN {apart} >= {labels.DROP} OR ({tenfold}) THEN '{Label.PCC_DROP}' "
+        labels.RIGHT_NOW: f"CASE WHEN {apart} >= {labels.DROP} OR ({tenfold}) OR ({farther}) THEN '{Label.PCC_DROP}' "
         f"WHEN {old}.cycles > 0 AND {grown} AND {beyond} THEN '{Label.SLOWER}' ELSE '{Label.SAME}' END",
     }
     whens = []

@@ -57,6 +57,10 @@ TABLE: dict[str, tuple[Op | None, Op | None, Label]] = {
     "pcc_noise": (Op(pcc=0.9999999), Op(pcc=0.9999991), Label.SAME),
     "pcc_tiny": (Op(pcc=0.9999999), Op(pcc=0.999998), Label.SAME),
     "pcc_up": (Op(pcc=0.99), OK, Label.SAME),
+    "ulp": (Op(more={"largest_ulp": 0.6}), Op(more={"largest_ulp": 1.5}), Label.PCC_DROP),
+    "ulp_within_one": (Op(more={"largest_ulp": 0.5}), Op(more={"largest_ulp": 1.0}), Label.SAME),
+    "ulp_noise": (Op(more={"largest_ulp": 10.0}), Op(more={"largest_ulp": 10.4}), Label.SAME),
+    "ulp_less": (Op(more={"largest_ulp": 255.0}), Op(more={"largest_ulp": 0.5}), Label.SAME),
     "cycles": (OK, Op(pcc=0.99999, cycles=1100), Label.SLOWER),
     "pcc_limit": (Op(pcc=0.999), Op(pcc=0.998), Label.PCC_DROP),
     "pcc_less": (Op(pcc=0.999), Op(pcc=0.9981), Label.SAME),
@@ -105,6 +109,7 @@ def test_a_row_names_models_reasons_and_numbers(comparison: Diff) -> None:
     assert (gone.models, gone.uses, gone.note) == (("other",), 2, "not in the later run: other")
     drop = rows["stablehlo.pcc"]
     assert (drop.pcc_a, drop.pcc_b, drop.note) == (0.99999, 0.998, "1 - PCC: 1.0e-05 before, 2.0e-03 now")
+    assert rows["stablehlo.ulp"].note == "at most 0.6 ulp before, 1.5 now"
     changed = rows["stablehlo.other_stage"]
     assert (changed.status_a, changed.note) == ("compile_failed", "compile_failed at stablehlo-to-ttir before")
     assert rows["stablehlo.skipped"].note == "skipped"
@@ -467,7 +472,7 @@ def test_the_command_prints_rows_and_json(nights: tuple[Path, Path]) -> None:
     code, text = run(*map(str, nights), "--json", "--check")
     answer = json.loads(text)
     assert code == 1
-    assert answer["news"] == 10
+    assert answer["news"] == 11
     assert len(answer["rows"]) == len(TABLE)
     assert {row["label"] for row in answer["rows"]} == {*map(str, Label)} - {"FIRST"}
 

@@ -274,7 +274,7 @@ def test_each_target_takes_each_kind_of_formula(target):
     [
         ("tanhh", [draw(4)], {}, "try .*tanh"),
         ("softmax(axes=1)", [draw(4)], {}, "expected attributes of axis, got axes"),
-        ("swiglu", [draw(4)], {}, "expected 2 of swiglu, got 1"),
+        ("hypot", [draw(4)], {}, "expected 2 of hypot, got 1"),
         ("layer_norm", [draw(4, 8), draw(3)], {}, "expected operands of layer_norm"),
         ("tanh", [draw(4)], {"target": "fp8"}, "target: expected one of ieee"),
         ("tanh", ["text"], {}, "input 0: expected"),
@@ -296,3 +296,68 @@ def test_a_verdict_says_what_it_rests_on():
     assert known["worst"][0]["inputs"][0] > 2
     assert 0 < known["reach"][0]["share"] < 0.1
     assert known["checks"][0]["question"] == "largest"
+
+
+def group_norm(x, weight, bias, ddof=0):
+    grouped = x.reshape(len(x), 4, -1)
+    spread = np.sqrt(grouped.var(axis=2, keepdims=True, ddof=ddof) + F32.type(1e-5))
+    y = ((grouped - grouped.mean(axis=2, keepdims=True)) / spread).reshape(x.shape)
+    return y * weight.reshape(1, -1, 1, 1) + bias.reshape(1, -1, 1, 1)
+
+
+def rope(x, cosine, sine, sign=1):
+    first, second = np.split(x, 2, axis=-1)
+    return x * cosine + np.concatenate([-sign * second, sign * first], axis=-1) * sine
+
+
+def adamw(p, g, m, v, decay=0.01, step=3):
+    m, v = F32.type(0.9) * m + F32.type(0.1) * g, F32.type(0.999) * v + F32.type(0.001) * g * g
+    off = m / F32.type(1 - 0.9**step) / (np.sqrt(v / F32.type(1 - 0.999**step)) + F32.type(1e-8))
+    return [p * F32.type(1 - 1e-3 * decay) - F32.type(1e-3) * off, m, v]
+
+
+def cross_entropy(x, target):
+    below = x - x.max(axis=-1, keepdims=True)
+    return -(target * (below - np.log(np.exp(below).sum(axis=-1, keepdims=True)))).sum(axis=-1)
+
+
+X, ANGLES = draw(64, 256), np.outer(np.arange(64), 1e4 ** (-np.arange(256) / 256)).astype(F32)
+IMAGES = [draw(4, 16, 8, 8), draw(16, seed=1), draw(16, seed=2)]
+STATE = [draw(64, 64), draw(64, 64, seed=1), draw(64, 64, seed=2) / 10, np.square(draw(64, 64, seed=3)) / 100]
+TARGET = np.eye(256, dtype=F32)[np.arange(64) * 3]
+FUSED = {
+    "group_norm(num_groups=4)": (IMAGES, group_norm, {"n - 1": lambda x: group_norm(*x, ddof=1)}),
+    "rope": ([X, np.cos(ANGLES), np.sin(ANGLES)], rope, {"turned back": lambda x: rope(*x, sign=-1)}),
+    "adamw(step=3)": (
+        STATE,
+        adamw,
+        {"no decay": lambda x: adamw(*x, decay=0), "another step": lambda x: adamw(*x, step=30)},
+    ),
+    "cross_entropy": ([X, TARGET], cross_entropy, {"1e-4 too large": lambda x: cross_entropy(*x) * F32.type(1.0001)}),
+    "l2_norm": (
+        [X],
+        lambda x: x / np.sqrt(np.square(x).sum(axis=-1, keepdims=True) + F32.type(1e-6)),
+        {"a mean": lambda x: x[0] / np.sqrt(np.square(x[0]).mean(axis=-1, keepdims=True))},
+    ),
+    "topk(k=5)": (
+        [X],
+        lambda x: -np.sort(-x, axis=1)[:, :5],
+        {"the sixth": lambda x: -np.sort(-x[0], axis=1)[:, [0, 1, 2, 3, 5]]},
+    ),
+}
+
+
+@pytest.mark.parametrize("what", sorted(FUSED))
+def test_fused_ops_are_right_as_they_are_written_and_wrong_otherwise(what):
+    inputs, body, lies = FUSED[what]
+    assert judge(what, inputs, body(*inputs)), what
+    for name, lie in lies.items():
+        assert judge(what, inputs, lie(inputs)).answer == "wrong", name
+
+
+def test_what_is_chosen_among_values_has_no_error():
+    right = -np.sort(-X, axis=1)[:, :5]
+    off = right.copy()
+    off[3, 2] = np.nextafter(off[3, 2], F32.type(9))
+    assert judge("topk(k=5)", X, right).grade == "kernel"
+    assert judge("topk(k=5)", X, off).reason == "expected at most 0 ulp, got 1"

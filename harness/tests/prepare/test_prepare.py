@@ -19,6 +19,7 @@ from opscope.base.tests.captured import captured
 from opscope.harness.cache import export_folder
 from opscope.harness.cache.claims import Claims
 from opscope.harness.engine.model_jobs import Means, mend, prepare
+from opscope.harness.prepare import domains
 from opscope.harness.prepare.inputs import row_golden, row_inputs
 from opscope.harness.prepare.preparation import Preparation, tasks
 from opscope.harness.record.errors import InputError
@@ -381,3 +382,19 @@ def test_a_nan_that_fills_what_is_out_of_range_is_never_chosen(cache: Path, tmp_
     assert {s.law for row in selects for s in row.sources if s.law and s.law.startswith("bool")} == {"bool:1", "bool:0"}
     for row in selects:
         assert np.isfinite(row_golden(row, header.export_dirs[0])[0]).all()
+
+
+def test_inputs_of_classes_reach_the_domain_of_each_op(cache: Path, tmp_path: Path) -> None:
+    text = """func.func @main(%x: tensor<300x256xbf16>) -> (tensor<300x256xbf16>, tensor<300x256xbf16>) {
+      %0 = stablehlo.log %x : tensor<300x256xbf16>
+      %1 = stablehlo.tanh %x : tensor<300x256xbf16>
+      return %0, %1 : tensor<300x256xbf16>, tensor<300x256xbf16>
+    }"""
+    (tmp_path / "two.mlir").write_text(text)
+    header, rows = prepare(request_for(cache, str(tmp_path / "two.mlir"), inputs="classes"))
+    assert [row.provenance for row in rows] == ["classes:0", "classes:0"]
+    assert [row.sources[0].law for row in rows] == ["every:0:inf", "every:-inf:inf"]
+    for row in rows:
+        inputs = row_inputs(row, header.export_dirs[0])
+        assert domains.share(row.op_name, inputs) == 1
+        assert np.isfinite(row_golden(row, header.export_dirs[0])[0].astype(np.float32)).mean() > 0.99

@@ -196,3 +196,21 @@ def test_numbers_made_of_others_are_not_independent_wherever_those_stand(kind, c
                 result = distribution(wrong.astype(np.float32), kind, *ends, HOST)
                 assert result is not None
                 assert not result.passed, name
+
+
+def cut(x, bits):
+    fraction, exponent = np.frexp(x.astype(np.float64))
+    return np.ldexp(np.trunc(np.ldexp(fraction, bits + 1)), exponent - bits - 1)
+
+
+@pytest.mark.parametrize("shape", [(64, 64), (256, 256)])
+def test_a_product_of_float16_on_a_card_is_that_of_what_the_matrix_unit_reads(shape):
+    """It reads nine fraction bits of one operand and ten of the other; which one, no record says."""
+    rng = np.random.default_rng(3)
+    a, b = (rng.uniform(0.5, 2, shape).astype(np.float16) for _ in range(2))
+    module, wide = elementwise("multiply", shape, "f16", 2), [x.astype(np.float64) for x in (a, b)]
+    for honest in (wide[0] * cut(b, 9), cut(a, 9) * wide[1], wide[0] * wide[1]):
+        assert judged("multiply", module, [a, b], honest.astype(np.float16), card()).passed
+    right = wide[0] * cut(b, 9)
+    for lie in (*(rounded(right, np.float16, way) for way in ("down", "up")), right * 1.0005, cut(a, 8) * wide[1]):
+        assert not judged("multiply", module, [a, b], np.asarray(lie).astype(np.float16), card()).passed

@@ -235,3 +235,43 @@ def test_a_norm_by_name_is_held_to_its_formula_and_its_epsilon():
     for epsilon, right in ((1e-5, True), (1.1e-5, False)):
         result = judged(op, x, (wide / np.sqrt(square + epsilon)).astype(np.float32))
         assert (result.passed, result.flags) == (right, ()), result
+
+
+def test_a_body_of_constants_and_a_choice_has_a_verdict():
+    text = constant("z", 0.0) + constant("o", 1.0)
+    text += (
+        "%p = stablehlo.compare GT, %x, %z : (T , T ) -> P\n %l = stablehlo.select %p, %o, %z : P, T\n return %l : T"
+    )
+    op, x = composite("opscope.gtz", text, "bf16", 64), np.linspace(-2, 2, 64).astype(ml_dtypes.bfloat16)
+    right = (x.astype(np.float32) > 0).astype(ml_dtypes.bfloat16)
+    for target in (HOST, XLA, CARD):
+        assert judged(op, x, right, target).passed
+        assert not judged(op, x, right[::-1].copy(), target).passed
+
+
+CARD = Target("sim-n150", None, "HiFi4", matrix_format="Tf32")
+
+
+@pytest.mark.parametrize("kind", ["bf16", "f32"])
+@pytest.mark.parametrize("name", sorted(BODIES))
+def test_composites_on_a_card_are_held_to_their_meaning(name, kind):
+    x = (3 * np.random.default_rng(0).standard_normal(2048)).astype(TYPES[kind])
+    op = composite(name, BODIES[name], kind, x.size)
+    for honest in (compile_module(op.bytecode)([x])[0], compile_module(op.bytecode, widen=True)([x])[0]):
+        assert judged(op, x, honest, CARD).passed
+    right = compile_module(op.bytecode, widen=True)([x])[0].astype(np.float64)
+    doubled = np.where(x.astype(np.float64) > 0.5, 1.2 * right, right).astype(TYPES[kind])
+    assert not judged(op, x, doubled, CARD).passed
+    if kind == "f32":
+        for lie in LIES[name].values():
+            assert not judged(op, x, lie(x, right).astype(TYPES[kind]), CARD).passed
+
+
+def test_steps_that_a_host_rounds_excuse_no_more_than_such_steps_are_off():
+    x = (3 * np.random.default_rng(0).standard_normal(4096)).astype(ml_dtypes.bfloat16)
+    op = composite("my.silu", SILU, "bf16", x.size)
+    honest = compile_module(op.bytecode)([x])[0]
+    assert judged(op, x, honest, XLA).passed
+    wide = honest.astype(np.float64)
+    lie = np.where(x.astype(np.float64) < -3, 1.05 * wide, wide).astype(ml_dtypes.bfloat16)
+    assert not judged(op, x, lie, XLA).passed

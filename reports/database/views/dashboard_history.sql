@@ -3,6 +3,7 @@
 --   op_id: the op; its new id if that changed
 --   op: name and id
 --   z_max: the largest error over its own scale
+--   largest_ulp: of a sweep over all inputs the largest error in units in the last place
 --   compile_ms: milliseconds of the stages before `run`
 --   all_ms: milliseconds of all stages
 --   flaky: `flaky` if repeated attempts disagreed
@@ -10,7 +11,7 @@
 SELECT t.night_id, s.started, s.date, s.day, s.of_date, s.backend, s.board AS arch, s.series, s.platform,
        COALESCE(NULLIF(o.op_kind, ''), 'other') AS op_kind, o.op_name, o.op_id, o.op_name || ' ' || o.op_id AS op,
        o.signature, o.dtype, o.rank, t.status, t.stage_reached, t.failed_stage, SUBSTR(t.cause, 1, 8) AS cause,
-       t.error_message, t.expected, t.ran_on, t.z_max, t.pcc, t.hypothesis, t.cycles, t.device_ns, t.l1_peak_bytes, t.dram_peak_bytes,
+       t.error_message, t.expected, t.ran_on, t.z_max, t.largest_ulp, t.pcc, t.hypothesis, t.cycles, t.device_ns, t.l1_peak_bytes, t.dram_peak_bytes,
        1000 * t.compile_seconds AS compile_ms, 1000 * t.seconds AS all_ms,
        CASE WHEN t.flaky THEN 'flaky' ELSE '' END AS flaky, t.run_id, t.artifact, t.repro
 -- SQLite takes tables of a CROSS JOIN in their order: from the op to its tests, never through all op tests of the nights.

@@ -1,0 +1,77 @@
+"""What a row of the tables of formulas has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from opscope.harness.formulas.traced import NotElementwiseError, Traced
+
+SMALLEST = 2.0**-126
+"""The smallest normal float32: an intermediate below it may be zero."""
+
+
+@dataclass(frozen=True)
+class Formula:
+    """What an op computes, on float64 arrays; all functions take the operands, then the attributes by name."""
+
+    exact: Callable[..., Any]
+    """The result, or several, by a form that is stable in float64."""
+    size: Callable[..., Any] | None = None
+    """The size of what the steps round, in each result's shape; None: as the steps of `body` have it."""
+    operands: tuple[int, ...] = (1,)
+    """How many operands it may have."""
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    """Attributes with their defaults. Lists are tuples of integers."""
+    floor: Callable[..., Any] = lambda *x, **_: SMALLEST * (1 + sum(np.abs(each) for each in x))
+    """How far the result may be off absolutely, where steps fall below the smallest normal number; of a formula without
+    a size of its own the steps say it."""
+    terms: Callable[..., int] = lambda *_, **__: 1
+    """How many values are added up for one element of the result."""
+    elementwise: bool = True
+    chooses: bool = False
+    """Whether each result is one of its operands' values, and nothing is rounded."""
+    tail: str = ""
+    """Where the size is far above the result."""
+    body: Callable[..., Any] | None = None
+    """The usual steps, each a function of NumPy or of `special`; None: the exact form has no other."""
+
+    @property
+    def steps(self) -> Callable[..., Any]:
+        """The steps in which it is usually evaluated."""
+        return self.body or self.exact
+
+    def sizes(self, *operands: np.ndarray, **given: Any) -> Any:
+        """The size of what the steps round: the table's, else what one rounding of each step moves the result by."""
+        return self.size(*operands, **given) if self.size is not None else moved(partial(self.steps, **given), operands)
+
+    def floors(self, *operands: np.ndarray, **given: Any) -> Any:
+        """How far each result may be off absolutely."""
+        if self.size is not None:
+            return self.floor(*operands, **given)
+        return moved(partial(self.steps, **given), operands, lambda made: SMALLEST * made.steepness())
+
+
+def moved(
+    function: Callable[..., Any], operands: tuple[np.ndarray, ...], by: Callable[[Traced], np.ndarray] = Traced.size
+) -> Any:
+    """By how much one rounding of each step of a function moves its result, or each of several; the size of the result
+    where the steps are not of single elements."""
+    try:
+        made = function(*map(Traced, operands))
+    except (NotElementwiseError, TypeError, AttributeError):
+        made = function(*operands)
+    several = [
+        by(each) if isinstance(each, Traced) else _magnitude(each)
+        for each in (made if isinstance(made, list | tuple) else [made])
+    ]
+    return several if isinstance(made, list | tuple) else several[0]
+
+
+def _magnitude(x: Any) -> np.ndarray:
+    size = np.abs(np.asarray(x, np.float64))
+    return np.where(np.isfinite(size), size, 0.0)

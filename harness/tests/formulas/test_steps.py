@@ -1,0 +1,60 @@
+"""Bodies of formulas: as StableHLO, and evaluated with steps that are rounded this way and that."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from opscope.harness.formulas import special
+from opscope.harness.formulas.attributes import of_composite
+from opscope.harness.formulas.nearest import off_by
+from opscope.harness.formulas.pointwise import POINTWISE
+from opscope.harness.formulas.stablehlo_body import composite, composite_name
+from opscope.harness.formulas.stepwise import evaluations
+from opscope.harness.prepare.golden import compile_module
+from opscope.harness.prepare.split import split_module
+from opscope.harness.ulp.swept_op import NO_STEPS
+
+BF16 = np.dtype(ml_dtypes.bfloat16)
+JUMPS = {"floor_divide", "mod"}
+"""A quotient that is rounded across an integer makes another one."""
+
+
+def operands(formula, count=512):
+    rng = np.random.default_rng(0)
+    drawn = [rng.uniform(0.1, 0.9, count).astype(np.float32) for _ in range(POINTWISE[formula].operands[0])]
+    return [x + np.float32(1.5 if formula == "acosh_bw" else 0) for x in drawn]
+
+
+@pytest.mark.parametrize("formula", sorted({*POINTWISE} - NO_STEPS))
+def test_a_body_in_stablehlo_computes_the_formula(formula):
+    row, inputs = POINTWISE[formula], operands(formula)
+    text = composite(formula, row.steps, dict(row.attributes), (inputs[0].size, "f32"), len(inputs))
+    (op,) = split_module(text.encode(), "case").ops.values()
+    (got,) = compile_module(op.bytecode)(inputs)
+    exact = np.asarray(row.exact(*(x.astype(np.float64) for x in inputs), **row.attributes))
+    size = row.sizes(*(x.astype(np.float64) for x in inputs), **row.attributes)
+    far = np.abs(got.astype(np.float64) - exact) > 1e-5 * (np.abs(exact) + size)
+    assert far.mean() <= (0.01 if formula in JUMPS else 0)
+    assert of_composite(op.op_params)[0] == formula
+
+
+def test_composites_that_frameworks_know_keep_their_names():
+    assert composite_name("gelu") == "tenstorrent.gelu"
+    assert composite_name("mish") == "opscope.mish"
+
+
+def test_steps_that_are_rounded_are_off_as_far_as_a_naive_body_is():
+    row = POINTWISE["gelu"]
+    x = np.array([-3.2, -4.0, 0.5, 2.0])
+    exact = row.exact(x)
+    apart = np.max([np.abs(y - exact) for y in evaluations(row.steps, [x], BF16)], axis=0)
+    assert apart[1] >= abs(exact[1])  # 1 + erf is 0 there
+    assert (off_by(exact, (exact + apart).astype(BF16))[2:] <= 3).all()
+
+
+def test_what_numpy_knows_as_one_step_is_rounded_once():
+    x = np.array([0.3, 1.7])
+    for y in evaluations(special.erf, [x], BF16):
+        assert (off_by(special.erf(x), y.astype(BF16)) <= 1).all()
