@@ -176,9 +176,9 @@ def _of_backend(
 def _line(each: Swept) -> str:
     """One part in one line."""
     if each.got is None:
-        return f"{each.key}: {each.test.ending}: {each.test.error_message or 'no result'}"
+        return f"{each.key}: {each.test.status}: {each.test.error_message or 'no result'}"
     figures = f"at most {each.largest:.4g} ulp, {each.nearest:.2%} nearest, {each.over:,} of {each.ulp.size:,} over 1"
-    return f"{each.key}: {figures}{f' ({each.where})' if each.where else ''}; {each.test.ending}"
+    return f"{each.key}: {figures}{f' ({each.where})' if each.where else ''}; {each.test.status}"
 
 
 def _answer(each: Swept) -> wire.Swept:

@@ -53,7 +53,7 @@ def written(path: Path, known: Mapping[str, str], swept: Sequence[Swept]) -> Non
 def error_of(swept: Swept) -> str:
     """The error of a part as the file has it."""
     if swept.got is None:
-        return swept.test.ending
+        return swept.test.status
     return f"{swept.largest:.{DIGITS}g} ulp, {swept.over} over 1"
 
 

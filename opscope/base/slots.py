@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -76,7 +76,8 @@ class SlotServer:
         self._door.listen(WAITING)
         self.address: SlotAddress = (str(Path(self._folder.name, "door")), count)
         self._end, self._ended = os.pipe()
-        threading.Thread(target=self._serve, name="opscope slots", daemon=True).start()
+        self._thread = threading.Thread(target=self._serve, name="opscope slots", daemon=True)
+        self._thread.start()
 
     def __enter__(self) -> SlotServer:
         return self
@@ -89,7 +90,7 @@ class SlotServer:
         if self._ended >= 0:
             os.close(self._ended)
             self._ended = -1
-            self._folder.cleanup()
+            self._thread.join()
 
     def ask(self, asker: _Asker) -> None:
         """Puts somebody at the end of those who wait."""
@@ -129,10 +130,8 @@ class SlotServer:
             while True:
                 for key, _ in selector.select():
                     if key.fd == self._end:
-                        for each in list(selector.get_map().values()):
-                            if isinstance(each.data, _Asker) and each.data.connection is not None:
-                                each.data.connection.close()
-                        os.close(self._end)
+                        askers = [each.data for each in selector.get_map().values()]
+                        self._hang_up([each.connection for each in askers if each is not None])
                         return
                     if key.fileobj is self._door:
                         connection, _ = self._door.accept()
@@ -140,6 +139,17 @@ class SlotServer:
                     elif not self._answered(key.data):
                         selector.unregister(key.fileobj)
                         key.data.connection.close()
+
+    def _hang_up(self, connections: Sequence[socket.socket]) -> None:
+        """Closes all connections, also those that nobody has accepted: a fork may hold the door open."""
+        self._folder.cleanup()  # nobody finds the door any more
+        os.close(self._end)
+        for connection in connections:
+            connection.close()
+        self._door.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                self._door.accept()[0].close()
 
     def _answered(self, asker: _Asker) -> bool:
         """Does what a process asks; False once it has ended."""
