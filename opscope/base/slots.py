@@ -75,7 +75,7 @@ class SlotServer:
             self._door.bind(address)
         self._door.listen(WAITING)
         self.address: SlotAddress = (str(Path(self._folder.name, "door")), count)
-        self._end, self._ended = os.pipe()
+        self._end, self._wake = os.pipe()
         self._thread = threading.Thread(target=self._serve, name="opscope slots", daemon=True)
         self._thread.start()
 
@@ -87,10 +87,11 @@ class SlotServer:
 
     def close(self) -> None:
         """Grants no more to other processes; may be called twice."""
-        if self._ended >= 0:
-            os.close(self._ended)
-            self._ended = -1
+        if self._wake >= 0:
+            os.write(self._wake, GIVE)  # to close it would not do: a fork may have it open
             self._thread.join()
+            os.close(self._wake)
+            self._wake = -1
 
     def ask(self, asker: _Asker) -> None:
         """Puts somebody at the end of those who wait."""
@@ -141,15 +142,18 @@ class SlotServer:
                         key.data.connection.close()
 
     def _hang_up(self, connections: Sequence[socket.socket]) -> None:
-        """Closes all connections, also those that nobody has accepted: a fork may hold the door open."""
+        """Ends all connections, also those that nobody has accepted, whatever a fork of this process has open."""
         self._folder.cleanup()  # nobody finds the door any more
         os.close(self._end)
-        for connection in connections:
-            connection.close()
         self._door.setblocking(False)
+        waiting = [*connections]
         with contextlib.suppress(BlockingIOError):
             while True:
-                self._door.accept()[0].close()
+                waiting.append(self._door.accept()[0])
+        for connection in waiting:
+            with contextlib.suppress(OSError):  # the other side has ended
+                connection.shutdown(socket.SHUT_RDWR)
+            connection.close()
 
     def _answered(self, asker: _Asker) -> bool:
         """Does what a process asks; False once it has ended."""
