@@ -274,7 +274,8 @@ class Verdict:
     def __str__(self) -> str:
         """A few lines: answer, figures, worst elements, what was reached."""
         grade = {"kernel": ", as the kernel was promised", "body": ", as its steps have it"}.get(self.grade, "")
-        lines = [f"{self.answer}{grade}: {self.reason or self._figures()}"]
+        said = self.reason or self._figures()
+        lines = [said if said.startswith(f"{self.answer} ") else f"{self.answer}{grade}: {said}"]
         if self.reason and self._judged is not None and self.got:
             lines.append(f"  {self._figures()}")
         lines.append(f"  golden: {self.by or 'none'}; held to {self.promise}" + "".join(f"; {f}" for f in self.flags))

@@ -131,7 +131,7 @@ def tasks(request: Preparation) -> list[Task]:
         raise InputError("--dtype", " or ".join(sorted(set(DTYPES.values()))), repr(request.dtype), "float32")
     brought = argument_files.files(request.inputs, request.weights)
     if request.inputs not in INPUTS and "--inputs" not in brought:
-        raise InputError("--inputs", f"{' or '.join(INPUTS)}, or an .npz file", repr(request.inputs), "captured")
+        raise InputError("--inputs", f"{', '.join(INPUTS)} or an .npz file", repr(request.inputs), "captured")
     if request.weights and request.inputs in DRAWN:
         raise InputError("--weights", "--inputs captured with --weights", f"--inputs {request.inputs}")
     if request.mesh and request.inputs in DRAWN:

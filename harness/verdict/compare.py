@@ -267,9 +267,11 @@ def _of_cut_operands(
     It is right by what is left of them, each on either side, or by what they were. Returns `first` for other ops, and
     where the unit leaves out a part of the product.
     """
+    plain = operands.op_name in table.MULTIPLYING and not (steps.stored or steps.left_out or steps.block)
+    if not plain or not any(steps.cut) or first.flags:
+        return first
     factors = [*operands.inputs] * (2 if operands.op_name == "chlo.square" else 1)
-    plain = operands.op_name in table.MULTIPLYING and len(factors) == 2 and not steps.stored and not steps.left_out
-    if not plain or not any(steps.cut) or steps.block or first.flags:
+    if len(factors) != 2:
         return first
     alone, why = replace(steps, cut=(0.0, 0.0)), first
     with np.errstate(all="ignore"):

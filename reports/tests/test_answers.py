@@ -39,6 +39,7 @@ URL = "--db sqlite:///d.sqlite"
 CALLS = {
     "doctor": "doctor --json",
     "judge": "judge judged --json",
+    "ulp": "ulp abs --dtype f8E5M2 --backend null --json",
     "models": "models --json",
     "config": "config --json",
     "ops": "ops --json",

@@ -42,6 +42,7 @@ CALLS: dict[str, tuple[str, ...]] = {
     "image": (f"image {NOT_THERE} -o FILE",),
     "run-image": (f"run-image {NOT_THERE}",),
     "benchmark": (f"benchmark -d tt -m {NOT_THERE}",),
+    "ulp": (f"ulp {NOT_THERE}", "ulp tanh --dtype f17", f"ulp tanh --backend {NOT_THERE}", "ulp"),
     "judge": (f"judge {NOT_THERE}", f"judge {NOT_THERE}.npz --op tanh"),
     "score": (f"score suite:onnx --only {NOT_THERE}*", f"score {NOT_THERE}"),
     "decode": (f"decode {NOT_THERE}", "decode gpt2 --decode-steps 2 --keep-step 3 -o FILE"),

@@ -129,6 +129,7 @@ def test_the_body_of_a_function_and_a_row_of_a_table_count_too(
     monkeypatch.setattr(compare.compare, "__kwdefaults__", {})
     assert {change.detail for change in state.changes() if change.verdict} == {
         "opscope.harness.verdict.tolerance.TABLE replaced",
+        "opscope.harness.verdict.meaning.TABLE replaced",  # the same table
         "opscope.harness.verdict.compare.compare replaced",
     }
 

@@ -79,7 +79,7 @@ def test_wrong_values_are_one_line(place: Path, arrays: dict[str, np.ndarray], l
     ("options", "line"),
     [
         ({"inputs": "gone.npz"}, r"--inputs: expected a .npz file, got 'gone.npz'"),
-        ({"inputs": "zeros"}, r"--inputs: expected captured or random, or an .npz file, got 'zeros'"),
+        ({"inputs": "zeros"}, r"--inputs: expected captured, random, classes or an .npz file, got 'zeros'"),
         ({"weights": "net.mlir"}, r"--weights: expected a .safetensors file"),
     ],
 )

@@ -83,7 +83,7 @@ def test_another_rooms_error_keeps_its_words(text: str, said: tuple[str, ...]) -
     ("options", "line"),
     [
         ({"dtype": "float64"}, "--dtype: expected bfloat16 or float32, got 'float64'; try float32"),
-        ({"inputs": "none"}, "--inputs: expected captured or random, or an .npz file, got 'none'; try captured"),
+        ({"inputs": "none"}, "--inputs: expected captured, random, classes or an .npz file, got 'none'; try captured"),
         ({"seed": "one"}, "--seed: expected an integer, got 'one'; try 0"),
         ({"models": ()}, "--model: expected at least one model, got none; try "),
         ({"training": True}, "--training: expected a model that can be trained, got '{}/a.mlir', a StableHLO file"),

@@ -296,7 +296,7 @@ def test_several_models_share_rows(cache: Path, tmp_path: Path) -> None:
         ({"models": ("mnist_mlp",), "dtype": "int7"}, r"^--dtype: expected bfloat16 or float32, got 'int7'"),
         (
             {"models": ("mnist_mlp",), "inputs": "some"},
-            r"^--inputs: expected captured or random, or an .npz file, got 'some'",
+            r"^--inputs: expected captured, random, classes or an .npz file, got 'some'",
         ),
     ],
 )

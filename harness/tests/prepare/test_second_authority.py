@@ -108,7 +108,8 @@ def test_every_formula_is_the_ops(tmp_path: Path, name: str) -> None:
         "f32 f32"[: 3 if len(names) == 1 else 7],
         [TensorDesc(shape=(64,), data_type="f32")],
     )
-    np.testing.assert_allclose(ask.ask(row, tmp_path, None).values[0], np.load(tmp_path / row.golden[0]), rtol=3e-6)
+    near = 1e-5 if name == "chlo.lgamma" else 3e-6  # XLA's is less exact near its zeros
+    np.testing.assert_allclose(ask.ask(row, tmp_path, None).values[0], np.load(tmp_path / row.golden[0]), rtol=near)
 
 
 def test_a_product_is_summed_over_its_own_dimensions(tmp_path: Path) -> None:

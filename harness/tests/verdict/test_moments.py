@@ -95,10 +95,10 @@ def test_a_nearly_constant_side_has_no_correlation() -> None:
 @pytest.mark.parametrize(
     ("golden", "got", "said"),
     [
-        ([1, 2, NAN], [1, 2, 3], "NaN or Inf: expected nan, got 3 at element 2"),
-        ([1, 2, 3, 4], [1, 2, 3, NAN], "NaN or Inf: expected 4, got nan at element 3"),
-        ([INF, 1], [-INF, 1], "NaN or Inf: expected inf, got -inf at element 0"),
-        ([1, 70000], [1, INF], "NaN or Inf: expected 70000, got inf at element 1"),
+        ([1, 2, NAN], [1, 2, 3], "NaN or Inf: 3 instead of nan at element 2"),
+        ([1, 2, 3, 4], [1, 2, 3, NAN], "NaN or Inf: nan instead of 4 at element 3"),
+        ([INF, 1], [-INF, 1], "NaN or Inf: -inf instead of inf at element 0"),
+        ([1, 70000], [1, INF], "NaN or Inf: inf instead of 70000 at element 1"),
         ([INF, -INF], [INF, -INF], ""),
     ],
 )
@@ -111,7 +111,7 @@ def test_a_format_without_infinity_has_its_largest_number_in_place_of_it() -> No
     sums = summed([INF, 1, -INF, 65504], [65504, 1, -65504, INF], HALF)
     assert (sums.reason, sums.saturated, sums.finite, sums.largest_error) == ("", 3, 1, 0)
     for golden, got in ((INF, 65503), (65503, INF), (INF, -65504), (INF, NAN)):
-        assert summed([golden], [got], HALF).reason == f"NaN or Inf: expected {golden:g}, got {got:g} at element 0"
+        assert summed([golden], [got], HALF).reason == f"NaN or Inf: {got:g} instead of {golden:g} at element 0"
 
 
 def test_exact_values_are_counted_and_the_first_that_differs_is_named() -> None:

@@ -20,7 +20,7 @@ from opscope.reports.compare.outcomes import from_folder
 from opscope.reports.compare.readiness import history, newest_views
 from opscope.reports.compare.run_selection import open_runs
 from opscope.reports.database.ask import ask
-from opscope.reports.database.database import open_database
+from opscope.reports.database.database import open_database, views
 from opscope.reports.database.rows import series_text
 from opscope.reports.nightly.gate import SweepComparison, _gate_of
 from opscope.reports.nightly.sweeps import Sweep
@@ -113,6 +113,10 @@ def test_every_reader_of_a_record_says_how_its_op_ended(tmp_path: Path) -> None:
     asked = "SELECT status, success FROM op_tests"
     assert ask(url, asked).rows == (("passed", 1),)
     with sqlite3.connect(url.removeprefix("sqlite:///")) as connection:
+        for view in views():
+            connection.execute(f"DROP VIEW {view}")
+        for column in ("domain_share", "largest_ulp", "over_ulp"):  # of the versions since
+            connection.execute(f"ALTER TABLE op_tests DROP COLUMN {column}")
         connection.execute("UPDATE op_tests SET status = 'stopped', success = 0")
         connection.execute("UPDATE alembic_version SET version_num = '0035'")
     with open_database(url):
