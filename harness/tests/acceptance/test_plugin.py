@@ -253,7 +253,7 @@ def test_xdists_options_say_how_many_lanes_there_are(place: Place) -> None:
     ):
         done = place.pytest("--no-cache", *words, backend="talks.py", **variables)
         assert done.code == 0, done.out + done.err
-        assert "gw0" not in done.out
+        assert "[gw0]" not in done.out
         logs = {path.stem for path in (place.runs()[-1] / "logs").iterdir()}
         assert logs == {"main", *(f"lane{number}" for number in range(2, lanes + 1))}, words
 
