@@ -40,9 +40,11 @@ class LocalEngine:
         exports: Mapping[str, GrowingExport] | None = None,
         news: threading.Condition | None = None,
         in_time: Callable[[], bool] = lambda: True,
+        in_step: bool = False,
     ) -> None:
         """`exports` has the models whose goldens are still being made; `news` is notified when more is known of one.
-        Once it is no more `in_time`, nobody waits for goldens: each op has its record at once."""
+        Once it is no more `in_time`, nobody waits for goldens: each op has its record at once. With `in_step`, a lane
+        begins no op before its last record was taken: whoever takes it may end the run by it."""
         self._climbers, self._lanes = climbers, lanes
         self._exports, self._in_time = exports or {}, in_time
         self._first: Mapping[str, Climber] | None = None
@@ -55,6 +57,8 @@ class LocalEngine:
         """A heap of the places of jobs that can run."""
         self._ops = ReadyOps({}, ())
         self._events: queue.SimpleQueue[Begun | Done | BaseException] = queue.SimpleQueue()
+        self._taken: dict[int, threading.Event] | None = {} if in_step else None
+        """By the place of a record in memory: whether it was taken, where lanes wait for that."""
         self._threads: list[threading.Thread] = []
         self._under_way: dict[int, OpJob | None] = {}
         self._go, self._stop = threading.Event(), threading.Event()
@@ -88,6 +92,8 @@ class LocalEngine:
                 raise event
             left -= isinstance(event, Done)
             yield event
+            if self._taken is not None and (taken := self._taken.pop(id(event), None)) is not None:
+                taken.set()
         self._all_done = True
 
     def close(self) -> None:
@@ -137,7 +143,7 @@ class LocalEngine:
                 self._under_way[number] = job
                 began, since = time.time(), time.monotonic()
                 test, verdict = climbers[job.tag].climb(job.row)
-                self._events.put(Done(job, test, verdict, began, time.monotonic() - since))
+                self._say(Done(job, test, verdict, began, time.monotonic() - since))
         except Stopped:
             pass
         except BaseException as error:  # noqa: BLE001 - raised again by `records` or `close`
@@ -150,6 +156,15 @@ class LocalEngine:
                     self._events.put(error)
             with self._news:
                 self.waited += sum(climber.waited for climber in climbers.values())
+
+    def _say(self, done: Done) -> None:
+        """Hands on a record; waits until it was taken, where lanes run in step."""
+        taken = threading.Event()
+        if self._taken is not None:
+            self._taken[id(done)] = taken
+        self._events.put(done)
+        while self._taken is not None and not taken.wait(LOOK):
+            self._check()
 
     def _begun(self, number: int) -> None:
         """An op needs the lane of a number: there may be work for another lane."""

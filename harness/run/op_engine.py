@@ -23,8 +23,12 @@ from opscope.harness.run import resume
 from opscope.harness.run.plan import MAIN, RunPlan, lane_of
 
 
-def engine_of(plan: RunPlan, lanes: Sequence[AnyLane], at_once: int) -> tuple[Engine, list[store.Journal]]:
+def engine_of(
+    plan: RunPlan, lanes: Sequence[AnyLane], at_once: int, in_step: bool = False
+) -> tuple[Engine, list[store.Journal]]:
     """The engine for a run, with `at_once` lanes of each backend on this machine, and the journals that it writes.
+
+    Lanes run `in_step` with whoever takes records, where one of these may end the run.
 
     `lanes` are the first ones, of each backend of `RunPlan.sides`.
     """
@@ -43,7 +47,7 @@ def engine_of(plan: RunPlan, lanes: Sequence[AnyLane], at_once: int) -> tuple[En
 
     exports = {} if preparing is None else preparing.growing(plan.header.unfinished)
     news = None if preparing is None else preparing.news
-    return LocalEngine(made, at_once, exports, news, budget.clock(plan.orders.deadline)), journals
+    return LocalEngine(made, at_once, exports, news, budget.clock(plan.orders.deadline), in_step), journals
 
 
 class _Side:

@@ -189,7 +189,9 @@ class OpByOp:
         self.selected = {item.nodeid for item in items}
         if not self.config.option.collectonly:
             self._remember_selection(run_plan)
-            self._engine, self._journals = engine_of(run_plan, self._lanes, self._at_once)
+            self._engine, self._journals = engine_of(
+                run_plan, self._lanes, self._at_once, bool(self.config.option.maxfail)
+            )
             self._engine.start(_jobs(items))
         return True
 

@@ -214,3 +214,15 @@ def test_a_stopped_lane_raises_nothing() -> None:
     events = engine.records(jobs(0))
     assert isinstance(next(events), Begun)
     engine.close()
+
+
+def test_in_step_no_op_begins_before_the_last_record_was_taken() -> None:
+    begun: list[int] = []
+    engine = LocalEngine(FakeClimbers(begun.append), in_step=True)
+    events = engine.records(jobs(1, 2, 3))
+    assert isinstance(next(events), Begun)
+    assert isinstance(next(events), Done)
+    time.sleep(0.1)
+    assert begun == [1], "who takes the record of the first may end the run by it"
+    assert isinstance(next(events), Begun)
+    engine.close()
