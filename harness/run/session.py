@@ -235,23 +235,18 @@ class OpByOp:
             # The backend is no longer usable or the disk is full, so every later op would fail too.
             self._given_up = str(error)
             raise pytest.exit.Exception("no further op runs", returncode=2) from None
-        except (session.Failed, session.Interrupted):
-            self._engine.close()
-            self._complete(session)
-            raise
         return True
 
     def _complete(self, session: pytest.Session) -> None:
-        """Waits for the preparation after the ops: whoever runs one again needs its export, also after `-x`. Raises
-        InputError."""
+        """Waits for the preparation after the ops: whoever runs one again needs its export. What a failure has ended
+        (`-x`) waits for nothing, and `--resume` prepares again. Raises InputError."""
         if self.plan is None or self.plan.preparing is None:
             return
         self.display.doing("preparing")
         known = {failure.model for failure in self.plan.header.failed}
         self.plan = start_run.completed(self.plan, self.display.prepared)
         self.warn_of_cache()
-        if not (session.shouldstop or session.shouldfail):
-            late_models.test(session, self.plan.header, known)
+        late_models.test(session, self.plan.header, known)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
