@@ -120,8 +120,7 @@ def _beside_body(
     """The verdict on a result by its formula, with what the op's body says: one that is wrong by the formula may be
     right by a body whose constants are rounded to its type. A body that computes something else is no excuse, and is
     said (flag `body_differs`)."""
-    rounding = replace(operands, rounds_steps=True)
-    if not _judged(golden, body, index, row, steps, op_name, rounding).passed:
+    if not _judged(golden, body, index, row, steps, op_name, operands.stepwise()).passed:
         return result.model_copy(update={"flags": (*result.flags, "body_differs")})
     if result.passed or not _has_numbers(result):
         return result
@@ -329,7 +328,7 @@ def _by_operands(
     for unrounded in _before_rounding(g, index, steps, operands):
         scale = Scale(steps, terms=terms, moved=moved, unrounded=unrounded, alike=steps.stored if constant else 0.0)
         if within is not None:
-            scale = replace(scale, within=within[index])
+            scale = replace(scale, within=within[index], leanings=operands.leanings()[index])
         again = check(g, d, row, scale, strict=True)
         if again.question != "systematic":  # nothing else depends on it
             return again

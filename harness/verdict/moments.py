@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from opscope.harness.verdict.ordered_sums import dot
 from opscope.harness.verdict.scores import Scores
 from opscope.harness.verdict.tolerance import Tolerance
 
@@ -74,8 +75,8 @@ def gather(sums: Sums, start: int, g: np.ndarray, d: np.ndarray, row: Tolerance,
         sums.unequal += unequal.size
     if scores is not None:
         scores.take(start, g, error)
-    sums.golden_squares += float(g @ g)
-    sums.error_squares += float(error @ error)
+    sums.golden_squares += dot(g, g)
+    sums.error_squares += dot(error, error)
     sums.largest_error = max(sums.largest_error, float(error.max()), -float(error.min()))
     if sums.shift is None:
         sums.shift = float(g.mean())
@@ -83,9 +84,9 @@ def gather(sums: Sums, start: int, g: np.ndarray, d: np.ndarray, row: Tolerance,
     d -= sums.shift
     sums.golden += float(g.sum())
     sums.got += float(d.sum())
-    sums.golden_moment += float(g @ g)
-    sums.got_moment += float(d @ d)
-    sums.cross_moment += float(g @ d)
+    sums.golden_moment += dot(g, g)
+    sums.got_moment += dot(d, d)
+    sums.cross_moment += dot(g, d)
 
 
 def settle(sums: Sums, start: int, g: np.ndarray, d: np.ndarray, row: Tolerance) -> tuple[np.ndarray, np.ndarray]:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from opscope.base.number_formats import FORMATS
-from opscope.base.op_families import DATA_MOVEMENT
+from opscope.base.op_families import DATA_MOVEMENT, op_family
 from opscope.harness.prepare.operand_sizes import sums_terms
 from opscope.harness.verdict import tolerance as table
 from opscope.harness.verdict.target import Target
@@ -242,7 +242,9 @@ def steps_of(
             function = table.ULP_MARGIN * min(unit(own), FLOAT32)
             common["last_place"] = floor if stored_as == own and own in ("Float32", "Float64") else 0.0
         else:
-            several = ulp is None and (target.math_fidelity != "exact" or _in_steps(target, op_name))
+            # Of a composite the steps are known, and what rounding them costs is evaluated (`meaning.py`).
+            alone = ulp is None and op_family(op_name) == kind
+            several = alone and (target.math_fidelity != "exact" or _in_steps(target, op_name))
             function = _function(own, stored_as, op_name, ulp, several, target.math_fidelity == "exact") + dst
             if several and stored_as != "Float32":
                 between = function
@@ -268,6 +270,18 @@ def steps_of(
             **common,
         )
     return Steps("part", function=row.relative_l2, **common)
+
+
+def cut_of(target: Target, kind: str, element_type: str) -> float:
+    """Most that terms of a product or a sum lose because a card's matrix unit cuts operands of a type (MLIR), relative;
+    0 of a host, and of float32 that the unit does not compute on."""
+    own = table.own_format(element_type)
+    if target.math_fidelity == "exact" or table.on_vector_unit(target, kind, own):
+        return 0.0
+    if own == "Float32" and target.matrix_format is None:
+        return 0.0
+    left_out = HIFI3_LEAVES if target.math_fidelity == "HiFi3" else 0.0
+    return sum(_cut(FRACTION_BITS[own], target.math_fidelity, one=kind not in table.PRODUCTS)) + left_out
 
 
 def _operand_bits(types: Sequence[str]) -> int:
