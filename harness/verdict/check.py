@@ -16,7 +16,7 @@ import numpy as np
 from opscope.harness.record.element_types import NUMPY_NAMES
 from opscope.harness.record.records import ResultCheck
 from opscope.harness.verdict.displaced import displaced
-from opscope.harness.verdict.moments import TINY, Sums, gather, pcc_of
+from opscope.harness.verdict.moments import TINY, Sums, gather, pcc_of, unrelated
 from opscope.harness.verdict.ordered_sums import dot, norm
 from opscope.harness.verdict.places import index_of, name_of
 from opscope.harness.verdict.rounding import smallest_normal
@@ -175,6 +175,8 @@ def _check_floats(
             reason = _verdict(golden, got, sums, row, pcc, spread)
             if not reason and (moved := displaced(golden, got, scores.shape)):
                 question, reason = "placed", f"placed error: {moved}"
+            if not reason and (said := unrelated(sums, scores.scale.steps.resolution)):
+                question, reason = "systematic", f"systematic error: {said}"
         fields = {"z_max": scores.largest, "z_limit": scores.limit, "question": question}
         if scores.at >= 0:
             fields |= {"z_index": index_of(scores.at, scores.shape), "z_place": name_of(scores.at, scores.shape)}

@@ -102,6 +102,8 @@ class Steps:
     """Most by which a formula is off whose terms are larger than its result; absolute."""
     last_place: float = 0.0
     """Unit roundoff of a host's float32 or float64, of an op that IEEE 754 rounds and fast modes get a unit wrong."""
+    resolution: float = 0.0
+    """Of a part of a model, most by which values may differ, relative, that one of its steps stores or reads alike."""
     stored_as: str = field(default="", compare=False)
     """The format that operands are stored in, a key of `FRACTION_BITS`."""
 
@@ -269,7 +271,9 @@ def steps_of(
             cancelled=cancelled,
             **common,
         )
-    return Steps("part", function=row.relative_l2, **common)
+    read = unit("Tf32") if table.in_tf32(target, kind, stored_as) else unit("Float16_b") if target.narrow_dst else 0.0
+    resolution = 2 * max(unit(stored_as), unit(own), read) + cut_of(target, "matmul", part)
+    return Steps("part", function=row.relative_l2, resolution=resolution, **common)
 
 
 def cut_of(target: Target, kind: str, element_type: str) -> float:
