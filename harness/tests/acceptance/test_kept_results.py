@@ -568,8 +568,8 @@ def test_a_sample_of_kept_verdicts_notices_what_no_list_can(tmp_path: Path) -> N
 
 def test_a_sample_sees_a_bit_that_no_number_shows(tmp_path: Path) -> None:
     """A zero whose sign is another is as right as before."""
-    signed = "import os\n\n            job.outputs = [o * 1 - 0.0 if os.path.exists(__file__[:-7] + 'signed') else o for o in job.outputs]"
-    signed = signed.replace("o * 1 - 0.0", "-(0 - o)")
+    signed = "import os\n\n            if os.path.exists(__file__[:-7] + 'signed'):\n                "
+    signed += "job.outputs = [-(0 - output) for output in job.outputs]"
     text = CLASS.replace("self.xla.climb(stage, job)", f"self.xla.climb(stage, job)\n            {signed}")
     (tmp_path / "mine.py").write_text(text.replace("from toycc.lower import FACTOR", "FACTOR = 1.0"))
     net = NET.replace("from team.layers import block", "").replace("block(x) + 1", "jnp.tanh(x)")
@@ -579,10 +579,8 @@ def test_a_sample_sees_a_bit_that_no_number_shows(tmp_path: Path) -> None:
     run(tmp_path, "a", case, {})
     assert "kept 1 of 1" in run(tmp_path, "b", sampled, {})
     (tmp_path / "signed").touch()
-    shown = run(tmp_path, "c", sampled, {})
-    assert re.search(
-        r"stablehlo\.tanh \[\w+\] ends as success .*with other bits than were kept", " ".join(shown.split())
-    )
+    shown = " ".join(run(tmp_path, "c", sampled, {}).split())
+    assert re.search(r"stablehlo\.tanh \[\w+\] ends as success .*with other bits than were kept", shown)
     assert "1 passed" in shown
 
 
