@@ -72,6 +72,8 @@ OF_THE_RUN = (
 ARTIFACT_BYTES = 1 << 20
 """A verdict with a longer diagnostic is not kept; the run folder has the diagnostic."""
 
+MOST_SEEN = 4096
+"""So many kept verdicts, of some 5 kB each, wait in memory until they are used."""
 
 _HINT = '; say in the class what they are made of: made_of = ("FILE", "FOLDER/*.py")'
 
@@ -95,6 +97,8 @@ class ResultCache:
         self.unseen = "a sample of them does not hold" if doubted else _unseen(context.backend)
         """Why no verdict of this backend is kept; empty if some may be."""
         self._says = True
+        self._seen: dict[str, dict[str, Any]] = {}
+        """Verdicts that were read to know whether an op has one, until they are used."""
         self._made: dict[int, made_of.Made] = {}
         self._reports: tuple[Any, ...] = ()
         """The report of that list, so that its id is no other's."""
@@ -103,11 +107,14 @@ class ResultCache:
 
     def has(self, row: OpRow) -> bool:
         """Whether an op's verdict is kept and may be read."""
-        return self._entry(row) is not None
+        entry = self._entry(row)
+        if entry is not None and len(self._seen) < MOST_SEEN:
+            self._seen[row.op_id] = entry
+        return entry is not None
 
     def find(self, row: OpRow, attempt: int = 1) -> OpTest | None:
         """The kept record of an op, as this run would write it. Returns None if no verdict is kept."""
-        entry = self._entry(row)
+        entry = self._seen.pop(row.op_id, None) or self._entry(row)
         if entry is None:
             return None
         try:
@@ -215,6 +222,10 @@ class ResultCache:
         entry |= {"lists": lists, "backend": registry.absolute(self._context.backend)}
         others_kept = [each for each in earlier if each.get("lists") != lists][: made_of.MOST - 1]
         self._store.put(name, {"results": [entry, *others_kept]})
+
+    def close(self) -> None:
+        """Leaves the digests that lists needed to later runs."""
+        export_folder.keep_sources(self._store.root.parent)
 
     def _made_of(self, reports: Iterable[Ready]) -> list[str] | None:
         """The lists of what some children have read; None if one is not known, which is said once."""
