@@ -167,7 +167,8 @@ class ResultCache:
                     what = self._lists.changed(entry.get("lists", ()), self._scope)
                     if what:
                         return what
-        return ""
+        noted = self._store.get(_request(self._context)) or {}
+        return noted.get(OTHER, "") if noted.get(NOTED_IN) == self._context.run_id else ""
 
     def rests_on(self, rows: Iterable[OpRow]) -> tuple[dict[str, int], list[str]]:
         """How many files, folders and variables the newest verdicts on some ops rest on, and the user's files."""
@@ -340,6 +341,10 @@ def _of_the_run(context: RunContext, ready: Ready) -> dict[str, Any]:
 
 # --- what a backend reported when it was last started
 
+PARTS, OTHER, NOTED_IN = "parts", "other", "noted_in"
+"""Beside the report of a YAML file's compiler: what it is made of, the first part that is another than at the report
+before, and the run that has noted it."""
+
 
 def recall(cache_dir: Path, context: RunContext) -> Ready | None:
     """Returns the backend's report for the same options, if nothing that it could depend on has changed since."""
@@ -350,7 +355,8 @@ def recall(cache_dir: Path, context: RunContext) -> Ready | None:
     if value is None:
         return None
     try:
-        ready = Ready(**{**value, "stages": tuple(Stage(stage) for stage in value["stages"])})
+        values = {name: value[name] for name in value.keys() - {PARTS, OTHER, NOTED_IN}}
+        ready = Ready(**{**values, "stages": tuple(Stage(stage) for stage in value["stages"])})
     except (KeyError, TypeError, ValueError):
         return None
     file = registry.command_file(context.backend)
@@ -370,9 +376,18 @@ def _of_commands(backend: str, path: Path, ready: Ready) -> Ready | None:
 
 
 def note(cache_dir: Path, context: RunContext, ready: Ready) -> None:
-    """Keeps a backend's report, if the backend declares that it depends only on sources and packages."""
-    if ready.lasting:
-        JsonStore(cache_dir / FOLDER).put(_request(context), asdict(replace(ready, read=None, made=None)))
+    """Keeps a backend's report, if the backend declares that it depends only on sources and packages; that of a YAML
+    file's compiler with what this is made of, and what of it is another than at the report before."""
+    if not ready.lasting:
+        return
+    store, request = JsonStore(cache_dir / FOLDER), _request(context)
+    value = asdict(replace(ready, read=None, made=None))
+    if (path := registry.command_file(context.backend)) is not None:
+        with contextlib.suppress(InputError, OSError):
+            before, parts = (store.get(request) or {}).get(PARTS, {}), identity.parts(description.read(path))
+            other = made_of.first_other(before, parts) if before else ""
+            value |= {PARTS: parts, OTHER: other, NOTED_IN: context.run_id}
+    store.put(request, value)
 
 
 def _request(context: RunContext) -> str:

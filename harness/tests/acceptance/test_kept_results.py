@@ -601,6 +601,18 @@ def test_a_run_says_what_is_kept_and_why_not(tmp_path: Path) -> None:
     assert "none kept: src/toycc/lower.py changed" in run(tmp_path, "c", case, {})
 
 
+def test_a_run_says_what_of_a_declared_tool_has_changed(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(f'{YAML}fingerprint: ["cc.sh", "level"]\n')
+    (tmp_path / "cc.sh").write_text(TOOL)
+    (tmp_path / "cc.sh").chmod(0o755)
+    (tmp_path / "level").write_text("1")
+    case = Case({}, Path.touch, "", (*MLP, "mine.yaml"))
+    assert "none kept" not in run(tmp_path, "a", case, {})
+    (tmp_path / "level").write_text("2")
+    assert "none kept: level changed" in run(tmp_path, "b", case, {})
+    assert "\n24 kept\n" in run(tmp_path, "c", case, {})
+
+
 def shown_op(folder: Path, op_id: str) -> str:
     """What `opscope show` prints of an op."""
     environment = {**os.environ, "OPSCOPE_CACHE_DIR": str(folder / "cache"), "COLUMNS": "400"}
