@@ -151,9 +151,8 @@ def verdicts(seed: int = 1) -> Iterator[Figure]:
 def processors() -> Figure:
     """Verdicts on the same bits with other kernels of OpenBLAS and fewer instructions in NumPy."""
     output, code = tool("ci.processors")
-    lines = output.splitlines()
-    differ = sum(int(line.rpartition(": ")[2].split()[0]) for line in lines if " verdicts differ; " in line)
-    return Figure(f"verdicts that differ on {len(lines) - 1} other processors", str(differ), "0", code == 0)
+    counts = [int(line.rpartition(": ")[2].split()[0]) for line in output.splitlines() if " verdicts differ; " in line]
+    return Figure(f"verdicts that differ on {len(counts) - 1} other processors", str(sum(counts)), "0", code == 0)
 
 
 def scales() -> Iterator[Figure]:

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from opscope.base.op_families import PRODUCTS, op_family
+from opscope.base.op_families import PRODUCTS, op_family, stands_for
 from opscope.harness.formulas.nearest import rounded
 from opscope.harness.prepare.operand_sizes import is_float
 from opscope.harness.prepare.program import SingleOp
@@ -72,7 +72,7 @@ def compare(
     `operands` are evaluated only where the golden alone cannot excuse an error.
     """
     params = params or {}
-    given = golden
+    op_name, given = stands_for(op_name), golden
     golden, operands = meant(op_name, params, target, golden, operands)
     kind = family(op_name, operands)
     if op_name == BITS and len(golden) == len(got):
