@@ -218,8 +218,8 @@ POINTWISE: dict[str, Formula] = {
     ),
     "relu": Formula(lambda x: _above(x, 0.0), np.zeros_like),
     "relu6": Formula(lambda x: _between(x, 0.0, 6.0), np.zeros_like),
-    "relu_min": Formula(lambda x, lower: _above(x, lower), np.zeros_like, attributes={"lower": 0.5}),
-    "relu_max": Formula(lambda x, upper: _between(x, 0.0, upper), np.zeros_like, attributes={"upper": 3.0}),
+    "relu_min": Formula(lambda x, lower: _above(x, lower), lambda x, lower: 0 * x, attributes={"lower": 0.5}),
+    "relu_max": Formula(lambda x, upper: _between(x, 0.0, upper), lambda x, upper: 0 * x, attributes={"upper": 3.0}),
     "relu_squared": Formula(lambda x: _above(x, 0.0) * _above(x, 0.0)),
     "leaky_relu": Formula(lambda x, slope: np.where(x > 0, x, slope * x), attributes={"slope": 0.01}),
     "threshold": Formula(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -219,7 +219,7 @@ class Sweep:
             yield swept
         store.write_run(self._run_dir, record.model_copy(update={"ended": now(), "outcome": "complete"}))
 
-    def _record(self, commit: str) -> RunRecord:
+    def _record(self, commit: Mapping[str, str]) -> RunRecord:
         """What run.json says of the sweep; `commit` is the backend's own."""
         commits = compiler_commits.commits({self._context.backend: commit}, Path.cwd())
         options = {**self._context.options.model_dump(mode="json"), "ops": []}
