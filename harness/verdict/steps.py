@@ -246,11 +246,11 @@ def steps_of(
         else:
             # Of a composite the steps are known, and what rounding them costs is evaluated (`meaning.py`).
             alone = ulp is None and op_family(op_name) == kind
-            several = alone and (target.math_fidelity != "exact" or _in_steps(target, op_name))
-            function = _function(own, stored_as, op_name, ulp, several, target.math_fidelity == "exact") + dst
-            if several and stored_as != "Float32":
+            rounds = alone and stored_as != "Float32" and (target.math_fidelity != "exact" or target.sums_in_own_type)
+            function = _function(own, stored_as, op_name, ulp, rounds, target.math_fidelity == "exact") + dst
+            if rounds:
                 between = function
-            elif several and op_name.startswith("chlo."):  # a formula, of which each step rounds, the golden's too
+            elif alone and op_name.startswith("chlo."):  # a formula, of which each step rounds, the golden's too
                 between = table.FORMULA_MARGIN * floor
         if op_name in GOLDEN_IN_STEPS.get(part, ()):
             function += GOLDEN_HALVES * unit(own)
@@ -304,19 +304,13 @@ def _cut(bits: int, fidelity: str, one: bool) -> tuple[float, float]:
     return max(0.0, 2.0**-left - 2.0**-bits), max(0.0, 2.0**-right - 2.0**-bits)
 
 
-def _in_steps(target: Target, op_name: str) -> bool:
-    """Whether a host rounds each step of an elementwise op to the op's own type: of chlo ops, which are formulas, and
-    of all where it computes in that type."""
-    return op_name.startswith("chlo.") or target.sums_in_own_type
-
-
-def _function(own: str, stored_as: str, op_name: str, ulp: float | None, several: bool, exact: bool) -> float:
-    """Bound of an elementwise function's relative error before packing, with that of XLA's golden; `several`: no single
+def _function(own: str, stored_as: str, op_name: str, ulp: float | None, rounds: bool, exact: bool) -> float:
+    """Bound of an elementwise function's relative error before packing, with that of XLA's golden; `rounds`: no single
     kernel computes it, and its steps are rounded to the format one by one; `exact`: a host computes it."""
     if own == stored_as == "Float64":
         return FLOAT64_FUNCTION if exact else table.TABLE["Float64"].relative_l2
     if ulp is None:
-        steps = SEVERAL_STEPS * unit(stored_as) if several and stored_as != "Float32" else 0.0
+        steps = SEVERAL_STEPS * unit(stored_as) if rounds else 0.0
         return table.TABLE["Float32"].relative_l2 + steps
     margin = table.FORMULA_MARGIN if op_name.startswith("chlo.") else table.ULP_MARGIN
     return margin * max(ulp, 0.5) * 2 * FLOAT32
