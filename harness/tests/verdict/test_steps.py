@@ -222,7 +222,7 @@ def test_how_many_bits_of_a_term_are_read():
         (HOST, "log", "f64", None, p(-53)),
         (HOST, "divide", "f64", None, p(-53)),
         (DEVICE, "log", "f32", None, p(-24)),
-        # Several, each rounded to the op's type: so are formulas on a host, and all on one that computes in 16 bits.
+        # Several, each rounded to the op's type: on a card, and on a host that computes in 16 bits.
         (DEVICE, "log", "bf16", None, 1e-5 + 8 * p(-8)),
         (HOST, "chlo.tan", "bf16", None, p(-20)),
         (replace(HOST, sums_in_own_type=True), "chlo.tan", "bf16", None, 1e-5 + 8 * p(-8)),
