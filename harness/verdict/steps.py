@@ -346,10 +346,14 @@ PERIODIC = frozenset(("stablehlo.sine", "stablehlo.cosine", "stablehlo.tan", "ch
 GOLDEN_IN_STEPS = {
     "bf16": frozenset(f"chlo.{name}" for name in ("acos", "acosh", "asin", "asinh", "atanh")),
     "f16": frozenset(
-        ("stablehlo.exponential_minus_one", *(f"chlo.{name}" for name in ("acos", "acosh", "asin", "asinh", "atanh")))
+        (
+            "stablehlo.exponential_minus_one",
+            "stablehlo.logistic",
+            *(f"chlo.{name}" for name in ("acos", "acosh", "asin", "asinh", "atanh")),
+        )
     ),
 }
-"""Element type -> functions whose golden XLA rounds to that type after each of several steps."""
+"""Element type -> functions that XLA rounds to that type after each of several steps, in its golden or on a host."""
 GOLDEN_HALVES = 3
 """Half units by which such a golden may be farther off than by rounding it once (docs/measurements.md: 1.0 in bf16, 2.6
 in f16)."""
