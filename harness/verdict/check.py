@@ -115,7 +115,7 @@ def check(
     scores = None
     if scale is not None and not row.exact:
         flat = replace(scale, terms=_flat(scale.terms), moved=_flat(scale.moved), within=_flat(scale.within))
-        flat = replace(flat, leanings=[np.ravel(each) for each in scale.leanings])
+        flat = replace(flat, leaning=_flat(scale.leaning))
         scores = Scores(flat, shape, smallest_normal(golden.dtype))
     with np.errstate(invalid="ignore", over="ignore"):  # NaN and infinity are checked for explicitly
         return _check_floats(np.ravel(golden), np.ravel(got), row, scores, strict, shape)

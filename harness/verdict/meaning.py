@@ -44,6 +44,8 @@ STEPWISE, ON_CARD = 1.25, 1.75
 host; on a card, whose kernels may be farther (docs/judge.md)."""
 NARROW = 1 << 17
 """Elements from which it is cheaper to find the different numbers of 16 bits among them."""
+STEPPED = 1 << 21
+"""Numbers above which evaluations with rounded steps take seconds: a bound is taken."""
 MOST = 1 << 24
 """Elements above which a formula takes seconds and gigabytes: its op is judged by XLA's golden."""
 COMPOSITE = "stablehlo.composite"
@@ -265,6 +267,8 @@ class ExactOperands(Operands):
 
     def stepwise(self) -> ExactOperands:
         """The same where each step may be rounded to the type of the results."""
+        if self.target.rounds_steps or self.target.tiled:
+            return self
         return replace(self, target=replace(self.target, rounds_steps=True))
 
     @cached_property
@@ -274,16 +278,21 @@ class ExactOperands(Operands):
 
     def _evaluated(self, inputs: Arrays) -> list[np.ndarray]:
         assert self.meaning is not None
+        values, places = self._distinct(inputs)
         with np.errstate(all="ignore"):
-            (x, *others), places = inputs, None
-            if not others and self.meaning.elementwise and x.dtype.itemsize <= 2 and x.size > NARROW:
-                # Of a type of 16 bits there are 65,536 numbers.
-                bits = np.ascontiguousarray(x).reshape(-1).view(f"u{x.dtype.itemsize}")
-                codes, places = np.unique(bits, return_inverse=True)
-                return [
-                    y[places].reshape(x.shape) for y in self.meaning.evaluate([codes.view(x.dtype).astype(np.float64)])
-                ]
-            return self.meaning.evaluate([x.astype(np.float64) for x in inputs])
+            return [_placed(y, places, inputs[0].shape) for y in self.meaning.evaluate(values)]
+
+    def _distinct(self, inputs: Arrays) -> tuple[list[np.ndarray], np.ndarray | None]:
+        """The operands in float64; of one operand of 16 bits, of which there are 65,536 numbers, each number once, and
+        where it stands."""
+        assert self.meaning is not None
+        (x, *others) = inputs
+        with np.errstate(invalid="ignore"):  # bfloat16 casts a NaN with a warning
+            if others or not self.meaning.elementwise or x.dtype.itemsize > 2 or x.size <= NARROW:
+                return [each.astype(np.float64) for each in inputs], None
+            bits = np.ascontiguousarray(x).reshape(-1).view(f"u{x.dtype.itemsize}")
+            codes, places = np.unique(bits, return_inverse=True)
+            return [codes.view(x.dtype).astype(np.float64)], places
 
     @cached_property
     def golden(self) -> list[np.ndarray]:
@@ -313,17 +322,20 @@ class ExactOperands(Operands):
         """How far the roundings of its steps may move each element of each result, float64."""
         return None if self.meaning is None or self.meaning.roundings == 0 else [each.most for each in self._moves]
 
-    def leanings(self) -> list[list[np.ndarray]]:
-        """What steps that all lean one way move each element of each result by, for each way, float64."""
-        return [each.leanings for each in self._moves]
+    def leaning(self) -> list[np.ndarray]:
+        """What steps that all lean one way move each element of each result by, float64."""
+        return [each.leaning for each in self._moves]
 
     @cached_property
     def _moves(self) -> list[_Moves]:
         assert self.meaning is not None
-        inputs = [x.astype(np.float64) for x in self.inputs]
+        inputs, places = self._distinct(self.inputs)
         with np.errstate(all="ignore"):
-            sizes, floors = self.meaning.sizes(inputs), self.meaning.floors(inputs)
+            sizes, floors, exact = (
+                of(inputs) for of in (self.meaning.sizes, self.meaning.floors, self.meaning.evaluate)
+            )
         floors = floors * len(sizes) if len(floors) < len(sizes) else floors
+        counts = 1 if places is None else np.bincount(places)
         on_card = self.target.tiled
         moves = []
         for index, (size, floor, dtype) in enumerate(zip(sizes, floors, self.types, strict=True)):
@@ -337,40 +349,57 @@ class ExactOperands(Operands):
             rounds = (self.target.rounds_steps or on_card) and dtype.itemsize <= 2
             floor = floor * (2.0**least / SMALLEST) if rounds else floor
             own = _finite(rate * size + floor + 2.0 ** (least - bits))
-            apart = self._apart(inputs, dtype, index) if rounds else []
-            factor = ON_CARD if on_card else STEPWISE
-            stepwise = factor * np.max(np.abs(apart), axis=0) if apart else 0.0
-            if rounds and not (apart and self.meaning.elementwise):
-                stepwise = np.maximum(stepwise, COARSE * 2.0 ** -(bits + 1) * _finite(size))
-            most, exact = own + stepwise, self.exact[index]
-            moves.append(_Moves(most, _leanings(exact, own, apart) if apart else [np.copysign(most, exact)]))
+            apart = self._apart(inputs, dtype, index, exact[index], counts, size) if rounds else None
+            most, right = own, _finite(exact[index])
+            if rounds and (apart is None or not self.meaning.elementwise):
+                most = own + COARSE * 2.0 ** -(bits + 1) * _finite(size)
+            if apart is not None:
+                most = np.maximum(most, own + (ON_CARD if on_card else STEPWISE) * apart.most)
+            leaning = np.copysign(most, right) if apart is None else _farther(apart.leaning, own, right)
+            shape = self.inputs[0].shape
+            moves.append(_Moves(_placed(most, places, shape), _placed(leaning, places, shape)))
         return moves
 
-    def _apart(self, inputs: Arrays, dtype: np.dtype, index: int) -> list[np.ndarray]:
-        """How far off a result is in each of several evaluations whose steps are rounded to its type, this way or that;
-        none where its steps are not known."""
+    def _apart(
+        self, inputs: Arrays, dtype: np.dtype, index: int, exact: np.ndarray, counts: Any, size: np.ndarray
+    ) -> _Moves | None:
+        """How far off a result is in evaluations whose steps are rounded to its type, this way and that: the most, and
+        what it is in the one whose mean is farthest off; None where its steps are not known, or too many."""
         assert self.meaning is not None
-        if self.meaning.steps is None:
-            return []
+        if self.meaning.steps is None or sum(x.size for x in inputs) > STEPPED:
+            return None
+        farthest, leaning, along = np.zeros(exact.shape), np.zeros(exact.shape), -1.0
+        with np.errstate(all="ignore"):
+            weights = _finite(counts * exact / (np.square(exact) + np.square(size)))
         try:
-            made = evaluations(self.meaning.steps, inputs, dtype, flushes=self.target.tiled)
-            return [_finite(results[index] - self.exact[index]) for results in made]
+            for results in evaluations(self.meaning.steps, inputs, dtype, flushes=self.target.tiled):
+                with np.errstate(invalid="ignore"):
+                    off = _finite(results[index] - exact)
+                farthest = np.maximum(farthest, np.abs(off))
+                if (mean := abs(float((off * weights).sum()))) > along:
+                    leaning, along = off, mean
         except NotElementwiseError:
-            return []
+            return None
+        return _Moves(farthest, leaning)
 
 
 @dataclass(frozen=True)
 class _Moves:
-    """What the roundings of an op's steps move one of its results by."""
+    """What the roundings of an op's steps move one of its results by: each element at most, and all that lean alike."""
 
     most: np.ndarray
-    leanings: list[np.ndarray]
+    leaning: np.ndarray
 
 
-def _leanings(exact: np.ndarray, own: np.ndarray, apart: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Evaluations' errors, each farther the way that it leans by what all roundings in float32 may lean besides."""
+def _farther(leaning: np.ndarray, own: np.ndarray, exact: np.ndarray) -> np.ndarray:
+    """An evaluation's errors, farther the way that they lean by what roundings in float32 may lean besides."""
     along = np.copysign(own, exact)
-    return [each + np.copysign(along, along * np.sum(each * _finite(exact))) for each in apart]
+    return leaning + np.copysign(along, along * np.sum(leaning * exact))
+
+
+def _placed(values: np.ndarray, places: np.ndarray | None, shape: tuple[int, ...]) -> np.ndarray:
+    """Values of distinct numbers where these stand."""
+    return values if places is None else np.broadcast_to(values, (places.max() + 1,))[places].reshape(shape)
 
 
 def _finite(x: np.ndarray) -> np.ndarray:

@@ -188,9 +188,8 @@ class Operands:
         is a single step, or whose steps nobody knows."""
         return None
 
-    def leanings(self) -> list[list[np.ndarray]]:
-        """What steps that all lean one way move each element of each result by, for each way, float64; where `within`
-        is known."""
+    def leaning(self) -> list[np.ndarray]:
+        """What steps that all lean one way move each element of each result by, float64; where `within` is known."""
         return []
 
     def _off(self, x: np.ndarray, steps: Steps) -> np.ndarray | None:

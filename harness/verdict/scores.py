@@ -8,7 +8,7 @@ scale is what `Steps` cost times the size of what was rounded; docs/verdicts.md 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -58,8 +58,8 @@ class Scale:
     """How far each element moves where the operands are off by what storing them costs; None: not evaluated."""
     within: np.ndarray | None = None
     """How far the roundings of the op's own steps may move each element, perhaps all alike; None: it is one step."""
-    leanings: Sequence[np.ndarray] = ()
-    """What each element is off by where these roundings all lean one way, for each way: what a mean may be off by."""
+    leaning: np.ndarray | None = None
+    """What each element is off by where these roundings all lean one way, which a mean may be too. Beside `within`."""
     unrounded: Unrounded | None = None
     """What the result was before it was rounded; None: not evaluated."""
     added: np.ndarray | None = None
@@ -129,8 +129,8 @@ class Scores:
     """Sum of what roundings were off, each in units in the last place of a `bound`, of the scale of a `sum`."""
     rounding_squares: float = 0.0
     """Sum of their squares, of equal elements as if they were one."""
-    leaning_along: list[float] = field(default_factory=list)
-    """What `along` is where the op's own steps lean one way, for each way."""
+    leaning_along: float = 0.0
+    """What `along` is where the op's own steps lean one way."""
     _face_rows: list[np.ndarray] = field(default_factory=list)
     _last_columns: list[np.ndarray] = field(default_factory=list)
 
@@ -169,10 +169,8 @@ class Scores:
             mean = np.where(unrounded.ties[span] & either, 0.0, mean)
             repeats = unrounded.repeats[span]
         within = None if self.scale.within is None else self.scale.within[span]
-        if within is not None:
-            weights = part / np.where(scale > 0, scale, 1.0)
-            sums = [float((leaning[span] * weights).sum()) for leaning in self.scale.leanings]
-            self.leaning_along = [a + b for a, b in zip(self.leaning_along or [0.0] * len(sums), sums, strict=True)]
+        if self.scale.leaning is not None:
+            self.leaning_along += float((self.scale.leaning[span] * part / np.where(scale > 0, scale, 1.0)).sum())
         if self._rounds_alone:
             self._take_roundings(golden, mean * scale, mean, repeats, within)
         self.total += float(mean.sum())
@@ -265,7 +263,7 @@ class Scores:
         # Where real ties were counted out, a packer has no mean of its own; of steps between they are not known.
         known_ties = steps.counts_ties and not ties and self.scale.within is None
         packed = rounded if steps.packer and not known_ties else 0.0
-        chance += self.scale.alike + max(map(abs, self.leaning_along), default=0.0) / self.golden_squares
+        chance += self.scale.alike + abs(self.leaning_along) / self.golden_squares
         low, high = -lost - 0.25 * packed - chance, TIES * packed + chance
         if not low <= slope <= high:
             return f"expected between {low:+.2%} and {high:+.2%} of the golden, got {slope:+.2%}"

@@ -10,6 +10,7 @@ from opscope.harness.formulas import attributes
 from opscope.harness.formulas.table import COMPOSITES, FORMULAS
 from opscope.harness.prepare.golden import compile_module
 from opscope.harness.prepare.split import split_module
+from opscope.harness.verdict import meaning
 from opscope.harness.verdict.compare import compare_op
 from opscope.harness.verdict.meaning import meaning_of
 from opscope.harness.verdict.operands import Operands
@@ -265,6 +266,25 @@ def test_composites_on_a_card_are_held_to_their_meaning(name, kind):
     if kind == "f32":
         for lie in LIES[name].values():
             assert not judged(op, x, lie(x, right).astype(TYPES[kind]), CARD).passed
+        return
+    two_units = ((1 + 2 * 2.0**-7) * right).astype(TYPES[kind])
+    negated = np.where(x.astype(np.float64) < -3, -right, right).astype(TYPES[kind])
+    for lie in (two_units, negated):
+        assert not judged(op, x, lie, CARD).passed
+
+
+def test_steps_of_many_equal_numbers_are_those_of_each_number_once():
+    """Above NARROW elements each of the 65,536 is evaluated once; above STEPPED different ones a bound is taken."""
+    x = (3 * np.random.default_rng(0).standard_normal(meaning.NARROW + 4096)).astype(TYPES["bf16"])
+    few, many = (composite("my.silu", SILU, "bf16", size) for size in (4096, x.size))
+    widths = []
+    for op, inputs in ((few, x[:4096]), (many, x)):
+        known = Operands(op.op_name, op.bytecode, lambda inputs=inputs: [inputs])
+        _, exact = meaning.meant(op.op_name, op.op_params, XLA, [inputs], known)
+        widths.append((exact.within()[0][:4096], exact.exact[0][:4096], exact.leaning()[0].shape))
+    assert np.array_equal(widths[0][0], widths[1][0])
+    assert np.array_equal(widths[0][1], widths[1][1])
+    assert widths[1][2] == x.shape
 
 
 def test_steps_that_a_host_rounds_excuse_no_more_than_such_steps_are_off():
