@@ -6,9 +6,10 @@ an op, and sends each list once, later its name. Whoever takes it looks whether 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from opscope.base import patterns_files
 from opscope.harness.backends import registry
@@ -25,7 +26,7 @@ def scope_of(backend: str, *ignored: Path | str) -> Scope:
     file = registry.file_of(backend)
     declared: tuple[str, ...] | None = None
     if not own:
-        patterns = registry.declarations_of(backend).constants.get("made_of") or ()
+        patterns = cast("str | Sequence[str]", registry.declarations_of(backend).constants.get("made_of") or ())
         folder = Path(file).parent if file else Path.cwd()
         words = (patterns,) if isinstance(patterns, str) else map(str, patterns)
         declared = tuple(str(path) for pattern in words for path in patterns_files.of(folder, pattern))
