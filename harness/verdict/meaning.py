@@ -331,9 +331,8 @@ class ExactOperands(Operands):
         assert self.meaning is not None
         inputs, places = self._distinct(self.inputs)
         with np.errstate(all="ignore"):
-            sizes, floors, exact = (
-                of(inputs) for of in (self.meaning.sizes, self.meaning.floors, self.meaning.evaluate)
-            )
+            sizes, floors = self.meaning.sizes(inputs), self.meaning.floors(inputs)
+            exact = self.exact if places is None else self.meaning.evaluate(inputs)
         floors = floors * len(sizes) if len(floors) < len(sizes) else floors
         counts = 1 if places is None else np.bincount(places)
         on_card = self.target.tiled
