@@ -150,14 +150,14 @@ def discard(folder: Path, error: Damaged) -> None:
     """Says that a folder is damaged and takes it away, so that it is made again. Raises InputError if it cannot."""
     damage.say(f"{error.where}: damaged ({error.got}); {folder.parent.name}/{folder.name} is made again")
     try:
-        _remove(folder)
+        remove(folder)
     except FileNotFoundError:
         return  # another process was faster
     except OSError as refused:
         raise unwritable(folder, refused) from None
 
 
-def _remove(folder: Path) -> None:
+def remove(folder: Path) -> None:
     """Removes a folder, which no process sees half empty. Raises OSError."""
     gone = folder.with_name(f"{GONE}{os.getpid()}-{folder.name}")
     shutil.rmtree(gone, ignore_errors=True)
@@ -178,7 +178,7 @@ def publish(temporary: Path, folder: Path) -> None:
         temporary.rename(folder)
     except OSError:
         if not complete(folder) and folder.is_dir():  # of an opscope without digests, or what is left of one
-            _remove(folder)
+            remove(folder)
             temporary.rename(folder)
         elif not complete(folder):
             raise

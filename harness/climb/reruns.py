@@ -91,7 +91,9 @@ class Reruns:
             for _ in range(self.count):
                 if not go_on():
                     break
-                runs.append(run())
+                if (again := run()).status is Status.NOT_RUN:  # killed from outside, which says nothing
+                    break
+                runs.append(again)
                 if runs[-1].status in FAILED:
                     machine.append(fault_of_machine(runs[-1], pressure()))
         if len(runs) == 1:

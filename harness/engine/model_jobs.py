@@ -29,7 +29,7 @@ from opscope.harness.cache import export_folder, upkeep
 from opscope.harness.cache.claims import Claims, alone_in
 from opscope.harness.cache.growing_export import GrowingExport
 from opscope.harness.engine.side_by_side import Job, Turn, side_by_side
-from opscope.harness.prepare.allowance import EXPORT, BudgetSpent, ModelRefused
+from opscope.harness.prepare.allowance import EXPORT, BudgetSpent, Killed, ModelRefused
 from opscope.harness.prepare.exporting import ExportFailed
 from opscope.harness.prepare.make_folder import Elsewhere, Event, Making, Unpreparable, make
 from opscope.harness.prepare.preparation import Preparation, Task, request_of, tasks
@@ -197,6 +197,8 @@ class ModelJobs:
         except BudgetSpent as error:
             reason = f"budget: it was at {error} when the time of --budget was over"
             failure = _failure(task, ModelStatus.NOT_RUN, reason, "", means.artifacts)
+        except Killed as error:
+            failure = _failure(task, ModelStatus.NOT_RUN, str(error), "", means.artifacts)
         except ModelRefused as error:
             if len(self.tasks) == 1:  # what is wrong with it is bad input
                 raise
@@ -295,7 +297,7 @@ def mend(request: Preparation, row: OpRow, error: Damaged, claims: Claims) -> tu
             except Damaged as still:
                 export_folder.discard(folder, still)
             _, rows = _manifest(Making(task, request.allowance(), lambda event: None), claims)
-        except (ExportFailed, Unpreparable, BudgetSpent, InputError) as failed:
+        except (ExportFailed, Unpreparable, BudgetSpent, Killed, InputError) as failed:
             raise Damaged(error.where, f"{error.got}, and {task.name} cannot be prepared again: {failed}") from None
     mended = next((other for other in rows if other.op_id == row.op_id), None)
     if mended is None:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from opscope.base.children.ending import Cause, Ending
+from opscope.base.children.ending import Cause, Ending, killed_from_outside
 from opscope.base.machine import memory_limit
 from opscope.base.slots import SlotAddress
 from opscope.harness.record.errors import InputError
@@ -23,6 +23,10 @@ class ModelRefused(InputError):
 
 class BudgetSpent(Exception):
     """The run's --budget ended while a model was prepared, or before; the text is the step that it had reached."""
+
+
+class Killed(Exception):
+    """Somebody else has ended a model's process, again and again; the text says how, and at which step."""
 
 
 class Allowance:
@@ -85,4 +89,6 @@ class Allowance:
             return f"timeout at {at}: more than {self.seconds:g} s for all steps of the model; try --prepare-timeout"
         if ending.cause is Cause.MEMORY:
             return f"memory at {at}: {ending.text}; try --prepare-memory"
+        if ending.from_outside:
+            return f"{killed_from_outside(ending.kind)}, at {at}"
         return f"{ending.kind} at {at}: {line[:200] or 'no output'}"

@@ -14,13 +14,13 @@ from typing import Any, Protocol
 
 from opscope.base import damage, jobs_ahead
 from opscope.base.children.call import Outcome, call
-from opscope.base.children.ending import Cause, ChildEnded, Ending
+from opscope.base.children.ending import Cause, ChildEnded, Ending, killed_from_outside
 from opscope.harness.cache import export_folder, upkeep
 from opscope.harness.cache.claims import Claims
 from opscope.harness.cache.export_folder import JOURNAL
 from opscope.harness.cache.growing_export import GrowingExport
 from opscope.harness.prepare import exporting
-from opscope.harness.prepare.allowance import Allowance, BudgetSpent, ModelRefused
+from opscope.harness.prepare.allowance import Allowance, BudgetSpent, Killed, ModelRefused
 from opscope.harness.prepare.authorities import golden_author
 from opscope.harness.prepare.model_job import ModelJob
 from opscope.harness.prepare.preparation import Task
@@ -180,7 +180,7 @@ def walked(making: Making, module: str, temporary: Path, place: str = "") -> Non
     With `place`, where the folder will be in the end on another machine, so is damage. Where other machines will walk
     the model, what a StableHLO file holds is left for them (`model_job.handed_over`), as an exporter leaves it.
 
-    Raises Unpreparable, BudgetSpent, ModelRefused, InputError.
+    Raises Unpreparable, BudgetSpent, Killed, ModelRefused, InputError.
     """
     task, allowance = making.task, making.allowance
     job = ModelJob(
@@ -219,9 +219,13 @@ def walked(making: Making, module: str, temporary: Path, place: str = "") -> Non
         line = outcome.log.last_line()[:200] or "no output"
         if not op or not allowance.left() or op_id in job.fatal_ops or len(job.fatal_ops) >= MAX_CRASHES:
             at = f"golden of {op_text}" if op else allowance.step
-            raise Unpreparable(allowance.reason(outcome.ending, at, line))
+            reason = allowance.reason(outcome.ending, at, line)
+            raise Killed(reason) if outcome.ending.from_outside else Unpreparable(reason)
         how = f"more than {task.request.op_seconds:g} s" if late else outcome.ending.kind
-        fatal_ops = {**job.fatal_ops, op_id: f"XLA gave no value ({how}): {line}"}
+        why = f"XLA gave no value ({how}): {line}"
+        if outcome.ending.from_outside:
+            why = f"{killed_from_outside(outcome.ending.kind)}, at golden of {op_text}"
+        fatal_ops = {**job.fatal_ops, op_id: why}
         job = replace(job, fatal_ops=fatal_ops, limited=job.limited or outcome.ending.cut_short)
 
 

@@ -19,7 +19,7 @@ from opscope.harness.lanes import scratch
 from opscope.harness.page.failure_text import FailureText
 from opscope.harness.record import store
 from opscope.harness.record.errors import PYTEST, InputError, refusal
-from opscope.harness.record.selection import none_ran, unmatched_globs
+from opscope.harness.record.selection import kills, none_ran, unmatched_globs
 from opscope.harness.record.stages import ModelStatus
 from opscope.harness.run import (
     collecting,
@@ -53,7 +53,10 @@ LONG = 1.0
 
 
 def nothing_ran(run: Run) -> bool:
-    """Whether none of a run's ops was attempted, nor a model as one program; or no model was, in time."""
+    """Whether none of a run's ops was attempted, nor a model as one program; or no model was, in time; or the system
+    killed what some needed."""
+    if kills(run.tests, run.header.failed):
+        return True
     if tests := [*run.tests, *run.whole]:
         return none_ran(tests)
     return any(failure.status is ModelStatus.NOT_RUN for failure in run.header.failed)

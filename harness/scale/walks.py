@@ -22,7 +22,7 @@ from opscope.base.digest import file_digest
 from opscope.base.stored import FileMark
 from opscope.harness.cache import export_folder
 from opscope.harness.prepare import argument_files
-from opscope.harness.prepare.allowance import Allowance, BudgetSpent, ModelRefused
+from opscope.harness.prepare.allowance import Allowance, BudgetSpent, Killed, ModelRefused
 from opscope.harness.prepare.make_folder import Event, Making, Unpreparable
 from opscope.harness.prepare.model_job import handed_over
 from opscope.harness.record.errors import InputError
@@ -436,6 +436,8 @@ class _Walk:
             raise Unpreparable(answer["unpreparable"])
         if "spent" in answer:
             raise BudgetSpent(answer["spent"])
+        if "killed" in answer:
+            raise Killed(answer["killed"])
         if "unlike" in answer or ("blind" in answer and not self._apart):
             self._walks.leave_out(self._worker, answer)
             return False

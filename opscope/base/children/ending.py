@@ -11,8 +11,8 @@ from enum import StrEnum
 FROM_OUTSIDE = frozenset({"signal SIGKILL", "signal SIGTERM", "signal SIGHUP", "signal SIGINT"})
 """Kinds of endings by signals that a process hardly sends to itself."""
 
-KILLED = re.compile(r"\bkilled by SIG(KILL|TERM|HUP|INT)\b")
-"""How the text of such an ending reads, also in a longer line."""
+KILLED = re.compile(r"\bkilled by (the system \()?SIG(KILL|TERM|HUP|INT)\b")
+"""How the text of such an ending reads, also in a longer line. It is no property of what ran: it is stored as none."""
 
 OF_THE_MACHINE = re.compile(r"\b(MemoryError|OSError|Errno|bad_alloc|RESOURCE_EXHAUSTED|KeyboardInterrupt)\b")
 """Words in an error that point to the state of the machine and not to what ran."""
@@ -95,6 +95,12 @@ def of_return_code(code: int) -> Ending:
     if code < 0:
         return Ending(Cause.SIGNAL, f"killed by {signal_name(-code)}", -code)
     return Ending(Cause.EXIT, f"left with exit code {code}", code)
+
+
+def killed_from_outside(kind: str) -> str:
+    """What is said of a process that somebody else has ended, by the kind of its ending; `KILLED` finds it."""
+    name = kind.removeprefix("signal ")
+    return f"killed by the system ({name}), probably out of memory" if name == "SIGKILL" else f"killed by {name}"
 
 
 def signal_name(number: int) -> str:
