@@ -13,14 +13,13 @@ early, cached models' at once. This file imports neither jax nor numpy: pytest p
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from opscope.base import damage, stored
+from opscope.base import clocks, damage, stored
 from opscope.base.damage import Damaged
 from opscope.base.file_names import as_text
 from opscope.base.inner_path import inside
@@ -156,9 +155,9 @@ class ModelJobs:
 
     def split(self, task: Task, turn: Turn) -> None:
         """Exports a model and announces its ops."""
-        began = time.monotonic()
+        began = clocks.awake()
         self._attempt(task, turn, lambda making: make(replace(making, only_split=True)))
-        self._spent[task.name] = time.monotonic() - began
+        self._spent[task.name] = clocks.awake() - began
 
     def walk(self, task: Task, turn: Turn) -> None:
         """Makes a model's export folder, unless it is complete. Raises InputError."""

@@ -11,7 +11,6 @@ import queue
 import shutil
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
@@ -19,7 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from opscope.base import damage, stored
+from opscope.base import clocks, damage, stored
 from opscope.base.children.call import Outcome, call
 from opscope.base.children.ending import Cause, ChildEnded, Ending
 from opscope.base.damage import Damaged
@@ -331,11 +330,11 @@ def run_exporter(
         last.update(event)
         if event["event"] == EXPORTED:
             share = on_export(int(event.get("bytes") or 0))
-            until.append(time.monotonic() + share * allowance.left())
+            until.append(clocks.awake() + share * allowance.left())
 
     def watch() -> None:
         check()
-        if until and time.monotonic() > until[0]:
+        if until and clocks.awake() > until[0]:
             raise ChildEnded(Ending(Cause.TIMEOUT, "took its share of the time"))
 
     frontend = frontends.get(export.framework)

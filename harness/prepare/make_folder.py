@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import shutil
 import tempfile
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from opscope.base import damage, jobs_ahead
+from opscope.base import clocks, damage, jobs_ahead
 from opscope.base.children.call import Outcome, call
 from opscope.base.children.ending import Cause, ChildEnded, Ending, killed_from_outside
 from opscope.harness.cache import export_folder, upkeep
@@ -243,7 +242,7 @@ class _UnderEvaluation:
 
     def __init__(self, journal: Path, task: Task) -> None:
         self._journal, self._task = journal, task
-        self._written, self._since, self._named = 0, time.monotonic(), False
+        self._written, self._since, self._named = 0, clocks.awake(), False
 
     def look(self, report: Callable[[Event], None]) -> None:
         """Reports an op that takes long. Raises ChildEnded, and moves the journal to where the child's own is, if one
@@ -251,13 +250,13 @@ class _UnderEvaluation:
         state, seconds = self._journal.stat(), self._task.request.op_seconds
         last = state.st_mtime_ns
         if not state.st_size:  # no op: XLA starts, which takes longer where the machine is busy, or its turn is over
-            self._since = time.monotonic()
+            self._since = clocks.awake()
             return
         if last != self._written:  # the file's time says whether it was written, not how long ago: clocks are set
             if self._named:
                 report({"event": "op", "model": self._task.name, "op": "", "seconds": 0.0})
-            self._written, self._since, self._named = last, time.monotonic(), False
-        elif (took := time.monotonic() - self._since) > seconds:
+            self._written, self._since, self._named = last, clocks.awake(), False
+        elif (took := clocks.awake() - self._since) > seconds:
             self._journal.replace(self._journal.with_name(JOURNAL))
             raise ChildEnded(Ending(Cause.TIMEOUT, f"more than {seconds:g} s"))
         elif took > SLOW and not self._named:

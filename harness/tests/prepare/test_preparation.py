@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from opscope.base import damage
+from opscope.base import clocks, damage
 from opscope.base.children.ending import Cause, ChildEnded, Ending
 from opscope.harness.cache import export_folder, upkeep
 from opscope.harness.cache.export_folder import JOURNAL
@@ -440,7 +440,7 @@ def test_messages_of_a_child_are_forwarded_or_raised(task: Task, monkeypatch: py
 
 def test_an_op_is_late_by_the_time_since_its_journal_changed(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
-    monkeypatch.setattr(make_folder.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(clocks, "awake", lambda: now[0])
 
     def play(folder: Path, take: Any, watch: Callable[[], None]) -> Ending:
         journal = folder / JOURNAL
@@ -476,7 +476,7 @@ def test_a_folder_that_was_completed_meanwhile_has_no_journal(tmp_path: Path) ->
 
 def test_of_several_processes_the_one_is_named_whose_op_is_late(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
-    monkeypatch.setattr(make_folder.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(clocks, "awake", lambda: now[0])
 
     def play(folder: Path, take: Any, watch: Callable[[], None]) -> Ending:
         waiting, late = folder / f"{JOURNAL}.0", folder / f"{JOURNAL}.1"

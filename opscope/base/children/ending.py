@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import signal
-import time
 from dataclasses import dataclass
 from enum import StrEnum
+
+from opscope.base import clocks
 
 FROM_OUTSIDE = frozenset({"signal SIGKILL", "signal SIGTERM", "signal SIGHUP", "signal SIGINT"})
 """Kinds of endings by signals that a process hardly sends to itself."""
@@ -112,13 +113,13 @@ def signal_name(number: int) -> str:
 
 
 class Deadline:
-    """A deadline some seconds from now."""
+    """A deadline some seconds from now, in which this process is awake."""
 
     def __init__(self, seconds: float | None) -> None:
         """The deadline is `seconds` from now. With None, there is no deadline."""
         self.seconds = seconds
-        self._at = float("inf") if seconds is None else time.monotonic() + seconds
+        self._at = float("inf") if seconds is None else clocks.awake() + seconds
 
     def left(self) -> float:
         """Seconds that are left until the deadline, not below zero."""
-        return max(0.0, self._at - time.monotonic())
+        return max(0.0, self._at - clocks.awake())
