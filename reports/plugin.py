@@ -86,8 +86,14 @@ def pytest_runtestloop(session: pytest.Session) -> None:
 # Inside the terminal's own wrapper, which prints the summary, and around everything that closes the books.
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, object]:
-    """Writes the report and publishes, once the run's records are complete."""
-    result = yield
+    """Writes the report and publishes, once the run's records are complete, whatever another plugin has raised."""
+    try:
+        return (yield)
+    finally:
+        _finish(session)
+
+
+def _finish(session: pytest.Session) -> None:
     config = session.config
     if (importing := config.stash.get(IMPORTING, None)) is not None:
         importing.join()
@@ -100,7 +106,6 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, obj
         if config.option.no_summary or config.pluginmanager.getplugin("terminalreporter") is None:
             for line in config.stash[PROBLEMS]:
                 sys.stderr.write(f"{visible(line)}\n")
-    return result
 
 
 @pytest.hookimpl(trylast=True)

@@ -134,7 +134,7 @@ def fault_of_code(backend: Backend, error: Exception) -> BackendError | None:
     library that cannot be loaded: there is no memory for it, or it is not installed as it should be.
     """
     if isinstance(error, ImportError) and type(backend).__module__.startswith("opscope."):
-        hint = "`ulimit -v unlimited`, or to install opscope again"
+        hint = "`ulimit -v unlimited`"
         return BackendError(f"{type(error).__name__}: {error}", "libraries that can be loaded", hint)
     modules = {each.__module__ for each in type(backend).__mro__ if not each.__module__.startswith("opscope.")}
     files = {getattr(sys.modules.get(name), "__file__", None) for name in modules}

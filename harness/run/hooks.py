@@ -119,6 +119,10 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
             request.refuse_without_model(config)
             sys.stdout.write(request.model_list())
             return 0
+        if getattr(option, "benchmark_only", False):
+            raise InputError("--benchmark-only", "none with --op-by-op", "it: no op is a benchmark", "leaving it out")
+        if getattr(option, "timeout", None):
+            sys.stderr.write("opscope: --timeout of pytest-timeout is left out: each op has --op-timeout\n")
         run_request = config.stash[request.KEY] = request.read(config)
         if run_request.resume is not None:
             from opscope.harness.run import resume

@@ -318,9 +318,9 @@ class OpByOp:
 
     # --- after the ops
 
-    @pytest.hookimpl(trylast=True)
+    @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Ends the engine, gives every op a record and checks the ledger."""
+        """Ends the engine, gives every op a record and checks the ledger, before another plugin may raise."""
         if self.plan is not None and self.plan.preparing is not None:
             self.plan.preparing.stop()
         self.display.doing("ending the run")

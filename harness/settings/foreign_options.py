@@ -18,6 +18,9 @@ SHUFFLERS = ("randomly", "pytest_randomly")
 IDLE = ("hypothesispytest", "_hypothesis_pytestplugin")
 """What hypothesis's plugin is registered as. It has no test here, and imports hypothesis when the run ends."""
 
+TIMERS = ("timeout", "pytest_timeout")
+"""What pytest-timeout is registered as. Its timer would end the wait for an op, which has a limit of its own."""
+
 REWRITER = "_pytest.assertion.rewrite"
 """The module of pytest's import hook that rewrites assertions."""
 
@@ -31,8 +34,9 @@ def take(setting: str, config: pytest.Config) -> object:
 
 
 def take_out(manager: pytest.PytestPluginManager) -> None:
-    """Takes out the plugins that shuffle (ops run in the order of their program, or as a budget asks) or are idle."""
-    for name in (*SHUFFLERS, *IDLE):
+    """Takes out the plugins that shuffle (ops run in the order of their program, or as a budget asks), are idle, or
+    would end the wait for an op."""
+    for name in (*SHUFFLERS, *IDLE, *TIMERS):
         manager.set_blocked(name)
 
 

@@ -103,10 +103,6 @@ def test_the_records_are_those_of_a_run_elsewhere(place: Place) -> None:
         ("import no_such_package", "ModuleNotFoundError: No module named 'no_such_package'"),
         ("raise SystemExit('leave')", "SystemExit: leave"),
         ("import pytest\npytest.skip('no board', allow_module_level=True)", "Skipped: no board"),
-        (
-            "def pytest_addoption(parser):\n    parser.addoption('--verbose')",
-            "ArgumentError: argument --verbose: conflicting option string: --verbose",
-        ),
     ],
 )
 def test_a_conftest_that_fails_is_left_out_with_a_line(place: Place, text: str, said: str) -> None:
