@@ -14,6 +14,7 @@ from importlib.util import cache_from_source
 from pathlib import Path
 
 from opscope.base import machine
+from opscope.base.cache_folder import NoCacheError, cache_folder
 from opscope.base.installing import install_command
 from opscope.base.page import Page
 from opscope.base.results_folder import results_folder, set_aside
@@ -119,11 +120,12 @@ def _machine(settings: Resolved, folder: Path) -> Iterator[Finding]:
         f"{free / GIB:.1f} of {total / GIB:.1f} GiB free{limited}",
         "" if enough else f"free {ENOUGH_MEMORY // GIB} GiB, or lower --op-memory",
     )
-    from opscope.harness.cache.export_folder import default_cache_dir
-
-    cache = Path(settings["cache_dir"]) if settings["cache_dir"] else default_cache_dir()
     yield _disk("disk for runs", folder, "change to a writable folder")
-    yield _disk("disk for the cache", cache, "export OPSCOPE_CACHE_DIR=<a writable folder>")
+    remedy = "export OPSCOPE_CACHE_DIR=<a writable folder>"
+    try:
+        yield _disk("disk for the cache", cache_folder(settings["cache_dir"]), remedy)
+    except NoCacheError as error:
+        yield Finding("machine", "disk for the cache", False, error.got, remedy)
 
 
 def _compiled_files(source: Path) -> Finding:

@@ -177,7 +177,7 @@ def main(arguments: Sequence[str] | None = None) -> Any:
     except click.Abort:
         click.echo("Aborted!", err=True)
         code = 1
-    except (ValueError, OSError, ImportError, click.ClickException) as error:
+    except (ValueError, OSError, click.ClickException) as error:
         code = _refuse(root.called(words), error)
     return sys.exit(DAMAGED if damage.losses() and not code else code)
 

@@ -248,7 +248,7 @@ def _writable(task: Task, claims: Claims) -> Task:
         return task
     except Damaged as error:
         if export_folder.complete(folder):
-            damage.say(f"{error.where}: damaged ({error.got}); {task.name} is prepared for this run alone")
+            damage.say(f"{error.where}: {error.state}; {task.name} is prepared for this run alone")
     return _for_this_run(task, claims)
 
 
@@ -284,7 +284,7 @@ def mend(request: Preparation, row: OpRow, error: Damaged, claims: Claims) -> tu
     elif task is None or not Path(error.where).is_relative_to(task.folder):
         raise error  # its sources have changed since, so another folder would be made
     if export_folder.read_only(Path(str(task.request.cache_dir))):
-        damage.say(f"{error.where}: damaged ({error.got}); {task.name} is prepared for this run alone")
+        damage.say(f"{error.where}: {error.state}; {task.name} is prepared for this run alone")
         task = _for_this_run(task, claims)
     folder = Path(task.folder)
     with alone_in(folder.parent):
