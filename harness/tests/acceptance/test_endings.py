@@ -385,3 +385,11 @@ def test_an_option_for_tests_that_are_no_ops_is_refused_in_a_line(place: Place) 
     done = place.pytest("--benchmark-only", PYTEST_ADDOPTS="")
     assert done.code == 2, done.out
     assert "--benchmark-only: expected none with --op-by-op" in done.err
+
+
+@pytest.mark.slow
+def test_runs_that_begin_in_the_same_second_each_have_a_folder(place: Place) -> None:
+    started = [place.start(" ".join(place.sweep())) for _ in range(6)]
+    ended = [(run.communicate(timeout=240)[0], run.returncode) for run in started]
+    assert [code for _, code in ended] == [0] * 6, "\n".join(out for out, code in ended if code)
+    assert len(place.runs()) == 6
