@@ -20,15 +20,27 @@ def stranger(place: Place) -> Place:
     if not hasattr(os, "geteuid") or os.geteuid() or shutil.which("setpriv") is None:
         pytest.skip("only root may become another user, by setpriv")
     place.folder.chmod(0o777)
-    for name in ("HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "OPSCOPE_CACHE_DIR"):
-        place.environment.pop(name, None)
     return place
 
 
 def as_stranger(place: Place, line: str, *words: str, **environment: str) -> Done:
+    without = [f"--unset={name}" for name in ("HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME")]
+    named = [f"{name}={value}" for name, value in {"OPSCOPE_CACHE_DIR": "", **environment}.items()]
     rights = ("--inh-caps", "+dac_read_search", "--ambient-caps", "+dac_read_search")
-    command = ["setpriv", "--reuid", USER, "--regid", USER, "--clear-groups", *rights, *place.command(line, *words)]
-    done = captured(command, cwd=place.folder, env=place.environment | environment, timeout=120)
+    command = [
+        "env",
+        *without,
+        *named,
+        "setpriv",
+        "--reuid",
+        USER,
+        "--regid",
+        USER,
+        "--clear-groups",
+        *rights,
+        *place.command(line, *words),
+    ]
+    done = captured(command, cwd=place.folder, env=place.environment, timeout=120)
     return Done(done.returncode, done.stdout, done.stderr)
 
 
