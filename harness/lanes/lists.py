@@ -39,7 +39,7 @@ class Sender:
 
     def __init__(self, backend: str, *own: Path) -> None:
         """`own` are folders that the worker writes."""
-        self._scope = scope_of(backend, export_folder.default_cache_dir(), *own)
+        self._scope = scope_of(backend, export_folder.cache_dir(), *own)
         self._sent: set[str] = set()
 
     def message(self, ready: Ready, *ignored: str) -> dict[str, Any]:
