@@ -13,8 +13,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from opscope.base.damage import Damaged
-from opscope.base.stored import checked, gone
+from opscope.base.stored import checked, digest, gone
 from opscope.harness.backends import life
 from opscope.harness.backends.base import Backend, BackendError, Declined, Job, StageCrashError, StageError, Target
 from opscope.harness.lanes import (
@@ -30,7 +32,7 @@ from opscope.harness.lanes import (
 from opscope.harness.lanes.equal_program import EqualProgram
 from opscope.harness.prepare import domains
 from opscope.harness.prepare.inputs import OtherValues, row_golden, row_inputs
-from opscope.harness.record import artifacts
+from opscope.harness.record import artifacts, structure
 from opscope.harness.record.measures import MEASURES
 from opscope.harness.record.optest import DOUBT, RunContext, backend_label, build_test, now
 from opscope.harness.record.records import WHOLE_MODEL, OpRow, OpTest, ResultCheck, StageTime
@@ -199,6 +201,8 @@ def _refused(state: _ClimbState) -> OpTest | None:
     try:
         _begin(state)
         for stage in stages_from(state.row.level, backend.stages):
+            if stage is Stage.RUN and state.job is not None and state.job.ir_dir is not None:
+                structure.leave(state.job.ir_dir, backend.structure(state.job))
             if stage is Stage.RUN and backend.compile_only:
                 break
             state.stage = stage
@@ -331,6 +335,10 @@ def _compared(state: _ClimbState, job: Job, export_dir: Path) -> OpTest:
     if checks is None:
         state.reached = before
         return state.ended(Status.NO_GOLDEN, row.no_golden)
+    if len(checks) == len(job.outputs):
+        digests = [digest(np.ascontiguousarray(output).tobytes()) for output in job.outputs]
+        pairs = zip(checks, digests, strict=True)
+        checks = [check.model_copy(update={"digest": of_result[:16]}) for check, of_result in pairs]
     measured = [check.pcc for check in checks if check.pcc is not None]
     numbers = {"results": tuple(checks), "pcc": min(measured, default=None), **_largest(checks)}
     wrong = mesh_run.reasons(checks, len(row.outputs))

@@ -282,6 +282,8 @@ class ResultCheck(Record):
     """The question that the result failed: `largest`, `systematic`, `placed` or `rounding`; empty if none."""
     device: Int | None = None
     """With a mesh: the first device that has this result."""
+    digest: str = ""
+    """Of its bytes: equal where two runs have the same bits. Empty in older records, and with a mesh."""
 
 
 class Jump(Record):
