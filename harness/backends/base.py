@@ -313,8 +313,10 @@ class Backend(ABC):
         return ""
 
     def structure(self, job: Job) -> Mapping[str, int]:
-        """Returns op -> how many of it the compiled program has, of a compiler whose IR is neither MLIR nor HLO; empty if
-        it is one of these. Called before `run` where IR is kept."""
+        """Returns op -> how many of it the compiled program has, for a compiler whose IR is neither MLIR nor HLO.
+
+        Empty if it is one of these. Called before `run` where IR is kept.
+        """
         return {}
 
     def repro_lines(self, job: Job) -> Sequence[str]:

@@ -13,8 +13,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from opscope.base.damage import Damaged
 from opscope.base.stored import checked, digest, gone
 from opscope.harness.backends import life
@@ -336,7 +334,7 @@ def _compared(state: _ClimbState, job: Job, export_dir: Path) -> OpTest:
         state.reached = before
         return state.ended(Status.NO_GOLDEN, row.no_golden)
     if len(checks) == len(job.outputs):
-        digests = [digest(np.ascontiguousarray(output).tobytes()) for output in job.outputs]
+        digests = [digest(output.tobytes()) for output in job.outputs]
         pairs = zip(checks, digests, strict=True)
         checks = [check.model_copy(update={"digest": of_result[:16]}) for check, of_result in pairs]
     measured = [check.pcc for check in checks if check.pcc is not None]

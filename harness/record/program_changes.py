@@ -10,17 +10,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from math import gcd
 
+from opscope.harness.record import program_graph
 from opscope.harness.record.program_graph import ARGUMENT, LOADS, RETURN, Op, Program
 
 MOST_NAMES = 6
 """Names of ops in a sentence."""
 _BUFFER = re.compile(r"buffer_type<(\w+)>")
 _SHARDING = re.compile(r"(?:<|memory_layout<)(interleaved|\w+_sharded)>")
+TEXT = "text"
+"""The kind of a change in what is neither MLIR nor HLO."""
 _ENDS = frozenset({ARGUMENT, RETURN})
 
 
@@ -45,6 +47,10 @@ class Change:
     sites: int
     counts: Mapping[str, tuple[int, int]]
     """Op -> how many of it stood in these sites, before and now."""
+    alike: str
+    """Equal for changes that are alike in any program: ops in proportion, and what differs in those that stayed."""
+    aspects: frozenset[tuple[str, str]] = frozenset()
+    """In what ops of one name differ: (what, the op's name)."""
 
     @property
     def net(self) -> dict[str, int]:
@@ -52,12 +58,32 @@ class Change:
         return {name: now - before for name, (before, now) in self.counts.items() if now != before}
 
 
+def changes_of_texts(old: str, new: str) -> list[Change]:
+    """What differs between two programs, of their IR. Texts of neither MLIR nor HLO differ or are equal, as a whole."""
+    before, now = program_graph.read(old), program_graph.read(new)
+    if any(True for _ in before.computing) and any(True for _ in now.computing):
+        return changes(before, now)
+    return [] if old == new else [Change("the text of the program", TEXT, 1, {}, TEXT)]
+
+
+def together(alike: Sequence[Change]) -> Change:
+    """Changes that are alike, of several programs, as one."""
+    sums: dict[str, tuple[int, int]] = {}
+    for name, (before, now) in (item for change in alike for item in change.counts.items()):
+        sums[name] = sums.get(name, (0, 0))[0] + before, sums.get(name, (0, 0))[1] + now
+    aspects = frozenset(aspect for change in alike for aspect in change.aspects)
+    kinds = {change.kind for change in alike}
+    kind = alike[0].kind if len(kinds) == 1 else "ops"
+    sites_of_all = sum(change.sites for change in alike)
+    return Change(_what(sums, aspects) or alike[0].what, kind, sites_of_all, sums, alike[0].alike, aspects)
+
+
 def changes(old: Program, new: Program) -> list[Change]:
     """What differs between two programs, the change of most sites first; none exactly where their digests are equal."""
     alike: dict[Hashable, list[Site]] = defaultdict(list)
     for site in sites(old, new):
         alike[_signature(old, new, site)].append(site)
-    found = [_change(old, new, of) for of in alike.values()]
+    found = [_change(old, new, of, str(signature)) for signature, of in alike.items()]
     return sorted(found, key=lambda change: (-change.sites, change.what))
 
 
@@ -76,6 +102,12 @@ def sites(old: Program, new: Program) -> list[Site]:
                     joined.join((side, place), (side, source))
                 elif source in left:  # what reads it stayed: what it reads there now belongs to the same site
                     joined.join((side, source), ("read by", place if side else pairing.new_of[place], operand))
+        unread = Counter[str]()
+        for place in sorted(left):
+            if not pairing.users[side][place]:  # as one that writes to its operand: it is the next of its name there
+                name = program.ops[place].name
+                joined.join((side, place), ("unread", name, unread[name]))
+                unread[name] += 1
     groups: dict[Hashable, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
     for side, left in enumerate((gone, come)):
         for place in sorted(left):
@@ -83,7 +115,9 @@ def sites(old: Program, new: Program) -> list[Site]:
     found = [Site(tuple(before), tuple(now)) for before, now in groups.values()]
     found += [Site((), (), (place,)) for place in sorted(pairing.old_of) if pairing.reads_elsewhere(place)]
     if not found:  # twins that are told apart by nothing but what reads them
-        found = [Site((), (), tuple(place for place in sorted(pairing.old_of) if pairing.reads_elsewhere(place, sure=False)))]
+        found = [
+            Site((), (), tuple(place for place in sorted(pairing.old_of) if pairing.reads_elsewhere(place, sure=False)))
+        ]
     return sorted(found, key=lambda site: (site.come or site.rewired or site.gone or (0,))[0])
 
 
@@ -117,14 +151,16 @@ class _Pairing:
         self._same: dict[str, list[int]] = defaultdict(list)
         for place, op in enumerate(old.ops):
             self._same[op.key].append(place)
-        self._users = old.users(), new.users()
+        self.users = old.users(), new.users()
         for place, op in enumerate(new.ops):
             if op.name == RETURN and (free := self._free(op.key)):
                 self._pair(place, free[0])
         self._spread()
         for loose in (False, True):
             for place in self._unpaired():
-                best = max(self._free(new.ops[place].key), key=lambda each, at=place: self._near(at, each), default=None)
+                best = max(
+                    self._free(new.ops[place].key), key=lambda each, at=place: self._near(at, each), default=None
+                )
                 if best is not None and (loose or self._near(place, best)):
                     self._pair(place, best)
                     if not self._near(place, best):
@@ -157,7 +193,7 @@ class _Pairing:
                         self._pair(place, max(free, key=lambda each, at=place: self._near(at, each)))
             for place in reversed(self._unpaired()):
                 op = self.new.ops[place]
-                for user, operand in self._users[1][place]:
+                for user, operand in self.users[1][place]:
                     if user not in self.old_of or operand >= len(self.old.ops[self.old_of[user]].sources):
                         continue
                     source, number = self.old.ops[self.old_of[user]].sources[operand]
@@ -172,8 +208,8 @@ class _Pairing:
         """How many ops around one are paired with those around another."""
         sources = zip(self.new.ops[place].sources, self.old.ops[old].sources, strict=False)
         near = sum(one[1] == other[1] and self.old_of.get(one[0]) == other[0] for one, other in sources)
-        users = {(self.old_of.get(user), operand) for user, operand in self._users[1][place]}
-        return near + len(users & {*self._users[0][old]})
+        users = {(self.old_of.get(user), operand) for user, operand in self.users[1][place]}
+        return near + len(users & {*self.users[0][old]})
 
     def reads_elsewhere(self, place: int, *, sure: bool = True) -> bool:
         """Whether an op that stayed reads a value that stayed, but another one than before.
@@ -197,7 +233,7 @@ class _Pairing:
 
 
 def memory_of(op: Op) -> str:
-    """Where an op's first result is and how it is laid out there: `l1 width_sharded`; empty where its type says nothing."""
+    """Where an op's first result is and how it is laid out: `l1 width_sharded`; empty where its type says nothing."""
     kind = op.results[0] if op.results else ""
     buffer, sharding = _BUFFER.search(kind), _SHARDING.search(kind)
     return " ".join(filter(None, (buffer and buffer[1], sharding and sharding[1])))
@@ -212,9 +248,9 @@ def _signature(old: Program, new: Program, site: Site) -> Hashable:
     before, now = _names(old, site.gone), _names(new, site.come)
     net = {name: now[name] - before[name] for name in before | now if now[name] != before[name]}
     if net:
-        unit = reduce(gcd, net.values())
-        return tuple(sorted((name, count // unit) for name, count in net.items())), frozenset(before & now)
-    return (), frozenset(_aspects(old, new, site))
+        unit = gcd(*net.values())
+        return tuple(sorted((name, count // unit) for name, count in net.items())), tuple(sorted(before & now))
+    return (), tuple(sorted(_aspects(old, new, site)))
 
 
 def _aspects(old: Program, new: Program, site: Site) -> set[tuple[str, str]]:
@@ -235,7 +271,7 @@ def _aspects(old: Program, new: Program, site: Site) -> set[tuple[str, str]]:
 def _differing(one: Op, other: Op) -> set[str]:
     before, now = dict(one.attributes), dict(other.attributes)
     found = {name for name in before.keys() | now.keys() if before.get(name) != now.get(name)}
-    if memory_of(one) != memory_of(other):
+    if "" not in (memory_of(one), memory_of(other)) and memory_of(one) != memory_of(other):
         found.add(f"layout ({memory_of(one)} -> {memory_of(other)})")
     elif (one.operands, one.results) != (other.operands, other.results):
         found.add("types")
@@ -246,7 +282,7 @@ def _differing(one: Op, other: Op) -> set[str]:
     return found
 
 
-def _change(old: Program, new: Program, alike: list[Site]) -> Change:
+def _change(old: Program, new: Program, alike: list[Site], signature: str) -> Change:
     before, now = Counter[str](), Counter[str]()
     aspects: set[tuple[str, str]] = set()
     ahead = True
@@ -257,19 +293,24 @@ def _change(old: Program, new: Program, alike: list[Site]) -> Change:
         moved = [old.ops[place] for place in site.gone] + [new.ops[place] for place in site.come]
         ahead &= bool(moved) and all(op.ahead or op.name in LOADS for op in moved)
     counts = {name: (before[name], now[name]) for name in sorted(before | now)}
-    net = {name: two - one for name, (one, two) in counts.items() if one != two}
+    kind = _kind(any(one != two for one, two in counts.values()), {what for what, _ in aspects}, ahead=ahead)
+    return Change(_what(counts, frozenset(aspects)), kind, len(alike), counts, signature, frozenset(aspects))
+
+
+def _what(counts: Mapping[str, tuple[int, int]], aspects: frozenset[tuple[str, str]]) -> str:
+    """Counts, then what differs in ops that stayed."""
+    net = {name: now - before for name, (before, now) in counts.items() if now != before}
     parts = [", ".join(f"{name} {count:+d}" for name, count in _most(net))] if net else []
     by_aspect: dict[str, set[str]] = defaultdict(set)
     for what, name in aspects:
         by_aspect[what].add(name)
-    parts += [f"{what} of {_listed(sorted(of))}" for what, of in sorted(by_aspect.items())]
-    return Change("; ".join(parts), _kind(net, by_aspect, ahead=ahead), len(alike), counts)
+    return "; ".join([*parts, *(f"{what} of {_listed(sorted(of))}" for what, of in sorted(by_aspect.items()))])
 
 
-def _kind(net: Mapping[str, int], aspects: Mapping[str, object], *, ahead: bool) -> str:
+def _kind(counted: bool, aspects: set[str], *, ahead: bool) -> str:
     if ahead or "place (const-eval)" in aspects:
         return "const_eval"
-    if net:
+    if counted:
         return "ops"
     if any(what.startswith("layout") for what in aspects):
         return "layout"

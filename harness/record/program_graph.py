@@ -1,10 +1,10 @@
 """A compiled program as a graph: what a compiler's IR says is computed, and nothing of how it is printed.
 
-An op is its name, its attributes, the types of its operands and results, and the results that it reads. Names of values,
-aliases and functions, locations, comments, the order of attributes and of independent ops, and where memory is freed
-are no part of it, so that they cannot make two programs differ. Functions stand where they are called, and a fused
-computation of XLA is part of its fusion. MLIR in generic form or in a dialect's own, and XLA's HLO. Standard library
-only.
+An op is its name, its attributes, the types of its operands and results, and the results that it reads. Names of
+values, aliases and functions, locations, comments, the order of attributes and of independent ops, and where memory is
+freed are no part of it, so that they cannot make two programs differ. Functions stand where they are called, and a
+fused computation of XLA is part of its fusion. MLIR in generic form or in a dialect's own, and XLA's HLO. Standard
+library only.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import struct
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 
 from opscope.base.digest import words_digest
 
@@ -41,6 +41,7 @@ _FUNCTION = re.compile(r"(?:func\.func|util\.func|util\.initializer|flow\.func|l
 _DECLARED = re.compile(r"(%[\w$.-]+)(?: as (%[\w$.-]+))?\s*:")
 _FLOAT = re.compile(r"(?<![\w.])[-+]?(?:\d+\.\d*(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+)(?![\w.])")
 _INDEX = re.compile(r"\b(-?\d+) : index\b")
+_WITHOUT_DIALECT = frozenset({RETURN, "call", "yield"})
 _SPACES = re.compile(r"\s+")
 
 
@@ -202,7 +203,7 @@ class _Builder:
                 Op(
                     statement.name,
                     (*statement.attributes, *held[1]),
-                    statement.operand_types,
+                    () if statement.name == RETURN else statement.operand_types,  # an end is an end, whatever its types
                     statement.result_types,
                     sources,
                     inside,
@@ -215,12 +216,14 @@ class _Builder:
                 self._handles[statement.name] = place, 0
         return [(len(self.ops) - 1, 0)] if body.statements and self.ops else []
 
-    @lru_cache(maxsize=None)  # noqa: B019 - a builder lives as long as one text is read
+    @cache  # noqa: B019 - a builder lives as long as one text is read
     def _held(self, name: str) -> tuple[tuple[tuple[str, int], ...], tuple[tuple[str, str], ...]]:
         """The ops of a fused computation, and its digest as an attribute."""
-        if name not in self._functions:
+        if not name or name not in self._functions:
             return (), ()
-        inner = _Builder({key: body for key, body in self._functions.items() if key == name or key in self._below(name)})
+        inner = _Builder(
+            {key: body for key, body in self._functions.items() if key == name or key in self._below(name)}
+        )
         program = Program(tuple(inner.ops))
         counts = Counter(op.name for op in program.computing)
         return tuple(sorted(counts.items())), (("computation", program.digest),)
@@ -324,7 +327,7 @@ def _statement(line: str) -> _Statement | None:
     if named is None:
         return None
     name, rest = named[1] or named[2], line[named.end() :]
-    if not named[1] and not results and "." not in name and not rest.lstrip().startswith(("%", ":")) and rest:
+    if not (named[1] or results or "." in name or rest.lstrip().startswith("%") or name in _WITHOUT_DIALECT):
         return None
     name = RETURN if name in ("func.return", "util.return") else name
     symbol = _SYMBOL.search(rest)

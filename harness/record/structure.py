@@ -67,7 +67,9 @@ def structure_of(program: Program, cycles: Mapping[str, int], temp_bytes: int | 
             memory.setdefault(op.name, Counter())[where] += 1
         fused.update(dict(op.holds))
         fused.update(f"{op.name} {name}" for name in _activations(op))
-    launches = ops[_LAUNCHED] or sum(count for name, count in ops.items() if not _SILENT.match(name) and name not in LOADS)
+    launches = ops[_LAUNCHED] or sum(
+        count for name, count in ops.items() if not _SILENT.match(name) and name not in LOADS
+    )
     return Structure(
         ops=dict(sorted(ops.items())),
         ahead=dict(sorted(Counter(op.name for op in program.computing if op.ahead).items())),
