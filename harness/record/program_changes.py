@@ -21,6 +21,8 @@ MOST_NAMES = 6
 """Names of ops in a sentence."""
 _BUFFER = re.compile(r"buffer_type<(\w+)>")
 _SHARDING = re.compile(r"(?:<|memory_layout<)(interleaved|\w+_sharded)>")
+CONST_EVAL = "const_eval"
+"""The kind of a change in what is evaluated ahead."""
 TEXT = "text"
 """The kind of a change in what is neither MLIR nor HLO."""
 _ENDS = frozenset({ARGUMENT, RETURN})
@@ -244,7 +246,13 @@ def _names(program: Program, places: Iterable[int]) -> Counter[str]:
 
 
 def _signature(old: Program, new: Program, site: Site) -> Hashable:
-    """What sites that are alike have in common: their ops in proportion, and what differs in ops that stayed."""
+    """What sites that are alike have in common: their ops in proportion, and what differs in ops that stayed.
+
+    How const-eval is cut into functions is one matter.
+    """
+    places = [*((old, place) for place in site.gone), *((new, place) for place in site.come)]
+    if places and any(op.name in LOADS for op in (program.ops[place] for program, place in places)):
+        return CONST_EVAL
     before, now = _names(old, site.gone), _names(new, site.come)
     net = {name: now[name] - before[name] for name in before | now if now[name] != before[name]}
     if net:
@@ -309,7 +317,7 @@ def _what(counts: Mapping[str, tuple[int, int]], aspects: frozenset[tuple[str, s
 
 def _kind(counted: bool, aspects: set[str], *, ahead: bool) -> str:
     if ahead or "place (const-eval)" in aspects:
-        return "const_eval"
+        return CONST_EVAL
     if counted:
         return "ops"
     if any(what.startswith("layout") for what in aspects):

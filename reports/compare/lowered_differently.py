@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -49,6 +50,23 @@ class Place:
     priced_by: str
     """What these cycles are of: `run`, the whole program, where nothing else changed; `kernels`, those that this change
     alone has touched; empty without a price."""
+
+    @property
+    def text(self) -> str:
+        """Its name, counts and price on one line."""
+        counts = ", ".join(f"{name} {before} -> {now}" for name, (before, now) in self.counts.items())
+        price = ""
+        if self.cycles is not None:
+            before, now = self.cycles
+            share = f" ({percent_change(before, now)})" if before else ""
+            of = "" if self.priced_by == "run" else f" of {self.priced_by}"
+            price = f"cycles{of} {before:,} -> {now:,}{share}"
+        return f"{self.name}: {'; '.join(filter(None, (counts, price)))}" if counts or price else self.name
+
+
+def percent_change(before: float, now: float) -> str:
+    """By how much a number rose or fell: `+1.49 %`."""
+    return f"{100 * (now / before - 1):+.2f} %"
 
 
 @dataclass(frozen=True)
@@ -92,13 +110,16 @@ class Lowered:
     """Ops whose IR differs in what says nothing of the program: names, locations, the order of independent ops."""
 
     @property
+    def differing(self) -> int:
+        """Ops that lower differently, in whatever ways."""
+        return len({op_id for group in self.lowering for op_id in group.ops})
+
+    @property
     def sentence(self) -> str:
         """In one line; empty if neither run has kept an IR."""
         if not self.compared and not self.without:
             return ""
-        lower, compute = (
-            len({op for group in groups for op in group.ops}) for groups in (self.lowering, self.computing)
-        )
+        lower, compute = self.differing, sum(len(group.ops) for group in self.computing)
         words = [
             f"{lower} of {self.compared} ops lower{'s' * (lower == 1)} differently",
             f"{compute} compute{'s' * (compute == 1)} differently",
@@ -195,8 +216,8 @@ def _place(
 ) -> Place:
     """A change in one op, with its price."""
     old, new = ops
-    sizes = [of.ops if of is not None else {} for of in structures]
-    counts = {name: (sizes[0].get(name, 0), sizes[1].get(name, 0)) for name in change.net}
+    sizes = [Counter(of.ops) + Counter(of.ahead) if of is not None else Counter[str]() for of in structures]
+    counts = {name: (sizes[0][name], sizes[1][name]) for name in change.net}
     counts = {name: both if any(both) else change.counts[name] for name, both in counts.items()}
     cycles, by = None, ""
     whole = old.cycles if old is not None else None, new.cycles
@@ -207,7 +228,7 @@ def _place(
         own = touched[list(all_changes).index(change)]
         if sum(bool(own & names) for names in touched) == 1:
             sums = [sum(of.cycles.get(kernel, 0) for kernel in own) for of in structures if of is not None]
-            cycles, by = (sums[0], sums[1]), "kernels"
+            cycles, by = ((sums[0], sums[1]), "kernels") if any(sums) else (None, "")
     return Place(_name(new), new.op_id, change.sites, counts, cycles, by)
 
 
@@ -221,7 +242,7 @@ def _named(found: Sequence[_Alike], sides: tuple[_Side, _Side]) -> list[Group]:
     groups = []
     for alike in found:
         total = program_changes.together(alike.changes)
-        [group] = _groups({total.what: alike.ops}, *sides)
+        [group] = _groups({total.what: alike.ops}, *sides, lowerings=True)
         places = sorted(alike.places, key=lambda place: (-_weight(place), place.name))
         groups.append(replace(group, kind=total.kind, places=tuple(places)))
     return sorted(groups, key=lambda group: (-abs(group.cycles or 0), -len(group.ops), group.what))
@@ -246,14 +267,17 @@ def _ran(op: Outcome) -> bool:
     return op.right or op.status == Status.WRONG_RESULT
 
 
-def _groups(ops_of: Mapping[str, Sequence[Outcome]], before: _Side, now: _Side) -> list[Group]:
-    """The groups, those of most ops first."""
+def _groups(
+    ops_of: Mapping[str, Sequence[Outcome]], before: _Side, now: _Side, *, lowerings: bool = False
+) -> list[Group]:
+    """The groups, those of most ops first; of `lowerings` what differs is to be reduced, whether or not it fails."""
     groups = []
     for what, ops in ops_of.items():
         first, *_ = by_size = sorted(ops, key=lambda op: (op.op_name == WHOLE_MODEL, _elements(op.types), op.op_id))
         failing = next((side for side in (now, before) if (op := side.run.ops.get(first.op_id)) and op.bad), None)
-        command = f"opscope reduce {first.op_id} --run {(failing or now).place}"
-        command += "" if failing is not None else f" --against {before.run.backend}"
+        side = now if lowerings or failing is None else failing
+        command = f"opscope reduce {first.op_id} --run {side.place}"
+        command += f" --against {before.run.backend}" if side is not failing else ""
         groups.append(Group(what, tuple(op.op_id for op in by_size), _name(first), command))
     return sorted(groups, key=lambda group: (-len(group.ops), group.what))
 

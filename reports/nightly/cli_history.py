@@ -140,7 +140,7 @@ def _show(lines: list[Line], problems: dict[str, str]) -> None:
         page.prose(f"{release}: not run: {problem}", "yellow")
     for line, earlier in zip(lines[1:], lines, strict=False):
         if line.changes or line.lower_differently:
-            page.line(f"opscope diff {earlier.release} {line.release}", "dim")
+            page.line(f"opscope diff {earlier.night_id} {line.night_id}", "dim")
 
 
 def _show_firsts(firsts: list[First], ran: int, releases: int) -> None:
