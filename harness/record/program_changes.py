@@ -83,8 +83,10 @@ def together(alike: Sequence[Change]) -> Change:
 def changes(old: Program, new: Program) -> list[Change]:
     """What differs between two programs, the change of most sites first; none exactly where their digests are equal."""
     alike: dict[Hashable, list[Site]] = defaultdict(list)
+    cut = len({sum(op.name in LOADS for op in program.ops) for program in (old, new)}) > 1
     for site in sites(old, new):
-        alike[_signature(old, new, site)].append(site)
+        # Where const-eval is cut into functions in another way, all that is evaluated ahead is one matter.
+        alike[CONST_EVAL if cut and _is_ahead(old, new, site) else _signature(old, new, site)].append(site)
     found = [_change(old, new, of, str(signature)) for signature, of in alike.items()]
     return sorted(found, key=lambda change: (-change.sites, change.what))
 
@@ -246,19 +248,19 @@ def _names(program: Program, places: Iterable[int]) -> Counter[str]:
 
 
 def _signature(old: Program, new: Program, site: Site) -> Hashable:
-    """What sites that are alike have in common: their ops in proportion, and what differs in ops that stayed.
-
-    How const-eval is cut into functions is one matter.
-    """
-    places = [*((old, place) for place in site.gone), *((new, place) for place in site.come)]
-    if places and any(op.name in LOADS for op in (program.ops[place] for program, place in places)):
-        return CONST_EVAL
+    """What sites that are alike have in common: their ops in proportion, and what differs in ops that stayed."""
     before, now = _names(old, site.gone), _names(new, site.come)
     net = {name: now[name] - before[name] for name in before | now if now[name] != before[name]}
     if net:
         unit = gcd(*net.values())
         return tuple(sorted((name, count // unit) for name, count in net.items())), tuple(sorted(before & now))
     return (), tuple(sorted(_aspects(old, new, site)))
+
+
+def _is_ahead(old: Program, new: Program, site: Site) -> bool:
+    """Whether all of a site is evaluated before the first run."""
+    ops = [*(old.ops[place] for place in site.gone), *(new.ops[place] for place in site.come)]
+    return bool(ops) and all(op.ahead or op.name in LOADS for op in ops)
 
 
 def _aspects(old: Program, new: Program, site: Site) -> set[tuple[str, str]]:
@@ -298,8 +300,7 @@ def _change(old: Program, new: Program, alike: list[Site], signature: str) -> Ch
         before += _names(old, site.gone)
         now += _names(new, site.come)
         aspects |= _aspects(old, new, site)
-        moved = [old.ops[place] for place in site.gone] + [new.ops[place] for place in site.come]
-        ahead &= bool(moved) and all(op.ahead or op.name in LOADS for op in moved)
+        ahead &= _is_ahead(old, new, site)
     counts = {name: (before[name], now[name]) for name in sorted(before | now)}
     kind = _kind(any(one != two for one, two in counts.values()), {what for what, _ in aspects}, ahead=ahead)
     return Change(_what(counts, frozenset(aspects)), kind, len(alike), counts, signature, frozenset(aspects))

@@ -85,6 +85,10 @@ class Group:
     """`ops`, `const_eval`, `layout`, `types`, `attributes`, `wiring` or `text`; empty of what is no lowering."""
     places: tuple[Place, ...] = ()
     """Of a lowering, each op and model, that of most cycles first."""
+    alike: str = ""
+    """Equal for lowerings that differ alike, in whatever run."""
+    smallest_id: str = ""
+    """The id of the smallest."""
 
     @property
     def cycles(self) -> int | None:
@@ -244,7 +248,7 @@ def _named(found: Sequence[_Alike], sides: tuple[_Side, _Side]) -> list[Group]:
         total = program_changes.together(alike.changes)
         [group] = _groups({total.what: alike.ops}, *sides, lowerings=True)
         places = sorted(alike.places, key=lambda place: (-_weight(place), place.name))
-        groups.append(replace(group, kind=total.kind, places=tuple(places)))
+        groups.append(replace(group, kind=total.kind, places=tuple(places), alike=total.alike))
     return sorted(groups, key=lambda group: (-abs(group.cycles or 0), -len(group.ops), group.what))
 
 
@@ -278,7 +282,7 @@ def _groups(
         side = now if lowerings or failing is None else failing
         command = f"opscope reduce {first.op_id} --run {side.place}"
         command += f" --against {before.run.backend}" if side is not failing else ""
-        groups.append(Group(what, tuple(op.op_id for op in by_size), _name(first), command))
+        groups.append(Group(what, tuple(op.op_id for op in by_size), _name(first), command, smallest_id=first.op_id))
     return sorted(groups, key=lambda group: (-len(group.ops), group.what))
 
 
