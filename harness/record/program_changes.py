@@ -25,6 +25,7 @@ CONST_EVAL = "const_eval"
 """The kind of a change in what is evaluated ahead."""
 TEXT = "text"
 """The kind of a change in what is neither MLIR nor HLO."""
+_LAYOUT = "layout"
 _ENDS = frozenset({ARGUMENT, RETURN})
 
 
@@ -254,7 +255,9 @@ def _signature(old: Program, new: Program, site: Site) -> Hashable:
     if net:
         unit = gcd(*net.values())
         return tuple(sorted((name, count // unit) for name, count in net.items())), tuple(sorted(before & now))
-    return (), tuple(sorted(_aspects(old, new, site)))
+    aspects = _aspects(old, new, site)
+    layouts = {aspect for aspect in aspects if aspect[0].startswith(_LAYOUT)}
+    return (), tuple(sorted(layouts or aspects))  # what reads a value that lies elsewhere has other types
 
 
 def _is_ahead(old: Program, new: Program, site: Site) -> bool:
@@ -282,7 +285,7 @@ def _differing(one: Op, other: Op) -> set[str]:
     before, now = dict(one.attributes), dict(other.attributes)
     found = {name for name in before.keys() | now.keys() if before.get(name) != now.get(name)}
     if "" not in (memory_of(one), memory_of(other)) and memory_of(one) != memory_of(other):
-        found.add(f"layout ({memory_of(one)} -> {memory_of(other)})")
+        found.add(f"{_LAYOUT} ({memory_of(one)} -> {memory_of(other)})")
     elif (one.operands, one.results) != (other.operands, other.results):
         found.add("types")
     if one.holds != other.holds:
@@ -321,7 +324,7 @@ def _kind(counted: bool, aspects: set[str], *, ahead: bool) -> str:
         return CONST_EVAL
     if counted:
         return "ops"
-    if any(what.startswith("layout") for what in aspects):
+    if any(what.startswith(_LAYOUT) for what in aspects):
         return "layout"
     return next((kind for kind in ("types", "operands") if kind in aspects), "attributes").replace("operands", "wiring")
 

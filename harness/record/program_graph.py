@@ -37,7 +37,8 @@ _VALUE = re.compile(r"%[\w$.-]+(?:#\d+)?")
 _RESULTS = re.compile(r"(%[\w$.-]+(?::\d+)?(?:, %[\w$.-]+(?::\d+)?)*) = ")
 _NAME = re.compile(r'"([\w.$-]+)"|([A-Za-z_][\w.$-]*)')
 _SYMBOL = re.compile(r"@[\w$.-]+")
-_FUNCTION = re.compile(r"(?:func\.func|util\.func|util\.initializer|flow\.func|llvm\.func)\b")
+_FUNCTION = re.compile(r"\"?(?:func\.func|util\.func|util\.initializer|flow\.func|llvm\.func)\b")
+_GENERIC_NAME = re.compile(r"\bsym_name = \"([^\"]*)\"")
 _DECLARED = re.compile(r"(%[\w$.-]+)(?: as (%[\w$.-]+))?\s*:")
 _FLOAT = re.compile(r"(?<![\w.])[-+]?(?:\d+\.\d*(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+)(?![\w.])")
 _INDEX = re.compile(r"\b(-?\d+) : index\b")
@@ -279,8 +280,11 @@ def _mlir(text: str) -> dict[str, _Body]:
         if opens and _FUNCTION.match(line):
             del stack[1:]  # functions stand in none
             symbol = _SYMBOL.search(line)
-            name = symbol[0] if symbol is not None else f"@{len(functions)}"
-            functions[name] = _Body(_declared(line))
+            generic = _GENERIC_NAME.search(line)
+            name = (
+                f"@{generic[1]}" if generic is not None else symbol[0] if symbol is not None else f"@{len(functions)}"
+            )
+            functions[name] = _Body(_declared(line) if generic is None else [])
             stack.append((functions[name], None, name))
             continue
         statement = _statement(line)

@@ -98,8 +98,9 @@ def gate(
     model's cycles rise by more than --slower, 2 if the builds cannot be compared.
 
     Without them, only ops whose verdict may have changed are run, the riskiest first: a verdict holds while op, values,
-    compiler, board and options stay the same. Exit code 1 if an op is NEW, REASON-CHANGED or PCC-DROP, neither known, flaky nor
-    acknowledged by a note, or if a sweep did not run. Failures that the baseline already has do not fail the gate.
+    compiler, board and options stay the same. Exit code 1 if an op is NEW, REASON-CHANGED or PCC-DROP, neither known,
+    flaky nor acknowledged by a note, or if a sweep did not run. Failures that the baseline already has do not fail the
+    gate.
     """
     options = read_options(words)
     if old is not None or new is not None:
