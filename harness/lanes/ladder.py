@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opscope.base.damage import Damaged
-from opscope.base.stored import checked, digest, gone
+from opscope.base.stored import checked, gone
 from opscope.harness.backends import life
 from opscope.harness.backends.base import Backend, BackendError, Declined, Job, StageCrashError, StageError, Target
 from opscope.harness.lanes import (
@@ -28,6 +28,7 @@ from opscope.harness.lanes import (
     whole_model,
 )
 from opscope.harness.lanes.equal_program import EqualProgram
+from opscope.harness.lanes.result_digests import with_digests
 from opscope.harness.prepare import domains
 from opscope.harness.prepare.inputs import OtherValues, row_golden, row_inputs
 from opscope.harness.record import artifacts, structure
@@ -318,7 +319,8 @@ def _compared(state: _ClimbState, job: Job, export_dir: Path) -> OpTest:
         if not row.golden:
             return drawn_numbers.checks(row, job, state.drawn_again, state.judged_by, export_dir)
         operands = explained.operands_of(row, job, export_dir)
-        return compare_op(row, row_golden(row, export_dir), job.outputs, state.judged_by, operands, row.held_to)
+        checks = compare_op(row, row_golden(row, export_dir), job.outputs, state.judged_by, operands, row.held_to)
+        return with_digests(checks, job.outputs)
 
     before = state.reached
     state.listener.before_compare()
@@ -333,10 +335,6 @@ def _compared(state: _ClimbState, job: Job, export_dir: Path) -> OpTest:
     if checks is None:
         state.reached = before
         return state.ended(Status.NO_GOLDEN, row.no_golden)
-    if len(checks) == len(job.outputs):
-        digests = [digest(output.tobytes()) for output in job.outputs]
-        pairs = zip(checks, digests, strict=True)
-        checks = [check.model_copy(update={"digest": of_result[:16]}) for check, of_result in pairs]
     measured = [check.pcc for check in checks if check.pcc is not None]
     numbers = {"results": tuple(checks), "pcc": min(measured, default=None), **_largest(checks)}
     wrong = mesh_run.reasons(checks, len(row.outputs))

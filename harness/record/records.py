@@ -283,7 +283,7 @@ class ResultCheck(Record):
     device: Int | None = None
     """With a mesh: the first device that has this result."""
     digest: str = ""
-    """Of its bytes: equal where two runs have the same bits. Empty in older records, and with a mesh."""
+    """Of its type, shape and bytes (XXH3-128); empty in older records, and where it is judged as drawn numbers are."""
 
 
 class Jump(Record):
