@@ -23,7 +23,7 @@ from opscope.reports.nightly.program_options import program_options, read_option
     default=1.0,
     show_default=True,
     metavar="PERCENT",
-    help="With --new: by how much a model's cycles may rise.",
+    help="With --new: by how much a model's cycles and its temporary memory may rise.",
 )
 @click.option(
     "--smallest/--no-smallest",
@@ -95,7 +95,7 @@ def gate(
 
     With --old and --new, compare two builds of a compiler instead: what each makes of the models given with --model, op
     by op, layout by layout, in cycles and in numbers. Exit code 0 if nothing is worse, 1 if something fails anew or a
-    model's cycles rise by more than --slower, 2 if the builds cannot be compared.
+    model's cycles or temporary memory rise by more than --slower, 2 if the builds cannot be compared.
 
     Without them, only ops whose verdict may have changed are run, the riskiest first: a verdict holds while op, values,
     compiler, board and options stay the same. Exit code 1 if an op is NEW, REASON-CHANGED or PCC-DROP, neither known,

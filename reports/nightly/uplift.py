@@ -8,7 +8,7 @@ shows each change is known. Nothing is published.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,7 +25,7 @@ from opscope.harness.record.run_folders import runs_root
 from opscope.harness.record.store import RUN_FILE, load_run
 from opscope.harness.record.workflows import SPLIT
 from opscope.reports.compare.diff import Row, compare
-from opscope.reports.compare.lowered_differently import Group, Lowered, compare_lowered
+from opscope.reports.compare.lowered_differently import Group, Lowered, compare_lowered, percent_change
 from opscope.reports.compare.outcomes import RunView, from_folder
 from opscope.reports.nightly.config import Config
 from opscope.reports.nightly.gate import GATES
@@ -131,7 +131,7 @@ class Asked:
     workers: int
     options: Mapping[str, Any]
     slower: float
-    """Percent by which a model's cycles may rise."""
+    """Percent by which a model's cycles and its temporary memory may rise."""
     smallest: bool
     """Whether the ops of models that changed are compiled alone."""
     root: Path
@@ -164,7 +164,7 @@ def run(asked: Asked, watch: Watch, say: Callable[[str], None]) -> Uplift:
     suites = tuple(model for model in asked.models if model.startswith(SUITE))
     sweep = _Sweeps(asked, folder, watch, say, seconds)
     pair = sweep.pair(whole, FULL) if whole else None
-    changed = _changed_models(pair) if pair is not None and asked.smallest else ()
+    changed = _changed_models(pair, whole) if pair is not None and asked.smallest else ()
     alone = sweep.pair((*suites, *changed), SPLIT) if suites or changed else None
     return _uplift(asked, pair, alone, suites, seconds)
 
@@ -213,10 +213,11 @@ class _Sweeps:
         self.watch(sweep, *counter.look())
 
 
-def _changed_models(pair: _Pair) -> tuple[str, ...]:
-    """The models whose programs differ."""
+def _changed_models(pair: _Pair, asked: Sequence[str]) -> tuple[str, ...]:
+    """The models whose programs differ, as they were asked for: a file by its path."""
+    files = {Path(word).stem: word for word in asked if Path(word).is_file()}
     ids = {op_id for group in pair.lowered.lowering for op_id in group.ops}
-    return tuple(sorted({model for op_id in ids for model in pair.views[1].ops[op_id].uses_of}))
+    return tuple(sorted({files.get(name, name) for op_id in ids for name in pair.views[1].ops[op_id].uses_of}))
 
 
 def _uplift(
@@ -235,7 +236,7 @@ def _uplift(
     rows = [row for each in judged for row in compare(*each.views).rows]
     news = tuple(row for row in rows if row.label in NEWS)
     worse = [f"{row.op_name} {_name(row)}: {row.label}: {row.error_b}" for row in news]
-    worse += [line for model in models if (line := _slower(model, asked.slower))]
+    worse += [line for model in models for line in _dearer(model, asked.slower)]
     first = pairs[0]
     changes = pair.lowered.lowering if pair is not None else ()
     op_changes = alone.lowered.lowering if alone is not None else ()
@@ -345,12 +346,12 @@ def _moved(model: Model) -> int:
     return abs(model.cycles[1] - model.cycles[0]) if model.cycles is not None else 0
 
 
-def _slower(model: Model, most: float) -> str:
-    """Why a model counts as slower; empty if it does not."""
-    if model.cycles is None or model.cycles[1] <= model.cycles[0] * (1 + most / 100):
-        return ""
-    before, now = model.cycles
-    return f"{model.name}: cycles {before:,} -> {now:,} ({100 * (now / before - 1):+.2f} %)"
+def _dearer(model: Model, most: float) -> Iterator[str]:
+    """What a model costs more of, by more than so many percent."""
+    for what, pair in (("cycles", model.cycles), ("temporary bytes", model.temp_bytes)):
+        if pair is not None and pair[1] > pair[0] * (1 + most / 100):
+            share = f" ({percent_change(*pair)})" if pair[0] else ""
+            yield f"{model.name}: {what} {pair[0]:,} -> {pair[1]:,}{share}"
 
 
 def _with_smallest(changes: Sequence[Group], op_changes: Sequence[Group]) -> list[Group]:

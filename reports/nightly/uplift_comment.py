@@ -45,11 +45,13 @@ def title(uplift: Uplift) -> str:
     priced = [model for model in uplift.models if model.cycles is not None]
     slower = sum(model.cycles[1] > model.cycles[0] for model in priced if model.cycles)
     faster = sum(model.cycles[1] < model.cycles[0] for model in priced if model.cycles)
+    larger = sum(model.temp_bytes[1] > model.temp_bytes[0] for model in uplift.models if model.temp_bytes)
     changed = len(_renumbered(uplift))
     words = [
         f"{counted(len(uplift.news), 'new failure')}" if uplift.news else "nothing fails anew",
         *([f"{counted(slower, 'model')} slower"] if slower else []),
         *([f"{faster} faster"] if faster else []),
+        *([f"{larger} with more temporary memory"] if larger else []),
         f"numbers of {changed} changed" if changed else "numbers unchanged",
         *([f"{len(uplift.fixed)} right now"] if uplift.fixed else []),
     ]
