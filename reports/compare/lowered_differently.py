@@ -23,6 +23,7 @@ from opscope.harness.record import program_changes
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.program_changes import Change
 from opscope.harness.record.records import WHOLE_MODEL
+from opscope.harness.record.result_options import PROGRAM_OPTIONS, ResultOptions, flag
 from opscope.harness.record.stages import Status
 from opscope.harness.record.store import read_run
 from opscope.harness.record.structure import Structure
@@ -282,8 +283,21 @@ def _groups(
         side = now if lowerings or failing is None else failing
         command = f"opscope reduce {first.op_id} --run {side.place}"
         command += f" --against {before.run.backend}" if side is not failing else ""
+        if lowerings and first.op_name == WHOLE_MODEL:  # which finds the smallest op that differs so
+            command = _gate(before, now, first)
         groups.append(Group(what, tuple(op.op_id for op in by_size), _name(first), command, smallest_id=first.op_id))
     return sorted(groups, key=lambda group: (-len(group.ops), group.what))
+
+
+def _gate(before: _Side, now: _Side, model: Outcome) -> str:
+    """The command that compares both compilers on a model, with the options of its run."""
+    usual, asked = ResultOptions(), now.run.origin["options"]
+    words = ["opscope", "gate", "--old", before.run.backend, "--new", now.run.backend, "--model", *model.uses_of]
+    for name in PROGRAM_OPTIONS:
+        value = asked.get(name)
+        if value not in (None, "", getattr(usual, name)):
+            words += [flag(name), str(value)]
+    return shlex.join(words)
 
 
 def _elements(types: str) -> int:

@@ -7,24 +7,14 @@ from typing import Any
 
 import click
 
-from opscope.harness.record.result_options import OPTIONS, flag
-
-NAMES = (
-    "optimization_level",
-    "backend_option",
-    "shape",
-    "inputs",
-    "data_format",
-    "math_fidelity",
-    "numerics",
-    "amp_level",
-    "dtype",
-)
+from opscope.harness.record.result_options import OPTIONS, PROGRAM_OPTIONS, flag
 
 
 def program_options(command: Callable[..., None]) -> Callable[..., None]:
     """Adds the options; each arrives by its name, as the words that were given, None if it was not."""
-    for name in reversed(NAMES):
+    for name in reversed(PROGRAM_OPTIONS):
+        if name == "arch":
+            continue  # with its own default and words
         row = OPTIONS[name]
         command = click.option(flag(name), name, multiple=row.repeated, metavar=row.metavar, help=row.help)(command)
     return command

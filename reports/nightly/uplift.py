@@ -181,16 +181,12 @@ class _Sweeps:
 
     def pair(self, models: tuple[str, ...], workflow: str) -> _Pair:
         """Both builds, one after the other: the second finds what the first has prepared."""
-        folders = tuple(self._run(name, models, workflow) for name in dict.fromkeys((self.asked.old, self.asked.new)))
-        views = [from_folder(each) for each in folders]
-        tests = [{test.op_id: test for test in load_run(each).tests} for each in folders]
-        old, new = 0, len(folders) - 1
-        if self.asked.old == self.asked.new:  # against itself: run twice, or nothing would be compared
-            folders = (folders[0], self._run(self.asked.new, models, workflow, "again"))
-            views, new = [views[0], from_folder(folders[1])], 1
-            tests.append({test.op_id: test for test in load_run(folders[1]).tests})
-        compared = compare_lowered(views[old], views[new], folders[old], folders[new])
-        return _Pair((views[old], views[new]), (folders[old], folders[new]), (tests[old], tests[new]), compared)
+        again = "again" if self.asked.old == self.asked.new else ""  # against itself it runs twice
+        old = self._run(self.asked.old, models, workflow)
+        new = self._run(self.asked.new, models, workflow, again)
+        views = from_folder(old), from_folder(new)
+        tests = [{test.op_id: test for test in load_run(each).tests} for each in (old, new)]
+        return _Pair(views, (old, new), (tests[0], tests[1]), compare_lowered(*views, old, new))
 
     def _run(self, backend: str, models: tuple[str, ...], workflow: str, again: str = "") -> Path:
         asked = self.asked
@@ -240,23 +236,26 @@ def _uplift(
     first = pairs[0]
     changes = pair.lowered.lowering if pair is not None else ()
     op_changes = alone.lowered.lowering if alone is not None else ()
+    old, new = first.views
+    since = compare(old, new).since
     return Uplift(
-        *(Build(name, _compiler(view)) for name, view in zip((asked.old, asked.new), first.views, strict=True)),
-        first.views[1].board,
-        dict(asked.options),
-        tuple(worse),
-        tuple(sorted(models, key=lambda model: (-_moved(model), model.name))),
-        tuple(_with_smallest(changes, op_changes)),
-        tuple(op for op in ops if not op.equal or op.numbers not in ("equal bits", "")),
-        tuple(op_changes),
-        news,
-        tuple(row for row in rows if row.label == Label.FIXED),
-        compared,
-        sum(each.lowered.folded for each in pairs),
-        tuple(_skipped(pairs)),
-        tuple(_not_priced(models, pair)) if pair is not None else (),
-        dict(seconds),
-        since.text if (since := compare(*first.views).since) is not None else "",
+        old=Build(asked.old, _compiler(old)),
+        new=Build(asked.new, _compiler(new)),
+        board=new.board,
+        options=dict(asked.options),
+        worse=tuple(worse),
+        models=tuple(sorted(models, key=lambda model: (-_moved(model), model.name))),
+        changes=tuple(_with_smallest(changes, op_changes)),
+        ops=tuple(op for op in ops if not op.equal or op.numbers not in ("equal bits", "")),
+        op_changes=tuple(op_changes),
+        news=news,
+        fixed=tuple(row for row in rows if row.label == Label.FIXED),
+        compared=compared,
+        folded=sum(each.lowered.folded for each in pairs),
+        skipped=tuple(_skipped(pairs)),
+        not_priced=tuple(_not_priced(models, pair)) if pair is not None else (),
+        seconds=dict(seconds),
+        commits=since.text if since is not None else "",
     )
 
 
