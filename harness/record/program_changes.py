@@ -61,6 +61,14 @@ class Change:
         return {name: now - before for name, (before, now) in self.counts.items() if now != before}
 
 
+def changes_of_counts(old: Mapping[str, int], new: Mapping[str, int]) -> list[Change]:
+    """What differs between two programs of which only the counts of ops are known."""
+    counts = {name: (old.get(name, 0), new.get(name, 0)) for name in sorted(old.keys() | new.keys())}
+    differing = {name: both for name, both in counts.items() if both[0] != both[1]}
+    signs = str([(name, now > before) for name, (before, now) in differing.items()])
+    return [Change(_what(differing, frozenset()), "ops", 1, differing, signs)] if differing else []
+
+
 def changes_of_texts(old: str, new: str) -> list[Change]:
     """What differs between two programs, of their IR. Texts of neither MLIR nor HLO differ or are equal, as a whole."""
     before, now = program_graph.read(old), program_graph.read(new)

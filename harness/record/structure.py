@@ -55,6 +55,8 @@ class Structure(Record):
     """Temporary memory, of compilers that say so."""
     cycles: dict[str, Int] = Field(default_factory=dict)
     """Kernel -> cycles of all its calls in one execution, where it ran on the simulator."""
+    counted: bool = False
+    """Whether a backend has counted the ops itself, since its IR is neither MLIR nor HLO: there is no graph of them."""
 
 
 def structure_of(program: Program, cycles: Mapping[str, int], temp_bytes: int | None = None) -> Structure:
@@ -101,7 +103,7 @@ def leave(folder: Path, counts: Mapping[str, int]) -> None:
 def read(folder: Path, text: str) -> Structure:
     """The structure of the program whose IR is in a folder; `text` is its last one."""
     if counts := _numbers(folder / FILE):
-        return Structure(ops=counts, launches=sum(counts.values()))
+        return Structure(ops=counts, launches=sum(counts.values()), counted=True)
     temporary = _numbers(folder / COSTS, "memory").get("temp_size_in_bytes")
     return structure_of(program_graph.read(text), _numbers(folder / CYCLES), temporary)
 

@@ -202,10 +202,14 @@ def _lowering(
     for op_id, (old, new) in texts.items():
         if old == new:
             continue
-        of_op = program_changes.changes_of_texts(old, new)
+        own = [each.get(op_id) for each in structures]
+        if all(of is not None and of.counted for of in own):
+            of_op = program_changes.changes_of_counts(*(of.ops for of in own if of is not None))
+        else:
+            of_op = program_changes.changes_of_texts(old, new)
         folded += not of_op
         for change in of_op:
-            place = _place(change, of_op, (a.ops.get(op_id), b.ops[op_id]), [each.get(op_id) for each in structures])
+            place = _place(change, of_op, (a.ops.get(op_id), b.ops[op_id]), own)
             group = alike.setdefault(change.alike, _Alike([], [], []))
             group.changes.append(change)
             group.ops.append(b.ops[op_id])
