@@ -2,7 +2,8 @@
 
     37 of 967 ops lower differently, 5 compute differently, 1 aborts no more
 
-Compared are the last IRs that `opscope history` keeps (reports/records/lowered.py), in the folders of the runs.
+Compared are the graphs of the last IRs that `opscope history` and `opscope gate --old --new` keep
+(reports/records/lowered.py), in the folders of the runs.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Place:
     """The model, or the name and types of the op."""
     op_id: str
     sites: int
-    """Places of its program that changed so; 0 where its program did not."""
+    """Places of its program that changed so."""
     counts: Mapping[str, tuple[int, int]]
     """Op of the program -> how many the whole program has of it, before and now: those whose number changed."""
     cycles: tuple[int, int] | None

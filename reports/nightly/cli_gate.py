@@ -161,7 +161,7 @@ def _builds(
         )
     place = pull_request.place() if comment else None
     try:
-        with running.ended_by_signal(), Display(4) as display:
+        with running.ended_by_signal(), Display(4, aside=True) as display:
             result = uplift.run(uplift.Asked(old=old, new=new, root=Path.cwd(), **asked), display.watch, display.line)
     except KeyboardInterrupt:
         click.echo("interrupted; nothing was compared", err=True)

@@ -70,7 +70,7 @@ def history(
     options = {name: BY_NAME[name].read(f"--{name}", word) for name, word in asked_for.items() if word is not None}
     options |= read_options(words)
     asked = nights_of_releases.History(models, arch, workers, options, target, Path.cwd(), tuple(releases))
-    display = Display(len(releases))
+    display = Display(len(releases), aside=as_json)
     ran: list[nights_of_releases.Night] = []
 
     def one(release: nights_of_releases.Release) -> nights_of_releases.Night:

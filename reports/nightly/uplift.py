@@ -377,6 +377,8 @@ def _skipped(pairs: Sequence[_Pair]) -> list[str]:
 def _not_priced(models: Sequence[Model], pair: _Pair) -> list[str]:
     """Why there are no cycles of a model whose program changed."""
     found = []
+    if models and all(model.cycles is None for model in models):
+        return [f"all models: {pair.views[1].backend} counts no cycles"]
     for model in models:
         if model.equal or model.cycles is not None:
             continue
