@@ -31,6 +31,7 @@ from opscope.harness.cache import export_folder, made_of, op_key, verdict_finger
 from opscope.harness.cache.json_store import JsonStore
 from opscope.harness.climb.doubts import Doubts
 from opscope.harness.lanes.flight import Ready
+from opscope.harness.prepare.authorities import voices
 from opscope.harness.record import artifacts, explanation
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext, backend_label, build_test
@@ -97,6 +98,7 @@ class ResultCache:
         self._made: dict[int, made_of.Made] = {}
         self._reports: tuple[Any, ...] = ()
         """The report of that list, so that its id is no other's."""
+        self._reads = ready is not None
         # With --keep-ir and --dump-tensors, the op has to run to produce them.
         self._ready = None if context.keep_ir or context.dump_tensors != "none" else ready
 
@@ -131,6 +133,8 @@ class ResultCache:
         changed = ""
         for entry in self._entries(row):
             what = self._lists.changed(entry.get("lists", ()), self._scope)
+            if not what and "voices" in entry and entry["voices"] != voices.present():
+                what = "who can be asked about goldens has"
             if not what:
                 return entry
             changed = changed or what
@@ -205,6 +209,8 @@ class ResultCache:
             except (OSError, UnicodeDecodeError):
                 return
         entry = {"test": test.model_dump(mode="json"), "diagnostic": diagnostic, "values": self._values(row)}
+        if test.second_authority:
+            entry["voices"] = voices.present()
         if files:
             entry["files"] = files
         if ir := self._ir(test):
@@ -266,7 +272,7 @@ class ResultCache:
     @property
     def doubts(self) -> Doubts:
         """The goldens in doubt that this cache knows."""
-        return Doubts(self._store.root.parent, self._values)
+        return Doubts(self._store.root.parent, self._values, reads=self._reads)
 
     def _values(self, row: OpRow) -> list[str] | None:
         """The digests of the captured inputs and goldens of an op; None if they are not known here."""

@@ -587,7 +587,9 @@ def test_the_sign_of_a_zero_counts_where_values_are_only_moved():
     assert right("reshape", host, got=np.float32([0.0, -0.0, 1.0, 0.0])), "a denormal may become 0"
     assert not right("negate", host)
     assert not right("abs", host, golden=half, got=-half)
-    assert right("sort", host), "equal keys"
+    assert not right("sort", host), "a lost sign"
+    assert right("sort", host, got=zeros[[1, 0, 2, 3]]), "equal keys"
+    assert not right("sort", host, got=zeros[[1, 0, 2, 3]], params={"is_stable": "true"})
     assert right("maximum", host)
     assert not right("slice", card, golden=half)
     assert right("select", card, golden=half), "packed into 16 bits"
