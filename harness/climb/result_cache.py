@@ -37,7 +37,7 @@ from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext, backend_label, build_test
 from opscope.harness.record.records import SCHEMA_VERSION, OpRow, OpTest
 from opscope.harness.record.result_options import Decides
-from opscope.harness.record.stages import Stage, Status
+from opscope.harness.record.stages import VARYING, Stage, Status
 
 VERSION = 3
 """Increased when entries of older versions must no longer be read."""
@@ -196,7 +196,12 @@ class ResultCache:
         its reruns. One whose cause is not known in full is not kept."""
         if self.unseen or (lists := self._made_of((ready, *others))) is None:
             return
-        if test.status not in KEPT or test.flaky or OF_THE_MACHINE.search(test.error_message or ""):
+        if (
+            test.status not in KEPT
+            or test.flaky
+            or test.stability == VARYING
+            or OF_THE_MACHINE.search(test.error_message or "")
+        ):
             return
         diagnostic, files = "", {}
         if test.artifact is not None:

@@ -13,6 +13,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from opscope.base import stored
 from opscope.base.damage import Damaged
 from opscope.base.stored import checked, gone
 from opscope.harness.backends import life
@@ -343,7 +346,8 @@ def _compared(state: _ClimbState, job: Job, export_dir: Path) -> OpTest:
         return state.failed(Stage.COMPARE, error)
     if checks is None:
         state.reached = before
-        return state.ended(Status.NO_GOLDEN, row.no_golden)
+        return state.ended(Status.NO_GOLDEN, drawn_numbers.no_distribution(row, export_dir))
+    checks = _with_digests(checks, job.outputs)
     numbers = _numbers(checks)
     wrong = mesh_run.reasons(checks, len(row.outputs))
     if state.on_devices:  # the first devices that part are dumped and explained, or else the first of all
@@ -360,6 +364,9 @@ def _compared(state: _ClimbState, job: Job, export_dir: Path) -> OpTest:
     if row.golden and not state.on_devices:
         code = second_opinion.accused(state.backend, state.context.backend)
         second = second_opinion.of(row, job, state.judged_by, export_dir, code, wrong=test is not None)
+    if second is not None and second.no_golden:
+        state.reached = before
+        return state.ended(Status.NO_GOLDEN, second.no_golden, artifact=plain, second_authority=second.text)
     if second is not None and second.in_doubt:
         state.reached = Stage.COMPARE
         return state.in_doubt(second, wrong, numbers)
@@ -376,6 +383,14 @@ def _compared(state: _ClimbState, job: Job, export_dir: Path) -> OpTest:
     # A model that ran whole has the figures of its values as its artifact.
     kept = test.artifact if artifact is None or test.artifact != plain else artifact
     return test.model_copy(update={"artifact": kept, "hypothesis": hypothesis})
+
+
+def _with_digests(checks: Sequence[ResultCheck], results: Sequence[np.ndarray]) -> list[ResultCheck]:
+    """The checks, those of wrong results with their digests."""
+    return [
+        check if check.passed else check.model_copy(update={"digest": stored.digest(np.asarray(got).tobytes())[:16]})
+        for check, got in zip(checks, results, strict=False)
+    ] + list(checks[len(results) :])
 
 
 def _numbers(checks: Sequence[ResultCheck]) -> dict[str, Any]:

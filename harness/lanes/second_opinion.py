@@ -25,7 +25,10 @@ from opscope.harness.record.optest import DOUBT, REFUTED
 from opscope.harness.record.records import OpRow, ResultCheck
 from opscope.harness.record.signature import shorten
 from opscope.harness.verdict.compare import compare_op
+from opscope.harness.verdict.operands import NotEvaluatedError
 
+MADE_HERE = ("captured:", "random:", "classes:")
+"""How the provenance of an op begins whose golden was made when its model was walked."""
 HOST = Target(card_type="host", float_format=None, math_fidelity="exact")
 """Authorities compute each tensor in its own type."""
 
@@ -40,6 +43,8 @@ class Opinion:
     """Whether nobody can say whether the result is right."""
     checks: Sequence[ResultCheck] = ()
     """Where the golden has fallen: the verdict on the result by what has taken its place."""
+    no_golden: str = ""
+    """Why the golden is none, where it differs from itself."""
 
 
 def accused(backend: Backend, label: str) -> frozenset[str]:
@@ -76,6 +81,8 @@ def of(row: OpRow, job: Job, target: Target, export_dir: Path, code: frozenset[s
         if heard.instead is not None:
             checks = _checks(heard.instead.values, job.outputs, row, job, target, export_dir)
             return Opinion(f"{REFUTED}{heard.differences()}{why}", checks=checks)
+        if wrong and not heard.favour and (reason := _differs_from_itself(golden, row, job, export_dir)):
+            return Opinion(heard.differences() if heard.against else heard.in_favour(), no_golden=reason)
         if not heard.against:
             known_wrong = bool(why) and not heard.favour
             return Opinion(f"{DOUBT}{heard.in_favour()}{why}" if known_wrong else heard.in_favour(), known_wrong)
@@ -95,6 +102,19 @@ def _asked(row: OpRow, export_dir: Path, code: frozenset[str]) -> Iterator[Answe
     if second is not None and codes.isdisjoint(code):
         yield Answer(second.by, tuple(row_second(row, export_dir)))
     yield from answers(row, export_dir, export_folder.cache_dir(None), code | codes)
+
+
+def _differs_from_itself(golden: Sequence[np.ndarray], row: OpRow, job: Job, export_dir: Path) -> str:
+    """Why a golden by the installed XLA is none: made once more, it is another; empty if it is not, or is another's."""
+    if row.second is not None or job.options.goldens_by or not row.provenance.startswith(MADE_HERE):
+        return ""
+    operands = operands_of(row, job, export_dir)
+    try:
+        again = operands.run(operands.inputs)
+    except (NotEvaluatedError, ValueError):  # the latter for a module that is not StableHLO
+        return ""
+    wrong = next((check.reason for check in _checks(golden, again, row, job, HOST, export_dir) if not check.passed), "")
+    return f"its golden differs from itself where XLA makes it once more: {wrong}" if wrong else ""
 
 
 class _Heard:

@@ -282,6 +282,8 @@ class ResultCheck(Record):
     """The question that the result failed: `largest`, `systematic`, `placed` or `rounding`; empty if none."""
     device: Int | None = None
     """With a mesh: the first device that has this result."""
+    digest: str = ""
+    """Of a wrong result: a digest of its bytes, 16 digits, by which reruns are told apart."""
 
 
 class Jump(Record):
@@ -391,7 +393,8 @@ class _Ended(_WithOptions):
     flaky: bool = False
     """Whether the outcome changed when the op was run again."""
     stability: str = ""
-    """Label of a failure that was run again: `deterministic`, `flaky` or `infrastructure` (harness/climb/reruns.py)."""
+    """Label of a failure that was run again: `deterministic`, `varying`, `flaky` or `infrastructure`
+    (harness/climb/reruns.py)."""
     outcomes: tuple[str, ...] = ()
     """How each of these runs ended; the first is this record's own."""
     cached_from: str = ""

@@ -404,6 +404,18 @@ def test_one_in_favour_and_none_against_is_enough_and_nobody_leaves_the_verdict(
     )
 
 
+def test_a_golden_that_differs_from_itself_is_none(tmp_path: Path, monkeypatch) -> None:
+    """Nobody else speaks for it, and XLA makes another once more."""
+    monkeypatch.setattr(ask, "VOICES", ())
+    row = pad_row(tmp_path, 1.0).model_copy(update={"provenance": "captured:m:0:main/0"})
+    test = on("xla", tmp_path, row)
+    assert test.status is Status.NO_GOLDEN
+    assert str(test.error_message).startswith("its golden differs from itself where XLA makes it once more: ")
+    assert on("xla", tmp_path, row.model_copy(update={"provenance": "suite"})).status is Status.WRONG_RESULT
+    wrong = on("stablehlo-interpreter", tmp_path, pad_row(tmp_path).model_copy(update={"provenance": "captured:m:0"}))
+    assert wrong.status is Status.SUCCESS
+
+
 def test_kin_is_known_by_its_class() -> None:
     from opscope.harness.backends.stablehlo_interpreter import StablehloInterpreter
 
