@@ -11,10 +11,9 @@ import pytest
 from opscope.harness.backends import registry
 from opscope.harness.lanes.ladder import climb
 from opscope.harness.prepare import golden, mlir
-from opscope.harness.prepare.authorities import sorts
-from opscope.harness.prepare.authorities.interpreted import NoAnswerError
+from opscope.harness.prepare.mlir import sorts
 from opscope.harness.record.optest import RunContext
-from opscope.harness.record.records import OpRow, ResultCheck, TensorDesc
+from opscope.harness.record.records import ResultCheck, TensorDesc
 from opscope.harness.record.stages import Status
 from opscope.harness.tests.prepare.test_second_authority import op
 from opscope.harness.verdict.compare import compare
@@ -55,7 +54,7 @@ def module(text: str) -> bytes:
 
 
 def computed(text: str, *inputs: np.ndarray) -> list[np.ndarray]:
-    return sorts.computed(OpRow(op_id="op", op_name="stablehlo.sort", module=None), module(text), inputs)
+    return sorts.in_right_order(module(text), inputs)
 
 
 def bits(array: np.ndarray) -> list[int]:
@@ -92,7 +91,7 @@ def test_each_line_of_any_dimension_is_sorted_by_itself() -> None:
     ],
 )
 def test_what_is_not_known_is_refused(comparator: str, why: str) -> None:
-    with pytest.raises(NoAnswerError, match=why):
+    with pytest.raises(sorts.UnknownOrderError, match=why):
         computed(sort(comparator, 5), ZEROS)
 
 
