@@ -66,7 +66,7 @@ def outcome(test: OpTest) -> str:
 
 
 def _results(test: OpTest) -> str:
-    """The digests of the wrong results of a run."""
+    """The digests of the results of a run."""
     return ", ".join(f"result {n} {check.digest}" for n, check in enumerate(test.results) if check.digest)
 
 

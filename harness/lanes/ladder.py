@@ -13,9 +13,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from opscope.base import stored
 from opscope.base.damage import Damaged
 from opscope.base.stored import checked, gone
 from opscope.harness.backends import life
@@ -31,6 +28,7 @@ from opscope.harness.lanes import (
     whole_model,
 )
 from opscope.harness.lanes.equal_program import EqualProgram
+from opscope.harness.lanes.result_digests import with_digests
 from opscope.harness.prepare import domains
 from opscope.harness.prepare.inputs import OtherValues, row_golden, row_inputs
 from opscope.harness.record import artifacts
@@ -152,8 +150,9 @@ class _ClimbState:
 
     def by_others(self, second: Opinion, before: Stage) -> OpTest:
         """The record of an op whose golden has fallen, by what is in its place; `before` is where a wrong one ends."""
+        assert self.job is not None
         wrong = mesh_run.reasons(second.checks, len(self.row.outputs))
-        numbers = {"second_authority": second.text, **_numbers(second.checks)}
+        numbers = {"second_authority": second.text, **_numbers(with_digests(second.checks, self.job.outputs))}
         self.reached = before if wrong else Stage.COMPARE
         if not wrong:
             return self.ended(Status.SUCCESS, **numbers)
@@ -332,7 +331,8 @@ def _compared(state: _ClimbState, job: Job, export_dir: Path) -> OpTest:
         if not row.golden:
             return drawn_numbers.checks(row, job, state.drawn_again, state.judged_by, export_dir)
         operands = explained.operands_of(row, job, export_dir)
-        return compare_op(row, row_golden(row, export_dir), job.outputs, state.judged_by, operands, row.held_to)
+        checks = compare_op(row, row_golden(row, export_dir), job.outputs, state.judged_by, operands, row.held_to)
+        return with_digests(checks, job.outputs)
 
     before = state.reached
     state.listener.before_compare()
@@ -347,7 +347,6 @@ def _compared(state: _ClimbState, job: Job, export_dir: Path) -> OpTest:
     if checks is None:
         state.reached = before
         return state.ended(Status.NO_GOLDEN, drawn_numbers.no_distribution(row, export_dir))
-    checks = _with_digests(checks, job.outputs)
     numbers = _numbers(checks)
     wrong = mesh_run.reasons(checks, len(row.outputs))
     if state.on_devices:  # the first devices that part are dumped and explained, or else the first of all
@@ -383,14 +382,6 @@ def _compared(state: _ClimbState, job: Job, export_dir: Path) -> OpTest:
     # A model that ran whole has the figures of its values as its artifact.
     kept = test.artifact if artifact is None or test.artifact != plain else artifact
     return test.model_copy(update={"artifact": kept, "hypothesis": hypothesis})
-
-
-def _with_digests(checks: Sequence[ResultCheck], results: Sequence[np.ndarray]) -> list[ResultCheck]:
-    """The checks, those of wrong results with their digests."""
-    return [
-        check if check.passed else check.model_copy(update={"digest": stored.digest(np.asarray(got).tobytes())[:16]})
-        for check, got in zip(checks, results, strict=False)
-    ] + list(checks[len(results) :])
 
 
 def _numbers(checks: Sequence[ResultCheck]) -> dict[str, Any]:

@@ -283,7 +283,7 @@ class ResultCheck(Record):
     device: Int | None = None
     """With a mesh: the first device that has this result."""
     digest: str = ""
-    """Of a wrong result: a digest of its bytes, 16 digits, by which reruns are told apart."""
+    """Of its type, shape and bytes (XXH3-128); empty in older records, and where it is judged as drawn numbers are."""
 
 
 class Jump(Record):

@@ -43,8 +43,8 @@ class UnknownOrderError(Exception):
 
 
 def in_right_order(module: bytes, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The results of a sort. Raises UnknownOrderError for more than MOST_PAIRS pairs, for a comparator with ops that are
-    not known here, and for one that is no order."""
+    """The results of a sort. Raises UnknownOrderError for more than MOST_PAIRS pairs, and for a comparator that is no
+    order or has ops that are not known here."""
     sort = _Sort(module, inputs)
     lines = [np.moveaxis(array, sort.axis, -1) for array in sort.operands]
     length = lines[0].shape[-1]
