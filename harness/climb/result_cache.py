@@ -31,8 +31,8 @@ from opscope.harness.cache import export_folder, made_of, op_key, verdict_finger
 from opscope.harness.cache.json_store import JsonStore
 from opscope.harness.climb.doubts import Doubts
 from opscope.harness.lanes.flight import Ready
-from opscope.harness.prepare.authorities import voices
 from opscope.harness.lanes.lists import scope_of
+from opscope.harness.prepare.authorities import voices
 from opscope.harness.record import artifacts, explanation
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext, backend_label, build_test
