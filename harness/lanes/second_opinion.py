@@ -108,7 +108,8 @@ def _differs_from_itself(golden: Sequence[np.ndarray], row: OpRow, job: Job, exp
     """Why a golden by the installed XLA is none: made once more, it is another; empty if it is not, or is another's."""
     if row.second is not None or job.options.goldens_by or not row.provenance.startswith(MADE_HERE):
         return ""
-    operands = operands_of(row, job, export_dir)
+    if (operands := operands_of(row, job, export_dir)) is None:
+        return ""
     try:
         again = operands.run(operands.inputs)
     except (NotEvaluatedError, ValueError):  # the latter for a module that is not StableHLO
