@@ -147,8 +147,6 @@ def one_model(module: Module, where: str, model: str = "", shape: str | None = N
 
         module = file_models.select(module, model, where)
     module = shardy_ops.without_shardy_ops(branches.structured(module, where))
-    if shape:
-        from opscope.harness.prepare.mlir import open_shapes
+    from opscope.harness.prepare.mlir import open_shapes
 
-        module = open_shapes.bind(module, shape, where)
-    return module
+    return open_shapes.bind(module, shape, where) if shape else open_shapes.folded(module, where)
