@@ -53,7 +53,8 @@ def write(folder: Path, name: str, whole: WholeProgram) -> None:
         missing = missing or "the walk did not evaluate the whole program"
     values = split.values
     inputs, outputs = whole.types or ([values[v] for v in program.arguments], [values[v] for v in program.results])
-    if OWN_NUMBERS in missing and whole.types is None and (drawn := _with_draws(folder)):
+    only_drawn = all(OWN_NUMBERS in value.why for value in results if isinstance(value, Missing))
+    if OWN_NUMBERS in missing and only_drawn and whole.types is None and (drawn := _with_draws(folder)):
         module, params, outputs = DRAWN_MODULE, {DRAWS: str(len(drawn))}, [*outputs, *drawn]
     paths = tuple(f"{VALUES}/whole.{index}.npy" for index in range(len(results)))
     for path, value in zip(paths if not missing else (), results, strict=False):

@@ -16,6 +16,10 @@ from opscope.harness.prepare.mlir.values import constant_array, tensor_desc
 from opscope.harness.prepare.own_random_numbers import draws_by_itself
 from opscope.harness.record.records import TensorDesc
 
+FUNCTION, CALLS = "func.func", frozenset({"func.call", "call"})
+MOST_OPS = 100_000
+"""Ops of a program whose functions are expanded."""
+
 
 def bounds(module: bytes, inputs: Sequence[np.ndarray]) -> tuple[float, float]:
     """The bounds of the interval, or mean and deviation, of the one such op of a module with these arguments."""
@@ -68,12 +72,6 @@ def with_draws_given(module: Module, count: int) -> Module:
             op.erase()
         _retype(main)
     return module
-
-
-FUNCTION = "func.func"
-MOST_OPS = 100_000
-"""Ops of a program whose functions are expanded."""
-CALLS = frozenset({"func.call", "call"})
 
 
 def _ops(function: Any) -> list[Any]:
