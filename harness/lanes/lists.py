@@ -25,7 +25,7 @@ def scope_of(backend: str, *ignored: Path | str) -> Scope:
     file = registry.file_of(backend)
     declared: tuple[str, ...] | None = None
     if not own:
-        patterns = registry.declarations_of(backend).constants.get("made_of") or ()
+        patterns: Any = registry.declarations_of(backend).constants.get("made_of") or ()
         folder = Path(file).parent if file else Path.cwd()
         words = (patterns,) if isinstance(patterns, str) else map(str, patterns)
         declared = tuple(str(path) for pattern in words for path in patterns_files.of(folder, pattern))
