@@ -23,11 +23,16 @@ from opscope.base.night_grid.commit_pages import page_of_range
 from opscope.base.night_grid.grid import FAILS, read
 from opscope.harness.record.selection import DESELECTED
 from opscope.reports.agents.tools import Results
-from opscope.reports.commands.compare import diff, unblock
+from opscope.reports.commands.compare import diff, readiness, unblock
 from opscope.reports.commands.note import note
 from opscope.reports.compare.owned import Owned
 from opscope.reports.database.ask import ask
 from opscope.reports.database.database import open_database
+from opscope.reports.nightly import markdown
+from opscope.reports.nightly.config import POLICY
+from opscope.reports.nightly.delivery import Delivered
+from opscope.reports.nightly.findings import read_night_of
+from opscope.reports.nightly.verdict import verdict_of
 from opscope.reports.pages.night_page import render_night
 from opscope.reports.publish.publish import publish
 from opscope.reports.tests import recomputed
@@ -153,6 +158,17 @@ def by_rows(rows: Any) -> dict[str, int]:
     return counted
 
 
+def row_of_message(summary: str) -> list[tuple[int, ...]]:
+    """(right, attempted, worse, fixed) of each row of the series in the message of a night."""
+    lines = summary[summary.index("| series |") :].partition("\n\n")[0].splitlines()
+    heads = lines[0].split(" | ")
+    rows = [dict(zip(heads, line.split(" | "), strict=True)) for line in lines[2:]]
+    return [
+        (*map(int, re.findall(r"\d+", row["ops right"])[:2]), int(row["worse"] or 0), int(row["fixed"] or 0))
+        for row in rows
+    ]
+
+
 def grid_of(url: str, now: datetime, kind: str = "night") -> Any:
     def answers(query: str, values: Mapping[str, Any]) -> Any:
         for name, value in values.items():
@@ -208,9 +224,21 @@ def test_every_door_says_what_the_journals_say_of_each_night(nights: tuple[str, 
         doors["opscope unblock"] = (expected.get("bad", 0), sum(fix["ops"] for fix in plan["fixes"]))
         with open_database(url) as connection:
             page = render_night(connection, [night_id], folder / "runs", folder / "x.html", Owned())
+            results = read_night_of(connection, night_id)
         tile = re.search(r"<span>failing</span><strong>([\d,]+)</strong>", page)
         known = int(of[of.bad].expected.sum())
         doors["report.html"] = (expected.get("bad", 0) - known, int(tile[1]) if tile else None)
+        worse = expected.get("new", 0) + expected.get("another reason", 0)
+        verdict = verdict_of(results, Delivered(url), POLICY)
+        doors["gate of the night"] = (worse > 0, any(problem.kind == "regression" for problem in verdict.problems))
+        doors["message"] = (
+            [(expected["right"], expected["right"] + expected.get("bad", 0), worse, expected.get("fixed", 0))],
+            row_of_message(markdown.text(markdown.Page("a night", results, verdict))),
+        )
+        failing = of[of.bad].explode("models").groupby("models").op.nunique()
+        for model in sorted(frozenset().union(*of[of.bad | of.right].models)):
+            (ready,) = call(readiness, model, "--run", night_id, "--db", url)["series"]
+            doors[f"opscope readiness {model}"] = int(failing.get(model, 0)), len(ready["missing"])
         cells += len(doors)
         wrong += [
             f"{night_id} {series}, {door}: {want} by the journals, {got} told"
