@@ -193,7 +193,7 @@ def changed(values: Mapping[str, Any], scope: Scope) -> str:
     for name, hidden, digest in values["patterns"]:
         if _found(_placed(name, scope.roots), hidden, scope) != digest:
             return f"what {_readable(name, scope)} finds"
-    if values["declared"] and (what := _first_other(values["declared"], _contents(scope))):
+    if values["declared"] and (what := first_other(values["declared"], _contents(scope))):
         return _readable(what, scope)
     for name, digest in values["files"].items():
         if _digest_now(_placed(name, scope.roots)) != digest:
@@ -395,7 +395,7 @@ def _contents(scope: Scope) -> dict[str, str]:
     return {_named(path, scope.roots): _digest_now(path) for path in scope.declared or ()}
 
 
-def _first_other(then: Mapping[str, str], now: Mapping[str, str]) -> str:
+def first_other(then: Mapping[str, str], now: Mapping[str, str]) -> str:
     """The first name with another digest; empty if there is none."""
     return next((name for name in sorted({*then, *now}) if then.get(name) != now.get(name)), "")
 

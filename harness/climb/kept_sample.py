@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from opscope.harness.climb.reruns import fault_of_machine, outcome, pressure
 from opscope.harness.climb.result_cache import ResultCache
@@ -45,16 +45,23 @@ def difference(cache: ResultCache, lane: Lane, rows: Sequence[OpRow], day: str) 
         now = lane.run(row)
         if _said(now) == _said(before) or fault_of_machine(now, pressure()):
             continue
-        lane.fresh()
-        if _said(lane.run(row)) != _said(now):
-            continue  # it may differ by itself, as a rerun would show
+        if any(_said(again) != _said(now) for again in _again(lane, row)):
+            continue  # it differs by itself, as reruns show
         cache.forget(row)
-        return f"{row.op_name} [{row.op_id}] ends as {_text(now)}, kept was {_text(before)}"
+        then = f", kept was {_text(before)}" if _text(now) != _text(before) else " with other bits than were kept"
+        return f"{row.op_name} [{row.op_id}] ends as {_text(now)}{then}"
     return ""
 
 
+def _again(lane: Lane, row: OpRow) -> Iterator[OpTest]:
+    """Two further runs of an op, each in a fresh child: with the one before as many as reruns make of a failure."""
+    for _ in range(2):
+        lane.fresh()
+        yield lane.run(row)
+
+
 def _said(test: OpTest) -> tuple[object, ...]:
-    """Stage, cause and numbers of a verdict."""
+    """Stage and cause of a verdict, and the numbers and the digest of each result."""
     return (test.status, test.failed_stage, test.error_signature, test.results)
 
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from opscope.base import damage, patterns_files, regular_file, stored
+from opscope.base import damage, regular_file, stored
 from opscope.base.children.ending import OF_THE_MACHINE
 from opscope.base.digest import json_digest, words_digest
 from opscope.base.inner_path import inside
@@ -31,6 +31,7 @@ from opscope.harness.cache import export_folder, made_of, op_key, verdict_finger
 from opscope.harness.cache.json_store import JsonStore
 from opscope.harness.climb.doubts import Doubts
 from opscope.harness.lanes.flight import Ready
+from opscope.harness.lanes.lists import scope_of
 from opscope.harness.record import artifacts, explanation
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext, backend_label, build_test
@@ -71,6 +72,8 @@ OF_THE_RUN = (
 ARTIFACT_BYTES = 1 << 20
 """A verdict with a longer diagnostic is not kept; the run folder has the diagnostic."""
 
+MOST_SEEN = 4096
+"""So many kept verdicts, of some 5 kB each, wait in memory until they are used."""
 
 _HINT = '; say in the class what they are made of: made_of = ("FILE", "FOLDER/*.py")'
 
@@ -90,10 +93,12 @@ class ResultCache:
         `folders` has each model's export folder."""
         self._store, self._context, self._folders = JsonStore(cache_dir / FOLDER), context, folders or {}
         self._lists = made_of.Lists(cache_dir)
-        self._scope = _scope(context.backend, cache_dir, context.run_dir)
+        self._scope = scope_of(context.backend, cache_dir, context.run_dir)
         self.unseen = "a sample of them does not hold" if doubted else _unseen(context.backend)
         """Why no verdict of this backend is kept; empty if some may be."""
         self._says = True
+        self._seen: dict[str, dict[str, Any]] = {}
+        """Verdicts that were read to know whether an op has one, until they are used."""
         self._made: dict[int, made_of.Made] = {}
         self._reports: tuple[Any, ...] = ()
         """The report of that list, so that its id is no other's."""
@@ -102,11 +107,14 @@ class ResultCache:
 
     def has(self, row: OpRow) -> bool:
         """Whether an op's verdict is kept and may be read."""
-        return self._entry(row) is not None
+        entry = self._entry(row)
+        if entry is not None and len(self._seen) < MOST_SEEN:
+            self._seen[row.op_id] = entry
+        return entry is not None
 
     def find(self, row: OpRow, attempt: int = 1) -> OpTest | None:
         """The kept record of an op, as this run would write it. Returns None if no verdict is kept."""
-        entry = self._entry(row)
+        entry = self._seen.pop(row.op_id, None) or self._entry(row)
         if entry is None:
             return None
         try:
@@ -159,7 +167,8 @@ class ResultCache:
                     what = self._lists.changed(entry.get("lists", ()), self._scope)
                     if what:
                         return what
-        return ""
+        noted = self._store.get(_request(self._context)) or {}
+        return noted.get(OTHER, "") if noted.get(NOTED_IN) == self._context.run_id else ""
 
     def rests_on(self, rows: Iterable[OpRow]) -> tuple[dict[str, int], list[str]]:
         """How many files, folders and variables the newest verdicts on some ops rest on, and the user's files."""
@@ -190,9 +199,9 @@ class ResultCache:
     def keep(self, row: OpRow, test: OpTest, ready: Ready, *others: Ready) -> None:
         """Keeps a verdict for later runs; `ready` is the report of the child that ran the op, `others` are those of
         its reruns. One whose cause is not known in full is not kept."""
-        if self.unseen or (lists := self._made_of((ready, *others))) is None:
+        if self.unseen or test.status not in KEPT or test.flaky or OF_THE_MACHINE.search(test.error_message or ""):
             return
-        if test.status not in KEPT or test.flaky or OF_THE_MACHINE.search(test.error_message or ""):
+        if (lists := self._made_of((ready, *others))) is None:
             return
         diagnostic, files = "", {}
         if test.artifact is not None:
@@ -215,17 +224,22 @@ class ResultCache:
         others_kept = [each for each in earlier if each.get("lists") != lists][: made_of.MOST - 1]
         self._store.put(name, {"results": [entry, *others_kept]})
 
+    def close(self) -> None:
+        """Leaves the digests that lists needed to later runs."""
+        export_folder.keep_sources(self._store.root.parent)
+
     def _made_of(self, reports: Iterable[Ready]) -> list[str] | None:
         """The lists of what some children have read; None if one is not known, which is said once."""
         names: list[str] = []
         for ready in reports:
-            if ready.read is None and self._scope.declared is None:
-                continue  # of another machine: what our own backends are made from is in the key
-            made = self._made.get(id(ready.read)) or made_of.made(ready.read, self._scope)
+            made = ready.made or self._made.get(id(ready.read)) or made_of.made(ready.read, self._scope)
             if ready.read is not None:
                 self._made, self._reports = {id(ready.read): made}, (ready.read,)
-            if made.unseen:
-                self._say(f"a verdict is not kept: {made.unseen}{_HINT if 'declares' in made.unseen else ''}")
+            unseen = made.unseen or (self._other_there(made) if ready.made is not None else "")
+            if unseen and ready.read is None and self._scope.declared is None:
+                continue  # of another machine: what our own backends are made from is in the key
+            if unseen:
+                self._say(f"a verdict is not kept: {unseen}{_HINT if 'declares' in unseen else ''}")
                 return None
             names.append(self._lists.keep(made))
             label = backend_label(self._context.backend)
@@ -235,6 +249,11 @@ class ResultCache:
                 drop(self._store.root.parent, self._context.run_id, label, 0.0)
                 return None
         return list(dict.fromkeys(names))
+
+    def _other_there(self, made: made_of.Made) -> str:
+        """What is another on the machine that has made a list than it is here; empty if the list holds here too."""
+        what = self._lists.changed([self._lists.keep(made)], self._scope)
+        return f"its worker has another {what.removeprefix('variable ')}" if what else ""
 
     def _files(self, test: OpTest) -> dict[str, str]:
         """The files of an explanation but its text, in base64; a device's result that is too large stays in the run.
@@ -314,13 +333,17 @@ def _of_the_run(context: RunContext, ready: Ready) -> dict[str, Any]:
         "asked": context.options.decisive(Decides.COMPILATION, Decides.CLIMB),
         "ready": {
             name: value
-            for name, value in asdict(replace(ready, read=None)).items()
-            if name not in ("commit", "read") and (value or name != "versions")
+            for name, value in asdict(replace(ready, read=None, made=None)).items()
+            if name not in ("commit", "read", "made") and (value or name != "versions")
         },
     }
 
 
 # --- what a backend reported when it was last started
+
+PARTS, OTHER, NOTED_IN = "parts", "other", "noted_in"
+"""Beside the report of a YAML file's compiler: what it is made of, the first part that is another than at the report
+before, and the run that has noted it."""
 
 
 def recall(cache_dir: Path, context: RunContext) -> Ready | None:
@@ -332,7 +355,8 @@ def recall(cache_dir: Path, context: RunContext) -> Ready | None:
     if value is None:
         return None
     try:
-        ready = Ready(**{**value, "stages": tuple(Stage(stage) for stage in value["stages"])})
+        values = {name: value[name] for name in value.keys() - {PARTS, OTHER, NOTED_IN}}
+        ready = Ready(**{**values, "stages": tuple(Stage(stage) for stage in value["stages"])})
     except (KeyError, TypeError, ValueError):
         return None
     file = registry.command_file(context.backend)
@@ -352,9 +376,18 @@ def _of_commands(backend: str, path: Path, ready: Ready) -> Ready | None:
 
 
 def note(cache_dir: Path, context: RunContext, ready: Ready) -> None:
-    """Keeps a backend's report, if the backend declares that it depends only on sources and packages."""
-    if ready.lasting:
-        JsonStore(cache_dir / FOLDER).put(_request(context), asdict(replace(ready, read=None)))
+    """Keeps a backend's report, if the backend declares that it depends only on sources and packages; that of a YAML
+    file's compiler with what this is made of, and what of it is another than at the report before."""
+    if not ready.lasting:
+        return
+    store, request = JsonStore(cache_dir / FOLDER), _request(context)
+    value = asdict(replace(ready, read=None, made=None))
+    if (path := registry.command_file(context.backend)) is not None:
+        with contextlib.suppress(InputError, OSError):
+            before, parts = (store.get(request) or {}).get(PARTS, {}), identity.parts(description.read(path))
+            other = made_of.first_other(before, parts) if before else ""
+            value |= {PARTS: parts, OTHER: other, NOTED_IN: context.run_id}
+    store.put(request, value)
 
 
 def _request(context: RunContext) -> str:
@@ -371,7 +404,7 @@ def changed_since(
     """What is another by now of all that the verdicts of a run rest on, `tests` by op; empty if all of it holds, and
     None if that is not known of any."""
     kept, lists = JsonStore(cache_dir / FOLDER), made_of.Lists(cache_dir)
-    scope = _scope(context.backend, cache_dir, context.run_dir)
+    scope = scope_of(context.backend, cache_dir, context.run_dir)
     known = None
     for row in rows:
         if (test := tests.get(row.op_id)) is None or test.status not in KEPT:
@@ -415,27 +448,9 @@ def bases(cache_dir: Path, op_id: str) -> list[Basis]:
 
 
 def _basis(entry: Mapping[str, Any], lists: made_of.Lists, cache_dir: Path) -> Basis:
-    test, scope = entry["test"], _scope(entry["backend"], cache_dir)
+    test, scope = entry["test"], scope_of(entry["backend"], cache_dir)
     counts, own = lists.contents(entry["lists"])
     return Basis(test["backend"], test["run_id"], test["status"], counts, own, lists.changed(entry["lists"], scope))
-
-
-def _scope(backend: str, *ignored: Path | str) -> made_of.Scope:
-    """What the lists of a backend's verdicts count, and from where; the folders `ignored` are the run's own."""
-    own = registry.is_own(backend)
-    file = registry.file_of(backend)
-    declared: tuple[str, ...] | None = None
-    if not own:
-        patterns = registry.declarations_of(backend).constants.get("made_of") or ()
-        folder = Path(file).parent if file else Path.cwd()
-        declared = tuple(str(path) for pattern in _texts(patterns) for path in patterns_files.of(folder, pattern))
-    if registry.command_file(backend) is not None:
-        declared = None  # its fingerprint says what its tools are made of
-    return made_of.scope_of(file, *map(str, ignored), declared=declared, all_variables=not own)
-
-
-def _texts(value: Any) -> tuple[str, ...]:
-    return (value,) if isinstance(value, str) else tuple(map(str, value))
 
 
 def _unseen(backend: str) -> str:

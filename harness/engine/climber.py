@@ -189,6 +189,8 @@ class Climber:
         if self._keeper is not None:
             self._keeper.shutdown()
         self._wait_for_kept()
+        if self._terms.cache is not None:
+            self._terms.cache.close()
 
     def __enter__(self) -> Climber:
         return self

@@ -6,13 +6,16 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opscope.base.children.ending import Cause, Ending
 from opscope.harness.record import artifacts
 from opscope.harness.record.optest import RunContext, backend_label, build_test, now
 from opscope.harness.record.records import OpRow, OpTest, StageTime
 from opscope.harness.record.stages import Stage, Status
+
+if TYPE_CHECKING:
+    from opscope.harness.cache.made_of import Made
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,8 @@ class Ready:
     """Why the backend cannot be used here: then each op fails so."""
     read: Mapping[str, Any] | None = field(default=None, hash=False, compare=False, repr=False)
     """What the child had read up to the end of its last op (`opscope.base.reading`). No part of a key."""
+    made: Made | None = field(default=None, hash=False, compare=False, repr=False)
+    """The same of another machine's child, as a list that was made there."""
 
 
 @dataclass

@@ -28,6 +28,7 @@ from opscope.harness.lanes import (
     whole_model,
 )
 from opscope.harness.lanes.equal_program import EqualProgram
+from opscope.harness.lanes.result_digests import with_digests
 from opscope.harness.prepare import domains
 from opscope.harness.prepare.inputs import OtherValues, row_golden, row_inputs
 from opscope.harness.record import artifacts
@@ -316,7 +317,8 @@ def _compared(state: _ClimbState, job: Job, export_dir: Path) -> OpTest:
         if not row.golden:
             return drawn_numbers.checks(row, job, state.drawn_again, state.judged_by, export_dir)
         operands = explained.operands_of(row, job, export_dir)
-        return compare_op(row, row_golden(row, export_dir), job.outputs, state.judged_by, operands, row.held_to)
+        checks = compare_op(row, row_golden(row, export_dir), job.outputs, state.judged_by, operands, row.held_to)
+        return with_digests(checks, job.outputs)
 
     before = state.reached
     state.listener.before_compare()

@@ -13,6 +13,7 @@ from opscope.base.stored import checked, digest
 from opscope.harness.backends.base import Backend, Declined, Job, Target
 from opscope.harness.cache import export_folder
 from opscope.harness.lanes import explained
+from opscope.harness.lanes.result_digests import with_digests
 from opscope.harness.prepare.inputs import row_golden, row_inputs
 from opscope.harness.prepare.mesh.collectives import COLLECTIVES, Collective, folded
 from opscope.harness.record.element_types import NUMPY_NAMES
@@ -90,7 +91,7 @@ def compared(row: OpRow, job: Job, done: Sequence[OnDevices], target: Target, ex
             name = joint.body or MOVES
             operands = _joined_operands(row, joint, device, export_dir)
         results = compare_op(row, row_golden(own, export_dir), each.outputs, target, operands, name)
-        checks += [check.model_copy(update={"device": device}) for check in results]
+        checks += [check.model_copy(update={"device": device}) for check in with_digests(results, each.outputs)]
     return checks
 
 

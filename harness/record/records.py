@@ -282,6 +282,8 @@ class ResultCheck(Record):
     """The question that the result failed: `largest`, `systematic`, `placed` or `rounding`; empty if none."""
     device: Int | None = None
     """With a mesh: the first device that has this result."""
+    digest: str = ""
+    """Of its type, shape and bytes (XXH3-128); empty in older records, and where it is judged as drawn numbers are."""
 
 
 class Jump(Record):

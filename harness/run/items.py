@@ -45,7 +45,9 @@ class Heading(pytest.Item):
         """The failure in a few lines: of an op where, why, how far off, how to run it again."""
         if isinstance(excinfo.value, OpFailed):
             return _failure_text(excinfo.value, self.config.invocation_params.dir)
-        return visible(str(excinfo.value)) if isinstance(excinfo.value, ModelFailed) else super().repr_failure(excinfo)
+        if isinstance(excinfo.value, ModelFailed | pytest.xfail.Exception):
+            return visible(str(excinfo.value))
+        return super().repr_failure(excinfo)
 
     def reportinfo(self) -> tuple[Any, int | None, str]:
         """The heading of the test."""

@@ -20,6 +20,7 @@ from opscope.base import stored
 from opscope.base.damage import Damaged
 from opscope.base.digest import file_digest
 from opscope.harness.cache import export_folder
+from opscope.harness.lanes import lists
 from opscope.harness.lanes.flight import Flight, Ready
 from opscope.harness.lanes.lane import LaneConfig, lost_to_damage
 from opscope.harness.lanes.protocol import OpsToSend
@@ -66,6 +67,7 @@ class ClusterLane:
         self._ready: Ready | None = None
         self._last_ready: Ready | None = None
         self._arrived: dict[str, tuple[OpTest, Ready]] = {}
+        self._lists = lists.Receiver()
         self._digests: dict[Path, str] = {}
         self._folders: dict[str, str] = {}
         """Where the files of ops are that were sent while their export was under construction."""
@@ -349,6 +351,7 @@ class ClusterLane:
         test = OpTest.model_validate_json(answer["test"])
         self._keep(op.row.op_id, answer["files"])
         repro = repro_line(test.op_id, self.config.context)
+        ready = replace(ready, made=self._lists.made(answer["made"]))
         self._arrived[op.row.op_id] = test.model_copy(update={"repro": repro}), ready
         yield op.row.op_id
 

@@ -25,6 +25,7 @@ from opscope.base.damage import Damaged
 from opscope.base.digest import digest_of_sources
 from opscope.base.places import HOME
 from opscope.harness.cache import verdict_fingerprint
+from opscope.harness.lanes import lists
 from opscope.harness.lanes.lane import Lane, LaneConfig
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext
@@ -129,6 +130,7 @@ class _Slot:
         self.token, self.export, self.run = token, folder / "export", folder / "run"
         self.folder = folder
         self.where = _CurrentFolder(str(self.export))
+        self.lists = lists.Sender(task["context"]["backend"], folder.parent)
         context = RunContext.from_json({**task["context"], "run_dir": str(self.run)})
         self.lane = Lane(
             LaneConfig(
@@ -236,7 +238,8 @@ class _WorkerState:
             where = os.path.relpath(damaged.error.where, slot.where.folder)
             return {"op": row.op_id, "damaged": [where, damaged.error.got]}
         files = _files_left(artifact_dir(slot.run, row.op_id))
-        return {"op": row.op_id, "test": test.model_dump_json(), "files": files, "ready": asdict(ready)}
+        made = slot.lists.message(slot.lane.last_ready or ready, slot.where.folder)
+        return {"op": row.op_id, "test": test.model_dump_json(), "files": files, "ready": asdict(ready), "made": made}
 
     def _expect(self, slot: _Slot, row: OpRow, task: Json) -> None:
         """Takes over what is known of an op's files in an export under construction, and where that will be."""

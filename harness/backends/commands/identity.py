@@ -31,13 +31,23 @@ class NoCommitError(ValueError):
 
 def fingerprint(file: CommandFile) -> str:
     """A hash of the YAML file, the files that it names, the tools' files and the versions that they print."""
-    parts = [*map(_contents, declared(file)), *file.words]  # with what {env:NAME} stands for
+    return f"{file.name}-{words_digest(*parts(file).values(), digits=16)}"
+
+
+def parts(file: CommandFile) -> dict[str, str]:
+    """What a file's compiler is made of, by what a reader calls it: digests of files and of variables, and words."""
     folder = str(file.path.parent.resolve())
-    # A tool that reads a folder sees names, too.
-    parts += [str(path).replace(f"{file.path.parent}{os.sep}", "") for path in _found(file)]
+
+    def short(path: Path) -> str:
+        return str(path).replace(f"{file.path.parent}{os.sep}", "")
+
+    named = {short(path): _contents(path) for path in declared(file)}
+    named["what its commands say"] = "\0".join(file.words)  # with what {env:NAME} stands for
+    named["the names of its files"] = "\0".join(map(short, _found(file)))  # a tool that reads a folder sees them
     # As a child has them, since any process asks for this.
     variables = {**child_environment(), **file.environment}
-    parts += [f"{k}={v.replace(folder, '')}" for k, v in sorted(variables.items()) if not is_harmless(k)]
+    for name in sorted(name for name in variables if not is_harmless(name)):
+        named[f"variable {name}"] = words_digest(name, variables[name].replace(folder, ""), digits=16)
     if file.version:
         done = subprocess.run(
             [tool_path(file.version[0]) or file.version[0], *file.version[1:]],
@@ -46,8 +56,8 @@ def fingerprint(file: CommandFile) -> str:
             env=environment(file),
             check=False,
         )
-        parts.append((done.stdout + done.stderr).decode(errors="replace"))
-    return f"{file.name}-{words_digest(*parts, digits=16)}"
+        named["what its version says"] = (done.stdout + done.stderr).decode(errors="replace")
+    return named
 
 
 def declared(file: CommandFile) -> list[Path]:

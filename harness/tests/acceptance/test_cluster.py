@@ -8,13 +8,14 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from opscope.harness.record import store
 from opscope.harness.tests.acceptance.conftest import Place
+from opscope.harness.tests.acceptance.test_kept_results import CLASS
 from opscope.harness.tests.acceptance.test_resume import steady, words
 from opscope.harness.tests.run_folder import lasting
 from opscope.harness.triage import from_run
@@ -36,7 +37,9 @@ class Cluster:
         self._processes: list[subprocess.Popen[bytes]] = []
         self._start("scheduler", "--host", "127.0.0.1", "--port", self.address.rpartition(":")[2])
 
-    def _start(self, kind: str, *arguments: str, before: Sequence[str] = ()) -> subprocess.Popen[bytes]:
+    def _start(
+        self, kind: str, *arguments: str, before: Sequence[str] = (), environment: Mapping[str, str] | None = None
+    ) -> subprocess.Popen[bytes]:
         log = (self._folder / f"{kind}-{len(self._processes)}.log").open("wb")
         self._processes.append(
             subprocess.Popen(
@@ -45,16 +48,20 @@ class Cluster:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                env=environment,
             )
         )
         log.close()
         return self._processes[-1]
 
-    def worker(self, devices: int = 1, before: Sequence[str] = ()) -> subprocess.Popen[bytes]:
+    def worker(
+        self, devices: int = 1, before: Sequence[str] = (), environment: Mapping[str, str] | None = None
+    ) -> subprocess.Popen[bytes]:
         """A worker; `before` is the command that runs it, if any."""
         resources = ("--resources", f"device={devices}") if devices else ()
         threads = ("--nthreads", str(max(devices, 1)), "--no-nanny", "--local-directory", str(self._folder))
-        return self._start("worker", self.address, "--host", "127.0.0.1", *threads, *resources, before=before)
+        words = (self.address, "--host", "127.0.0.1", *threads, *resources)
+        return self._start("worker", *words, before=before, environment=environment)
 
     def kill_scheduler(self) -> None:
         """Kills the scheduler."""
@@ -105,6 +112,50 @@ def test_a_worker_that_is_killed_costs_nothing_but_time(steady: Place, cluster: 
     refused = next(test for test in store.load_run(run).tests if test.artifact)
     assert (run / str(refused.artifact)).read_text() == "no room for a dot\n\nthe whole story\n"
     assert str(run) in refused.repro
+
+
+def test_a_verdict_of_a_worker_is_kept_with_what_it_was_made_from(place: Place, cluster: Cluster) -> None:
+    toycc = place.folder / "src/toycc"
+    toycc.mkdir(parents=True)
+    (toycc / "__init__.py").touch()
+    (toycc / "lower.py").write_text("FACTOR = 1.0\n")
+    (place.folder / "mine.py").write_text(CLASS)
+    environment = {"PYTHONPATH": str(place.folder / "src"), "OPSCOPE_CACHE_DIR": str(place.folder / "cache")}
+    cluster.worker(devices=2, environment=place.environment | environment)
+    line = f"pytest --model mnist_mlp --op-by-op --backend mine.py --no-report --cluster {cluster.address}"
+
+    def ended() -> tuple[int, str]:
+        done = place.run(line, **environment)
+        return done.code, done.out + done.err
+
+    code, first = ended()
+    assert (code, "not kept" in first) == (0, False), first
+    code, again = ended()
+    assert (code, "24 kept" in again) == (0, True), again
+    (toycc / "lower.py").write_text("FACTOR = 2.0\n")
+    code, changed = ended()
+    assert (code, "24 failed" in changed, "none kept: src/toycc/lower.py changed" in changed) == (1, True, True), (
+        changed
+    )
+
+
+def test_a_verdict_is_not_kept_where_its_worker_has_other_files(place: Place, cluster: Cluster) -> None:
+    for name, factor in (("src", "1.0"), ("there", "1.00")):
+        toycc = place.folder / name / "toycc"
+        toycc.mkdir(parents=True)
+        (toycc / "__init__.py").touch()
+        (toycc / "lower.py").write_text(f"FACTOR = {factor}\n")
+    (place.folder / "mine.py").write_text(CLASS)
+    path = {"PYTHONPATH": str(place.folder / "src"), "OPSCOPE_CACHE_DIR": str(place.folder / "cache")}
+    (place.folder / "nothing").mkdir()
+    hidden = blind(place.folder / "nothing")
+    there = (*hidden, "sh", "-c", 'mount --bind "$0" "$1" && shift && exec "$@"')
+    there = (*there, str(place.folder / "there"), str(place.folder / "src"))
+    cluster.worker(devices=2, before=there, environment=place.environment | path)
+    line = f"pytest --model mnist_mlp --op-by-op --backend mine.py --no-report --cluster {cluster.address}"
+    done = place.run(line, **path)
+    assert done.code == 0, done.out + done.err
+    assert "a verdict is not kept: its worker has another src/toycc/lower.py" in " ".join(done.out.split()), done.out
 
 
 def test_each_backend_of_a_run_has_lanes_of_its_own_there(steady: Place, cluster: Cluster) -> None:

@@ -566,6 +566,24 @@ def test_a_sample_of_kept_verdicts_notices_what_no_list_can(tmp_path: Path) -> N
     assert re.search(r"2\d failed", run(tmp_path, "e", case, {})), "its verdicts are gone"
 
 
+def test_a_sample_sees_a_bit_that_no_number_shows(tmp_path: Path) -> None:
+    """A zero whose sign is another is as right as before."""
+    signed = "import os\n\n            if os.path.exists(__file__[:-7] + 'signed'):\n                "
+    signed += "job.outputs = [-(0 - output) for output in job.outputs]"
+    text = CLASS.replace("self.xla.climb(stage, job)", f"self.xla.climb(stage, job)\n            {signed}")
+    (tmp_path / "mine.py").write_text(text.replace("from toycc.lower import FACTOR", "FACTOR = 1.0"))
+    net = NET.replace("from team.layers import block", "").replace("block(x) + 1", "jnp.tanh(x)")
+    (tmp_path / "net.py").write_text(net.replace("jnp.ones((4,))", "jnp.linspace(-1.0, 1.0, 5)"))
+    case = Case({}, Path.touch, "", ("--model", "net.py", "--backend", "mine.py"))
+    sampled = Case({}, Path.touch, "", (*case.words, "--check-kept"))
+    run(tmp_path, "a", case, {})
+    assert "kept 1 of 1" in run(tmp_path, "b", sampled, {})
+    (tmp_path / "signed").touch()
+    shown = " ".join(run(tmp_path, "c", sampled, {}).split())
+    assert re.search(r"stablehlo\.tanh \[\w+\] ends as success .*with other bits than were kept", shown)
+    assert "1 passed" in shown
+
+
 def test_a_run_says_what_is_kept_and_why_not(tmp_path: Path) -> None:
     case = CASES["class: module, imported late"]
     for path, text in case.files.items():
@@ -581,6 +599,18 @@ def test_a_run_says_what_is_kept_and_why_not(tmp_path: Path) -> None:
     case.change(tmp_path)
     assert "src/toycc/lower.py changed" in shown_op(tmp_path, op_id)
     assert "none kept: src/toycc/lower.py changed" in run(tmp_path, "c", case, {})
+
+
+def test_a_run_says_what_of_a_declared_tool_has_changed(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(f'{YAML}fingerprint: ["cc.sh", "level"]\n')
+    (tmp_path / "cc.sh").write_text(TOOL)
+    (tmp_path / "cc.sh").chmod(0o755)
+    (tmp_path / "level").write_text("1")
+    case = Case({}, Path.touch, "", (*MLP, "mine.yaml"))
+    assert "none kept" not in run(tmp_path, "a", case, {})
+    (tmp_path / "level").write_text("2")
+    assert "none kept: level changed" in run(tmp_path, "b", case, {})
+    assert "\n24 kept\n" in run(tmp_path, "c", case, {})
 
 
 def shown_op(folder: Path, op_id: str) -> str:
