@@ -40,9 +40,12 @@ class CardProgram:
         configuration: Configuration,
         chip_ids: Sequence[int] = (0,),
         epoch_type: str = "",
+        *,
+        microbatch: int = 1,
     ) -> None:
         """`board`: a board or an architecture, which means its default board.
 
+        One execution of its netlist takes `microbatch` inputs; `run` is given one of them.
         `epoch_type` is `forward`, `backward` or `optimizer` where the program is one pass of training.
         """
         self.exported = exported
@@ -59,6 +62,7 @@ class CardProgram:
             fallback=True,
             chip_ids=tuple(chip_ids),
             epoch_type=epoch_type,
+            microbatch=microbatch,
         )
         try:
             compile_to(self.compilation)

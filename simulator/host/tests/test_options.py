@@ -121,8 +121,16 @@ def test_what_a_program_may_ask_of_its_devices() -> None:
     module = Layer("one")
     device = pybuda.TTDevice("tt0", arch=WORMHOLE, module=module)
     device.push_to_inputs(X)
-    assert device.get_first_inputs(peek=True) == device.get_first_inputs()
-    assert device.get_first_targets() is None
+    for _ in range(2):
+        size, (first,) = device.get_first_inputs(peek=True)
+        assert size == 1
+        assert first.value() is X
+    device.get_first_inputs()
+    assert device.get_first_inputs(peek=True) == (None, None)
+    with pytest.raises(PyBudaError, match="tt0: expected inputs that were pushed, got none; try push_to_inputs"):
+        device.get_first_inputs()
+    with pytest.raises(PyBudaError, match="tt0: expected targets that were pushed, got none"):
+        device.get_first_targets()
     graph, outputs, _, _, _ = device.generate_graph(pybuda.Tensor(X.shape))
     assert graph.node("one.product").spec.type == "matmul"
     assert outputs[0].shape == X.shape
