@@ -190,7 +190,7 @@ class TTDevice(Device):
         if compiler_cfg is not None and compiler_cfg is not global_compiler_config():
             self.refuse("the global compiler_cfg", f"{type(compiler_cfg).__name__}; try set_configuration_options")
         arrays, wanted = (
-            [_sample(value) for value in listed(f"{self.name}.compile_for: {what}", values, "tensors")]
+            sample_arrays(listed(f"{self.name}.compile_for: {what}", values, "tensors"))
             for what, values in (("inputs", inputs), ("targets", targets))
         )
         self.forget_first()
@@ -461,9 +461,10 @@ class TTDevice(Device):
         return {"arch": self.arch, "chip_ids": list(self.chip_ids), "board": self.board}
 
 
-def _sample(value: Any) -> np.ndarray:
-    has_elements = not isinstance(value, Tensor) or value.has_value()
-    return array_of(value) if has_elements else np.zeros(value.shape, np.float32)
+def sample_arrays(values: Sequence[Any]) -> list[np.ndarray]:
+    """Returns tensors as arrays: zeros for those without elements."""
+    filled = (np.zeros(v.shape, np.float32) if isinstance(v, Tensor) and not v.has_value() else v for v in values)
+    return [array_of(value) for value in filled]
 
 
 def _say_once() -> None:

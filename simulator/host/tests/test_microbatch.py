@@ -151,15 +151,27 @@ def test_the_netlist_says_the_microbatch_and_runs_all_of_it() -> None:
     device = card(module=module)
     device.compile_for((pybuda.Tensor((1, 1, 32, 64)),), None, microbatch_size=4)
     compilation = device.compiled[0].compilation
+    assert compilation.program is not None
     netlist = yaml.safe_load(compilation.netlist_text)
     assert {graph["input_count"] for graph in netlist["graphs"].values()} == {4}
     ((_, instructions),) = netlist["programs"][0].items()
     assert instructions[1]["var"]["$c_microbatch_size"] == 4
-    entries = {queue["input"]: queue["entries"] for queue in netlist["queues"].values() if queue["type"] == "queue"}
-    assert entries == {"HOST": 8, "m.product": 4, "m.tanh": 8}
-    run = ProgramRun(Device(compilation.board).load_decoded(compilation.program.binary))
-    print(run.queues.keys())
-    raise AssertionError
+    entries = {one["input"]: one["entries"] for one in netlist["queues"].values() if one["type"] == "queue"}
+    assert sorted(entries.values()) == [4, 8, 8]
+    loaded = Device(compilation.board).load_decoded(compilation.program.binary)
+    filled = [one for one in loaded.plan.queues if one.source == "HOST"]
+    shapes = [loaded.program.tensors[one.tensor].shape for one in filled]
+    drawn = [[RANDOM.standard_normal(shape).astype(np.float32) for shape in shapes] for _ in range(4)]
+    kept = [one.kind == "ram" for one in filled]
+    inputs = [[drawn[0][i] if same else row[i] for i, same in enumerate(kept)] for row in drawn]
+    run = ProgramRun(loaded)
+    for row in inputs:
+        for one, value in zip(filled, row, strict=True):
+            run.push(one.name, value)
+    assert len(run.run("run_fwd_0", {"p_loop_count": 1})) == 2
+    (output,) = (one.name for one in loaded.plan.queues if one.source == "m.tanh")
+    for row in inputs:
+        assert np.array_equal(run.pop(output), loaded.run(row).outputs[0])
 
 
 @pytest.mark.parametrize("target", [(4, 1, 32, 64), (1, 1, 32, 64)], ids=["each", "shared"])
