@@ -13,7 +13,8 @@ from typing import Any
 
 import click
 
-from opscope.harness.cli.main import SECTIONS, root
+from opscope.harness.cli.main import EVERY_DAY, root
+from opscope.harness.cli.verbs import DAILY, GROUPS
 from opscope.harness.run import plugin
 
 MARK = "<!-- `make commands` writes everything below this line from --help. -->"
@@ -31,8 +32,8 @@ def page(current: str) -> str:
 
 def _sections() -> Iterator[str]:
     context = click.Context(root, info_name="opscope", terminal_width=WIDTH, max_content_width=WIDTH)
-    for heading, names in SECTIONS.items():
-        yield f"\n## {heading}\n"
+    for heading, names in {EVERY_DAY: DAILY, **GROUPS}.items():
+        yield f"\n## {heading.capitalize()}\n"
         for name in names:
             command = root.get_command(context, name)
             if command is not None:
