@@ -128,8 +128,7 @@ def _verify(devices: Sequence[Device], values: Sequence[Any], config: VerifyConf
         least = config.pcc if config.pcc is not None else 0.99
         wanted = list(values)
         for device in devices:
-            size = values[0].shape[0] if len(values) and len(values[0].shape) else 1
-            device.settle_microbatch(wanted, size)
+            device.settle_microbatch(values, devices[0].microbatch)
             if compiles_only:
                 device.compile_modules(device.first_of([array_of(value) for value in wanted]))
                 if device is devices[-1]:
