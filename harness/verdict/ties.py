@@ -1,4 +1,4 @@
-"""Equal values: an unstable sort may give them in any order, with their payloads, and any may be picked as the largest."""
+"""Equal values: an unstable sort may give them, and their payloads, in any order; any may be picked as the largest."""
 
 from __future__ import annotations
 
