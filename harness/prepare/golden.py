@@ -244,7 +244,7 @@ def _deserialise(path: Path, tested: bool) -> Executable | None:
     try:
         return _cpu().deserialise(stored.read_bytes(path), _options(tested=tested))
     except Damaged as error:
-        damage.say(f"{path}: damaged ({error.got}); it is compiled again")
+        damage.say(f"{path}: {error.state}; it is compiled again")
     except Exception:  # noqa: BLE001 - what XLA no longer takes is only a miss
         pass
     return None
