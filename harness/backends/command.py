@@ -61,9 +61,7 @@ class Command(Backend):
 
     def fingerprint(self, options: ResultOptions | None = None) -> str:
         """A hash of the YAML file, the files that it names, the tools' files and the versions that they print."""
-        export_folder.recall_sources(
-            export_folder.default_cache_dir()
-        )  # what the controller has read is not read again
+        export_folder.recall_sources(export_folder.cache_dir())  # what the controller has read is not read again
         return identity.fingerprint(self._file)
 
     def climb(self, stage: Stage, job: Job) -> None:
