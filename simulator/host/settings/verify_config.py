@@ -30,10 +30,8 @@ UNUSED = {
     "verify_post_placer": NO_STAGES,
     "verify_tvm_compile": NO_TVM,
     "verify_pybuda_codegen_vs_framework": NO_TVM,
-    "waive_gradient_errors": "no gradient is compared",
-    "scale_loss": "no gradient is compared",
-    "enable_input_gradient_checking": "no gradient is compared",
-    "enable_parameter_gradient_checking": "no gradient is compared",
+    "scale_loss": "the CPU's loss is that of the card",
+    "enable_input_gradient_checking": "the first card makes no gradient of its inputs; try pybuda_compile",
 }
 """Arguments without effect, and why."""
 
