@@ -145,6 +145,11 @@ class VerifyConfig:
                 say_once(f"VerifyConfig: {one.name}", UNUSED[one.name])
 
     @property
+    def kind(self) -> TestKind:
+        """What it verifies: `test_kind`, which may be a name."""
+        return TestKind.from_json(self.test_kind) if isinstance(self.test_kind, str) else self.test_kind
+
+    @property
     def least(self) -> float | None:
         """The smallest correlation that each result has to have; None if nothing is compared."""
         if not self.enabled:

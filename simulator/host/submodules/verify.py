@@ -16,7 +16,7 @@ from opscope.simulator.host.microbatch import joined, one_by_one
 from opscope.simulator.host.modules.module import Module
 from opscope.simulator.host.modules.py_torch_module import PyTorchModule
 from opscope.simulator.host.run import pybuda_reset, run_inference
-from opscope.simulator.host.settings.verify_config import TestKind, VerifyConfig
+from opscope.simulator.host.settings.verify_config import VerifyConfig
 from opscope.simulator.host.submodules.verify_training import compiles_only, optimizer_of, train
 from opscope.simulator.host.tensor import array_of, to_torch
 
@@ -96,6 +96,7 @@ def _checked(where: str, modules: Sequence[Module], verify_cfg: VerifyConfig | N
 
 
 def _card(name: str, config: VerifyConfig) -> TTDevice:
+    optimizer = optimizer_of(config) if config.kind.is_training() else None
     return TTDevice(
         name,
         num_chips=config.num_chips,
@@ -104,20 +105,16 @@ def _card(name: str, config: VerifyConfig) -> TTDevice:
         devtype=config.devtype,
         device_mode=config.devmode,
         fp32_fallback=config.fp32_fallback,
-        optimizer=(optimizer := optimizer_of(config) if _trains(config) else None),
+        optimizer=optimizer,
         scheduler=config.scheduler["type"](optimizer) if optimizer is not None and config.scheduler else None,
     )
-
-
-def _trains(config: VerifyConfig) -> bool:
-    return isinstance(config.test_kind, TestKind) and config.test_kind.is_training()
 
 
 def _drawn(config: VerifyConfig, module: Module, shapes: Sequence[Sequence[int]], centered: bool) -> list[list[Any]]:
     """Returns seeded inputs for all that is run: tensors of PyTorch for its modules."""
     generator = np.random.default_rng(0)
     low = np.float32(-0.5 if centered else 0.0)
-    count = config.total_number_of_inputs() if _trains(config) else 1
+    count = config.total_number_of_inputs() if config.kind.is_training() else 1
     rows = [[generator.random(tuple(shape), dtype=np.float32) + low for shape in shapes] for _ in range(count)]
     return [[to_torch(v) if isinstance(module, PyTorchModule) else v for v in row] for row in rows]
 
@@ -125,7 +122,7 @@ def _drawn(config: VerifyConfig, module: Module, shapes: Sequence[Sequence[int]]
 def _verify(devices: Sequence[Device], rows: Sequence[Any], config: VerifyConfig, loss: Module | None) -> None:
     """Runs or trains devices that are there, and compares; ends their use. Raises PyBudaError."""
     try:
-        if _trains(config):
+        if config.kind.is_training():
             cards = [device for device in devices if isinstance(device, TTDevice)]
             if len(cards) < len(devices):
                 raise PyBudaError("verify: expected cards alone to train, got a CPUDevice; try run_training")

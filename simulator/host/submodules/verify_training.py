@@ -72,7 +72,7 @@ def train(
     the weights after each step with what the optimizer's rule makes of the CPU's gradients; the next step begins with
     the card's. Where `compiles_only`, that is all. Raises PyBudaError.
     """
-    with _recomputing(config.test_kind.is_recompute()):  # type: ignore[union-attr] - a kind once it is checked
+    with _recomputing(config.kind.is_recompute()):
         last = devices[-1]
         values = list(inputs[0])
         for device in devices:
@@ -157,6 +157,8 @@ class _Verification:
 
     def step(self) -> None:
         """Runs the optimizers, and compares the new weights."""
+        import jax.numpy as jnp
+
         before = [{name: array_of(v) for name, v in one.get_parameter_checkpoint().items()} for one in self._devices]
         self._pipeline.step()
         for device, weights, sums in zip(self._devices, before, self._sums, strict=True):
@@ -164,10 +166,12 @@ class _Verification:
             if optimizer is None:
                 continue
             after = device.get_parameter_checkpoint()
-            rate = np.float32(optimizer.learning_rate)
+            rate = jnp.float32(optimizer.learning_rate)
             for name in device.get_parameter_gradients():
-                state = self._states.get(name) or optimizer.start(weights[name].shape)
-                wanted, self._states[name] = optimizer.rule(weights[name], sums[name], state, rate)  # type: ignore[arg-type] - JAX takes arrays
+                start = self._states.get(name) or optimizer.start(weights[name].shape)
+                state = {key: jnp.asarray(value) for key, value in start.items()}
+                weight, slope = jnp.asarray(weights[name]), jnp.asarray(sums[name])
+                wanted, self._states[name] = optimizer.rule(weight, slope, state, rate)
                 if self._config.enabled and self._config.verify_last:
                     check_correlation(f"{name} after the step", after[name], wanted, self._least, "the CPU")
 
