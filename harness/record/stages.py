@@ -125,6 +125,7 @@ class ImportStatus(StrEnum):
 
 
 DETERMINISTIC = "deterministic"
+VARYING = "varying"
 """The label of a failure that the op has every time."""
 
 FAILED = frozenset(
