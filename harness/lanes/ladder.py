@@ -294,7 +294,8 @@ def stages_from(level: str, stages: Sequence[Stage]) -> Sequence[Stage]:
 def _run(state: _ClimbState, job: Job, backend: Backend, export_dir: Path) -> None:
     """Runs the stage `run` on fresh copies of the inputs, and notes which of them the backend overwrote."""
     job.inputs = row_inputs(state.row, export_dir)
-    job.domain_share = None if state.row.op_name == WHOLE_MODEL else domains.share(state.row.op_name, job.inputs)
+    single = state.row.op_name != WHOLE_MODEL and not state.row.holds
+    job.domain_share = domains.share(state.row.op_name, job.inputs) if single else None
     before = InputSnapshot(job.inputs)
     if state.row.op_name == WHOLE_MODEL:
         state.watch = job.watch = whole_model.watch(state.row, export_dir, job, state.target)

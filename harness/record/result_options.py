@@ -32,7 +32,7 @@ from opscope.harness.record.option_types import (
     without_folder,
 )
 from opscope.harness.record.stages import Stage
-from opscope.harness.record.workflows import SPLIT, WORKFLOWS
+from opscope.harness.record.workflows import SPLIT, full_name, workflow
 
 if TYPE_CHECKING:
     from opscope.harness.record.records import RunRecord
@@ -125,12 +125,12 @@ def _stage(value: object) -> str:
 
 
 def _of_workflow(values: dict[str, Any]) -> str:
-    return WORKFLOWS[values["workflow"]].unsupported_types
+    return workflow(values["workflow"]).unsupported_types
 
 
 Level = Annotated[int, one_of((0, 1, 2))]
 Fidelity = Annotated[str, BeforeValidator(_fidelity)]
-WorkflowName = Annotated[str, one_of(tuple(WORKFLOWS))]
+WorkflowName = Annotated[str, BeforeValidator(lambda value: full_name(str(value)))]
 UnsupportedTypes = Annotated[str, one_of(("fail", "fallback"))]
 Inputs = Annotated[str, BeforeValidator(_inputs)]
 Interpreters = Annotated[str, BeforeValidator(_interpreters)]
@@ -176,7 +176,8 @@ class ResultOptions(BaseModel, frozen=True, extra="forbid", defer_build=True):
     workflow: WorkflowName = row(
         SPLIT,
         "What runs: split (each op by itself, as with --op-by-op), full (the model as one program, every value "
-        "compared), compile-split (each op of the compiled program), split-compile-split.",
+        "compared), windows:N (each op with the N - 1 producers before it), compile-split (each op of the compiled "
+        "program), split-compile-split.",
         "WORD",
         Decides.CLIMB,
         column="what was taken through the stages",

@@ -3,6 +3,7 @@
 split                 each op of the StableHLO module, compiled and run by itself
 compile-split         the model compiled whole; each op of its TTNN run by itself
 split-compile-split   each op of the StableHLO module compiled; each op of its TTNN run by itself
+windows:N             each op of the StableHLO module with the N - 1 producers nearest to it, compiled and run together
 full                  the whole model compiled and run as one program, every value on the way compared
 """
 
@@ -10,7 +11,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from opscope.harness.record.errors import InputError, closest
+
 SPLIT, COMPILE_SPLIT, SPLIT_COMPILE_SPLIT, FULL = "split", "compile-split", "split-compile-split", "full"
+WINDOWS = "windows"
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,13 @@ class Workflow:
     """Factor from the time limit of one op to that of a row."""
     of_ttnn: bool = False
     """Whether the rows are TTNN ops that the compiler produced."""
+    size: int = 0
+    """Of a workflow whose rows are pieces of a model: how many ops a piece has, unless its name says how many."""
+
+    @property
+    def derived(self) -> bool:
+        """Whether the rows are made of the models' exports, in export folders of their own."""
+        return self.of_ttnn or self.size > 0
 
 
 WORKFLOWS = {
@@ -31,4 +42,34 @@ WORKFLOWS = {
     COMPILE_SPLIT: Workflow("fallback", of_ttnn=True),
     SPLIT_COMPILE_SPLIT: Workflow("fail", of_ttnn=True),
     FULL: Workflow("fallback", patience=10),
+    WINDOWS: Workflow("fail", size=4),
 }
+LARGEST = 64
+"""The most ops of a piece that a name may ask for."""
+
+
+def workflow(name: str) -> Workflow:
+    """The row of a workflow by its name, `windows:4`."""
+    return WORKFLOWS[name.partition(":")[0]]
+
+
+def ops_in_a_piece(name: str) -> int:
+    """How many ops a workflow's name asks for in a piece: 4 of `windows:4`; 0 of one whose rows are no pieces."""
+    kind, _, number = name.partition(":")
+    return int(number) if number else WORKFLOWS[kind].size
+
+
+def full_name(name: str) -> str:
+    """The name with the number that it leaves out: `windows:4` of `windows`. Raises InputError, without a place, for a
+    word that names no workflow."""
+    kind, colon, number = name.partition(":")
+    row = WORKFLOWS.get(kind)
+    if row is None or (colon and not row.size):
+        words = [f"{word}:N" if WORKFLOWS[word].size else word for word in WORKFLOWS]
+        raise InputError("", f"one of {', '.join(words)}", repr(name), closest(kind, list(WORKFLOWS)))
+    if not row.size:
+        return name
+    size = number if colon else str(row.size)
+    if not (size.isascii() and size.isdigit() and 2 <= int(size) <= LARGEST):
+        raise InputError("", f"{kind}:N with N from 2 to {LARGEST}", repr(name), f"{kind}:{row.size}")
+    return f"{kind}:{int(size)}"

@@ -20,7 +20,7 @@ from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.selection import DESELECTED, unmatched_globs
 from opscope.harness.record.stages import ModelStatus, Status
 from opscope.harness.record.store import StoredRun
-from opscope.harness.record.workflows import FULL, SPLIT, WORKFLOWS
+from opscope.harness.record.workflows import FULL, SPLIT, workflow
 from opscope.harness.run import kept_verdicts, whole_models
 from opscope.harness.run.plan import RunPlan, nodeid
 from opscope.harness.scale.shard import ELSEWHERE
@@ -118,7 +118,7 @@ def _kept_alone(plan: RunPlan) -> dict[tuple[str, str], OpTest]:
         if ready is None or orders.doubted:
             continue
         options = orders.context.options
-        for types in dict.fromkeys((WORKFLOWS[SPLIT].unsupported_types, options.unsupported_types)):
+        for types in dict.fromkeys((workflow(SPLIT).unsupported_types, options.unsupported_types)):
             alone = options.changed(workflow=SPLIT, unsupported_types=types)
             context = replace(orders.context, options=alone)
             cache = result_cache.ResultCache(orders.caches, context, ready, plan.folders)
