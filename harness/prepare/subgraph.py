@@ -46,10 +46,8 @@ def windows(program: Program, size: int) -> list[Piece]:
 
 
 def reads(node: Node) -> tuple[int, ...]:
-    """The values that a node reads, those that its bodies capture included."""
-    return tuple(
-        dict.fromkeys((*node.operands, *node.inputs, *(value for body in node.bodies for value in body.captures)))
-    )
+    """The values that an op reads, those that its regions capture included, but for constants that its module holds."""
+    return tuple(dict.fromkeys((*node.operands, *node.inputs)))
 
 
 def _parts(program: Program) -> Iterator[Program]:
@@ -88,7 +86,7 @@ def _windows_of(program: Program, size: int, inside: dict[int, Node]) -> Iterato
     }
     readers: dict[int, set[int]] = {value: {len(program.nodes)} for value in program.results}
     for place, node in enumerate(program.nodes):
-        for value in reads(node):
+        for value in (*reads(node), *(value for body in node.bodies for value in body.captures)):
             readers.setdefault(value, set()).add(place)
     for end in sorted(set(places.values())):
         held = {end}

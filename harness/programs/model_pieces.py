@@ -52,16 +52,23 @@ def derive(parent: Parent) -> None:
     base, temporary, model = Path(task["base"]), Path(task["temporary"]), task["model"]
     for name in (OPS, VALUES):
         (temporary / name).mkdir()
-    (whole,) = whole_rows([base])
-    split = split_module(checked(base, MODULE).read_bytes(), model)
-    rows = _Rows(split, whole, base, temporary, golden_author.words(context.options.goldens_by))
-    found = rows.of(windows(split.program, ops_in_a_piece(task["workflow"])))
-    places = sum(len(row.uses) for row in found)
+    author = golden_author.words(context.options.goldens_by)
+    rows = rows_of(base, temporary, ops_in_a_piece(task["workflow"]), author)
+    places = sum(len(row.uses) for row in rows)
     header = ManifestHeader(
         models=(model,), export_dirs=(task["folder"],), module_ops={model: places}, structural={model: 0}
     )
-    export_folder.write_manifest(temporary, header, found)
+    export_folder.write_manifest(temporary, header, rows)
+    (temporary / export_folder.BASE).write_text(base.name, encoding="utf-8")
     export_folder.publish(temporary, Path(task["folder"]))
+
+
+def rows_of(base: Path, folder: Path, size: int, author: str = "") -> list[OpRow]:
+    """The rows of the windows of up to `size` ops of the model in the export folder `base`; their files are written
+    into `folder`. `author` ends their provenance, where another release than the installed one makes goldens."""
+    (whole,) = whole_rows([base])
+    split = split_module(checked(base, MODULE).read_bytes(), whole.uses[0].model)
+    return _Rows(split, whole, base, folder, author).of(windows(split.program, size))
 
 
 class _Rows:

@@ -22,7 +22,8 @@ from opscope.harness.record.workflows import SPLIT
 SCHEMA_VERSION = 1
 
 PRODUCTS_IN_A_ROW = "products_in_a_row"
-"""Parameter of a whole model or a piece of one: the length of its longest chain of products, each reading the result of the last."""
+"""Parameter of a whole model or a piece of one: the length of its longest chain of products, each reading the result of
+the last."""
 QUANTISED = "quantised"
 """Parameter of an op of quantised tensors: the element types of what it takes and gives. Its inputs and outputs are the
 stored integers."""
@@ -385,6 +386,8 @@ class _Ended(_WithOptions):
     second_authority: str = ""
     """What a second authority computes where the golden was questioned, in one line; empty if none was asked."""
     results: tuple[ResultCheck, ...] = ()
+    holds: tuple[HeldOp, ...] = ()
+    """The ops of a piece of a model; empty for a single op."""
     uses: Int = 0
     locations: tuple[str, ...] = ()
     models: tuple[str, ...] = ()

@@ -10,18 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
 from opscope.base.op_families import TO_THE_LAST_BIT, op_family
 from opscope.harness.prepare.live_golden import LiveGolden
-from opscope.harness.prepare.operand_sizes import is_float
+from opscope.harness.prepare.operand_sizes import is_float, sums_terms
 from opscope.harness.prepare.program import Node, SplitModule
 from opscope.harness.prepare.split import split_module
 from opscope.harness.prepare.walk import Missing
 from opscope.harness.record.records import PRODUCTS_IN_A_ROW, ResultCheck
 from opscope.harness.verdict.check import check, check_truncated, refused
-from opscope.harness.verdict.operands import Operands, magnitude, off_type, row_mean, wide
+from opscope.harness.verdict.operands import NotEvaluatedError, Operands, magnitude, off_type, row_mean, wide
 from opscope.harness.verdict.scores import Scale
 from opscope.harness.verdict.steps import Steps
 from opscope.harness.verdict.target import Target
@@ -102,6 +103,7 @@ def _evaluations(split: SplitModule, target: Target, operands: Operands) -> Iter
     """The results of the ops one by one, each value off by what its row allows; nothing where one has no value."""
     program = split.program
     walk = LiveGolden(split, operands.inputs, frozenset(), operands.cache_dir)
+    sizes_of: dict[str, list[np.ndarray]] = {}
     try:
         for seed in range(SAMPLES):
             rng = np.random.default_rng(seed)
@@ -111,22 +113,42 @@ def _evaluations(split: SplitModule, target: Target, operands: Operands) -> Iter
                     values[node.results[0]] = np.ascontiguousarray(node.value)
                     continue
                 results = walk.alone(node, values) if node.kind == "op" else [Missing("it is no op")]
-                for value, result in zip(node.outputs, results, strict=False):
-                    if isinstance(result, Missing):
-                        return
-                    values[value] = _off(result, _row(split, node, target), rng)
+                if any(isinstance(result, Missing) for result in results):
+                    return
+                sizes = sizes_of.get(node.path)
+                if sizes is None:
+                    sizes = sizes_of[node.path] = _sizes(split, node, values, operands.cache_dir)
+                row = _row(split, node, target)
+                for number, (value, result) in enumerate(zip(node.outputs, results, strict=True)):
+                    values[value] = _off(result, row, sizes[number] if number < len(sizes) else None, rng)
             yield [values[value] for value in program.results]
     finally:
         walk.close()
 
 
-def _off(array: np.ndarray, row: Tolerance, rng: np.random.Generator) -> np.ndarray:
-    """A value whose elements are off by what its row allows, of random sign."""
+def _sizes(
+    split: SplitModule, node: Node, values: Mapping[int, np.ndarray], cache_dir: Path | None
+) -> list[np.ndarray]:
+    """Of a sum, which may cancel: the root sum of squares of each element's terms, per result; none of other ops."""
+    op = split.ops[node.op_id]
+    body = op.op_params.get("body")
+    if not sums_terms(op.op_name, body):
+        return []
+    inputs = [values[value] for value in node.inputs]
+    try:
+        return Operands(op.op_name, op.bytecode, lambda: inputs, body, None, cache_dir).term_sizes
+    except NotEvaluatedError:
+        return []
+
+
+def _off(array: np.ndarray, row: Tolerance, terms: np.ndarray | None, rng: np.random.Generator) -> np.ndarray:
+    """A value whose elements are off by what its row allows of themselves, or of their terms, with random signs."""
     if row.exact or not is_float(array):
         return array
+    size = magnitude(array) if terms is None else np.maximum(magnitude(array), terms)
     with np.errstate(all="ignore"):
-        signs = rng.choice((-1.0, 1.0), array.shape)
-        return (array.astype(off_type(array)) + row.relative_l2 * magnitude(array) * signs).astype(array.dtype)
+        off = row.relative_l2 * size * rng.choice((-1.0, 1.0), array.shape)
+        return (array.astype(off_type(array)) + off).astype(array.dtype)
 
 
 def _explained(golden: np.ndarray, got: np.ndarray, row: Tolerance, moved: np.ndarray) -> bool:
