@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from opscope.base.children.inside import Parent
-from opscope.base.op_families import WINDOW
 from opscope.base.stored import checked
 from opscope.harness.cache import export_folder
 from opscope.harness.cache.export_folder import JOURNAL, MODULE, OPS, VALUES
@@ -27,10 +26,11 @@ from opscope.harness.prepare.mlir.single_op import TOKEN, CannotBuildError
 from opscope.harness.prepare.own_random_numbers import OWN_NUMBERS, own_random_numbers
 from opscope.harness.prepare.program import Node, Program, SplitModule
 from opscope.harness.prepare.split import split_module
-from opscope.harness.prepare.subgraph import Piece, reads, windows
+from opscope.harness.prepare.subgraph import Piece, layers, reads, windows
 from opscope.harness.prepare.walk import Missing, Walker, WalkTask
 from opscope.harness.prepare.whole_manifest import whole_rows
 from opscope.harness.prepare.whole_row import products_in_a_row
+from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext
 from opscope.harness.record.records import (
     PRODUCTS_IN_A_ROW,
@@ -53,7 +53,7 @@ def derive(parent: Parent) -> None:
     for name in (OPS, VALUES):
         (temporary / name).mkdir()
     author = golden_author.words(context.options.goldens_by)
-    rows = rows_of(base, temporary, ops_in_a_piece(task["workflow"]), author)
+    rows = rows_of(base, temporary, task["workflow"], author)
     places = sum(len(row.uses) for row in rows)
     header = ManifestHeader(
         models=(model,), export_dirs=(task["folder"],), module_ops={model: places}, structural={model: 0}
@@ -63,12 +63,19 @@ def derive(parent: Parent) -> None:
     export_folder.publish(temporary, Path(task["folder"]))
 
 
-def rows_of(base: Path, folder: Path, size: int, author: str = "") -> list[OpRow]:
-    """The rows of the windows of up to `size` ops of the model in the export folder `base`; their files are written
-    into `folder`. `author` ends their provenance, where another release than the installed one makes goldens."""
+def rows_of(base: Path, folder: Path, workflow: str, author: str = "") -> list[OpRow]:
+    """The rows of the pieces that a workflow makes of the model in the export folder `base`; their files are written
+    into `folder`. `author` ends their provenance, where another release than the installed one makes goldens. Raises
+    InputError for a model without layers, if these are asked for."""
     (whole,) = whole_rows([base])
-    split = split_module(checked(base, MODULE).read_bytes(), whole.uses[0].model)
-    return _Rows(split, whole, base, folder, author).of(windows(split.program, size))
+    model = whole.uses[0].model
+    split = split_module(checked(base, MODULE).read_bytes(), model)
+    size = ops_in_a_piece(workflow)
+    pieces = windows(split.program, size) if size else layers(split.program)
+    if not pieces and split.ops:
+        expected = "a model whose ops name numbered scopes, such as `layer3` of jax.named_scope"
+        raise InputError(f"--workflow {workflow}: {model}", expected, "none", "--workflow windows:8")
+    return _Rows(split, whole, base, folder, author).of(pieces)
 
 
 class _Rows:
@@ -119,7 +126,7 @@ class _Rows:
         chain = products_in_a_row(Program("piece", (), piece.members, ()))
         return OpRow(
             op_id=op_id,
-            op_name=f"{WINDOW}:{end.name.rpartition('.')[2]}",
+            op_name=piece.name,
             module=None if unsplittable else module,
             inputs=tuple(values[value] for value in taken),
             outputs=tuple(values[value] for value in piece.results),

@@ -176,8 +176,8 @@ class ResultOptions(BaseModel, frozen=True, extra="forbid", defer_build=True):
     workflow: WorkflowName = row(
         SPLIT,
         "What runs: split (each op by itself, as with --op-by-op), full (the model as one program, every value "
-        "compared), windows:N (each op with the N - 1 producers before it), compile-split (each op of the compiled "
-        "program), split-compile-split.",
+        "compared), windows:N (each op with the N - 1 producers before it), layers (each numbered scope of its "
+        "source), compile-split (each op of the compiled program), split-compile-split.",
         "WORD",
         Decides.CLIMB,
         column="what was taken through the stages",

@@ -4,6 +4,7 @@ split                 each op of the StableHLO module, compiled and run by itsel
 compile-split         the model compiled whole; each op of its TTNN run by itself
 split-compile-split   each op of the StableHLO module compiled; each op of its TTNN run by itself
 windows:N             each op of the StableHLO module with the N - 1 producers nearest to it, compiled and run together
+layers                each numbered scope of the model's source (`layer3`), its ops compiled and run together
 full                  the whole model compiled and run as one program, every value on the way compared
 """
 
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from opscope.harness.record.errors import InputError, closest
 
 SPLIT, COMPILE_SPLIT, SPLIT_COMPILE_SPLIT, FULL = "split", "compile-split", "split-compile-split", "full"
-WINDOWS = "windows"
+WINDOWS, LAYERS = "windows", "layers"
 
 
 @dataclass(frozen=True)
@@ -28,13 +29,15 @@ class Workflow:
     """Factor from the time limit of one op to that of a row."""
     of_ttnn: bool = False
     """Whether the rows are TTNN ops that the compiler produced."""
+    of_pieces: bool = False
+    """Whether the rows are pieces of the model, several ops each."""
     size: int = 0
-    """Of a workflow whose rows are pieces of a model: how many ops a piece has, unless its name says how many."""
+    """How many ops a piece has, unless the workflow's name says how many; 0 where that is no number."""
 
     @property
     def derived(self) -> bool:
         """Whether the rows are made of the models' exports, in export folders of their own."""
-        return self.of_ttnn or self.size > 0
+        return self.of_ttnn or self.of_pieces
 
 
 WORKFLOWS = {
@@ -42,7 +45,8 @@ WORKFLOWS = {
     COMPILE_SPLIT: Workflow("fallback", of_ttnn=True),
     SPLIT_COMPILE_SPLIT: Workflow("fail", of_ttnn=True),
     FULL: Workflow("fallback", patience=10),
-    WINDOWS: Workflow("fail", size=4),
+    WINDOWS: Workflow("fail", of_pieces=True, size=4),
+    LAYERS: Workflow("fail", patience=5, of_pieces=True),
 }
 LARGEST = 64
 """The most ops of a piece that a name may ask for."""
@@ -54,7 +58,7 @@ def workflow(name: str) -> Workflow:
 
 
 def ops_in_a_piece(name: str) -> int:
-    """How many ops a workflow's name asks for in a piece: 4 of `windows:4`; 0 of one whose rows are no pieces."""
+    """How many ops a workflow's name asks for in a piece: 4 of `windows:4`; 0 of one without a number."""
     kind, _, number = name.partition(":")
     return int(number) if number else WORKFLOWS[kind].size
 

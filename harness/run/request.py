@@ -131,7 +131,7 @@ def _check_workflow(settings: Resolved) -> None:
         raise InputError("--mesh", f"--workflow {SPLIT} with --mesh", flag)
     if workflow(settings["workflow"]).of_ttnn:
         derived_exports.check(settings["workflow"], settings["backend"])
-    if workflow(settings["workflow"]).size and settings["inputs"] in DRAWN:
+    if workflow(settings["workflow"]).of_pieces and settings["inputs"] in DRAWN:
         where = f"--workflow {settings['workflow']}"
         raise InputError(
             where, "--inputs captured or a file", f"--inputs {settings['inputs']}", "the model's own values"

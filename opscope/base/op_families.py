@@ -35,8 +35,8 @@ PIECE = "piece"
 """Family of several ops of a model that run as one program."""
 OTHER = "other"
 """Family of an op of another dialect."""
-WINDOW = "window"
-"""How the name of a window of ops begins: `window:add` ends in an add."""
+WINDOW, LAYER = "window", "layer"
+"""How the name of a piece begins: `window:add` ends in an add, `layer:layer3` is that scope of the model."""
 
 _CHLO_FAMILIES: dict[str, str] = {
     "data_movement": "broadcast_select constant_like top_k",
@@ -50,7 +50,7 @@ _FAMILY_OF |= {f"chlo.{name}": family for family, names in _CHLO_FAMILIES.items(
 NAMES = frozenset(name.partition(".")[2] for name in _FAMILY_OF)
 """Names of ops without the dialect."""
 _FAMILY_OF["model"] = WHOLE_MODEL
-_FAMILY_OF[WINDOW] = PIECE
+_FAMILY_OF |= {WINDOW: PIECE, LAYER: PIECE}
 
 DATA_MOVEMENT = frozenset({"data_movement", "creation"})
 """Families that compute nothing: their results are exact if the storage format is."""

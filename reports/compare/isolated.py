@@ -21,7 +21,7 @@ def labelled(diff: Diff, root: Path) -> Diff:
     They are read from the run folders, which hold the values inside a model: those named, or the ids below `root`.
     """
     of_ops, of_more = sorted((diff.a, diff.b), key=lambda view: view.workflow != SPLIT)
-    if of_ops.workflow != SPLIT or not (of_more.workflow == FULL or workflow(of_more.workflow).size):
+    if of_ops.workflow != SPLIT or not (of_more.workflow == FULL or workflow(of_more.workflow).of_pieces):
         return diff
     alone, whole = _folder(of_ops, root), _folder(of_more, root)
     if alone is None or whole is None:

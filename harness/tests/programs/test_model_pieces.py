@@ -22,9 +22,10 @@ from opscope.harness.prepare.golden import compile_module
 from opscope.harness.prepare.input_distributions import argument_distributions
 from opscope.harness.prepare.inputs import row_golden, row_inputs
 from opscope.harness.prepare.split import split_module
-from opscope.harness.prepare.subgraph import Piece, reads, windows
+from opscope.harness.prepare.subgraph import Piece, layers, reads, scope_of, windows
 from opscope.harness.prepare.walk import WalkTask, walk
 from opscope.harness.programs.model_pieces import rows_of
+from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext
 from opscope.harness.record.records import ManifestHeader, OpRow
 from opscope.harness.record.result_options import ResultOptions
@@ -48,12 +49,12 @@ def exported(folder: Path, module: str, roles: tuple[str, ...] = ()) -> tuple[Pa
     return folder, walked.rows
 
 
-def pieces(folder: Path, module: str, size: int = 4, roles: tuple[str, ...] = ()) -> list[OpRow]:
-    """The rows of the windows of a module; their files lie in `folder`/pieces."""
+def pieces(folder: Path, module: str, workflow: str = "windows:4", roles: tuple[str, ...] = ()) -> list[OpRow]:
+    """The rows of the pieces of a module; their files lie in `folder`/pieces."""
     base, _ = exported(folder / "base", module, roles)
     for name in (export_folder.OPS, export_folder.VALUES):
         (folder / "pieces" / name).mkdir(parents=True)
-    return rows_of(base, folder / "pieces", size)
+    return rows_of(base, folder / "pieces", workflow)
 
 
 # --- which ops a window holds ----------------------------------------------------------------------------------------
@@ -125,6 +126,52 @@ def test_windows_are_convex_and_connected_and_end_in_each_op() -> None:
             assert len(held) == min(5, len(above[end]) + 1)
 
 
+LAYERED = """#a = loc("jit(f)/embed/mul")
+#b0 = loc("jit(f)/layer0.attention/tanh")
+#c0 = loc("jit(f)/layer0.output/add")
+#g = loc("jit(f)/gelu/logistic")
+#b1 = loc("jit(f)/layer1.attention/tanh")
+#c1 = loc("jit(f)/layer1.output/add")
+func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %0 = stablehlo.multiply %x, %x : tensor<8xf32> loc(#a)
+  %1 = stablehlo.tanh %0 : tensor<8xf32> loc(#b0)
+  %2 = stablehlo.logistic %1 : tensor<8xf32> loc(#g)
+  %3 = stablehlo.add %2, %0 : tensor<8xf32> loc(#c0)
+  %4 = stablehlo.tanh %3 : tensor<8xf32> loc(#b1)
+  %5 = stablehlo.logistic %4 : tensor<8xf32> loc(#g)
+  %6 = stablehlo.add %5, %3 : tensor<8xf32> loc(#c1)
+  %7 = stablehlo.negate %6 : tensor<8xf32> loc(#g)
+  return %7 : tensor<8xf32>
+}"""
+
+
+def test_a_layer_is_a_numbered_scope_with_what_lies_between_its_ops(tmp_path: Path) -> None:
+    program = split_module(LAYERED, "net").program
+    assert {piece.name: names(piece) for piece in layers(program)} == {
+        "layer:layer0": ["tanh", "logistic", "add"],
+        "layer:layer1": ["tanh", "logistic", "add"],
+    }
+    (row,) = pieces(tmp_path, LAYERED, "layers")
+    assert [use.path for use in row.uses] == ["main/3", "main/6"], "equal layers are one row"
+    with pytest.raises(InputError, match="numbered scopes"):
+        pieces(tmp_path / "none", DIAMOND, "layers")
+
+
+@pytest.mark.parametrize(
+    ("location", "scope"),
+    [
+        ("jit(f)/layer3.attention.query/dot_general (bert.py:9)", "layer3"),
+        ("jit(resnet50)/stage1/block0/bn/mul (resnet50.py:76)", "stage1/block0"),
+        ("model/layers/[11]/mlp/fc1/dot (m.py:1)", "model/layers/[11]"),
+        ("jit(f)/jit(gelu)/mul (a.py:2)", ""),
+        ("jit(f)/add2 (a.py:2)", ""),
+        ("a.py:2", ""),
+    ],
+)
+def test_the_scope_of_an_op_is_the_first_numbered_part_of_its_location(location: str, scope: str) -> None:
+    assert scope_of(location) == scope
+
+
 # --- what it is made of ----------------------------------------------------------------------------------------------
 
 KINDS = """module {
@@ -162,7 +209,7 @@ KINDS = """module {
 @pytest.mark.parametrize("size", [2, 4, 9])
 @pytest.mark.parametrize("module", [DIAMOND, CALLS, KINDS])
 def test_a_piece_computes_what_the_walk_does(tmp_path: Path, module: str, size: int) -> None:
-    rows = pieces(tmp_path, module, size)
+    rows = pieces(tmp_path, module, f"windows:{size}")
     assert all(row.golden and not row.unsplittable for row in rows), [row.no_golden for row in rows]
     for row in rows:
         code = (tmp_path / "pieces" / str(row.module)).read_bytes()
@@ -190,7 +237,7 @@ def ids(folder: Path, body: str, roles: tuple[str, ...] = ()) -> set[str]:
     head = "func.func @main(%x: tensor<8xf32>, %y: tensor<8xf32>) -> (tensor<8xf32>"
     gives = body.count(" : tensor") and body.rpartition("return ")[2].count("%")
     module = f"{head}{', tensor<8xf32>' * (gives - 1)}) {{\n{body}" + ", tensor<8xf32>" * (gives - 1) + "\n}"
-    return {row.op_id for row in pieces(folder, module, 2, roles) if len(row.holds) == 2}
+    return {row.op_id for row in pieces(folder, module, "windows:2", roles) if len(row.holds) == 2}
 
 
 def test_the_id_of_a_piece_follows_from_what_it_computes_and_hands_out(tmp_path: Path) -> None:
@@ -385,7 +432,7 @@ def a_transpose_sinks_the_other_way_round(patch: pytest.MonkeyPatch) -> None:
 def net(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[OpRow], list[OpRow]]:
     """The folder of NET, the rows of its single ops, and those of its windows of 4."""
     folder = tmp_path_factory.mktemp("net")
-    rows = pieces(folder, NET, 4, ROLES)
+    rows = pieces(folder, NET, "windows:4", ROLES)
     return folder, export_folder.read_manifest(folder / "base")[1], rows
 
 
