@@ -48,7 +48,8 @@ class Piece:
 def windows(program: Program, size: int) -> list[Piece]:
     """For each op of a program and of its bodies, in program order, the window of up to `size` ops that ends in it.
 
-    An op without a module of its own is in none, and neither are splats in other shapes.
+    An op that reads no other has none: alone it is no piece. An op without a module of its own is in none, and neither
+    are splats in other shapes.
     """
     inside = _uncounted(program)
     return [piece for part in _parts(program) for piece in _windows_of(_Line(part, inside), size)]
@@ -159,7 +160,8 @@ def _windows_of(line: _Line, size: int) -> Iterator[Piece]:
             if not before:
                 break
             held.add(max(before))
-        yield line.piece(held, f"{WINDOW}:{line.nodes[end].name.rpartition('.')[2]}")
+        if len(held) > 1:
+            yield line.piece(held, f"{WINDOW}:{line.nodes[end].name.rpartition('.')[2]}")
 
 
 def _layers_of(line: _Line) -> Iterator[Piece]:
@@ -187,4 +189,5 @@ def _layers_of(line: _Line) -> Iterator[Piece]:
         for place in reversed(line.places):
             if up & after[place]:
                 up.add(place)
-        yield line.piece(down & up, f"{LAYER}:{scope}")
+        if len(down & up) > 1:
+            yield line.piece(down & up, f"{LAYER}:{scope}")

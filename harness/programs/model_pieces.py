@@ -66,15 +66,16 @@ def derive(parent: Parent) -> None:
 def rows_of(base: Path, folder: Path, workflow: str, author: str = "") -> list[OpRow]:
     """The rows of the pieces that a workflow makes of the model in the export folder `base`; their files are written
     into `folder`. `author` ends their provenance, where another release than the installed one makes goldens. Raises
-    InputError for a model without layers, if these are asked for."""
+    InputError for a model that has no such piece."""
     (whole,) = whole_rows([base])
     model = whole.uses[0].model
     split = split_module(checked(base, MODULE).read_bytes(), model)
     size = ops_in_a_piece(workflow)
     pieces = windows(split.program, size) if size else layers(split.program)
     if not pieces and split.ops:
-        expected = "a model whose ops name numbered scopes, such as `layer3` of jax.named_scope"
-        raise InputError(f"--workflow {workflow}: {model}", expected, "none", "--workflow windows:8")
+        some = "ops that read one another" if size else "ops in numbered scopes, such as `layer3` of jax.named_scope"
+        other = "split" if size else "windows:8"
+        raise InputError(f"--workflow {workflow}: {model}", some, "none", f"--workflow {other}")
     return _Rows(split, whole, base, folder, author).of(pieces)
 
 

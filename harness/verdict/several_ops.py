@@ -15,11 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from opscope.base.op_families import TO_THE_LAST_BIT, op_family
-from opscope.harness.prepare.live_golden import LiveGolden
 from opscope.harness.prepare.operand_sizes import is_float, sums_terms
 from opscope.harness.prepare.program import Node, SplitModule
 from opscope.harness.prepare.split import split_module
-from opscope.harness.prepare.walk import Missing
 from opscope.harness.record.records import PRODUCTS_IN_A_ROW, ResultCheck
 from opscope.harness.verdict.check import check, check_truncated, refused
 from opscope.harness.verdict.operands import NotEvaluatedError, Operands, magnitude, off_type, row_mean, wide
@@ -101,6 +99,9 @@ def _moved(split: SplitModule, golden: Sequence[np.ndarray], target: Target, ope
 
 def _evaluations(split: SplitModule, target: Target, operands: Operands) -> Iterator[list[np.ndarray]]:
     """The results of the ops one by one, each value off by what its row allows; nothing where one has no value."""
+    from opscope.harness.prepare.live_golden import LiveGolden
+    from opscope.harness.prepare.walk import Missing
+
     program = split.program
     walk = LiveGolden(split, operands.inputs, frozenset(), operands.cache_dir)
     sizes_of: dict[str, list[np.ndarray]] = {}
