@@ -37,7 +37,7 @@ from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext, backend_label, build_test
 from opscope.harness.record.records import SCHEMA_VERSION, OpRow, OpTest
 from opscope.harness.record.result_options import Decides
-from opscope.harness.record.stages import Stage, Status
+from opscope.harness.record.stages import UNREPEATABLE, Stage, Status
 
 VERSION = 3
 """Increased when entries of older versions must no longer be read."""
@@ -200,7 +200,8 @@ class ResultCache:
     def keep(self, row: OpRow, test: OpTest, ready: Ready, *others: Ready) -> None:
         """Keeps a verdict for later runs; `ready` is the report of the child that ran the op, `others` are those of
         its reruns. One whose cause is not known in full is not kept."""
-        if self.unseen or test.status not in KEPT or test.flaky or OF_THE_MACHINE.search(test.error_message or ""):
+        varies = test.flaky or test.stability == UNREPEATABLE
+        if self.unseen or test.status not in KEPT or varies or OF_THE_MACHINE.search(test.error_message or ""):
             return
         if (lists := self._made_of((ready, *others))) is None:
             return

@@ -23,6 +23,7 @@ from opscope.harness.lanes import (
     explained,
     failed_ir,
     mesh_run,
+    repeated,
     second_opinion,
     stated_facts,
     whole_model,
@@ -81,6 +82,8 @@ class _ClimbState:
     results: list[ResultCheck] = field(default_factory=list)
     overwritten: tuple[int, ...] = ()
     watch: Watch | None = None
+    compiled: dict[Stage | str, Any] = field(default_factory=dict)
+    """The job's `state` from before it ran, for running it again."""
     drawn_again: list[list[Any]] = field(default_factory=list)
     """What a generator of random bits gave when it ran again."""
     on_devices: list[mesh_run.OnDevices] = field(default_factory=list)
@@ -299,12 +302,12 @@ def _run(state: _ClimbState, job: Job, backend: Backend, export_dir: Path) -> No
     before = InputSnapshot(job.inputs)
     if state.row.op_name == WHOLE_MODEL:
         state.watch = job.watch = whole_model.watch(state.row, export_dir, job, state.target)
-    compiled = dict(job.state) if drawn_numbers.are_judged(state.row) else {}
+    state.compiled = dict(job.state)
     state.timed(Stage.RUN, lambda: backend.climb(Stage.RUN, job))
     after = job.inputs if job.inputs_after is None else job.inputs_after
     state.overwritten = before.overwritten(after)
-    if compiled and job.ran_on != "none":
-        state.drawn_again = drawn_numbers.drawn_again(state.row, job, backend, export_dir, compiled)
+    if state.compiled and job.ran_on != "none" and drawn_numbers.are_judged(state.row):
+        state.drawn_again = drawn_numbers.drawn_again(state.row, job, backend, export_dir, state.compiled)
     job.inputs, job.inputs_after = [], None
 
 
@@ -335,7 +338,7 @@ def _compared(state: _ClimbState, job: Job, export_dir: Path) -> OpTest:
         state.reached = before
         return state.ended(Status.NO_GOLDEN, row.no_golden)
     measured = [check.pcc for check in checks if check.pcc is not None]
-    numbers = {"results": tuple(checks), "pcc": min(measured, default=None), **_largest(checks)}
+    numbers: dict[str, Any] = {"results": tuple(checks), "pcc": min(measured, default=None), **_largest(checks)}
     wrong = mesh_run.reasons(checks, len(row.outputs))
     if state.on_devices:  # the first devices that part are dumped and explained, or else the first of all
         row, checks = mesh_run.first_wrong(row, job, state.on_devices, checks)
@@ -355,6 +358,8 @@ def _compared(state: _ClimbState, job: Job, export_dir: Path) -> OpTest:
         return state.in_doubt(second, wrong, numbers)
     opinion = second.text if second else ""
     if test is None:
+        if row.golden and not row.shards and state.watch is None:
+            numbers |= repeated.fields(row, job, state.backend, export_dir, state.compiled, checks)
         return state.ended(Status.SUCCESS, second_authority=opinion, **numbers)
     test = test.model_copy(update={"second_authority": opinion})
     state.leave_ir()

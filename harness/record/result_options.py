@@ -19,6 +19,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.option_types import (
     BackendOptions,
+    Count,
     DigestedFile,
     File,
     Flag,
@@ -28,6 +29,7 @@ from opscope.harness.record.option_types import (
     Text,
     absolute,
     choice,
+    expects,
     one_of,
     without_folder,
 )
@@ -137,6 +139,7 @@ Interpreters = Annotated[str, BeforeValidator(_interpreters)]
 GoldensBy = Annotated[str, BeforeValidator(_goldens_by)]
 DType = Annotated[str, one_of(DTYPES)]
 NumericsName = Annotated[str, one_of(("hifi4", "ttnn"))]
+Repeat = Annotated[Count, expects("a whole number from 1 on", "2"), Field(ge=1)]
 LastStage = Annotated[str, BeforeValidator(_stage)]
 
 
@@ -272,6 +275,14 @@ class ResultOptions(BaseModel, frozen=True, extra="forbid", defer_build=True):
         series=False,
     )
     dtype: DType = row("float32", "Float type of the model: float32 or bfloat16.", "TYPE", Decides.PROGRAM)
+    repeat: Repeat | None = row(
+        None,
+        "How often a passing op runs in its lane, to compare the bits of its results; default: twice on xla, iree and "
+        "cards, else once.",
+        "N",
+        Decides.CLIMB,
+        series=False,
+    )
     until: LastStage | None = row(
         None,
         "Stop each op after this stage, or after this compile depth of backend buda; what passes it is right.",
