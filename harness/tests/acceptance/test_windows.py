@@ -52,7 +52,7 @@ def test_a_piece_that_fails_while_its_ops_are_right_is_an_interaction(net: Place
     for pair in (("windows", "split"), ("split", "windows")):
         diff = net.run("opscope", "diff", *(runs[name] for name in pair))
         assert f"{isolation.INTERACTION} window:add" in " ".join(diff.out.split()), diff.out + diff.err
-    again = net.run(*f"opscope repro {runs['windows']} {records['window:add']['op_id']} --output folder".split())
+    again = net.run(*f"opscope repro {runs['windows']} {records['window:add']['op_id']} --out folder".split())
     assert again.code == 0, again.out + again.err
     row = json.loads((net.folder / "folder" / "repro.json").read_text())["row"]
     assert [op["path"] for op in row["holds"]] == ["main/0", "main/1"]
@@ -69,7 +69,7 @@ def test_backends_share_the_pieces_and_verdicts_are_kept(net: Place, cache: Path
     made = set((cache / "exports").glob("*")) - before
     derived = [folder for folder in made if export_folder.base_of(folder) != folder]
     assert len(derived) == 1
-    assert export_folder.base_of(derived[0]) in made
+    assert export_folder.complete(export_folder.base_of(derived[0]))
     records = net.records()
     assert {record["workflow"] for record in records} == {"windows:4"}
     assert len(records) == 4
@@ -87,7 +87,7 @@ def test_a_run_of_pieces_goes_on_where_it_ended(net: Place) -> None:
     lines = [(segment, segment.read_text().splitlines(keepends=True)) for segment in (run / "journal").glob("*.jsonl")]
     for segment, each in lines:
         segment.write_text("".join(line for line in each if "window:tanh" not in line))
-    resumed = net.run("pytest", "--resume", str(run), "--no-report")
+    resumed = net.run("pytest", "--op-by-op", "--resume", str(run), "--no-report")
     assert resumed.code == 0, resumed.out + resumed.err
     names = sorted(record["op_name"] for record in net.records(run))
     assert names == ["window:add", "window:tanh"]
@@ -98,7 +98,10 @@ def test_a_run_of_pieces_goes_on_where_it_ended(net: Place) -> None:
     [
         (("windows:1",), "expected windows:N with N from 2 to 64, got 'windows:1'; try windows:4"),
         (("windows:few",), "expected windows:N with N from 2 to 64, got 'windows:few'"),
-        (("split:3",), "expected one of split, compile-split, split-compile-split, full, windows:N, got 'split:3'"),
+        (
+            ("split:3",),
+            "expected one of split, compile-split, split-compile-split, full, windows:N, layers, got 'split:3'",
+        ),
         (("windows", "--inputs", "random"), "--workflow windows:4: expected --inputs captured or a file"),
         (("windows", "--mesh", "1x2"), "--mesh: expected --workflow split with --mesh, got --workflow windows:4"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -282,7 +283,7 @@ def test_the_id_of_a_piece_follows_from_what_it_computes_and_hands_out(tmp_path:
 
 NET = """func.func @main(
     %x: tensor<32x64xf32>, %w: tensor<64x48xf32>, %b: tensor<48xf32>, %image: tensor<1x8x8x32xf32>,
-    %k: tensor<3x3x32x32xf32>, %m: tensor<32xf32>, %t: tensor<8x8x8xf32>
+    %k: tensor<3x3x32x32xf32>, %s: tensor<32xf32>, %m: tensor<32xf32>, %t: tensor<8x8x8xf32>
   ) -> (tensor<32xf32>, tensor<32x48xf32>, tensor<32x48xf32>, tensor<1x8x8x32xf32>, tensor<8x8x8xf32>,
         tensor<32x48xf32>) {
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
@@ -309,8 +310,7 @@ NET = """func.func @main(
     : (tensor<1x8x8x32xf32>, tensor<3x3x32x32xf32>) -> tensor<1x8x8x32xf32>
   %mean = stablehlo.broadcast_in_dim %m, dims = [3] : (tensor<32xf32>) -> tensor<1x8x8x32xf32>
   %centred = stablehlo.subtract %conv, %mean : tensor<1x8x8x32xf32>
-  %three = stablehlo.constant dense<3.0> : tensor<f32>
-  %factor = stablehlo.broadcast_in_dim %three, dims = [] : (tensor<f32>) -> tensor<1x8x8x32xf32>
+  %factor = stablehlo.broadcast_in_dim %s, dims = [3] : (tensor<32xf32>) -> tensor<1x8x8x32xf32>
   %normed = stablehlo.multiply %centred, %factor : tensor<1x8x8x32xf32>
   %turned = stablehlo.transpose %t, dims = [1, 2, 0] : (tensor<8x8x8xf32>) -> tensor<8x8x8xf32>
   %steep = stablehlo.sine %turned : tensor<8x8x8xf32>
@@ -321,16 +321,28 @@ NET = """func.func @main(
     tensor<1x8x8x32xf32>, tensor<8x8x8xf32>, tensor<32x48xf32>
 }"""
 """What compilers fuse, and near misses: a maximum with 0.5, a sum of 48 divided by 50, one value's gate for another."""
-ROLES = ("input", "parameter", "parameter", "input", "parameter", "parameter", "input")
+ROLES = ("input", "parameter", "parameter", "input", "parameter", "parameter", "parameter", "input")
+
+
+class Net(NamedTuple):
+    """A model in a folder."""
+
+    folder: Path
+    size: int
+    alone: list[OpRow]
+    """Its single ops; their files are in `folder`/base."""
+    rows: list[OpRow]
+    """Its windows of `size`; their files are in `folder`/pieces."""
+
 
 Seed = Callable[[pytest.MonkeyPatch], None]
-FAULTS: dict[str, tuple[str, Seed]] = {}
-"""Fault -> the op whose windows show it, and what breaks the reference compiler so."""
+FAULTS: dict[str, tuple[str, int, Seed]] = {}
+"""Fault -> the op whose windows show it, how many ops these hold, and what breaks the reference compiler so."""
 
 
-def fault(shown_by: str) -> Callable[[Seed], Seed]:
+def fault(shown_by: str, size: int = 4) -> Callable[[Seed], Seed]:
     def note(seed: Seed) -> Seed:
-        FAULTS[seed.__name__] = shown_by, seed
+        FAULTS[seed.__name__] = shown_by, size, seed
         return seed
 
     return note
@@ -410,7 +422,7 @@ def a_shift_has_the_other_sign(patch: pytest.MonkeyPatch) -> None:
     replaced(patch, "subtract", conv_batch_norm.lowered, flipped)
 
 
-@fault("stablehlo.multiply")
+@fault("stablehlo.multiply", size=6)
 def a_scale_leaves_the_bias_as_it_was(patch: pytest.MonkeyPatch) -> None:
     def half(op: RowOp) -> list[RowOp] | None:
         ops = conv_batch_norm.scaled(op)
@@ -443,12 +455,12 @@ def a_transpose_sinks_the_other_way_round(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ttir_erase_inverse_ops, "sunk_permute", turned)
 
 
-@pytest.fixture(scope="module")
-def net(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[OpRow], list[OpRow]]:
-    """The folder of NET, the rows of its single ops, and those of its windows of 4."""
+@pytest.fixture(scope="module", params=[4, 6])
+def net(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Net:
+    """NET and its windows of that size."""
     folder = tmp_path_factory.mktemp("net")
-    rows = pieces(folder, NET, "windows:4", ROLES)
-    return folder, export_folder.read_manifest(folder / "base")[1], rows
+    rows = pieces(folder, NET, f"windows:{request.param}", ROLES)
+    return Net(folder, request.param, export_folder.read_manifest(folder / "base")[1], rows)
 
 
 def verdicts(rows: list[OpRow], export_dir: Path, run: Path) -> dict[str, Status]:
@@ -458,23 +470,24 @@ def verdicts(rows: list[OpRow], export_dir: Path, run: Path) -> dict[str, Status
     return {row.op_id: climb(row, Reference(), context=context, export_dir=export_dir).status for row in rows}
 
 
-def test_windows_are_right_where_the_compiler_is(net: tuple[Path, list[OpRow], list[OpRow]], tmp_path: Path) -> None:
-    folder, _, rows = net
-    assert {*verdicts(rows, folder / "pieces", tmp_path).values()} == {Status.SUCCESS}
+def test_windows_are_right_where_the_compiler_is(net: Net, tmp_path: Path) -> None:
+    assert {*verdicts(net.rows, net.folder / "pieces", tmp_path).values()} == {Status.SUCCESS}
     context = RunContext("run", str(tmp_path), "xla", ResultOptions(workflow="windows:4"))
-    for row in rows:
-        test = climb(row, Xla(), context=context, export_dir=folder / "pieces")
+    for row in net.rows:
+        test = climb(row, Xla(), context=context, export_dir=net.folder / "pieces")
         assert (test.status, test.workflow, test.op_kind) == (Status.SUCCESS, "windows:4", "piece"), test
         assert test.holds == row.holds
 
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_window_shows_a_fault_that_no_op_alone_does(
-    net: tuple[Path, list[OpRow], list[OpRow]], name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    net: Net, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, alone, rows = net
-    shown_by, seed = FAULTS[name]
+    shown_by, size, seed = FAULTS[name]
+    if size != net.size:
+        pytest.skip("shown by windows of another size")
     seed(monkeypatch)
-    assert {*verdicts(alone, folder / "base", tmp_path).values()} == {Status.SUCCESS}
-    wrong = [row for row in rows if verdicts([row], folder / "pieces", tmp_path)[row.op_id] is Status.WRONG_RESULT]
+    assert {*verdicts(net.alone, net.folder / "base", tmp_path).values()} == {Status.SUCCESS}
+    found = verdicts(net.rows, net.folder / "pieces", tmp_path)
+    wrong = [row for row in net.rows if found[row.op_id] is Status.WRONG_RESULT]
     assert any(row.holds[-1].op_name == shown_by for row in wrong), [row.op_params for row in wrong]
