@@ -519,7 +519,7 @@ def _stage(stage: str) -> Iterator[None]:
     """
     try:
         yield
-    except CompilerInputError:
+    except (CompilerInputError, ImportError):  # a library that cannot be loaded says nothing of the module
         raise
     except StageFailure as error:
         error.diagnostic = "\n".join([error.diagnostic or str(error), *getattr(error, "__notes__", ())])

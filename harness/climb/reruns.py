@@ -11,8 +11,8 @@ import os
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 
+from opscope.base import machine
 from opscope.base.children.ending import FROM_OUTSIDE, OF_THE_MACHINE
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpTest
@@ -36,15 +36,11 @@ SCARCE = 0.05
 def pressure() -> str:
     """Describes what this machine lacks at the moment. Empty if it lacks nothing or that is unknown."""
     with suppress(OSError, AttributeError):
-        load, processors = os.getloadavg()[0], os.cpu_count() or 1
+        load, processors = os.getloadavg()[0], os.cpu_count() or 1  # the load is that of the whole machine
         if load > LOADED * processors:
             return f"load {load:.1f} on {processors} processors"
-    with suppress(OSError, KeyError, ValueError, IndexError):
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        memory = {name: int(value.split()[0]) for name, _, value in (line.partition(":") for line in lines)}
-        share = memory["MemAvailable"] / memory["MemTotal"]
-        if share < SCARCE:
-            return f"{share:.0%} of memory free"
+    if (share := machine.free_memory() / machine.machine_memory()) < SCARCE:
+        return f"{share:.0%} of memory free"
     return ""
 
 
@@ -91,7 +87,9 @@ class Reruns:
             for _ in range(self.count):
                 if not go_on():
                     break
-                runs.append(run())
+                if (again := run()).status is Status.NOT_RUN:  # killed from outside, which says nothing
+                    break
+                runs.append(again)
                 if runs[-1].status in FAILED:
                     machine.append(fault_of_machine(runs[-1], pressure()))
         if len(runs) == 1:

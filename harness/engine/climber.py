@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from opscope.base.children.ending import KILLED
 from opscope.base.slots import Slots
 from opscope.harness.climb import budget
 from opscope.harness.climb.reruns import Reruns
@@ -81,8 +82,10 @@ class Climber:
                     if self._terms.goldens is None
                     else self._terms.goldens.row(row, self._in_time, self._terms.check)
                 )
+            if KILLED.search(ready.no_golden):
+                raise NoGoldens(ready.no_golden)
         except NoGoldens as error:
-            reason = budget.REASON if isinstance(error, CutOff) else str(error)
+            reason = budget.REASON if isinstance(error, CutOff) and not KILLED.search(str(error)) else str(error)
             unrun = unrun_test(row, self._context, Status.NOT_RUN, reason)
             test, verdict = self._judged(unrun.model_copy(update={"attempt": attempt}))
         else:

@@ -32,7 +32,7 @@ from opscope.harness.lanes.equal_program import EqualProgram
 from opscope.harness.lanes.result_digests import with_digests
 from opscope.harness.prepare import domains
 from opscope.harness.prepare.inputs import OtherValues, row_golden, row_inputs
-from opscope.harness.record import artifacts
+from opscope.harness.record import artifacts, structure
 from opscope.harness.record.measures import MEASURES
 from opscope.harness.record.optest import DOUBT, RunContext, backend_label, build_test, now
 from opscope.harness.record.records import WHOLE_MODEL, OpRow, OpTest, ResultCheck, StageTime
@@ -203,6 +203,8 @@ def _refused(state: _ClimbState) -> OpTest | None:
     try:
         _begin(state)
         for stage in stages_from(state.row.level, backend.stages):
+            if stage is Stage.RUN and state.job is not None and state.job.ir_dir is not None:
+                structure.leave(state.job.ir_dir, backend.structure(state.job))
             if stage is Stage.RUN and backend.compile_only:
                 break
             state.stage = stage

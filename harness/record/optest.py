@@ -10,12 +10,13 @@ import re
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import lru_cache
 from typing import Any, Self
 
 from pydantic_core import to_jsonable_python
 
+from opscope.base.clocks import now
 from opscope.base.op_families import op_family
 from opscope.base.source_places import from_any_folder, here
 from opscope.harness.record.records import OpRow, OpTest, TensorDesc
@@ -98,11 +99,6 @@ def _flags(options: ResultOptions) -> list[str]:
     """The flags of an op's repro line: workflow, module and values are those of the run folder."""
     folder = ResultOptions(workflow=options.workflow, **options.values(Decides.PROGRAM))
     return options.flags(usual=folder)
-
-
-def now() -> datetime:
-    """The time with its zone, as records hold it."""
-    return datetime.now(UTC)
 
 
 def build_test(

@@ -188,6 +188,10 @@ class Operands:
         is a single step, or whose steps nobody knows."""
         return None
 
+    def leaning(self) -> list[np.ndarray]:
+        """What steps that all lean one way move each element of each result by, float64; where `within` is known."""
+        return []
+
     def _off(self, x: np.ndarray, steps: Steps) -> np.ndarray | None:
         """What storing `x` may cost each of its elements, float64; None for integers. A zero is stored as zero, also
         beside the largest value of its block."""

@@ -1,4 +1,4 @@
-"""Equal keys of an unstable sort: their payloads may come in any order."""
+"""Equal values: an unstable sort may give their payloads in any order, and any of them may be picked as the largest."""
 
 from __future__ import annotations
 
@@ -6,7 +6,53 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from opscope.harness.formulas import attributes
 from opscope.harness.record.records import ResultCheck
+
+PICKS = frozenset(f"tenstorrent.{name}" for name in ("topk", "topk_values", "topk_indices", "argmax"))
+"""Composites that pick values of their operand, and say where they stand, without an order of equal ones."""
+
+
+def picks(params: Mapping[str, str]) -> bool:
+    """Whether a composite picks values of its operand."""
+    return params.get("name", "").strip('"') in PICKS
+
+
+def picked(
+    x: np.ndarray,
+    golden: Sequence[np.ndarray],
+    got: Sequence[np.ndarray],
+    params: Mapping[str, str],
+    checks: Sequence[ResultCheck],
+) -> list[ResultCheck]:
+    """The checks, passed where indices into `x` only name other places of the same values, none of them twice."""
+    axis = attributes.read(params.get("composite_attributes", "")).get("dim", -1)
+    checks = list(checks)
+    for number, (right, device) in enumerate(zip(golden, got, strict=False)):
+        fits = right.shape == device.shape and right.dtype == device.dtype and right.dtype.kind in "iu"
+        if not checks[number].passed and fits and _same_values(x, right, device, axis):
+            checks[number] = _passed(checks[number])
+    return checks
+
+
+def _same_values(x: np.ndarray, right: np.ndarray, device: np.ndarray, axis: int) -> bool:
+    """Whether indices along a dim, which the result may lack, name equal values, and each place once."""
+    right, device = (np.expand_dims(each, axis) if each.ndim < x.ndim else each for each in (right, device))
+    if device.ndim != x.ndim or not ((device >= 0) & (device < x.shape[axis])).all():
+        return False
+    ordered = np.sort(device, axis=axis)
+    if (np.diff(ordered, axis=axis) == 0).any():
+        return False
+    values, picked_values = (
+        np.take_along_axis(x, each.astype(np.int64), axis).astype(np.float64) for each in (right, device)
+    )
+    return np.array_equal(values, picked_values, equal_nan=True)
+
+
+def _passed(check: ResultCheck) -> ResultCheck:
+    """A check that only equal values failed."""
+    flags = tuple(dict.fromkeys((*check.flags, "ties")))
+    return check.model_copy(update={"passed": True, "reason": "", "question": "", "flags": flags})
 
 
 def excused(
@@ -29,10 +75,7 @@ def excused(
     if not np.array_equal(_lines(golden, keys, rest, axis), _lines(got, keys, rest, axis)):
         return checks
     for number in rest:
-        flags = tuple(dict.fromkeys((*checks[number].flags, "ties")))
-        checks[number] = checks[number].model_copy(
-            update={"passed": True, "reason": "", "question": "", "flags": flags}
-        )
+        checks[number] = _passed(checks[number])
     return checks
 
 

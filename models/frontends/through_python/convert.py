@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -121,7 +122,9 @@ def _torch(loaded: Loaded) -> Converted:
 
     arrays = {name: _array(value) for name, value in loaded.inputs.items()}
     specs = [ArgSpec(n, a.shape, str(a.dtype), "", "input") for n, a in arrays.items()]
-    module: Any = loaded.model.eval()
+    module: Any = loaded.model
+    with contextlib.suppress(NotImplementedError):  # what `torch.export` has made has its mode for good
+        module.eval()
     weights, names = torch_trace.parameter_specs(module, {})
     torch_built = TorchBuilt(lambda: module, tuple(specs), positional=loaded.positional)
     call = torch_trace.by_trace(module, torch_built)

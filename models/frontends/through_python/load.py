@@ -64,7 +64,7 @@ def load(path: Path, name: str) -> Loaded:
     if isinstance(inputs, Mapping):
         return Loaded(value, dict(inputs), positional=False)
     values = inputs if isinstance(inputs, tuple | list) else (inputs,)
-    return Loaded(value, dict(zip(_names(value, len(values)), values, strict=True)), positional=True)
+    return Loaded(value, dict(zip(input_names(value, len(values)), values, strict=True)), positional=True)
 
 
 def _required(function: Any) -> list[str]:
@@ -74,7 +74,7 @@ def _required(function: Any) -> list[str]:
     return [p.name for p in parameters if p.kind in kinds and p.default is inspect.Parameter.empty]
 
 
-def _names(model: Any, count: int) -> list[str]:
+def input_names(model: Any, count: int) -> list[str]:
     """A name for each positional input: the parameters of the function, or of a module's forward or call."""
     function = model if inspect.isfunction(model) else getattr(model, "forward", None) or getattr(model, "call", model)
     try:
