@@ -37,6 +37,7 @@ MODULE, MANIFEST, OPS, VALUES = "module.mlirbc", "manifest.jsonl", "ops", "value
 WHOLE = "whole.json"
 """The model as one program: an OpRow."""
 BASE = "base"
+"""A file of a folder of pieces: the name of the folder that they were made of."""
 JOURNAL = "evaluating"
 """A file that exists during the export: id, name and place of the op under evaluation, in case the op ends the
 process."""

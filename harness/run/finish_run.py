@@ -89,7 +89,7 @@ def close(plan: RunPlan, selected: set[str] | None, *, interrupted: bool) -> Clo
         held = {op.op_id for test in isolation.failed_pieces(run.tests) for op in test.holds}
         if name == FULL or held:
             whole_tests = store.whole_models(plan.run_dir, run.tests)
-            alone = _kept_alone(plan, held if held else None)
+            alone = _kept_alone(plan, held or None)
             isolation.write(plan.run_dir, isolation.between(plan.run_dir, whole_tests, run.tests, alone))
     except InputError as error:
         problem = problem or str(error)
