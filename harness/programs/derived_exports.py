@@ -116,6 +116,8 @@ def _make(workflow: str, model: str, base: Path, folder: Path, context: RunConte
         )
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+    if outcome.ending.ok and outcome.result:
+        raise RuntimeError(outcome.result)
     if not outcome.ending.ok or not export_folder.complete(folder):
         if allowance.budget_is_spent:
             raise BudgetSpent(workflow)

@@ -32,28 +32,24 @@ from opscope.harness.prepare.whole_manifest import whole_rows
 from opscope.harness.prepare.whole_row import products_in_a_row
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext
-from opscope.harness.record.records import (
-    PRODUCTS_IN_A_ROW,
-    HeldOp,
-    ManifestHeader,
-    OpRow,
-    Source,
-    Use,
-)
+from opscope.harness.record.records import PRODUCTS_IN_A_ROW, HeldOp, ManifestHeader, OpRow, Source, Use
 from opscope.harness.record.workflows import ops_in_a_piece
 
 PARAMETER, INPUT = "parameter", "input"
 
 
-def derive(parent: Parent) -> None:
-    """Writes the export folder of a task (harness/programs/derived_exports.py)."""
+def derive(parent: Parent) -> str:
+    """Writes the export folder of a task (harness/programs/derived_exports.py), or returns why there are no pieces."""
     task = parent.task()
     context = RunContext.from_json(task["context"])
     base, temporary, model = Path(task["base"]), Path(task["temporary"]), task["model"]
     for name in (OPS, VALUES):
         (temporary / name).mkdir()
     author = golden_author.words(context.options.goldens_by)
-    rows = rows_of(base, temporary, task["workflow"], author)
+    try:
+        rows = rows_of(base, temporary, task["workflow"], author)
+    except InputError as error:
+        return str(error)
     places = sum(len(row.uses) for row in rows)
     header = ManifestHeader(
         models=(model,), export_dirs=(task["folder"],), module_ops={model: places}, structural={model: 0}
@@ -61,6 +57,7 @@ def derive(parent: Parent) -> None:
     export_folder.write_manifest(temporary, header, rows)
     (temporary / export_folder.BASE).write_text(base.name, encoding="utf-8")
     export_folder.publish(temporary, Path(task["folder"]))
+    return ""
 
 
 def rows_of(base: Path, folder: Path, workflow: str, author: str = "") -> list[OpRow]:
@@ -99,6 +96,7 @@ class _Rows:
                 model=self.whole.uses[0].model, path=end.path, location=end.location, framework_op=end.framework_op
             )
             uses.setdefault(op_id, []).append(use)
+        # Arguments of the model have sources of their own.
         borders = {value for piece in first.values() for value in (*self._taken(piece), *piece.results)}
         walk = _BorderWalk(self.split, self.whole, self.base, self.folder, borders - self.arguments.keys())
         try:

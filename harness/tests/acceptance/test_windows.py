@@ -93,6 +93,15 @@ def test_a_run_of_pieces_goes_on_where_it_ended(net: Place) -> None:
     assert names == ["window:add", "window:tanh"]
 
 
+@pytest.mark.slow
+def test_a_model_without_layers_is_not_prepared_and_says_why(net: Place) -> None:
+    done = net.run("pytest", *words("layers", "--backend", "xla"))
+    assert done.code not in (0, None)
+    text = " ".join((done.out + done.err).split())
+    assert "--workflow layers: net: expected ops in numbered scopes, such as `layer3`" in text
+    assert "Traceback" not in text
+
+
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
