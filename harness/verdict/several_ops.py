@@ -111,19 +111,18 @@ def _evaluations(split: SplitModule, target: Target, operands: Operands) -> Iter
             values = dict(zip(program.arguments, operands.inputs, strict=True))
             for node in program.nodes:
                 if node.kind == "constant" and node.value is not None:
-                    values[node.results[0]] = np.ascontiguousarray(node.value)
+                    values[node.results[0]] = np.array(node.value, order="C")
                     continue
-                results = walk.alone(node, values) if node.kind == "op" else [Missing("it is no op")]
-                if any(isinstance(result, Missing) for result in results):
+                made = walk.alone(node, values) if node.kind == "op" else []
+                results = [result for result in made if not isinstance(result, Missing)]
+                if len(results) < len(node.outputs) or not results:
                     return
-                sizes = sizes_of.get(node.path)
-                if sizes is None:
-                    sizes = sizes_of[node.path] = _sizes(split, node, values, operands.cache_dir)
-                row = _row(split, node, target)
+                if node.path not in sizes_of:
+                    sizes_of[node.path] = _sizes(split, node, values, operands.cache_dir)
+                row, sizes = _row(split, node, target), sizes_of[node.path]
                 for number, (value, result) in enumerate(zip(node.outputs, results, strict=True)):
-                    values[value] = _off(
-                        result, row, sizes[number] if number < len(sizes) else None, rng.choice(signs, result.shape)
-                    )
+                    terms = sizes[number] if number < len(sizes) else None
+                    values[value] = _off(result, row, terms, rng.choice(signs, result.shape))
             yield [values[value] for value in program.results]
     finally:
         walk.close()

@@ -55,7 +55,7 @@ def build(piece: Piece, split: SplitModule) -> bytes:
     taken = [value for value in piece.arguments if str(types[value]) != TOKEN]
     with context():
         module, block = with_main([types[v] for v in taken], [types[v] for v in piece.results], ir.Location.unknown())
-        new = dict(zip(taken, block.arguments, strict=True))
+        new: dict[int, ir.Value] = dict(zip(taken, block.arguments, strict=True))
         joined = _Joined(module, ir.InsertionPoint(block), types, new)
         with ir.Location.unknown():
             for node in piece.nodes:
