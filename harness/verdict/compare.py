@@ -18,7 +18,7 @@ from opscope.harness.formulas.nearest import rounded
 from opscope.harness.prepare.operand_sizes import is_float
 from opscope.harness.prepare.program import SingleOp
 from opscope.harness.record.records import PRODUCTS_IN_A_ROW, QUANTISED, WHOLE_MODEL, OpRow, ResultCheck, TensorDesc
-from opscope.harness.verdict import halves, ties
+from opscope.harness.verdict import halves, several_ops, ties
 from opscope.harness.verdict import tolerance as table
 from opscope.harness.verdict.check import check, check_truncated, element_type, refused
 from opscope.harness.verdict.meaning import COMPOSITE, ExactOperands, family, meant
@@ -51,7 +51,9 @@ def compare_op(
     operands: Operands | None,
     name: str = "",
 ) -> list[ResultCheck]:
-    """One check per result of an op; `name` says what it is judged as, where that is another op's name."""
+    """One check per result of an op or a piece; `name` says what it is judged as, where that is another op's name."""
+    if isinstance(op, OpRow) and op.holds and operands is not None:
+        return several_ops.compare(golden, got, op.op_params, target, operands)
     judged_as, params = name or op.op_name, op.op_params
     return compare(
         golden, got, judged_as, target, inputs=op.inputs, outputs=op.outputs, params=params, operands=operands
