@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opscope.base.installing import install_command
 from opscope.models.frontends.base import ExportResult, Frontend, NoOwnResults, Refused, Source
 from opscope.models.frontends.jax import compiled_results, exported, package_versions
 
@@ -55,10 +54,9 @@ class Python(Frontend):
         try:
             loaded = load(Path(source.path), source.entry)
         except ModuleNotFoundError as error:
-            name = str(error.name)
-            hint = install_command(name) if name in PACKAGES else f"pip install {name}"
-            where = f"--model {source.path}"
-            raise Refused(where, "the modules that the file imports", f"no module {name!r}", hint) from None
+            from opscope.models.frontends.through_python.missing_modules import refused
+
+            raise refused(error, Path(source.path)) from None
         return convert(loaded)
 
     def export(self, built: Converted, source: Source) -> ExportResult:
