@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from opscope.base.stablehlo.python_calls import why_not_run
 from opscope.models.frontends.base import ExportResult, Refused, Source
 from opscope.models.frontends.python import FRONTEND
 
@@ -100,3 +101,65 @@ def test_large_constants_are_said(tmp_path: Path) -> None:
     assert note.startswith(
         "2.0 MiB of arrays are constants of the program and no arguments, the largest tensor<524288xf32>"
     )
+
+
+EQUINOX = """
+import equinox as eqx
+class Net(eqx.Module):
+    weight: jax.Array
+    steps: jax.Array
+    drop: eqx.nn.Dropout
+    name: str = "net"
+    deep: bool = True
+    def __call__(self, x, train=False):
+        return self.drop(jnp.tanh(x) if train else self.weight @ x)
+    def encode(self, x):
+        return self.weight @ x if self.deep else x
+net = Net(jnp.eye(4) * 2, jnp.arange(3), eqx.nn.Dropout(0.5))
+"""
+FLAX = """
+from flax import nnx
+class Net(nnx.Module):
+    def __init__(self, rngs):
+        self.weight = nnx.Param(jnp.eye(4) * 2)
+        self.drop = nnx.Dropout(0.5, rngs=rngs)
+        self.deep = True
+    def __call__(self, x, train=False):
+        return self.drop(jnp.tanh(x) if train else self.weight[...] @ x)
+    def encode(self, x):
+        return self.drop(self.weight[...] @ x) if self.deep else x
+net = Net(nnx.Rngs(0))
+"""
+HELD = ["net", "functools.partial(net, train=False)", "net.encode", "lambda x: net.encode(x)"]
+
+
+@pytest.mark.parametrize("model", [*HELD, "eqx.Partial(net, train=False)", "eqx.nn.inference_mode(net)"])
+def test_modules_of_equinox_are_looked_through(tmp_path: Path, model: str) -> None:
+    pytest.importorskip("equinox")
+    result, [own] = export(tmp_path, f"{EQUINOX}\nmodel = {model}\nexample_inputs = (x,)")
+    first = next(spec for spec in result.arguments if spec.role == "parameter")
+    assert first.name.rpartition(".")[2] == "weight"
+    np.testing.assert_array_equal(own, [0, 2, 4, 6])
+
+
+@pytest.mark.parametrize("model", [*HELD, "nnx.eval_shape(lambda: Net(nnx.Rngs(0)))"])
+def test_modules_of_flax_are_looked_through(tmp_path: Path, model: str) -> None:
+    pytest.importorskip("flax")
+    path = tmp_path / "net.py"
+    path.write_text(f"{NET}{FLAX}\nmodel = {model}\nexample_inputs = (x,)")
+    source = Source("net", str(path), "float32")
+    built = FRONTEND.build(source)
+    result = FRONTEND.export(built, source)
+    [weight] = [spec.name for spec in result.arguments if spec.role == "parameter"]
+    assert weight.rpartition(".")[2] == "weight"
+    values = {weight: np.eye(4, dtype="f4") * 2, **result.values}
+    np.testing.assert_array_equal(FRONTEND.results(built, source, values)[1][0], [0, 2, 4, 6])
+
+
+def test_an_error_check_of_equinox_is_never_run_elsewhere(tmp_path: Path) -> None:
+    pytest.importorskip("equinox")
+    text = "import equinox as eqx\ndef model(x): return eqx.error_if(x, x.sum() > 99, 'too large') * 2\n"
+    result, [own] = export(tmp_path, f"{text}example_inputs = (x,)")
+    assert not why_not_run(result.bytecode)
+    assert "EQX_ON_ERROR=nan" in result.notes[-1]
+    np.testing.assert_array_equal(own, [0, 2, 4, 6])
