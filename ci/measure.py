@@ -148,6 +148,13 @@ def verdicts(seed: int = 1) -> Iterator[Figure]:
         yield Figure(f"{name}, seed {seed}", value, target, code == 0)
 
 
+def processors() -> Figure:
+    """Verdicts on the same bits with other kernels of OpenBLAS and fewer instructions in NumPy."""
+    output, code = tool("ci.processors")
+    counts = [int(line.rpartition(": ")[2].split()[0]) for line in output.splitlines() if " verdicts differ; " in line]
+    return Figure(f"verdicts that differ on {len(counts) - 1} other processors", str(sum(counts)), "0", code == 0)
+
+
 def scales() -> Iterator[Figure]:
     """What a cold walk pays for the scales of verdicts."""
     output, _ = tool("ci.benchmarks.scales", check=True)
@@ -257,7 +264,7 @@ GROUPS: dict[str, Callable[[Bench], Iterable[Figure]]] = {
     "mutation": lambda bench: [mutation()],
     "faults": lambda bench: [faults(bench.scratch)],
     "attacks": lambda bench: attacks(),
-    "verdicts": lambda bench: [*verdicts(), *scales()],
+    "verdicts": lambda bench: [*verdicts(), processors(), *scales()],
     "alarms": lambda bench: alarms(),
     "slow_tests": lambda bench: [slow_tests()],
     "nightly": lambda bench: measure_nightly.figures(bench.scratch),

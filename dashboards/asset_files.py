@@ -114,6 +114,12 @@ class Chart(Asset):
     where: tuple[Condition, ...] = ()
     params: dict[str, Any] = Field(default_factory=dict)
 
+    @property
+    def wide(self) -> bool:
+        """Whether it is too wide for a telephone: a column, a bar or a line of its legend is for one of many names."""
+        bars = self.kind == "echarts_timeseries_bar" and self.params.get("x_axis") != "date"
+        return bars or self.kind == "heatmap_v2" or "limit" in self.params
+
     @model_validator(mode="after")
     def _known(self) -> Self:
         if self.kind not in KINDS:
@@ -202,6 +208,11 @@ class Assets:
     def wall(self) -> list[str]:
         """The slugs of the dashboards for a screen on the wall."""
         return [dashboard.slug for dashboard in self.dashboards.values() if dashboard.wall]
+
+    @property
+    def wide(self) -> list[str]:
+        """The names of the charts that a telephone cannot show."""
+        return [chart.name for chart in self.charts.values() if chart.wide]
 
     @property
     def slugs(self) -> list[str]:

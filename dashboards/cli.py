@@ -43,7 +43,11 @@ def _home(folder: Path | None) -> Any:
     from opscope.harness.cache.export_folder import cache_dir
 
     settings = _settings()
-    folder_of_server = folder or settings["dashboard_home"] or platformdirs.user_state_path("opscope") / "dashboard"
+    folder_of_server = folder or settings["dashboard_home"]
+    try:
+        folder_of_server = folder_of_server or platformdirs.user_state_path("opscope") / "dashboard"
+    except RuntimeError:
+        raise click.UsageError("--home: expected a folder, got none and a user without a home folder") from None
     return Home(Path(folder_of_server).absolute(), cache_dir(settings["cache_dir"]))
 
 
@@ -197,6 +201,7 @@ def up(
         list(embed),
         notes_uri(notes_url, database) if notes_url else "",
         mail,
+        assets.wide,
         home.code(),
     )
     allowed = [name for name in (urlsplit(public_url).hostname,) if name]

@@ -128,6 +128,9 @@ def _declared(text: bytes, path: Path) -> tuple[Declared, ...]:
     return tuple(_declared_in(_decorators(text) if path.parent in OWN_FOLDERS else text, path))
 
 
+ALL = "all"
+"""The word for all models but giants, also where a file of that name lies."""
+
 _DECORATED = re.compile(rb"^@(?:\w+\.)*model\(.*?^(?:def|class) ", re.MULTILINE | re.DOTALL)
 """A decorator in the first column, with those below it, up to the function."""
 
@@ -291,7 +294,7 @@ def match_declared(pattern: str) -> list[tuple[Path, Declared]]:
 def _matching(pattern: str, models: Mapping[str, Model | Declared]) -> list[str]:
     """The names that match `pattern`, sorted. Raises ValueError if none matches."""
     known = sorted(models)
-    if pattern == "all":
+    if pattern == ALL:
         return [name for name in known if not models[name].giant]
     matches = [name for name in known if fnmatch.fnmatchcase(name, pattern)]
     if not matches:

@@ -43,6 +43,10 @@ if HOME != PACKAGE:  # a checkout: modules come from their folders, not through 
 
 def __getattr__(name: str) -> Any:
     """Imports a public name and returns it. Raises AttributeError for any other name."""
+    if name == "__version__":
+        from opscope.base.plugins import version
+
+        return version("opscope")
     if name not in NAMES:
         raise AttributeError(f"module 'opscope' has no attribute {name!r}")
     module = import_module(f"opscope.{NAMES[name]}")

@@ -1,8 +1,8 @@
 """The pytest plugin of the reports room: at the end of an op-by-op run, report.html and the database.
 
-harness/run/plugin.py registers it for the runs it starts.
+harness/run/hooks.py registers it for the runs it starts.
 
-It reads what harness/run/plugin.py left on the config: `opscope_run_dir` (the run, on the controller alone),
+It reads what harness/run/hooks.py left on the config: `opscope_run_dir` (the run, on the controller alone),
 `opscope_records` (what its folder holds, as harness/record/store.py reads it; None: not known), `opscope_doing` (which
 shows what is being done) and `opscope_places` (what the summary shows), to which it adds `report` and `database`.
 Whatever goes wrong here is one line: the run is on disk already, and its records do not change. A run whose database is
@@ -46,7 +46,7 @@ PROBLEMS = pytest.StashKey[list[str]]()
 def pytest_cmdline_main(config: pytest.Config) -> int | None:
     """Refuses a `--publish` that is no database URL, or has no driver, before an op has run.
 
-    The request was read by harness/run/plugin.py.
+    The request was read by harness/run/hooks.py.
     """
     from opscope.harness.record.errors import PYTEST, InputError, refusal
     from opscope.harness.run.request import KEY
@@ -86,8 +86,14 @@ def pytest_runtestloop(session: pytest.Session) -> None:
 # Inside the terminal's own wrapper, which prints the summary, and around everything that closes the books.
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, object]:
-    """Writes the report and publishes, once the run's records are complete."""
-    result = yield
+    """Writes the report and publishes, once the run's records are complete, whatever another plugin has raised."""
+    try:
+        return (yield)
+    finally:
+        _finish(session)
+
+
+def _finish(session: pytest.Session) -> None:
     config = session.config
     if (importing := config.stash.get(IMPORTING, None)) is not None:
         importing.join()
@@ -100,7 +106,6 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, obj
         if config.option.no_summary or config.pluginmanager.getplugin("terminalreporter") is None:
             for line in config.stash[PROBLEMS]:
                 sys.stderr.write(f"{visible(line)}\n")
-    return result
 
 
 @pytest.hookimpl(trylast=True)

@@ -60,6 +60,6 @@ def seen_by_a_fixture() -> str:
 def test_what_a_test_sees(seen_by_a_fixture: str, tmp_path: Path) -> None:
     code = "import os; from opscope.reports.database.files import default_url; print(default_url(), os.environ)"
     child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    seen_here = f"{os.environ} {default_url()} {run_folders.runs_root()} {export_folder.default_cache_dir()}"
+    seen_here = f"{os.environ} {default_url()} {run_folders.runs_root()} {export_folder.cache_dir()}"
     for text in (seen_by_a_fixture, child, seen_here, str(resolve({}, tmp_path).values)):
         assert [word for word in (str(RESULTS), str(HOME), str(CACHE), "the user's") if word in text] == []

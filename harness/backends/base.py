@@ -312,6 +312,13 @@ class Backend(ABC):
         the compiler's release; empty if it is. Called before `run`, once all stages before it have passed."""
         return ""
 
+    def structure(self, job: Job) -> Mapping[str, int]:
+        """Returns op -> how many of it the compiled program has, for a compiler whose IR is neither MLIR nor HLO.
+
+        Empty if it is one of these. Called before `run` where IR is kept.
+        """
+        return {}
+
     def repro_lines(self, job: Job) -> Sequence[str]:
         """Returns lines of a shell that show what the backend does with `job.module` without opscope; none if there
         are none. The module is `module.mlir` and `module.mlirbc` in the folder where they run. Called without

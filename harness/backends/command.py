@@ -7,9 +7,11 @@ lane's process group, so the lane handles time, memory and crashes.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -59,9 +61,7 @@ class Command(Backend):
 
     def fingerprint(self, options: ResultOptions | None = None) -> str:
         """A hash of the YAML file, the files that it names, the tools' files and the versions that they print."""
-        export_folder.recall_sources(
-            export_folder.default_cache_dir()
-        )  # what the controller has read is not read again
+        export_folder.recall_sources(export_folder.cache_dir())  # what the controller has read is not read again
         return identity.fingerprint(self._file)
 
     def climb(self, stage: Stage, job: Job) -> None:
@@ -87,6 +87,13 @@ class Command(Backend):
         files.previous = output
         if job.ir_dir is not None:
             shutil.copyfile(output, job.ir_dir / f"{stage}{output.suffix}")
+
+    def structure(self, job: Job) -> Mapping[str, int]:
+        """Counts what the patterns of the file find in what the last stage wrote."""
+        if self._files is None or not self._file.structure:
+            return {}
+        text = self._files.previous.read_text(encoding="utf-8", errors="replace")
+        return {name: len(re.findall(word, text, re.MULTILINE)) for name, word in self._file.structure.items()}
 
     def available(self) -> str | None:
         """Returns None if every tool is found, otherwise the missing ones and the file's command that installs them."""

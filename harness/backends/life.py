@@ -130,8 +130,12 @@ def as_input_error(name: str, expected: str) -> Iterator[None]:
 def fault_of_code(backend: Backend, error: Exception) -> BackendError | None:
     """What ends the run where a user's own backend fails for a fault in its own file, which says nothing of the op.
 
-    What a compiler raises that it calls is the op's verdict, and so is what a backend of this project raises.
+    What a compiler raises that it calls is the op's verdict, and so is what a backend of this project raises, but for a
+    library that cannot be loaded: there is no memory for it, or it is not installed as it should be.
     """
+    if isinstance(error, ImportError) and type(backend).__module__.startswith("opscope."):
+        hint = "`ulimit -v unlimited`"
+        return BackendError(f"{type(error).__name__}: {error}", "libraries that can be loaded", hint)
     modules = {each.__module__ for each in type(backend).__mro__ if not each.__module__.startswith("opscope.")}
     files = {getattr(sys.modules.get(name), "__file__", None) for name in modules}
     frames = traceback.extract_tb(error.__traceback__)

@@ -33,6 +33,7 @@ from opscope.harness.record.element_types import numpy_dtype
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage
+from opscope.harness.record.structure import COSTS
 
 if TYPE_CHECKING:
     from opscope.harness.prepare.pjrt.client import ApiVersion, Client, Executable, Option
@@ -289,17 +290,23 @@ def _check_memory(client: Client, library: Library) -> None:
 
 
 def _describe(job: Job, executable: Executable) -> None:
-    """Puts what the plugin says of a compiled op into its record, and its program into the folder for IR."""
+    """Puts what the plugin says of a compiled op into its record, and keeps its program."""
     memory, costs = executable.memory(), executable.costs()
     if peak := memory.get("peak_memory_in_bytes", 0):
         job.dram_peak_bytes = peak
     if moved := costs.get("bytes accessed", 0):
         job.dram_bytes = int(moved)
-    if job.ir_dir is not None:
-        if text := executable.optimised():
-            (job.ir_dir / "optimised.hlo").write_text(text, encoding="utf-8")
-        report = json.dumps({"memory": dict(memory), "costs": dict(costs)}, indent=1, sort_keys=True)
-        (job.ir_dir / "costs.json").write_text(f"{report}\n", encoding="utf-8")
+    keep_program(job, executable)
+
+
+def keep_program(job: Job, executable: Executable) -> None:
+    """Puts what the client made of an op, and what it says of that, into the folder for IR, if there is one."""
+    if job.ir_dir is None:
+        return
+    if text := executable.optimised():
+        (job.ir_dir / "optimised.hlo").write_text(text, encoding="utf-8")
+    report = {"memory": dict(executable.memory()), "costs": dict(executable.costs())}
+    (job.ir_dir / COSTS).write_text(f"{json.dumps(report, indent=1, sort_keys=True)}\n", encoding="utf-8")
 
 
 def _debug_fields(client: Client) -> Mapping[str, Any]:

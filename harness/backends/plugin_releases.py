@@ -26,7 +26,7 @@ from opscope.base.temporary_folder import TemporaryFolder
 from opscope.harness.backends.plugin_library import GROUPS, SUFFIXES, Library, has_entry, short_name
 from opscope.harness.cache import package_index
 from opscope.harness.cache.claims import Claims
-from opscope.harness.cache.export_folder import default_cache_dir
+from opscope.harness.cache.export_folder import cache_dir
 from opscope.harness.cache.upkeep import UNFINISHED
 from opscope.harness.record.errors import InputError
 
@@ -44,7 +44,7 @@ def find(where: str, distribution: str, release: str) -> Library:
 
     `release` is a version of the distribution, or the path of a wheel. Raises InputError for one that cannot be had.
     """
-    return _found(where, distribution, release, default_cache_dir() / FOLDER)
+    return _found(where, distribution, release, cache_dir() / FOLDER)
 
 
 def distribution_of(word: str) -> str:
@@ -88,14 +88,14 @@ def _fetched(where: str, distribution: str, release: str, kept: Path) -> Library
 def kept(distribution: str) -> list[str]:
     """The releases of a distribution in the cache."""
     before = _safe(f"{distribution}-")
-    names = [path.parent.name for path in (default_cache_dir() / FOLDER).glob(f"{before}*/{_LIBRARY}")]
+    names = [path.parent.name for path in (cache_dir() / FOLDER).glob(f"{before}*/{_LIBRARY}")]
     return [release for name in names if "-" not in (release := name.removeprefix(before))]
 
 
 def release_date(distribution: str, release: str) -> datetime | None:
     """When a release that was fetched was made: the newest time of a file in its wheel; None if that is not known."""
     try:
-        entry = stored.read_json(default_cache_dir() / FOLDER / _safe(f"{distribution}-{release}") / _LIBRARY)
+        entry = stored.read_json(cache_dir() / FOLDER / _safe(f"{distribution}-{release}") / _LIBRARY)
         return datetime.fromisoformat(entry["made"])
     except (OSError, Damaged, KeyError, TypeError, ValueError):
         return None

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import json
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from opscope.harness.backends.base import Job, StageError
 from opscope.harness.record.errors import InputError
+from opscope.harness.record.structure import CYCLES
 
 if TYPE_CHECKING:
     from opscope.compiler.api import SystemDesc
@@ -44,6 +47,11 @@ def count(job: Job, result: Any, executable: Any) -> None:
     job.cycles_error = counted.cycles_error
     job.limiter, job.utilisation = counted.limiter, counted.utilisation
     job.dram_bytes, job.noc_bytes = counted.dram_bytes, counted.noc_bytes
+    if job.ir_dir is not None:
+        cycles: Counter[str] = Counter()
+        for op in profile.ops:
+            cycles[op.kernel] += op.cycles
+        (job.ir_dir / CYCLES).write_text(json.dumps(cycles, sort_keys=True), encoding="utf-8")
 
 
 @cache

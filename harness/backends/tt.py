@@ -131,7 +131,7 @@ class Tt(Pjrt):
         if not _has_card():
             values["TT_COMPILE_ONLY_SYSTEM_DESC"] = str(self._descriptor(options))
         if options.optimization_level:
-            kernels = export_folder.default_cache_dir() / "tt-metal" / self.library().digest()[:16]
+            kernels = export_folder.cache_dir() / "tt-metal" / self.library().digest()[:16]
             kernels.mkdir(parents=True, exist_ok=True)
             values["TT_METAL_CACHE"] = str(kernels)
         return values

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import metadata, util
 
 from opscope.harness.backends.base import Backend, Job, StageError, Target, climb_smallest, exact_host
+from opscope.harness.backends.pjrt import keep_program
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage
@@ -45,6 +46,7 @@ class Xla(Backend):
                 return  # XLA has as many devices only in a process of its own, which compiles and runs the op
             if stage is Stage.COMPILE:
                 job.state[stage] = golden.compile_module(job.module, tested=True)
+                keep_program(job, job.state[stage])
             elif job.several_devices:
                 from opscope.harness.prepare.mesh import host_devices
 

@@ -27,7 +27,7 @@ from opscope.base.digest import words_digest
 from opscope.base.temporary_folder import TemporaryFolder
 from opscope.harness.cache import package_index
 from opscope.harness.cache.claims import Claims, alone_in
-from opscope.harness.cache.export_folder import default_cache_dir
+from opscope.harness.cache.export_folder import cache_dir
 from opscope.harness.cache.upkeep import UNFINISHED
 from opscope.harness.record.errors import InputError
 
@@ -62,7 +62,7 @@ def find(where: str, packages: str, release: str, beside: str = "") -> Environme
     the path of a wheel of one of them, which decides the version of the others. `beside` is a package that has to be
     there at any version. Raises InputError for a release that cannot be had.
     """
-    return _found(where, tuple(packages.split()), release, beside, default_cache_dir() / FOLDER)
+    return _found(where, tuple(packages.split()), release, beside, cache_dir() / FOLDER)
 
 
 @cache
@@ -90,14 +90,14 @@ def _found(where: str, packages: tuple[str, ...], release: str, beside: str, cac
 def kept(packages: str) -> list[str]:
     """The releases in the cache for this Python and machine, without those that a wheel of one's own decided."""
     before, after = _folder_name(packages.partition(" ")[0], "RELEASE").split("RELEASE")
-    names = [path.parent.name for path in (default_cache_dir() / FOLDER).glob(f"{before}*{after}/{_INSTALLED}")]
+    names = [path.parent.name for path in (cache_dir() / FOLDER).glob(f"{before}*{after}/{_INSTALLED}")]
     releases = [name.removeprefix(before).removesuffix(after) for name in names]
     return [release for release in releases if "-" not in release]
 
 
 def release_date(packages: str, release: str) -> datetime | None:
     """When a release that was installed was made: the newest time of a file in its own wheel; None if not known."""
-    folder = default_cache_dir() / FOLDER / _folder_name(packages.partition(" ")[0], release)
+    folder = cache_dir() / FOLDER / _folder_name(packages.partition(" ")[0], release)
     try:
         return datetime.fromisoformat(stored.read_json(folder / _INSTALLED)["made"])
     except (OSError, Damaged, KeyError, TypeError, ValueError):

@@ -23,6 +23,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from opscope.base import content_digests, damage, stored
+from opscope.base.cache_folder import HINT, NoCacheError, cache_folder
 from opscope.base.damage import Damaged
 from opscope.base.digest import digest_of_sources, file_digest, json_digest, source_files, words_digest
 from opscope.base.places import HOME, room
@@ -58,13 +59,6 @@ PACKAGES = ("jax", "jaxlib", "numpy", "ml_dtypes")
 """Packages whose version affects what it writes."""
 
 
-def default_cache_dir() -> Path:
-    """OPSCOPE_CACHE_DIR, else the user's cache folder for opscope."""
-    import platformdirs
-
-    return Path(os.environ.get("OPSCOPE_CACHE_DIR") or platformdirs.user_cache_dir("opscope"))
-
-
 SOURCES_FILE = "sources.json"
 """The file of the cache folder with the digests of source files."""
 
@@ -79,9 +73,12 @@ def keep_sources(cache: Path) -> None:
     content_digests.save(cache / SOURCES_FILE)
 
 
-def cache_dir(setting: str | None) -> Path:
-    """The folder of all caches; `setting` is the value of the setting `cache_dir`."""
-    return Path(setting).absolute() if setting else default_cache_dir().absolute()
+def cache_dir(setting: str | None = None) -> Path:
+    """The folder of all caches; `setting` is the value of the setting `cache_dir`. Raises InputError."""
+    try:
+        return cache_folder(setting)
+    except NoCacheError as error:
+        raise InputError("cache folder", "one that this user can read", error.got, HINT) from None
 
 
 def sources_digest() -> str:
@@ -148,16 +145,16 @@ def intact(folder: Path) -> bool:
 
 def discard(folder: Path, error: Damaged) -> None:
     """Says that a folder is damaged and takes it away, so that it is made again. Raises InputError if it cannot."""
-    damage.say(f"{error.where}: damaged ({error.got}); {folder.parent.name}/{folder.name} is made again")
+    damage.say(f"{error.where}: {error.state}; {folder.parent.name}/{folder.name} is made again")
     try:
-        _remove(folder)
+        remove(folder)
     except FileNotFoundError:
         return  # another process was faster
     except OSError as refused:
         raise unwritable(folder, refused) from None
 
 
-def _remove(folder: Path) -> None:
+def remove(folder: Path) -> None:
     """Removes a folder, which no process sees half empty. Raises OSError."""
     gone = folder.with_name(f"{GONE}{os.getpid()}-{folder.name}")
     shutil.rmtree(gone, ignore_errors=True)
@@ -178,7 +175,7 @@ def publish(temporary: Path, folder: Path) -> None:
         temporary.rename(folder)
     except OSError:
         if not complete(folder) and folder.is_dir():  # of an opscope without digests, or what is left of one
-            _remove(folder)
+            remove(folder)
             temporary.rename(folder)
         elif not complete(folder):
             raise

@@ -34,7 +34,7 @@ class JsonStore:
         try:
             value = stored.read_json(path)
         except damage.Damaged as error:
-            damage.say(f"{path}: damaged ({error.got}); it is made again")
+            damage.say(f"{path}: {error.state}; it is made again")
             return None
         except OSError:
             return None

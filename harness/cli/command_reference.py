@@ -9,12 +9,12 @@ import copy
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import click
 
-from opscope.harness.cli.main import SECTIONS, root
-from opscope.harness.run import plugin
+from opscope.harness.cli.main import EVERY_DAY, root
+from opscope.harness.cli.verbs import DAILY, GROUPS
+from opscope.harness.run import command_line
 
 MARK = "<!-- `make commands` writes everything below this line from --help. -->"
 WIDTH = 100
@@ -31,8 +31,8 @@ def page(current: str) -> str:
 
 def _sections() -> Iterator[str]:
     context = click.Context(root, info_name="opscope", terminal_width=WIDTH, max_content_width=WIDTH)
-    for heading, names in SECTIONS.items():
-        yield f"\n## {heading}\n"
+    for heading, names in {EVERY_DAY: DAILY, **GROUPS}.items():
+        yield f"\n## {heading.capitalize()}\n"
         for name in names:
             command = root.get_command(context, name)
             if command is not None:
@@ -54,35 +54,13 @@ def _command(command: click.Command, name: str, parent: click.Context) -> Iterat
 
 def pytest_options() -> str:
     """The options that the plugin adds to pytest, each with its help."""
-    options = _Options()
-    plugin.pytest_addoption(options, _NoPlugins())  # type: ignore[arg-type]
+    options = []
+    for flag, _, row in command_line.rows():
+        value = row.get("metavar", "")
+        options.append((f"{flag} {f'[{value}]' if row.get('nargs') == '?' else value}".rstrip(), row["help"]))
     formatter = click.HelpFormatter(width=WIDTH)
-    formatter.write_dl(options.rows, col_max=34)
+    formatter.write_dl(options, col_max=34)
     return formatter.getvalue()
-
-
-class _Options:
-    """Stands in for pytest's parser and its group of options: collects what the plugin adds."""
-
-    def __init__(self) -> None:
-        self.rows: list[tuple[str, str]] = []
-
-    def getgroup(self, *_: str) -> _Options:
-        """The group is the parser."""
-        return self
-
-    def addoption(self, flag: str, *, help: str, metavar: str = "", nargs: str = "", **_: Any) -> None:
-        """Keeps flag and help."""
-        value = f"[{metavar}]" if nargs == "?" else metavar
-        self.rows.append((f"{flag} {value}".rstrip(), help))
-
-
-class _NoPlugins:
-    """Stands in for pytest's plugin manager: every option is ours."""
-
-    def is_blocked(self, _: str) -> bool:
-        """No other plugin is loaded."""
-        return True
 
 
 def _block(text: str) -> str:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from importlib.util import cache_from_source
 from pathlib import Path
 
+from opscope.base import machine
+from opscope.base.cache_folder import NoCacheError, cache_folder
 from opscope.base.installing import install_command
 from opscope.base.page import Page
 from opscope.base.results_folder import results_folder, set_aside
@@ -106,24 +108,24 @@ def _machine(settings: Resolved, folder: Path) -> Iterator[Finding]:
         "" if sys.version_info >= (3, 11) else "install Python 3.11 or newer",
     )
     yield _compiled_files(Path(__file__))
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = machine.processors()
     yield Finding("machine", "cores", True, f"{cores} usable; try pytest -n {cores}" if cores > 1 else "1 usable")
-    import psutil
-
-    memory = psutil.virtual_memory()
-    enough = memory.available >= ENOUGH_MEMORY
+    total, free = machine.machine_memory(), machine.free_memory()
+    enough = free >= ENOUGH_MEMORY
+    limited = ", which is the limit of this cgroup (a container's)" if any(machine.memory_limits()) else ""
     yield Finding(
         "machine",
         "memory",
         enough,
-        f"{memory.available / GIB:.1f} of {memory.total / GIB:.1f} GiB free",
+        f"{free / GIB:.1f} of {total / GIB:.1f} GiB free{limited}",
         "" if enough else f"free {ENOUGH_MEMORY // GIB} GiB, or lower --op-memory",
     )
-    from opscope.harness.cache.export_folder import default_cache_dir
-
-    cache = Path(settings["cache_dir"]) if settings["cache_dir"] else default_cache_dir()
     yield _disk("disk for runs", folder, "change to a writable folder")
-    yield _disk("disk for the cache", cache, "export OPSCOPE_CACHE_DIR=<a writable folder>")
+    remedy = "export OPSCOPE_CACHE_DIR=<a writable folder>"
+    try:
+        yield _disk("disk for the cache", cache_folder(settings["cache_dir"]), remedy)
+    except NoCacheError as error:
+        yield Finding("machine", "disk for the cache", False, error.got, remedy)
 
 
 def _compiled_files(source: Path) -> Finding:

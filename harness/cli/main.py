@@ -3,54 +3,26 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import EntryPoint, PackageNotFoundError, version
+from textwrap import shorten
 from typing import Any, cast
 
 import click
+from click.shell_completion import CompletionItem
 
 from opscope.base import damage
 from opscope.base.live import progress
 from opscope.base.model_files import Computed, GoldenOf, ModelFiles
 from opscope.base.plugins import plugins
 from opscope.base.terminal import visible_output
+from opscope.harness.cli.verbs import DAILY, GROUPS, SENTENCES
 
 GROUP = "opscope.commands"
 
-SECTIONS: dict[str, tuple[str, ...]] = {
-    "Set up": ("doctor", "models", "backend", "config", "clean"),
-    "Compile and plan": (
-        "ops",
-        "compile",
-        "opt",
-        "plan",
-        "netlist",
-        "simulate",
-        "device",
-        "image",
-        "run-image",
-        "benchmark",
-        "score",
-        "decode",
-    ),
-    "Look at runs": ("show", "report", "diff", "unblock", "scoreboard", "readiness", "note", "sql", "export"),
-    "Work on a failure": (
-        "repro",
-        "replay",
-        "reduce",
-        "probe",
-        "bisect",
-        "diff-tensors",
-        "judge",
-        "ulp",
-        "limitations",
-    ),
-    "Run every night, on many machines": ("nightly", "history", "gate", "status", "costs", "merge", "publish", "db"),
-    "Dashboards": ("dashboard", "artifacts", "demo"),
-    "Assistants": ("agents", "mcp", "schema"),
-}
-"""Commands of `opscope --help` by heading, in order. Commands of other packages follow under OTHERS."""
-OTHERS = "Other commands"
+EVERY_DAY, OTHERS = "Every day", "Other commands"
+"""Headings of `opscope --help`: of the commands of every day, and of commands of other packages."""
+MORE = "More (opscope help GROUP says what each does)"
 DAMAGED = 1
 """Exit code of a command that did its work on a damaged run folder."""
 
@@ -63,26 +35,31 @@ class Verbs(click.Group):
         return {entry.name: entry for entry in plugins(GROUP)}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The commands in the order of SECTIONS, then all others by name."""
-        listed = [name for names in SECTIONS.values() for name in names]
+        """The commands in the order of the help, then all others by name."""
         entries = self._entries()
-        return [*(name for name in listed if name in entries), *sorted(set(entries) - set(listed))]
+        return [*(name for name in SENTENCES if name in entries), *sorted(set(entries) - set(SENTENCES))]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes the commands under the headings of SECTIONS."""
-        names = self.list_commands(ctx)
-        width = max(map(len, names), default=0)
-        listed = {name for section in SECTIONS.values() for name in section}
-        for heading, section in {**SECTIONS, OTHERS: tuple(n for n in names if n not in listed)}.items():
-            commands = [(name, self.get_command(ctx, name)) for name in section if name in names]
-            limit = formatter.width - 6 - width
-            rows = [(name.ljust(width), command.get_short_help_str(limit)) for name, command in commands if command]
-            if rows:
-                with formatter.section(heading):
-                    formatter.write_dl(rows)
+        """Writes the commands of every day with their sentences, the names of those of each group, and what other
+        packages add."""
+        here = self._entries()
+        write_section(formatter, EVERY_DAY, {name: DAILY[name] for name in DAILY if name in here})
+        groups = {group: " ".join(name for name in names if name in here) for group, names in GROUPS.items()}
+        write_section(formatter, MORE, groups)
+        others = {name: self.get_command(ctx, name) for name in self.list_commands(ctx) if name not in SENTENCES}
+        write_section(formatter, OTHERS, {name: each.get_short_help_str(200) for name, each in others.items() if each})
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The commands that begin so, none of which is loaded for that; options where a word begins with a dash."""
+        if not incomplete or incomplete[0].isalnum():
+            names = [*self.list_commands(ctx), *self.commands]
+            return [CompletionItem(name, help=SENTENCES.get(name)) for name in names if name.startswith(incomplete)]
+        return click.Command.shell_complete(self, ctx, incomplete)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of that name, or None if there is none."""
+        if cmd_name in self.commands:
+            return self.commands[cmd_name]
         entry = self._entries().get(cmd_name)
         if entry is None:
             return None
@@ -127,7 +104,7 @@ class Verbs(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command that `args` call. Raises InputError with the closest name if there is no such command."""
-        unknown = bool(args) and not args[0].startswith("-") and args[0] not in self._entries()
+        unknown = bool(args) and not args[0].startswith("-") and args[0] not in {*self._entries(), *self.commands}
         if unknown and not ctx.resilient_parsing:
             from opscope.harness.cli.refused_words import closest_command
             from opscope.harness.record.errors import InputError
@@ -137,14 +114,52 @@ class Verbs(click.Group):
         return super().resolve_command(ctx, args)
 
 
+def write_section(formatter: click.HelpFormatter, heading: str, rows: Mapping[str, str]) -> None:
+    """Writes commands with what is said of each, a line each; nothing where there are none."""
+    width = max(map(len, rows), default=0)
+    if rows:
+        with formatter.section(heading):
+            limit = formatter.width - 6 - width
+            cut = {name.ljust(width): shorten(text, limit, placeholder="...") for name, text in rows.items()}
+            formatter.write_dl(list(cut.items()))
+
+
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(message="%(version)s", package_name="opscope")
 def root() -> None:
     """Test and regression harness for ML compilers.
 
-    pytest runs the ops of a model: `pytest --model resnet50 --op-by-op`. The commands below inspect, compare and
-    publish runs.
+    pytest runs the ops of a model: `pytest --model resnet50 --op-by-op`.
     """
+
+
+@root.command("help", short_help="Show the commands of a group, or the help of a command.")
+@click.argument("words", nargs=-1, metavar="[GROUP|COMMAND...]")
+@click.pass_context
+def help_command(context: click.Context, words: tuple[str, ...]) -> None:
+    """Show the commands of a group with their sentences, or the help of a command.
+
+    Groups: compiler, device, debugging, results, assistants; without one, the commands of every day.
+    """
+    parent = context.find_root()
+    if len(words) == 1 and words[0] in GROUPS:
+        formatter = context.make_formatter()
+        with formatter.section(f"{words[0]} (opscope COMMAND --help says more)"):
+            formatter.write_dl(list(GROUPS[words[0]].items()))
+        click.echo(formatter.getvalue().rstrip("\n"))
+        return
+    command: click.Command = parent.command
+    for word in words:
+        inner = command.get_command(parent, word) if isinstance(command, click.Group) else None
+        if inner is None:
+            from opscope.harness.cli.refused_words import closest_command
+            from opscope.harness.record.errors import InputError
+
+            known = {*GROUPS, *SENTENCES} if command is root else set(getattr(command, "commands", ()))
+            called = parent.command_path.replace("opscope", "opscope help", 1)
+            raise InputError(called, "a group or a command", repr(word), closest_command(called, word, known))
+        command, parent = inner, click.Context(inner, info_name=word, parent=parent)
+    click.echo(command.get_help(parent))
 
 
 def _read(word: str, shape: str | None) -> bytes:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
 import click
 
+from opscope.base import machine
 from opscope.harness.record.optest import DEFAULT_BACKEND
 from opscope.harness.record.signature import shorten
 
@@ -45,7 +44,7 @@ def score(
 
     options = {"arch": arch} if arch else {}
     choice = Choice(only, sample or 0, seed)
-    rows = onnx_suite.scores(choice, backend, options, jobs or os.cpu_count() or 1)
+    rows = onnx_suite.scores(choice, backend, options, jobs or machine.processors())
     if kind == "json":
         click.echo(page.to_json(rows), nl=False)
     elif kind == "markdown":

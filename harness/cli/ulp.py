@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from opscope.base import machine
 from opscope.base.finite_number import FiniteNumber
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import DEFAULT_BACKEND
@@ -94,7 +94,7 @@ def ulp_command(
     swept: list[Swept] = []
     for number, backend in enumerate(backends or (DEFAULT_BACKEND,)):
         place = run_dir / str(number) if run_dir is not None and len(backends) > 1 else run_dir
-        swept += _of_backend(backend, parts, place, lanes or os.cpu_count() or 1, op_timeout, options, as_json)
+        swept += _of_backend(backend, parts, place, lanes or machine.processors(), op_timeout, options, as_json)
     if picture is not None:
         _draw(swept, picture)
     if as_json:

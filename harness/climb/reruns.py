@@ -1,8 +1,9 @@
 """Runs a failed op again to find out whether it fails every time, sometimes, or only because of the machine.
 
-If all runs end alike, the failure is `deterministic`. Otherwise, if the machine caused each failing run (a signal from
-outside, no memory, a full disk, a time limit while no processor was free), it is `infrastructure`. Otherwise it is
-`flaky`. The record remains the original failure, whatever the later runs give.
+If all runs end alike, the failure is `deterministic`, or `varying` where their wrong results differ. Otherwise, if the
+machine caused each failing run (a signal from outside, no memory, a full disk, a time limit while no processor was
+free), it is `infrastructure`. Otherwise it is `flaky`. The record remains the original failure, whatever the later runs
+give.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ import os
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 
+from opscope.base import machine
 from opscope.base.children.ending import FROM_OUTSIDE, OF_THE_MACHINE
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpTest
-from opscope.harness.record.stages import DETERMINISTIC, FAILED, Status
+from opscope.harness.record.stages import DETERMINISTIC, FAILED, VARYING, Status
 
 FLAKY, INFRASTRUCTURE = "flaky", "infrastructure"
 
@@ -36,15 +37,11 @@ SCARCE = 0.05
 def pressure() -> str:
     """Describes what this machine lacks at the moment. Empty if it lacks nothing or that is unknown."""
     with suppress(OSError, AttributeError):
-        load, processors = os.getloadavg()[0], os.cpu_count() or 1
+        load, processors = os.getloadavg()[0], os.cpu_count() or 1  # the load is that of the whole machine
         if load > LOADED * processors:
             return f"load {load:.1f} on {processors} processors"
-    with suppress(OSError, KeyError, ValueError, IndexError):
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        memory = {name: int(value.split()[0]) for name, _, value in (line.partition(":") for line in lines)}
-        share = memory["MemAvailable"] / memory["MemTotal"]
-        if share < SCARCE:
-            return f"{share:.0%} of memory free"
+    if (share := machine.free_memory() / machine.machine_memory()) < SCARCE:
+        return f"{share:.0%} of memory free"
     return ""
 
 
@@ -62,6 +59,11 @@ def outcome(test: OpTest) -> str:
     stage = f" at {test.failed_stage}" if test.failed_stage else ""
     crash = f" ({test.crash_kind})" if test.crash_kind else ""
     return f"{test.status}{crash}{stage}{f' {test.error_signature}' if test.error_signature else ''}"
+
+
+def _results(test: OpTest) -> str:
+    """The digests of the results of a run."""
+    return ", ".join(f"result {n} {check.digest}" for n, check in enumerate(test.results) if check.digest)
 
 
 class Reruns:
@@ -91,16 +93,22 @@ class Reruns:
             for _ in range(self.count):
                 if not go_on():
                     break
-                runs.append(run())
+                if (again := run()).status is Status.NOT_RUN:  # killed from outside, which says nothing
+                    break
+                runs.append(again)
                 if runs[-1].status in FAILED:
                     machine.append(fault_of_machine(runs[-1], pressure()))
         if len(runs) == 1:
             return test
         ends = tuple(outcome(each) for each in runs)
-        if len(set(ends)) == 1:
+        if len(set(ends)) == 1 and len({_results(each) for each in runs}) > 1:
+            label, ends = VARYING, tuple(f"{outcome(each)}: {_results(each)}" for each in runs)
+        elif len(set(ends)) == 1:
             label = DETERMINISTIC
             if refusal:
                 self._proved[refusal] += 1
         else:
             label = INFRASTRUCTURE if all(machine) else FLAKY
-        return test.model_copy(update={"stability": label, "flaky": label != DETERMINISTIC, "outcomes": ends})
+        return test.model_copy(
+            update={"stability": label, "flaky": label not in (DETERMINISTIC, VARYING), "outcomes": ends}
+        )

@@ -4,8 +4,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from opscope.harness.limitations.limitations import Verdict
@@ -39,6 +40,8 @@ class Done:
     """When its turn came (time.time)."""
     seconds: float
     """How long that took; next to nothing for a kept verdict."""
+    taken: threading.Event = field(default_factory=threading.Event, compare=False, repr=False)
+    """Set once whoever takes records wants the next one."""
 
 
 class Engine(Protocol):

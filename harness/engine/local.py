@@ -57,8 +57,7 @@ class LocalEngine:
         """A heap of the places of jobs that can run."""
         self._ops = ReadyOps({}, ())
         self._events: queue.SimpleQueue[Begun | Done | BaseException] = queue.SimpleQueue()
-        self._taken: dict[int, threading.Event] | None = {} if in_step else None
-        """By the place of a record in memory: whether it was taken, where lanes wait for that."""
+        self._in_step = in_step
         self._threads: list[threading.Thread] = []
         self._under_way: dict[int, OpJob | None] = {}
         self._go, self._stop = threading.Event(), threading.Event()
@@ -92,8 +91,8 @@ class LocalEngine:
                 raise event
             left -= isinstance(event, Done)
             yield event
-            if self._taken is not None and (taken := self._taken.pop(id(event), None)) is not None:
-                taken.set()
+            if isinstance(event, Done):
+                event.taken.set()
         self._all_done = True
 
     def close(self) -> None:
@@ -159,11 +158,8 @@ class LocalEngine:
 
     def _say(self, done: Done) -> None:
         """Hands on a record; waits until it was taken, where lanes run in step."""
-        taken = threading.Event()
-        if self._taken is not None:
-            self._taken[id(done)] = taken
         self._events.put(done)
-        while self._taken is not None and not taken.wait(LOOK):
+        while self._in_step and not done.taken.wait(LOOK):
             self._check()
 
     def _begun(self, number: int) -> None:

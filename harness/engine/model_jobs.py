@@ -13,14 +13,13 @@ early, cached models' at once. This file imports neither jax nor numpy: pytest p
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from opscope.base import damage, stored
+from opscope.base import clocks, damage, stored
 from opscope.base.damage import Damaged
 from opscope.base.file_names import as_text
 from opscope.base.inner_path import inside
@@ -29,7 +28,7 @@ from opscope.harness.cache import export_folder, upkeep
 from opscope.harness.cache.claims import Claims, alone_in
 from opscope.harness.cache.growing_export import GrowingExport
 from opscope.harness.engine.side_by_side import Job, Turn, side_by_side
-from opscope.harness.prepare.allowance import EXPORT, BudgetSpent, ModelRefused
+from opscope.harness.prepare.allowance import EXPORT, BudgetSpent, Killed, ModelRefused
 from opscope.harness.prepare.exporting import ExportFailed
 from opscope.harness.prepare.make_folder import Elsewhere, Event, Making, Unpreparable, make
 from opscope.harness.prepare.preparation import Preparation, Task, request_of, tasks
@@ -156,9 +155,9 @@ class ModelJobs:
 
     def split(self, task: Task, turn: Turn) -> None:
         """Exports a model and announces its ops."""
-        began = time.monotonic()
+        began = clocks.awake()
         self._attempt(task, turn, lambda making: make(replace(making, only_split=True)))
-        self._spent[task.name] = time.monotonic() - began
+        self._spent[task.name] = clocks.awake() - began
 
     def walk(self, task: Task, turn: Turn) -> None:
         """Makes a model's export folder, unless it is complete. Raises InputError."""
@@ -197,6 +196,8 @@ class ModelJobs:
         except BudgetSpent as error:
             reason = f"budget: it was at {error} when the time of --budget was over"
             failure = _failure(task, ModelStatus.NOT_RUN, reason, "", means.artifacts)
+        except Killed as error:
+            failure = _failure(task, ModelStatus.NOT_RUN, str(error), "", means.artifacts)
         except ModelRefused as error:
             if len(self.tasks) == 1:  # what is wrong with it is bad input
                 raise
@@ -247,7 +248,7 @@ def _writable(task: Task, claims: Claims) -> Task:
         return task
     except Damaged as error:
         if export_folder.complete(folder):
-            damage.say(f"{error.where}: damaged ({error.got}); {task.name} is prepared for this run alone")
+            damage.say(f"{error.where}: {error.state}; {task.name} is prepared for this run alone")
     return _for_this_run(task, claims)
 
 
@@ -283,7 +284,7 @@ def mend(request: Preparation, row: OpRow, error: Damaged, claims: Claims) -> tu
     elif task is None or not Path(error.where).is_relative_to(task.folder):
         raise error  # its sources have changed since, so another folder would be made
     if export_folder.read_only(Path(str(task.request.cache_dir))):
-        damage.say(f"{error.where}: damaged ({error.got}); {task.name} is prepared for this run alone")
+        damage.say(f"{error.where}: {error.state}; {task.name} is prepared for this run alone")
         task = _for_this_run(task, claims)
     folder = Path(task.folder)
     with alone_in(folder.parent):
@@ -295,7 +296,7 @@ def mend(request: Preparation, row: OpRow, error: Damaged, claims: Claims) -> tu
             except Damaged as still:
                 export_folder.discard(folder, still)
             _, rows = _manifest(Making(task, request.allowance(), lambda event: None), claims)
-        except (ExportFailed, Unpreparable, BudgetSpent, InputError) as failed:
+        except (ExportFailed, Unpreparable, BudgetSpent, Killed, InputError) as failed:
             raise Damaged(error.where, f"{error.got}, and {task.name} cannot be prepared again: {failed}") from None
     mended = next((other for other in rows if other.op_id == row.op_id), None)
     if mended is None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from opscope.base.op_families import stands_for
 from opscope.harness.record.records import ResultCheck, TensorDesc
 from opscope.harness.verdict.compare import operand_types
 from opscope.harness.verdict.meaning import family, meant
@@ -71,15 +72,16 @@ class Judged:
 
     def steps(self, index: int) -> Steps | None:
         """The steps of one result; None if it is held to exact values."""
-        kind = family(self.op_name, self.operands)
-        ulp = self.target.error_bound(self.op_name) if self.target.error_bound else None
+        op_name = stands_for(self.op_name)
+        kind = family(op_name, self.operands)
+        ulp = self.target.error_bound(op_name) if self.target.error_bound else None
         inner = inner_size(kind, self.inputs, self.outputs, self.params)
         return steps_of(
             self.target,
             kind,
             self.outputs[index].data_type,
             inner,
-            op_name=self.op_name,
+            op_name=op_name,
             body=self.params.get("body"),
             ulp=ulp,
             operand_types=operand_types(kind, self.inputs),

@@ -33,6 +33,8 @@ class Formula:
     terms: Callable[..., int] = lambda *_, **__: 1
     """How many values are added up for one element of the result."""
     elementwise: bool = True
+    products: bool = False
+    """Whether it multiplies matrices."""
     chooses: bool = False
     """Whether each result is one of its operands' values, and nothing is rounded."""
     tail: str = ""

@@ -82,6 +82,35 @@ def _silu_bw(x: Any) -> Any:
     return sigmoid(near) * (1 + near * sigmoid(-near))
 
 
+def _mish_bw(x: Any) -> Any:
+    near = np.clip(x, -1e4, 20.0)  # beyond, it is 0 or 1
+    below = np.exp(near)
+    part = below * (below + 2)
+    slope = near * sigmoid(near) * (4 * (part + 1) / ((part + 2) * (part + 2)))
+    return np.where(x > 20, 1.0, part / (part + 2) + slope)
+
+
+def _mish_bw_body(x: Any) -> Any:
+    tanh = np.tanh(np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x))))
+    return tanh + x * sigmoid(x) * (1 - tanh * tanh)
+
+
+def _sinc(x: Any) -> Any:
+    whole = np.rint(x)
+    turned = math.pi * (x - whole)
+    sine = np.where(whole % 2 == 0, 1.0, -1.0) * np.sin(turned)
+    return np.where(x == 0, 1.0, sine / (math.pi * np.where(x == 0, 1.0, x)))
+
+
+def _sinc_body(x: Any) -> Any:
+    turned = x * math.pi
+    return np.where(x == 0, 1.0, np.sin(turned) / turned)
+
+
+def _truncated(x: Any) -> Any:
+    return np.where(x < 0, np.ceil(x), np.floor(x))
+
+
 def _own(x: np.ndarray, *_: np.ndarray, **__: Any) -> np.ndarray:
     return np.abs(x)
 
@@ -189,6 +218,8 @@ POINTWISE: dict[str, Formula] = {
     ),
     "relu": Formula(lambda x: _above(x, 0.0), np.zeros_like),
     "relu6": Formula(lambda x: _between(x, 0.0, 6.0), np.zeros_like),
+    "relu_min": Formula(lambda x, lower: _above(x, lower), lambda x, lower: 0 * x, attributes={"lower": 0.5}),
+    "relu_max": Formula(lambda x, upper: _between(x, 0.0, upper), lambda x, upper: 0 * x, attributes={"upper": 3.0}),
     "relu_squared": Formula(lambda x: _above(x, 0.0) * _above(x, 0.0)),
     "leaky_relu": Formula(lambda x, slope: np.where(x > 0, x, slope * x), attributes={"slope": 0.01}),
     "threshold": Formula(
@@ -262,6 +293,29 @@ POINTWISE: dict[str, Formula] = {
     "acosh_bw": Formula(lambda x: 1 / (np.sqrt(x - 1) * np.sqrt(x + 1))),
     "atanh_bw": Formula(lambda x: 1 / ((1 - x) * (1 + x)), tail="near 1 and -1", body=lambda x: 1 / (1 - x * x)),
     "tan_bw": Formula(lambda x: 1 / (np.cos(x) * np.cos(x)), body=lambda x: 1 + np.tan(x) * np.tan(x)),
+    "softplus_bw": Formula(sigmoid),
+    "mish_bw": Formula(_mish_bw, tail="x < -8", body=_mish_bw_body),
+    "selu_bw": Formula(lambda x: SELU_SCALE * np.where(x > 0, 1.0, SELU_ALPHA * np.exp(np.minimum(x, 0.0)))),
+    "celu_bw": Formula(
+        lambda x, alpha: np.where(x > 0, 1.0, np.exp(np.minimum(x, 0.0) * (1 / alpha))), attributes={"alpha": 1.0}
+    ),
+    "leaky_relu_bw": Formula(lambda x, slope: np.where(x > 0, 1.0, slope), attributes={"slope": 0.01}),
+    "relu6_bw": _flag(lambda x: (x > 0) & (x < 6)),
+    "hardtanh_bw": _flag(lambda x: (x > -1) & (x < 1)),
+    "hardshrink_bw": Formula(lambda x, lambd: np.where(np.abs(x) > lambd, 1.0, 0.0), attributes={"lambd": 0.5}),
+    "hardsigmoid_bw": Formula(lambda x: np.where(np.abs(x) < 3, 1 / 6, 0.0)),
+    "logit_bw": Formula(lambda x: 1 / (x * (1 - x))),
+    "square_bw": Formula(lambda x: 2 * x),
+    "log1p_bw": Formula(lambda x: 1 / (1 + x)),
+    "log2_bw": Formula(lambda x: 1 / (x * LN2)),
+    "log10_bw": Formula(lambda x: 1 / (x * LN10)),
+    "exp2_bw": Formula(lambda x: np.exp2(x) * LN2, body=lambda x: np.exp(x * LN2) * LN2),
+    "cos_bw": Formula(lambda x: -np.sin(x)),
+    "acos_bw": Formula(
+        lambda x: -1 / np.sqrt((1 - x) * (1 + x)), tail="near 1 and -1", body=lambda x: -1 / np.sqrt(1 - x * x)
+    ),
+    "erfc_bw": Formula(lambda x: (-2 / ROOT_PI) * np.exp(-(x * x))),
+    "erfinv_bw": Formula(lambda x: (ROOT_PI / 2) * np.exp(np.square(special.erf_inv(x)))),
     "sqrt_bw": Formula(lambda x: 0.5 / np.sqrt(x)),
     "rsqrt_bw": Formula(lambda x: -0.5 / (x * np.sqrt(x)), body=lambda x: (-0.5 / x) * (1 / np.sqrt(x))),
     "reciprocal_bw": Formula(lambda x: -1 / (x * x), body=lambda x: -((1 / x) * (1 / x))),
@@ -270,11 +324,13 @@ POINTWISE: dict[str, Formula] = {
     "log2": Formula(np.log2, body=lambda x: np.log(x) * (1 / LN2)),
     "log10": Formula(np.log10, body=lambda x: np.log(x) * (1 / LN10)),
     "reciprocal": Formula(lambda x: 1 / x),
+    "rdiv": Formula(lambda x, value: value / x, attributes={"value": 3.0}),
+    "sinc": Formula(_sinc, tail="near whole numbers", body=_sinc_body),
     "rpow": Formula(lambda x, base: np.power(base, x), attributes={"base": 3.0}),
     "deg2rad": Formula(lambda x: x * (math.pi / 180)),
     "rad2deg": Formula(lambda x: x * (180 / math.pi)),
-    "trunc": Formula(np.trunc, body=lambda x: np.where(x < 0, np.ceil(x), np.floor(x))),
-    "frac": Formula(lambda x: x - np.trunc(x), body=lambda x: x - np.where(x < 0, np.ceil(x), np.floor(x))),
+    "trunc": Formula(np.trunc, body=_truncated),
+    "frac": Formula(lambda x: x - np.trunc(x), body=lambda x: x - _truncated(x)),
     "erf": Formula(erf, lambda x: np.abs(erf(x))),
     "erfinv": Formula(special.erf_inv),
     "normal_cdf": Formula(
@@ -301,6 +357,9 @@ POINTWISE: dict[str, Formula] = {
     ),
     "floor_divide": Formula(lambda x, y: np.floor(x / y), operands=(2,)),
     "mod": Formula(np.remainder, operands=(2,), body=lambda x, y: x - y * np.floor(x / y)),
+    "div_trunc": Formula(lambda x, y: np.trunc(x / y), operands=(2,), body=lambda x, y: _truncated(x / y)),
+    "rsub": Formula(lambda x, y: y - x, operands=(2,)),
+    "subalpha": Formula(lambda x, y, alpha: x - alpha * y, operands=(2,), attributes={"alpha": 2.0}),
     "squared_difference": Formula(lambda x, y: (x - y) * (x - y), operands=(2,)),
     "ldexp": Formula(lambda x, y: x * np.exp2(y), operands=(2,), body=lambda x, y: x * np.exp(y * LN2)),
     "div_no_nan": Formula(lambda x, y: np.where(y == 0, 0.0, x / y), operands=(2,)),

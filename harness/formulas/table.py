@@ -227,10 +227,15 @@ def _no_floor(*_: Any, **__: Any) -> float:
 
 
 def _rows(
-    exact: Any, size: Any, terms: Any, attributes: Mapping[str, Any], operands: tuple[int, ...] = (1,)
+    exact: Any,
+    size: Any,
+    terms: Any,
+    attributes: Mapping[str, Any],
+    operands: tuple[int, ...] = (1,),
+    products: bool = False,
 ) -> Formula:
     """A formula that adds values up."""
-    return Formula(exact, size, operands, attributes, _no_floor, terms, elementwise=False)
+    return Formula(exact, size, operands, attributes, _no_floor, terms, elementwise=False, products=products)
 
 
 _NORM = {"epsilon": 1e-5, "normalized_shape": ()}
@@ -243,7 +248,12 @@ FORMULAS: dict[str, Formula] = {
         _rms_norm, lambda *x, **by: 2 * np.abs(_rms_norm(*x, **by)), _last, {**_NORM, "epsilon": 1e-6}, (1, 2)
     ),
     "sdpa": _rows(
-        _sdpa, _sdpa_size, lambda q, k, *_, **__: q.shape[-1] + k.shape[-2], {"scale": None, "is_causal": False}, (3, 4)
+        _sdpa,
+        _sdpa_size,
+        lambda q, k, *_, **__: q.shape[-1] + k.shape[-2],
+        {"scale": None, "is_causal": False},
+        (3, 4),
+        products=True,
     ),
     "sum": _rows(lambda x, axis: x.sum(axis=axis), _sum_size, _reduced, {"axis": None}),
     "mean": _rows(

@@ -8,10 +8,7 @@ import numpy as np
 
 from opscope.harness.record.records import WHOLE_MODEL, TensorDesc
 from opscope.harness.verdict.compare import compare
-from opscope.harness.verdict.target import Target
-
-HOST = Target(card_type="host", float_format=None, math_fidelity="exact")
-"""Both sides compute each tensor in its own type."""
+from opscope.harness.verdict.target import HOST
 
 
 def first_wrong(

@@ -27,7 +27,7 @@ from opscope.harness.cache import export_folder
 from opscope.harness.cache.claims import Claims
 from opscope.harness.cache.json_store import JsonStore
 from opscope.harness.prepare import exporting, interpreters
-from opscope.harness.prepare.allowance import Allowance, BudgetSpent, ModelRefused
+from opscope.harness.prepare.allowance import Allowance, BudgetSpent, Killed, ModelRefused
 from opscope.harness.prepare.exporting import ExportFailed
 from opscope.harness.prepare.preparation import Preparation, Task
 from opscope.harness.prepare.turn import Turn
@@ -73,7 +73,7 @@ def kept(task: Task, folder: Path, claims: Claims, slots: SlotAddress | None, tu
             store.put(key, check.model_dump(mode="json"))
     except BudgetSpent:  # another run may have the time
         check = _unchecked(task, OUT_OF_TIME)
-    except (ExportFailed, ModelRefused, Damaged) as error:
+    except (ExportFailed, Killed, ModelRefused, Damaged) as error:
         check = _unchecked(task, f"it could not be exported again: {error}")
     report({"event": "stage", "model": task.name, "stage": "import", "done": 1, "total": 1})
     return check

@@ -18,7 +18,7 @@ from opscope.harness.judge.module_verdict import ModuleVerdict
 from opscope.harness.prepare.operand_sizes import is_float
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.verdict.check import element_type
-from opscope.harness.verdict.meaning import COMPOSITE, ExactOperands, Meaning, of_formula, of_function
+from opscope.harness.verdict.meaning import COMPOSITE, ExactOperands, Meaning, decides, of_formula, of_function
 from opscope.harness.verdict.operands import NotEvaluatedError, Operands
 from opscope.harness.verdict.target import Target
 
@@ -129,8 +129,7 @@ def _exact(
             kind = element_type(each.dtype)
             raise UnknownError(f"{meaning.by} of {kind} has no formula; give it as a StableHLO text, or with golden=")
     types = tuple(each.dtype for each in outputs)
-    rounds = target.rounds_steps or target.tiled
-    operands = ExactOperands(op_name, b"", partial(list, inputs), meaning=meaning, types=types, rounds_steps=rounds)
+    operands = ExactOperands(op_name, b"", partial(list, inputs), meaning=meaning, types=types, target=target)
 
     def golden() -> list[np.ndarray]:
         try:
@@ -142,8 +141,8 @@ def _exact(
             raise InputError("inputs", f"operands of {meaning.by}", f"{got}: {error}") from error
 
     by = f"{meaning.by} in float64"
-    if target.tiled and meaning.roundings and not meaning.elementwise:
-        return Asked(op_name, by, None, golden, params or {})  # how a card's matrix unit adds up is a part's business
+    if meaning.roundings and not decides(meaning, target, outputs):
+        return Asked(op_name, by, None, golden, params or {})
     return Asked(op_name, by, operands, golden, params or {})
 
 

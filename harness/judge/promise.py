@@ -6,9 +6,8 @@ import re
 from dataclasses import dataclass, replace
 
 from opscope.harness.record.errors import InputError
-from opscope.harness.verdict.target import Target
+from opscope.harness.verdict.target import HOST, Target
 
-HOST = Target("host", None, "exact")
 PROMISES: dict[str, Target] = {
     "ieee": HOST,
     "steps": replace(HOST, rounds_steps=True),

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from opscope.base import damage, stored
 from opscope.base.children import forked
 from opscope.base.children.child import CappedLog
-from opscope.base.children.ending import FROM_OUTSIDE, Cause, ChildEnded, Deadline, Ending
+from opscope.base.children.ending import FROM_OUTSIDE, Cause, ChildEnded, Deadline, Ending, killed_from_outside
 from opscope.base.children.frames import RETURNED
 from opscope.base.damage import Damaged
 from opscope.base.machine import memory_limit
@@ -213,6 +213,8 @@ class Lane:
                 last = crash_cause.of(ended.ending, self._log.tail(_LINES)) or self._log.last_line()
                 got = f"{ended}{f': {last}' if last else ''}"
                 hint = _MORE if ended.ending.cause is Cause.MEMORY else "`opscope doctor`"
+                if ended.ending.from_outside:
+                    got, hint = killed_from_outside(ended.ending.kind), "a machine, or a container, with more memory"
                 place = f"--backend {self.config.context.backend}"
                 raise InputError(place, "a worker that starts", got, hint) from None
             if "input_error" in message:
@@ -263,11 +265,15 @@ class Lane:
                 # Whatever an earlier op has left in the child may have written to the socket; a fresh one tells.
                 self._say(f"{row.op_id}: {test.error_message}, in a process that had run {served} ops; run again")
                 test = self._climbed(row, self.ready(), attempt)
-            elif test.crash_kind in FROM_OUTSIDE:
-                # Somebody, or something, ended the process; an op that ends its own does so once more.
-                self._say(f"{row.op_id}: {test.error_message}, from outside; run again")
+        if test.crash_kind in FROM_OUTSIDE:
+            # Somebody, or something, ended the process: the system does where there is too little memory for all.
+            self._say(f"{row.op_id}: {test.error_message}, from outside; run again, alone")
+            with memory.turn(row, self.memory_limit, self.config.check, alone=True):
                 test = self._climbed(row, self.ready(), attempt)
-            return test
+        if test.crash_kind in FROM_OUTSIDE:
+            reason = f"{killed_from_outside(test.crash_kind)}, at {test.failed_stage}"
+            test = unrun_test(row, self.config.context, Status.NOT_RUN, reason).model_copy(update={"attempt": attempt})
+        return test
 
     def _climbed(self, row: OpRow, ready: Ready, attempt: int) -> OpTest:
         """Climbs an op whose turn it is and returns its record."""

@@ -25,7 +25,7 @@ def scope_of(backend: str, *ignored: Path | str) -> Scope:
     file = registry.file_of(backend)
     declared: tuple[str, ...] | None = None
     if not own:
-        patterns = registry.declarations_of(backend).constants.get("made_of") or ()
+        patterns: Any = registry.declarations_of(backend).constants.get("made_of") or ()
         folder = Path(file).parent if file else Path.cwd()
         words = (patterns,) if isinstance(patterns, str) else map(str, patterns)
         declared = tuple(str(path) for pattern in words for path in patterns_files.of(folder, pattern))
@@ -39,7 +39,7 @@ class Sender:
 
     def __init__(self, backend: str, *own: Path) -> None:
         """`own` are folders that the worker writes."""
-        self._scope = scope_of(backend, export_folder.default_cache_dir(), *own)
+        self._scope = scope_of(backend, export_folder.cache_dir(), *own)
         self._sent: set[str] = set()
 
     def message(self, ready: Ready, *ignored: str) -> dict[str, Any]:

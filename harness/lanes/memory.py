@@ -47,10 +47,12 @@ _TURNS = _Turns()
 
 
 @contextlib.contextmanager
-def turn(row: OpRow, limit: int | None, check: Callable[[], None] = lambda: None) -> Iterator[None]:
+def turn(
+    row: OpRow, limit: int | None, check: Callable[[], None] = lambda: None, alone: bool = False
+) -> Iterator[None]:
     """Waits for the op's turn and holds it; `check` is called meanwhile and may raise. An op that may take more than
-    half of the budget runs alone."""
-    large, me, turns = estimate(row) > memory_limit(limit) // 2, object(), _TURNS
+    half of the budget runs alone, as one does that asks for it."""
+    large, me, turns = alone or estimate(row) > memory_limit(limit) // 2, object(), _TURNS
     with turns.changed:
         turns.waiting.append(me)
         try:

@@ -20,4 +20,4 @@ def with_digests(checks: Sequence[ResultCheck], outputs: Sequence[np.ndarray]) -
 def of(array: np.ndarray) -> str:
     """The digest of an array's type, shape and bytes; 32 hex digits."""
     flat = np.ascontiguousarray(array).reshape(-1)
-    return digest(memoryview(flat.view(np.uint8)), f"{array.dtype.name}{list(array.shape)}")
+    return digest(flat.view(np.uint8).data, f"{array.dtype.name}{list(array.shape)}")

@@ -21,7 +21,7 @@ from opscope.harness.record.ledger import MANY
 from opscope.harness.record.optest import board_of, title
 from opscope.harness.record.origin import ANSWERS
 from opscope.harness.record.records import ImportCheck, Ledger, ManifestHeader, ModelFailure, OpRow, OpTest, RunRecord
-from opscope.harness.record.selection import count_deselected
+from opscope.harness.record.selection import count_deselected, kills
 from opscope.harness.record.spared_work import savings
 from opscope.harness.record.stages import FAILED, ImportStatus, Status
 from opscope.harness.record.store import artifact_dir
@@ -231,6 +231,9 @@ def show(run: Run, console: Console) -> None:
     line("")
     if record.outcome == "interrupted":
         prose("the run was interrupted: ops that did not run count as not_run", TERMINAL["known"])
+    if reasons := kills(run.tests, run.header.failed):
+        more = f", and {len(reasons) - 1} more" if len(reasons) > 1 else ""
+        prose(f"{reasons[0]}{more}: no answer of any op; --resume runs again what did not run", TERMINAL["known"])
     if record.outcome == "out_of_budget":
         prose("the budget is spent: ops that did not run count as not_run", TERMINAL["known"])
     if record.outcome == "partial":

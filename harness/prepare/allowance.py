@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from opscope.base.children.ending import Cause, Ending
+from opscope.base import clocks
+from opscope.base.children.ending import Cause, Ending, killed_from_outside
 from opscope.base.machine import memory_limit
 from opscope.base.slots import SlotAddress
 from opscope.harness.record.errors import InputError
@@ -23,6 +24,10 @@ class ModelRefused(InputError):
 
 class BudgetSpent(Exception):
     """The run's --budget ended while a model was prepared, or before; the text is the step that it had reached."""
+
+
+class Killed(Exception):
+    """Somebody else has ended a model's process, again and again; the text says how, and at which step."""
 
 
 class Allowance:
@@ -42,14 +47,14 @@ class Allowance:
         None there is one process, which needs none."""
         self.slots = slots
         self.seconds, self.memory = seconds, memory_limit(memory)
-        self._end = time.monotonic() + seconds - spent
-        self._budget_end = None if until is None else time.monotonic() + until - time.time()
+        self._end = clocks.awake() + seconds - spent
+        self._budget_end = None if until is None else clocks.awake() + until - time.time()
         self.step, self.check = EXPORT, check
 
     def left(self) -> float:
         """Seconds that are left, not below zero."""
         end = self._end if self._budget_end is None else min(self._end, self._budget_end)
-        return max(0.0, end - time.monotonic())
+        return max(0.0, end - clocks.awake())
 
     def pause(self, seconds: float) -> None:
         """Leaves out time in which the model waited for a place to be prepared; the run's budget goes on."""
@@ -57,7 +62,7 @@ class Allowance:
 
     def as_json(self) -> dict[str, float | None]:
         """The time as another process can take it over (`from_json`)."""
-        now = time.monotonic()
+        now = clocks.awake()
         budget = None if self._budget_end is None else self._budget_end - now
         return {"seconds": self.seconds, "spent": self.seconds - (self._end - now), "budget": budget}
 
@@ -85,4 +90,6 @@ class Allowance:
             return f"timeout at {at}: more than {self.seconds:g} s for all steps of the model; try --prepare-timeout"
         if ending.cause is Cause.MEMORY:
             return f"memory at {at}: {ending.text}; try --prepare-memory"
+        if ending.from_outside:
+            return f"{killed_from_outside(ending.kind)}, at {at}"
         return f"{ending.kind} at {at}: {line[:200] or 'no output'}"

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import ml_dtypes
 import numpy as np
 
+from opscope.base.op_families import stands_for
 from opscope.harness.prepare.operand_sizes import is_float
 from opscope.models.seeding import numbers_between
 
@@ -31,7 +32,7 @@ SAMPLE = 1 << 18
 
 def domain(op_name: str, operand: int) -> tuple[float, float]:
     """The least and the largest number that an op takes."""
-    return DOMAINS.get(op_name.partition(".")[2], {}).get(operand, (-math.inf, math.inf))
+    return DOMAINS.get(stands_for(op_name).partition(".")[2], {}).get(operand, (-math.inf, math.inf))
 
 
 def share(op_name: str, inputs: Sequence[np.ndarray]) -> float | None:

@@ -11,7 +11,6 @@ import queue
 import shutil
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
@@ -19,7 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from opscope.base import damage, stored
+from opscope.base import clocks, damage, stored
 from opscope.base.children.call import Outcome, call
 from opscope.base.children.ending import Cause, ChildEnded, Ending
 from opscope.base.damage import Damaged
@@ -30,7 +29,7 @@ from opscope.harness.cache.claims import Claims
 from opscope.harness.cache.json_store import JsonStore
 from opscope.harness.cache.made_of import new_run
 from opscope.harness.prepare import interpreters
-from opscope.harness.prepare.allowance import Allowance, BudgetSpent, ModelRefused
+from opscope.harness.prepare.allowance import Allowance, BudgetSpent, Killed, ModelRefused
 from opscope.harness.prepare.interpreters import Interpreter
 from opscope.harness.prepare.turn import Stopped
 from opscope.models import frontends
@@ -135,8 +134,8 @@ def exported(
     Where it is made, the model also runs in its framework, if `own` asks for that and the values are known already.
 
     An exporter that takes more than `allowance` (default: a new one) is ended. Raises ExportFailed for what the model
-    or its framework raises, ModelRefused for what the exporter refuses, BudgetSpent, InputError for a cache that cannot
-    be written.
+    or its framework raises, ModelRefused for what the exporter refuses, BudgetSpent, Killed, or InputError for a cache
+    that cannot be written.
     """
     folder = _folder(export, cache)
     while not _claimed(folder, claims):  # again if another process is just clearing the cache
@@ -306,7 +305,7 @@ def run_exporter(
     check: Callable[[], None] | None = None,
 ) -> Mapping[str, Any] | None:
     """Runs one exporter until it ends; returns what it has read, or None where that is not all: a limit, or somebody,
-    has ended it. Raises ExportFailed, ModelRefused or BudgetSpent.
+    has ended it. Raises ExportFailed, ModelRefused, BudgetSpent or Killed.
 
     `on_export` gets the bytes of all arguments once the export is complete and the framework begins to run the model,
     and says which share of the time it may take for that.
@@ -331,11 +330,11 @@ def run_exporter(
         last.update(event)
         if event["event"] == EXPORTED:
             share = on_export(int(event.get("bytes") or 0))
-            until.append(time.monotonic() + share * allowance.left())
+            until.append(clocks.awake() + share * allowance.left())
 
     def watch() -> None:
         check()
-        if until and time.monotonic() > until[0]:
+        if until and clocks.awake() > until[0]:
             raise ChildEnded(Ending(Cause.TIMEOUT, "took its share of the time"))
 
     frontend = frontends.get(export.framework)
@@ -372,5 +371,7 @@ def run_exporter(
         if allowance.budget_is_spent:
             raise BudgetSpent(str(last["stage"]))
         error = allowance.reason(outcome.ending, str(last["stage"]), outcome.log.last_line())
+        if outcome.ending.from_outside:
+            raise Killed(error)
         raise ExportFailed(str(last["stage"]), error, outcome.log.tail(1000))
     return None

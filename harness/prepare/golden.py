@@ -131,6 +131,10 @@ def begin_compiling(
     11 ms at level 0, in 20 at 1, in place of 37.
     """
     loaded = mlir.load(module)
+    if not tested:
+        from opscope.harness.prepare.mlir import named_calls
+
+        loaded = named_calls.as_ops(loaded)
     if widen:
         loaded = widened(_started_once(loaded), rounded)
     if denormals:
@@ -243,7 +247,7 @@ def _deserialise(path: Path, tested: bool) -> Executable | None:
     try:
         return _cpu().deserialise(stored.read_bytes(path), _options(tested=tested))
     except Damaged as error:
-        damage.say(f"{path}: damaged ({error.got}); it is compiled again")
+        damage.say(f"{path}: {error.state}; it is compiled again")
     except Exception:  # noqa: BLE001 - what XLA no longer takes is only a miss
         pass
     return None

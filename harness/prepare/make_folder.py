@@ -5,22 +5,21 @@ from __future__ import annotations
 import contextlib
 import shutil
 import tempfile
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from opscope.base import damage, jobs_ahead
+from opscope.base import clocks, damage, jobs_ahead
 from opscope.base.children.call import Outcome, call
-from opscope.base.children.ending import Cause, ChildEnded, Ending
+from opscope.base.children.ending import Cause, ChildEnded, Ending, killed_from_outside
 from opscope.harness.cache import export_folder, upkeep
 from opscope.harness.cache.claims import Claims
 from opscope.harness.cache.export_folder import JOURNAL
 from opscope.harness.cache.growing_export import GrowingExport
 from opscope.harness.prepare import exporting
-from opscope.harness.prepare.allowance import Allowance, BudgetSpent, ModelRefused
+from opscope.harness.prepare.allowance import Allowance, BudgetSpent, Killed, ModelRefused
 from opscope.harness.prepare.authorities import golden_author
 from opscope.harness.prepare.model_job import ModelJob
 from opscope.harness.prepare.preparation import Task
@@ -180,7 +179,7 @@ def walked(making: Making, module: str, temporary: Path, place: str = "") -> Non
     With `place`, where the folder will be in the end on another machine, so is damage. Where other machines will walk
     the model, what a StableHLO file holds is left for them (`model_job.handed_over`), as an exporter leaves it.
 
-    Raises Unpreparable, BudgetSpent, ModelRefused, InputError.
+    Raises Unpreparable, BudgetSpent, Killed, ModelRefused, InputError.
     """
     task, allowance = making.task, making.allowance
     job = ModelJob(
@@ -219,9 +218,13 @@ def walked(making: Making, module: str, temporary: Path, place: str = "") -> Non
         line = outcome.log.last_line()[:200] or "no output"
         if not op or not allowance.left() or op_id in job.fatal_ops or len(job.fatal_ops) >= MAX_CRASHES:
             at = f"golden of {op_text}" if op else allowance.step
-            raise Unpreparable(allowance.reason(outcome.ending, at, line))
+            reason = allowance.reason(outcome.ending, at, line)
+            raise Killed(reason) if outcome.ending.from_outside else Unpreparable(reason)
         how = f"more than {task.request.op_seconds:g} s" if late else outcome.ending.kind
-        fatal_ops = {**job.fatal_ops, op_id: f"XLA gave no value ({how}): {line}"}
+        why = f"XLA gave no value ({how}): {line}"
+        if outcome.ending.from_outside:
+            why = f"{killed_from_outside(outcome.ending.kind)}, at golden of {op_text}"
+        fatal_ops = {**job.fatal_ops, op_id: why}
         job = replace(job, fatal_ops=fatal_ops, limited=job.limited or outcome.ending.cut_short)
 
 
@@ -239,7 +242,7 @@ class _UnderEvaluation:
 
     def __init__(self, journal: Path, task: Task) -> None:
         self._journal, self._task = journal, task
-        self._written, self._since, self._named = 0, time.monotonic(), False
+        self._written, self._since, self._named = 0, clocks.awake(), False
 
     def look(self, report: Callable[[Event], None]) -> None:
         """Reports an op that takes long. Raises ChildEnded, and moves the journal to where the child's own is, if one
@@ -247,13 +250,13 @@ class _UnderEvaluation:
         state, seconds = self._journal.stat(), self._task.request.op_seconds
         last = state.st_mtime_ns
         if not state.st_size:  # no op: XLA starts, which takes longer where the machine is busy, or its turn is over
-            self._since = time.monotonic()
+            self._since = clocks.awake()
             return
         if last != self._written:  # the file's time says whether it was written, not how long ago: clocks are set
             if self._named:
                 report({"event": "op", "model": self._task.name, "op": "", "seconds": 0.0})
-            self._written, self._since, self._named = last, time.monotonic(), False
-        elif (took := time.monotonic() - self._since) > seconds:
+            self._written, self._since, self._named = last, clocks.awake(), False
+        elif (took := clocks.awake() - self._since) > seconds:
             self._journal.replace(self._journal.with_name(JOURNAL))
             raise ChildEnded(Ending(Cause.TIMEOUT, f"more than {seconds:g} s"))
         elif took > SLOW and not self._named:

@@ -285,7 +285,7 @@ def _resolve(word: str, request: Preparation) -> list[Named]:
     if (of_file := file_models.file_and_model(word)) is not None:
         return _of_stablehlo(*of_file, request)
     looks_like_path = "/" in word or path.suffix in file_models.SUFFIXES
-    if looks_like_path or (path.is_file() and word not in registry.names(request.folders)):
+    if looks_like_path or (path.is_file() and word not in (registry.ALL, *registry.names(request.folders))):
         # A file whose own name holds a bracket or a star is that file, not a pattern.
         paths = [path] if path.is_file() else user_files.found(word)
         if not paths:

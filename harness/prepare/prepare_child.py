@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opscope.base import damage
-from opscope.base.children.ending import OF_THE_MACHINE
+from opscope.base.children.ending import KILLED, OF_THE_MACHINE
 from opscope.base.children.forks import RaisedInFork
 from opscope.base.children.inside import Parent
 from opscope.base.machine import memory_limit
@@ -44,6 +44,7 @@ LOADED = (
     "kept_split",
     "split",
     "input_distributions",
+    "mlir.effects",
     "mlir.initial_values",
     "mlir.shardy_ops",
     "mlir.upcast",
@@ -116,7 +117,7 @@ def make(job: ModelJob, emit: Emit) -> None:
         (Path(job.temporary) / export_folder.JOURNAL).unlink()
     walk_in_parts.discard_results(Path(job.temporary))
     export_folder.write_manifest(Path(job.temporary), header, walked.rows)
-    if job.limited or any(OF_THE_MACHINE.search(row.no_golden) for row in walked.rows):
+    if job.limited or any(each.search(row.no_golden) for row in walked.rows for each in (KILLED, OF_THE_MACHINE)):
         (Path(job.temporary) / export_folder.LIMITED).write_text(job.request["run"], encoding="utf-8")
     export_folder.publish(Path(job.temporary), Path(job.folder))
 
@@ -289,7 +290,7 @@ def _exported(job: ModelJob) -> Exported:
     from opscope.harness.prepare.export import export_file, hand_over, handed_over
 
     if job.exported:
-        exported = handed_over(Path(job.exported))
+        exported = handed_over(Path(job.exported), lambda line: damage.say(f"{job.name}: {line}"))
     else:
         exported = export_file(Path(job.path), job.entry, job.request["shape"], damage.say)
     for note in exported.notes:

@@ -18,7 +18,7 @@ from opscope.harness.backends import registry
 from opscope.harness.cache import export_folder
 from opscope.harness.cache.claims import Claims
 from opscope.harness.lanes.flight import Ready
-from opscope.harness.prepare.allowance import Allowance, BudgetSpent
+from opscope.harness.prepare.allowance import Allowance, BudgetSpent, Killed
 from opscope.harness.prepare.authorities import golden_author
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.manifests import merge
@@ -78,6 +78,9 @@ def derive(
             reason = f"budget: it was at {error} when the time of --budget was over"
             failed.append(ModelFailure(model=model, framework="", status=ModelStatus.NOT_RUN, error=reason))
             continue
+        except Killed as error:
+            failed.append(ModelFailure(model=model, framework="", status=ModelStatus.NOT_RUN, error=str(error)))
+            continue
         if claims is not None:
             claims.hold(folder)
         export_folder.mark_used(folder)
@@ -87,7 +90,7 @@ def derive(
 
 
 def _make(workflow: str, model: str, base: Path, folder: Path, context: RunContext, allowance: Allowance) -> None:
-    """Lets a child make one folder. Raises RuntimeError with a one-line message if the child fails, BudgetSpent."""
+    """Lets a child make one folder. Raises RuntimeError with a one-line message if it fails, BudgetSpent, Killed."""
     exports = export_folder.make_dir(folder.parent)
     temporary = Path(tempfile.mkdtemp(prefix=".making-", dir=exports))
     task = {
@@ -113,4 +116,5 @@ def _make(workflow: str, model: str, base: Path, folder: Path, context: RunConte
     if not outcome.ending.ok or not export_folder.complete(folder):
         if allowance.budget_is_spent:
             raise BudgetSpent(workflow)
-        raise RuntimeError(allowance.reason(outcome.ending, workflow, outcome.log.last_line()))
+        failure = Killed if outcome.ending.from_outside else RuntimeError
+        raise failure(allowance.reason(outcome.ending, workflow, outcome.log.last_line()))

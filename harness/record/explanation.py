@@ -160,5 +160,5 @@ def shown(run_dir: Path, test: OpTest) -> Explanation | None:
     try:
         return of(run_dir, test)
     except Damaged as error:
-        damage.say(f"{error.where}: damaged ({error.got})")
+        damage.say(f"{error.where}: {error.state}")
         return None

@@ -10,12 +10,13 @@ import re
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import lru_cache
 from typing import Any, Self
 
 from pydantic_core import to_jsonable_python
 
+from opscope.base.clocks import now
 from opscope.base.op_families import op_family
 from opscope.base.source_places import from_any_folder, here
 from opscope.harness.record.records import OpRow, OpTest, TensorDesc
@@ -26,6 +27,8 @@ from opscope.harness.record.stages import FAILED, Stage, Status
 DEFAULT_BACKEND = "reference"
 DOUBT = "golden in doubt: "
 """How `second_authority` of a record begins where the authorities on the golden part."""
+REFUTED = "golden refuted: "
+"""How it begins where they agree that the golden is wrong, and have judged the result instead."""
 
 
 @dataclass(frozen=True)
@@ -98,11 +101,6 @@ def _flags(options: ResultOptions) -> list[str]:
     """The flags of an op's repro line: workflow, module and values are those of the run folder."""
     folder = ResultOptions(workflow=options.workflow, **options.values(Decides.PROGRAM))
     return options.flags(usual=folder)
-
-
-def now() -> datetime:
-    """The time with its zone, as records hold it."""
-    return datetime.now(UTC)
 
 
 def build_test(

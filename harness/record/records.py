@@ -393,7 +393,8 @@ class _Ended(_WithOptions):
     flaky: bool = False
     """Whether the outcome changed when the op was run again."""
     stability: str = ""
-    """Label of a failure that was run again: `deterministic`, `flaky` or `infrastructure` (harness/climb/reruns.py)."""
+    """Label of a failure that was run again: `deterministic`, `varying`, `flaky` or `infrastructure`
+    (harness/climb/reruns.py)."""
     outcomes: tuple[str, ...] = ()
     """How each of these runs ended; the first is this record's own."""
     cached_from: str = ""

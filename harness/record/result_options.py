@@ -345,6 +345,21 @@ OPTIONS: dict[str, Option] = {
 """The row of each option by its name."""
 
 
+PROGRAM_OPTIONS = (
+    "arch",
+    "optimization_level",
+    "backend_option",
+    "shape",
+    "inputs",
+    "data_format",
+    "math_fidelity",
+    "numerics",
+    "amp_level",
+    "dtype",
+)
+"""The options with which commands that compare compilers name what they compare."""
+
+
 def flag(name: str) -> str:
     """The command-line option of a setting."""
     return "--" + name.replace("_", "-")

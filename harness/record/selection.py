@@ -8,10 +8,11 @@ import fnmatch
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+from opscope.base.children.ending import KILLED
 from opscope.base.op_families import op_family
 from opscope.harness.record.errors import InputError
-from opscope.harness.record.records import OpRow
-from opscope.harness.record.stages import Status
+from opscope.harness.record.records import ModelFailure, OpRow
+from opscope.harness.record.stages import ModelStatus, Status
 
 DESELECTED = "deselected"
 """The error of a record whose op `--ops`, `-k`, `--lf` or the name of a test did not select."""
@@ -40,6 +41,13 @@ def none_ran(tests: Iterable[Ended]) -> bool:
     """Whether a run has ops, and none of them was so much as attempted."""
     statuses = {str(test.status) for test in tests}
     return bool(statuses) and statuses <= {Status.SKIPPED, Status.NOT_RUN}
+
+
+def kills(tests: Iterable[Ended], failures: Iterable[ModelFailure]) -> list[str]:
+    """Of the ops and models of a run that have not run because somebody, or the system, killed their processes: how."""
+    reasons = [test.error_message or "" for test in tests if test.status == Status.NOT_RUN]
+    reasons += [failure.error for failure in failures if failure.status is ModelStatus.NOT_RUN]
+    return [reason for reason in reasons if KILLED.search(reason)]
 
 
 def none_selected(tests: Iterable[Ended]) -> bool:

@@ -111,7 +111,7 @@ class ModelStatus(StrEnum):
     """Its StableHLO could not be split or evaluated."""
     FRAMEWORK_MISSING = "framework_missing"
     NOT_RUN = "not_run"
-    """The time of --budget was over before it was prepared."""
+    """The time of --budget was over before it was prepared, or the system killed its processes."""
 
 
 class ImportStatus(StrEnum):
@@ -125,6 +125,7 @@ class ImportStatus(StrEnum):
 
 
 DETERMINISTIC = "deterministic"
+VARYING = "varying"
 """The label of a failure that the op has every time."""
 
 FAILED = frozenset(

@@ -1,11 +1,11 @@
 """The harness without pytest: split a module into single ops, or take every op of a model up a backend's ladder.
 
     from opscope import run_op_by_op
-    tests = run_op_by_op(jax.jit(f).lower(x))
+    tests = run_op_by_op(f, x)
     print({test.op_name: test.status for test in tests})
 
 Both take a StableHLO module: lowered by JAX, an MLIR module object, text, bytecode, or the path of a file.
-`run_op_by_op` also takes a model's name.
+`run_op_by_op` also takes a model's name, and a function or a framework's module with example inputs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import inspect
 import io
 import uuid
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 from pydantic import ValidationError
 
 from opscope.base import damage
+from opscope.base.live import progress
+from opscope.base.live.notebook import in_notebook, shown
 from opscope.base.results_folder import make_folder
 from opscope.harness.backends import compiler_commits, compiler_options, registry
 from opscope.harness.cache import export_folder
@@ -39,14 +41,15 @@ from opscope.harness.lanes.lane import Lane, LaneConfig
 from opscope.harness.limitations import limitation_file
 from opscope.harness.prepare.preparation import Preparation, Task, tasks
 from opscope.harness.record import run_folders, store
-from opscope.harness.record.errors import InputError
+from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.manifests import Manifest
 from opscope.harness.record.optest import DEFAULT_BACKEND, RunContext, backend_label, now
 from opscope.harness.record.option_types import input_error
 from opscope.harness.record.origin import origin
 from opscope.harness.record.records import ManifestHeader, OpRow, OpTest, RunRecord
 from opscope.harness.record.result_options import Decides, ResultOptions
-from opscope.harness.run import own_mesh
+from opscope.harness.run import live_models, own_mesh
+from opscope.harness.run.op_tests import OpTests
 from opscope.harness.run.plan import mender
 from opscope.harness.settings.settings import BY_NAME
 from opscope.harness.triage import after_run
@@ -74,6 +77,8 @@ def split(module: object, *, timeout: float = 900.0) -> list[SingleOp]:
     return list(split_module(_source(module)).ops.values())
 
 
+MODULE = "module"
+"""What a module is called that has no file."""
 OPTIONS = tuple(name for name in ResultOptions.model_fields if name != "workflow")
 """Options of a run that `run_op_by_op` takes as keywords; its workflow is always `split`."""
 SETTINGS = frozenset(
@@ -104,15 +109,15 @@ def _with_options(function: Callable[..., Any]) -> Callable[..., Any]:
         for name, kind in get_type_hints(ResultOptions).items()
         if name in OPTIONS
     ]
-    first, *rest = [parameter for parameter in own.parameters.values() if parameter.name != "options"]
-    function.__signature__ = own.replace(parameters=[first, *keywords, *rest])  # type: ignore[attr-defined]
+    first, inputs, *rest = [parameter for parameter in own.parameters.values() if parameter.name != "options"]
+    function.__signature__ = own.replace(parameters=[first, inputs, *keywords, *rest])  # type: ignore[attr-defined]
     return function
 
 
 @_with_options
 def run_op_by_op(
     module_or_path: object,
-    *,
+    *example_inputs: object,
     backend: str = DEFAULT_BACKEND,
     backends: Sequence[str] = (),
     keep_ir: bool = False,
@@ -128,11 +133,16 @@ def run_op_by_op(
     reruns: int = 2,
     repro_size: int = 256 << 20,
     run_dir: str | Path | None = None,
-    name: str = "module",
+    name: str = MODULE,
     on_test: Callable[[OpTest], None] | None = None,
     **options: Any,
-) -> list[OpTest]:
+) -> OpTests:
     """Takes every unique op up the ladder, each isolated in a child process, and returns one record per op.
+
+    Besides StableHLO and names of models, it takes a model of this process, with example inputs: a function of JAX, a
+    module of PyTorch, Keras, Flax (nnx) or Equinox, `jax.export` and `torch.export` programs. Its ops run on the values
+    that they have for these inputs. The answer is a list, and shows itself as the run's page in a notebook. There, an
+    interrupt ends the lanes and returns what is finished; in a program it is raised.
 
     The run folder (default: a new one below ./.opscope/runs) holds the same files as a run of the pytest plugin:
     `opscope show` and `opscope publish` read it. `name` is the name of a module that has no file. `on_test` is called
@@ -149,8 +159,10 @@ def run_op_by_op(
     settings = {
         name: str(value) if isinstance(value, Path) else value for name, value in locals().items() if name in SETTINGS
     }
-    run = _Run(module_or_path, tuple(backends) or (backend,), settings, options, run_dir, name)
+    run = _Run(module_or_path, example_inputs, tuple(backends) or (backend,), settings, options, run_dir, name)
+    tests = OpTests((), run.folder)
     with ExitStack() as stack:
+        stack.enter_context(shown("run_op_by_op"))
         stack.enter_context(scratch.for_a_run())
         claims = stack.enter_context(Claims())
         lanes = run.lanes(stack)
@@ -158,8 +170,15 @@ def run_op_by_op(
         record = run.begun(header, rows, lanes)
         outcome = "interrupted"
         try:
-            tests = _all_records(run.engine(lanes, stack), rows, run.tags, on_test)
+            for test in _records(run.engine(lanes, stack), rows, run.tags):
+                tests.append(test)
+                if on_test is not None:
+                    on_test(test)
             outcome = "complete"
+        except KeyboardInterrupt:
+            if not in_notebook():
+                raise
+            damage.say(f"interrupted after {len(tests)} ops, which are in {run.folder}")
         finally:
             store.write_run(run.folder, record.model_copy(update={"ended": now(), "outcome": outcome}))
         after_run.leave(run.folder, repro_size)
@@ -172,6 +191,7 @@ class _Run:
     def __init__(
         self,
         module: object,
+        inputs: Sequence[object],
         backends: tuple[str, ...],
         settings: dict[str, Any],
         options: dict[str, Any],
@@ -186,12 +206,26 @@ class _Run:
         compiler_options.check(backends, self._options)
         self._expected = limitation_file.all_rows(settings["limitations"])
         self._started = now()
-        source = _source(module)
+        live = live_models.is_live(module)
+        if inputs and not live:
+            got = f"example inputs of {type(module).__name__}"
+            raise InputError("run_op_by_op", "a function or a framework's module before them", got, live_models.CALL)
+        name = (live and name == MODULE and live_models.name_of(module)) or name
+        exported = live_models.exported(module, inputs, name) if live else None
+        source = exported.bytecode if exported is not None else _source(module)
         in_memory = isinstance(source, bytes) or _is_text(source)
         self._label = name if in_memory else str(source)
         self.folder = (
             Path(run_dir) if run_dir is not None else run_folders.default_run_dir([self._label], self._started)
         )
+        if exported is not None and "inputs" not in options:
+            values = self.folder / "modules" / f"{name}.npz"
+            try:
+                make_folder(values.parent)
+                live_models.save_values(exported, values)
+            except OSError as error:
+                raise store.refused(values, error) from error
+            self._options = self._options.changed(inputs=str(values))
         self._request = Preparation(
             (str(_kept(source, self.folder, name)) if in_memory else str(source),),
             **self._options.values(Decides.PROGRAM),
@@ -307,7 +341,8 @@ def _options(values: dict[str, Any]) -> ResultOptions:
     """The options among a call's keywords. Raises TypeError for an unknown keyword, InputError for a wrong value."""
     for name in values:
         if name not in OPTIONS:
-            raise TypeError(f"run_op_by_op() got an unexpected keyword argument {name!r}")
+            hint = closest(name, inspect.signature(run_op_by_op).parameters)
+            raise TypeError(f"run_op_by_op() got an unexpected keyword argument {name!r}; try {hint}")
     try:
         return ResultOptions(**values)
     except ValidationError as error:
@@ -324,17 +359,15 @@ def _loaded(lanes: Sequence[Lane]) -> Callable[[Event], None]:
     return check_lanes
 
 
-def _all_records(
-    engine: Engine, rows: Sequence[OpRow], tags: Sequence[str], on_test: Callable[[OpTest], None] | None
-) -> list[OpTest]:
+def _records(engine: Engine, rows: Sequence[OpRow], tags: Sequence[str]) -> Iterator[OpTest]:
     """Runs all ops that have a module on each backend. Each record is in the journal before the next op starts."""
-    tests: list[OpTest] = []
-    for event in engine.records([OpJob(row, tag) for row in rows if row.module is not None for tag in tags]):
+    jobs = [OpJob(row, tag) for row in rows if row.module is not None for tag in tags]
+    done = 0
+    for event in engine.records(jobs):
         if isinstance(event, Done):
-            tests.append(event.test)
-            if on_test is not None:
-                on_test(event.test)
-    return tests
+            done += 1
+            progress.step("ops", done, len(jobs))
+            yield event.test
 
 
 def _source(module: object) -> Any:
@@ -342,6 +375,8 @@ def _source(module: object) -> Any:
     if isinstance(module, str | bytes | Path):
         return module
     mlir: Any = module
+    if hasattr(mlir, "mlir_module_serialized"):  # jax.export.Exported
+        return bytes(mlir.mlir_module_serialized)
     if hasattr(mlir, "compiler_ir"):  # jax.stages.Lowered
         mlir = mlir.compiler_ir(dialect="stablehlo")
     if hasattr(mlir, "operation"):  # an MLIR module of any library; its text would lose the locations

@@ -17,7 +17,7 @@ from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext, backend_label, now, unrun_test
 from opscope.harness.record.records import OpRow, OpTest
 from opscope.harness.record.result_options import ResultOptions
-from opscope.harness.record.selection import DESELECTED, unmatched_globs
+from opscope.harness.record.selection import DESELECTED, kills, unmatched_globs
 from opscope.harness.record.stages import ModelStatus, Status
 from opscope.harness.record.store import StoredRun
 from opscope.harness.record.workflows import FULL, SPLIT, WORKFLOWS
@@ -70,7 +70,8 @@ def close(plan: RunPlan, selected: set[str] | None, *, interrupted: bool) -> Clo
     doubted = list(doubts.found_later(stored.tests))
     _drop_verdicts_of_one_text(plan, stored)
     outcome = "out_of_budget" if missing or unprepared else "complete"
-    if interrupted or not all(budget.left_out(test) for test in missing):
+    killed = bool(kills(stored.tests, plan.header.failed))
+    if interrupted or killed or not all(budget.left_out(test) for test in missing):
         outcome = "interrupted"
     record = stored.record.model_copy(update={"ended": now(), "outcome": outcome})
     problem = ""

@@ -63,9 +63,7 @@ class _NewRun:
         self._preparation = to_prepare(request, started=self._started.timestamp())
         named = self._named = request.named or tasks(self._preparation)
         self._costs = costs.from_option(request.settings["shard_costs"], request.folder)
-        self._run_dir = request.run_dir or run_folders.default_run_dir(
-            [task.name for task in named], self._started, request.folder
-        )
+        self._run_dir = request.run_dir or self._free_dir()
         if (self._run_dir / store.RUN_FILE).exists():
             raise _taken(self._run_dir)
         caches = export_folder.cache_dir(self._preparation.cache_dir)
@@ -73,15 +71,30 @@ class _NewRun:
             if as_text(place := str(folder)) != place:
                 hint = "a UTF-8 locale (PYTHONUTF8=1), or another folder"
                 raise InputError(where, "a folder whose name is text in this locale", repr(as_text(place)), hint)
-        run_id = f"{self._started:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:8]}"
-        self._orders = mending(orders_of(request, run_id, self._run_dir, request.settings.values), self._preparation)
         self._creates_folder = not self._run_dir.exists()
         if not start.dry:
-            claim(self._run_dir, start.claims)
+            self._claim()
+        run_id = f"{self._started:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:8]}"
+        self._orders = mending(orders_of(request, run_id, self._run_dir, request.settings.values), self._preparation)
         none_yet = ManifestHeader(models=(), export_dirs=(), module_ops={}, structural={})
         self._folders = {task.name: task.folder for task in named}
         self.lanes = RunLanes(RunPlan(self._orders, none_yet, ()), self._folders, start.dry)
         self._preparing: Preparing | None = None
+
+    def _free_dir(self) -> Path:
+        """A folder for the run that does not exist."""
+        names = [task.name for task in self._named]
+        return run_folders.default_run_dir(names, self._started, self._start.request.folder)
+
+    def _claim(self) -> None:
+        """Claims the run's folder, or the next free one where a run that began in the same second was faster."""
+        while True:
+            try:
+                return claim(self._run_dir, self._start.claims)
+            except InputError:
+                if self._start.request.run_dir is not None or (later := self._free_dir()) == self._run_dir:
+                    raise
+                self._run_dir = later
 
     @property
     def _climbs_early(self) -> bool:

@@ -136,8 +136,8 @@ def selection(run_dir: Path) -> tuple[str, ...] | None:
 
 def prepared(run: StoredRun, make: Callable[[], tuple[Sequence[str], ManifestHeader]], *, some: bool) -> StoredRun:
     """The run with the rows of its exports, made if some are not there: those that were removed, those under way when
-    the run was killed, those that its budget cut off or did not reach, and those whose child somebody killed. One
-    whose goldens failed of themselves is not made again.
+    the run was killed, those that its budget cut off or did not reach, and those of which a golden, or the whole child,
+    was killed. One whose goldens failed of themselves is not made again.
 
     `make` prepares the models and returns the names of all in their order, and the header. With `some`, the run has
     some of its models' ops only, and models stay left out that the budget did not reach: nobody knows which of their
@@ -145,18 +145,19 @@ def prepared(run: StoredRun, make: Callable[[], tuple[Sequence[str], ManifestHea
     InputError if the run's own models become other ones.
     """
     header, split = run.header, ResultOptions.of_run(run.record).workflow == SPLIT
+    killed = {use.model for row in run.rows if KILLED.search(row.no_golden) for use in row.uses}
     folders = {
         model: Path(folder)
         for model, folder in zip(header.models, header.export_dirs, strict=True)
-        if model not in header.lost or (split and KILLED.search(header.lost[model].error))
+        if model not in header.lost
     }
+    for model in killed & folders.keys():
+        with contextlib.suppress(OSError):  # what is not there, or read-only
+            export_folder.remove(folders[model])
     skipped = {
         failure.model
         for failure in header.failed
-        if (failure.status is ModelStatus.NOT_RUN or KILLED.search(failure.error))
-        and failure.model not in header.models
-        and split
-        and not some
+        if failure.status is ModelStatus.NOT_RUN and failure.model not in header.models and split and not some
     }
     if not (skipped or header.unfinished) and all(map(export_folder.complete, folders.values())):
         return run
@@ -172,7 +173,7 @@ def prepared(run: StoredRun, make: Callable[[], tuple[Sequence[str], ManifestHea
     if cut_off and not split:
         got = f"{failures[min(cut_off)].error} ({min(cut_off)})"
         raise InputError("--budget", "the time to prepare the models of the run again", got, "a longer time")
-    if not (skipped or header.unfinished or cut_off):
+    if not (skipped or header.unfinished or cut_off or killed):
         return run
     folders |= {
         model: Path(folder) for model, folder in zip(made.models, made.export_dirs, strict=True) if model in skipped

@@ -19,7 +19,7 @@ from opscope.harness.lanes import scratch
 from opscope.harness.page.failure_text import FailureText
 from opscope.harness.record import store
 from opscope.harness.record.errors import PYTEST, InputError, refusal
-from opscope.harness.record.selection import none_ran, unmatched_globs
+from opscope.harness.record.selection import kills, none_ran, unmatched_globs
 from opscope.harness.record.stages import ModelStatus
 from opscope.harness.run import (
     collecting,
@@ -53,7 +53,10 @@ LONG = 1.0
 
 
 def nothing_ran(run: Run) -> bool:
-    """Whether none of a run's ops was attempted, nor a model as one program; or no model was, in time."""
+    """Whether none of a run's ops was attempted, nor a model as one program; or no model was, in time; or the system
+    killed what some needed."""
+    if kills(run.tests, run.header.failed):
+        return True
     if tests := [*run.tests, *run.whole]:
         return none_ran(tests)
     return any(failure.status is ModelStatus.NOT_RUN for failure in run.header.failed)
@@ -315,9 +318,9 @@ class OpByOp:
 
     # --- after the ops
 
-    @pytest.hookimpl(trylast=True)
+    @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Ends the engine, gives every op a record and checks the ledger."""
+        """Ends the engine, gives every op a record and checks the ledger, before another plugin may raise."""
         if self.plan is not None and self.plan.preparing is not None:
             self.plan.preparing.stop()
         self.display.doing("ending the run")

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope.harness.cache import export_folder
-from opscope.harness.prepare.allowance import Allowance, BudgetSpent, ModelRefused
+from opscope.harness.prepare.allowance import Allowance, BudgetSpent, Killed, ModelRefused
 from opscope.harness.prepare.make_folder import CACHE, Making, Unpreparable, walked
 from opscope.harness.prepare.preparation import Task, request_of
 from opscope.harness.prepare.turn import Stopped
@@ -192,6 +192,8 @@ class Walks:
             return {"unpreparable": str(error)}
         except BudgetSpent as error:
             return {"spent": str(error)}
+        except Killed as error:
+            return {"killed": str(error)}
         except Stopped:
             return {"stopped": True}
         finally:

@@ -17,12 +17,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from opscope.base import damage, stored
+from opscope.base import clocks, damage, stored
 from opscope.base.digest import file_digest
 from opscope.base.stored import FileMark
 from opscope.harness.cache import export_folder
 from opscope.harness.prepare import argument_files
-from opscope.harness.prepare.allowance import Allowance, BudgetSpent, ModelRefused
+from opscope.harness.prepare.allowance import Allowance, BudgetSpent, Killed, ModelRefused
 from opscope.harness.prepare.make_folder import Event, Making, Unpreparable
 from opscope.harness.prepare.model_job import handed_over
 from opscope.harness.record.errors import InputError
@@ -106,10 +106,10 @@ class Walks:
     @contextlib.contextmanager
     def here(self, allowance: Allowance) -> Iterator[None]:
         """Waits until there is room on this machine."""
-        since = time.monotonic()
+        since = clocks.awake()
         while not self._here.acquire(timeout=_PAUSE):
             allowance.check()
-        allowance.pause(time.monotonic() - since)
+        allowance.pause(clocks.awake() - since)
         try:
             yield
         finally:
@@ -127,7 +127,7 @@ class Walks:
     def _device(self, allowance: Allowance, processes: int) -> tuple[str, int]:
         """A worker with devices that wait for a walk by so many processes at most, and how many these are; empty if no
         worker can walk. The model's time stands still."""
-        since, workerless = time.monotonic(), None
+        since, workerless = clocks.awake(), None
         worker, count = "", 0
         try:
             while True:
@@ -158,7 +158,7 @@ class Walks:
                 self._devices.release(worker, count)
             raise
         finally:
-            allowance.pause(time.monotonic() - since)
+            allowance.pause(clocks.awake() - since)
 
     @contextlib.contextmanager
     def connection(self) -> Iterator[Connection]:
@@ -436,6 +436,8 @@ class _Walk:
             raise Unpreparable(answer["unpreparable"])
         if "spent" in answer:
             raise BudgetSpent(answer["spent"])
+        if "killed" in answer:
+            raise Killed(answer["killed"])
         if "unlike" in answer or ("blind" in answer and not self._apart):
             self._walks.leave_out(self._worker, answer)
             return False

@@ -1,19 +1,16 @@
 """Other pytest plugins that a run meets: those that own an option of ours, that shuffle tests, or have nothing to do.
 
-pytest ends with an error where two plugins declare one option, whichever comes first. So where another plugin owns an
-option by the name of one of our settings, it keeps the option and we read its value.
+Where another plugin has an option with the name and the meaning of one of our settings, we read its value.
 """
 
 from __future__ import annotations
 
-import os
 import sys
-from importlib import util
 
 import pytest
 
-OWNERS = {"reruns": ("rerunfailures", "pytest_rerunfailures")}
-"""Setting -> name of pytest's entry point and module of the plugin that declares an option of that name."""
+OWNERS = frozenset({"reruns"})
+"""Settings whose option another plugin has under the same name and with the same meaning (pytest-rerunfailures)."""
 
 SHUFFLERS = ("randomly", "pytest_randomly")
 """What pytest-randomly is registered as: by its entry point, and by `-p`."""
@@ -21,19 +18,11 @@ SHUFFLERS = ("randomly", "pytest_randomly")
 IDLE = ("hypothesispytest", "_hypothesis_pytestplugin")
 """What hypothesis's plugin is registered as. It has no test here, and imports hypothesis when the run ends."""
 
+TIMERS = ("timeout", "pytest_timeout")
+"""What pytest-timeout is registered as. Its timer would end the wait for an op, which has a limit of its own."""
+
 REWRITER = "_pytest.assertion.rewrite"
 """The module of pytest's import hook that rewrites assertions."""
-
-
-def owned(setting: str, manager: pytest.PytestPluginManager) -> bool:
-    """Whether another plugin of this process declares the option of a setting."""
-    if setting not in OWNERS:
-        return False
-    entry, module = OWNERS[setting]
-    if manager.is_blocked(entry):
-        return False
-    alone = bool(os.environ.get("PYTEST_DISABLE_PLUGIN_AUTOLOAD"))
-    return manager.hasplugin(entry) or manager.hasplugin(module) or (not alone and util.find_spec(module) is not None)
 
 
 def take(setting: str, config: pytest.Config) -> object:
@@ -45,8 +34,9 @@ def take(setting: str, config: pytest.Config) -> object:
 
 
 def take_out(manager: pytest.PytestPluginManager) -> None:
-    """Takes out the plugins that shuffle (ops run in the order of their program, or as a budget asks) or are idle."""
-    for name in (*SHUFFLERS, *IDLE):
+    """Takes out the plugins that shuffle (ops run in the order of their program, or as a budget asks), are idle, or
+    would end the wait for an op."""
+    for name in (*SHUFFLERS, *IDLE, *TIMERS):
         manager.set_blocked(name)
 
 

@@ -21,7 +21,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("**
 def test_the_python_example_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    example, _ = re.findall(r"```python\n(.*?)```", PYTHON, re.DOTALL)
+    example, live, _ = re.findall(r"```python\n(.*?)```", PYTHON, re.DOTALL)
     (tmp_path / "example.py").write_text(example)
     monkeypatch.chdir(tmp_path)
     runpy.run_path("example.py", run_name="__main__")  # an interpreter of its own would import all this once more
@@ -32,10 +32,12 @@ def test_the_python_example_runs(
         ["stablehlo.tanh", "success", "compare"],
     ]
     assert all(float(line.split()[4]) > 0.9999 for line in records)
+    exec(compile(live, "docs/python.md", "exec"), {})
+    assert capsys.readouterr().out.startswith("2 ops: 2 success; ")
 
 
 def test_the_examples_of_the_judge_say_what_the_pages_say(capsys: pytest.CaptureFixture[str]) -> None:
-    _, short = re.findall(r"```python\n(.*?)```", PYTHON, re.DOTALL)
+    *_, short = re.findall(r"```python\n(.*?)```", PYTHON, re.DOTALL)
     exec(compile(short, "docs/python.md", "exec"), {})
     assert capsys.readouterr().out.startswith("wrong ")  # the tail of a body in float32, held to 10 ulp
     page = (ROOT / "docs" / "judge.md").read_text(encoding="utf-8")

@@ -34,6 +34,7 @@ from opscope.harness.record import artifacts, lowered_ir
 from opscope.harness.record.element_types import numpy_dtype, save
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import backend_label
+from opscope.harness.record.program_changes import Change, changes_of_texts
 from opscope.harness.record.records import OpRow, OpTest, Source, Use
 from opscope.harness.record.stages import WENT_THROUGH, Stage
 from opscope.harness.triage import bundle
@@ -91,13 +92,17 @@ class Lab:
         self._tried: dict[tuple[str, str], Tried] = {}
         self.count = 0
         """Variants that were run."""
-        self.difference = ""
-        """How the two backends lower the original differently."""
+        self._changes: list[Change] = []
 
     @property
     def compares_lowerings(self) -> bool:
         """Whether there is a second backend."""
         return len(self._backends) > 1
+
+    @property
+    def difference(self) -> str:
+        """How the two backends lower the original differently; a variant counts that has one of these changes."""
+        return ", ".join(change.what for change in self._changes)
 
     @property
     def stage(self) -> Stage | None:
@@ -187,9 +192,9 @@ class Lab:
             texts.append("" if last is None else lowered_ir.plain(last.read_text(encoding="utf-8", errors="replace")))
         shutil.rmtree(folder, ignore_errors=True)
         one, two = texts
-        difference = lowered_ir.difference(two, one) if one and two and one != two else ""
-        self.difference = self.difference or difference
-        return bool(difference) and difference == self.difference
+        changes = changes_of_texts(two, one) if one and two else []
+        self._changes = self._changes or changes
+        return not {change.alike for change in changes}.isdisjoint(change.alike for change in self._changes)
 
     def _row(self, single: SingleOp, variant: Variant, name: str) -> OpRow:
         """The manifest row of a variant, its files in this place."""

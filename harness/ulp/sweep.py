@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -175,34 +175,16 @@ class Sweep:
         try:
             for lane in lanes:
                 lane.start()
-            rows = [self._row(each, number) for number, each in enumerate(parts)]
-            ready = lanes[0].ready()
-            commits = compiler_commits.commits({self._context.backend: ready.commit}, Path.cwd())
-            record = RunRecord(
-                run_id=self._context.run_id,
-                models=(MODEL,),
-                backend=backend_label(self._context.backend),
-                arch=self._context.options.arch,
-                started=self._started,
-                origin=origin.origin(
-                    self._words, {**self._context.options.model_dump(mode="json"), "ops": []}, None, commits
-                ),
-            )
-            header = ManifestHeader(
-                models=(MODEL,),
-                export_dirs=(str(self._files),),
-                module_ops={MODEL: len(rows)},
-                structural={MODEL: 0},
-            )
-            store.write_manifest(self._run_dir, header, rows)
-            store.write_run(self._run_dir, record)
-            yield from self._swept(parts, rows, lanes)
-            store.write_run(self._run_dir, record.model_copy(update={"ended": now(), "outcome": "complete"}))
+            with ThreadPoolExecutor(len(lanes)) as pool, store.Journal(self._run_dir, "ulp") as journal:
+                yield from self._swept(parts, lanes, pool, journal)
         finally:
             for lane in lanes:
                 lane.close()
 
-    def _swept(self, parts: Sequence[Asked], rows: Sequence[OpRow], lanes: Sequence[Lane]) -> Iterator[Swept]:
+    def _swept(
+        self, parts: Sequence[Asked], lanes: Sequence[Lane], pool: ThreadPoolExecutor, journal: store.Journal
+    ) -> Iterator[Swept]:
+        """Lanes run the first parts while the next ones get their files."""
         free = list(lanes)
 
         def climbed(row: OpRow) -> tuple[OpTest, np.ndarray | None]:
@@ -213,14 +195,42 @@ class Sweep:
                 free.append(lane)
             return test, self._result(row)
 
-        with ThreadPoolExecutor(len(lanes)) as pool, store.Journal(self._run_dir, "ulp") as journal:
-            for each, (test, got) in zip(parts, pool.map(climbed, rows), strict=True):
-                swept = Swept(each, test, None if got is None else got[: each.exact.size])
-                if got is not None:
-                    figures = {"largest_ulp": _finite(swept.largest), "over_ulp": swept.over}
-                    swept = replace(swept, test=test.model_copy(update=figures))
-                journal.append(swept.test)
-                yield swept
+        rows = [self._row(parts[0], 0)]
+        record = self._record(lanes[0].ready().commit)
+        climbs = [pool.submit(climbed, rows[0])]
+        for number, each in enumerate(parts[1:], 1):
+            rows.append(self._row(each, number))
+            climbs.append(pool.submit(climbed, rows[-1]))
+        header = ManifestHeader(
+            models=(MODEL,),
+            export_dirs=(str(self._files),),
+            module_ops={MODEL: len(rows)},
+            structural={MODEL: 0},
+        )
+        store.write_manifest(self._run_dir, header, rows)
+        store.write_run(self._run_dir, record)
+        for each, climb in zip(parts, climbs, strict=True):
+            test, got = climb.result()
+            swept = Swept(each, test, None if got is None else got[: each.exact.size])
+            if got is not None:
+                figures = {"largest_ulp": _finite(swept.largest), "over_ulp": swept.over}
+                swept = replace(swept, test=test.model_copy(update=figures))
+            journal.append(swept.test)
+            yield swept
+        store.write_run(self._run_dir, record.model_copy(update={"ended": now(), "outcome": "complete"}))
+
+    def _record(self, commit: Mapping[str, str]) -> RunRecord:
+        """What run.json says of the sweep; `commit` is the backend's own."""
+        commits = compiler_commits.commits({self._context.backend: commit}, Path.cwd())
+        options = {**self._context.options.model_dump(mode="json"), "ops": []}
+        return RunRecord(
+            run_id=self._context.run_id,
+            models=(MODEL,),
+            backend=backend_label(self._context.backend),
+            arch=self._context.options.arch,
+            started=self._started,
+            origin=origin.origin(self._words, options, None, commits),
+        )
 
     def _row(self, each: Asked, number: int) -> OpRow:
         """The manifest row of a part, its files beside it."""

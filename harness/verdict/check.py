@@ -16,7 +16,8 @@ import numpy as np
 from opscope.harness.record.element_types import NUMPY_NAMES
 from opscope.harness.record.records import ResultCheck
 from opscope.harness.verdict.displaced import displaced
-from opscope.harness.verdict.moments import TINY, Sums, gather, pcc_of
+from opscope.harness.verdict.moments import TINY, Sums, gather, pcc_of, unrelated
+from opscope.harness.verdict.ordered_sums import dot, norm
 from opscope.harness.verdict.places import index_of, name_of
 from opscope.harness.verdict.rounding import smallest_normal
 from opscope.harness.verdict.scores import SYSTEMATIC_FROM, Scale, Scores, chunks
@@ -59,7 +60,7 @@ def check_cancelling(
     if not cancelled.any():
         return plain
     error, size = np.abs(d - g)[cancelled], size[cancelled]
-    relative, median = float(np.linalg.norm(error) / np.linalg.norm(size)), float(np.median(error / size))
+    relative, median = norm(error) / max(norm(size), 1e-300), float(np.median(error / size))
     if not (relative <= row.relative_l2 and median <= row.single):
         reason = f"expected at most {row.relative_l2:.3g} of its terms, got {relative:.3g} (median {median:.3g})"
         return plain.model_copy(update={"reason": f"cancelling sum: {reason}"})
@@ -78,7 +79,7 @@ def check_truncated(
     """
     g, d = golden.astype(np.float64).ravel(), got.astype(np.float64).ravel()
     with np.errstate(invalid="ignore", divide="ignore"):
-        length = float(g @ d) / float(g @ g) if g.any() else math.nan
+        length = dot(g, d) / dot(g, g) if g.any() else math.nan
     if not 1 - products * TRUNCATES <= length < 1:
         return plain
     scale = None if steps is None else Scale(steps)
@@ -111,12 +112,15 @@ def check(
         if scale is not None:
             scale = replace(scale, terms=_doubled(scale.terms), moved=_doubled(scale.moved))
         shape = golden.shape
-    scores = None
+    scores, tiny = None, smallest_normal(golden.dtype)
+    if scale is not None and scale.steps.stored and scale.steps.stored_as == "Float16":
+        tiny = max(tiny, smallest_normal(np.dtype(np.float16)))  # what is below it there is a denormal of the card's
     if scale is not None and not row.exact:
         flat = replace(scale, terms=_flat(scale.terms), moved=_flat(scale.moved), within=_flat(scale.within))
-        scores = Scores(flat, shape, smallest_normal(golden.dtype))
+        flat = replace(flat, leaning=_flat(scale.leaning))
+        scores = Scores(flat, shape, tiny)
     with np.errstate(invalid="ignore", over="ignore"):  # NaN and infinity are checked for explicitly
-        return _check_floats(np.ravel(golden), np.ravel(got), row, scores, strict, shape)
+        return _check_floats(np.ravel(golden), np.ravel(got), row, scores, strict, shape, tiny)
 
 
 def _flat(sizes: np.ndarray | None) -> np.ndarray | None:
@@ -152,17 +156,23 @@ def _check_discrete(golden: np.ndarray, got: np.ndarray, row: Tolerance) -> Resu
 
 
 def _check_floats(
-    golden: np.ndarray, got: np.ndarray, row: Tolerance, scores: Scores | None, strict: bool, shape: tuple[int, ...]
+    golden: np.ndarray,
+    got: np.ndarray,
+    row: Tolerance,
+    scores: Scores | None,
+    strict: bool,
+    shape: tuple[int, ...],
+    tiny: float,
 ) -> ResultCheck:
-    sums = Sums(tiny=smallest_normal(golden.dtype))
+    sums = Sums(tiny=tiny)
     for start, end in chunks(golden.size, scores.columns if scores is not None else 1, _CHUNK):
         gather(sums, start, golden[start:end].astype(np.float64), got[start:end].astype(np.float64), row, scores)
         if sums.reason:
             index, place = index_of(sums.wrong_at, shape), name_of(sums.wrong_at, shape)
             return refused(row.name, sums.reason).model_copy(update={"z_index": index, "z_place": place})
     flags = tuple(name for name, count in (("denormal_flush", sums.flushed), ("saturated", sums.saturated)) if count)
-    norm, error = math.sqrt(sums.golden_squares), math.sqrt(sums.error_squares)
-    relative = error / norm if norm else (0.0 if error == 0 else math.inf)
+    size, error = math.sqrt(sums.golden_squares), math.sqrt(sums.error_squares)
+    relative = error / size if size else (0.0 if error == 0 else math.inf)
     pcc, spread = pcc_of(sums, row)
     question, fields = "", {}
     if scores is None:
@@ -173,6 +183,8 @@ def _check_floats(
             reason = _verdict(golden, got, sums, row, pcc, spread)
             if not reason and (moved := displaced(golden, got, scores.shape)):
                 question, reason = "placed", f"placed error: {moved}"
+            if not reason and (said := unrelated(sums, scores.scale.steps.resolution)):
+                question, reason = "systematic", f"systematic error: {said}"
         fields = {"z_max": scores.largest, "z_limit": scores.limit, "question": question}
         if scores.at >= 0:
             fields |= {"z_index": index_of(scores.at, scores.shape), "z_place": name_of(scores.at, scores.shape)}
@@ -259,7 +271,7 @@ def _robust_errors(golden: np.ndarray, got: np.ndarray, row: Tolerance) -> tuple
     if row.block:
         return share, error, 0.0
     core = finite & (size <= OUTLIER * np.median(size[use]))
-    return share, error, float(np.linalg.norm(d[core] - g[core]) / np.linalg.norm(g[core]))
+    return share, error, norm(d[core] - g[core]) / norm(g[core])
 
 
 def _sample(golden: np.ndarray, got: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:

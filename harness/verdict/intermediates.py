@@ -26,7 +26,8 @@ from opscope.harness.prepare.walk import Missing
 from opscope.harness.record.records import Jump, ResultCheck, TensorDesc
 from opscope.harness.verdict.check import check, check_cancelling
 from opscope.harness.verdict.compare import compare_op
-from opscope.harness.verdict.operands import Operands
+from opscope.harness.verdict.operands import Operands, wide
+from opscope.harness.verdict.ordered_sums import norm
 from opscope.harness.verdict.target import Target
 from opscope.harness.verdict.tolerance import SUM_BODY, Tolerance, inner_size, tolerance
 
@@ -230,7 +231,7 @@ class Watch:
             sums = op_family(op.op_name) in PRODUCTS or op.op_params.get("body") == SUM_BODY
             if sums and total.size == right.size:
                 terms = self._operands(op, [values[value] for value in node.inputs]).term_sizes[0]
-                scale = np.linalg.norm(right.astype(np.float64)) / max(np.linalg.norm(total.astype(np.float64)), 1e-300)
+                scale = norm(wide(right).ravel()) / max(norm(wide(total).ravel()), 1e-300)
                 return check_cancelling(right, got, row, terms.reshape(right.shape) * scale, plain)
         return plain
 

@@ -25,9 +25,10 @@ from opscope.harness.formulas.stepwise import evaluations
 from opscope.harness.formulas.table import FORMULAS
 from opscope.harness.formulas.traced import NotElementwiseError, Traced, step
 from opscope.harness.prepare.operand_sizes import is_float
+from opscope.harness.verdict.check import element_type
 from opscope.harness.verdict.operands import Operands
-from opscope.harness.verdict.steps import FLOAT32
-from opscope.harness.verdict.target import Target
+from opscope.harness.verdict.steps import FLOAT32, cut_of
+from opscope.harness.verdict.target import HOST, Target
 from opscope.harness.verdict.tolerance import TABLE
 
 Arrays = Sequence[np.ndarray]
@@ -38,12 +39,13 @@ ROWS = 16.0
 """The same of what adds values up, besides two roundings for the root of their number."""
 COARSE = 3.0
 """Half units of an op's own type of 16 bits that a body may be off which rounds each of its steps to that type."""
-STEPWISE, ON_CARD, CUT = 1.75, 2.5, 3.25
+STEPWISE, ON_CARD = 1.25, 1.75
 """How much farther off an honest evaluation may be than the farthest of a few whose steps are at most a unit off: on a
-host, whose library may be more; on a card, whose kernels are; there in float16, whose products are cut besides
-(docs/judge.md)."""
+host; on a card, whose kernels may be farther (docs/judge.md)."""
 NARROW = 1 << 17
 """Elements from which it is cheaper to find the different numbers of 16 bits among them."""
+STEPPED = 1 << 21
+"""Numbers above which evaluations with rounded steps take seconds: a bound is taken."""
 MOST = 1 << 24
 """Elements above which a formula takes seconds and gigabytes: its op is judged by XLA's golden."""
 COMPOSITE = "stablehlo.composite"
@@ -76,8 +78,9 @@ class Meaning:
     """Half units of float32 of a size that an honest evaluation may be off."""
     elementwise: bool = True
     steps: Callable[..., Any] | None = None
-    """The steps in which it is usually evaluated, of traced float64 operands; None where they are not of single
-    elements."""
+    """The steps in which it is usually evaluated, of float64 operands that are traced or rounded; None: not known."""
+    products: bool = False
+    """Whether it multiplies matrices."""
     own_body: bool = False
     """Whether it is what the op's own body says, and not a formula that the body has to agree with."""
 
@@ -106,7 +109,8 @@ def of_formula(name: str, given: Mapping[str, Any], operands: int, terms: int | 
         floors,
         roundings,
         elementwise=formula.elementwise,
-        steps=partial(formula.steps, **given) if formula.elementwise else None,
+        steps=partial(formula.steps, **given),
+        products=formula.products,
     )
 
 
@@ -132,9 +136,7 @@ def _float32_floors(inputs: Arrays) -> list[Any]:
 
 
 def meaning_of(op_name: str, params: Mapping[str, str], operands: Operands, target: Target) -> Meaning | None:
-    """The meaning of an op as a run has it; None if it has none, or if it adds values up in steps that its target may
-    round to 16 bits or to TF32, or cut as a card's matrix unit does, where the size of one rounding says nothing of
-    what is honest.
+    """The meaning of an op as a run has it; None if it has none, or none that says what is honest on its target.
 
     `operands` has the module, whose body is read where the name says nothing.
     """
@@ -153,9 +155,14 @@ def meaning_of(op_name: str, params: Mapping[str, str], operands: Operands, targ
     ):
         body = of_body(operands.module)
         meaning = meaning if body is None else replace(meaning, steps=body.steps)
-    rounds = target.tiled or target.tf32_products
-    rounds = rounds or (target.rounds_steps and any(x.dtype.itemsize < 4 for x in inputs))
-    return None if meaning is None or (rounds and not meaning.elementwise) else meaning
+    return None if meaning is None or not decides(meaning, target, inputs) else meaning
+
+
+def decides(meaning: Meaning, target: Target, inputs: Arrays) -> bool:
+    """Whether the rounding of its steps says what is honest on a target: of what adds values up only where that is done
+    in float32 or wider, not in 16 bits or in TF32."""
+    narrow = target.narrow_dst or (target.sums_in_own_type and any(x.dtype.itemsize < 4 for x in inputs))
+    return meaning.elementwise or not (narrow or (target.tf32_products and meaning.products))
 
 
 def _meaning(op_name: str, params: Mapping[str, str], operands: Operands) -> Meaning | None:
@@ -250,15 +257,19 @@ class ExactOperands(Operands):
     meaning: Meaning | None = None
     types: tuple[np.dtype, ...] = ()
     """The types of the results."""
-    rounds_steps: bool = False
-    """Whether each step may be rounded to the type of the results."""
-    on_card: bool = False
-    """Whether each step may be a kernel of a card, whose functions are no better than XLA's row of float32."""
+    target: Target = HOST
+    """What computes."""
 
     @property
     def has_body(self) -> bool:
         """Whether there is a body beside the formula, to be compared with it."""
         return bool(self.module) and self.meaning is not None and not self.meaning.own_body
+
+    def stepwise(self) -> ExactOperands:
+        """The same where each step may be rounded to the type of the results."""
+        if self.target.rounds_steps or self.target.tiled:
+            return self
+        return replace(self, target=replace(self.target, rounds_steps=True))
 
     @cached_property
     def exact(self) -> list[np.ndarray]:
@@ -267,16 +278,21 @@ class ExactOperands(Operands):
 
     def _evaluated(self, inputs: Arrays) -> list[np.ndarray]:
         assert self.meaning is not None
+        values, places = self._distinct(inputs)
         with np.errstate(all="ignore"):
-            (x, *others), places = inputs, None
-            if not others and self.meaning.elementwise and x.dtype.itemsize <= 2 and x.size > NARROW:
-                # Of a type of 16 bits there are 65,536 numbers.
-                bits = np.ascontiguousarray(x).reshape(-1).view(f"u{x.dtype.itemsize}")
-                codes, places = np.unique(bits, return_inverse=True)
-                return [
-                    y[places].reshape(x.shape) for y in self.meaning.evaluate([codes.view(x.dtype).astype(np.float64)])
-                ]
-            return self.meaning.evaluate([x.astype(np.float64) for x in inputs])
+            return [_placed(y, places, inputs[0].shape) for y in self.meaning.evaluate(values)]
+
+    def _distinct(self, inputs: Arrays) -> tuple[list[np.ndarray], np.ndarray | None]:
+        """The operands in float64; of one operand of 16 bits, of which there are 65,536 numbers, each number once, and
+        where it stands."""
+        assert self.meaning is not None
+        (x, *others) = inputs
+        with np.errstate(invalid="ignore"):  # bfloat16 casts a NaN with a warning
+            if others or not self.meaning.elementwise or x.dtype.itemsize > 2 or x.size <= NARROW:
+                return [each.astype(np.float64) for each in inputs], None
+            bits = np.ascontiguousarray(x).reshape(-1).view(f"u{x.dtype.itemsize}")
+            codes, places = np.unique(bits, return_inverse=True)
+            return [codes.view(x.dtype).astype(np.float64)], places
 
     @cached_property
     def golden(self) -> list[np.ndarray]:
@@ -304,37 +320,85 @@ class ExactOperands(Operands):
 
     def within(self) -> list[np.ndarray] | None:
         """How far the roundings of its steps may move each element of each result, float64."""
-        if self.meaning is None or self.meaning.roundings == 0:
-            return None
-        inputs = [x.astype(np.float64) for x in self.inputs]
+        return None if self.meaning is None or self.meaning.roundings == 0 else [each.most for each in self._moves]
+
+    def leaning(self) -> list[np.ndarray]:
+        """What steps that all lean one way move each element of each result by, float64."""
+        return [each.leaning for each in self._moves]
+
+    @cached_property
+    def _moves(self) -> list[_Moves]:
+        assert self.meaning is not None
+        inputs, places = self._distinct(self.inputs)
         with np.errstate(all="ignore"):
             sizes, floors = self.meaning.sizes(inputs), self.meaning.floors(inputs)
+            exact = self.exact if places is None else self.meaning.evaluate(inputs)
         floors = floors * len(sizes) if len(floors) < len(sizes) else floors
-        widths = []
-        for size, floor, dtype in zip(sizes, floors, self.types, strict=True):
+        counts = 1 if places is None else np.bincount(places)
+        on_card = self.target.tiled
+        moves = []
+        for index, (size, floor, dtype) in enumerate(zip(sizes, floors, self.types, strict=True)):
             bits, least = precision(dtype)
             rate = self.meaning.roundings * (FLOAT32 if dtype.itemsize <= 4 else 2.0 ** -(bits + 1))
-            if self.on_card:
+            if on_card:  # each step may be a kernel, whose functions are no better than XLA's row of float32
                 rate = max(rate, TABLE["Float32"].relative_l2)
-            if self.rounds_steps and dtype.itemsize <= 2:
-                floor = floor * (2.0**least / SMALLEST) + self._stepwise(
-                    inputs, dtype, COARSE * 2.0 ** -(bits + 1) * size
-                )
-            widths.append(_finite(rate * size + floor + 2.0 ** (least - bits)))
-        return widths
+            if on_card and (dtype.itemsize <= 2 or not self.meaning.elementwise):
+                multiplies = self.meaning.products or self.meaning.elementwise
+                rate += cut_of(self.target, "matmul" if multiplies else "reduce", element_type(dtype))
+            rounds = (self.target.rounds_steps or on_card) and dtype.itemsize <= 2
+            floor = floor * (2.0**least / SMALLEST) if rounds else floor
+            own = _finite(rate * size + floor + 2.0 ** (least - bits))
+            apart = self._apart(inputs, dtype, index, exact[index], counts, size) if rounds else None
+            most, right = own, _finite(exact[index])
+            if rounds and (apart is None or not self.meaning.elementwise):
+                most = own + COARSE * 2.0 ** -(bits + 1) * _finite(size)
+            if apart is not None:
+                most = np.maximum(most, own + (ON_CARD if on_card else STEPWISE) * apart.most)
+            leaning = np.copysign(most, right) if apart is None else _farther(apart.leaning, own, right)
+            shape = self.inputs[0].shape
+            moves.append(_Moves(_placed(most, places, shape), _placed(leaning, places, shape)))
+        return moves
 
-    def _stepwise(self, inputs: Arrays, dtype: np.dtype, bound: np.ndarray) -> np.ndarray:
-        """How far the result may be off because its steps are rounded to its type: as evaluations are whose steps are,
-        this way or that; where these are not known, a bound of them."""
+    def _apart(
+        self, inputs: Arrays, dtype: np.dtype, index: int, exact: np.ndarray, counts: Any, size: np.ndarray
+    ) -> _Moves | None:
+        """How far off a result is in evaluations whose steps are rounded to its type, this way and that: the most, and
+        what it is in the one whose mean is farthest off; None where its steps are not known, or too many."""
         assert self.meaning is not None
-        if self.meaning.steps is None or len(self.types) != 1:
-            return bound
+        if self.meaning.steps is None or sum(x.size for x in inputs) > STEPPED:
+            return None
+        farthest, leaning, along = np.zeros(exact.shape), np.zeros(exact.shape), -1.0
+        with np.errstate(all="ignore"):
+            weights = _finite(counts * exact / (np.square(exact) + np.square(size)))
         try:
-            apart = [np.abs(y - self.exact[0]) for y in evaluations(self.meaning.steps, inputs, dtype)]
+            for results in evaluations(self.meaning.steps, inputs, dtype, flushes=self.target.tiled):
+                with np.errstate(invalid="ignore"):
+                    off = _finite(results[index] - exact)
+                farthest = np.maximum(farthest, np.abs(off))
+                if (mean := abs(float((off * weights).sum()))) > along:
+                    leaning, along = off, mean
         except NotElementwiseError:
-            return bound
-        factor = STEPWISE if not self.on_card else ON_CARD if dtype.name == "bfloat16" else CUT
-        return factor * np.max([_finite(each) for each in apart], axis=0)
+            return None
+        return _Moves(farthest, leaning)
+
+
+@dataclass(frozen=True)
+class _Moves:
+    """What the roundings of an op's steps move one of its results by: each element at most, and all that lean alike."""
+
+    most: np.ndarray
+    leaning: np.ndarray
+
+
+def _farther(leaning: np.ndarray, own: np.ndarray, exact: np.ndarray) -> np.ndarray:
+    """An evaluation's errors, farther the way that they lean by what roundings in float32 may lean besides."""
+    along = np.copysign(own, exact)
+    return leaning + np.copysign(along, along * np.sum(leaning * exact))
+
+
+def _placed(values: np.ndarray, places: np.ndarray | None, shape: tuple[int, ...]) -> np.ndarray:
+    """Values of distinct numbers where these stand."""
+    return values if places is None else np.broadcast_to(values, (places.max() + 1,))[places].reshape(shape)
 
 
 def _finite(x: np.ndarray) -> np.ndarray:
@@ -353,14 +417,9 @@ def meant(
     meaning = meaning_of(op_name, params, operands, target)
     if meaning is None:
         return golden, operands
+    types = tuple(g.dtype for g in golden)
     exact = ExactOperands(
-        op_name,
-        operands.module,
-        lambda: operands.inputs,
-        meaning=meaning,
-        types=tuple(g.dtype for g in golden),
-        rounds_steps=target.rounds_steps or target.tiled,
-        on_card=target.tiled,
+        op_name, operands.module, lambda: operands.inputs, meaning=meaning, types=types, target=target
     )
     try:
         results = exact.golden

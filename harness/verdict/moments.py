@@ -8,14 +8,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from opscope.harness.verdict.scores import Scores
+from opscope.harness.verdict.ordered_sums import dot
+from opscope.harness.verdict.scores import SYSTEMATIC, Scores
 from opscope.harness.verdict.tolerance import Tolerance
 
 TINY = float(np.finfo(np.float32).tiny)
 """Smallest normal float32 (and bfloat16): hardware takes what is below as zero."""
+
+
+LEAST = 64
+"""Elements from which it can be told that values are not the golden's."""
+UNRELATED = 0.5
+"""Share of the golden's own variation that a result may lack: what saturates shrinks, what is replaced lacks all."""
 
 
 @dataclass
@@ -74,8 +82,8 @@ def gather(sums: Sums, start: int, g: np.ndarray, d: np.ndarray, row: Tolerance,
         sums.unequal += unequal.size
     if scores is not None:
         scores.take(start, g, error)
-    sums.golden_squares += float(g @ g)
-    sums.error_squares += float(error @ error)
+    sums.golden_squares += dot(g, g)
+    sums.error_squares += dot(error, error)
     sums.largest_error = max(sums.largest_error, float(error.max()), -float(error.min()))
     if sums.shift is None:
         sums.shift = float(g.mean())
@@ -83,9 +91,9 @@ def gather(sums: Sums, start: int, g: np.ndarray, d: np.ndarray, row: Tolerance,
     d -= sums.shift
     sums.golden += float(g.sum())
     sums.got += float(d.sum())
-    sums.golden_moment += float(g @ g)
-    sums.got_moment += float(d @ d)
-    sums.cross_moment += float(g @ d)
+    sums.golden_moment += dot(g, g)
+    sums.got_moment += dot(d, d)
+    sums.cross_moment += dot(g, d)
 
 
 def settle(sums: Sums, start: int, g: np.ndarray, d: np.ndarray, row: Tolerance) -> tuple[np.ndarray, np.ndarray]:
@@ -106,22 +114,55 @@ def settle(sums: Sums, start: int, g: np.ndarray, d: np.ndarray, row: Tolerance)
     return np.where(both, g, 0.0), np.where(both, d, 0.0)
 
 
+class _Moments(NamedTuple):
+    """Sums of squares and of products of golden and result, each less its mean, over the finite values."""
+
+    golden: float
+    got: float
+    cross: float
+    spread: float
+    """The golden's deviation over its root mean square."""
+
+    @classmethod
+    def of(cls, sums: Sums) -> _Moments:
+        """Values that are not finite went in as zeros: their share is taken out again."""
+        n, shift, zeros = sums.finite, sums.shift or 0.0, sums.count - sums.finite
+        golden, got = sums.golden + zeros * shift, sums.got + zeros * shift
+        squares_g = sums.golden_moment - zeros * shift**2 - golden**2 / n
+        squares_d = sums.got_moment - zeros * shift**2 - got**2 / n
+        cross = sums.cross_moment - zeros * shift**2 - golden * got / n
+        return cls(squares_g, squares_d, cross, math.sqrt(max(squares_g, 0.0) / sums.golden_squares))
+
+
 def pcc_of(sums: Sums, row: Tolerance) -> tuple[float | None, float]:
     """PCC over the finite values, and the golden's spread (deviation over root mean square).
 
     None if it means nothing: one side does not vary, or the golden varies by less than the tolerance resolves.
     """
-    n, shift = sums.finite, sums.shift or 0.0
-    if n < 2 or not sums.golden_squares:
+    if sums.finite < 2 or not sums.golden_squares:
         return None, 0.0
-    # Values that are not finite went in as zeros: take their share of the moments out again.
-    zeros = sums.count - n
-    golden, got = sums.golden + zeros * shift, sums.got + zeros * shift
-    squares_g = sums.golden_moment - zeros * shift**2 - golden**2 / n
-    squares_d = sums.got_moment - zeros * shift**2 - got**2 / n
-    cross = sums.cross_moment - zeros * shift**2 - golden * got / n
-    spread = math.sqrt(max(squares_g, 0.0) / sums.golden_squares)
+    golden, got, cross, spread = _Moments.of(sums)
     floor = 1e-12 * max(sums.golden_moment, sums.got_moment)
-    if squares_g <= floor or squares_d <= floor or spread <= max(row.relative_l2, 1e-12):
+    if golden <= floor or got <= floor or spread <= max(row.relative_l2, 1e-12):
         return None, spread
-    return max(-1.0, min(1.0, cross / math.sqrt(squares_g * squares_d))), spread
+    return max(-1.0, min(1.0, cross / math.sqrt(golden * got))), spread
+
+
+def unrelated(sums: Sums, resolution: float) -> str:
+    """How a result that is near the golden on the whole has other values than its own, in words; empty if it has not.
+
+    Errors know nothing of the golden, so that a result varies with it, however large they are beside what it varies by:
+    the slope of the error along the golden less its mean is 0. In place of the golden's values others of their kind, or
+    one value, have a slope of -1. Asked where the golden varies by more than `resolution`, relative, below which the
+    target may store all of its values alike.
+    """
+    if sums.finite < LEAST or not sums.golden_squares:
+        return ""
+    golden, got, cross, spread = _Moments.of(sums)
+    if spread <= max(resolution, 1e-12) or golden <= 1e-12 * max(sums.golden_moment, sums.got_moment):
+        return ""
+    slope, rest = cross / golden, math.sqrt(max(0.0, got - cross**2 / golden) / golden)
+    least = 1 - max(UNRELATED, SYSTEMATIC * sums.finite**-0.25 * rest)
+    return (
+        "" if slope >= least else f"expected values that vary with the golden's, by {least:.2g} of it, got {slope:.2g}"
+    )

@@ -85,6 +85,15 @@ class Operands:
         except GoldenError as error:
             raise NotEvaluatedError(str(error)) from error
 
+    def in_order(self, results: Sequence[np.ndarray]) -> bool:
+        """Whether the comparator of a sort takes results as they stand; also where it is not known here."""
+        from opscope.harness.prepare.mlir import sorts
+
+        try:
+            return sorts.in_order(self.module, self.inputs, results)
+        except sorts.UnknownOrderError:
+            return True
+
     def run_stored(self, number_format: str) -> list[np.ndarray]:
         """The op on its inputs as they are stored in a format. Raises NotEvaluatedError if XLA refuses."""
         return self.run(
@@ -187,6 +196,10 @@ class Operands:
         """How far the roundings of the op's own steps may move each element of each result, float64; None of an op that
         is a single step, or whose steps nobody knows."""
         return None
+
+    def leaning(self) -> list[np.ndarray]:
+        """What steps that all lean one way move each element of each result by, float64; where `within` is known."""
+        return []
 
     def _off(self, x: np.ndarray, steps: Steps) -> np.ndarray | None:
         """What storing `x` may cost each of its elements, float64; None for integers. A zero is stored as zero, also

@@ -58,6 +58,8 @@ class Scale:
     """How far each element moves where the operands are off by what storing them costs; None: not evaluated."""
     within: np.ndarray | None = None
     """How far the roundings of the op's own steps may move each element, perhaps all alike; None: it is one step."""
+    leaning: np.ndarray | None = None
+    """What each element is off by where these roundings all lean one way, which a mean may be too. Beside `within`."""
     unrounded: Unrounded | None = None
     """What the result was before it was rounded; None: not evaluated."""
     added: np.ndarray | None = None
@@ -127,8 +129,8 @@ class Scores:
     """Sum of what roundings were off, each in units in the last place of a `bound`, of the scale of a `sum`."""
     rounding_squares: float = 0.0
     """Sum of their squares, of equal elements as if they were one."""
-    within_along: float = 0.0
-    """Most that `along` may be because of the op's own steps."""
+    leaning_along: float = 0.0
+    """What `along` is where the op's own steps lean one way."""
     _face_rows: list[np.ndarray] = field(default_factory=list)
     _last_columns: list[np.ndarray] = field(default_factory=list)
 
@@ -167,8 +169,8 @@ class Scores:
             mean = np.where(unrounded.ties[span] & either, 0.0, mean)
             repeats = unrounded.repeats[span]
         within = None if self.scale.within is None else self.scale.within[span]
-        if within is not None:
-            self.within_along += float(np.abs(within * part / np.where(scale > 0, scale, 1.0)).sum())
+        if self.scale.leaning is not None:
+            self.leaning_along += float((self.scale.leaning[span] * part / np.where(scale > 0, scale, 1.0)).sum())
         if self._rounds_alone:
             self._take_roundings(golden, mean * scale, mean, repeats, within)
         self.total += float(mean.sum())
@@ -258,9 +260,10 @@ class Scores:
         lost = steps.cuts + steps.short + (2 * steps.stored if steps.block else 0.0)
         if steps.error_model == "part":
             lost = chance = steps.function
-        # Where real ties were counted out, a packer has no mean of its own.
-        packed = rounded if steps.packer and (ties or not steps.counts_ties) else 0.0
-        chance += self.scale.alike + self.within_along / self.golden_squares
+        # Where real ties were counted out, a packer has no mean of its own; of steps between they are not known.
+        known_ties = steps.counts_ties and not ties and self.scale.within is None
+        packed = rounded if steps.packer and not known_ties else 0.0
+        chance += self.scale.alike + abs(self.leaning_along) / self.golden_squares
         low, high = -lost - 0.25 * packed - chance, TIES * packed + chance
         if not low <= slope <= high:
             return f"expected between {low:+.2%} and {high:+.2%} of the golden, got {slope:+.2%}"

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from opscope.base.number_formats import FORMATS
-from opscope.base.op_families import DATA_MOVEMENT
+from opscope.base.op_families import DATA_MOVEMENT, op_family
 from opscope.harness.prepare.operand_sizes import sums_terms
 from opscope.harness.verdict import tolerance as table
 from opscope.harness.verdict.target import Target
@@ -102,6 +102,8 @@ class Steps:
     """Most by which a formula is off whose terms are larger than its result; absolute."""
     last_place: float = 0.0
     """Unit roundoff of a host's float32 or float64, of an op that IEEE 754 rounds and fast modes get a unit wrong."""
+    resolution: float = 0.0
+    """Of a part of a model, most by which values may differ, relative, that one of its steps stores or reads alike."""
     stored_as: str = field(default="", compare=False)
     """The format that operands are stored in, a key of `FRACTION_BITS`."""
 
@@ -242,11 +244,13 @@ def steps_of(
             function = table.ULP_MARGIN * min(unit(own), FLOAT32)
             common["last_place"] = floor if stored_as == own and own in ("Float32", "Float64") else 0.0
         else:
-            several = ulp is None and (target.math_fidelity != "exact" or _in_steps(target, op_name))
-            function = _function(own, stored_as, op_name, ulp, several, target.math_fidelity == "exact") + dst
-            if several and stored_as != "Float32":
+            # Of a composite the steps are known, and what rounding them costs is evaluated (`meaning.py`).
+            alone = ulp is None and op_family(op_name) == kind
+            rounds = alone and stored_as != "Float32" and (target.math_fidelity != "exact" or target.sums_in_own_type)
+            function = _function(own, stored_as, op_name, ulp, rounds, target.math_fidelity == "exact") + dst
+            if rounds:
                 between = function
-            elif several and op_name.startswith("chlo."):  # a formula, of which each step rounds, the golden's too
+            elif alone and op_name.startswith("chlo."):  # a formula, of which each step rounds, the golden's too
                 between = table.FORMULA_MARGIN * floor
         if op_name in GOLDEN_IN_STEPS.get(part, ()):
             function += GOLDEN_HALVES * unit(own)
@@ -267,7 +271,21 @@ def steps_of(
             cancelled=cancelled,
             **common,
         )
-    return Steps("part", function=row.relative_l2, **common)
+    read = unit("Tf32") if table.in_tf32(target, kind, stored_as) else unit("Float16_b") if target.narrow_dst else 0.0
+    resolution = 2 * max(unit(stored_as), unit(own), read) + cut_of(target, "matmul", part)
+    return Steps("part", function=row.relative_l2, resolution=resolution, **common)
+
+
+def cut_of(target: Target, kind: str, element_type: str) -> float:
+    """Most that terms of a product or a sum lose because a card's matrix unit cuts operands of a type (MLIR), relative;
+    0 of a host, and of float32 that the unit does not compute on."""
+    own = table.own_format(element_type)
+    if target.math_fidelity == "exact" or table.on_vector_unit(target, kind, own):
+        return 0.0
+    if own == "Float32" and target.matrix_format is None:
+        return 0.0
+    left_out = HIFI3_LEAVES if target.math_fidelity == "HiFi3" else 0.0
+    return sum(_cut(FRACTION_BITS[own], target.math_fidelity, one=kind not in table.PRODUCTS)) + left_out
 
 
 def _operand_bits(types: Sequence[str]) -> int:
@@ -286,19 +304,13 @@ def _cut(bits: int, fidelity: str, one: bool) -> tuple[float, float]:
     return max(0.0, 2.0**-left - 2.0**-bits), max(0.0, 2.0**-right - 2.0**-bits)
 
 
-def _in_steps(target: Target, op_name: str) -> bool:
-    """Whether a host rounds each step of an elementwise op to the op's own type: of chlo ops, which are formulas, and
-    of all where it computes in that type."""
-    return op_name.startswith("chlo.") or target.sums_in_own_type
-
-
-def _function(own: str, stored_as: str, op_name: str, ulp: float | None, several: bool, exact: bool) -> float:
-    """Bound of an elementwise function's relative error before packing, with that of XLA's golden; `several`: no single
+def _function(own: str, stored_as: str, op_name: str, ulp: float | None, rounds: bool, exact: bool) -> float:
+    """Bound of an elementwise function's relative error before packing, with that of XLA's golden; `rounds`: no single
     kernel computes it, and its steps are rounded to the format one by one; `exact`: a host computes it."""
     if own == stored_as == "Float64":
         return FLOAT64_FUNCTION if exact else table.TABLE["Float64"].relative_l2
     if ulp is None:
-        steps = SEVERAL_STEPS * unit(stored_as) if several and stored_as != "Float32" else 0.0
+        steps = SEVERAL_STEPS * unit(stored_as) if rounds else 0.0
         return table.TABLE["Float32"].relative_l2 + steps
     margin = table.FORMULA_MARGIN if op_name.startswith("chlo.") else table.ULP_MARGIN
     return margin * max(ulp, 0.5) * 2 * FLOAT32
@@ -334,10 +346,14 @@ PERIODIC = frozenset(("stablehlo.sine", "stablehlo.cosine", "stablehlo.tan", "ch
 GOLDEN_IN_STEPS = {
     "bf16": frozenset(f"chlo.{name}" for name in ("acos", "acosh", "asin", "asinh", "atanh")),
     "f16": frozenset(
-        ("stablehlo.exponential_minus_one", *(f"chlo.{name}" for name in ("acos", "acosh", "asin", "asinh", "atanh")))
+        (
+            "stablehlo.exponential_minus_one",
+            "stablehlo.logistic",
+            *(f"chlo.{name}" for name in ("acos", "acosh", "asin", "asinh", "atanh")),
+        )
     ),
 }
-"""Element type -> functions whose golden XLA rounds to that type after each of several steps."""
+"""Element type -> functions that XLA rounds to that type after each of several steps, in its golden or on a host."""
 GOLDEN_HALVES = 3
 """Half units by which such a golden may be farther off than by rounding it once (docs/measurements.md: 1.0 in bf16, 2.6
 in f16)."""

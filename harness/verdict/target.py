@@ -59,3 +59,7 @@ class Target:
             error_bound=None,
             cuts_result=None,
         )
+
+
+HOST = Target("host", None, "exact")
+"""A machine that computes in IEEE arithmetic, each op in its own type."""

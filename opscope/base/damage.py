@@ -6,6 +6,8 @@ Damage in a cache is a miss: `say` is enough, since what was damaged is made aga
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from collections.abc import Callable
 
@@ -19,6 +21,16 @@ class Damaged(ValueError):
     def __init__(self, where: object, got: str, hint: str = "making it again") -> None:
         super().__init__(f"{where}: expected what was stored, got {got}; try {hint}")
         self.where, self.got = str(where), got
+
+    @property
+    def state(self) -> str:
+        """What is said of the file: `damaged (no such file)`."""
+        return _state(self.got)
+
+
+def _state(got: str) -> str:
+    """A file of another user need not be damaged."""
+    return f"{'unreadable' if os.strerror(errno.EACCES).lower() in got.lower() else 'damaged'} ({got})"
 
 
 class _Register:
@@ -48,7 +60,7 @@ def say(line: str) -> None:
 
 def found(where: object, got: str, then: str = "the rest is read") -> None:
     """Reports damage that something was lost by: shows a line that ends with `then`, and counts for `losses`."""
-    line = f"{where}: damaged ({got}); {then}"
+    line = f"{where}: {_state(got)}; {then}"
     if line in _register.lines:
         return
     _register.lines.append(line)

@@ -74,7 +74,27 @@ FAMILIES = (*_FAMILIES, WHOLE_MODEL, OTHER)
 """Every family."""
 
 
+STANDS_FOR = {
+    **{
+        f"stablehlo.custom_call:mhlo.{name}": f"chlo.{name}"
+        for name in ("acos", "acosh", "asin", "asinh", "atanh", "cosh", "erf", "sinh", "tan")
+    },
+    **{
+        f"stablehlo.custom_call:tt.{name}": "stablehlo.optimization_barrier"
+        for name in ("mark_argument", "sharding_constraint")
+    },
+}
+"""Custom call, by its full name -> the op that it is another word for: XLA's own passes write chlo's ops so, and tt-xla
+marks a value that it hands on."""
+
+
+def stands_for(op_name: str) -> str:
+    """The op whose meaning an op has: that of a custom call which is another word for it, else its own."""
+    return STANDS_FOR.get(op_name, op_name)
+
+
 def op_family(op_name: str) -> str:
-    """The family of an op, from its full name (`stablehlo.add` -> `eltwise`); text after a colon is ignored."""
-    base = op_name.partition(":")[0]
+    """The family of an op, from its full name (`stablehlo.add` -> `eltwise`); text after a colon counts only where a
+    custom call stands for an op."""
+    base = stands_for(op_name).partition(":")[0]
     return _FAMILY_OF.get(base) or ("eltwise" if base.startswith("chlo.") else OTHER)

@@ -4,7 +4,7 @@ looked for, variables that it asked for, programs that it started.
 `begin` installs an audit hook, which forks of this process inherit; what was loaded before is counted as opened then.
 A file is marked when it is opened (device, inode, size, times), so that its content can be told from a later one.
 `Reading.report` gives all of that as JSON. What it cannot see: whether a file exists that is never opened, files that
-native code opens and does not map, but for the readers that `READERS` names, and what `os.open` opens by `dir_fd`.
+native code opens and does not map, but for the readers that `READERS` names.
 """
 
 from __future__ import annotations
@@ -465,9 +465,9 @@ def _watch_spawns(programs: set[str]) -> None:
 
 
 def _watch_places(reading: Reading) -> None:
-    """Has `os.readlink` note where links point to, and `os.getcwd` that the current folder counts: neither raises an
-    event, and a path that is made with them says nothing of it."""
-    follow, current = os.readlink, os.getcwd
+    """Has `os.readlink` note where links point to, `os.getcwd` that the current folder counts, and `os.open` in which
+    folder a file is: no event says so."""
+    follow, current, opens = os.readlink, os.getcwd, os.open
 
     def readlink(path: Any, *, dir_fd: int | None = None) -> Any:
         target = follow(path, dir_fd=dir_fd)
@@ -481,8 +481,13 @@ def _watch_places(reading: Reading) -> None:
         reading.place = reading.place or not (_is_ours() or _caller() == "tempfile")
         return current()
 
-    os.readlink, os.getcwd = readlink, getcwd
-    os.supports_dir_fd.add(readlink)
+    def open_in(path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        if dir_fd is not None and not _is_ours():
+            reading._take_open(os.path.join(follow(f"/proc/self/fd/{dir_fd}"), os.fsdecode(path)), flags)  # noqa: PTH118
+        return opens(path, flags, mode, dir_fd=dir_fd)
+
+    os.readlink, os.getcwd, os.open = readlink, getcwd, open_in
+    os.supports_dir_fd |= {readlink, open_in}
 
 
 def _compile_anew() -> None:

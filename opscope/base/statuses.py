@@ -50,7 +50,7 @@ STATUSES: dict[str, Word] = {
     "golden_in_doubt": Word("idle", "#00838F", "Another authority contradicts the golden: neither right nor wrong."),
     "stopped": Word("idle", "#78909C", "The backend ran the op and gave no numbers to compare."),
     "skipped": Word("idle", "#90A4AE", "The op was deselected, or its backend declined it."),
-    "not_run": Word("idle", "#B0BEC5", "The run ended before the op was attempted."),
+    "not_run": Word("idle", "#B0BEC5", "The run ended before the op was attempted, or the system killed its process."),
 }
 """How an op ended -> its word. Records have all of them as statuses except `unsplittable`, which only the manifest
 has."""

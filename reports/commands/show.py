@@ -147,7 +147,7 @@ def _explained(details: wire.Op, page: Page) -> None:
         try:
             known = explanation.read(run_folders.runs_root() / night.run_id, artifact.parent)
         except damage.Damaged as error:
-            damage.say(f"{error.where}: damaged ({error.got})")
+            damage.say(f"{error.where}: {error.state}")
             continue
         if known is not None:
             page.line()

@@ -2,26 +2,32 @@
 
     37 of 967 ops lower differently, 5 compute differently, 1 aborts no more
 
-Compared are the last IRs that `opscope history` keeps (reports/records/lowered.py), in the folders of the runs.
+Compared are the graphs of the last IRs that `opscope history` and `opscope gate --old --new` keep
+(reports/records/lowered.py), in the folders of the runs.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 from typing import NamedTuple
 
 import sqlalchemy as sa
 
+from opscope.harness.record import program_changes
 from opscope.harness.record.errors import InputError
-from opscope.harness.record.lowered_ir import difference
+from opscope.harness.record.program_changes import Change
+from opscope.harness.record.records import WHOLE_MODEL
+from opscope.harness.record.result_options import PROGRAM_OPTIONS, ResultOptions, flag
 from opscope.harness.record.stages import Status
 from opscope.harness.record.store import read_run
+from opscope.harness.record.structure import Structure
 from opscope.reports.compare.night_views import newest_run
 from opscope.reports.compare.outcomes import Outcome, RunView
 from opscope.reports.records import lowered
@@ -30,17 +36,67 @@ _SIZES = re.compile(r"\[([\d,]*)\]")
 
 
 @dataclass(frozen=True)
+class Place:
+    """A change in one op or model."""
+
+    name: str
+    """The model, or the name and types of the op."""
+    op_id: str
+    sites: int
+    """Places of its program that changed so."""
+    counts: Mapping[str, tuple[int, int]]
+    """Op of the program -> how many the whole program has of it, before and now: those whose number changed."""
+    cycles: tuple[int, int] | None
+    """Of one execution, before and now: what this change costs or saves is the difference. None where there is none, or
+    where several changes cannot be told apart."""
+    priced_by: str
+    """What these cycles are of: `run`, the whole program, where nothing else changed; `kernels`, those that this change
+    alone has touched; empty without a price."""
+
+    @property
+    def text(self) -> str:
+        """Its name, counts and price on one line."""
+        counts = ", ".join(f"{name} {before} -> {now}" for name, (before, now) in self.counts.items())
+        price = ""
+        if self.cycles is not None:
+            before, now = self.cycles
+            share = f" ({percent_change(before, now)})" if before else ""
+            of = "" if self.priced_by == "run" else f" of {self.priced_by}"
+            price = f"cycles{of} {before:,} -> {now:,}{share}"
+        return f"{self.name}: {'; '.join(filter(None, (counts, price)))}" if counts or price else self.name
+
+
+def percent_change(before: float, now: float) -> str:
+    """By how much a number rose or fell: `+1.49 %`."""
+    return f"{100 * (now / before - 1):+.2f} %"
+
+
+@dataclass(frozen=True)
 class Group:
     """Ops that differ in the same way."""
 
     what: str
-    """`ops: ttnn.typecast is gone`, `layouts of ttnn.matmul`, `attributes of ttnn.matmul`, `compiles now`."""
+    """`ttnn.typecast -46; types of ttnn.where`, `layout (l1 interleaved -> dram interleaved) of ttnn.add`."""
     ops: tuple[str, ...]
-    """Their ids, the smallest op first."""
+    """Their ids, the smallest op first, whole models last."""
     smallest: str
-    """Name and types of the smallest."""
+    """Name and types of the smallest, or the model."""
     command: str
     """`opscope reduce` of the smallest: of its failure in one of the runs, else of what differs."""
+    kind: str = ""
+    """`ops`, `const_eval`, `layout`, `types`, `attributes`, `wiring` or `text`; empty of what is no lowering."""
+    places: tuple[Place, ...] = ()
+    """Of a lowering, each op and model, that of most cycles first."""
+    alike: str = ""
+    """Equal for lowerings that differ alike, in whatever run."""
+    smallest_id: str = ""
+    """The id of the smallest."""
+
+    @property
+    def cycles(self) -> int | None:
+        """Cycles that it costs in all places together, fewer if it saves some; None where no place has a price."""
+        prices = [place.cycles[1] - place.cycles[0] for place in self.places if place.cycles is not None]
+        return sum(prices) if prices else None
 
 
 @dataclass(frozen=True)
@@ -56,13 +112,20 @@ class Lowered:
     aborting: tuple[Group, ...]
     without: int
     """Ops that both compilers took, and of which one run alone has an IR: how they lower is not known."""
+    folded: int = 0
+    """Ops whose IR differs in what says nothing of the program: names, locations, the order of independent ops."""
+
+    @property
+    def differing(self) -> int:
+        """Ops that lower differently, in whatever ways."""
+        return len({op_id for group in self.lowering for op_id in group.ops})
 
     @property
     def sentence(self) -> str:
         """In one line; empty if neither run has kept an IR."""
         if not self.compared and not self.without:
             return ""
-        lower, compute = (sum(len(group.ops) for group in groups) for groups in (self.lowering, self.computing))
+        lower, compute = self.differing, sum(len(group.ops) for group in self.computing)
         words = [
             f"{lower} of {self.compared} ops lower{'s' * (lower == 1)} differently",
             f"{compute} compute{'s' * (compute == 1)} differently",
@@ -93,13 +156,11 @@ def compare_lowered(a: RunView, b: RunView, folder_a: Path, folder_b: Path) -> L
     """Compares what two runs have kept in their folders."""
     before, now = lowered.read(folder_a, a.backend), lowered.read(folder_b, b.backend)
     sides = _Side(a, folder_a), _Side(b, folder_b)
-    lowering: dict[str, list[Outcome]] = {}
     computing: dict[str, list[Outcome]] = {}
     verdicts: dict[str, list[Outcome]] = {}
     both = [op_id for op_id in now if op_id in before and op_id in b.ops]
-    for op_id in both:
-        if before[op_id] != now[op_id]:
-            lowering.setdefault(difference(before[op_id], now[op_id]), []).append(b.ops[op_id])
+    structures = lowered.structures_of(folder_a, a.backend), lowered.structures_of(folder_b, b.backend)
+    lowering, folded = _lowering({op_id: (before[op_id], now[op_id]) for op_id in both}, a, b, structures)
     without = 0
     for op_id, new in b.ops.items():
         old = a.ops.get(op_id)
@@ -113,12 +174,92 @@ def compare_lowered(a: RunView, b: RunView, folder_a: Path, folder_b: Path) -> L
     named = {what: _groups({what: ops}, *sides)[0] for what, ops in verdicts.items()}
     return Lowered(
         len(both),
-        tuple(_groups(lowering, *sides)),
+        tuple(_named(lowering, sides)),
         tuple(_groups(computing, *sides)),
         tuple(named[what] for what in sorted(named) if what.startswith("compiles")),
         tuple(named[what] for what in sorted(named) if what.startswith("aborts")),
         without,
+        folded,
     )
+
+
+class _Alike(NamedTuple):
+    """Changes of one kind in several ops."""
+
+    changes: list[Change]
+    ops: list[Outcome]
+    places: list[Place]
+
+
+Structures = Mapping[str, Structure]
+
+
+def _lowering(
+    texts: Mapping[str, tuple[str, str]], a: RunView, b: RunView, structures: tuple[Structures, Structures]
+) -> tuple[list[_Alike], int]:
+    """What differs in the programs of ops, changes that are alike together, and how many have but another text."""
+    alike: dict[str, _Alike] = {}
+    folded = 0
+    for op_id, (old, new) in texts.items():
+        if old == new:
+            continue
+        own = [each.get(op_id) for each in structures]
+        if all(of is not None and of.counted for of in own):
+            of_op = program_changes.changes_of_counts(*(of.ops for of in own if of is not None))
+        else:
+            of_op = program_changes.changes_of_texts(old, new)
+        folded += not of_op
+        for change in of_op:
+            place = _place(change, of_op, (a.ops.get(op_id), b.ops[op_id]), own)
+            group = alike.setdefault(change.alike, _Alike([], [], []))
+            group.changes.append(change)
+            group.ops.append(b.ops[op_id])
+            group.places.append(place)
+    return [*alike.values()], folded
+
+
+def _place(
+    change: Change,
+    all_changes: Sequence[Change],
+    ops: tuple[Outcome | None, Outcome],
+    structures: Sequence[Structure | None],
+) -> Place:
+    """A change in one op, with its price."""
+    old, new = ops
+    sizes = [Counter(of.ops) + Counter(of.ahead) if of is not None else Counter[str]() for of in structures]
+    counts = {name: (sizes[0][name], sizes[1][name]) for name in change.net}
+    counts = {name: both if any(both) else change.counts[name] for name, both in counts.items()}
+    cycles, by = None, ""
+    whole = old.cycles if old is not None else None, new.cycles
+    touched = [{name.rpartition(".")[2] for name in each.counts} for each in all_changes]
+    if whole[0] is not None and whole[1] is not None and len(all_changes) == 1:
+        cycles, by = (whole[0], whole[1]), "run"
+    elif all(of is not None and of.cycles for of in structures):
+        own = touched[list(all_changes).index(change)]
+        if sum(bool(own & names) for names in touched) == 1:
+            sums = [sum(of.cycles.get(kernel, 0) for kernel in own) for of in structures if of is not None]
+            cycles, by = ((sums[0], sums[1]), "kernels") if any(sums) else (None, "")
+    return Place(_name(new), new.op_id, change.sites, counts, cycles, by)
+
+
+def _name(op: Outcome) -> str:
+    """A model by its name, an op by its own and its types."""
+    return ", ".join(op.uses_of) if op.op_name == WHOLE_MODEL else f"{op.op_name} {op.types}"
+
+
+def _named(found: Sequence[_Alike], sides: tuple[_Side, _Side]) -> list[Group]:
+    """The groups of lowerings: what costs or saves most first, then what most ops have."""
+    groups = []
+    for alike in found:
+        total = program_changes.together(alike.changes)
+        [group] = _groups({total.what: alike.ops}, *sides, lowerings=True)
+        places = sorted(alike.places, key=lambda place: (-_weight(place), place.name))
+        groups.append(replace(group, kind=total.kind, places=tuple(places), alike=total.alike))
+    return sorted(groups, key=lambda group: (-abs(group.cycles or 0), -len(group.ops), group.what))
+
+
+def _weight(place: Place) -> int:
+    return abs(place.cycles[1] - place.cycles[0]) if place.cycles is not None else 0
 
 
 def _verdict(old: Outcome, new: Outcome) -> str:
@@ -136,16 +277,32 @@ def _ran(op: Outcome) -> bool:
     return op.right or op.status == Status.WRONG_RESULT
 
 
-def _groups(ops_of: Mapping[str, Sequence[Outcome]], before: _Side, now: _Side) -> list[Group]:
-    """The groups, those of most ops first."""
+def _groups(
+    ops_of: Mapping[str, Sequence[Outcome]], before: _Side, now: _Side, *, lowerings: bool = False
+) -> list[Group]:
+    """The groups, those of most ops first; of `lowerings` what differs is to be reduced, whether or not it fails."""
     groups = []
     for what, ops in ops_of.items():
-        first, *_ = by_size = sorted(ops, key=lambda op: (_elements(op.types), op.op_id))
+        first, *_ = by_size = sorted(ops, key=lambda op: (op.op_name == WHOLE_MODEL, _elements(op.types), op.op_id))
         failing = next((side for side in (now, before) if (op := side.run.ops.get(first.op_id)) and op.bad), None)
-        command = f"opscope reduce {first.op_id} --run {(failing or now).place}"
-        command += "" if failing is not None else f" --against {before.run.backend}"
-        groups.append(Group(what, tuple(op.op_id for op in by_size), f"{first.op_name} {first.types}", command))
+        side = now if lowerings or failing is None else failing
+        command = f"opscope reduce {first.op_id} --run {side.place}"
+        command += f" --against {before.run.backend}" if side is not failing else ""
+        if lowerings and first.op_name == WHOLE_MODEL:  # which finds the smallest op that differs so
+            command = _gate(before, now, first)
+        groups.append(Group(what, tuple(op.op_id for op in by_size), _name(first), command, smallest_id=first.op_id))
     return sorted(groups, key=lambda group: (-len(group.ops), group.what))
+
+
+def _gate(before: _Side, now: _Side, model: Outcome) -> str:
+    """The command that compares both compilers on a model, with the options of its run."""
+    usual, asked = ResultOptions(), now.run.origin["options"]
+    words = ["opscope", "gate", "--old", before.run.backend, "--new", now.run.backend, "--model", *model.uses_of]
+    for name in PROGRAM_OPTIONS:
+        value = asked.get(name)
+        if value not in (None, "", getattr(usual, name)):
+            words += [flag(name), str(value)]
+    return shlex.join(words)
 
 
 def _elements(types: str) -> int:

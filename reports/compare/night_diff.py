@@ -10,11 +10,13 @@ import sqlalchemy as sa
 
 from opscope.base import gc_pause
 from opscope.harness.record.errors import InputError
+from opscope.harness.record.optest import release_in
 from opscope.reports.compare.diff import Diff, compare
 from opscope.reports.compare.first_sentence import SeriesFacts, date_of, of_missing, place_asked_for
 from opscope.reports.compare.history import between_backends, compared, slower_between_nights
 from opscope.reports.compare.night_views import (
     is_night,
+    newest_by_series,
     night_before,
     night_view,
     nights_by_series,
@@ -87,7 +89,9 @@ def compared_nights(connection: sa.Connection, a: str | None, b: str | None) -> 
     InputError where there is no night.
     """
     if a is not None and b is not None:
-        earlier, late = (nights_by_series(connection, name, where) for name, where in ((a, "RUN_A"), (b, "RUN_B")))
+        earlier, late = _of_one_history(connection, a, b) or (
+            nights_by_series(connection, name, where) for name, where in ((a, "RUN_A"), (b, "RUN_B"))
+        )
         common = sorted(set(earlier) & set(late))
         if not common:
             got = f"{', '.join(sorted(earlier))} and {', '.join(sorted(late))}"
@@ -108,6 +112,19 @@ def compared_nights(connection: sa.Connection, a: str | None, b: str | None) -> 
             series_diffs[0], notes=(*series_diffs[0].notes, f"there is no earlier night in {', '.join(alone)}")
         )
     return series_diffs
+
+
+def _of_one_history(connection: sa.Connection, a: str, b: str) -> tuple[dict[str, str], dict[str, str]] | None:
+    """Of two releases, the nights of the same models, boards and options that were run last, by series; None where they
+    have none, or are no releases."""
+    if not (release_in(a) and release_in(b)):
+        return None
+    before, now = nights_named(connection, a, "RUN_A"), nights_named(connection, b, "RUN_B")
+    asked = {night_id.rpartition("-")[2]: night_id for night_id in reversed(before)}
+    for night_id in now:
+        if earlier := asked.get(night_id.rpartition("-")[2]):
+            return newest_by_series(connection, [earlier]), newest_by_series(connection, [night_id])
+    return None
 
 
 def since_date(connection: sa.Connection, date: datetime) -> tuple[list[Diff], list[RunView]]:

@@ -26,8 +26,10 @@ def is_night(connection: sa.Connection, night_id: str) -> bool:
 def nights_named(connection: sa.Connection, name: str, where: str = "NIGHT") -> list[str]:
     """The ids of all nights that `name` names by an id or a label, the newest first.
 
-    `2026-11-20` names those of a whole day, `tt@0.1.2` those of a release. Of nights that started together, the one
-    with most models comes first. Raises InputError if there is none.
+    `2026-11-20` names those of a whole day; of nights that started together, the one with most models comes first.
+    `tt@0.1.2` names those of a release, all of which have its date: the one that was run last comes first.
+
+    Raises InputError if there is none.
     """
     if is_night(connection, name):
         return [name]
@@ -36,8 +38,9 @@ def nights_named(connection: sa.Connection, name: str, where: str = "NIGHT") -> 
     matching = [night for night in nights if name in (night.label, night.label.partition(" ")[0])]
     if release_in(name):
         of_release = sa.select(RUNS.c.night_id).where(RUNS.c.backend == backend_label(name))
+        made = sa.select(sa.func.max(RUNS.c.started)).where(RUNS.c.night_id == NIGHTS.c.night_id).scalar_subquery()
         releases = query.where(NIGHTS.c.kind == RELEASE, NIGHTS.c.night_id.in_(of_release))
-        matching = list(connection.execute(releases).all())
+        return [night.night_id for night in connection.execute(releases.order_by(made.desc(), NIGHTS.c.night_id))]
     if matching:
         matching.sort(key=lambda night: (night.started, len(night.models), night.night_id), reverse=True)
         return [night.night_id for night in matching]

@@ -140,7 +140,7 @@ def open_database(url: str, where: str = "--to") -> Iterator[sa.Connection]:
     try:
         engine = _engine(parsed)
     except OSError as error:
-        raise InputError(where, "a writable folder", driver_reason(error, parsed), "another --to") from error
+        raise InputError(where, "a writable folder", driver_reason(error, parsed), f"another {where}") from error
     try:
         with engine.begin() as connection:
             _bring_up_to_date(connection, where)

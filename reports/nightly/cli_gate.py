@@ -4,11 +4,38 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
+from opscope.reports.nightly.program_options import program_options, read_options
 
-@click.command(short_help="Check whether a change makes an op worse than last night.")
+
+@click.command(short_help="Check whether a change, or a new build of a compiler, makes anything worse.")
+@click.option("--old", metavar="BACKEND", help="With --new: a build of a compiler, such as tt@0.1.2 or xla@0.10.1.")
+@click.option(
+    "--new", metavar="BACKEND", help="The build to compare with --old; a release, a wheel, a file or a folder."
+)
+@click.option("--arch", default="n150", show_default=True, metavar="BOARD", help="With --new: the board.")
+@click.option(
+    "--slower",
+    type=click.FloatRange(0),
+    default=1.0,
+    show_default=True,
+    metavar="PERCENT",
+    help="With --new: by how much a model's cycles and its temporary memory may rise.",
+)
+@click.option(
+    "--smallest/--no-smallest",
+    default=True,
+    help="With --new: whether to compile the ops of models that changed alone, to find the smallest that shows it.",
+)
+@click.option("-n", "workers", type=click.IntRange(1, 64), default=1, show_default=True, help="With --new: processes.")
+@click.option(
+    "--comment", is_flag=True, help="With --new: write the result to the pull or merge request of the CI job."
+)
+@click.option("--json", "as_json", is_flag=True, help="With --new: print JSON.")
+@program_options
 @click.option(
     "--baseline",
     metavar="BRANCH",
@@ -54,13 +81,39 @@ def gate(
     branch: str | None,
     database: str | None,
     summary_file: Path | None,
+    old: str | None,
+    new: str | None,
+    arch: str,
+    slower: float,
+    smallest: bool,
+    workers: int,
+    comment: bool,
+    as_json: bool,
+    **words: str | None,
 ) -> None:
     """Check whether a change makes an op worse than in the last complete night of a branch.
 
-    Only ops whose verdict may have changed are run, the riskiest first: a verdict holds while op, values, compiler,
-    board and options stay the same. Exit code 1 if an op is NEW, REASON-CHANGED or PCC-DROP, neither known, flaky nor
-    acknowledged by a note, or if a sweep did not run. Failures that the baseline already has do not fail the gate.
+    With --old and --new, compare two builds of a compiler instead: what each makes of the models given with --model, op
+    by op, layout by layout, in cycles and in numbers. Exit code 0 if nothing is worse, 1 if something fails anew or a
+    model's cycles or temporary memory rise by more than --slower, 2 if the builds cannot be compared.
+
+    Without them, only ops whose verdict may have changed are run, the riskiest first: a verdict holds while op, values,
+    compiler, board and options stay the same. Exit code 1 if an op is NEW, REASON-CHANGED or PCC-DROP, neither known,
+    flaky nor acknowledged by a note, or if a sweep did not run. Failures that the baseline already has do not fail the
+    gate.
     """
+    options = read_options(words)
+    if old is not None or new is not None:
+        asked = {"models": models, "arch": arch, "workers": workers, "options": options}
+        _builds(
+            old, new, {**asked, "slower": slower, "smallest": smallest}, summary_file, comment=comment, as_json=as_json
+        )
+        return
+    if options or comment or as_json:
+        from opscope.harness.record.errors import InputError
+
+        got = next(iter(options), "comment" if comment else "json")
+        raise InputError(f"--{got.replace('_', '-')}", "--old and --new", "neither", "opscope gate --old A --new B")
     from opscope.harness.settings.settings import BY_NAME
     from opscope.reports.database.owners import rules_here
     from opscope.reports.nightly import running
@@ -89,4 +142,42 @@ def gate(
     for line in filter(None, (problem, f"summary   {result.path}")):
         click.echo(line)
     if result.verdict.fails:
+        raise SystemExit(1)
+
+
+def _builds(
+    old: str | None, new: str | None, asked: dict[str, Any], summary_file: Path | None, *, comment: bool, as_json: bool
+) -> None:
+    """Compares two builds, and prints what the new one changes."""
+    from opscope.harness.record.errors import InputError
+    from opscope.reports.nightly import pull_request, running, uplift, uplift_comment
+    from opscope.reports.nightly.night import add_to_page_of_job
+    from opscope.reports.nightly.progress import Display
+
+    if old is None or new is None or not asked["models"]:
+        lacks = "--old" if old is None else "--new" if new is None else "--model"
+        raise InputError(
+            lacks, "--old, --new and --model", f"no {lacks}", "--old tt@0.1.2 --new tt@0.1.3 --model bert_base"
+        )
+    place = pull_request.place() if comment else None
+    try:
+        with running.ended_by_signal(), Display(4, aside=True) as display:
+            result = uplift.run(uplift.Asked(old=old, new=new, root=Path.cwd(), **asked), display.watch, display.line)
+    except KeyboardInterrupt:
+        click.echo("interrupted; nothing was compared", err=True)
+        raise SystemExit(130) from None
+    text = uplift_comment.text(result)
+    problem = add_to_page_of_job(text, summary_file)
+    if place is not None:
+        pull_request.write(place, text)
+    if as_json:
+        from opscope.wire.answer import print_answer
+        from opscope.wire.gate import Gate
+
+        print_answer(Gate(**vars(result)))
+    else:
+        click.echo(text, nl=False)
+    if problem:
+        click.echo(problem, err=True)
+    if result.worse:
         raise SystemExit(1)

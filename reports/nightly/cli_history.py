@@ -10,6 +10,7 @@ import click
 
 from opscope.base.visible_text import counted
 from opscope.reports.nightly.cli import INTERRUPTED
+from opscope.reports.nightly.program_options import program_options, read_options
 
 if TYPE_CHECKING:
     from opscope.reports.nightly.history import First, Line
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 @click.option("--bisect", is_flag=True, help="Run only the releases that tell since which one each failing op fails.")
 @click.option("--database", "--db", "url", metavar="URL", help="Results database; default: .opscope/opscope.sqlite.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@program_options
 def history(
     backends: str,
     models: tuple[str, ...],
@@ -45,6 +47,7 @@ def history(
     bisect: bool,
     url: str | None,
     as_json: bool,
+    **words: str | None,
 ) -> None:
     """Run a night of each release of a compiler, publish it, and compare each release with the one before it.
 
@@ -65,8 +68,9 @@ def history(
     releases = nights_of_releases.asked_releases(backends, None if since is None else since.replace(tzinfo=UTC))
     asked_for = {"until": until, "workflow": workflow}
     options = {name: BY_NAME[name].read(f"--{name}", word) for name, word in asked_for.items() if word is not None}
+    options |= read_options(words)
     asked = nights_of_releases.History(models, arch, workers, options, target, Path.cwd(), tuple(releases))
-    display = Display(len(releases))
+    display = Display(len(releases), aside=as_json)
     ran: list[nights_of_releases.Night] = []
 
     def one(release: nights_of_releases.Release) -> nights_of_releases.Night:
@@ -140,7 +144,7 @@ def _show(lines: list[Line], problems: dict[str, str]) -> None:
         page.prose(f"{release}: not run: {problem}", "yellow")
     for line, earlier in zip(lines[1:], lines, strict=False):
         if line.changes or line.lower_differently:
-            page.line(f"opscope diff {earlier.release} {line.release}", "dim")
+            page.line(f"opscope diff {earlier.night_id} {line.night_id}", "dim")
 
 
 def _show_firsts(firsts: list[First], ran: int, releases: int) -> None:

@@ -88,6 +88,8 @@ class Line:
     """Label of `opscope diff` -> ops, since the release before."""
     lower_differently: int | None = None
     """Ops, since the release before; None if one of the two has kept no IR."""
+    night_id: str = ""
+    """What `opscope diff` takes: the release with these models, board and options."""
 
 
 # --- which releases
@@ -302,9 +304,8 @@ class History:
                             str(label): int(ops)
                             for label, ops in connection.execute(changes.group_by(NIGHT_CHANGES.c.label))
                         },
-                        sum(len(group.ops) for group in compared.lowering)
-                        if compared is not None and compared.compared
-                        else None,
+                        compared.differing if compared is not None and compared.compared else None,
+                        night.night_id,
                     )
                 )
         return lines

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from types import TracebackType
 
 from rich.text import Text
@@ -16,8 +17,9 @@ from opscope.reports.nightly.sweeps import Sweep
 class Display:
     """Displays the progress of the sweeps; a context manager."""
 
-    def __init__(self, sweeps: int) -> None:
-        self._console = console()
+    def __init__(self, sweeps: int, *, aside: bool = False) -> None:
+        """`aside`: on the error stream, of a command whose output is an answer."""
+        self._console = console(file=sys.stderr if aside else None)
         self._sweeps = sweeps
         self._begun: dict[Sweep, int] = {}
 

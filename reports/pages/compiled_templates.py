@@ -7,40 +7,43 @@ of the environment, the template's text.
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import jinja2
-import platformdirs
 from jinja2.bccache import Bucket, BytecodeCache
 
 from opscope.base import stored
+from opscope.base.cache_folder import NoCacheError, cache_folder
 from opscope.base.digest import words_digest
 from opscope.reports.pages import kept_file
 
 
 class CompiledTemplates(BytecodeCache):
-    """The compiled templates of environments with these `options`, below OPSCOPE_CACHE_DIR or the user's cache folder.
+    """The compiled templates of environments with these `options`, in the cache folder.
 
-    A cache that cannot be written is no error: the next report compiles again.
+    One that cannot be used is no error: the next report compiles again.
     """
 
     def __init__(self, options: Mapping[str, Any]) -> None:
-        root = os.environ.get("OPSCOPE_CACHE_DIR") or platformdirs.user_cache_dir("opscope")
-        self._folder = Path(root, "templates")
+        self._folder: Path | None = None
+        with contextlib.suppress(NoCacheError):
+            self._folder = cache_folder() / "templates"
         self._made_by = words_digest(jinja2.__version__, repr(sorted(options.items())), digits=12)
 
-    def _path(self, bucket: Bucket) -> Path:
-        return self._folder / f"{bucket.key}-{bucket.checksum}-{self._made_by}"
+    def _path(self, bucket: Bucket) -> Path | None:
+        return None if self._folder is None else self._folder / f"{bucket.key}-{bucket.checksum}-{self._made_by}"
 
     def load_bytecode(self, bucket: Bucket) -> None:
         """Fills the bucket if its template is kept; a damaged file is said in a line, and the template is compiled."""
-        if (content := kept_file.read(self._path(bucket))) is not None:
+        path = self._path(bucket)
+        if path is not None and (content := kept_file.read(path)) is not None:
             bucket.bytecode_from_string(content)
 
     def dump_bytecode(self, bucket: Bucket) -> None:
         """Keeps a compiled template."""
+        if (path := self._path(bucket)) is None:
+            return
         with contextlib.suppress(OSError):
-            stored.write_bytes(self._path(bucket), bucket.bytecode_to_string())
+            stored.write_bytes(path, bucket.bytecode_to_string())

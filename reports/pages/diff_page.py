@@ -56,10 +56,14 @@ def show_lowered(lowered: Lowered, page: Page, most: int = MOST) -> None:
     ):
         if not groups:
             continue
-        page.line(f"{title} ({sum(len(group.ops) for group in groups)})", "bold")
+        page.line(f"{title} ({len({op_id for group in groups for op_id in group.ops})})", "bold")
         for group in groups[:most]:
             page.prose(f"{len(group.ops)}  {group.what}", indent=2)
-            page.prose(f"{group.smallest} [{group.ops[0]}]", indent=4)
+            for place in group.places[:FEW]:
+                page.prose(place.text, indent=4)
+            if len(group.places) > FEW:
+                page.line(f"and {len(group.places) - FEW} more; see --json", indent=4)
+            page.prose(f"smallest: {group.smallest} [{group.ops[0]}]", indent=4)
             page.line(group.command, "dim", indent=4)
         if len(groups) > most:
             page.line(f"and {len(groups) - most} more ways; see --limit, --json", indent=2)

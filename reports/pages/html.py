@@ -205,7 +205,7 @@ def packed_data(pieces: Iterable[str]) -> tuple[str, bool]:
 def chips(run: StoredRun) -> list[tuple[str, str]]:
     """What ran on what, and when, as labels and values."""
     record = run.record
-    took = "" if record.ended is None else f"{(record.ended - record.started).total_seconds():.1f} s"
+    took = "" if record.ended is None else f"{max(0.0, (record.ended - record.started).total_seconds()):.1f} s"
     pairs = [
         ("backend", record.backend),
         ("arch", board_of({test.card_type for test in run.tests}, record.arch)),

@@ -16,7 +16,7 @@ def read(path: Path) -> bytes | None:
     try:
         content = stored.read_bytes(path)
     except Damaged as error:
-        damage.say(f"{error.where}: damaged ({error.got}); it is made again")
+        damage.say(f"{error.where}: {error.state}; it is made again")
         return None
     except OSError:
         return None

@@ -6,22 +6,23 @@ vl-convert assembles it in about two seconds; the result is cached under the ver
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 from importlib.metadata import version
 from pathlib import Path
 
-import platformdirs
-
 from opscope.base import stored
+from opscope.base.cache_folder import NoCacheError, cache_folder, users_folder
 from opscope.reports.pages import kept_file, vega_lite
 
 
 def cache_files() -> tuple[Path, ...]:
-    """The files that may cache the text: below OPSCOPE_CACHE_DIR, if that is set, and below the user's cache folder."""
-    roots = filter(None, (os.environ.get("OPSCOPE_CACHE_DIR"), platformdirs.user_cache_dir("opscope")))
+    """The files that may cache the text: in the cache folder, and in that of a user who names another one."""
     name = f"vega-lite-{vega_lite.VERSION}-vl-convert-{version('vl-convert-python')}.js"
-    return tuple(Path(root, "javascript", name) for root in roots)
+    files: dict[Path, None] = {}
+    for find in (cache_folder, users_folder):
+        with contextlib.suppress(NoCacheError):
+            files[find() / "javascript" / name] = None
+    return tuple(files)
 
 
 def javascript() -> str:

@@ -77,6 +77,7 @@ SLOW = {
     "reduce": "reduce OP --json --budget 20s",
     "probe": "probe OP --json --budget 20s",
     "replay": "replay repro --json",
+    "gate": "gate --old wrong.py --new wrong.py --model m.mlir --json",
 }
 """The same for commands that take a run or half a minute."""
 OF_NIGHTS = {

@@ -64,7 +64,12 @@ CALLS: dict[str, tuple[str, ...]] = {
     "nightly": (f"nightly {NOT_THERE}",),
     "history": (f"history --backend {NOT_THERE}@1 --model {NOT_THERE}",),
     "scoreboard": (f"scoreboard -o FILE --db {NO_DATABASE}",),
-    "gate": (f"gate --config {NOT_THERE}",),
+    "gate": (
+        f"gate --config {NOT_THERE}",
+        f"gate --old {NOT_THERE} --new xla --model MODEL",
+        f"gate --old xla --new xla --model {NOT_THERE}",
+        "gate --old xla --new xla",
+    ),
     "status": (f"status --name {NOT_THERE} --db DATABASE", f"status --db {NO_DATABASE}"),
     "costs": (f"costs {NOT_THERE}",),
     "merge": (f"merge {NOT_THERE} --into FILE", "merge RUN --into FILE"),

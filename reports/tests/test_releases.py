@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from opscope.base.night_grid import grid
 from opscope.harness.cli.main import root as opscope
 from opscope.harness.record.artifacts import ARTIFACT_DIR
-from opscope.harness.record.lowered_ir import difference, plain
+from opscope.harness.record.lowered_ir import plain
 from opscope.harness.record.stages import Stage
 from opscope.harness.record.store import load_run
 from opscope.reports.database.reading import read_database
@@ -164,7 +164,7 @@ module {{
       ttcore.device @default_device = <grid = {noise}> loc(#loc)
       func.func @main(%arg0: tensor<8x8xf32, #l{noise}> loc("it")) {{
         {body}
-        return %arg0 : tensor<8x8xf32, #l{noise}> loc(fused["x", "y)"])
+        return %{noise + len(ops) - 1} : tensor<8x8xf32, #l{noise}> loc(fused["x", "y)"])
       }} loc(#loc)
     }} loc(#loc)
   }} loc(#loc)
@@ -173,37 +173,6 @@ module {{
 
 
 ADD = ("add", "dtype = f32", "l1")
-CASES = {
-    "nothing": ([ADD], [ADD], ""),
-    "an op less": ([ADD, ("typecast", "", "l1")], [ADD], "ops: ttnn.typecast no more"),
-    "an op more": ([ADD], [ADD, ("typecast", "", "l1")], "ops: ttnn.typecast anew"),
-    "another op": ([("gather", "", "l1")], [("rows", "", "l1")], "ops: ttnn.gather becomes ttnn.rows"),
-    "a fused op": (
-        [ADD, ("relu", "", "l1")],
-        [("add", "dtype = f32, activation = relu", "l1")],
-        "ops: ttnn.relu no more, fused into ttnn.add",
-    ),
-    "a silent op": ([ADD, ("deallocate", "", "l1")], [ADD], "order of ops"),
-    "attributes": ([ADD], [("add", "dtype = bf16", "l1")], "dtype of ttnn.add"),
-    "an attribute more": (
-        [ADD, ADD],
-        [ADD, ("add", "dtype = f32, program_config = #ttnn.config<a = 1, b = [1, 2]>", "l1")],
-        "program_config of ttnn.add",
-    ),
-    "another order": ([ADD, ("abs", "", "l1")], [("abs", "", "l1"), ADD], "order of ops"),
-}
-
-
-@pytest.mark.parametrize(("before", "now", "what"), CASES.values(), ids=CASES)
-def test_a_difference_is_named(before: list[Any], now: list[Any], what: str) -> None:
-    old, new = plain(module(*before)), plain(module(*now))
-    assert (difference(old, new) if old != new else "") == what
-
-
-def test_layouts_are_named_apart_from_other_types() -> None:
-    old = plain(module(ADD))
-    assert difference(old, old.replace("memref<8x8xf32", "memref<1x1xf32")) == "layouts of ttnn.add"
-    assert difference(old, old.replace("8x8xf32", "8x8xbf16")) == "types of ttnn.add: f32 becomes bf16"
 
 
 def test_what_says_nothing_of_the_program_is_left_out() -> None:
@@ -242,7 +211,7 @@ def test_a_diff_counts_what_lowers_computes_and_compiles_differently(tmp_path: P
     text = call("diff", "tt@0.1.2", "tt@0.1.3", "--db", url)
     words = "1 of 2 ops lowers differently, 1 computes differently, 1 compiles now, 1 aborts no more"
     assert words in " ".join(text.split())
-    assert "ops: ttnn.add becomes ttnn.sub" in text
+    assert "ttnn.add -1, ttnn.sub +1" in text
     found = json.loads(call("diff", "tt@0.1.2", "tt@0.1.3", "--db", url, "--json"))
     lowers = found["series"][0]["lowered"]
     assert [(group["what"], group["ops"]) for group in lowers["compiling"]] == [("compiles now", [op_id("b")])]

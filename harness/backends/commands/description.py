@@ -64,6 +64,7 @@ _KEYS = frozenset(
         "card",
         "ran_on",
         "numbers",
+        "structure",
     }
 )
 _STAGE_KEYS = frozenset({"name", "command", "writes", "stdout"})
@@ -106,6 +107,8 @@ class CommandFile:
     card: str = "host"
     ran_on: str = "host"
     numbers: dict[str, str] = field(default_factory=dict)
+    structure: dict[str, str] = field(default_factory=dict)
+    """Op -> regular expression, each match of which in what the last stage before `run` wrote is one such op."""
 
     @property
     def name(self) -> str:
@@ -153,7 +156,19 @@ def read(path: Path) -> CommandFile:
         card=str(table.get("card") or "host"),
         ran_on=_word(table, "ran_on", where, PLACES, "host"),
         numbers={k: str(v) for k, v in _table(table.get("numbers"), f"{where}: numbers", frozenset(_NUMBERS)).items()},
+        structure=_patterns(_table(table.get("structure"), f"{where}: structure"), where),
     )
+
+
+def _patterns(table: dict[str, Any], where: str) -> dict[str, str]:
+    """Names and regular expressions. Raises InputError for what is none."""
+    for name, pattern in table.items():
+        try:
+            re.compile(str(pattern))
+        except re.error as error:
+            got = f"{cut(repr(pattern), 60)}: {error}"
+            raise InputError(f"{where}: structure: {name}", "a regular expression", got, r"'^\s*gemm\('") from error
+    return {str(name): str(pattern) for name, pattern in table.items()}
 
 
 def placeholders(word: str) -> list[str]:

@@ -120,7 +120,7 @@ class Place:
 @pytest.fixture(scope="session")
 def cache() -> Path:
     """The cache of exports, in the home folder that all tests share, so that the model is exported once."""
-    return export_folder.default_cache_dir()
+    return export_folder.cache_dir()
 
 
 @pytest.fixture

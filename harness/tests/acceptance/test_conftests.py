@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from opscope.harness.record.records import VOLATILE
@@ -101,10 +103,6 @@ def test_the_records_are_those_of_a_run_elsewhere(place: Place) -> None:
         ("import no_such_package", "ModuleNotFoundError: No module named 'no_such_package'"),
         ("raise SystemExit('leave')", "SystemExit: leave"),
         ("import pytest\npytest.skip('no board', allow_module_level=True)", "Skipped: no board"),
-        (
-            "def pytest_addoption(parser):\n    parser.addoption('--model')",
-            "ArgumentError: argument --model: conflicting option string: --model",
-        ),
     ],
 )
 def test_a_conftest_that_fails_is_left_out_with_a_line(place: Place, text: str, said: str) -> None:
@@ -118,3 +116,53 @@ def test_a_conftest_that_fails_is_left_out_with_a_line(place: Place, text: str, 
     assert " ".join(line.split()) in " ".join(done.out.split()), "the terminal may break it"
     assert len(place.records()) > 10
     assert place.pytest(OPSCOPE_IGNORE_CONFTEST="1").out.count("left out") == 0
+
+
+OPTIONS = """
+def pytest_addoption(parser):
+    for name in ("seed", "model", "backend", "dtype", "op", "workflow", "arch"):
+        parser.addoption(f"--{name}", default="none")
+
+def pytest_report_header(config):
+    return f"their seed is {config.option.seed}, their model {config.getoption('--model')}"
+"""
+A_TEST = "def test_theirs(request):\n    assert request.config.getoption('--workflow') in ('none', 'fast')\n"
+
+
+def with_options(place: Place) -> Place:
+    """A project with options of its own that have our names."""
+    (place.folder / "conftest.py").write_text(OPTIONS)
+    (place.folder / "test_theirs.py").write_text(A_TEST)
+    return place
+
+
+def test_where_no_run_is_asked_for_a_projects_options_are_its_own(place: Place) -> None:
+    for words in ((), ("--seed", "7", "--model=x", "--workflow", "fast")):
+        done = with_options(place).run("pytest", *words)
+        assert (done.code, done.err) == (0, ""), done.out + done.err
+        assert "1 passed" in done.out
+        assert "opscope:" not in done.out
+    assert "their seed is 7, their model x" in done.lines
+    assert not place.runs()
+
+
+def test_in_a_run_they_keep_name_and_value_and_ours_have_a_longer_name(place: Place) -> None:
+    run = ("--op-by-op", "--no-report", "--opscope-backend", "null")
+    done = with_options(place).run("pytest", *run, "--opscope-model=mnist_mlp", "--seed", "7", "--opscope-seed", "3")
+    assert done.code == 0, done.out + done.err
+    assert "their seed is 7, their model none" in done.lines
+    line = "--seed is an option of this project, or of another plugin, and has its value; opscope's is --opscope-seed"
+    assert done.err == f"opscope: {line}\n"
+    assert json.loads((place.runs()[-1] / "run.json").read_text())["origin"]["options"]["seed"] == 3
+    refused = place.run("pytest", *run, "--model", "mnist_mlp")
+    assert refused.code == 2
+    assert "--model: expected --opscope-model, as --model is an option of this project" in refused.err
+
+
+def test_an_option_of_a_run_is_refused_where_there_is_none_and_nobody_else_has_it(place: Place) -> None:
+    for words in (("--model", "mnist_mlp"), ("--resume=x",)):
+        done = place.run("pytest", *words)
+        assert done.code == 2, done.out
+        assert f"{words[0].partition('=')[0]}: expected --op-by-op or --workflow as well" in done.err
+    assert "--op-by-op" in place.run("pytest", "--help").out
+    assert place.run("pytest", "--seed", "3").code == 4, "pytest's own word for what nobody has declared"

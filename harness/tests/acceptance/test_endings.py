@@ -368,3 +368,28 @@ def test_a_file_whose_reading_does_not_end_keeps_no_command_waiting(place: Place
     for done, seconds in ((alone, "3 s"), (cut, "[0-6] s")):
         assert re.search(f"expected a readable file, got a file whose reading does not end within {seconds}", done.err)
     assert place.records(place.runs()[-1]), "the other model has run"
+
+
+def test_what_another_plugin_raises_at_the_end_comes_after_the_runs_own(place: Place) -> None:
+    """As where pytest's cache may not be written, and warnings are errors."""
+    (place.folder / ".pytest_cache").write_text("a file where pytest wants a folder")
+    (place.folder / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
+    done = place.run("pytest", "-p", "cacheprovider", "--model", MODEL, "--op-by-op", "--backend", "null")
+    assert "PytestCacheWarning" in done.out + done.err, "pytest has raised"
+    (run,) = place.runs()
+    assert json.loads((run / "run.json").read_text())["outcome"] == "complete"
+    assert (run / "report.html").is_file()
+
+
+def test_an_option_for_tests_that_are_no_ops_is_refused_in_a_line(place: Place) -> None:
+    done = place.pytest("--benchmark-only", PYTEST_ADDOPTS="")
+    assert done.code == 2, done.out
+    assert "--benchmark-only: expected none with --op-by-op" in done.err
+
+
+@pytest.mark.slow
+def test_runs_that_begin_in_the_same_second_each_have_a_folder(place: Place) -> None:
+    started = [place.start(" ".join(place.sweep())) for _ in range(6)]
+    ended = [(run.communicate(timeout=240)[0], run.returncode) for run in started]
+    assert [code for _, code in ended] == [0] * 6, "\n".join(out for out, code in ended if code)
+    assert len(place.runs()) == 6

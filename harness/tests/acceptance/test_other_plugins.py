@@ -20,6 +20,7 @@ import pytest
 from opscope.base.digest import words_digest
 from opscope.harness.tests.acceptance.conftest import MODEL, Place
 from opscope.harness.tests.acceptance.test_plugin import PICKY
+from opscope.harness.tests.own_backend import own_backend
 
 pytestmark = pytest.mark.slow
 PINS = (
@@ -32,6 +33,7 @@ PINS = (
     "pytest-json-report==1.5.0",
     "pytest-cov==7.1.0",
     "coverage==7.10.7",
+    "pytest-timeout==2.4.0",
 )
 
 
@@ -116,6 +118,14 @@ def test_rerunfailures_leaves_the_ops_to_us(team: Place) -> None:
     assert "rerun" not in done.lines[-1]
     refused = [test for test in team.records() if test["status"] == "compile_failed"]
     assert {len(test["outcomes"]) for test in refused} == {2}, "the run's own, and one again"
+
+
+def test_a_timer_of_tests_ends_no_op(team: Place) -> None:
+    (team.folder / "slow.py").write_text(own_backend("slow", "time.sleep(0.1)", stages="Stage.RUN", top="import time"))
+    done = team.pytest("--timeout", "0.05", "--no-cache", backend="slow.py")
+    assert done.code == 0, done.out + done.err
+    assert done.err == "opscope: --timeout of pytest-timeout is left out: each op has --op-timeout\n"
+    assert {test["status"] for test in team.records()} == {"stopped"}
 
 
 def test_pytests_own_options(team: Place) -> None:

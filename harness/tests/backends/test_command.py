@@ -16,8 +16,11 @@ from opscope.harness.backends import life, registry
 from opscope.harness.backends.base import Job, StageCrashError, StageError
 from opscope.harness.backends.commands import identity
 from opscope.harness.lanes.ladder import climb
+from opscope.harness.record import structure
+from opscope.harness.record.artifacts import ARTIFACT_DIR, ir_folder
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext
+from opscope.harness.record.program_changes import changes_of_counts
 from opscope.harness.record.records import TensorDesc
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage, Status
@@ -66,6 +69,24 @@ def test_stage_commands_climb_like_any_backend(tmp_path):
     test = climb(row, backend, context=context, export_dir=tmp_path)
     assert (test.status, test.backend) == (Status.SUCCESS, "mine")
     assert [str(time.stage) for time in test.stages] == ["pack", "run", "compare"]
+
+
+def test_patterns_count_the_ops_of_a_program_of_ones_own_language(tmp_path):
+    program = "gemm a b\\n  add c\\ngemm d e\\n"
+    (tmp_path / "make.py").write_text(f"import sys\nopen(sys.argv[2], 'w').write('{program}')\n")
+    text = FINE.replace('[cp, "{input}", "{output}"]', '["{python}", "{here}/make.py", "{input}", "{output}"]')
+    text = text.replace("op.pack", "op.txt") + "structure: {gemm: '^gemm ', add: '^ *add ', conv: conv}\n"
+    backend = backend_of(tmp_path, text)
+    row, run_dir = add_row(tmp_path, "op1"), tmp_path / "run"
+    context = RunContext("r", str(run_dir), str(tmp_path / "mine.yaml"), keep_ir=True)
+    assert climb(row, backend, context=context, export_dir=tmp_path).status == Status.SUCCESS
+    folder = run_dir / ARTIFACT_DIR / row.op_id / ir_folder("mine")
+    found = structure.read(folder, (folder / "pack.txt").read_text())
+    assert (found.ops, found.launches, found.counted) == ({"add": 1, "conv": 0, "gemm": 2}, 3, True)
+    [change] = changes_of_counts(found.ops, {"gemm": 1, "add": 1, "fused": 1})
+    assert change.what == "fused +1, gemm -1"
+    with pytest.raises(InputError, match="structure: gemm: expected a regular expression"):
+        backend_of(tmp_path, text.replace("'^gemm '", "'('"))
 
 
 def test_the_fingerprint_follows_the_file_its_tools_and_what_they_say(tmp_path, monkeypatch):

@@ -104,6 +104,11 @@ RUN = "import subprocess; subprocess.run(['./bin/op.sh'])\nmade_of = ({!r},)"
 TOOL = {"bin/op.sh": "#!/bin/sh\n"}
 A = {"w": "a"}
 CASES = {
+    "file in an open folder": Case(
+        "import os; os.read(os.open('w', os.O_RDONLY, dir_fd=os.open('data', os.O_RDONLY)), 9)",
+        write("data/w", "b"),
+        files={"data/w": "a"},
+    ),
     "archive of modules": Case(
         "import layers",
         pack("src.zip", "layers.py", "A = 2"),

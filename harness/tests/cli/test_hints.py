@@ -12,6 +12,7 @@ import click
 import pytest
 
 from opscope.harness.cli.main import root
+from opscope.harness.run import command_line
 
 HOME = Path(__file__).resolve().parents[3]
 ROOMS = ("compiler", "dashboards", "harness", "models", "opscope/base", "opscope/pybuda", "reports", "simulator")
@@ -76,6 +77,7 @@ def called(words: str) -> tuple[str, click.Command | None]:
 
 def test_hints_name_commands_and_options_that_there_are(pytestconfig: pytest.Config) -> None:
     of_pytest = {name for group in pytestconfig._parser._groups for option in group.options for name in option.names()}
+    of_pytest |= {flag for flag, _, _ in command_line.rows()}
     wrong = []
     seen = 0
     for hint in hints():
@@ -120,10 +122,9 @@ UNITS = {"SECONDS": "in seconds", "TIME": "such as", "AGE": "such as", "SIZE": "
 """Metavar of an option -> what its help says of the unit."""
 
 
-def test_help_names_the_unit_of_a_quantity(pytestconfig: pytest.Config) -> None:
+def test_help_names_the_unit_of_a_quantity() -> None:
     known = [(name, option.metavar, option.help or "") for name, option in options()]
-    (ours,) = (group for group in pytestconfig._parser._groups if group.name == "opscope")
-    known += [(o.names()[0], o.attrs().get("metavar"), o.attrs()["help"]) for o in ours.options]
+    known += [(flag, row.get("metavar"), row["help"]) for flag, _, row in command_line.rows()]
     # nightly's --started is a moment
     quantities = [(name, UNITS[m], text) for name, m, text in known if m in UNITS and "ISO 8601" not in text]
     assert len(quantities) > 15

@@ -4,9 +4,11 @@ import json
 import tomllib
 from pathlib import Path
 
+import click
 import pytest
 
 from opscope.harness.cli import main
+from opscope.harness.cli.verbs import DAILY, GROUPS, SENTENCES
 
 
 def opscope(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -18,20 +20,50 @@ def opscope(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, s
     return int(code or 0), out, err
 
 
-def test_help_lists_every_command_under_its_heading(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_is_one_screen_which_names_every_command(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     code, out, _ = opscope(capsys, "--help")
-    assert code == 0
-    lines = [
-        line for heading, names in main.SECTIONS.items() for line in (f"\n{heading}:\n", *(f"\n  {n} " for n in names))
-    ]
-    places = [out.index(line) for line in lines]
-    assert places == sorted(places)
+    lines = out.splitlines()
+    assert (code, len(lines) <= 40, max(map(len, lines)) <= 80) == (0, True, True)
+    assert [line.split()[0] for line in lines if line.startswith("  ") and line.split()[0] in DAILY] == list(DAILY)
+    for group, names in GROUPS.items():
+        assert f"  {group.ljust(10)}  {' '.join(names)}" in lines
 
 
-def test_every_command_of_this_project_has_a_heading() -> None:
+def test_help_loads_no_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(entry: object) -> object:
+        raise AssertionError(entry)
+
+    monkeypatch.setattr("importlib.metadata.EntryPoint.load", load)
+    assert opscope(capsys, "--help")[0] == 0
+    offered = main.root.shell_complete(click.Context(main.root, resilient_parsing=True), "di")
+    assert [(item.value, item.help) for item in offered] == [(n, SENTENCES[n]) for n in ("diff", "diff-tensors")]
+
+
+def test_the_sentence_of_every_command_is_that_of_its_help() -> None:
     project = tomllib.loads((Path(__file__).resolve().parents[3] / "pyproject.toml").read_text())["project"]
-    listed = [name for names in main.SECTIONS.values() for name in names]
-    assert sorted(listed) == sorted(project["entry-points"]["opscope.commands"])
+    assert sorted(SENTENCES) == sorted(project["entry-points"]["opscope.commands"])
+    context = click.Context(main.root)
+    commands = {name: main.root.get_command(context, name) for name in SENTENCES}
+    assert {name: each and each.get_short_help_str(200) for name, each in commands.items()} == SENTENCES
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_help_of_a_group_has_its_sentences(group: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = opscope(capsys, "help", group)
+    whole = " ".join(out.split())
+    assert (code, [sentence for sentence in GROUPS[group].values() if sentence not in whole]) == (0, [])
+
+
+def test_help_of_a_command_is_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    assert opscope(capsys, "help", "dashboard", "up") == opscope(capsys, "dashboard", "up", "--help")
+    code, _, err = opscope(capsys, "help", "dashboard", "upp")
+    assert (code, err) == (
+        2,
+        "opscope help: expected a group or a command, got 'upp'; try opscope help dashboard up\n",
+    )
 
 
 def test_a_command_of_another_package_is_listed_last(

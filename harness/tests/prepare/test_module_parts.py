@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from opscope.base import clocks
 from opscope.base.children.ending import Cause, ChildEnded, Ending
 from opscope.harness.prepare import disk_space, exporting, file_models, operand_sizes, whole_manifest, zoo
 from opscope.harness.prepare.allowance import Allowance, BudgetSpent, ModelRefused
@@ -515,7 +516,7 @@ def test_how_an_exporter_ends(
 
 def test_a_models_own_framework_has_a_third_of_the_time_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     now, noted = [100.0], list[Any]()
-    monkeypatch.setattr(exporting.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(clocks, "awake", lambda: now[0])
     monkeypatch.setattr(own_results, "note", lambda *values: noted.append(values))
     monkeypatch.setattr(exporting, "call", exporter := Exporter(DONE, {"event": "exported"}))
     own = exporting.Own(seed=3, cap=100)

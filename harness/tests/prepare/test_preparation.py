@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -12,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from opscope.base import damage
+from opscope.base import clocks, damage
 from opscope.base.children.ending import Cause, ChildEnded, Ending
 from opscope.harness.cache import export_folder, upkeep
 from opscope.harness.cache.export_folder import JOURNAL
 from opscope.harness.cache.growing_export import GrowingExport
 from opscope.harness.prepare import make_folder, prepare_child
-from opscope.harness.prepare.allowance import Allowance, BudgetSpent, ModelRefused
+from opscope.harness.prepare.allowance import Allowance, BudgetSpent, Killed, ModelRefused
 from opscope.harness.prepare.argument_files import FileValue
 from opscope.harness.prepare.make_folder import Event, Making, Unpreparable
 from opscope.harness.prepare.model_job import ModelJob, handed_over
@@ -337,6 +338,28 @@ def test_a_child_that_an_op_ends_is_followed_by_one_without_that_op(
     assert not list(Path(task.folder).parent.iterdir()), "what was unfinished is removed"
 
 
+KILLED = Ending(Cause.SIGNAL, "killed by SIGKILL", 9)
+BY_SYSTEM = "killed by the system (SIGKILL), probably out of memory, at"
+
+
+def test_an_op_at_which_the_system_kills_the_child_is_not_run(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After some more tries, the last without threads; the folder is that of the run alone."""
+    falls = [evaluating("0a stablehlo.add at net.py:7", KILLED)] * (make_folder.MAX_KILLS + 2)
+    got = played(monkeypatch, *falls, evaluating("", DONE))
+    make(task, Allowance(60))
+    assert [bool(each["compile_threads"]) for each in got] == [*[True] * (make_folder.MAX_KILLS + 1), False, False]
+    assert got[-1]["fatal_ops"] == {"0a": f"{BY_SYSTEM} golden of stablehlo.add at net.py:7"}
+    assert got[-1]["limited"]
+
+
+def test_a_model_whose_child_the_system_kills_elsewhere_has_not_run(
+    task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played(monkeypatch, *[evaluating("", KILLED)] * (make_folder.MAX_KILLS + 1))
+    with pytest.raises(Killed, match=re.escape(f"{BY_SYSTEM} export")):
+        make(task, Allowance(60))
+
+
 @pytest.mark.parametrize(
     ("plays", "line"),
     [
@@ -417,7 +440,7 @@ def test_messages_of_a_child_are_forwarded_or_raised(task: Task, monkeypatch: py
 
 def test_an_op_is_late_by_the_time_since_its_journal_changed(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
-    monkeypatch.setattr(make_folder.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(clocks, "awake", lambda: now[0])
 
     def play(folder: Path, take: Any, watch: Callable[[], None]) -> Ending:
         journal = folder / JOURNAL
@@ -453,7 +476,7 @@ def test_a_folder_that_was_completed_meanwhile_has_no_journal(tmp_path: Path) ->
 
 def test_of_several_processes_the_one_is_named_whose_op_is_late(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
-    monkeypatch.setattr(make_folder.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(clocks, "awake", lambda: now[0])
 
     def play(folder: Path, take: Any, watch: Callable[[], None]) -> Ending:
         waiting, late = folder / f"{JOURNAL}.0", folder / f"{JOURNAL}.1"

@@ -208,3 +208,59 @@ def test_several_backends_and_values_of_ones_own(cache, tmp_path):
     assert len(stored.tests) == len(tests) == 6
     with pytest.raises(InputError, match="--weights"):
         run_op_by_op(MODULE, weights=tmp_path / "none.safetensors", cache_dir=cache, run_dir=tmp_path / "other")
+
+
+def test_a_function_of_this_process_runs_on_its_example_inputs(cache, tmp_path):
+    def net(x, tree):
+        return jnp.tanh(x @ tree["w"])
+
+    x, w = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4), jnp.full((4, 2), 0.5)
+    tests = run_op_by_op(net, x, {"w": w}, cache_dir=cache, run_dir=tmp_path / "run")
+    assert [(t.op_name, t.status.value) for t in tests] == [
+        ("stablehlo.dot_general", "success"),
+        ("stablehlo.tanh", "success"),
+    ]
+    assert tests[0].provenance.startswith("captured:net-")
+    values = np.load(tmp_path / "run/modules/net.npz")
+    np.testing.assert_array_equal(values["arg0"], x)
+    np.testing.assert_array_equal(values["arg1"], w)
+    again = run_op_by_op(jax.export.export(jax.jit(net))(x, {"w": w}), cache_dir=cache, run_dir=tmp_path / "again")
+    assert [t.op_id for t in again] == [t.op_id for t in tests], "what jax.export made has the same ops"
+    assert list(tests.diff(again)["label"]) == [] or set(tests.diff(again)["op_id"]) <= {t.op_id for t in tests}
+
+
+def test_an_answer_is_a_list_that_shows_its_run(cache, tmp_path):
+    tests = run_op_by_op(MODULE, cache_dir=cache, run_dir=tmp_path / "run")
+    assert isinstance(tests, list)
+    assert repr(tests) == f"3 ops: 3 success; {tmp_path / 'run'}"
+    assert tests.failures == []
+    assert list(tests.frame()["op_name"]) == [test.op_name for test in tests]
+    assert tests.report() == tmp_path / "run/report.html"
+    assert "3 unique ops = 3 success" in tests._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: run_op_by_op(jnp.tanh), InputError, "expected example inputs after the model, got none"),
+        (lambda: run_op_by_op(MODULE, 1.0), InputError, "expected a function or a framework's module before them"),
+        (lambda: run_op_by_op(MODULE, archs="n150"), TypeError, "'archs'; try arch"),
+    ],
+)
+def test_a_wrong_call_says_what_it_takes(call, error, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(error, match=words):
+        call()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_module_of_torch_and_its_exported_program_are_models(cache, tmp_path):
+    torch = pytest.importorskip("torch")
+    net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU())
+    x = torch.linspace(-1, 1, 8).reshape(2, 4)
+    tests = run_op_by_op(net, x, backend="xla", cache_dir=cache, run_dir=tmp_path / "one")
+    assert {test.status for test in tests} == {Status.SUCCESS}
+    program = torch.export.export(net, (x,))
+    assert {test.status for test in run_op_by_op(program, cache_dir=cache, run_dir=tmp_path / "two")} == {
+        Status.SUCCESS
+    }

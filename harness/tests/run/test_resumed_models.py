@@ -133,6 +133,22 @@ def test_a_model_whose_goldens_fail_is_lost_and_costs_no_other_its_ops(tmp_path:
     assert resume.prepared(run, never, some=False) is run, "nor is it made again"
 
 
+def test_a_model_of_which_a_golden_was_killed_is_made_again(tmp_path: Path) -> None:
+    """Its export is complete, but for what the system took away."""
+    run = cut_run(tmp_path, tmp_path / "run")
+    exported(tmp_path, "a", "c")
+    killed = row(4, "c").model_copy(update={"no_golden": "killed by the system (SIGKILL), probably out of memory"})
+    run = run._replace(rows=[*run.rows[:3], killed])
+    again = resume.prepared(run, making(tmp_path, "c"), some=False)
+    assert again.rows == [
+        row(1, "a", golden=True),
+        row(2, "a", "b", golden=True),
+        *run.rows[2:3],
+        row(4, "c", golden=True),
+    ]
+    assert resume.prepared(again, never, some=False) is again
+
+
 def test_other_models_than_those_of_the_run_are_refused(tmp_path: Path) -> None:
     run = cut_run(tmp_path, tmp_path / "run", unfinished=("a",))
     for make in (making(tmp_path, "a"), making(tmp_path, "a", failed=[LOST])):

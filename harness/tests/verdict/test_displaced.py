@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -68,3 +70,23 @@ def test_honest_errors_are_right_however_close_values_are(target, relative):
             assert "place" not in check.reason, (golden, check)
             bias = judged(golden, (golden * (1 - relative)).astype(np.float32), target)
             assert "in its own place" not in bias.reason, (golden, bias)
+
+
+@pytest.mark.parametrize(("target", "spread"), [(HOST, 3e-5), (CARD, 1e-2)])
+def test_values_that_vary_less_than_a_model_may_be_off_are_the_goldens_own(target, spread):
+    """Others of their kind, one value everywhere, and the same in another order; errors are right, however large they
+    are beside what the golden varies by."""
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        golden, other = ((10 * (1 + spread * rng.standard_normal((4, 1000)))).astype(np.float32) for _ in range(2))
+        for relative in (0.0, 0.1 * spread, spread):
+            honest = noise(golden, relative, seed)
+            assert judged(golden, honest, target).passed
+            assert judged(golden, (honest * (1 - spread / 4)).astype(np.float32), target).passed
+        order = rng.permutation(1000)
+        for got in (other, np.full_like(golden, 10), golden[:, order], golden[[1, 2, 3, 0]], 20 - golden):
+            check = judged(golden, got, target)
+            assert not check.passed, check
+    coarse = replace(CARD, float_format="Bfp8_b")
+    near = (10 * (1 + 1e-3 * rng.standard_normal((4, 1000)))).astype(np.float32)
+    assert judged(near, np.full_like(near, 10), coarse).passed  # Bfp8 has no other number there

@@ -10,6 +10,7 @@ from opscope.harness.formulas import attributes
 from opscope.harness.formulas.table import COMPOSITES, FORMULAS
 from opscope.harness.prepare.golden import compile_module
 from opscope.harness.prepare.split import split_module
+from opscope.harness.verdict import meaning
 from opscope.harness.verdict.compare import compare_op
 from opscope.harness.verdict.meaning import meaning_of
 from opscope.harness.verdict.operands import Operands
@@ -265,6 +266,25 @@ def test_composites_on_a_card_are_held_to_their_meaning(name, kind):
     if kind == "f32":
         for lie in LIES[name].values():
             assert not judged(op, x, lie(x, right).astype(TYPES[kind]), CARD).passed
+        return
+    two_units = ((1 + 2 * 2.0**-7) * right).astype(TYPES[kind])
+    negated = np.where(x.astype(np.float64) < -3, -right, right).astype(TYPES[kind])
+    for lie in (two_units, negated):
+        assert not judged(op, x, lie, CARD).passed
+
+
+def test_steps_of_many_equal_numbers_are_those_of_each_number_once():
+    """Above NARROW elements each of the 65,536 is evaluated once; above STEPPED different ones a bound is taken."""
+    x = (3 * np.random.default_rng(0).standard_normal(meaning.NARROW + 4096)).astype(TYPES["bf16"])
+    few, many = (composite("my.silu", SILU, "bf16", size) for size in (4096, x.size))
+    widths = []
+    for op, inputs in ((few, x[:4096]), (many, x)):
+        known = Operands(op.op_name, op.bytecode, lambda inputs=inputs: [inputs])
+        _, exact = meaning.meant(op.op_name, op.op_params, XLA, [inputs], known)
+        widths.append((exact.within()[0][:4096], exact.exact[0][:4096], exact.leaning()[0].shape))
+    assert np.array_equal(widths[0][0], widths[1][0])
+    assert np.array_equal(widths[0][1], widths[1][1])
+    assert widths[1][2] == x.shape
 
 
 def test_steps_that_a_host_rounds_excuse_no_more_than_such_steps_are_off():
@@ -275,3 +295,92 @@ def test_steps_that_a_host_rounds_excuse_no_more_than_such_steps_are_off():
     wide = honest.astype(np.float64)
     lie = np.where(x.astype(np.float64) < -3, 1.05 * wide, wide).astype(ml_dtypes.bfloat16)
     assert not judged(op, x, lie, XLA).passed
+
+
+def _norm(x, weight, bias):
+    import jax.numpy as jnp
+
+    mean = jnp.mean(x, -1, keepdims=True)
+    spread = jnp.sqrt(jnp.mean(jnp.square(x - mean), -1, keepdims=True) + 1e-5)
+    return (x - mean) / spread * weight + bias
+
+
+def _attention(q, k, v):
+    import jax
+    import jax.numpy as jnp
+
+    scores = jnp.einsum("bqd,bkd->bqk", q, k) * q.shape[-1] ** -0.5
+    return jnp.einsum("bqk,bkd->bqd", jax.nn.softmax(scores, -1), v)
+
+
+def _softmax(x):
+    import jax
+
+    return jax.nn.softmax(x, -1)
+
+
+ROWS = {
+    "opscope.softmax": (_softmax, [(64, 64)], {"axis": -1}),
+    "tenstorrent.layer_norm": (
+        _norm,
+        [(64, 64), (64,), (64,)],
+        {"epsilon": 1e-5, "normalized_shape": np.array([64])},
+    ),
+    "tenstorrent.scaled_dot_product_attention": (_attention, [(2, 48, 32)] * 3, {}),
+}
+"""Composite -> its body, the shapes of its operands, its attributes."""
+ROW_LIES = {
+    "zero": lambda y: 0 * y,
+    "3 % too large": lambda y: 1.03 * y,
+    "a tenth of noise": lambda y: y * (1 + 0.1 * np.random.default_rng(1).standard_normal(y.shape)),
+    "the last key lost": lambda y: np.concatenate([y[..., :-1], 0 * y[..., -1:]], axis=-1),
+    "uniform": lambda y: np.broadcast_to(y.mean(axis=-1, keepdims=True), y.shape),
+    "shifted": lambda y: np.roll(y, 1, axis=-1),
+}
+
+
+@pytest.mark.parametrize("kind", sorted(TYPES))
+@pytest.mark.parametrize("name", sorted(ROWS))
+def test_rows_are_held_to_their_formula_whatever_rounds_their_steps(name, kind):
+    import jax
+
+    body, shapes, given = ROWS[name]
+    rng = np.random.default_rng(0)
+    inputs = [rng.standard_normal(shape).astype(TYPES[kind]) for shape in shapes]
+    called = jax.jit(lambda *x: jax.lax.composite(lambda *x, **_: body(*x), name=name)(*x, **given))
+    text = called.lower(*(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in inputs)).as_text()
+    (op,) = split_module(text, "case").ops.values()
+    known = Operands(op.op_name, op.bytecode, lambda: inputs)
+    golden = compile_module(op.bytecode, widen=True)(inputs)
+    stepwise = compile_module(op.bytecode)(inputs)
+    exact = meaning_of(op.op_name, op.op_params, known, HOST).evaluate([x.astype(np.float64) for x in inputs])[0]
+    nearest = exact.astype(np.float32).astype(TYPES[kind])
+    for target in (HOST, XLA, CARD):
+        for got in (nearest, golden[0], *(stepwise if target is not HOST else ())):
+            (result,) = compare_op(op, golden, [got], target, known)
+            assert result.passed, (target, result)
+        for lie, of in ROW_LIES.items():
+            (result,) = compare_op(op, golden, [of(exact).astype(np.float32).astype(TYPES[kind])], target, known)
+            assert not result.passed, (target.card_type, lie)
+
+
+@pytest.mark.parametrize("kind", ["bf16", "f16"])
+def test_a_pool_that_rounds_each_sum_as_xla_does_is_right(kind):
+    x, tensor = np.random.default_rng(0).standard_normal((16, 128)).astype(TYPES[kind]), f"tensor<16x128x{kind}>"
+    text = f"""func.func @main(%x: {tensor}) -> {tensor} {{
+      %z = stablehlo.constant dense<0.0> : tensor<{kind}>
+      %y = "stablehlo.reduce_window"(%x, %z) <{{padding = dense<[[0, 0], [127, 0]]> : tensor<2x2xi64>,
+        window_dimensions = array<i64: 1, 128>}}> ({{
+      ^bb0(%a: tensor<{kind}>, %b: tensor<{kind}>):
+        %s = stablehlo.add %a, %b : tensor<{kind}>
+        stablehlo.return %s : tensor<{kind}>
+      }}) : ({tensor}, tensor<{kind}>) -> {tensor}
+      return %y : {tensor}
+    }}"""
+    (op,) = split_module(text, "case").ops.values()
+    known = Operands(op.op_name, op.bytecode, lambda: [x], op.op_params.get("body"))
+    (golden,), (stepwise,) = (compile_module(op.bytecode, widen=wide)([x]) for wide in (True, False))
+    lie = 1.02 * stepwise.astype(np.float32)
+    for got, right in ((golden, True), (stepwise, True), (lie, False), (0 * golden, False)):
+        (result,) = compare_op(op, [golden], [got.astype(x.dtype)], XLA, known)
+        assert result.passed is right, result

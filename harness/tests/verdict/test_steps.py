@@ -21,6 +21,10 @@ def p(exponent: int) -> float:
     return 2.0**exponent
 
 
+READ = p(-9) + p(-10) - p(-23)
+"""What HiFi4 leaves unread of two operands in float32, and a unit in their last place."""
+
+
 def of(target: Target, op: str, element: str, inner: int = 1, body: str | None = None, ulp: float | None = None):
     name = op if "." in op else f"stablehlo.{op}"
     return steps_of(target, op_family(name), element, inner, op_name=name, body=body, ulp=ulp)
@@ -157,8 +161,8 @@ F32_SUM = {"added": 2 * p(-24), "function": 2 * p(-24)}
             lambda: of(held("Bfp8_b"), "reduce", "f32", 4, PRODUCT),
             Steps("sum", added=8 * p(-24), function=4 * p(-24) + p(-8), **BFP8),
         ),
-        (lambda: of(DEVICE, "cholesky", "f32"), Steps("part", function=4e-3)),
-        (lambda: of(DEVICE, "scatter", "f32", 4, PRODUCT), Steps("part", function=1e-5)),
+        (lambda: of(DEVICE, "cholesky", "f32"), Steps("part", function=4e-3, resolution=READ)),
+        (lambda: of(DEVICE, "scatter", "f32", 4, PRODUCT), Steps("part", function=1e-5, resolution=READ)),
         (
             lambda: of(HOST, "scatter", "bf16", 4, SUM),
             Steps("sum", added=4 * p(-24), joined=p(-8), function=2 * p(-24), **BF16),
@@ -167,7 +171,7 @@ F32_SUM = {"added": 2 * p(-24), "function": 2 * p(-24)}
             lambda: of(HOST, "scatter", "f32", 4, SUM),
             Steps("sum", added=4 * p(-24), joined=4 * p(-24), function=2 * p(-24)),
         ),
-        (lambda: of(DEVICE, "reduce", "f32", 4, "stablehlo.divide"), Steps("part", function=1e-5)),
+        (lambda: of(DEVICE, "reduce", "f32", 4, "stablehlo.divide"), Steps("part", function=1e-5, resolution=READ)),
         (lambda: steps_of(HOST, "matmul", "f32", op_name="stablehlo.dot_general"), Steps("sum", **F32_SUM)),
         (lambda: of(DEVICE, "batch_norm_inference", "f32"), Steps("bound", function=1e-5)),
         (lambda: of(DEVICE, "transpose", "f32"), None),
@@ -218,9 +222,10 @@ def test_how_many_bits_of_a_term_are_read():
         (HOST, "log", "f64", None, p(-53)),
         (HOST, "divide", "f64", None, p(-53)),
         (DEVICE, "log", "f32", None, p(-24)),
-        # Several, each rounded to the op's type: so are formulas on a host, and all on one that computes in 16 bits.
+        # Several, each rounded to the op's type: on a card, and on a host that computes in 16 bits.
         (DEVICE, "log", "bf16", None, 1e-5 + 8 * p(-8)),
-        (HOST, "chlo.tan", "bf16", None, 1e-5 + 8 * p(-8)),
+        (HOST, "chlo.tan", "bf16", None, p(-20)),
+        (replace(HOST, sums_in_own_type=True), "chlo.tan", "bf16", None, 1e-5 + 8 * p(-8)),
         (replace(HOST, sums_in_own_type=True), "log", "f16", None, 1e-5 + 8 * p(-11)),
         # A formula in float32, of golden and device: lgamma near its zeros is off by the roundings of its steps.
         (DEVICE, "chlo.lgamma", "f32", None, 16 * p(-24)),

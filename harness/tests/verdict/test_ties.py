@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 from opscope.harness.record.records import ResultCheck
+from opscope.harness.verdict.compare import compare
+from opscope.harness.verdict.operands import Operands
+from opscope.harness.verdict.target import HOST, Target
 from opscope.harness.verdict.ties import excused
+
+CARD = Target("sim-n150", None, "HiFi4", matrix_format="Tf32")
 
 KEYS = np.array([[1, 1, 2, 3], [4, 5, 5, 5]], np.int32)
 PAYLOAD = np.array([[10, 20, 30, 40], [1, 2, 3, 4]], np.float32)
@@ -68,3 +74,33 @@ def test_two_keys_change_together_or_one_by_one():
     assert not asked([KEYS, second, PAYLOAD], [KEYS, second, SWAPPED])[2]
     both = np.array([[1, 1, 2, 3], [1, 1, 1, 1]], np.int32)
     assert asked([KEYS, both, PAYLOAD], [KEYS, both, SWAPPED])[2]
+
+
+@pytest.mark.parametrize(("name", "shape"), [("topk", (2, 3)), ("argmax", (2,))])
+def test_who_picks_the_largest_may_pick_any_of_equal_ones_but_none_twice(name, shape):
+    """Composites of these names, in bf16, where most values are there more than once."""
+    x = np.array([[3, 1, 3, 3, 0, 2], [1, 1, 1, 0, 0, 5]], ml_dtypes.bfloat16)
+    values = np.array([[3, 3, 3], [5, 1, 1]], x.dtype)
+    right = np.array([[0, 2, 3], [5, 0, 1]], np.int32)
+    params = {"name": f'"tenstorrent.{name}"', "composite_attributes": "{dim = 1 : i32, k = 3 : i32}"}
+    known = Operands("stablehlo.composite", b"", lambda: [x])
+
+    def judged(got, golden=right):
+        golden, got = ([values, golden], [values, got]) if name == "topk" else ([golden[:, 0]], [got[:, 0]])
+        for target in (HOST, CARD):
+            checks = compare(golden, got, "stablehlo.composite", target, params=params, operands=known)
+            yield all(check.passed for check in checks), checks[-1].flags
+
+    another = np.array([[3, 0, 2], [5, 2, 0]], np.int32)
+    assert list(judged(right)) == [(True, ())] * 2
+    assert list(judged(another)) == [(True, ("ties",))] * 2
+    for wrong in ([[1, 0, 2], [5, 2, 0]], [[6, 2, 3], [5, 0, 1]], [[-1, 2, 3], [5, 0, 1]]):
+        assert list(judged(np.array(wrong, np.int32))) == [(False, ())] * 2, wrong
+    if name == "topk":
+        assert list(judged(np.array([[0, 0, 3], [5, 0, 1]], np.int32))) == [(False, ())] * 2  # one place twice
+        lie = (1.01 * values.astype(np.float32)).astype(x.dtype)
+        for target in (HOST, CARD):
+            checks = compare(
+                [values, right], [lie, right], "stablehlo.composite", target, params=params, operands=known
+            )
+            assert not checks[0].passed

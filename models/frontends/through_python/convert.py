@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -134,7 +135,8 @@ def _torch(loaded: Loaded) -> Converted:
             if module.args:
                 raise Refused("functools.partial", "arguments by name", f"{len(module.args)} in order", "name=value")
             keywords, module = {**module.keywords, **keywords}, module.func
-    module.eval()
+    with contextlib.suppress(NotImplementedError):  # what `torch.export` has made has its mode for good
+        module.eval()
     weights, names = torch_trace.parameter_specs(module, {})
     positional = loaded.positional and not fixed  # what follows a fixed one would be in its place
     torch_built = TorchBuilt(lambda: module, tuple(specs), positional=positional, keywords=keywords)

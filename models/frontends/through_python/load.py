@@ -77,7 +77,7 @@ def load(path: Path, name: str) -> Loaded:
     positional = not isinstance(inputs, Mapping)
     if positional:
         values = inputs if isinstance(inputs, tuple | list) else (inputs,)
-        inputs = dict(zip(_names(value, len(values)), values, strict=True))
+        inputs = dict(zip(input_names(value, len(values)), values, strict=True))
     return _with_static(Loaded(value, dict(inputs), positional), getattr(module, STATIC, None), path)
 
 
@@ -104,7 +104,7 @@ def _required(function: Any) -> list[str]:
     return [p.name for p in parameters if p.kind in kinds and p.default is inspect.Parameter.empty]
 
 
-def _names(model: Any, count: int) -> list[str]:
+def input_names(model: Any, count: int) -> list[str]:
     """A name for each positional input: the parameters of the function, or of a module's forward or call."""
     function = model if inspect.isfunction(model) else getattr(model, "forward", None) or getattr(model, "call", model)
     try:

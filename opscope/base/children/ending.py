@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 import signal
-import time
 from dataclasses import dataclass
 from enum import StrEnum
+
+from opscope.base import clocks
 
 FROM_OUTSIDE = frozenset({"signal SIGKILL", "signal SIGTERM", "signal SIGHUP", "signal SIGINT"})
 """Kinds of endings by signals that a process hardly sends to itself."""
 
-KILLED = re.compile(r"\bkilled by SIG(KILL|TERM|HUP|INT)\b")
-"""How the text of such an ending reads, also in a longer line."""
+KILLED = re.compile(r"\bkilled by (the system \()?SIG(KILL|TERM|HUP|INT)\b")
+"""How the text of such an ending reads, also in a longer line. It is no property of what ran: it is stored as none."""
 
 OF_THE_MACHINE = re.compile(r"\b(MemoryError|OSError|Errno|bad_alloc|RESOURCE_EXHAUSTED|KeyboardInterrupt)\b")
 """Words in an error that point to the state of the machine and not to what ran."""
@@ -97,6 +98,12 @@ def of_return_code(code: int) -> Ending:
     return Ending(Cause.EXIT, f"left with exit code {code}", code)
 
 
+def killed_from_outside(kind: str) -> str:
+    """What is said of a process that somebody else has ended, by the kind of its ending; `KILLED` finds it."""
+    name = kind.removeprefix("signal ")
+    return f"killed by the system ({name}), probably out of memory" if name == "SIGKILL" else f"killed by {name}"
+
+
 def signal_name(number: int) -> str:
     """`SIGSEGV` for 11."""
     try:
@@ -106,13 +113,13 @@ def signal_name(number: int) -> str:
 
 
 class Deadline:
-    """A deadline some seconds from now."""
+    """A deadline some seconds from now, in which this process is awake."""
 
     def __init__(self, seconds: float | None) -> None:
         """The deadline is `seconds` from now. With None, there is no deadline."""
         self.seconds = seconds
-        self._at = float("inf") if seconds is None else time.monotonic() + seconds
+        self._at = float("inf") if seconds is None else clocks.awake() + seconds
 
     def left(self) -> float:
         """Seconds that are left until the deadline, not below zero."""
-        return max(0.0, self._at - time.monotonic())
+        return max(0.0, self._at - clocks.awake())

@@ -119,7 +119,8 @@ def _work(work: Work, parent: Parent) -> list[Any] | None:
 
 
 _MARGIN = 1.0
-"""Seconds after its time at which the fork ends itself, in case its parent is gone."""
+"""Seconds of the processor after its time at which the fork ends itself, in case its parent is gone. Time in which the
+machine stood still is none."""
 _MOST_BYTES = 64 << 20
 """After so much data the next piece gets a new fork, since parsers keep what they have interned."""
 
@@ -182,13 +183,13 @@ class WarmFork:
 
     def _serve(self, parent: Parent) -> None:
         """The fork: takes data until its parent closes the connection."""
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGALRM])
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGPROF])
         block = MappedBlock()
         while (piece := parent.receive()) is not None:
-            signal.setitimer(signal.ITIMER_REAL, piece["seconds"] + _MARGIN)
+            signal.setitimer(signal.ITIMER_PROF, piece["seconds"] + _MARGIN)
             data = bytes(block.at(piece["path"], piece["mapped"])[: piece["size"]])
             with contextlib.suppress(Exception):
                 self._function(data)
-            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.setitimer(signal.ITIMER_PROF, 0)
             del data
             parent.send({})

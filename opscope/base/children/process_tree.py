@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     import psutil
 
 import itertools
-import sys
 import time
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+
+from opscope.base import machine
 
 _PROC = "/proc"
 _ROUNDS = 100
@@ -289,19 +290,10 @@ def make_cgroup() -> Cgroup | None:
 @lru_cache(maxsize=1)
 def _own_folder(_: int) -> Path | None:
     """The folder of this process's cgroup of version 2; None if there is none to write in."""
-    if sys.platform != "linux":
+    _, folders = machine.cgroups()
+    if not folders:
         return None
-    try:
-        groups = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
-        mounts = [line.split() for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()]
-    except OSError:
-        return None
-    path = next((line[3:].strip() for line in groups if line.startswith("0::")), "/..")
-    mount = next((words for words in mounts if words[words.index("-") + 1] == "cgroup2"), None)
-    # Where the path leaves what is mounted, or only a part is mounted (words[3]), the group has no folder here.
-    if mount is None or ".." in path.split("/") or mount[3] != "/":
-        return None
-    folder = Path(mount[4], path.strip("/"))
+    folder = folders[0]
     if not (os.access(folder, os.W_OK) and os.access(folder / "cgroup.procs", os.W_OK)):
         return None
     _clear(folder)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -41,16 +41,25 @@ _current: _Work | None = None
 
 
 @contextmanager
-def command(name: str, *, after: float = AFTER, second: float = SECOND, minute: float = MINUTE) -> Iterator[None]:
-    """Shows on stderr what the command `name` is at for as long as it runs; a command that it calls shows nothing."""
+def command(
+    name: str,
+    *,
+    after: float = AFTER,
+    second: float = SECOND,
+    minute: float = MINUTE,
+    write_line: Callable[[str], None] | None = None,
+) -> Iterator[None]:
+    """Shows what the command `name` is at for as long as it runs, by `write_line` (default: on stderr); a command that
+    it calls shows nothing."""
     global _current
     if _current is not None:
         yield
         return
     work = _current = _Work(name)
     stream = sys.stderr.stream if isinstance(sys.stderr, VisibleStream) else sys.stderr
-    drawn = stream if _is_terminal(stream) and not plain() else None
-    work.line = StatusLine(work.text, terminal=drawn, write_line=_write_line, after=after, second=second, minute=minute)
+    drawn = stream if write_line is None and _is_terminal(stream) and not plain() else None
+    write = write_line or _write_line
+    work.line = StatusLine(work.text, terminal=drawn, write_line=write, after=after, second=second, minute=minute)
     try:
         yield
     finally:

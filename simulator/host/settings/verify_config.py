@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from enum import Enum
-from typing import Any
+from typing import Any, ClassVar
 
 from opscope.simulator.host.errors import PyBudaError
 from opscope.simulator.host.settings.enumerations import BackendDevice, BackendType, DataFormat, DeviceMode
@@ -68,6 +68,12 @@ class TestKind(Enum):
         if text.upper() not in cls.__members__:
             raise PyBudaError(f"TestKind: expected {', '.join(cls.__members__)}, got {text!r}")
         return cls[text.upper()]
+
+
+class NebulaGalaxy:
+    """The card of 32 chips and their gateway."""
+
+    chip_ids: ClassVar[list[int]] = list(range(33))
 
 
 @dataclass

@@ -1,0 +1,45 @@
+"""A container with too little memory: what the system kills has not run, and nothing of it stays."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from opscope.base.tests.captured import captured
+from opscope.base.tests.memory_group import in_group
+from opscope.harness.tests.acceptance.conftest import Place
+
+TANH = """func.func @main(%a: tensor<6144x6144xf32>) -> tensor<6144x6144xf32> {
+  %0 = stablehlo.tanh %a : tensor<6144x6144xf32>
+  return %0 : tensor<6144x6144xf32>
+}
+"""
+MIB = 330
+"""In so much memory neither the golden of this op nor the lane that runs it finds room."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stage", ["golden of stablehlo.tanh", "run"])
+def test_what_the_system_kills_has_not_run_until_there_is_memory(place: Place, stage: str) -> None:
+    (place.folder / "big.mlir").write_text(TANH)
+    environment = place.environment | {"OPSCOPE_CACHE_DIR": str(place.folder / "cache")}
+
+    def pytest_(*words: str) -> list[str]:
+        ours = ("--op-memory", "4GiB", "--prepare-memory", "4GiB")  # more than the group has: the system is first
+        return place.command("pytest", "--op-by-op", "--no-report", *ours, *words)
+
+    if stage == "run":  # the golden is there
+        assert place.run("pytest --model big.mlir --op-by-op --backend null --run-dir first", **environment).code == 0
+    with in_group(MIB << 20, pytest_("--model", "big.mlir")) as command:
+        done = captured(command, cwd=place.folder, env=environment, timeout=240)
+    (run,) = place.runs()
+    (test,) = place.records(run)
+    assert (done.returncode, test["status"]) == (5, "not_run"), done.stdout
+    assert test["error_message"].startswith(f"killed by the system (SIGKILL), probably out of memory, at {stage}")
+    assert test["error_message"] in " ".join(done.stdout.split()), "the page says why"
+    assert json.loads((run / "run.json").read_text())["outcome"] == "interrupted"
+    for words in (("--resume", str(run)), ("--model", "big.mlir")):
+        done = captured(pytest_(*words), cwd=place.folder, env=environment, timeout=240)
+        assert done.returncode == 0, done.stdout
+        assert "1 success" in done.stdout

@@ -1,0 +1,62 @@
+"""`run_op_by_op` in the kernel of a notebook, as somebody types it there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+nbformat = pytest.importorskip("nbformat", reason="pip install nbclient ipykernel")
+nbclient = pytest.importorskip("nbclient", reason="pip install nbclient ipykernel")
+pytest.importorskip("ipykernel", reason="pip install nbclient ipykernel")
+
+pytestmark = pytest.mark.slow
+
+NET = """import jax.numpy as jnp
+from opscope import run_op_by_op
+
+x, w = jnp.ones((3, 4)), jnp.ones((4, 2))
+
+def net(x, w):
+    return jnp.tanh(x @ w)"""
+INTERRUPTED = """import os, signal
+
+def stop(test, seen=[]):
+    seen.append(test)
+    if len(seen) == 2:
+        os.kill(os.getpid(), signal.SIGINT)
+
+tests = run_op_by_op("mnist_mlp", no_cache=True, on_test=stop)
+print(2 <= len(tests) < 24, {test.status.value for test in tests})"""
+
+
+def shown(folder: Path, *cells: str) -> list[list[Any]]:
+    """What the cells of a notebook show."""
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    client = nbclient.NotebookClient(notebook, kernel_name="python3", timeout=300, resources={})
+    client.resources = {"metadata": {"path": str(folder)}}
+    client.execute()
+    return [cell.outputs for cell in notebook.cells]
+
+
+def test_an_answer_is_the_page_of_its_run(tmp_path: Path) -> None:
+    _, first, edited, failing = shown(
+        tmp_path,
+        NET,
+        "run_op_by_op(net, x, w)",
+        "def net(x, w):\n    return jnp.sin(x @ w)\n[test.op_name for test in run_op_by_op(net, x, w)]",
+        "run_op_by_op(net, x, w, data_format='Bfp4_b', math_fidelity='LoFi', inputs='random').failures",
+    )
+    assert [output.output_type for output in first] == ["display_data", "execute_result"], "progress, and the page"
+    page = first[-1]["data"]
+    assert "2 unique ops = 2 success" in page["text/plain"]
+    assert page["text/html"].startswith("<pre")
+    assert "stablehlo.dot_general" in page["text/html"]
+    assert edited[-1]["data"]["text/plain"] == "['stablehlo.dot_general', 'stablehlo.sine']", "a cell edited is another"
+    assert "text/html" in failing[-1]["data"]
+
+
+def test_an_interrupt_gives_what_is_finished(tmp_path: Path) -> None:
+    _, outputs = shown(tmp_path, NET, INTERRUPTED)
+    assert "True {'success'}" in "".join(output.get("text", "") for output in outputs)

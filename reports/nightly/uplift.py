@@ -1,0 +1,388 @@
+"""The gate for a new build of a compiler: what it makes of models and ops that the old one made otherwise.
+
+Both builds take the same models with the same options, whole. Exports, splits, inputs and goldens are made once, by the
+first that needs them. The ops of models whose programs differ are then compiled alone, so that the smallest op that
+shows each change is known. Nothing is published.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from opscope.base.labels import NEWS, Label
+from opscope.base.results_folder import make_folder
+from opscope.base.statuses import RIGHT
+from opscope.harness.backends import registry
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.optest import backend_label
+from opscope.harness.record.records import WHOLE_MODEL, OpTest
+from opscope.harness.record.run_folders import runs_root
+from opscope.harness.record.store import RUN_FILE, load_run
+from opscope.harness.record.workflows import SPLIT
+from opscope.reports.compare.diff import Row, compare
+from opscope.reports.compare.lowered_differently import Group, Lowered, compare_lowered, percent_change
+from opscope.reports.compare.outcomes import RunView, from_folder
+from opscope.reports.nightly.config import Config
+from opscope.reports.nightly.gate import GATES
+from opscope.reports.nightly.journal_counter import Counter
+from opscope.reports.nightly.running import FINISHED, Watch, child, last_line, outcome_of
+from opscope.reports.nightly.sweeps import Sweep, first_command, sweeps
+from opscope.reports.records import lowered
+
+WHERE = "opscope gate"
+FULL = "full"
+SUITE = "suite:"
+"""Models that are sets of single ops."""
+NEARER = 1.1
+"""By how much an error has to fall or rise for a result to be called better or worse."""
+
+
+@dataclass(frozen=True)
+class Build:
+    """One of the two builds."""
+
+    name: str
+    """The backend as it was asked for."""
+    compiler: str
+    """What its run says of it: version, library and digest."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """A whole model, or an op alone, in both builds."""
+
+    name: str
+    op_id: str
+    status: tuple[str, str]
+    equal: bool
+    """Whether both builds made the same program of it."""
+    cycles: tuple[int, int] | None
+    """Of one execution on the simulator; None where one of them has none."""
+    cycles_error: float | None
+    """How far they may be from a card's, in percent."""
+    temp_bytes: tuple[int, int] | None
+    launches: tuple[int, int] | None
+    pcc: tuple[float | None, float | None]
+    numbers: str
+    """`equal bits`, `within`, `better`, `worse`, `wrong`, `right now`, `wrong in both`; empty where nothing was
+    computed."""
+    reason: str = ""
+    """What the verdict on the numbers rests on."""
+
+
+@dataclass(frozen=True)
+class Uplift:
+    """What a new build changes."""
+
+    old: Build
+    new: Build
+    board: str
+    options: Mapping[str, Any]
+    worse: tuple[str, ...]
+    """Why the new build is worse, a line each; empty if it is not."""
+    models: tuple[Model, ...]
+    """All that both builds took whole, those whose cycles changed most first."""
+    changes: tuple[Group, ...]
+    """What differs in their programs, the change of most cycles first."""
+    ops: tuple[Model, ...]
+    """Single ops whose program or numbers differ."""
+    op_changes: tuple[Group, ...]
+    """What differs in the programs of single ops."""
+    news: tuple[Row, ...]
+    """What fails now and did not, or for another reason."""
+    fixed: tuple[Row, ...]
+    compared: int
+    """Programs that both builds made."""
+    folded: int
+    """Programs whose text differs in nothing but names, locations and the order of independent ops."""
+    skipped: tuple[str, ...]
+    """What was asked for and could not be compared, and why."""
+    not_priced: tuple[str, ...]
+    """Models whose cycles are not known, and why."""
+    seconds: Mapping[str, float]
+    """Wall time of each run."""
+    commits: str = ""
+    """The commits between the builds, where both say theirs."""
+
+    @property
+    def verdict(self) -> str:
+        """`worse` or `not worse`."""
+        return "worse" if self.worse else "not worse"
+
+    @property
+    def differing(self) -> tuple[Model, ...]:
+        """Models of which the builds made different programs."""
+        return tuple(model for model in self.models if not model.equal)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a gate is asked for."""
+
+    old: str
+    new: str
+    models: tuple[str, ...]
+    arch: str
+    workers: int
+    options: Mapping[str, Any]
+    slower: float
+    """Percent by which a model's cycles and its temporary memory may rise."""
+    smallest: bool
+    """Whether the ops of models that changed are compiled alone."""
+    root: Path
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """The runs of both builds."""
+
+    views: tuple[RunView, RunView]
+    folders: tuple[Path, Path]
+    tests: tuple[Mapping[str, OpTest], Mapping[str, OpTest]]
+    lowered: Lowered
+
+
+def run(asked: Asked, watch: Watch, say: Callable[[str], None]) -> Uplift:
+    """Runs both builds and compares them.
+
+    Raises InputError where they cannot be compared: a build that cannot be had, a run that did not end, no program that
+    both have made.
+    """
+    for name in (asked.old, asked.new):
+        registry.check_name(name)
+    if backend_label(asked.old) == backend_label(asked.new) and asked.old != asked.new:
+        raise InputError("--new", "a build whose file has another name than --old", asked.new, "a copy of it")
+    folder = asked.root / GATES / f"{datetime.now(UTC):%Y%m%d-%H%M%S-%f}"
+    make_folder(folder)
+    seconds: dict[str, float] = {}
+    whole = tuple(model for model in asked.models if not model.startswith(SUITE))
+    suites = tuple(model for model in asked.models if model.startswith(SUITE))
+    sweep = _Sweeps(asked, folder, watch, say, seconds)
+    pair = sweep.pair(whole, FULL) if whole else None
+    changed = _changed_models(pair, whole) if pair is not None and asked.smallest else ()
+    alone = sweep.pair((*suites, *changed), SPLIT) if suites or changed else None
+    return _uplift(asked, pair, alone, suites, seconds)
+
+
+@dataclass(frozen=True)
+class _Sweeps:
+    """Runs both builds on some models."""
+
+    asked: Asked
+    folder: Path
+    watch: Watch
+    say: Callable[[str], None]
+    seconds: dict[str, float]
+
+    def pair(self, models: tuple[str, ...], workflow: str) -> _Pair:
+        """Both builds, one after the other: the second finds what the first has prepared."""
+        again = "again" if self.asked.old == self.asked.new else ""  # against itself it runs twice
+        old = self._run(self.asked.old, models, workflow)
+        new = self._run(self.asked.new, models, workflow, again)
+        views = from_folder(old), from_folder(new)
+        tests = [{test.op_id: test for test in load_run(each).tests} for each in (old, new)]
+        return _Pair(views, (old, new), (tests[0], tests[1]), compare_lowered(*views, old, new))
+
+    def _run(self, backend: str, models: tuple[str, ...], workflow: str, again: str = "") -> Path:
+        asked = self.asked
+        options = {**asked.options, "workflow": workflow, "keep_ir": True}
+        content = {"models": [*models], "architectures": [asked.arch], "backends": [backend]}
+        config = Config(Path(WHERE), content, models, (backend,), (asked.arch,), workers=asked.workers, options=options)
+        [sweep] = sweeps(config)
+        name = "-".join(filter(None, (self.folder.name, "gate", sweep.cell, workflow, again)))
+        run_dir = runs_root(asked.root) / name
+        log, counter, began = self.folder / f"{name}.txt", Counter(run_dir), time.monotonic()
+        child(first_command(sweep, config, run_dir, None), asked.root, log, lambda: self._look(sweep, counter))
+        self.seconds[f"{backend} {workflow}{f' {again}' if again else ''}"] = round(time.monotonic() - began, 1)
+        if not (run_dir / RUN_FILE).is_file() or outcome_of(run_dir) not in FINISHED:
+            raise InputError(f"{WHERE}: {backend}", "a run to its end", last_line(log) or "none", f"less {log}")
+        lowered.keep(run_dir, load_run(run_dir).tests)
+        self.say(f"{sweep.label}, {workflow}: {self.seconds.get(f'{backend} {workflow}', 0):.0f} s")
+        return run_dir
+
+    def _look(self, sweep: Sweep, counter: Counter) -> None:
+        self.watch(sweep, *counter.look())
+
+
+def _changed_models(pair: _Pair, asked: Sequence[str]) -> tuple[str, ...]:
+    """The models whose programs differ, as they were asked for: a file by its path."""
+    files = {Path(word).stem: word for word in asked if Path(word).is_file()}
+    ids = {op_id for group in pair.lowered.lowering for op_id in group.ops}
+    return tuple(sorted({files.get(name, name) for op_id in ids for name in pair.views[1].ops[op_id].uses_of}))
+
+
+def _uplift(
+    asked: Asked, pair: _Pair | None, alone: _Pair | None, suites: Sequence[str], seconds: Mapping[str, float]
+) -> Uplift:
+    pairs = [each for each in (pair, alone) if each is not None]
+    compared = sum(each.lowered.compared for each in pairs)
+    computed = any(len(each.tests[0].keys() & each.tests[1].keys()) for each in pairs)
+    if not compared and not computed:
+        raise InputError(WHERE, "a program that both builds made", "none", "opscope doctor; --model mnist_mlp")
+    models = _models(pair) if pair is not None else []
+    ops = _models(alone) if alone is not None else []
+    # Ops of models that only helped to find the smallest are in their models already.
+    judged = [pair] if pair is not None else []
+    judged += [_only(alone, suites)] if alone is not None and suites else []
+    rows = [row for each in judged for row in compare(*each.views).rows]
+    news = tuple(row for row in rows if row.label in NEWS)
+    worse = [f"{row.op_name} {_name(row)}: {row.label}: {row.error_b}" for row in news]
+    worse += [line for model in models for line in _dearer(model, asked.slower)]
+    first = pairs[0]
+    changes = pair.lowered.lowering if pair is not None else ()
+    op_changes = alone.lowered.lowering if alone is not None else ()
+    old, new = first.views
+    since = compare(old, new).since
+    return Uplift(
+        old=Build(asked.old, _compiler(old)),
+        new=Build(asked.new, _compiler(new)),
+        board=new.board,
+        options=dict(asked.options),
+        worse=tuple(worse),
+        models=tuple(sorted(models, key=lambda model: (-_moved(model), model.name))),
+        changes=tuple(_with_smallest(changes, op_changes)),
+        ops=tuple(op for op in ops if not op.equal or op.numbers not in ("equal bits", "")),
+        op_changes=tuple(op_changes),
+        news=news,
+        fixed=tuple(row for row in rows if row.label == Label.FIXED),
+        compared=compared,
+        folded=sum(each.lowered.folded for each in pairs),
+        skipped=tuple(_skipped(pairs)),
+        not_priced=tuple(_not_priced(models, pair)) if pair is not None else (),
+        seconds=dict(seconds),
+        commits=since.text if since is not None else "",
+    )
+
+
+def _only(pair: _Pair, suites: Sequence[str]) -> _Pair:
+    """The ops of suites alone."""
+    views = [
+        replace(view, ops={key: op for key, op in view.ops.items() if any(name in op.uses_of for name in suites)})
+        for view in pair.views
+    ]
+    return replace(pair, views=(views[0], views[1]))
+
+
+def _name(row: Row) -> str:
+    return ", ".join(row.models) if row.op_name == WHOLE_MODEL else row.types
+
+
+def _compiler(view: RunView) -> str:
+    return str(view.origin.get("compiler") or "")
+
+
+def _models(pair: _Pair) -> list[Model]:
+    """Each model or op that both builds have tried."""
+    structures = [
+        lowered.structures_of(each, view.backend) for each, view in zip(pair.folders, pair.views, strict=True)
+    ]
+    differing = {op_id for group in pair.lowered.lowering for op_id in group.ops}
+    found = []
+    for op_id, new in pair.tests[1].items():
+        old = pair.tests[0].get(op_id)
+        if old is None:
+            continue
+        own = [each.get(op_id) for each in structures]
+        outcome = pair.views[1].ops[op_id]
+        numbers, reason = numbers_of(old, new)
+        found.append(
+            Model(
+                ", ".join(outcome.uses_of) if new.op_name == WHOLE_MODEL else f"{new.op_name} {outcome.types}",
+                op_id,
+                (old.status, new.status),
+                op_id not in differing,
+                None if old.cycles is None or new.cycles is None else (old.cycles, new.cycles),
+                new.cycles_error,
+                _both(each.temp_bytes if each is not None else None for each in own),
+                _both(each.launches if each is not None else None for each in own),
+                (old.pcc, new.pcc),
+                numbers,
+                reason,
+            )
+        )
+    return found
+
+
+def _both(values: Any) -> tuple[int, int] | None:
+    old, new = values
+    return None if old is None or new is None else (old, new)
+
+
+def numbers_of(old: OpTest, new: OpTest) -> tuple[str, str]:
+    """What became of the numbers of an op, and what that rests on.
+
+    Two right results are within the error model of both; `better` or `worse` where the relative L2 error fell or rose
+    by a tenth.
+    """
+    right = old.status in RIGHT, new.status in RIGHT
+    if not (old.results and new.results):
+        return "", ""
+    if not all(right):
+        reason = new.error_message if not right[1] else old.error_message
+        return {(True, False): "wrong", (False, True): "right now"}.get(right, "wrong in both"), reason or ""
+    digests = [tuple(check.digest for check in test.results) for test in (old, new)]
+    if all(digests[0]) and digests[0] == digests[1]:
+        return "equal bits", ""
+    errors = [max((check.relative_l2 or 0.0 for check in test.results), default=0.0) for test in (old, new)]
+    if errors[0] == errors[1] and not all((*digests[0], *digests[1])):
+        return "", ""
+    worst = max(new.results, key=lambda check: (check.z_max or 0.0) / (check.z_limit or 1.0))
+    limit = (
+        f", {worst.z_max:.3g} of its scale where {worst.z_limit:.3g} is right" if worst.z_max and worst.z_limit else ""
+    )
+    reason = f"relative L2 {errors[0]:.3g} -> {errors[1]:.3g} ({worst.tolerance}{limit})"
+    if errors[1] > errors[0] * NEARER:
+        return "worse", reason
+    return ("better" if errors[1] * NEARER < errors[0] else "within"), reason
+
+
+def _moved(model: Model) -> int:
+    return abs(model.cycles[1] - model.cycles[0]) if model.cycles is not None else 0
+
+
+def _dearer(model: Model, most: float) -> Iterator[str]:
+    """What a model costs more of, by more than so many percent."""
+    for what, pair in (("cycles", model.cycles), ("temporary bytes", model.temp_bytes)):
+        if pair is not None and pair[1] > pair[0] * (1 + most / 100):
+            share = f" ({percent_change(*pair)})" if pair[0] else ""
+            yield f"{model.name}: {what} {pair[0]:,} -> {pair[1]:,}{share}"
+
+
+def _with_smallest(changes: Sequence[Group], op_changes: Sequence[Group]) -> list[Group]:
+    """The changes of models, each with the smallest op alone that shows it too."""
+    alone = {group.alike: group for group in op_changes}
+    return [
+        replace(group, smallest=found.smallest, smallest_id=found.smallest_id, command=found.command)
+        if (found := alone.get(group.alike)) is not None
+        else group
+        for group in changes
+    ]
+
+
+def _skipped(pairs: Sequence[_Pair]) -> list[str]:
+    found: dict[str, None] = {}
+    for pair in pairs:
+        for view in pair.views:
+            found |= dict.fromkeys(f"{model}: not exported for {view.backend}" for model in view.asked)
+        if pair.lowered.without:
+            found[f"{pair.lowered.without} programs: one of the builds has left no IR of them"] = None
+    return [*found]
+
+
+def _not_priced(models: Sequence[Model], pair: _Pair) -> list[str]:
+    """Why there are no cycles of a model whose program changed."""
+    found = []
+    if models and all(model.cycles is None for model in models):
+        return [f"all models: {pair.views[1].backend} counts no cycles"]
+    for model in models:
+        if model.equal or model.cycles is not None:
+            continue
+        test = pair.tests[1][model.op_id]
+        why = test.error_message if test.status not in RIGHT else f"{test.backend} counts none"
+        found.append(f"{model.name}: {why or test.status}")
+    return found

@@ -1,0 +1,172 @@
+"""What a new build changes as markdown of at most 60 lines, for a pull request: made of the data of the gate alone.
+
+Texts of models, ops and errors are escaped, so that they act as no markup, mention or command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from opscope.base.visible_text import counted, cut
+from opscope.reports.compare.lowered_differently import Group, percent_change
+from opscope.reports.nightly.markdown import code, escaped, table
+
+if TYPE_CHECKING:
+    from opscope.reports.nightly.uplift import Model, Uplift
+
+MARK = "<!-- opscope gate -->"
+"""The first line of a comment, by which it is found again."""
+MOST_LINES = 60
+MOST_CHANGES, MOST_MODELS, MOST_OTHERS = 10, 10, 3
+MOST_NAMES = 3
+LONGEST = 160
+
+
+def text(uplift: Uplift) -> str:
+    """The comment."""
+    parts = [
+        f"{MARK}\n### {escaped(title(uplift))}",
+        escaped(_about(uplift)),
+        _failures("❌ fails now", [f"{row.op_name} {', '.join(row.models)}: {row.error_b}" for row in uplift.news]),
+        _changes(uplift),
+        _failures("✅ right now", [f"{row.op_name} {', '.join(row.models)}: {row.error_a}" for row in uplift.fixed]),
+        _details(f"models ({len(uplift.differing)})", _model_table(uplift.differing)),
+        _failures("numbers changed", [f"{each.name}: {each.numbers}: {each.reason}" for each in _renumbered(uplift)]),
+        _failures("no price", uplift.not_priced),
+        _failures("not compared", uplift.skipped),
+        escaped(_foot(uplift)),
+    ]
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def title(uplift: Uplift) -> str:
+    """The verdict in one line."""
+    priced = [model for model in uplift.models if model.cycles is not None]
+    slower = sum(model.cycles[1] > model.cycles[0] for model in priced if model.cycles)
+    faster = sum(model.cycles[1] < model.cycles[0] for model in priced if model.cycles)
+    larger = sum(model.temp_bytes[1] > model.temp_bytes[0] for model in uplift.models if model.temp_bytes)
+    changed = len(_renumbered(uplift))
+    words = [
+        f"{counted(len(uplift.news), 'new failure')}" if uplift.news else "nothing fails anew",
+        *([f"{counted(slower, 'model')} slower"] if slower else []),
+        *([f"{faster} faster"] if faster else []),
+        *([f"{larger} with more temporary memory"] if larger else []),
+        f"numbers of {changed} changed" if changed else "numbers unchanged",
+        *([f"{len(uplift.fixed)} right now"] if uplift.fixed else []),
+    ]
+    mark = "🔴" if uplift.worse else "🟢"
+    return f"{mark} {uplift.old.name} → {uplift.new.name}: {', '.join(words)}"
+
+
+def _about(uplift: Uplift) -> str:
+    errors = [model.cycles_error for model in uplift.models if model.cycles_error is not None]
+    options = " ".join(f"{name}={value}" for name, value in sorted(uplift.options.items()) if value is not None)
+    words = [
+        counted(len(uplift.models), "model") + (f" on {uplift.board}" if uplift.board else ""),
+        options,
+        f"{len(uplift.differing)} lower differently, {len(uplift.models) - len(uplift.differing)} make equal programs",
+        f"cycles {max(errors):.1f} % error" if errors else "",
+        f"{sum(uplift.seconds.values()):.0f} s",
+    ]
+    return " · ".join(filter(None, words))
+
+
+def _changes(uplift: Uplift) -> str:
+    shown = uplift.changes[:MOST_CHANGES] or uplift.op_changes[:MOST_CHANGES]
+    every = uplift.changes or uplift.op_changes
+    if not shown:
+        return ""
+    rows = [
+        [
+            f"{_mark(group)} {escaped(cut(group.what, LONGEST))}",
+            _names(group),
+            _counts(group),
+            _price(group),
+            _smallest(group),
+        ]
+        for group in shown
+    ]
+    more = f"\n\nand {len(every) - len(shown)} more" if len(every) > len(shown) else ""
+    return table((f"change ({len(every)})", "models", "counts", "cycles", "smallest"), rows) + more
+
+
+def _mark(group: Group) -> str:
+    cycles = group.cycles
+    return "⚪" if not cycles else "🔴" if cycles > 0 else "🟢"
+
+
+def _names(group: Group) -> str:
+    names = [escaped(cut(place.name, 60)) for place in group.places]
+    return ", ".join(names[:MOST_NAMES]) + (f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else "")
+
+
+def _counts(group: Group) -> str:
+    """Of one place its counts, of several what there is more or less in all of them."""
+    if len(group.places) == 1:
+        return escaped(", ".join(f"{name} {old}→{new}" for name, (old, new) in group.places[0].counts.items()))
+    totals: dict[str, int] = {}
+    for place in group.places:
+        for name, (old, new) in place.counts.items():
+            totals[name] = totals.get(name, 0) + new - old
+    return escaped(", ".join(f"{name} {total:+d}" for name, total in totals.items() if total))
+
+
+def _price(group: Group) -> str:
+    priced = [place for place in group.places if place.cycles is not None]
+    if not priced or group.cycles is None:
+        return ""
+    shares = [percent_change(*place.cycles) for place in priced if place.cycles is not None and place.cycles[0]]
+    share = f" ({shares[0]}{f' … {shares[-1]}' if len(shares) > 1 else ''})" if shares else ""
+    by = "" if all(place.priced_by == "run" for place in priced) else " of its kernels"
+    return f"{group.cycles:+,}{share}{by}"
+
+
+def _smallest(group: Group) -> str:
+    return f"{escaped(cut(group.smallest, 60))} {code(group.smallest_id)}" if group.smallest else ""
+
+
+def _model_table(models: Sequence[Model]) -> str:
+    def of(pair: tuple[int, int] | None) -> str:
+        return "" if pair is None else f"{pair[0]:,} → {pair[1]:,}"
+
+    rows = [
+        [
+            escaped(model.name),
+            of(model.cycles) + (f" ({percent_change(*model.cycles)})" if model.cycles and model.cycles[0] else ""),
+            of(model.launches),
+            of(model.temp_bytes),
+            " → ".join("" if value is None else f"{value:.6f}" for value in model.pcc),
+            escaped(model.numbers),
+        ]
+        for model in models[:MOST_MODELS]
+    ]
+    if not rows:
+        return ""
+    more = f"\n\nand {len(models) - MOST_MODELS} more" if len(models) > MOST_MODELS else ""
+    return table(("model", "cycles", "launches", "temporary bytes", "PCC", "numbers"), rows) + more
+
+
+def _details(head: str, content: str) -> str:
+    return f"<details><summary>{head}</summary>\n\n{content}\n\n</details>" if content else ""
+
+
+def _failures(head: str, lines: Sequence[str]) -> str:
+    if not lines:
+        return ""
+    shown = [f"- {escaped(cut(' '.join(line.split()), LONGEST))}" for line in lines[:MOST_OTHERS]]
+    if len(lines) > MOST_OTHERS:
+        shown.append(f"- and {len(lines) - MOST_OTHERS} more")
+    return "\n".join([f"**{head} ({len(lines)})**", *shown])
+
+
+def _renumbered(uplift: Uplift) -> list[Model]:
+    """Models, or else ops, whose numbers are others than before."""
+    return [each for each in (uplift.models or uplift.ops) if each.numbers not in ("", "equal bits", "wrong in both")]
+
+
+def _foot(uplift: Uplift) -> str:
+    folded = f"{counted(uplift.folded, 'program')} with another text and the same graph" if uplift.folded else ""
+    return " · ".join(
+        filter(None, (folded, uplift.commits and f"commits {uplift.commits}", uplift.new.compiler[:LONGEST]))
+    )

@@ -1,0 +1,360 @@
+"""`opscope gate --old A --new B`: what a new build of a compiler changes, as data, as a comment, in a pull request."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from opscope.base.places import HOME
+from opscope.base.yaml_text import read_yaml
+from opscope.harness.cli.main import root as opscope
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.records import ResultCheck
+from opscope.harness.record.store import load_run
+from opscope.harness.tests.own_backend import own_backend
+from opscope.reports.compare.lowered_differently import Group, Place
+from opscope.reports.nightly import pull_request, uplift_comment
+from opscope.reports.nightly.uplift import Build, Model, Uplift, numbers_of
+from opscope.reports.tests.nights import Op, night
+
+MODEL = """func.func @main(%a: tensor<4x4xf32>, %b: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %0 = stablehlo.multiply %a, %b : tensor<4x4xf32>
+  %1 = stablehlo.add %0, %b : tensor<4x4xf32>
+  return %1 : tensor<4x4xf32>
+}
+"""
+CLIMB = """
+import numpy as np
+if stage is Stage.COMPILE:
+    whole = b"add" in job.module and b"multiply" in job.module
+    if job.ir_dir is not None:
+        (job.ir_dir / "my.mlir").write_text(FUSED if whole and FUSES else APART if whole else ALONE)
+    job.state["whole"] = whole
+    return
+a, b = job.inputs
+together = (a * b) + b if job.state["whole"] else a * b if b"multiply" in job.module else a + b
+job.outputs, job.ran_on = [together.astype(np.float32) + np.float32(SHIFT)], "simulator"
+job.cycles = 1000 if FUSES else 1500
+"""
+TOP = """
+FUSES, SHIFT = {fuses}, {shift}
+HEAD = "func.func @main(%a: f32, %b: f32) -> f32 {{\\n"
+FUSED = HEAD + '%0 = "my.fma"(%a, %b) : (f32, f32) -> f32\\nreturn %0 : f32\\n}}'
+MUL, ADD = '%0 = "my.mul"(%a, %b) : (f32, f32) -> f32\\n', '%1 = "my.add"(%0, %b) : (f32, f32) -> f32\\n'
+APART = HEAD + MUL + ADD + "return %1 : f32\\n}}"
+ALONE = HEAD + '%0 = "my.op"(%a, %b) : (f32, f32) -> f32\\nreturn %0 : f32\\n}}'
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a model and builds of a compiler: one that fuses, one that does not, one with other digits."""
+    (tmp_path / "m.mlir").write_text(MODEL, encoding="utf-8")
+    for name, fuses, shift in (("fusing", True, 0), ("apart", False, 0), ("digits", True, 1e-7), ("wrong", True, 9)):
+        source = own_backend(name, CLIMB, at="host", top=TOP.format(fuses=fuses, shift=shift))
+        (tmp_path / f"{name}.py").write_text(source, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def gate(*words: str, code: int) -> str:
+    done = CliRunner().invoke(opscope, ["gate", "--model", "m.mlir", *words])
+    assert (done.exit_code, isinstance(done.exception, SystemExit | None)) == (code, True), repr(done.exception)
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_a_lost_fusion_is_named_with_its_counts_and_its_price(place: Path) -> None:
+    answer = json.loads(gate("--old", "fusing.py", "--new", "apart.py", "--json", code=1))
+    assert answer["verdict"] == "worse"
+    assert answer["worse"] == ["m: cycles 1,000 -> 1,500 (+50.00 %)"]
+    [change] = answer["changes"]
+    assert change["what"] == "my.add +1, my.fma -1, my.mul +1"
+    [where] = change["places"]
+    assert where["name"] == "m"
+    assert where["counts"] == {"my.add": [0, 1], "my.fma": [1, 0], "my.mul": [0, 1]}
+    assert (where["cycles"], where["priced_by"]) == ([1000, 1500], "run")
+    [model] = answer["models"]
+    assert (model["numbers"], model["equal"], model["launches"]) == ("equal bits", False, [1, 2])
+    text = gate("--old", "apart.py", "--new", "fusing.py", "--no-smallest", code=0)
+    assert text.startswith(uplift_comment.MARK)
+    assert "1 faster" in text
+    assert "my.mul 1→0" in text
+    assert gate("--old", "fusing.py", "--new", "apart.py", "--slower", "60", "--no-smallest", code=0)
+
+
+@pytest.mark.slow
+def test_a_build_against_itself_differs_in_nothing_and_digits_are_seen(place: Path) -> None:
+    answer = json.loads(gate("--old", "fusing.py", "--new", "fusing.py", "--json", code=0))
+    assert (answer["changes"], answer["worse"], answer["op_changes"]) == ([], [], [])
+    assert answer["compared"] == 1
+    answer = json.loads(gate("--old", "fusing.py", "--new", "digits.py", "--json", code=0))
+    [model] = answer["models"]
+    assert model["numbers"] in ("within", "worse")
+    assert "relative L2" in model["reason"]
+    answer = json.loads(gate("--old", "fusing.py", "--new", "wrong.py", "--json", code=1))
+    assert [row["label"] for row in answer["news"]] == ["NEW"]
+    assert answer["models"][0]["numbers"] == "wrong"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--old", "fusing.py"), "--new: expected --old, --new and --model, got no --new"),
+        (("--old", "not_there", "--new", "fusing.py"), "not_there"),
+        (("--optimization-level", "1"), "--optimization-level: expected --old and --new, got neither"),
+        (("--old", "fusing.py", "--new", "apart.py", "--comment"), "a CI job of a pull or merge request"),
+    ],
+)
+def test_what_cannot_be_compared_is_one_line(
+    place: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], said: str
+) -> None:
+    for name in ("CI_API_V4_URL", "GITHUB_API_URL", "GITHUB_REPOSITORY", "GITHUB_EVENT_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    done = CliRunner().invoke(opscope, ["gate", "--model", "m.mlir", *words])
+    assert isinstance(done.exception, InputError)
+    assert said in f"{done.exception} {done.output}"
+
+
+# --- numbers
+
+
+def check(**more: Any) -> ResultCheck:
+    values = {"passed": True, "pcc": 1.0, "relative_l2": 1e-3, "max_abs": 0.1, "tolerance": "bf16", "digest": "a"}
+    return ResultCheck(**{**values, **more})
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "status", "what"),
+    [
+        (check(), check(), "success", "equal bits"),
+        (check(), check(digest="b"), "success", "within"),
+        (check(), check(digest="b", relative_l2=2e-3), "success", "worse"),
+        (check(), check(digest="b", relative_l2=5e-4), "success", "better"),
+        (check(digest=""), check(digest=""), "success", ""),
+        (check(), check(digest="b", passed=False), "wrong_result", "wrong"),
+    ],
+)
+def test_numbers_that_changed(tmp_path: Path, before: ResultCheck, now: ResultCheck, status: str, what: str) -> None:
+    tests = []
+    for number, (result, own) in enumerate(((before, "success"), (now, status))):
+        run = night(tmp_path, number, {"add": Op(own, more={"results": (result,)})})
+        tests += load_run(run).tests
+    assert numbers_of(tests[0], tests[1])[0] == what
+
+
+# --- the comment
+
+EVIL = "<b>@team</b> | `x` [a](http://b) \n # head\n/close"
+
+
+def uplift(models: int, changes: int, others: int) -> Uplift:
+    """An uplift of so many of everything, whose texts try to be markup."""
+    whole = tuple(
+        Model(
+            f"{EVIL} {n}",
+            f"{n:016x}",
+            ("success",) * 2,
+            False,
+            (100, 90 + n),
+            9.2,
+            (1, 2),
+            (3, 4),
+            (1.0, None),
+            "worse",
+            EVIL,
+        )
+        for n in range(models)
+    )
+    groups = tuple(
+        Group(
+            EVIL,
+            ("0" * 16,),
+            EVIL,
+            "opscope reduce",
+            "ops",
+            tuple(Place(EVIL, "0" * 16, 1, {EVIL: (6, 0)}, (100, 50), "run") for _ in range(n + 1)),
+            str(n),
+            "0" * 16,
+        )
+        for n in range(changes)
+    )
+    lines = tuple(f"{EVIL} {n}" for n in range(others))
+    build = Build(f"tt@{EVIL}", EVIL)
+    return Uplift(
+        build,
+        build,
+        "n150",
+        {"shape": EVIL},
+        lines,
+        whole,
+        groups,
+        (),
+        (),
+        (),
+        (),
+        9,
+        1,
+        lines,
+        lines,
+        {"a": 1.0},
+        EVIL,
+    )
+
+
+@pytest.mark.parametrize(("models", "changes", "others"), [(0, 0, 0), (1, 1, 1), (500, 500, 500)])
+def test_a_comment_has_sixty_lines_at_most_and_no_text_of_others_acts(models: int, changes: int, others: int) -> None:
+    text = uplift_comment.text(uplift(models, changes, others))
+    assert len(text.splitlines()) <= uplift_comment.MOST_LINES
+    assert "<b>" not in text
+    assert "@team" not in text
+    assert not re.search(r"(?<!\\)\]\(", text)
+    assert not [line for line in text.splitlines() if line.startswith(("# ", "/"))]
+    assert text.startswith(f"{uplift_comment.MARK}\n### ")
+
+
+class Server(BaseHTTPRequestHandler):
+    """Comments as GitHub and GitLab keep them: 100 a page."""
+
+    comments: dict[int, str]
+    calls: list[str]
+    refuses: bool
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def _answer(self, value: object, code: int = 200) -> None:
+        content = json.dumps(value).encode()
+        self.send_response(code)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def do_GET(self) -> None:
+        page = int(self.path.rpartition("page=")[2])
+        found = [{"id": number, "body": body} for number, body in self.comments.items()]
+        self._answer(found[(page - 1) * 100 : page * 100])
+
+    def _take(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["body"]
+        assert self.headers.get("Authorization") == "Bearer secret" or self.headers.get("PRIVATE-TOKEN") == "secret"
+        self.calls.append(f"{self.command} {self.path}")
+        if self.refuses:
+            self._answer({}, 403)
+            return
+        number = len(self.comments) + 1 if self.command == "POST" else int(self.path.rpartition("/")[2])
+        self.comments[number] = body
+        self._answer({"id": number})
+
+    do_POST = do_PATCH = do_PUT = _take  # noqa: N815
+
+
+@pytest.fixture
+def server() -> Iterator[tuple[str, type[Server]]]:
+    """A server on this machine with 150 comments of others."""
+    kind = type("OfTest", (Server,), {"comments": dict.fromkeys(range(1, 151), "hello"), "calls": [], "refuses": False})
+    running = ThreadingHTTPServer(("127.0.0.1", 0), kind)
+    thread = threading.Thread(target=running.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{running.server_address[1]}", kind
+    running.shutdown()
+    running.server_close()
+
+
+def environment(name: str, url: str, folder: Path) -> dict[str, str]:
+    if name == "gitlab":
+        return {"CI_API_V4_URL": url, "CI_PROJECT_ID": "7", "CI_MERGE_REQUEST_IID": "9", "GITLAB_TOKEN": "secret"}
+    event = folder / "event.json"
+    event.write_text(json.dumps({"pull_request": {"number": 9}}), encoding="utf-8")
+    more = {"GITHUB_REPOSITORY": "a/b", "GITHUB_EVENT_PATH": str(event), "GITHUB_TOKEN": "secret"}
+    return {"GITHUB_API_URL": url, **more}
+
+
+@pytest.mark.parametrize(
+    ("name", "calls"),
+    [
+        ("github", ["POST /repos/a/b/issues/9/comments", "PATCH /repos/a/b/issues/comments/151"]),
+        ("gitlab", ["POST /projects/7/merge_requests/9/notes", "PUT /projects/7/merge_requests/9/notes/151"]),
+    ],
+)
+def test_a_comment_is_changed_in_place(
+    name: str, calls: list[str], server: tuple[str, type[Server]], tmp_path: Path
+) -> None:
+    url, kind = server
+    where = pull_request.place(environment(name, url, tmp_path))
+    for text in ("one", "two"):
+        pull_request.write(where, f"{uplift_comment.MARK}\n{text}")
+    assert kind.calls == calls
+    assert kind.comments[151] == f"{uplift_comment.MARK}\ntwo"
+    assert len(kind.comments) == 151
+    kind.refuses = True
+    with pytest.raises(InputError, match="HTTP 403"):
+        pull_request.write(where, uplift_comment.MARK)
+
+
+@pytest.mark.parametrize("name", ["github", "gitlab"])
+def test_without_a_request_or_a_token_there_is_one_line(name: str, tmp_path: Path) -> None:
+    whole = environment(name, "http://127.0.0.1:1", tmp_path)
+    token = next(key for key in whole if key.endswith("TOKEN"))
+    with pytest.raises(InputError, match=f"a token in .{token}"):
+        pull_request.place({**whole, token: ""})
+    lacks = "GITHUB_EVENT_PATH" if name == "github" else "CI_MERGE_REQUEST_IID"
+    with pytest.raises(InputError, match="a CI job of a pull or merge request"):
+        pull_request.place({**whole, lacks: ""})
+    with pytest.raises(InputError, match="the server of the CI to answer"):
+        pull_request.write(pull_request.place(whole), "text")
+
+
+# --- the step of a job
+
+CI = HOME / "ci" / "gate"
+
+
+def steps() -> dict[str, tuple[str, dict[str, str]]]:
+    """CI -> the script of its step, and the variables that it is given, with what it takes from its inputs."""
+    action, job = read_yaml(CI / "action.yml"), read_yaml(CI / "gitlab-ci.yml")[".opscope-gate"]
+    [step] = action["runs"]["steps"]
+    inputs = {name: str(of.get("default", "")) for name, of in action["inputs"].items()}
+    taken = {name: inputs[value.split(".")[1].strip(" }")] for name, value in step["env"].items()}
+    return {"github": (step["run"], taken), "gitlab": (job["script"][0], job["variables"])}
+
+
+@pytest.mark.parametrize("name", ["github", "gitlab"])
+def test_a_step_has_no_text_of_others_in_its_script(name: str) -> None:
+    script, _ = steps()[name]
+    assert "${{" not in script
+    assert subprocess.run(["bash", "-n"], input=script, text=True, check=False).returncode == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["github", "gitlab"])
+def test_the_step_of_a_job_comments_and_is_red(
+    name: str, server: tuple[str, type[Server]], place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, kind = server
+    script, variables = steps()[name]
+    given = {"OLD": "fusing.py", "NEW": "apart.py", "MODELS": "m.mlir", "OPTIONS": "--no-smallest --slower 2"}
+    own = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", **variables, **given}
+    for number in (151, 151):
+        done = subprocess.run(
+            ["bash", "-e", "-c", script],
+            cwd=place,
+            env={**os.environ, **own, **environment(name, url, place)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 1, done.stdout + done.stderr
+        assert "my.fma 1→0" in kind.comments[number]
+    assert [each.partition(" ")[0] for each in kind.calls] == ["POST", "PATCH" if name == "github" else "PUT"]
