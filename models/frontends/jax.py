@@ -69,15 +69,15 @@ def package_versions(packages: tuple[str, ...]) -> str:
 
 
 def exported(built: Built, name: str, frontend: str, values: Mapping[str, Any]) -> ExportResult:
-    """A model that JAX can trace, with the values that its file holds. What calls Python is left out or evaluated
-    (python_calls.py)."""
+    """A model that JAX can trace, with the values that its file holds. What calls Python for a result is
+    evaluated (python_calls.py)."""
     bytecode, notes = lower(built, name), ()
     if why_not_run(bytecode):
         from opscope.models.frontends import python_calls
 
-        settled = python_calls.settled(built, values)
-        built, values, notes = settled.built, {**values, **settled.values}, settled.notes
-        bytecode = lower(built, name)
+        if (settled := python_calls.settled(built, values)) is not None:
+            built, values, notes = settled.built, {**values, **settled.values}, settled.notes
+            bytecode = lower(built, name)
     return ExportResult(bytecode, built.arguments, frontend, values, notes=(*notes, *_held(bytecode)))
 
 

@@ -1,10 +1,10 @@
-"""Python functions that a JAX program calls (`pure_callback`, `jax.debug.print`): left out, or evaluated here.
+"""Python functions that a JAX program calls for a result (`pure_callback`, `io_callback`): they are evaluated here.
 
 They live in the process that traced the program, and no other can call them. So a program without them is exported:
-what only shows something is left out, and the results of any other call become arguments, with the values that the
-function gives here, on the model's own inputs. An argument `python.5.1.0` is result 0 of the call at equation 1 of
-equation 5: of each iteration of a `scan` one, stacked. A `while` whose steps call Python is such a call as a whole. A
-call in a branch that is not taken here gives zeros. Imports jax.
+their results become arguments, with the values that the function gives here, on the model's own inputs. An argument
+`python.5.1.0` is result 0 of the call at equation 1 of equation 5: of each iteration of a `scan` one, stacked. A
+`while` whose steps call Python is such a call as a whole. A call in a branch that is not taken here gives zeros. Calls
+without a result (`jax.debug.print`) stay; who reads the program leaves them out. Imports jax.
 """
 
 from __future__ import annotations
@@ -27,9 +27,8 @@ Path = tuple[int, ...]
 """Where an equation stands: its number, in each equation that it is nested in."""
 Results = tuple[Any, ...]
 
-ASKED, SHOWN = frozenset({"pure_callback", "io_callback"}), frozenset({"debug_callback", "debug_print"})
-"""The primitives that call Python: for a result, and to show something."""
-CONTROL = frozenset({"cond", "scan", "while"})
+CALLS = frozenset({"pure_callback", "io_callback"})
+"""The primitives that call Python for a result."""
 PREFIX = "python."
 LIBRARIES = {"equinox": "EQX_ON_ERROR=nan, with which Equinox leaves its error checks out"}
 """Package whose error checks are calls of Python -> how its programs are traced without them."""
@@ -46,12 +45,16 @@ class Settled:
     """What became of the calls, in lines."""
 
 
-def settled(built: Built, values: Mapping[str, Any]) -> Settled:
+def settled(built: Built, values: Mapping[str, Any]) -> Settled | None:
     """Evaluates the Python calls of a model on `values` (argument -> array; others are drawn by their law, seed 0).
 
-    Where a value is not known, calls whose result is needed stay. Raises what the model or such a function raises.
+    None if there are none with a result. Where a value is not known, they stay. Raises what the model or such a
+    function raises.
     """
     traced = _Traced.of(built)
+    calls = [call for equation in traced.closed.jaxpr.eqns for call in _calls_in(equation)]
+    if not calls:
+        return None
     known = dict(values)
     for index, spec in enumerate(built.arguments):
         if spec.name not in known and spec.law:
@@ -65,9 +68,7 @@ def settled(built: Built, values: Mapping[str, Any]) -> Settled:
         for path, arrays in live.given.items()
         for index, array in enumerate(arrays)
     }
-    return Settled(
-        with_results(built, results, traced, complete), results, tuple(_notes(traced.closed, live, complete))
-    )
+    return Settled(with_results(built, results, traced, complete), results, tuple(_notes(calls, live, complete)))
 
 
 def with_results(
@@ -225,13 +226,9 @@ def _interpret(closed: ClosedJaxpr, values: Sequence[Any], how: _Live | _Given, 
 
     for index, equation in enumerate(jaxpr.eqns):
         operands, place = [read(atom) for atom in equation.invars], (*path, index)
-        name, called = equation.primitive.name, {call.primitive.name for _, call in _calls_in(equation, ())}
-        if name in SHOWN:
-            continue
-        if not called:
+        name = equation.primitive.name
+        if not any(True for _ in _calls_in(equation)):
             results = _compute(equation, operands)
-        elif name in CONTROL and called <= SHOWN:
-            results = _quiet(equation, operands)
         elif name == "cond":
             results = how.branch(equation, operands, place)
         elif name == "scan":
@@ -253,24 +250,10 @@ def _compute(equation: Any, operands: Sequence[Any]) -> Sequence[Any]:
     return jaxpr_as_fun(ClosedJaxpr(alone, ()))(*variables.values())
 
 
-def _quiet(equation: Any, operands: Sequence[Any]) -> Sequence[Any]:
-    """The results of a branch or a loop whose calls of Python only show something, without these."""
-
-    def quiet(value: Any) -> Any:
-        if isinstance(value, tuple):
-            return tuple(map(quiet, value))
-        if not isinstance(value, ClosedJaxpr):
-            return value
-        return jax.make_jaxpr(lambda *values: _interpret(value, values, _Given({}, True), ()))(*value.in_avals)
-
-    params = {name: quiet(value) for name, value in equation.params.items()}
-    return equation.primitive.bind(*operands, **params)
-
-
 def _called(equation: Any) -> ClosedJaxpr | None:
     """The function that an equation only calls (`jit`, `checkpoint`, `custom_jvp_call`); None for any other."""
     functions = _functions(equation)
-    if equation.primitive.name in CONTROL or len(functions) != 1:
+    if equation.primitive.name == "while" or len(functions) != 1:
         return None
     [function] = functions
     return function if len(function.in_avals) == len(equation.invars) else None
@@ -288,29 +271,19 @@ def _functions(equation: Any) -> list[ClosedJaxpr]:
     return found
 
 
-def _calls_in(equation: Any, path: Path) -> Iterator[tuple[Path, Any]]:
-    """The equations, from this one inwards, that call Python."""
-    if equation.primitive.name in ASKED | SHOWN:
-        yield path, equation
+def _calls_in(equation: Any) -> Iterator[Any]:
+    """The equations, from this one inwards, that call Python for a result."""
+    if equation.primitive.name in CALLS and equation.outvars:
+        yield equation
     for function in _functions(equation):
-        for index, inner in enumerate(function.jaxpr.eqns):
-            yield from _calls_in(inner, (*path, index))
+        for inner in function.jaxpr.eqns:
+            yield from _calls_in(inner)
 
 
-def _notes(closed: ClosedJaxpr, live: _Live, complete: bool) -> Iterator[str]:
+def _notes(calls: Sequence[Any], live: _Live, complete: bool) -> Iterator[str]:
     """What became of the Python calls of a model."""
-    calls = [call for index, e in enumerate(closed.jaxpr.eqns) for _, call in _calls_in(e, (index,))]
-    shown = sum(call.primitive.name in SHOWN for call in calls)
-    asked = dict.fromkeys(_words(call) for call in calls if call.primitive.name in ASKED)
-    if shown:
-        yield f"left out, since they give no result: {shown} calls of Python that only show something"
-    if asked:
-        made = (
-            f"{len(live.given)} computed by Python and now inputs"
-            if complete
-            else "not computed: inputs have no values"
-        )
-        yield f"calls Python, which no compiler can: {', '.join(asked)}; {made}"
+    made = f"{len(live.given)} computed by Python and now inputs" if complete else "not computed: inputs have no values"
+    yield f"calls Python, which no compiler can: {', '.join(dict.fromkeys(map(_words, calls)))}; {made}"
     for library, hint in LIBRARIES.items():
         if any(_module(call).partition(".")[0] == library for call in calls):
             yield f"calls Python to check for errors; try {hint}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -129,8 +130,8 @@ def _torch(loaded: Loaded) -> Converted:
     keywords = {**fixed, **loaded.keywords}
     while not isinstance(module, torch.nn.Module):
         if isinstance(module, MethodType):
-            method, module = module, module.__self__
-            module.forward = method
+            method, module = module.__func__, copy.copy(module.__self__)  # the user's own stays as it is
+            module.forward = MethodType(method, module)
         else:
             if module.args:
                 raise Refused("functools.partial", "arguments by name", f"{len(module.args)} in order", "name=value")
