@@ -89,7 +89,7 @@ def _jax(loaded: Loaded) -> tuple[Built, dict[str, np.ndarray]]:
 
     held: dict[str, Any] = {}
     model = take(loaded.model, "", held)
-    specs, values, _ = _leaves(held, "", "parameter")
+    weights = [_leaves(array, name, "parameter") for name, array in held.items()]
     trees = {name: _leaves(tree, name, "input") for name, tree in loaded.inputs.items()}
 
     def forward(w: Mapping[str, Any]) -> Any:
@@ -97,9 +97,9 @@ def _jax(loaded: Loaded) -> tuple[Built, dict[str, np.ndarray]]:
         called = model(w)
         return called(*inputs.values(), **loaded.keywords) if loaded.positional else called(**inputs, **loaded.keywords)
 
-    inputs = [spec for specs_of_input, _, _ in trees.values() for spec in specs_of_input]
-    brought = {name: value for _, of_input, _ in trees.values() for name, value in of_input.items()}
-    return Built(forward, (*specs, *inputs)), {**values, **brought}
+    taken = [*weights, *trees.values()]
+    specs = [spec for specs_of_tree, _, _ in taken for spec in specs_of_tree]
+    return Built(forward, tuple(specs)), {name: value for _, values, _ in taken for name, value in values.items()}
 
 
 def _keras(loaded: Loaded) -> tuple[Built, dict[str, np.ndarray]]:
