@@ -57,6 +57,7 @@ def test_what_is_no_array_stays_what_it_is(tmp_path: Path, text: str) -> None:
         ("model = functools.partial(lambda p, x: p['w'] @ x, w)", "args.0.w"),
         ("model = functools.partial(lambda x, *, p: p['w'] @ x, p=w)", "p.w"),
         ("model = lambda x: w['w'] @ x", "w.w"),
+        ("model = jax.jit(lambda x: w['w'] @ x)", "w.w"),
         ("def make(p):\n    return lambda x: p['w'] @ x\nmodel = make(w)", "p.w"),
         (
             "class Net:\n    def __init__(self): self.w = w['w']\n    def run(self, x): return self.w @ x\n"
@@ -162,4 +163,35 @@ def test_an_error_check_of_equinox_is_never_run_elsewhere(tmp_path: Path) -> Non
     result, [own] = export(tmp_path, f"{text}example_inputs = (x,)")
     assert not why_not_run(result.bytecode)
     assert "EQX_ON_ERROR=nan" in result.notes[-1]
+    np.testing.assert_array_equal(own, [0, 2, 4, 6])
+
+
+TORCH = """
+import torch
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.eye(4) * 2)
+    def forward(self, x, mask=None, train=True):
+        return torch.tanh(x) if train or mask is not None else self.weight @ x
+    def encode(self, x):
+        return self.weight @ x
+net = Net()
+y = torch.arange(4.0)
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "model = net\nexample_inputs = (y, None, False)",
+        "model = net\nexample_inputs = (y,)\nstatic = {'train': False}",
+        "model = functools.partial(net, train=False)\nexample_inputs = (y,)",
+        "model = net.encode\nexample_inputs = (y,)",
+    ],
+)
+def test_modules_of_torch_are_looked_through(tmp_path: Path, text: str) -> None:
+    pytest.importorskip("torchax")
+    result, [own] = export(tmp_path, f"{TORCH}{text}")
+    assert [spec.name for spec in result.arguments] == ["weight", "x"]
     np.testing.assert_array_equal(own, [0, 2, 4, 6])

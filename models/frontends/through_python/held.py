@@ -19,6 +19,9 @@ from opscope.models.frontends.through_python.load import framework
 Again = Callable[[Mapping[str, Any]], Any]
 """From name -> array to the object that holds these."""
 
+JITTED = type(jax.jit(len))
+"""The class of what `jax.jit` returns, which has no public name."""
+
 
 def take(value: Any, name: str, found: dict[str, Any], *, weights_alone: bool = False) -> Again:
     """Puts the arrays that `value` holds into `found`, by their place below `name`; returns what makes it again.
@@ -37,6 +40,10 @@ def take(value: Any, name: str, found: dict[str, Any], *, weights_alone: bool = 
         return lambda arrays: types.MethodType(value.__func__, owner(arrays))
     if isinstance(value, types.FunctionType):
         return _take_of_function(value, name, found)
+    if isinstance(value, JITTED) and isinstance(value.__wrapped__, types.FunctionType):
+        before = len(found)
+        function = _take_of_function(value.__wrapped__, name, found)
+        return function if len(found) > before else _same(value)
     if kind == "flax" and hasattr(value, "eval"):
         return _take_of_nnx(value, name, found)
     if kind == "equinox":
@@ -59,7 +66,10 @@ def take(value: Any, name: str, found: dict[str, Any], *, weights_alone: bool = 
 
 def _take_of_function(function: types.FunctionType, name: str, found: dict[str, Any]) -> Again:
     """The same for what a function names from outside itself."""
-    outside = inspect.getclosurevars(function)
+    try:
+        outside = inspect.getclosurevars(function)
+    except ValueError:  # one of them has no value yet
+        return _same(function)
     taken: dict[str, Again] = {}
     for word, value in {**outside.globals, **outside.nonlocals}.items():
         if isinstance(value, types.FunctionType | types.ModuleType | type):
