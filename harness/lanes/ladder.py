@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opscope.base.damage import Damaged
+from opscope.base.stablehlo.python_calls import why_not_run
 from opscope.base.stored import checked, gone
 from opscope.harness.backends import life
 from opscope.harness.backends.base import Backend, BackendError, Declined, Job, StageCrashError, StageError, Target
@@ -250,6 +251,8 @@ def _begin(state: _ClimbState) -> None:
         ir_dir = artifact_dir(Path(context.run_dir), row.op_id) / artifacts.ir_folder(backend_label(context.backend))
         ir_dir.mkdir(parents=True, exist_ok=True)
     module = checked(state.export_dir, row.module).read_bytes()
+    if reason := why_not_run(module):
+        raise Declined(f"it {reason}")
     if options.goldens_by:
         from opscope.harness.prepare import mlir
 
