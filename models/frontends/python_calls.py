@@ -294,7 +294,7 @@ def _function(call: Any) -> Any:
     function = call.params.get("callback")
     function = getattr(function, "callback_func", function)
     while isinstance(function, partial) or hasattr(function, "__wrapped__"):
-        function = function.func if isinstance(function, partial) else function.__wrapped__
+        function = getattr(function, "func" if isinstance(function, partial) else "__wrapped__")
     return function
 
 
