@@ -104,10 +104,8 @@ def _held(bytecode: bytes) -> tuple[str, ...]:
         ir.Module.parse(bytecode).operation.walk(look)
     if (total := sum(size for size, _ in sizes)) <= LARGE:
         return ()
-    return (
-        f"{total / LARGE:.1f} MiB of arrays are constants of the program and no arguments, the largest {max(sizes)[1]}; "
-        "try them as example inputs, or as fields of a module",
-    )
+    said = f"{total / LARGE:.1f} MiB of arrays are constants of the program and no arguments"
+    return (f"{said}, the largest {max(sizes)[1]}; try them as example inputs, or as fields of a module",)
 
 
 def lower(built: Built, name: str) -> bytes:

@@ -136,7 +136,8 @@ class _Live:
 
     def scan(self, equation: Any, values: Sequence[Any], path: Path) -> Sequence[Any]:
         parts, length = _ScanParts.of(equation, values), equation.params["length"]
-        carry, steps, stacked = list(parts.carry), [_Live() for _ in range(length)], [()] * length
+        carry, steps = list(parts.carry), [_Live() for _ in range(length)]
+        stacked: list[Results] = [()] * length
         for step in reversed(range(length)) if equation.params["reverse"] else range(length):
             slices = [array[step] for array in parts.sequences]
             results = _interpret(equation.params["jaxpr"], [*parts.constants, *carry, *slices], steps[step], path)

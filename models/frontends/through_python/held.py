@@ -51,7 +51,7 @@ def take(value: Any, name: str, found: dict[str, Any], *, weights_alone: bool = 
 
         value, weights_alone = equinox.nn.inference_mode(value), False
     paths, structure = jax.tree_util.tree_flatten_with_path(value)
-    leaves = []
+    leaves: list[Again] = []
     for path, leaf in paths:
         words = [str(getattr(k, "key", getattr(k, "name", getattr(k, "idx", k)))) for k in path]
         if not _is_array(leaf, weights_alone):
@@ -75,9 +75,9 @@ def _take_of_function(function: types.FunctionType, name: str, found: dict[str, 
         if isinstance(value, types.FunctionType | types.ModuleType | type):
             continue
         before = len(found)
-        again = take(value, _below(name, word), found, weights_alone=True)
+        whole = take(value, _below(name, word), found, weights_alone=True)
         if len(found) > before:
-            taken[word] = again
+            taken[word] = whole
     if not taken:
         return _same(function)
 
