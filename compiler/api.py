@@ -329,6 +329,14 @@ def argument_types(source: bytes) -> tuple[tuple[tuple[int, ...], str], ...]:
     return tuple(map(_described, functions(guard.read(source))[0].function_type.inputs))
 
 
+def result_types(source: bytes) -> tuple[tuple[tuple[int, ...], str], ...]:
+    """Returns shape and MLIR element type of each result of a StableHLO module. Raises CompilerInputError."""
+    from opscope.compiler.ir import guard
+    from opscope.compiler.ir.functions import functions
+
+    return tuple(map(_described, functions(guard.read(source))[0].function_type.outputs))
+
+
 def _described(kind: Any) -> tuple[tuple[int, ...], str]:
     return tuple(kind.get_shape()), str(kind.element_type)
 

@@ -80,6 +80,8 @@ class Compilation:
     """The program is all of it `forward`, `backward` or `optimizer`; empty: the locations of its ops tell."""
     parameters: frozenset[int] | None = None
     """The arguments that are parameters; None finds out from their uses."""
+    microbatch: int = 1
+    """How many inputs one execution of the program takes, one after another."""
     fallback: bool = False
     """Whether ops that cannot be lowered are left to the host, after the device has run."""
     reached: CompileDepth | None = None
@@ -248,6 +250,7 @@ def _pre_netlist(c: Compilation) -> None:
         host_outputs=c.configuration.get("output_queues_on_host", True),
         harvested=c.configuration.harvested(len(c.chip_ids)),
         chip_ids=c.chip_ids,
+        microbatch=c.microbatch,
     )
 
 
@@ -260,7 +263,7 @@ def _netlist(c: Compilation) -> None:
 
     assert c.plan is not None
     assert c.program is not None
-    c.netlist_text = to_yaml(netlist_of(c.plan, c.program))
+    c.netlist_text = to_yaml(netlist_of(c.plan, c.program, c.microbatch))
     c.netlist = parse(c.netlist_text, c.name)
     check(c.netlist)
     c.program = with_programs(c.program, c.netlist)

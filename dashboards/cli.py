@@ -201,6 +201,7 @@ def up(
         list(embed),
         notes_uri(notes_url, database) if notes_url else "",
         mail,
+        assets.wide,
         home.code(),
     )
     allowed = [name for name in (urlsplit(public_url).hostname,) if name]

@@ -52,6 +52,8 @@ class Served:
     """The results database for writing notes, as Superset's SQLAlchemy 1.4 names it; empty if pages write none."""
     mail: dict[str, Any] = field(default_factory=dict)
     """Whom alerts and reports are sent to, and how (alerts.py); empty if they are off."""
+    wide: list[str] = field(default_factory=list)
+    """Names of charts that a telephone cannot show."""
     code: str = ""
     """Digest of the server's own code and packages: after an update of opscope another server has to start."""
 

@@ -108,8 +108,8 @@ KINDS: dict[str, Params] = {
 
 _OF_ALL = "groupby metric metrics x_axis timeseries_limit_metric row_limit order_desc"
 _OF_SERIES = (
-    "contributionMode logAxis truncateYAxis xAxisForceCategorical xAxisLabelRotation x_axis_title x_axis_title_margin "
-    "y_axis_title"
+    "contributionMode group_others_when_limit_reached legendMargin limit logAxis truncateYAxis xAxisForceCategorical "
+    "xAxisLabelRotation x_axis_title x_axis_title_margin y_axis_title"
 )
 _WITHOUT_DEFAULT = {
     "big_number_total": "conditional_formatting subtitle",
@@ -213,6 +213,13 @@ def query_context(chart: Params) -> dict[str, Any]:
         "custom_params": {},
         "custom_form_data": {},
     }
+    if chart.get("limit"):
+        query |= {
+            "series_columns": _many(chart.get("groupby")),
+            "series_limit": chart["limit"],
+            "series_limit_metric": order,
+            "group_others_when_limit_reached": chart.get("group_others_when_limit_reached", False),
+        }
     return {
         "datasource": {"id": 0, "type": "table"},
         "force": False,

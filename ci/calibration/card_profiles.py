@@ -191,7 +191,8 @@ def _tensors(line: Line, system: SystemDesc) -> tuple[list[TensorDesc], TensorDe
         places = places[: len(shapes) - 1]
     inputs = [_tensor(line, place, system) for place in places]
     if line["kernel"] == "conv2d":
-        inputs[:2] = (replace(desc, shape=shape) for desc, shape in zip(inputs[:2], shapes, strict=False))
+        of_four = [(1,) * (4 - len(shape)) + shape for shape in shapes]  # a window of 1x1 is part of the shape
+        inputs[:2] = (replace(desc, shape=shape) for desc, shape in zip(inputs[:2], of_four, strict=False))
     return inputs, _tensor(line, "out", system)
 
 

@@ -125,3 +125,20 @@ def test_no_profile_is_refused(content: bytes, tmp_path: Path, capsys: pytest.Ca
     assert main([str(path)]) == 2
     assert main([str(tmp_path / "absent.csv")]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 2
+
+
+@pytest.mark.parametrize("image", ["(1, 128, 128, 256)", "(1, 1, 16384, 256)", "(16384, 256)"])
+@pytest.mark.parametrize("window", ["(1, 1, 256, 256)", "(256, 256)"])
+def test_a_convolution_of_1x1_has_a_price(tmp_path: Path, image: str, window: str) -> None:
+    """What stands before its channels are ones, which shapes are written without."""
+    line = next(dict(line) for line in lines_of(PROFILES) if line["kernel"] == "conv2d")
+    line["shapes"] = f"{image} {window} (16384, 256)"
+    line["sliding_window"] = re.sub(
+        r"input_hw=.*?window_hw=\(3;3\)(.*?)padding=\(.*?\)\)",
+        r"input_hw=(128;128); window_hw=(1;1)\1padding=((0; 0); (0; 0))",
+        line["sliding_window"],
+    )
+    rows = profile_rows(written([line], tmp_path / "one.csv"))
+    for own_split in (False, True):
+        [row] = report(rows, own_split=own_split)["rows"]
+        assert row["simulated_ns"] > 0

@@ -20,7 +20,7 @@ from opscope.compiler.target.system_desc import SystemDesc
 WHOLE = Grid(1, 1)
 """The grid of a queue in one part, as the host sees it."""
 HOST_ENTRIES = 2
-"""Entries of a queue that the host fills or empties: one is in use while the other is written."""
+"""Microbatches in a queue that the host fills or empties: one is in use while the other is written."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,11 @@ def to_binary(
     host_outputs: bool = True,
     harvested: tuple[int, ...] = (),
     chip_ids: tuple[int, ...] = (),
+    microbatch: int = 1,
 ) -> PlannedProgram:
     """Returns the binary of a planned graph, for chips with these masks of harvested rows.
+
+    Queues between host and card hold two times `microbatch` entries, those between epochs one microbatch.
 
     It has no programs yet: those are the netlist's (`netlist.to_binary.with_programs`). Raises CompilerInputError if a
     kernel or space in DRAM is missing.
@@ -54,7 +57,7 @@ def to_binary(
         planned.policy,
         tuple(EpochPlan(e.number, e.chip, e.kind) for e in planned.epochs),
         tuple(placed_op(graph, models[p.op.name], p, program) for epoch in planned.epochs for p in epoch.placements),
-        queues(planned, program, dram, host_inputs, host_outputs),
+        queues(planned, program, dram, host_inputs, host_outputs, microbatch),
     )
     masks = harvested if any(harvested) else ()
     binary = Binary(board.board, board.arch, (program.program,), "opscope", plan, masks, chip_ids)
@@ -107,7 +110,12 @@ def _core_buffer(role: str, operand: int, buffer: BufferModel, times: int = 1) -
 
 
 def queues(
-    planned: BudaPlan, program: GraphProgram, dram: str, host_inputs: bool = True, host_outputs: bool = True
+    planned: BudaPlan,
+    program: GraphProgram,
+    dram: str,
+    host_inputs: bool = True,
+    host_outputs: bool = True,
+    microbatch: int = 1,
 ) -> tuple[QueuePlan, ...]:
     """Returns the queues of inputs, parameters and outputs, and those between epochs or on cut edges."""
     graph = planned.graph
@@ -121,7 +129,7 @@ def queues(
             (edge,) = graph.operands(node.name)
             where = "host" if host_outputs else "dram"
             chip = placed[edge.producer].chip if edge.producer in placed else planned.epochs[0].chip
-            plans.append(_queue(node, edge.producer, program, "queue", _Place(where, chip)))
+            plans.append(_queue(node, edge.producer, program, microbatch, _Place(where, chip)))
             if not host_outputs:
                 size = plans[-1].entry_bytes * plans[-1].entries
                 requests.setdefault(chip, []).append(Request(node.name, size, ((0, 0),), True))
@@ -137,17 +145,19 @@ def queues(
                 continue
             model = models[node.name]
             block = None if model.grid == WHOLE else model.block
-            queue = _queue(node, node.name, program, "queue", _Place("dram", placement.chip, model.grid, block))
-            request = Request(queue.name, queue.entry_bytes, tuple(_cores(placement)), False, placement.epoch, last)
+            queue = _queue(node, node.name, program, microbatch, _Place("dram", placement.chip, model.grid, block))
+            request = Request(
+                queue.name, queue.entry_bytes * microbatch, tuple(_cores(placement)), False, placement.epoch, last
+            )
         else:
             first = readers[0]
             operand = next(e.operand for e in graph.users(node.name) if e.consumer == first.op.name)
             if node.kind.is_resident:
                 grid, block = _read_as(node, models[first.op.name], operand)
-                queue = _queue(node, "HOST", program, "ram", _Place("dram", first.chip, grid, block))
+                queue = _queue(node, "HOST", program, 0, _Place("dram", first.chip, grid, block))
             else:
                 where = "host" if host_inputs else "dram"
-                queue = _queue(node, "HOST", program, "queue", _Place(where, first.chip))
+                queue = _queue(node, "HOST", program, microbatch, _Place(where, first.chip))
             cores = tuple(_cores(first))[: queue.grid[0] * queue.grid[1]]
             request = Request(queue.name, queue.entry_bytes * queue.entries, cores, True, first.epoch, last)
         plans.append(queue)
@@ -183,16 +193,17 @@ class _Place:
     """None: that of the whole tensor."""
 
 
-def _queue(node: Node, source: str, program: GraphProgram, kind: str, place: _Place) -> QueuePlan:
+def _queue(node: Node, source: str, program: GraphProgram, microbatch: int, place: _Place) -> QueuePlan:
+    """Returns a queue of so many inputs at once; of 0 inputs it is a ram, which stays."""
     grid, block = place.grid, place.block or _block(node, WHOLE)
     name = f"e2e_{node.name}_0" if node.kind is NodeKind.OP else node.name
     entry = block.t * block.tiles * node.tile_bytes
-    entries = HOST_ENTRIES if kind == "queue" and node.kind is not NodeKind.OP else 1
+    entries = microbatch * (1 if node.kind is NodeKind.OP else HOST_ENTRIES) or 1
     return QueuePlan(
         name,
         program.tensor.get(node.name, -1),
         source,
-        kind,
+        "queue" if microbatch else "ram",
         entries,
         (grid.r, grid.c),
         block_plan(block),

@@ -42,6 +42,7 @@ def legalised(module: mlir.Module, quantised: bool = False) -> mlir.Module:
         names, types = _names_and_types(module.operation)
     if any(name.startswith("chlo.") and not TABLE.stablehlo(name) for name in names):
         _scans_forward(module)
+        _ragged_dots(module)
         _run(module, CHLO, "chlo")
         names, types = _names_and_types(module.operation)
     if "stablehlo.set_dimension_size" in names:
@@ -143,6 +144,52 @@ def _scans_forward(module: mlir.Module) -> None:
             with mlir.InsertionPoint.after(op), op.location:
                 turned = stablehlo.reverse(result, [dim])
             result.replace_all_uses_except(turned, turned.owner.operation)
+
+
+def _ragged_dots(module: mlir.Module) -> None:
+    """Expands products of ragged groups. The pass compares rows with the groups' ends in 64 bits of its own, which the
+    device lacks: sizes of 32 bits need no more, since no tensor has as many rows."""
+    for op in [op for op in ops_of(module.operation) if op.name == "chlo.ragged_dot"]:
+        kinds = [value.type for value in op.operands]
+        if str(mlir.RankedTensorType(kinds[2]).element_type) != "i32":
+            continue
+        with op.location:
+            alone = mlir.Module.create()
+            with mlir.InsertionPoint(alone.body):
+                signature = mlir.FunctionType.get(kinds, [op.results[0].type])
+                attributes = {"sym_name": mlir.StringAttr.get("main"), "function_type": mlir.TypeAttr.get(signature)}
+                block = (
+                    mlir.Operation.create("func.func", attributes=attributes, regions=1)
+                    .regions[0]
+                    .blocks.append(*kinds)
+                )
+            clone = op.clone(mlir.InsertionPoint(block))
+            for number, argument in enumerate(block.arguments):
+                clone.operands[number] = argument
+            mlir.Operation.create("func.return", operands=[clone.results[0]], ip=mlir.InsertionPoint(block))
+        _run(alone, CHLO, "chlo")
+        *expanded, end = [view.operation for view in block.operations]
+        values: dict[Any, Any] = dict(zip(block.arguments, op.operands, strict=True))
+        for inner in expanded:
+            _in_32_bits(inner)
+            copy = inner.clone(mlir.InsertionPoint(op))
+            for number, value in enumerate(inner.operands):
+                copy.operands[number] = values[value]
+            values |= zip(inner.results, copy.results, strict=True)
+        op.results[0].replace_all_uses_with(values[end.operands[0]])
+        op.erase()
+
+
+def _in_32_bits(op: Any) -> None:
+    """Gives an op results of 32 bits in place of 64."""
+    for result in op.results:
+        kind = mlir.RankedTensorType(result.type)
+        if str(kind.element_type) != "i64":
+            continue
+        if op.name == "stablehlo.constant":
+            numbers: Any = np.array(mlir.DenseIntElementsAttr(op.attributes["value"])).astype(np.int32)
+            op.attributes["value"] = mlir.DenseElementsAttr.get(numbers)
+        result.set_type(mlir.RankedTensorType.get(kind.shape, mlir.IntegerType.get_signless(32)))
 
 
 def _static_slices(module: mlir.Module) -> None:

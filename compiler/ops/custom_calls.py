@@ -25,6 +25,7 @@ class Target:
 
 
 _ANNOTATION = "an annotation that splits nothing here: a module sharded over several devices is refused before"
+_PLACE = "says where a tensor lies, which the compiler decides"
 _WIDE = "a LAPACK routine of 64-bit or complex numbers, which no register of the device holds"
 _ITERATES = "a LAPACK routine that goes on until its values have converged: no kernel of the device does"
 _PIVOTS = "a LAPACK routine that orders its work by what it finds: no kernel of the device exchanges rows or columns so"
@@ -40,6 +41,8 @@ TARGETS: tuple[Target, ...] = (
     Target("SPMDShardToFullShape", "hand_on", _ANNOTATION),
     Target("xla.sdy.*", "hand_on", _ANNOTATION),
     Target("annotate_device_placement", "hand_on", _ANNOTATION),
+    Target("MoveToDevice", "hand_on", _PLACE),
+    Target("MoveToHost", "hand_on", _PLACE),
     Target("LayoutConstraint", "hand_on", _ANNOTATION),
     Target("stablehlo.shape_refinement_operand_wrapper", "hand_on", "what is left of a refined shape"),
     Target("shape_assertion", "hand_on", "a check of sizes that are constants by now"),

@@ -78,8 +78,8 @@ def _convert(func: FuncOp, once: dict[str, FuncOp], narrow: str, wide: str, ever
     for op in ops:
         for value in op.operands if isinstance(op, LoadCachedOp) else ():
             chosen.pop(value, None)
-            if isinstance(value.owner, Operation):
-                chosen.pop(value.owner.operands[0], None)
+            if isinstance(move := value.owner, RowOp) and move.ROW.group == "layout":
+                chosen.pop(move.operands[0], None)
     for value, format_ in chosen.items():
         load = value.owner
         if isinstance(load, LoadCachedOp):

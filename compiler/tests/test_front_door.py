@@ -239,9 +239,52 @@ def _call(target: str) -> str:
     )
 
 
-def test_an_annotation_hands_its_operand_on():
+@pytest.mark.parametrize("target", ["annotate_device_placement", "MoveToDevice", "MoveToHost"])
+def test_an_annotation_hands_its_operand_on(target):
     x = programs.random((4,))
-    np.testing.assert_array_equal(programs.simulate(_call("annotate_device_placement"), x)[0], x)
+    np.testing.assert_array_equal(programs.simulate(_call(target), x)[0], x)
+
+
+def _ragged_dot(left, right, result, fields, groups="tensor<2xi32>"):
+    operands = f"(tensor<{left}xf32>, tensor<{right}xf32>, {groups}) -> tensor<{result}xf32>"
+    numbers = f"#chlo.ragged_dot<{fields}>"
+    return programs.module(
+        f'%r = "chlo.ragged_dot"(%a, %b, %g) <{{ragged_dot_dimension_numbers = {numbers}}}> : {operands}\n'
+        f"return %r : tensor<{result}xf32>",
+        f"(%a: tensor<{left}xf32>, %b: tensor<{right}xf32>, %g: {groups}) -> tensor<{result}xf32>",
+    )
+
+
+@pytest.mark.parametrize("sizes", [(4, 2), (0, 5), (1, 1), (6, 0)])
+def test_a_product_of_ragged_groups_needs_no_64_bits(sizes):
+    """The sizes are i32, so that the program has no 64-bit integer but those that its expansion would make."""
+    fields = (
+        "lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1], lhs_ragged_dimensions = [0], "
+        "rhs_group_dimensions = [0]"
+    )
+    a, b, groups = programs.random((6, 3)), programs.random((2, 3, 2), seed=1), np.array(sizes, np.int32)
+    expected, start = np.zeros((6, 2)), 0
+    for number, size in enumerate(sizes):
+        expected[start : start + size] = a[start : start + size] @ b[number]
+        start += size
+    [got] = programs.simulate(_ragged_dot("6x3", "2x3x2", "6x2", fields), a, b, groups)
+    np.testing.assert_allclose(got, expected, atol=2e-2)
+
+
+def test_groups_of_what_is_summed():
+    fields = "lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [0], lhs_ragged_dimensions = [1]"
+    a, b, groups = programs.random((4, 6)), programs.random((6, 2), seed=1), np.array([4, 2], np.int32)
+    [got] = programs.simulate(_ragged_dot("4x6", "6x2", "2x4x2", fields), a, b, groups)
+    np.testing.assert_allclose(got, np.stack([a[:, :4] @ b[:4], a[:, 4:] @ b[4:]]), atol=2e-2)
+
+
+def test_sizes_of_64_bits_are_the_programs_own():
+    fields = (
+        "lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1], lhs_ragged_dimensions = [0], "
+        "rhs_group_dimensions = [0]"
+    )
+    with pytest.raises(StageFailure, match=r"i64"):
+        api.compile(_ragged_dot("6x3", "2x3x2", "6x2", fields, "tensor<2xi64>"), programs.BOARD)
 
 
 @pytest.mark.parametrize(

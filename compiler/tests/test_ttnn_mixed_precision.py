@@ -53,6 +53,30 @@ def test_the_mask_of_an_attention_and_a_bias_keep_their_format() -> None:
     }
 
 
+CONSTANT = """func.func @main(%x: tensor<32x32xf32>) -> (tensor<32x32xf32>, tensor<32x32xf32>) {
+  %h = stablehlo.constant dense<0.5> : tensor<f32>
+  %b = stablehlo.broadcast_in_dim %h, dims = [] : (tensor<f32>) -> tensor<32x32xf32>
+  %y = stablehlo.multiply %x, %b : tensor<32x32xf32>
+  %g = stablehlo.exponential %h : tensor<f32>
+  %c = stablehlo.broadcast_in_dim %g, dims = [] : (tensor<f32>) -> tensor<32x32xf32>
+  %v = stablehlo.add %x, %c : tensor<32x32xf32>
+  %p = stablehlo.dot_general %y, %v, contracting_dims = [1] x [0]
+    : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32>
+  return %p, %y : tensor<32x32xf32>, tensor<32x32xf32>
+}"""
+
+
+@pytest.mark.parametrize("level", [1, 2])
+@pytest.mark.parametrize("optimization", [1, 2])
+def test_what_is_computed_once_from_a_constant_that_is_computed_once(level: int, optimization: int) -> None:
+    """What makes the operand of a kept value has no operands of its own."""
+    options = api.CompileOptions(optimization_level=optimization, amp_level=level)
+    x = np.random.default_rng(6).normal(size=(32, 32)).astype(np.float32)
+    product, half = Device("n150").load(api.compile(CONSTANT, programs.BOARD, options)).run([x]).outputs
+    np.testing.assert_allclose(half, x / 2, atol=0.04)  # it is an operand of the product
+    assert np.corrcoef(product.ravel(), (x / 2 @ (x + np.exp(0.5))).ravel())[0, 1] > 0.998
+
+
 def test_fewest_phases_give_the_same_bits_sooner() -> None:
     source, args = case("block")
     results = []

@@ -19,6 +19,7 @@ START = night_page.PATH
 HOMES = frozenset({"/", "/superset/welcome/"})
 """Where Superset shows an empty home, and where it leads after a login."""
 DASHBOARD_API = re.compile(r"/api/v1/dashboard/[\w-]+")
+CHARTS_API = re.compile(r"/api/v1/dashboard/[\w-]+/charts")
 COLOURS_API = re.compile(r"/api/v1/dashboard/\d+/colors")
 WALL_SECONDS, WALL_ZOOM = 20, 1.4
 """How long a dashboard stays on the wall, and how much larger it is than at a desk."""
@@ -34,6 +35,7 @@ def install(app: Any, served: dict[str, Any], answers: Any) -> None:
     templates = jinja2.FileSystemLoader([str(Path(__file__).parent / "templates"), str(night_page.ROWS)])
     app.jinja_loader = jinja2.ChoiceLoader([templates, app.jinja_loader])
     app.jinja_env.globals["narrow_below"] = narrow.BELOW
+    wide = frozenset(served["wide"])
 
     def lets_in() -> bool:
         return served["anonymous"] or current_user.is_authenticated
@@ -65,12 +67,17 @@ def install(app: Any, served: dict[str, Any], answers: Any) -> None:
     @app.after_request
     def lay_out_and_keep(response: Any) -> Any:
         made = "opscope_answer" in g  # otherwise it is kept as it has been laid out before
-        asked = request.method == "GET" and DASHBOARD_API.fullmatch(request.path)
-        if made and asked and response.status_code == 200 and request.cookies.get("opscope_narrow") == "1":
-            answer = response.get_json()
-            result = answer["result"]
-            if result.get("position_json"):
-                result["position_json"] = json.dumps(narrow.narrow(json.loads(result["position_json"])))
+        on_telephone = request.method == "GET" and request.cookies.get("opscope_narrow") == "1"
+        if made and on_telephone and response.status_code == 200:
+            if DASHBOARD_API.fullmatch(request.path):
+                answer = response.get_json()
+                result = answer["result"]
+                if result.get("position_json"):
+                    result["position_json"] = json.dumps(narrow.narrow(json.loads(result["position_json"]), wide))
+                    response.set_data(json.dumps(answer))
+            elif CHARTS_API.fullmatch(request.path):  # Superset adds a chart that the layout lacks at its end
+                answer = response.get_json()
+                answer["result"] = [chart for chart in answer["result"] if chart["slice_name"] not in wide]
                 response.set_data(json.dumps(answer))
         answers.keep(response)
         return response

@@ -269,7 +269,9 @@ _CHECKS: dict[str, Callable[[Any, Sendable], bool]] = {
     "time_range": lambda value, _: value is None or readable_range(value),
     "order_desc": _flag,
     "is_rowcount": _flag,
-    "group_others_when_limit_reached": _nothing,
+    "group_others_when_limit_reached": lambda value, sent: (
+        not value or _among(value, [sent.params.get("group_others_when_limit_reached")])
+    ),
     "annotation_layers": _nothing,
     "time_offsets": _nothing,
     "granularity": _nothing,

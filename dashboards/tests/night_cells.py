@@ -23,9 +23,9 @@ WORDS = "h1, .when, .ng td, .ng th, .ng p, .ng li, .ng-facts span, .ng button, .
 """Where words have to be whole."""
 
 LOOK = """() => [...document.querySelectorAll(".ng-cause")].flatMap(cause =>
-  [...cause.querySelectorAll("tbody tr")].map(row => [cause.dataset.cause, row.querySelector("th").innerText.trim(),
+  [...cause.querySelectorAll("tbody tr")].map(row => [cause.dataset.cause, row.querySelector("th").textContent.trim(),
     [...row.querySelectorAll("td")].map(cell => [...cell.classList].map(name => name.slice(3)).sort().join(" ")
-      + " " + cell.innerText.trim())]))"""
+      + " " + cell.textContent.trim())]))"""
 MEASURE = """() => {
   const seen = element => element.getClientRects().length > 0;
   const box = element => element.getBoundingClientRect();

@@ -244,6 +244,7 @@ def test_a_table_that_renders_html_shows_no_column_as_it_is() -> None:
         "z_max",
         "cycles",
         "compile_ms",
+        "numbers",
         "uses",
         *(f"{what}_{when}" for what in ("status", "pcc", "cycles") for when in ("before", "now")),
     }

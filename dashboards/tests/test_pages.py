@@ -30,18 +30,29 @@ NUMBERS = {name: number for number, name in enumerate(ASSETS.charts, 1)}
 
 
 @pytest.mark.parametrize("name", ASSETS.dashboards)
-def test_a_narrow_window_has_every_chart_once_in_the_same_order(name: str) -> None:
+def test_a_narrow_window_has_every_chart_that_it_can_show_once_in_the_same_order(name: str) -> None:
     doc = ASSETS.dashboards[name]
     wide = position(doc, ASSETS, NUMBERS)
-    tree = narrow.narrow(wide)
+    tree = narrow.narrow(wide, ASSETS.wide)
     rows = [tree[row] for row in tree["GRID_ID"]["children"]]
     cells = [cell for row in rows for cell in row["children"]]
-    assert cells[1:] == [f"CHART-{chart}" for chart in doc.charts]
+    left_out = [ASSETS.charts[chart].name for chart in doc.charts if ASSETS.charts[chart].wide]
+    assert cells[1:] == [f"CHART-{chart}" for chart in doc.charts if ASSETS.charts[chart].name not in left_out]
+    assert {key for key in tree if key.startswith("CHART-")} == set(cells[1:])
+    text = tree["MARKDOWN-0"]["meta"]["code"]
+    assert all(f"*{title}*" in text for title in left_out)
+    assert ("A wider window" in text) == bool(left_out)
     for row in rows:
         widths = [tree[cell]["meta"]["width"] for cell in row["children"]]
         assert sum(widths) == 12
         assert len(widths) == 1 or all(wide[cell]["meta"]["height"] <= 30 for cell in row["children"])
         assert all(tree[cell]["parents"][-1] == row["id"] for cell in row["children"])
+
+
+def test_what_has_a_bar_a_column_or_a_line_for_each_name_is_not_for_a_telephone() -> None:
+    wide = {name for name, chart in ASSETS.charts.items() if chart.wide}
+    assert {"coverage_heat", "stage_by_model", "supported_by_dtype", "cycles_by_model", "lacking_by_night"} <= wide
+    assert not {"failing_by_night", "changes_by_night", "unlock_curve", "readiness", "sentence"} & wide
 
 
 @pytest.mark.parametrize("name", ASSETS.dashboards)

@@ -1,8 +1,9 @@
 """Runs a failed op again to find out whether it fails every time, sometimes, or only because of the machine.
 
-If all runs end alike, the failure is `deterministic`. Otherwise, if the machine caused each failing run (a signal from
-outside, no memory, a full disk, a time limit while no processor was free), it is `infrastructure`. Otherwise it is
-`flaky`. The record remains the original failure, whatever the later runs give.
+If all runs end alike, the failure is `deterministic`, or `varying` where their wrong results differ. Otherwise, if the
+machine caused each failing run (a signal from outside, no memory, a full disk, a time limit while no processor was
+free), it is `infrastructure`. Otherwise it is `flaky`. The record remains the original failure, whatever the later runs
+give.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from opscope.base import machine
 from opscope.base.children.ending import FROM_OUTSIDE, OF_THE_MACHINE
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpTest
-from opscope.harness.record.stages import DETERMINISTIC, FAILED, Status
+from opscope.harness.record.stages import DETERMINISTIC, FAILED, VARYING, Status
 
 FLAKY, INFRASTRUCTURE = "flaky", "infrastructure"
 
@@ -60,6 +61,11 @@ def outcome(test: OpTest) -> str:
     return f"{test.status}{crash}{stage}{f' {test.error_signature}' if test.error_signature else ''}"
 
 
+def _results(test: OpTest) -> str:
+    """The digests of the results of a run."""
+    return ", ".join(f"result {n} {check.digest}" for n, check in enumerate(test.results) if check.digest)
+
+
 class Reruns:
     """The reruns of one process. It remembers which refusals of the compiler turned out to be deterministic."""
 
@@ -95,10 +101,14 @@ class Reruns:
         if len(runs) == 1:
             return test
         ends = tuple(outcome(each) for each in runs)
-        if len(set(ends)) == 1:
+        if len(set(ends)) == 1 and len({_results(each) for each in runs}) > 1:
+            label, ends = VARYING, tuple(f"{outcome(each)}: {_results(each)}" for each in runs)
+        elif len(set(ends)) == 1:
             label = DETERMINISTIC
             if refusal:
                 self._proved[refusal] += 1
         else:
             label = INFRASTRUCTURE if all(machine) else FLAKY
-        return test.model_copy(update={"stability": label, "flaky": label != DETERMINISTIC, "outcomes": ends})
+        return test.model_copy(
+            update={"stability": label, "flaky": label not in (DETERMINISTIC, VARYING), "outcomes": ends}
+        )

@@ -32,12 +32,13 @@ from opscope.harness.cache.json_store import JsonStore
 from opscope.harness.climb.doubts import Doubts
 from opscope.harness.lanes.flight import Ready
 from opscope.harness.lanes.lists import scope_of
+from opscope.harness.prepare.authorities import voices
 from opscope.harness.record import artifacts, explanation
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext, backend_label, build_test
 from opscope.harness.record.records import SCHEMA_VERSION, OpRow, OpTest
 from opscope.harness.record.result_options import Decides
-from opscope.harness.record.stages import UNREPEATABLE, Stage, Status
+from opscope.harness.record.stages import VARYING, Stage, Status
 
 VERSION = 3
 """Increased when entries of older versions must no longer be read."""
@@ -103,6 +104,7 @@ class ResultCache:
         self._made: dict[int, made_of.Made] = {}
         self._reports: tuple[Any, ...] = ()
         """The report of that list, so that its id is no other's."""
+        self._reads = ready is not None
         # With --keep-ir and --dump-tensors, the op has to run to produce them.
         self._ready = None if context.keep_ir or context.dump_tensors != "none" else ready
 
@@ -140,6 +142,8 @@ class ResultCache:
         changed = ""
         for entry in self._entries(row):
             what = self._lists.changed(entry.get("lists", ()), self._scope)
+            if not what and "voices" in entry and entry["voices"] != voices.present():
+                what = "who can be asked about goldens has"
             if not what:
                 return entry
             changed = changed or what
@@ -200,8 +204,9 @@ class ResultCache:
     def keep(self, row: OpRow, test: OpTest, ready: Ready, *others: Ready) -> None:
         """Keeps a verdict for later runs; `ready` is the report of the child that ran the op, `others` are those of
         its reruns. One whose cause is not known in full is not kept."""
-        varies = test.flaky or test.stability == UNREPEATABLE
-        if self.unseen or test.status not in KEPT or varies or OF_THE_MACHINE.search(test.error_message or ""):
+        if self.unseen or test.status not in KEPT or test.flaky or test.stability == VARYING:
+            return
+        if OF_THE_MACHINE.search(test.error_message or ""):
             return
         if (lists := self._made_of((ready, *others))) is None:
             return
@@ -216,6 +221,8 @@ class ResultCache:
             except (OSError, UnicodeDecodeError):
                 return
         entry = {"test": test.model_dump(mode="json"), "diagnostic": diagnostic, "values": self._values(row)}
+        if test.second_authority:
+            entry["voices"] = voices.present()
         if files:
             entry["files"] = files
         if ir := self._ir(test):
@@ -287,7 +294,7 @@ class ResultCache:
     @property
     def doubts(self) -> Doubts:
         """The goldens in doubt that this cache knows."""
-        return Doubts(self._store.root.parent, self._values)
+        return Doubts(self._store.root.parent, self._values, reads=self._reads)
 
     def _values(self, row: OpRow) -> list[str] | None:
         """The digests of the captured inputs and goldens of an op; None if they are not known here."""

@@ -89,14 +89,20 @@ class Climber:
             unrun = unrun_test(row, self._context, Status.NOT_RUN, reason)
             test, verdict = self._judged(unrun.model_copy(update={"attempt": attempt}))
         else:
-            test, verdict = self._judged(self._by_authorities(ready, self._test(ready, attempt)))
+            test = self._test(ready, attempt)
+            if self._doubts is not None:
+                self._doubts.note(ready, test)
+            test, verdict = self._judged(test)
         self._journal.append(test)
         return test, verdict
 
     def _test(self, row: OpRow, attempt: int) -> OpTest:
         """Returns the record of an op that has no record in this run yet."""
         terms = self._terms
+        asked = self._doubts.asked(row) if self._doubts is not None else row
         kept = terms.cache.find(row, attempt) if terms.cache is not None else None
+        if kept is not None and asked is not row and kept.status is Status.SUCCESS and not kept.second_authority:
+            kept = None
         if kept is not None and (self._reruns.settled(kept) or not self._is_news(kept)):
             return kept
         terms.on_lane()
@@ -106,18 +112,14 @@ class Climber:
         if not self._lane.has_record(row) and not self._in_time():
             unrun = unrun_test(row, self._context, Status.NOT_RUN, budget.REASON)
             return unrun.model_copy(update={"attempt": attempt})
-        test, self._others = self._lane.run(row, attempt=attempt), []
+        test, self._others = self._lane.run(asked, attempt=attempt), []
         ready = self._lane.last_ready
         if self._is_news(test):
-            test = self._reruns.label(test, lambda: self._once_more(row, attempt), self._in_time)
+            test = self._reruns.label(test, lambda: self._once_more(asked, attempt), self._in_time)
         if terms.cache is not None and ready is not None:
             # With the report of the child that ran it, because sources may have changed since the run began.
             self._keep(terms.cache, row, test, (ready, *self._others))
         return test
-
-    def _by_authorities(self, row: OpRow, test: OpTest) -> OpTest:
-        """The record by what is known of the op's golden, whichever backend showed it."""
-        return test if self._doubts is None else self._doubts.applied(row, test)
 
     def _keep(self, cache: ResultCache, row: OpRow, test: OpTest, reports: Sequence[Ready]) -> None:
         """Keeps a verdict while the next op runs. Raises what has come of the one before."""

@@ -11,15 +11,18 @@ import numpy as np
 from opscope.base.stored import checked
 from opscope.harness.backends.base import Backend, Job, Target
 from opscope.harness.prepare.inputs import row_inputs
-from opscope.harness.prepare.own_random_numbers import OWN_NUMBERS, draws_by_itself
+from opscope.harness.prepare.own_random_numbers import DRAWS, OWN_NUMBERS, draws_by_itself
 from opscope.harness.record.records import OpRow, ResultCheck
 from opscope.harness.record.stages import Stage
+from opscope.harness.verdict.compare import compare
 
 GENERATOR = "stablehlo.rng_bit_generator"
 
 
 def are_judged(row: OpRow) -> bool:
-    """Whether an op without a golden is held to its distribution."""
+    """Whether an op without a golden is held to its distribution, or a model to what follows from its draws."""
+    if DRAWS in row.op_params:
+        return True
     own = draws_by_itself(row.op_name, row.op_params) and row.no_golden == OWN_NUMBERS
     return own and row.level == "stablehlo" and not row.shards
 
@@ -55,6 +58,8 @@ def checks(
     """One check per result; None where nothing says what the distribution is."""
     from opscope.harness.verdict import random_numbers
 
+    if DRAWS in row.op_params:
+        return _by_draws(row, job, int(row.op_params[DRAWS]), target, export_dir)
     expected = [(desc.shape, desc.data_type) for desc in row.outputs]
     if len(job.outputs) != len(expected):
         return [random_numbers.failed(f"expected {len(expected)} results, got {len(job.outputs)}")]
@@ -68,9 +73,43 @@ def checks(
             return [random_numbers.failed("expected as many numbers from each state, got fewer from another")]
         same, *others = (results[1] for results in again)
         return [random_numbers.depends_on_state(state, new, bits, same, others), random_numbers.bits(bits)]
-    from opscope.harness.prepare.mlir.drawn import bounds
-
-    low, high = bounds(checked(export_dir, str(row.module)).read_bytes(), row_inputs(row, export_dir))
-    kind = "NORMAL" if "NORMAL" in row.op_params.get("rng_distribution", "") else "UNIFORM"
+    kind, low, high = _distribution(row, export_dir)
     check = random_numbers.distribution(job.outputs[0], kind, low, high, target)
     return None if check is None else [check]
+
+
+def no_distribution(row: OpRow, export_dir: Path) -> str:
+    """Why no numbers of an op are right."""
+    kind, low, high = _distribution(row, export_dir)
+    return f"{kind} of {low:g} and {high:g}: no such distribution, so that no numbers are right"
+
+
+def _distribution(row: OpRow, export_dir: Path) -> tuple[str, float, float]:
+    """The distribution that an op names, and its bounds, or mean and deviation."""
+    from opscope.harness.prepare.mlir.drawn import bounds
+
+    kind = "NORMAL" if "NORMAL" in row.op_params.get("rng_distribution", "") else "UNIFORM"
+    return kind, *bounds(checked(export_dir, str(row.module)).read_bytes(), row_inputs(row, export_dir))
+
+
+def _by_draws(row: OpRow, job: Job, count: int, target: Target, export_dir: Path) -> list[ResultCheck]:
+    """The checks of a model's results, by what XLA computes from the last `count` of them, which the backend drew. Of
+    the draws themselves, types alone are judged: each op's own verdict is on its distribution."""
+    from opscope.harness.prepare import golden, mlir
+    from opscope.harness.prepare.mlir.drawn import with_draws_given
+    from opscope.harness.verdict import random_numbers
+
+    outputs = row.outputs[:-count]
+    if len(job.outputs) != len(row.outputs):
+        return [random_numbers.failed(f"expected {len(row.outputs)} results, got {len(job.outputs)}")]
+    results, draws = job.outputs[:-count], job.outputs[-count:]
+    types = [random_numbers.other_type(got, desc) for got, desc in zip(draws, row.outputs[-count:], strict=True)]
+    if any(types):
+        return [
+            *(random_numbers.failed("its draws are of another type") for _ in outputs),
+            *map(random_numbers.failed, types),
+        ]
+    program = with_draws_given(mlir.load(checked(export_dir, str(row.module)).read_bytes()), count)
+    right = golden.compile_module(program)([*row_inputs(row, export_dir), *draws])
+    judged = compare(right, results, row.op_name, target, inputs=row.inputs, outputs=outputs, params=row.op_params)
+    return [*judged, *map(random_numbers.failed, types)]

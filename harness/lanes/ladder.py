@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opscope.base.damage import Damaged
+from opscope.base.stablehlo.python_calls import why_not_run
 from opscope.base.stored import checked, gone
 from opscope.harness.backends import life
 from opscope.harness.backends.base import Backend, BackendError, Declined, Job, StageCrashError, StageError, Target
@@ -151,6 +152,18 @@ class _ClimbState:
         message = second.text.removeprefix(DOUBT)
         return self.ended(Status.GOLDEN_IN_DOUBT, message, artifact=artifact, second_authority=second.text, **numbers)
 
+    def by_others(self, second: Opinion, before: Stage) -> OpTest:
+        """The record of an op whose golden has fallen, by what is in its place; `before` is where a wrong one ends."""
+        assert self.job is not None
+        wrong = mesh_run.reasons(second.checks, len(self.row.outputs))
+        numbers = {"second_authority": second.text, **_numbers(with_digests(second.checks, self.job.outputs))}
+        self.reached = before if wrong else Stage.COMPARE
+        if not wrong:
+            return self.ended(Status.SUCCESS, **numbers)
+        artifact = self.stored(Stage.COMPARE, ".txt", "\n".join([second.text, *wrong]) + "\n")
+        self.leave_ir()
+        return self.ended(Status.WRONG_RESULT, wrong[0], Stage.COMPARE, artifact=artifact, **numbers)
+
     def failed(self, stage: Stage, error: Exception) -> OpTest:
         """Returns the record of an op that `stage` refused, and stores its full diagnostic as the artifact."""
         message, text, suffix = _diagnose(error)
@@ -238,6 +251,8 @@ def _begin(state: _ClimbState) -> None:
         ir_dir = artifact_dir(Path(context.run_dir), row.op_id) / artifacts.ir_folder(backend_label(context.backend))
         ir_dir.mkdir(parents=True, exist_ok=True)
     module = checked(state.export_dir, row.module).read_bytes()
+    if reason := why_not_run(module):
+        raise Declined(f"it {reason}")
     if options.goldens_by:
         from opscope.harness.prepare import mlir
 
@@ -285,6 +300,8 @@ def _judged(state: _ClimbState) -> OpTest:
         raise _EndedError(Status.STOPPED, f"{backend.name} computes nothing: there are no numbers to compare")
     if not row.golden and not drawn_numbers.are_judged(row):
         raise _EndedError(Status.NO_GOLDEN, row.no_golden or "there is no golden")
+    if own := second_opinion.own_golden(row, second_opinion.accused(backend, state.context.backend)):
+        raise _EndedError(Status.NO_GOLDEN, own)
     test = _compared(state, job, state.export_dir)
     if state.program is not None:
         state.program.keep(test)
@@ -338,9 +355,8 @@ def _compared(state: _ClimbState, job: Job, export_dir: Path) -> OpTest:
         return state.failed(Stage.COMPARE, error)
     if checks is None:
         state.reached = before
-        return state.ended(Status.NO_GOLDEN, row.no_golden)
-    measured = [check.pcc for check in checks if check.pcc is not None]
-    numbers: dict[str, Any] = {"results": tuple(checks), "pcc": min(measured, default=None), **_largest(checks)}
+        return state.ended(Status.NO_GOLDEN, drawn_numbers.no_distribution(row, export_dir))
+    numbers = _numbers(checks)
     wrong = mesh_run.reasons(checks, len(row.outputs))
     if state.on_devices:  # the first devices that part are dumped and explained, or else the first of all
         row, checks = mesh_run.first_wrong(row, job, state.on_devices, checks)
@@ -354,10 +370,16 @@ def _compared(state: _ClimbState, job: Job, export_dir: Path) -> OpTest:
         state.listener.before_explaining(test)
     second = None
     if row.golden and not state.on_devices:
-        second = second_opinion.of(row, job, state.judged_by, export_dir, wrong=test is not None)
-    if second is not None and second.parts and second.right == bool(wrong):
+        code = second_opinion.accused(state.backend, state.context.backend)
+        second = second_opinion.of(row, job, state.judged_by, export_dir, code, wrong=test is not None)
+    if second is not None and second.no_golden:
+        state.reached = before
+        return state.ended(Status.NO_GOLDEN, second.no_golden, artifact=plain, second_authority=second.text)
+    if second is not None and second.in_doubt:
         state.reached = Stage.COMPARE
         return state.in_doubt(second, wrong, numbers)
+    if second is not None and second.checks:
+        return state.by_others(second, before)
     opinion = second.text if second else ""
     if test is None:
         if row.golden and not row.shards and state.watch is None:
@@ -371,6 +393,12 @@ def _compared(state: _ClimbState, job: Job, export_dir: Path) -> OpTest:
     # A model that ran whole has the figures of its values as its artifact.
     kept = test.artifact if artifact is None or test.artifact != plain else artifact
     return test.model_copy(update={"artifact": kept, "hypothesis": hypothesis})
+
+
+def _numbers(checks: Sequence[ResultCheck]) -> dict[str, Any]:
+    """What a record has of the checks of its results."""
+    measured = [check.pcc for check in checks if check.pcc is not None]
+    return {"results": tuple(checks), "pcc": min(measured, default=None), **_largest(checks)}
 
 
 def _largest(checks: Sequence[ResultCheck]) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from opscope.base.children import process_tree
+from opscope.base.children import forked, process_tree
 from opscope.harness.lanes.float_environment import FloatEnvironment
 
 SHOWN = 200
@@ -383,12 +383,17 @@ def _names(new: frozenset[tuple[int, str]]) -> str:
 
 
 def _children() -> frozenset[int]:
-    """The living processes below this one. Buries dead ones that nobody waits for, because they change nothing."""
+    """The living processes below this one, but for servers of forks, which the comparison starts where it has children.
+
+    Buries dead ones that nobody waits for, because they change nothing.
+    """
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
         return frozenset()
-    return frozenset(pid for pid in process_tree.descendants(os.getpid()) if not process_tree.is_zombie(pid))
+    ours = {pid for server in forked.servers() for pid in (server, *process_tree.descendants(server))}
+    living = (pid for pid in process_tree.descendants(os.getpid()) if not process_tree.is_zombie(pid))
+    return frozenset(living) - ours
 
 
 def _command(pid: int) -> str:

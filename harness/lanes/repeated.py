@@ -1,7 +1,7 @@
 """Runs a passing op again in its lane: does it give the same bits?
 
 What differs from run to run is no wrong result, but it hides real changes and may become one. Such a record keeps its
-status; its `stability` is UNREPEATABLE, `outcomes` says what differed, and each result that did has the flag `varies`.
+status; its `stability` is VARYING, `outcomes` says what differed, and each result that did has the flag `varies`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from opscope.harness.backends.base import Backend, BackendError, Job
 from opscope.harness.lanes.result_digests import of
 from opscope.harness.prepare.inputs import row_inputs
 from opscope.harness.record.records import OpRow, ResultCheck
-from opscope.harness.record.stages import UNREPEATABLE, Stage, Status
+from opscope.harness.record.stages import VARYING, Stage, Status
 
 VARIES = "varies"
 """Flag of a result whose bits differ from run to run."""
@@ -63,4 +63,4 @@ def fields(
         check.model_copy(update={"flags": (*check.flags, VARIES)}) if n in varying else check
         for n, check in enumerate(checks)
     ]
-    return {"stability": UNREPEATABLE, "outcomes": tuple(ends), "results": tuple(flagged)}
+    return {"stability": VARYING, "outcomes": tuple(ends), "results": tuple(flagged)}

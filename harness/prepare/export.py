@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -82,9 +83,22 @@ def _named(name: str) -> Exported:
     return export_apart(model, training=plain != name)
 
 
-def handed_over(folder: Path) -> Exported:
-    """Reads what an exporter wrote into its folder. Raises OSError or ValueError if it is incomplete."""
-    return child.read(folder)
+def handed_over(folder: Path, note: Callable[[str], None] = lambda line: None) -> Exported:
+    """Reads what an exporter wrote into its folder, without its effects (mlir/effects.py), which `note` gets a line of.
+
+    Raises OSError or ValueError if it is incomplete.
+    """
+    exported = child.read(folder)
+    from opscope.harness.prepare.mlir import effects
+
+    if not effects.may_have_effects(exported.bytecode):
+        return exported
+    from opscope.harness.prepare import mlir
+
+    module = mlir.load(exported.bytecode)
+    if left_out := effects.without_effects(module):
+        note(f"left out {left_out}")
+    return replace(exported, bytecode=mlir.to_bytecode(module))
 
 
 def hand_over(exported: Exported, folder: Path) -> None:
@@ -109,11 +123,13 @@ def export_file(
 def exported_module(module: Module, path: Path, model: str, shape: str | None, note: Callable[[str], None]) -> Exported:
     """As `export_file`, of a file that has been read."""
     from opscope.harness.prepare import mlir
-    from opscope.harness.prepare.mlir import file_models, foreign
+    from opscope.harness.prepare.mlir import effects, file_models, foreign
 
     if left_out := foreign.notes(module):
         note(f"{path.name}: attributes of other dialects are not used: {left_out}")
     module = one_model(module, str(path), model, shape)
+    if left_out := effects.without_effects(module):
+        note(f"{path.name}: left out {left_out}")
     roles = foreign.roles(module, file_models.entry(module, str(path)))
     return Exported(mlir.to_bytecode(module), (), "file", roles=roles)
 
@@ -131,8 +147,6 @@ def one_model(module: Module, where: str, model: str = "", shape: str | None = N
 
         module = file_models.select(module, model, where)
     module = shardy_ops.without_shardy_ops(branches.structured(module, where))
-    if shape:
-        from opscope.harness.prepare.mlir import open_shapes
+    from opscope.harness.prepare.mlir import open_shapes
 
-        module = open_shapes.bind(module, shape, where)
-    return module
+    return open_shapes.bind(module, shape, where) if shape else open_shapes.folded(module, where)

@@ -104,6 +104,16 @@ def _index_select(index: int, inputs: Sequence[TensorDesc], params: Mapping[str,
     return f"int:0:{max(1, inputs[0].shape[dim])}" if index == 1 else None
 
 
+def _rng(index: int, inputs: Sequence[TensorDesc], params: Mapping[str, str]) -> str | None:
+    """The ends of an interval in their order; a mean and a deviation above zero."""
+    if index > 1:
+        return None
+    if "NORMAL" in params.get("rng_distribution", ""):
+        return POSITIVE if index else None
+    table = FLOAT_DISTRIBUTIONS if inputs[index].data_type.startswith(("f", "bf")) else INTEGER_DISTRIBUTIONS
+    return table["clamp"][2 * index]
+
+
 def _loop(index: int, inputs: Sequence[TensorDesc], params: Mapping[str, str]) -> str | None:
     """Loop counters start at zero, as loops count up; other values are free."""
     return "zeros" if inputs[index].shape == () and "i" in inputs[index].data_type[:2] else None
@@ -119,6 +129,7 @@ RULES: dict[str, Rule] = {
     "shift_right_arithmetic": _shift,
     "shift_right_logical": _shift,
     "torch_index_select": _index_select,
+    "rng": _rng,
     "while": _loop,
     "case": _loop,
 }

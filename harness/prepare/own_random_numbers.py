@@ -8,6 +8,8 @@ from opscope.harness.prepare.program import SingleOp
 from opscope.models.frontends.own_results import RNG
 
 OWN_NUMBERS = "its algorithm is each implementation's own: no value is the right one"
+DRAWS = "draws"
+"""Parameter of a whole model that draws such numbers: how many of its last results these are."""
 
 _BIT_GENERATOR = b"rng_bit_generator\0"
 

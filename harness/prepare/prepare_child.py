@@ -44,6 +44,7 @@ LOADED = (
     "kept_split",
     "split",
     "input_distributions",
+    "mlir.effects",
     "mlir.initial_values",
     "mlir.shardy_ops",
     "mlir.upcast",
@@ -289,9 +290,11 @@ def _exported(job: ModelJob) -> Exported:
     from opscope.harness.prepare.export import export_file, hand_over, handed_over
 
     if job.exported:
-        exported = handed_over(Path(job.exported))
+        exported = handed_over(Path(job.exported), lambda line: damage.say(f"{job.name}: {line}"))
     else:
         exported = export_file(Path(job.path), job.entry, job.request["shape"], damage.say)
+    for note in exported.notes:
+        damage.say(f"{job.name}: {note}")
     if job.handed_over is not None:
         hand_over(exported, job.handed_over)
     return exported

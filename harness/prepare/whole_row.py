@@ -10,11 +10,15 @@ from typing import Any
 from opscope.base.digest import words_digest
 from opscope.base.op_families import PRODUCTS, op_family
 from opscope.harness.cache.export_folder import MODULE, VALUES, WHOLE
-from opscope.harness.prepare.inputs import drawn
+from opscope.harness.prepare.inputs import drawn as from_law
+from opscope.harness.prepare.own_random_numbers import DRAWS, OWN_NUMBERS
 from opscope.harness.prepare.program import Program, SplitModule
 from opscope.harness.prepare.walk import Missing
 from opscope.harness.record.element_types import save
 from opscope.harness.record.records import PRODUCTS_IN_A_ROW, WHOLE_MODEL, OpRow, Source, TensorDesc, Use
+
+DRAWN_MODULE = "drawn.mlirbc"
+"""File of the program that returns its draws after its results."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +47,15 @@ def write(folder: Path, name: str, whole: WholeProgram) -> None:
     A result that the walk has no value for leaves the model without goldens.
     """
     split, results = whole.split, whole.results
-    program = split.program
+    program, module, params = split.program, MODULE, {}
     missing = next((value.why for value in results if isinstance(value, Missing)), "")
     if len(results) != len(program.results):
         missing = missing or "the walk did not evaluate the whole program"
     values = split.values
     inputs, outputs = whole.types or ([values[v] for v in program.arguments], [values[v] for v in program.results])
+    only_drawn = all(OWN_NUMBERS in value.why for value in results if isinstance(value, Missing))
+    if OWN_NUMBERS in missing and only_drawn and whole.types is None and (drawn := _with_draws(folder)):
+        module, params, outputs = DRAWN_MODULE, {DRAWS: str(len(drawn))}, [*outputs, *drawn]
     paths = tuple(f"{VALUES}/whole.{index}.npy" for index in range(len(results)))
     for path, value in zip(paths if not missing else (), results, strict=False):
         if isinstance(value, Path):
@@ -58,14 +65,14 @@ def write(folder: Path, name: str, whole: WholeProgram) -> None:
     row = OpRow(
         op_id=words_digest(f"{name};{whole.digest};{whole.seed}", digits=16),
         op_name=WHOLE_MODEL,
-        module=MODULE,
+        module=module,
         inputs=tuple(inputs),
         outputs=tuple(outputs),
-        op_params={PRODUCTS_IN_A_ROW: str(products_in_a_row(program))},
+        op_params={PRODUCTS_IN_A_ROW: str(products_in_a_row(program)), **params},
         sources=tuple(
             Source(kind="captured", path=whole.value_files[index])
             if index in whole.value_files
-            else drawn("seeded", distribution, whole.seed, index)
+            else from_law("seeded", distribution, whole.seed, index)
             for index, distribution in enumerate(whole.distributions)
         ),
         golden=() if missing else paths,
@@ -76,6 +83,18 @@ def write(folder: Path, name: str, whole: WholeProgram) -> None:
         argument_types=whole.argument_types,
     )
     (folder / WHOLE).write_text(row.model_dump_json() + "\n", encoding="utf-8")
+
+
+def _with_draws(folder: Path) -> list[TensorDesc]:
+    """Writes the program that also returns what it draws; the types of these results, none where it cannot."""
+    from opscope.harness.prepare import mlir
+    from opscope.harness.prepare.mlir.drawn import with_draws_returned
+
+    module = mlir.load((folder / MODULE).read_bytes())
+    draws = with_draws_returned(module)
+    if draws:
+        (folder / DRAWN_MODULE).write_bytes(mlir.to_bytecode(module))
+    return draws
 
 
 def products_in_a_row(program: Program) -> int:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from opscope.harness.record.records import Ledger, ManifestHeader, OpRow, OpTest
-from opscope.harness.record.stages import UNREPEATABLE, Status
+from opscope.harness.record.stages import Status
 from opscope.harness.record.store import latest
 
 MANY = 10
@@ -35,7 +35,7 @@ def ledger(header: ManifestHeader, rows: Iterable[OpRow], tests: Iterable[OpTest
         structural=dict(header.structural),
         module_ops=dict(header.module_ops),
         stability=dict(
-            sorted(Counter(test.stability for test in counted if test.stability not in ("", UNREPEATABLE)).items())
+            sorted(Counter(test.stability for test in counted if test.stability and not test.right).items())
         ),
     )
 

@@ -27,6 +27,8 @@ from opscope.harness.record.stages import FAILED, Stage, Status
 DEFAULT_BACKEND = "reference"
 DOUBT = "golden in doubt: "
 """How `second_authority` of a record begins where the authorities on the golden part."""
+REFUTED = "golden refuted: "
+"""How it begins where they agree that the golden is wrong, and have judged the result instead."""
 
 
 @dataclass(frozen=True)

@@ -126,8 +126,8 @@ class ImportStatus(StrEnum):
 
 DETERMINISTIC = "deterministic"
 """The label of a failure that the op has every time."""
-UNREPEATABLE = "unrepeatable"
-"""The label of a right op that another run in the same process gives other bits (harness/lanes/repeated.py)."""
+VARYING = "varying"
+"""The label of an op, right or wrong, that another run gives other bits."""
 
 FAILED = frozenset(
     {

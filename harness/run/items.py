@@ -17,7 +17,7 @@ from opscope.harness.page.summary import with_short_paths
 from opscope.harness.record.causes import cause_of_test, short
 from opscope.harness.record.optest import title
 from opscope.harness.record.records import ImportCheck, ModelFailure, OpRow, OpTest
-from opscope.harness.record.stages import FAILED, ModelStatus, Status
+from opscope.harness.record.stages import FAILED, VARYING, ModelStatus, Status
 from opscope.harness.run import junit_properties, plan
 
 
@@ -215,6 +215,8 @@ def failure_lines(test: OpTest, why: str = "") -> list[str]:
         lines.append(f"cause {short(cause)}")
     if test.flaky:
         lines.append(f"{test.stability}: its runs ended as {', '.join(test.outcomes)}")
+    elif test.stability == VARYING:
+        lines.append(f"{VARYING}: wrong in all {len(test.outcomes)} runs, and not alike: {'; '.join(test.outcomes)}")
     elif test.outcomes:
         lines.append(f"{test.stability}: the same in all {len(test.outcomes)} runs")
     if test.artifact:

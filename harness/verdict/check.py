@@ -112,13 +112,15 @@ def check(
         if scale is not None:
             scale = replace(scale, terms=_doubled(scale.terms), moved=_doubled(scale.moved))
         shape = golden.shape
-    scores = None
+    scores, tiny = None, smallest_normal(golden.dtype)
+    if scale is not None and scale.steps.stored and scale.steps.stored_as == "Float16":
+        tiny = max(tiny, smallest_normal(np.dtype(np.float16)))  # what is below it there is a denormal of the card's
     if scale is not None and not row.exact:
         flat = replace(scale, terms=_flat(scale.terms), moved=_flat(scale.moved), within=_flat(scale.within))
         flat = replace(flat, leaning=_flat(scale.leaning))
-        scores = Scores(flat, shape, smallest_normal(golden.dtype))
+        scores = Scores(flat, shape, tiny)
     with np.errstate(invalid="ignore", over="ignore"):  # NaN and infinity are checked for explicitly
-        return _check_floats(np.ravel(golden), np.ravel(got), row, scores, strict, shape)
+        return _check_floats(np.ravel(golden), np.ravel(got), row, scores, strict, shape, tiny)
 
 
 def _flat(sizes: np.ndarray | None) -> np.ndarray | None:
@@ -154,9 +156,15 @@ def _check_discrete(golden: np.ndarray, got: np.ndarray, row: Tolerance) -> Resu
 
 
 def _check_floats(
-    golden: np.ndarray, got: np.ndarray, row: Tolerance, scores: Scores | None, strict: bool, shape: tuple[int, ...]
+    golden: np.ndarray,
+    got: np.ndarray,
+    row: Tolerance,
+    scores: Scores | None,
+    strict: bool,
+    shape: tuple[int, ...],
+    tiny: float,
 ) -> ResultCheck:
-    sums = Sums(tiny=smallest_normal(golden.dtype))
+    sums = Sums(tiny=tiny)
     for start, end in chunks(golden.size, scores.columns if scores is not None else 1, _CHUNK):
         gather(sums, start, golden[start:end].astype(np.float64), got[start:end].astype(np.float64), row, scores)
         if sums.reason:

@@ -77,6 +77,7 @@ def compare(
     """
     params = params or {}
     op_name, given = TOP if op_name == COMPOSITE and ties.picks(params) else stands_for(op_name), golden
+    whole = None if isinstance(operands, ExactOperands) else operands
     golden, operands = meant(op_name, params, target, golden, operands)
     kind = family(op_name, operands)
     if op_name == BITS and len(golden) == len(got):
@@ -104,9 +105,15 @@ def compare(
             result = halves.excused(golden[index], got[index], index, result, operands, row.relative_l2)
         if isinstance(operands, ExactOperands) and operands.has_body:
             result = _beside_body(result, golden, given, got, index, row, steps, op_name, operands)
+        if not result.passed and _has_numbers(result) and isinstance(operands, ExactOperands) and operands.has_kernels:
+            # What such kernels cost no step says: they are held to what a part of a model is.
+            row = tolerance(target, op_family(op_name), name, op_name=op_name)
+            steps = steps_of(target, op_family(op_name), name, op_name=op_name)
+            part = _judged(given, got, index, row, steps, op_name, whole)
+            result = part if part.passed else result
         checks.append(result if target.tiled else _without_tiles(result))
     if op_name == "stablehlo.sort" and not all(check.passed for check in checks):
-        checks = ties.excused(golden, got, params, checks)
+        checks = ties.excused(golden, got, params, checks, lambda got: operands is None or operands.in_order(got))
     if op_name == TOP and ties.picks(params) and operands is not None and not all(check.passed for check in checks):
         checks = ties.picked(operands.inputs[0], golden, got, params, checks)
     return checks

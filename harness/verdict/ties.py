@@ -1,8 +1,8 @@
-"""Equal values: an unstable sort may give their payloads in any order, and any of them may be picked as the largest."""
+"""Equal values: an unstable sort may give them, and their payloads, in any order; any may be picked as the largest."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -56,36 +56,47 @@ def _passed(check: ResultCheck) -> ResultCheck:
 
 
 def excused(
-    golden: Sequence[np.ndarray], got: Sequence[np.ndarray], params: Mapping[str, str], checks: Sequence[ResultCheck]
+    golden: Sequence[np.ndarray],
+    got: Sequence[np.ndarray],
+    params: Mapping[str, str],
+    checks: Sequence[ResultCheck],
+    in_order: Callable[[Sequence[np.ndarray]], bool] = lambda got: True,
 ) -> list[ResultCheck]:
-    """The checks, passed where a sort that is not stable only gave equal keys' payloads in another order.
+    """The checks, passed where a sort that is not stable only gave equal keys, or their payloads, in another order.
 
-    The keys are the results that are equal as they stand; each line of the payloads must hold the same pairs.
+    The keys are the results whose values are equal as they stand; each line must hold the same pairs, zeros and NaN
+    with their signs, in an order that the comparator takes (`in_order`).
     """
     checks = list(checks)
     if params.get("is_stable", "false") == "true" or len(golden) != len(got):
         return checks
     if any(g.shape != d.shape or g.dtype != d.dtype for g, d in zip(golden, got, strict=True)):
         return checks
-    keys = [number for number, (g, d) in enumerate(zip(golden, got, strict=True)) if np.array_equal(g, d)]
-    rest = [number for number in range(len(golden)) if number not in keys]
-    if not keys or not rest:
+    keys = [number for number, (g, d) in enumerate(zip(golden, got, strict=True)) if np.all(_same(g, d))]
+    wrong = [number for number, check in enumerate(checks) if not check.passed]
+    if not keys or not golden[0].size:
         return checks
     axis = int(str(params.get("dimension", -1)).partition(":")[0])
-    if not np.array_equal(_lines(golden, keys, rest, axis), _lines(got, keys, rest, axis)):
+    if not np.all(_same(_lines(golden, keys, axis), _lines(got, keys, axis))) or not in_order(got):
         return checks
-    for number in rest:
+    for number in wrong:
         checks[number] = _passed(checks[number])
     return checks
 
 
-def _lines(side: Sequence[np.ndarray], keys: Sequence[int], rest: Sequence[int], axis: int) -> np.ndarray:
-    """Each line of the payloads, sorted within runs of equal keys, as float64."""
+def _same(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Where two arrays have the same values, or NaN both."""
+    return np.asarray((one == other) | ((one != one) & (other != other)))
+
+
+def _lines(side: Sequence[np.ndarray], keys: Sequence[int], axis: int) -> np.ndarray:
+    """Each line of the results, sorted within runs of equal keys: values as float64, then the signs of floats."""
     columns = [np.moveaxis(array, axis, -1) for array in side]
     columns = [array.reshape(-1, array.shape[-1]).astype(np.float64) for array in columns]
     # Runs are numbered along the line: keys may be sorted either way.
-    changed = np.any([np.diff(columns[number], axis=1) != 0 for number in keys], axis=0)
+    changed = np.any([~_same(columns[number][:, 1:], columns[number][:, :-1]) for number in keys], axis=0)
     runs = np.concatenate([np.zeros((len(changed), 1)), np.cumsum(changed, axis=1)], axis=1)
-    orders = (np.lexsort([*(columns[n][line] for n in reversed(rest)), runs[line]]) for line in range(len(runs)))
+    columns += [np.signbit(column).astype(np.float64) for column in columns]
+    orders = (np.lexsort([*(column[line] for column in reversed(columns)), runs[line]]) for line in range(len(runs)))
     order = np.stack(list(orders))
-    return np.stack([np.take_along_axis(columns[number], order, axis=1) for number in rest])
+    return np.stack([np.take_along_axis(column, order, axis=1) for column in columns])

@@ -11,6 +11,8 @@ from opscope.models.frontends.base import ExportResult, Frontend, Refused, Sourc
 from opscope.models.frontends.jax import package_versions
 
 if TYPE_CHECKING:
+    from onnx import ModelProto
+
     from opscope.models.frontends.through_onnx.built import OnnxBuilt
 
 
@@ -35,11 +37,10 @@ class Onnx(Frontend):
             raise Refused("--training", "a model whose frontend makes a JAX function of it", source.name)
         from opscope.base.quantised.pairs import with_quantised_types
         from opscope.models.frontends.through_onnx.bind import deciding
-        from opscope.models.frontends.through_onnx.expand import expand
-        from opscope.models.frontends.through_onnx.lower import NotLowered, lower
+        from opscope.models.frontends.through_onnx.lower import NotLowered
 
         try:
-            bytecode = lower(expand(built.proto))
+            bytecode = _lowered(built.proto)
             if any(node.op_type == "QuantizeLinear" for node in built.proto.graph.node):
                 bytecode = with_quantised_types(bytecode)
         except (NotLowered, ValueError) as error:
@@ -51,10 +52,40 @@ class Onnx(Frontend):
         return ExportResult(bytecode, built.arguments, versions, built.values, built.bound)
 
     def results(self, built: OnnxBuilt, source: Source, values: Mapping[str, Any]) -> tuple[str, Sequence[Any]]:
-        """The graph as it was read, before any rewriting, by the standard's own reference."""
+        """The graph as it was read, before any rewriting, by the standard's own reference; by ONNX Runtime where that
+        raises."""
         from opscope.models.frontends.through_onnx.reference import evaluator
 
-        return f"reference of {package_versions(('onnx',))}", evaluator(built.proto).run(None, dict(values))
+        reference = f"reference of {package_versions(('onnx',))}"
+        try:
+            return reference, evaluator(built.proto).run(None, dict(values))
+        except Exception as refusal:  # noqa: BLE001 - each op raises what it likes
+            from opscope.models.frontends.through_onnx import onnx_runtime
+
+            try:
+                return onnx_runtime.computed(built.proto, values)
+            except Exception:  # noqa: BLE001 - what it raises says less of the graph than the standard's reference does
+                raise refusal from None
+
+
+def _lowered(proto: ModelProto) -> bytes:
+    """The bytecode of a graph; of one in an old version of the standard that is not taken, by a newer version.
+
+    Raises what the first reading raises.
+    """
+    from opscope.models.frontends.through_onnx.expand import converted, expand
+    from opscope.models.frontends.through_onnx.lower import lower
+
+    try:
+        return lower(expand(proto))
+    except Exception as error:
+        newer = converted(proto)
+        if newer is None:
+            raise
+        try:
+            return lower(expand(newer))
+        except Exception:  # noqa: BLE001 - the user's own graph is what was refused
+            raise error from None
 
 
 def from_file(path: Path, shapes: Mapping[str, Any], where: str = "", inputs: str = "", sizes: str = "") -> OnnxBuilt:

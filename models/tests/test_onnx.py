@@ -262,3 +262,86 @@ def test_an_if_that_shapes_decide_is_the_branch_that_is_taken() -> None:
         [helper.make_tensor_value_info("y", float_, (3,))],
     )
     assert [n.op_type for n in expand(helper.make_model(data)).graph.node] == ["If"]
+
+
+# --- kinds that torch-mlir lowers to other numbers, or not at all
+
+
+def graph(kind: str, inputs: dict[str, np.ndarray], output: tuple[int, Sequence[int]], opset: int = 21, **attributes):
+    """A model of one node."""
+    from onnx import helper
+
+    infos = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
+        for name, x in inputs.items()
+    ]
+    result = helper.make_tensor_value_info("y", output[0], list(output[1]))
+    node = helper.make_node(kind, list(inputs), ["y"], name="node", **attributes)
+    made = helper.make_graph([node], "g", infos, [result])
+    return helper.make_model(made, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+
+
+NUMBERS = np.array([[-7, 7, -7, 7, 6, -6, 0], [4, 4, -4, -4, 3, -3, 5]])
+
+
+@pytest.mark.parametrize("kind", ["float32", "float16", "float64", "int8", "int16", "int32", "int64", "uint8"])
+def test_a_remainder_has_the_sign_of_its_divisor(kind: str) -> None:
+    a, b = (np.abs(NUMBERS) if kind == "uint8" else NUMBERS).astype(kind)
+    model = graph("Mod", {"a": a, "b": b}, (onnx.helper.np_dtype_to_tensor_dtype(a.dtype), a.shape))
+    if kind == "uint8":
+        b[:] = 5
+    agree(by_xla(model, [a, b]), [np.mod(a, b)])
+
+
+@pytest.mark.parametrize("comparison", ["Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"])
+@pytest.mark.parametrize("kind", ["uint8", "uint16", "uint32", "uint64"])
+def test_unsigned_integers_are_compared_by_their_numbers(comparison: str, kind: str) -> None:
+    most = np.iinfo(kind).max
+    a, b = np.array([0, 1, most, most, most // 2 + 1, 5], kind), np.array([most, 1, 0, most, 1, 6], kind)
+    function = {
+        "Equal": np.equal,
+        "Less": np.less,
+        "LessOrEqual": np.less_equal,
+        "Greater": np.greater,
+        "GreaterOrEqual": np.greater_equal,
+    }[comparison]
+    model = graph(comparison, {"a": a, "b": b}, (onnx.TensorProto.BOOL, a.shape))
+    [got] = by_xla(model, [a, b])
+    np.testing.assert_array_equal(got, function(a, b))
+
+
+@pytest.mark.parametrize(("kind", "function"), [("ReduceMax", np.any), ("ReduceMin", np.all)])
+def test_the_largest_of_booleans(kind: str, function) -> None:
+    x = np.array([[True, False], [True, True], [False, False]])
+    [got] = by_xla(graph(kind, {"x": x}, (onnx.TensorProto.BOOL, (1, 1)), keepdims=1), [x])
+    np.testing.assert_array_equal(got, function(x, keepdims=True))
+
+
+@pytest.mark.parametrize("p", [1, 2])
+def test_a_norm_of_zero_divides_nothing(p: int) -> None:
+    x = np.array([[0, 3], [0, 4]], np.float32)
+    model = graph("LpNormalization", {"x": x}, (onnx.TensorProto.FLOAT, x.shape), axis=0, p=p, opset=22)
+    agree(by_xla(model, [x]), [x / np.array([1, 5 if p == 2 else 7], np.float32)])
+
+
+def test_an_old_version_of_the_standard_is_converted() -> None:
+    """torch-mlir#3442: the sizes of a Pad were attributes before version 11."""
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    model = graph("Pad", {"x": x}, (1, (5, 6)), opset=6, mode="reflect", pads=[1, 1, 1, 1])
+    from opscope.models.frontends.onnx import _lowered
+
+    agree(compile_module(_lowered(model))([x]), [np.pad(x, 1, mode="reflect")])
+
+
+def test_onnx_runtime_answers_where_the_reference_raises() -> None:
+    """iree#19935: sizes below zero crop, which the reference of the standard does not do."""
+    pytest.importorskip("onnxruntime")
+    from opscope.models.frontends.through_onnx.built import OnnxBuilt
+
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    model = graph("Pad", {"x": x, "p": np.zeros(4, np.int64)}, (1, (2, 3)))
+    del model.graph.input[1]
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.array([-1, 0, 0, -1]), "p"))
+    by, [got] = FRONTEND.results(OnnxBuilt(model, (), {}, ()), Source("m", "m.onnx", "float32"), {"x": x})
+    assert by.startswith("ONNX Runtime ")
+    np.testing.assert_array_equal(got, x[1:, :-1])

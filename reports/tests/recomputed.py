@@ -46,6 +46,7 @@ def op_tests(runs: Path) -> pd.DataFrame:
                     "flaky": test.flaky,
                     "models": frozenset(test.models),
                     "uses": test.uses,
+                    "pcc": test.pcc,
                 }
             )
     frame = pd.DataFrame(rows)
@@ -75,7 +76,7 @@ def changes(tests: pd.DataFrame, night: str, series: str, acknowledged: Collecti
         last = last[last.tried].set_index("op")
         before = pd.concat([before, last[~last.index.isin(before.index)]])
     models = frozenset().union(*before.models) if len(before) else frozenset()
-    now = now[now.tried].join(before[["bad", "right", "reason", "flaky"]].add_suffix("_before"))
+    now = now[now.tried].join(before[["bad", "right", "reason", "flaky", "pcc"]].add_suffix("_before"))
     was_bad, was_right = now.bad_before.eq(True), now.right_before.eq(True)
     same = now.reason == now.reason_before
     known_model = now.models.map(lambda of_op: bool(of_op & models))
@@ -85,6 +86,10 @@ def changes(tests: pd.DataFrame, night: str, series: str, acknowledged: Collecti
     now.loc[now.bad & ~was_bad & (known_model | was_right), "what"] = "new"
     now.loc[now.bad & ~was_bad & ~known_model & ~was_right, "what"] = "first"
     now.loc[now.right & was_bad, "what"] = "fixed"
+    pcc, pcc_before = (column.astype(float) for column in (now.pcc, now.pcc_before))
+    fell = pcc_before - pcc
+    tenfold = (fell >= 1e-5) & (1 - pcc >= 10 * (1 - pcc_before))
+    now.loc[now.right & was_right & ((fell >= 1e-3) | tenfold), "what"] = "less exact"
     now["flaky"] |= now.flaky_before.eq(True)  # what disagreed in either night comes and goes
     now["quiet"] = now.expected | now.flaky | now.cause.isin(acknowledged)
     return now

@@ -6,7 +6,7 @@ import shutil
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -15,13 +15,14 @@ from click.testing import CliRunner, Result
 
 from opscope.harness.cli.main import root as opscope
 from opscope.harness.record.errors import InputError
-from opscope.harness.record.store import load_run
+from opscope.harness.record.store import Journal, load_run, write_manifest, write_run
 from opscope.reports.compare.outcomes import from_database, from_stored
 from opscope.reports.database.ask import ask
 from opscope.reports.database.database import open_database, schema_version, views
 from opscope.reports.database.files import head, numbers
 from opscope.reports.database.reading import read_database
 from opscope.reports.publish import spool
+from opscope.reports.records.night_record import join, membership
 from opscope.reports.tests import stored_head
 
 OPS, FAILED_OP = 24, "553203c9434ff78b"
@@ -60,15 +61,41 @@ def as_time(value: datetime | str) -> datetime:
     return (datetime.fromisoformat(value) if isinstance(value, str) else value).replace(tzinfo=UTC)
 
 
+def write_note(url: str) -> str:
+    """Writes a note, as the opscope of that database did, of the one cause that it has; returns that cause."""
+    engine = sa.create_engine(url)
+    with engine.begin() as connection:
+        cause = connection.scalars(sa.text("SELECT DISTINCT cause FROM op_tests WHERE cause <> ''")).one()
+        values = {"cause": cause, "text": "we know", "author": "ann", "written": "2026-11-27 09:00", "until": ""}
+        connection.execute(sa.text("INSERT INTO notes VALUES (:cause, :text, :author, :written, :until)"), values)
+    engine.dispose()
+    return str(cause)
+
+
+def same_night_again(run_dir: Path, into: Path) -> Path:
+    """The run folder of a night one second later that ends as the one in `run_dir` did."""
+    run, member, later = load_run(run_dir), membership(run_dir), timedelta(seconds=1)
+    assert member is not None
+    record = run.record.model_copy(update={"run_id": "again", "started": run.record.started + later})
+    write_manifest(into, run.header, run.rows)
+    with Journal(into, "main") as journal:
+        for test in run.tests:
+            journal.append(test.model_copy(update={"run_id": "again"}))
+    write_run(into, record)
+    join(into, member.night.model_copy(update={"started": member.night.started + later}))
+    return into
+
+
 def check_stored(url: str, folder: Path, number: str) -> None:
     """Reads, shows and brings up to date a database of that head with the first two nights, and adds the third."""
     verdicts = "SELECT label, COUNT(*) FROM night_diff GROUP BY label"
     if number != head():
         with pytest.raises(InputError, match=f"of schema {head()}, got schema {number}; try opscope db upgrade --db"):
             ask(url, verdicts)
+    of_its_time = write_note(url)
     assert call("db", "upgrade", "--db", url).exit_code == 0
     upgraded = causes(url)
-    assert len(upgraded) == 1, "three ops without a lowering, one cause"
+    assert upgraded == {of_its_time}, "three ops without a lowering, one cause, which the upgrade leaves as it is"
     with open_database(url) as connection:
         assert schema_version(connection) == head()
         assert set(sa.inspect(connection).get_view_names()) == set(views())
@@ -102,12 +129,19 @@ def check_stored(url: str, folder: Path, number: str) -> None:
     assert call("publish", str(run_dir), "--to", url).exit_code == 0
     assert causes(url) == upgraded
     assert ask(url, "SELECT COUNT(*) FROM op_tests").rows == ((2 * OPS,),)
+    # A night that fails as the last one before the upgrade: nothing is new, and the note that was there speaks of it.
+    assert call("publish", str(same_night_again(run_dir, folder / "again")), "--to", url).exit_code == 0
+    newest = "started = (SELECT MAX(started) FROM night_diff)"
+    again = f"SELECT label, news, remark, COUNT(*) FROM night_diff WHERE {newest} GROUP BY label, news, remark"
+    ((label, news, remark, ops),) = ask(url, again).rows
+    assert (label, int(news), ops) == ("PERSISTING", 0, 3)
+    assert remark.endswith("we know")
     # The third night arrives from the spool.
     shutil.copytree(folder / "spool", spool.folder_of(url, folder), dirs_exist_ok=True)
     assert call("publish", "--to", url).exit_code == 0
-    labels = "SELECT label, COUNT(*) FROM night_diff WHERE night = (SELECT MAX(night) FROM night_diff) GROUP BY label"
+    labels = f"SELECT label, COUNT(*) FROM night_diff WHERE {newest} GROUP BY label"
     assert ask(url, labels).rows == (("FIXED", 3),)
-    assert ask(url, "SELECT COUNT(*) FROM op_tests").rows == ((3 * OPS,),)
+    assert ask(url, "SELECT COUNT(*) FROM op_tests").rows == ((4 * OPS,),)
 
 
 def test_what_was_stored_is_read_and_added_to(stored: Path, request: pytest.FixtureRequest) -> None:

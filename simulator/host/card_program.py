@@ -13,6 +13,7 @@ import numpy as np
 from opscope.base.inner_path import inside
 from opscope.compiler.api import (
     Compilation,
+    CompileDepth,
     CompilerInputError,
     Configuration,
     PlannedParts,
@@ -20,6 +21,7 @@ from opscope.compiler.api import (
     compile_to,
     planned_module,
     planned_parts,
+    result_types,
 )
 from opscope.compiler.target.formats import host_dtype
 from opscope.simulator.api import DeviceError, Profile
@@ -27,6 +29,7 @@ from opscope.simulator.host.compiled_module import CompiledModule
 from opscope.simulator.host.errors import PyBudaError
 from opscope.simulator.host.exported import Exported
 from opscope.simulator.host.hosted_program import HostedProgram, LoadedProgram, in_order
+from opscope.simulator.host.settings.options import compile_depth
 from opscope.simulator.host.tensor import array_of
 
 
@@ -40,9 +43,12 @@ class CardProgram:
         configuration: Configuration,
         chip_ids: Sequence[int] = (0,),
         epoch_type: str = "",
+        *,
+        microbatch: int = 1,
     ) -> None:
         """`board`: a board or an architecture, which means its default board.
 
+        One execution of its netlist takes `microbatch` inputs; `run` is given one of them.
         `epoch_type` is `forward`, `backward` or `optimizer` where the program is one pass of training.
         """
         self.exported = exported
@@ -59,10 +65,13 @@ class CardProgram:
             fallback=True,
             chip_ids=tuple(chip_ids),
             epoch_type=epoch_type,
+            microbatch=microbatch,
         )
+        depth = compile_depth()
         try:
-            compile_to(self.compilation)
-            self.parts: PlannedParts = planned_parts(self.compilation)
+            compile_to(self.compilation, min(depth, CompileDepth.GENERATE_NETLIST))
+            whole = self.compilation.program is not None and depth >= CompileDepth.BACKEND_GOLDEN_VERIFY
+            self._parts: PlannedParts | None = planned_parts(self.compilation) if whole else None
         except StageFailure as failure:
             hint = "; try a CPUDevice" if failure.kind == "host" else ""
             raise PyBudaError(f"{exported.name}: {failure.op}: {failure.message}{hint}") from failure
@@ -88,6 +97,17 @@ class CardProgram:
         return cls(exported, board, configuration, chip_ids, epoch_type)
 
     @property
+    def parts(self) -> PlannedParts:
+        """Its binaries and what is known of them. Raises PyBudaError if `compile_depth` ended before them."""
+        if self._parts is None:
+            reached = self.compilation.reached
+            raise PyBudaError(
+                f"{self.exported.name}: expected a program that was compiled all the way, got one to "
+                f"{reached.name if reached is not None else 'nowhere'}; try compile_depth CompileDepth.FULL"
+            )
+        return self._parts
+
+    @property
     def hosted(self) -> HostedProgram:
         """Its binaries, and what leads from one to the next."""
         return self._hosted
@@ -95,6 +115,9 @@ class CardProgram:
     @property
     def outputs(self) -> tuple[tuple[str, tuple[int, ...], str], ...]:
         """The module's own results: those of tapped and of saved ops follow them."""
+        if self._parts is None:
+            results = [("", *described) for described in result_types(self.exported.bytecode)]
+            return tuple(results[: len(results) - len(self.exported.taps)])
         return self.parts.results[: len(self.parts.results) - self.parts.saved - len(self.exported.taps)]
 
     @cached_property
@@ -189,4 +212,5 @@ class CardProgram:
 
 
 def _made_from(exported: Exported, board: str, configuration: Configuration, chips: Sequence[int], kind: str) -> object:
-    return exported.bytecode, exported.name, exported.arguments, board, configuration.copy(), tuple(chips), kind
+    options = configuration.copy(), compile_depth()
+    return exported.bytecode, exported.name, exported.arguments, board, options, tuple(chips), kind

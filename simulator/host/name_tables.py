@@ -30,7 +30,7 @@ def modules_table() -> str:
 def attributes_table() -> str:
     """Returns a row for each attribute of the compiler configuration."""
     rows = [
-        f"| `{name}` | {f'the option `{a.option}`' if a.option else f'no effect: {a.no_effect}'} |"
+        f"| `{name}` | {f'the option `{a.option}`' if a.option else a.does or f'no effect: {a.no_effect}'} |"
         for name, a in ATTRIBUTES.items()
     ]
     return "\n".join(["| attribute | here |", "|---|---|", *rows])
@@ -43,6 +43,7 @@ def variables_table() -> str:
     rows += [
         f"| `{environment.AMP_LIGHT}` | level of `enable_amp_light` |",
         f"| `{environment.VERIFY_ALL}` | 1: the default of VerifyConfig's `verify_all` |",
+        f"| `{environment.COMPILE_DEPTH}` | `compile_depth`: counts more than what the program sets |",
         f"| `{environment.DEVICE}` | `backend_device_descriptor_path`, if the file is there |",
     ]
     rows += [f"| `{name}` | no effect: {why} |" for name, why in sorted(environment.WITHOUT_EFFECT.items())]

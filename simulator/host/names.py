@@ -55,6 +55,8 @@ NAMES: dict[str, tuple[str, str]] = {
     "insert_nop": ("settings.config_functions", "puts a copy between an op and ops that read it"),
     "insert_buffering_nop": ("settings.config_functions", "the older name of `insert_nop`"),
     "override_dram_queue_placement": ("settings.config_functions", "no effect: queues have one algorithm"),
+    "pybuda_compile": ("submodules.compile", "compiles the modules of a device, and compares them with the CPU"),
+    "CompileDepth": ("settings.compiler_config", "how far a device compiles"),
     "CompilerConfig": ("settings.compiler_config", "the compiler configuration, whose attributes are the options"),
     "k_dim": ("settings.config_functions", "the contracted dimension, of `insert_fracture_group`"),
     "BackendDevice": ("settings.enumerations", "an architecture"),
@@ -123,7 +125,11 @@ MODULES: dict[str, dict[str, str]] = {
     "_C.backend_api": {},
     "_C.balancer": {},
     "_C.placer": {},
-    "compile": {"LAST_SUCCESSFUL_STAGE": "submodules.tile"},
+    "compile": {
+        "LAST_SUCCESSFUL_STAGE": "submodules.tile",
+        "CompileResults": "submodules.compile",
+        "_get_global_compiler_config": _CONFIG,
+    },
     "cpudevice": {},
     "device": {},
     "module": {},
@@ -133,7 +139,11 @@ MODULES: dict[str, dict[str, str]] = {
     "run.api": {},
     "run.impl": {},
     "schedulers": {},
-    "tensor": {"TensorFromPytorch": "tensor:Tensor", "TensorFromTrace": "tensor:Tensor"},
+    "tensor": {
+        "TensorFromPytorch": "tensor:Tensor",
+        "TensorFromTrace": "tensor:Tensor",
+        "to_pt_tensors": "tensor",
+    },
     "torch_schedulers": {"TorchLearningRateScheduler": "submodules.torch_schedulers"},
     "transformers": {},
     "transformers.pipeline": {
@@ -141,11 +151,16 @@ MODULES: dict[str, dict[str, str]] = {
         "NLPPipelineWrapper": "submodules.transformers_pipeline",
     },
     "tti": {},
-    "ttdevice": {},
+    "op.eval": dict.fromkeys(("calculate_pcc", "compare_tensor_to_golden"), "submodules.compare"),
+    "op.eval.common": dict.fromkeys(("calculate_pcc", "compare_tensor_to_golden"), "submodules.compare"),
+    "ttdevice": {"get_device_config": "submodules.device_config"},
     "utils": {"align_up_tile": "submodules.tile"},
-    "verify": {"TestKind": "settings.verify_config", "verify_module": "submodules.verify"},
-    "verify.backend": {"verify_module": "submodules.verify"},
-    "verify.config": {"TestKind": "settings.verify_config", "_get_global_verify_config": "settings.verify_config"},
+    "verify": {
+        "TestKind": "settings.verify_config",
+        **dict.fromkeys(("verify_module", "verify_module_pipeline"), "submodules.verify"),
+    },
+    "verify.backend": dict.fromkeys(("verify_module", "verify_module_pipeline"), "submodules.verify"),
+    "verify.config": dict.fromkeys(("TestKind", "NebulaGalaxy", "_get_global_verify_config"), "settings.verify_config"),
 }
 """Module of pybuda -> names that it has besides those of `pybuda` itself: their module here, or a class there."""
 
@@ -153,11 +168,9 @@ NO_MEANING = {
     "GPUDevice": "there is no GPU in a simulation; try CPUDevice",
     "TTCluster": "a TTDevice of several chips is what this would be; try num_chips",
     "MXNetModule": "MXNet has ended, and no version of it installs beside this project's Python",
-    "pybuda_compile": "it takes TT-Buda's own compiler context; try `opscope plan` or initialize_pipeline",
     "compile_torch": "torch.compile would trace a second time what PyTorchModule traces; try PyTorchModule",
     "is_silicon": "nothing here is silicon",
     "CompiledGraphState": "it is TT-Buda's own pickle; try TTDeviceImage",
-    "CompileDepth": "depths are stages of the harness; try `opscope show` with backend buda",
     "TensorShape": "shapes are tuples here",
     "SomeTensor": "it is a name of types alone",
 }

@@ -56,8 +56,13 @@ class Pipeline:
         return self.error or (self._stages.failure if self._stages is not None else None)
 
     def compile(self, sample: Sequence[Any]) -> None:
-        """Compiles the devices for inputs like these. Raises PyBudaError."""
-        self.devices[0].compile_modules([array_of(value) for value in sample])
+        """Compiles the devices for microbatches like this one. Raises PyBudaError."""
+        first, *others = self.devices
+        first.forget_first()
+        first.settle_microbatch(sample)
+        for device in others:
+            device.settle_microbatch((), first.microbatch)
+        first.compile_modules(first.first_of([array_of(value) for value in sample]))
 
     def forward(self, input_count: int, sequential: bool) -> None:
         """Runs `input_count` inputs (0: until it is stopped). Raises PyBudaError.
@@ -96,7 +101,10 @@ class Pipeline:
         if count and self._taken == count:
             return End()
         inputs = self.devices[0].inputs.take(self._takes_no_more, self._begin)
-        return End() if inputs is None else Item(inputs, inputs)
+        if inputs is None:
+            return End()
+        self.compile(inputs)
+        return Item(inputs, inputs)
 
     def _takes_no_more(self) -> bool:
         self.devices[0].check_process()
@@ -113,7 +121,8 @@ class Pipeline:
         self.error = error
 
     def through(self, inputs: Sequence[Any]) -> list[Tensor]:
-        """Runs one input through all devices, one after the other. Raises PyBudaError."""
+        """Runs one microbatch through all devices, one after the other. Raises PyBudaError."""
+        self.compile(inputs)
         values: list[Any] = list(inputs)
         for number, device in enumerate(self.devices):
             values = device.run_inputs(values)
@@ -130,8 +139,8 @@ class Pipeline:
 
     def _verified(self, inputs: Sequence[Any], values: Sequence[Any], least: float) -> None:
         wanted: list[Any] = list(inputs)
-        for module in (module for device in self.devices for module in device.modules):
-            wanted = module.compute(wanted)
+        for device in self.devices:
+            wanted = device.reference(wanted, device.microbatch)
         for number, (got, reference) in enumerate(zip(values, wanted, strict=True)):
             check_correlation(f"output {number}", got, reference, least)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -112,6 +113,11 @@ class Tensor:
     def __repr__(self) -> str:
         shown = "without a value" if self.elements is None else repr(self.elements)
         return f"Tensor{list(self._shape)}: {shown}"
+
+
+def to_pt_tensors(tensors: Sequence[Any]) -> tuple[Any, ...]:
+    """Returns tensors as those of PyTorch. Raises PyBudaError where PyTorch is not installed."""
+    return tuple(to_torch(value.elements if isinstance(value, Tensor) else value) for value in tensors)
 
 
 def to_torch(value: Any) -> Any:

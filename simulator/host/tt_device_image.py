@@ -20,7 +20,9 @@ from opscope.compiler.target.queue_content import QueueContent
 from opscope.compiler.target.system_desc import also_harvested, load_board
 from opscope.simulator.host import image_archive, safetensors_file
 from opscope.simulator.host.compiled_module import ROLES, CompiledModule, LoadedModule, Value
+from opscope.simulator.host.errors import PyBudaError
 from opscope.simulator.host.image_error import ImageError
+from opscope.simulator.host.microbatch import joined, one_by_one
 
 DEVICE, CONFIGURATION = "device.json", "compile_and_runtime_config.json"
 BUILD = "backend_build_binaries/"
@@ -76,6 +78,8 @@ class DeviceDescription:
     needs: tuple[str, ...]
     """Packages that a run needs beside NumPy: `jaxlib` if the host's part has operations that the device has not."""
     modules: tuple[ModuleDescription, ...]
+    microbatch: int = 1
+    """How many inputs one run is given; the card computes one after the other."""
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -163,12 +167,16 @@ class TTDeviceImage:
         return any(module.kind == "backward" for module in self.modules)
 
     def get_input_shapes(self) -> list[list[int]]:
-        """Returns the shapes of the inputs of one run, in order."""
-        return [list(value.shape) for value in self.modules[0].inputs if value.role == "input"]
+        """Returns the shapes of the inputs of one run, in order: a leading size of 1 is that of the microbatch."""
+        return self._shapes("input")
 
     def get_target_shapes(self) -> list[list[int]]:
         """Returns the shapes of the targets of training, in order."""
-        return [list(value.shape) for value in self.modules[0].inputs if value.role == "target"]
+        return self._shapes("target")
+
+    def _shapes(self, role: str) -> list[list[int]]:
+        shapes = [value.shape for value in self.modules[0].inputs if value.role == role]
+        return [[self.device.microbatch, *shape[1:]] if shape[:1] == (1,) else list(shape) for shape in shapes]
 
     def run(
         self, inputs: Sequence[np.ndarray] | Mapping[str, np.ndarray], *, per_core: bool = False
@@ -190,7 +198,13 @@ class TTDeviceImage:
             inputs = dict(zip(names, inputs, strict=True))
         if strange := [name for name in inputs if name not in names]:
             raise ImageError(f"inputs: expected {', '.join(names)[:200]}, got {strange[0]!r}")
-        return self.loaded[0].run({**self.parameters, **inputs}, per_core=per_core)
+        size = self.device.microbatch
+        try:
+            each = one_by_one(f"{self.path}", [np.asarray(value) for value in inputs.values()], size)
+        except PyBudaError as error:
+            raise ImageError(str(error)) from error
+        runs = [dict(zip(inputs, one, strict=True)) for one in each]
+        return joined([self.loaded[0].run({**self.parameters, **one}, per_core=per_core) for one in runs])
 
 
 def _described(path: Path, entries: Mapping[str, bytes]) -> DeviceDescription:
@@ -199,6 +213,8 @@ def _described(path: Path, entries: Mapping[str, bytes]) -> DeviceDescription:
         _ = device.grid
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise ImageError(f"{path}: {DEVICE}: expected the description of a device, got: {error}") from error
+    if device.microbatch < 1:
+        raise ImageError(f"{path}: {DEVICE}: expected a microbatch of 1 or more, got {device.microbatch}")
     if not device.modules:
         raise ImageError(f"{path}: {DEVICE}: expected at least one module, got none")
     for module in device.modules:

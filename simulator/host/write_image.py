@@ -50,6 +50,7 @@ def write_image(
     device_name: str = "tt0",
     devtype: str = "Silicon",
     training: bool = False,
+    microbatch: int = 1,
     sources: Mapping[str, str] | None = None,
     runtime: Mapping[str, Any] | None = None,
     tensor_format: str = TENSOR_FORMAT,
@@ -57,9 +58,9 @@ def write_image(
     """Writes an image of modules that were compiled for one device; that device need not be there.
 
     `values` has every argument that stays from run to run, by name. `sources` is source text for people to read: file
-    name -> text; nothing of it is ever imported. `runtime` are options of the runtime, to be kept with the image.
-    Raises ImageError if a value is missing or modules are for different devices, DeviceError if the board does not hold
-    a plan, OSError.
+    name -> text; nothing of it is ever imported. Each run is given `microbatch` inputs. `runtime` are options of
+    the runtime, to be kept with the image. Raises ImageError if a value is missing or modules are for different
+    devices, DeviceError if the board does not hold a plan, OSError.
     """
     path = Path(path)
     if tensor_format != TENSOR_FORMAT:
@@ -84,6 +85,7 @@ def write_image(
         training,
         ("jaxlib",) if any(module.needs_jaxlib for module in loaded) else (),
         tuple(descriptions),
+        microbatch,
     )
     entries[PARAMETERS] = safetensors_file.encode(_tensors(modules, values))
     configuration = {module.kind: module.options for module in modules}

@@ -22,8 +22,8 @@ KINDS = {"forward": "fwd", "backward": "bwd", "optimizer": "opt"}
 """Epoch type -> prefix of the names of its graphs."""
 
 
-def netlist_of(planned: BudaPlan, program: PlannedProgram) -> Netlist:
-    """Returns the netlist of a plan whose queues have been placed."""
+def netlist_of(planned: BudaPlan, program: PlannedProgram, microbatch: int = 1) -> Netlist:
+    """Returns the netlist of a plan whose queues have been placed; one execution takes `microbatch` inputs."""
     graph, plan = planned.graph, program.binary.plan
     queues = {queue.name: _queue(queue, graph) for queue in plan.queues}
     waits = {queue.source: queue.name for queue in plan.queues if queue.name.startswith("e2e_")}
@@ -47,12 +47,12 @@ def netlist_of(planned: BudaPlan, program: PlannedProgram) -> Netlist:
                 row = fused_row(len(fused), node.spec.fused, model)
                 number = fused.setdefault(_flow(_fused_row(row)), row).id
             ops.append(_op(graph, node, model, tuple(inputs), (p.row, p.col), p.transposed, number))
-        graphs.append(Graph(graph_name(planned, epoch.number), epoch.chip, 1, tuple(ops)))
+        graphs.append(Graph(graph_name(planned, epoch.number), epoch.chip, microbatch, tuple(ops)))
     return Netlist(
         planned.budget.arch,
         queues,
         tuple(graphs),
-        _programs(queues, graphs),
+        _programs(queues, graphs, microbatch),
         graph.name,
         {row.id: row for row in fused.values()},
     )
@@ -176,7 +176,7 @@ def _eltwise_attributes(spec: OpSpec) -> Iterator[tuple[str, Any]]:
         yield "vector", spec.vector
 
 
-def _programs(queues: dict[str, Queue], graphs: list[Graph]) -> tuple[Program, ...]:
+def _programs(queues: dict[str, Queue], graphs: list[Graph], microbatch: int) -> tuple[Program, ...]:
     """Returns a program per kind of graph.
 
     Only inference loops: the passes of a training step pass data to each other in queues of one entry.
@@ -184,19 +184,21 @@ def _programs(queues: dict[str, Queue], graphs: list[Graph]) -> tuple[Program, .
     kinds = {kind: [g for g in graphs if g.name.startswith(f"{kind}_")] for kind in KINDS.values()}
     trains = bool(kinds["bwd"] or kinds["opt"])
     return tuple(
-        Program(f"run_{kind}_0", tuple(_instructions(queues, graphs_of_kind, loops=not trains)))
+        Program(f"run_{kind}_0", tuple(_instructions(queues, graphs_of_kind, microbatch, loops=not trains)))
         for kind, graphs_of_kind in kinds.items()
         if graphs_of_kind
     )
 
 
-def _instructions(queues: dict[str, Queue], graphs: list[Graph], loops: bool) -> Iterator[tuple[str, Any]]:
-    """Yields the host's instructions: each graph runs once per input; queue pointers advance, those of rams stay."""
+def _instructions(
+    queues: dict[str, Queue], graphs: list[Graph], microbatch: int, loops: bool
+) -> Iterator[tuple[str, Any]]:
+    """Yields the host's instructions: each graph runs once per microbatch; pointers of queues advance, of rams not."""
     read_here = {name for graph in graphs for op in graph.ops for name in op.inputs}
     streams = [q for q in queues.values() if q.type == "queue" and q.input == HOST and q.name in read_here]
     if loops:
         yield "param", ["$p_loop_count"]
-    yield "var", {"$c_one": 1, "$c_zero": 0, "$c_microbatch_size": 1}
+    yield "var", {"$c_one": 1, "$c_zero": 0, "$c_microbatch_size": microbatch}
     yield "staticvar", {f"${kind}ptr_q{i}": 0 for i, _ in enumerate(streams) for kind in "gl"}
     if loops:
         yield "loop", "$p_loop_count"

@@ -8,13 +8,18 @@ from typing import Any
 
 import numpy as np
 
+from opscope.base.op_families import op_family
+from opscope.base.temporary_folder import TemporaryFolder
 from opscope.harness.cache.export_folder import VALUES
 from opscope.harness.prepare import golden, operand_sizes
 from opscope.harness.prepare.authorities import ask, formulas, known_wrong
 from opscope.harness.prepare.program import SingleOp
 from opscope.harness.record.element_types import byte_size, save
-from opscope.harness.record.records import OpRow, SecondAuthority
+from opscope.harness.record.records import OpRow, SecondAuthority, Source
 from opscope.harness.record.signature import shorten
+
+ONLY_XLA = frozenset({"custom", "collective", "random", "control"})
+"""Families of which no other authority has results: foreign code, several devices, own random numbers, loops."""
 
 
 def term_sizes(
@@ -39,6 +44,26 @@ def by_formula(form: known_wrong.KnownWrong) -> SecondAuthority:
     """What is said of an op whose golden is a formula's."""
     text = f"golden by {formulas.BY}: {form.what} ({form.source})"
     return SecondAuthority(by=formulas.BY, values=(), text=text)
+
+
+def by_another(op: SingleOp, row: OpRow, inputs: Sequence[np.ndarray], why: str) -> tuple[Any, ...] | str:
+    """The results of an op for which XLA has none, and who says so; or why nobody else has them.
+
+    `row` is what the split knows of it, and `why` what XLA says.
+    """
+    if op_family(op.op_name) in ONLY_XLA:
+        return why
+    with TemporaryFolder("golden") as folder:
+        paths = [f"{number}.npy" for number in range(len(inputs))]
+        for path, array in zip(paths, inputs, strict=True):
+            save(Path(folder, path), array)
+        Path(folder, "op.mlirbc").write_bytes(op.bytecode)
+        sources = tuple(Source(kind="captured", path=path) for path in paths)
+        answer = ask.ask(row.model_copy(update={"sources": sources, "module": "op.mlirbc"}), Path(folder), None)
+    if answer.refusal:
+        return f"{why}; {answer.refusal}"
+    second = SecondAuthority(by=answer.by, values=(), text=f"golden by {answer.by}: {why}")
+    return second, *answer.values
 
 
 def second_authority(row: OpRow, form: known_wrong.KnownWrong, folder: Path) -> SecondAuthority:

@@ -16,6 +16,7 @@ from jaxlib.mlir.passmanager import PassManager
 
 from opscope.harness.prepare.mlir.door import Module, context, load, to_bytecode
 from opscope.harness.prepare.mlir.file_models import FUNCTION, entry
+from opscope.harness.prepare.mlir.traversal import ops_in
 from opscope.harness.record.errors import InputError
 from opscope.models.frontends import open_shapes
 from opscope.models.frontends.base import Refused
@@ -62,6 +63,27 @@ def bind(module: Module, sizes: str, where: str) -> Module:
     finally:
         handler.detach()
     return load(refined, where)
+
+
+def folded(module: Module, where: str) -> Module:
+    """The module with the sizes that follow from constants and from its arguments' own; as it is where nothing is open,
+    where the arguments are or sizes have bounds, and where its ops refuse."""
+    kinds = [str(kind) for kind in {value.type for op in ops_in(module) for value in op.results}]
+    if not any("?" in kind for kind in kinds) or any("bounds" in kind for kind in kinds):
+        return module
+    function = entry(module, where)
+    if any(open_shapes.is_open(dims) for dims in arguments(function).values()):
+        return module
+    notes: list[str] = []
+    _registered()
+    handler: Any = context().attach_diagnostic_handler(lambda d: bool(notes.append(d.message)) or True)
+    try:
+        _rename(module, function, where)
+        return load(_jax.mlir.refine_polymorphic_shapes(to_bytecode(module), validate_static_shapes=False), where)
+    except (ir.MLIRError, _jax.JaxRuntimeError, InputError):
+        return module
+    finally:
+        handler.detach()
 
 
 def hint(function: Any) -> str:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -15,12 +19,13 @@ USER = "12345"
 
 
 @pytest.fixture
-def stranger(place: Place) -> Place:
+def stranger(place: Place) -> Iterator[Place]:
     """A folder of a user without a home. The right to read is left to them: the interpreter may be root's own."""
     if not hasattr(os, "geteuid") or os.geteuid() or shutil.which("setpriv") is None:
         pytest.skip("only root may become another user, by setpriv")
-    place.folder.chmod(0o777)
-    return place
+    with tempfile.TemporaryDirectory(prefix="opscope-stranger-", ignore_cleanup_errors=True) as folder:
+        Path(folder).chmod(0o777)  # the folders of tests are for their own user alone
+        yield replace(place, folder=Path(folder))
 
 
 def as_stranger(place: Place, line: str, *words: str, **environment: str) -> Done:

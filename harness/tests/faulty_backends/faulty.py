@@ -66,6 +66,10 @@ class Faulty:
     def wrong(self, job: Job) -> None:
         job.outputs = [job.inputs[0] - job.inputs[1]]
 
+    def varying(self, job: Job) -> None:
+        """Wrong in every process, in each by another number."""
+        job.outputs = [job.inputs[0] - job.inputs[1] + job.inputs[0].dtype.type(os.getpid())]
+
     def refuse(self, job: Job) -> None:
         message = f"no kernel for {job.op_id} of tensor<4x{os.getpid()}xf32>"
         raise StageError(message, "line 1\nline 2", ".mlir", files={".map.svg": "<svg/>"})

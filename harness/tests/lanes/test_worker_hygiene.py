@@ -12,6 +12,7 @@ import random
 import resource
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import warnings
@@ -21,6 +22,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from opscope.base.children import forked
+from opscope.base.children.call import call
 from opscope.base.tests.captured import captured
 from opscope.harness.lanes import process_state
 from opscope.harness.lanes.float_environment import FloatEnvironment
@@ -157,6 +160,22 @@ def test_the_comparison_can_import_and_read(connection: int) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
         sys.path[:] = path
+
+
+def test_a_server_of_forks_that_the_comparison_starts_is_no_change(connection: int) -> None:
+    """A second authority is a child of the lane."""
+    forked._close()
+    state = WorkerState(connection)
+    state.run(lambda: call("opscope.base.tests.child_functions:harm", {"how": "raise"}))
+    assert forked.servers()
+    assert [change for change in state.changes() if change.what == "processes"] == []
+    program = state.run(lambda: subprocess.Popen(["sleep", "60"]))
+    try:
+        [left] = [change for change in state.changes() if change.what == "processes"]
+        assert left.detail == "sleep 60"
+    finally:
+        program.kill()
+        program.wait()
 
 
 def test_every_op_begins_with_the_same_random_state_and_leaves_no_context(connection: int) -> None:

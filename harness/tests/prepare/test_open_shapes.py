@@ -163,3 +163,47 @@ def test_a_name_stands_for_the_same_size_in_every_argument() -> None:
     assert open_shapes.hint(graph) == "--shape batch=1 --shape mask=1x1"
     with pytest.raises(Refused, match="--shape mask=3x5: expected one size for 'batch', got 2 and 3"):
         open_shapes.bound(graph, "ids=2,mask=3x5", "net")
+
+
+SIZES = {
+    "several constants": """
+      %a = stablehlo.constant dense<[3]> : tensor<1xi32>
+      %b = stablehlo.constant dense<[8]> : tensor<1xi32>
+      %s = stablehlo.concatenate %a, %b, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>""",
+    "arithmetic": """
+      %a = stablehlo.constant dense<[1, 4]> : tensor<2xi32>
+      %b = stablehlo.constant dense<[3, 2]> : tensor<2xi32>
+      %s = stablehlo.multiply %a, %b : tensor<2xi32>""",
+    "an argument's size": """
+      %d = stablehlo.get_dimension_size %x, dim = 0 : (tensor<4x6xf32>) -> tensor<i32>
+      %m = stablehlo.constant dense<1> : tensor<i32>
+      %e = stablehlo.subtract %d, %m : tensor<i32>
+      %a = stablehlo.reshape %e : (tensor<i32>) -> tensor<1xi32>
+      %b = stablehlo.constant dense<[8]> : tensor<1xi32>
+      %s = stablehlo.concatenate %a, %b, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>""",
+    "a type of another width": """
+      %a = stablehlo.constant dense<[3, 8]> : tensor<2xi64>
+      %s = stablehlo.convert %a : (tensor<2xi64>) -> tensor<2xi32>""",
+}
+FOLDED = """func.func @main(%x: tensor<4x6xf32>) -> tensor<?x?xf32> {{{sizes}
+  %y = stablehlo.dynamic_reshape %x, %s : (tensor<4x6xf32>, tensor<2xi32>) -> tensor<?x?xf32>
+  %z = stablehlo.negate %y : tensor<?x?xf32>
+  return %z : tensor<?x?xf32>
+}}"""
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+def test_sizes_that_follow_from_constants_are_folded_before_the_split(tmp_path: Path, sizes: str) -> None:
+    (tmp_path / "net.mlir").write_text(FOLDED.format(sizes=SIZES[sizes]))
+    split = split_module(export_file(tmp_path / "net.mlir").bytecode, "net")
+    assert [(op.op_name, op.outputs[0].shape) for op in split.ops.values()] == [
+        ("stablehlo.reshape", (3, 8)),
+        ("stablehlo.negate", (3, 8)),
+    ]
+
+
+def test_sizes_that_are_data_stay_open(tmp_path: Path) -> None:
+    text = FOLDED.format(sizes="").replace("%x: tensor<4x6xf32>)", "%x: tensor<4x6xf32>, %s: tensor<2xi32>)")
+    (tmp_path / "net.mlir").write_text(text)
+    split = split_module(export_file(tmp_path / "net.mlir").bytecode, "net")
+    assert "has a dynamic shape" in next(iter(split.ops.values())).unsplittable

@@ -138,8 +138,9 @@ def test_a_guilty_op_is_not_evaluated_again(tmp_path: Path) -> None:
     split = split_module(UNKNOWN, "m")
     fatal_ops = {op.op_id: "it died" for op in split.ops.values() if op.op_name == "stablehlo.exponential"}
     _, rows = walked(UNKNOWN, tmp_path, fatal_ops=fatal_ops)
-    assert rows.rows[0].no_golden == "it died"
-    assert rows.rows[1].sources[0].kind == "random"
+    assert rows.rows[0].second is not None
+    assert rows.rows[0].second.text == "golden by NumPy in float64: it died"
+    assert rows.rows[1].sources[0].kind == "captured"
 
 
 def test_values_above_the_cap_are_replaced_by_random_inputs(tmp_path: Path) -> None:

@@ -587,11 +587,29 @@ def test_the_sign_of_a_zero_counts_where_values_are_only_moved():
     assert right("reshape", host, got=np.float32([0.0, -0.0, 1.0, 0.0])), "a denormal may become 0"
     assert not right("negate", host)
     assert not right("abs", host, golden=half, got=-half)
-    assert right("sort", host), "equal keys"
+    assert not right("sort", host), "a lost sign"
+    assert right("sort", host, got=zeros[[1, 0, 2, 3]]), "equal keys"
+    assert not right("sort", host, got=zeros[[1, 0, 2, 3]], params={"is_stable": "true"})
     assert right("maximum", host)
     assert not right("slice", card, golden=half)
     assert right("select", card, golden=half), "packed into 16 bits"
     assert right("reshape", Target("sim-n150", "Float16_b", "HiFi4", "Tf32", signed_zeros=True)), "packed too"
+
+
+def test_what_is_a_denormal_of_the_stored_format_may_be_zero():
+    """float32 values that a card holds in Float16, whose smallest normal number is 6.1e-5."""
+    golden = np.float32([[2.8e-05, -6e-05, 1.0, 0.5] * 8] * 32)
+    flushed = np.where(np.abs(golden) < 6.2e-05, np.float32(0), golden)
+    lost = np.where(np.abs(golden) == 0.5, np.float32(0), golden)
+
+    def check_of(got, number_format):
+        return compare([golden], [got], "stablehlo.multiply", Target("sim-n150", number_format, "HiFi4", "Tf32"))[0]
+
+    assert check_of(flushed, "Float16").passed
+    assert "denormal_flush" in check_of(flushed, "Float16").flags
+    assert not check_of(lost, "Float16").passed
+    for wide in ("Float16_b", None):
+        assert not check_of(flushed, wide).passed
 
 
 def test_numbers_of_integers_and_the_next_number_are_exact():

@@ -9,9 +9,18 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 import onnx
-from onnx import ModelProto, NodeProto, TensorProto, helper, inliner, numpy_helper, shape_inference
+from onnx import (
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    helper,
+    inliner,
+    numpy_helper,
+    shape_inference,
+    version_converter,
+)
 
-from opscope.models.frontends.through_onnx import quantize, recurrent, resample, standard_body
+from opscope.models.frontends.through_onnx import arithmetic, quantize, recurrent, resample, standard_body
 from opscope.models.frontends.through_onnx.decided_ifs import without_decided_ifs
 from opscope.models.frontends.through_onnx.fold import fold
 from opscope.models.frontends.through_onnx.writer import Scope, Writer
@@ -54,6 +63,13 @@ EXPANSIONS: dict[str, Expansion] = {
     "QuantizeLinear": quantize.quantize,
     "RMSNormalization": _rms_norm,
     "DepthToSpace": _depth_to_space,
+    "Mod": arithmetic.mod,
+    "ReduceMax": arithmetic.reduce_bool,
+    "ReduceMin": arithmetic.reduce_bool,
+    "LpNormalization": arithmetic.lp_normalization,
+    "Cast": arithmetic.cast,
+    "CastLike": arithmetic.cast,
+    **dict.fromkeys(("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"), arithmetic.compare),
 }
 """Op type -> the function that writes its nodes; if it writes none, the node stays as it is."""
 
@@ -110,6 +126,21 @@ def expand(model: ModelProto) -> ModelProto:
     for node in model.graph.node:
         out.graph.node.extend(_expanded(node, scope, out.graph.initializer))
     return _folded(out)
+
+
+NEWER = 18
+"""The version of the standard to which older graphs are converted; from there on, ops have their sizes as inputs."""
+
+
+def converted(model: ModelProto) -> ModelProto | None:
+    """The model in a newer version of the standard; None if its own is as new, or the standard's converter refuses."""
+    opset = next((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), 1)
+    if opset >= NEWER:
+        return None
+    try:
+        return version_converter.convert_version(model, NEWER)
+    except Exception:  # noqa: BLE001 - the converter raises RuntimeError and protobuf's own errors
+        return None
 
 
 def _folded(model: ModelProto) -> ModelProto:

@@ -133,7 +133,7 @@ class _Server:
     def __init__(self, requests: socket.socket, popen: subprocess.Popen[bytes], patience: float) -> None:
         """`popen` is the server's process, which may take so many seconds to import what a child needs."""
         self.settings, self._requests, self._popen, self._patience = settings_text(), requests, popen, patience
-        self._pid = popen.pid
+        self.pid = popen.pid
         self._children: weakref.WeakSet[Forked] = weakref.WeakSet()
         self._requests.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, frames.LARGEST_REQUEST)
 
@@ -169,7 +169,7 @@ class _Server:
                 theirs.close()
         finally:
             os.close(folder)
-        process_tree.wake(self._pid)
+        process_tree.wake(self.pid)
         try:
             answer = ours.recv(64) if _is_readable(ours, self._patience) else b""
         except ConnectionError:
@@ -179,7 +179,7 @@ class _Server:
             raise OutdatedError("the fork server has loaded files that were edited since")
         if answer and int(answer) != frames.NO_FORK:
             child = Forked(int(answer), ours, mark)
-            self._pid = child.server or self._pid
+            self.pid = child.server or self.pid
             self._children.add(child)
             return child
         ours.close()
@@ -252,6 +252,10 @@ class _Place:
             if server is not None:
                 server.close()
 
+    def processes(self) -> list[int]:
+        """The ids of the servers that run."""
+        return [each.pid for each in (*self._replaced, self.server) if each is not None and not each.has_ended()]
+
     def after_fork(self) -> None:
         """Has a fork of this process begin without a server."""
         for server in (*self._replaced, self.server):
@@ -262,6 +266,11 @@ class _Place:
 
 _places: dict[str, _Place] = {"": _Place(_Kind())}
 """The places of the servers: that of most children, and of those that have a name."""
+
+
+def servers() -> frozenset[int]:
+    """The ids of the servers of this process."""
+    return frozenset(pid for place in _places.values() for pid in place.processes())
 
 
 def _close() -> None:

@@ -8,14 +8,14 @@
 --   compiler: what compiled for the CPU; empty for a simulated card
 --   microbatch: inputs per loop
 --   loop_count: loops
---   inputs: inputs that were counted
+--   inputs: inputs that were asked for
 --   timing_only: whether nothing was computed, so that only the simulated figures are there
 --   epochs: epochs of the plan
---   push_seconds: the host's time for pushing all inputs
+--   push_seconds: the host's time for pushing the inputs that were computed: one or all of them
 --   device_seconds: the host's time while the device computes or is simulated
---   pop_seconds: the host's time for popping all outputs
+--   pop_seconds: the host's time for popping their outputs
 --   total_seconds: all three
---   inputs_per_second: inputs / total_seconds
+--   inputs_per_second: inputs that were computed / total_seconds
 --   simulated_cycles_per_input: cycles that the simulated card takes
 --   simulated_seconds_per_input: seconds that the simulated card takes
 --   simulated_inputs_per_second: 1 / simulated_seconds_per_input

@@ -20,6 +20,7 @@
 --   pcc_now: correlation with the golden in the later night
 --   cycles_before: device cycles in the earlier night
 --   cycles_now: device cycles in the later night
+--   numbers: what a PCC-DROP or a SLOWER op had before, and has now
 SELECT y.night_id, y.before_id, y.started, y.night, y.night_before, y.series, y.backend, w.board AS arch, w.platform, y.label,
        y.change, {place y.change} AS place,
        COALESCE(NULLIF(o.op_kind, ''), 'other') AS op_kind, o.op_name, y.op_id, o.op_name || ' ' || y.op_id AS op, o.signature,
@@ -27,7 +28,7 @@ SELECT y.night_id, y.before_id, y.started, y.night, y.night_before, y.series, y.
         WHERE m.night_id = CASE y.status_now WHEN '' THEN y.before_id ELSE y.night_id END AND m.series = y.series
           AND m.outcome = 'ran' AND u.op_id = y.op_id) AS uses,
        y.status_before, y.status_now, y.failed_stage, SUBSTR(y.cluster, 1, 8) AS cause, y.error_message, y.expected, y.flaky, y.pcc_before, y.pcc_now,
-       y.cycles_before, y.cycles_now,
+       y.cycles_before, y.cycles_now, CASE y.label WHEN 'SLOWER' THEN y.cycles_before || ' → ' || y.cycles_now || ' cycles' WHEN 'PCC-DROP' THEN 'PCC ' || ROUND(CAST(y.pcc_before AS NUMERIC), 6) || ' → ' || ROUND(CAST(y.pcc_now AS NUMERIC), 6) ELSE '' END AS numbers,
        COALESCE(y.author || ', ' || y.written || ' UTC' || CASE y.until WHEN '' THEN '' ELSE ', until ' || y.until END || ': ' || y.text, '') AS remark
 FROM (SELECT v.*, {change v.label, v.expected <> '', v.flaky <> '', v.until >= SUBSTR(v.night, 1, 10)} AS change
 FROM (SELECT z.*, x.author, x.written, x.until, x.text,

@@ -13,6 +13,8 @@ import click
 import numpy as np
 
 from opscope.base.atomic_write import write_whole
+from opscope.base.live import progress
+from opscope.base.live.status_line import duration
 from opscope.base.plugins import plugins
 from opscope.base.terminal import console
 from opscope.simulator.errors import DeviceError
@@ -36,6 +38,12 @@ PUBLISHERS = "opscope.benchmark_publishers"
 Both raise ValueError with a line to print; its `exit_code`, if it has one, is the command's."""
 
 
+class Stopped(ImageProblem):
+    """Ctrl-C: one line, and the exit code of a command that it ends."""
+
+    exit_code = 130
+
+
 class DatabaseAway(ImageProblem):
     """The report waits for its database: one line, and the exit code of `opscope publish`."""
 
@@ -56,6 +64,11 @@ class DatabaseAway(ImageProblem):
 @click.option(
     "--timing-only", "--timing_only", is_flag=True, help="Compute nothing: only what the card would take is reported."
 )
+@click.option(
+    "--values",
+    type=click.Choice(("one", "all")),
+    help="Compute one input or all. Default: one on a simulated card, which takes the same time for each.",
+)
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the report to this file, as JSON.")
 @click.option("-s", "--save_output", "--save-output", is_flag=True, help="The same, to benchmark_DEVICE_MODEL.json.")
 @click.option("--database", metavar="URL", help="Database to publish to; default: none.")
@@ -69,6 +82,7 @@ def benchmark(
     arch: str,
     settings: tuple[str, ...],
     timing_only: bool,
+    values: str | None,
     output: Path | None,
     save_output: bool,
     database: str | None,
@@ -76,7 +90,10 @@ def benchmark(
     """Run a model on inputs, `--microbatch` of them in each of `--loop_count` loops, and report what they took.
 
     The host's time is split into pushing inputs, the device, and popping outputs. On a simulated card the device's is
-    the simulator's own; what a real card would take stands beside it. A first input, which is not counted, warms up.
+    the simulator's own; what a real card would take stands beside it, for all inputs. There the values of one input are
+    computed, which warms up as well, and the report says `values 1 of 256`; `--values all` computes every one. With it,
+    and on another device, a first input, which is not counted, warms up, and an estimate of the rest is printed. Ctrl-C
+    reports the inputs that have run; such a report is not published.
 
     With `--database` the report becomes a row of the table `benchmarks`. If the database cannot be reached, the report
     is kept in .opscope/spool and the exit code is 1; the next benchmark or `opscope publish` to it delivers it.
@@ -85,7 +102,7 @@ def benchmark(
 
     try:
         publish = _publisher(database) if database is not None else None
-        report = _measured(device, model, config, task, microbatch, loop_count, arch, settings, timing_only)
+        report = _measured(device, model, config, task, microbatch, loop_count, arch, settings, timing_only, values)
         path = output or (Path(f"benchmark_{device}_{report['model']}.json") if save_output else None)
         if path is not None:
             write_whole(path, json.dumps(report, indent=2) + "\n")
@@ -96,6 +113,8 @@ def benchmark(
     _show(report)
     if path is not None:
         click.echo(f"{path}: the report", err=True)
+    if report["stopped"]:
+        raise Stopped(f"stopped after {report['computed']} of {report['inputs']} inputs")
     if publish is not None:
         try:
             click.echo(publish(report), err=True)
@@ -123,6 +142,7 @@ def _measured(
     arch: str,
     settings: tuple[str, ...],
     timing_only: bool,
+    values: str | None,
 ) -> dict[str, Any]:
     from opscope.simulator.host.benchmark import runners
 
@@ -135,6 +155,9 @@ def _measured(
         raise PyBudaError(f"--task: expected one of {', '.join(TASKS)}, got {task!r}")
     if timing_only and device != "tt":
         raise PyBudaError(f"--timing-only: expected -d tt, whose time is modelled, got {device}")
+    if timing_only and values:
+        raise PyBudaError(f"--timing-only: expected no values, got --values {values}")
+    progress.step(f"exporting {model}")
     program = _program(model, config)
     make = {"cpu": runners.cpu, "iree": runners.iree}
     runner = runners.card(program, arch, settings) if device == "tt" else make[device](program)
@@ -150,24 +173,43 @@ def _measured(
         "loop_count": loop_count,
         "inputs": count,
         "timing_only": timing_only,
+        "computed": 0,
+        "stopped": False,
         **runner.about,
     }
     if not timing_only:
-        seconds = runners.Seconds()
-        inputs = _inputs(program, min(microbatch, 8))
-        runner.step(inputs[0], runners.Seconds())
-        for number in range(count):
-            runner.step(inputs[number % len(inputs)], seconds)
-        report["seconds"] = {
-            "push": seconds.push,
-            "device": seconds.device,
-            "pop": seconds.pop,
-            "total": seconds.total,
-        }
-        report["inputs_per_second"] = count / seconds.total
+        one = (values or ("one" if device == "tt" else "all")) == "one"
+        _compute(program, runner, report, one)
     if device == "tt":
+        report["simulated_seconds"] = count * report["simulated_seconds_per_input"]
         report["simulated_inputs_per_second"] = 1 / report["simulated_seconds_per_input"]
     return report
+
+
+def _compute(program: Any, runner: Any, report: dict[str, Any], one: bool) -> None:
+    """Computes one input or all, and notes how many and what they took. Ctrl-C ends it: `stopped` then is true."""
+    from opscope.simulator.host.benchmark.runners import Seconds
+
+    seconds, warming = Seconds(), Seconds()
+    count = 1 if one else report["inputs"]
+    inputs = _inputs(program, min(report["microbatch"], count, 8))
+    try:
+        if not one:
+            runner.step(inputs[0], warming)
+            left = duration(count * warming.total)
+            click.echo(
+                f"{count} inputs in about {left}, {warming.total:.3g} s each; Ctrl-C reports what is done", err=True
+            )
+        for number in range(count):
+            progress.step("computing input", number + 1, count)
+            runner.step(inputs[number % len(inputs)], seconds)
+            report["computed"] += 1
+    except KeyboardInterrupt:
+        report["stopped"] = True
+    if report["computed"]:
+        parts = ("push", "device", "pop", "total")
+        report["seconds"] = {part: getattr(seconds, part) for part in parts}
+        report["inputs_per_second"] = report["computed"] / seconds.total
 
 
 def _program(model: str, config: str) -> Any:
@@ -209,6 +251,8 @@ def _show(report: dict[str, Any]) -> None:
         if isinstance(value, dict):
             for part, seconds in value.items():
                 table.add_row(f"host, {part}", f"{seconds:.4g} s")
+        elif key == "computed":
+            table.add_row("values", f"{value} of {report['inputs']}")
         elif key not in ("device", "model") and value != "":
             table.add_row(key.replace("_", " "), f"{value:.4g}" if isinstance(value, float) else str(value))
     console().print(table)

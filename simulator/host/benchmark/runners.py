@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from opscope.base.installing import install_command
+from opscope.base.live import progress
 from opscope.compiler.api import Compilation, Configuration, argument_types, compile_to, planned_module
 from opscope.compiler.target.formats import host_dtype
 from opscope.simulator import host_ops
@@ -55,7 +57,7 @@ class Program:
 
 
 Step = Callable[[dict[str, np.ndarray], Seconds], Sequence[np.ndarray]]
-"""Runs one input, adds its time, and returns the results."""
+"""Runs one input, adds its time once it is done, and returns the results."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,9 @@ def card(program: Program, arch: str, settings: Sequence[str]) -> Runner:
     for text in settings:
         option, _, value = text.partition("=")
         configuration.set_configuration_options(**{option: value})
+    progress.step(f"compiling {program.name}")
     compilation = compile_to(Compilation(program.module, arch, configuration, program.name))
+    progress.step("loading")
     planned = planned_module(compilation)
     arguments = program.arguments or [(f"arg{i}", "input") for i in range(len(planned.arguments))]
     loaded = CompiledModule.of(planned, arguments).load()
@@ -81,12 +85,20 @@ def card(program: Program, arch: str, settings: Sequence[str]) -> Runner:
     plan = compilation.plan
     assert plan is not None
 
+    operations, numbers = len(loaded.program.program.operations), itertools.count(1)
+
     def step(values: dict[str, np.ndarray], seconds: Seconds) -> Sequence[np.ndarray]:
+        number, done = next(numbers), itertools.count(1)
+
+        def said(_: Any) -> None:
+            progress.step(f"computing input {number}, op", next(done), operations)
+
         began = time.perf_counter()
+        progress.step("pushing an input")
         arguments = loaded.in_order(values)
         queues, by_number = loaded.runner.push(arguments)
         pushed = time.perf_counter()
-        outputs = loaded.program.run(queues).outputs
+        outputs = loaded.program.run(queues, observe=said).outputs
         ran = time.perf_counter()
         results = loaded.runner.pop(arguments, by_number, outputs)
         seconds.push += pushed - began

@@ -44,7 +44,8 @@ def cards(name: str, num_chips: Any, chip_ids: Any, arch: BackendDevice | None) 
         count(f"{name}: num_chips", num_chips, 0)
         if num_chips > MOST_CHIPS:
             raise PyBudaError(f"{name}: num_chips: expected at most {MOST_CHIPS}, got {num_chips}")
-    ids = None if chip_ids is None else _ids(name, num_chips, chip_ids)
+    none_named = chip_ids is None or (isinstance(chip_ids, list | tuple) and not chip_ids)
+    ids = None if none_named else _ids(name, num_chips, chip_ids)
     described = option("backend_cluster_descriptor_path") is not None
     if arch is not None and not described:
         return arch, ids if ids is not None else list(range(num_chips or 1)), arch.arch
@@ -69,13 +70,13 @@ def cards(name: str, num_chips: Any, chip_ids: Any, arch: BackendDevice | None) 
 
 
 def _ids(name: str, num_chips: Any, chip_ids: Any) -> list[Any]:
-    """Returns ids, or coordinates of chips as tuples. Raises PyBudaError."""
-    if num_chips:
-        raise PyBudaError(f"{name}: expected num_chips or chip_ids, got both")
+    """Returns ids, or coordinates of chips as tuples, as many as `num_chips` says, if it does. Raises PyBudaError."""
     where = f"{name}: chip_ids"
     ids = [_id(where, chip) for chip in listed(where, chip_ids, "ids")]
-    if not ids or len(set(ids)) != len(ids):
+    if len(set(ids)) != len(ids):
         raise PyBudaError(f"{where}: expected ids, each once, got {chip_ids!r}")
+    if num_chips and num_chips != len(ids):
+        raise PyBudaError(f"{where}: expected {num_chips} ids, as num_chips says, got {len(ids)}")
     return ids
 
 

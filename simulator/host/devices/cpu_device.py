@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from opscope.simulator.host.devices.device import Device
 from opscope.simulator.host.errors import NoMeaningHere, PyBudaError
 from opscope.simulator.host.exported import Exported
 from opscope.simulator.host.fitting import fitting
+from opscope.simulator.host.microbatch import joined, one_by_one
 from opscope.simulator.host.modules.module import Module
 from opscope.simulator.host.tensor import Tensor, array_of, to_torch
 from opscope.simulator.profile import Profile
@@ -60,15 +61,28 @@ class CPUDevice(Device):
             self.place_module(module)
 
     def run_inputs(self, inputs: Sequence[Any]) -> list[Any]:
-        """Runs the modules on one input. Raises PyBudaError."""
-        values: list[Any] = list(inputs)
+        """Runs the modules on a microbatch: PyTorch's on all of it at once, the others on one input after the other.
+
+        Raises PyBudaError.
+        """
+        return self._through(inputs, self.microbatch or 1, lambda module, one: self._run(module, one))
+
+    def reference(self, inputs: Sequence[Any], size: int, parameters: Mapping[str, Any] | None = None) -> list[Any]:
+        """Returns what the CPU computes of its modules, as `run_inputs` does. Raises PyBudaError."""
+        return self._through(inputs, size, lambda module, one: module.compute(one, parameters))
+
+    def _through(
+        self, inputs: Sequence[Any], size: int, run: Callable[[Module, Sequence[Any]], list[Any]]
+    ) -> list[Any]:
+        values = list(inputs)
         for module in self.modules:
-            values = module.compute(values) if self.process is None else self._run(module, values)
+            each = one_by_one(self.name, values, size if _by_xla(module) else 1)
+            values = joined([run(module, one) for one in each])
         return values
 
     def can_be_sent(self) -> bool:
         """Whether XLA computes its modules; PyTorch's are live objects, which stay where they were made."""
-        return all(type(module).compute is Module.compute for module in self.modules)
+        return all(map(_by_xla, self.modules))
 
     def forget(self) -> None:
         """Forgets what was exported."""
@@ -76,7 +90,9 @@ class CPUDevice(Device):
         self._exported = {}
 
     def _run(self, module: Module, inputs: Sequence[Any]) -> list[Any]:
-        """Returns what its process computes of a module."""
+        """Returns what a module makes of one input, computed in its process if it has one."""
+        if self.process is None:
+            return module.compute(inputs)
         arrays = [array_of(value) for value in inputs]
         key = (module.name, *((array.shape, array.dtype.name) for array in arrays))
         program = self._exported.get(key)
@@ -148,3 +164,7 @@ class CPUDevice(Device):
     def set_debug_gradient_trace_queue(self, q: Any) -> None:
         """Raises NoMeaningHere: what goes back is in the queues of `initialize_pipeline`."""
         raise NoMeaningHere(f"{self.name}: expected d2d_bwd_queues of initialize_pipeline, got a queue for debugging")
+
+
+def _by_xla(module: Module) -> bool:
+    return type(module).compute is Module.compute

@@ -14,6 +14,7 @@ from opscope.simulator.host.devices.input_queue import InputQueue
 from opscope.simulator.host.devices.process_commands import ProcessCommands
 from opscope.simulator.host.errors import DeviceDied, PyBudaError
 from opscope.simulator.host.hosted_program import Sendable
+from opscope.simulator.host.microbatch import joined, one_by_one, size_of
 from opscope.simulator.host.modules.module import Module
 from opscope.simulator.host.processes.device_process import DeviceProcess
 from opscope.simulator.host.tensor import Tensor, array_of, is_tensor
@@ -36,8 +37,12 @@ class Device(ProcessCommands):
         self.closed = False
         self.process: DeviceProcess | None = None
         """Its own process, while a pipeline runs it there."""
-        self._evaluation: CpuEvaluation | None = None
-        """The input that `cpueval_forward` has saved."""
+        self.microbatch = 0
+        """How many inputs each push brings; 0 before the first push, or before it is compiled."""
+        self._first_inputs: list[Any] | None = None
+        self._first_targets: list[Any] | None = None
+        self._evaluations: list[CpuEvaluation] = []
+        """The inputs of a microbatch that `cpueval_forward` has saved."""
         session.add_device(self)
 
     def get_name(self) -> str:
@@ -79,24 +84,30 @@ class Device(ProcessCommands):
             module.set_device(None)
         self.modules = []
         self.inputs.clear()
+        self.forget_first()
         self.forget()
 
     def push_to_inputs(self, *tensors: Any) -> None:
-        """Pushes the inputs of one run: in order, as one tuple or list, or by name in a dictionary.
+        """Pushes a microbatch: in order, as one tuple or list, or by name in a dictionary.
 
-        Blocks while the queue is full and a run takes from it. Raises PyBudaError for anything that is no tensor, for
-        inputs that do not fit what was compiled, and after a shutdown, and what the run has failed with.
+        Its leading dimension counts the inputs, of which a card computes one after the other. Blocks while the queue is
+        full and a run takes from it. Raises PyBudaError for anything that is no tensor, for inputs that do not fit what
+        was compiled, or the size of the microbatch before, and after a shutdown, and what the run has failed with.
         """
         self.check_open("push_to_inputs")
         inputs = arranged(self, tensors)
         self.check_inputs(inputs)
         session.check_run()
+        self.settle_microbatch(inputs)
+        self._first_inputs = self._first_inputs or inputs
         self.inputs.put(inputs, session.takes_inputs)
 
     def push_to_target_inputs(self, *tensors: Any) -> None:
         """Pushes the targets of one run, for the loss module. Raises PyBudaError."""
         self.check_open("push_to_target_inputs")
-        self.targets.put(arranged(self, tensors), session.is_running)
+        targets = arranged(self, tensors)
+        self._first_targets = self._first_targets or targets
+        self.targets.put(targets, session.is_running)
 
     def sync(self) -> None:
         """Waits until what was asked for has run. Raises what the run raised."""
@@ -118,6 +129,7 @@ class Device(ProcessCommands):
             inputs = self.inputs.take(lambda: True)
             if inputs is None:
                 self.refuse(f"{loop_count} inputs", f"{len(outputs)}; try push_to_inputs")
+            self.settle_microbatch(inputs)
             outputs.append(self.run_inputs(inputs))
         return outputs
 
@@ -125,13 +137,28 @@ class Device(ProcessCommands):
         """Raises PyBudaError: a backward pass begins at the last device."""
         self.refuse("run_backward(), which begins at the loss", "backward() of one device")
 
-    def get_first_inputs(self, peek: bool = False) -> tuple[Any, ...] | None:
-        """Returns the oldest inputs, and removes them unless `peek`; None if there are none."""
-        return _first(self.inputs, peek)
+    def get_first_inputs(self, peek: bool = False) -> tuple[int | None, tuple[Tensor, ...] | None]:
+        """Returns the size of the first microbatch that was pushed, and its first input.
 
-    def get_first_targets(self) -> tuple[Any, ...] | None:
-        """Returns and removes the oldest targets; None if there are none."""
-        return _first(self.targets, False)
+        It stays in the queue. Without `peek` the next push is the first one from then on. Before a push it returns
+        (None, None) to a `peek`, else it raises PyBudaError.
+        """
+        pushed = self._first_inputs
+        if pushed is None:
+            if peek:
+                return None, None
+            self.refuse("inputs that were pushed", "none; try push_to_inputs")
+        if not peek:
+            self.forget_first()
+        size = size_of(self.name, pushed)
+        return size, _tensors(one_by_one(self.name, pushed, size)[0])
+
+    def get_first_targets(self) -> tuple[Tensor, ...]:
+        """Returns the first target of the first microbatch that was pushed. Raises PyBudaError before a push."""
+        pushed = self._first_targets
+        if pushed is None:
+            self.refuse("targets that were pushed", "none; try push_to_target_inputs")
+        return _tensors(one_by_one(self.name, pushed, size_of(self.name, pushed))[0])
 
     def cpueval_forward(
         self,
@@ -143,30 +170,38 @@ class Device(ProcessCommands):
         """Returns what the CPU computes of its modules, with these values of parameters. Raises PyBudaError.
 
         With `targets` the loss module's result, which it needs. `save_for_backward` keeps the input for
-        `cpueval_backward`; it and `targets` need modules in TT-Buda's ops.
+        `cpueval_backward`; it and `targets` need modules in TT-Buda's ops. The inputs of a microbatch are computed one
+        after the other.
         """
-        if save_for_backward or targets:
-            from opscope.simulator.host.training.cpu_evaluation import CpuEvaluation
+        size = self.microbatch or size_of(self.name, inputs)
+        if not save_for_backward and not targets:
+            return self.reference(inputs, size, parameters)
+        from opscope.simulator.host.training.cpu_evaluation import CpuEvaluation
 
-            evaluation = CpuEvaluation(self, inputs, targets)
-            outputs = evaluation.forward(parameters)
-            self._evaluation = evaluation if save_for_backward else self._evaluation
-            return outputs
-        values: list[Any] = list(inputs)
-        for module in self.modules:
-            values = module.compute(values, parameters)
-        return values
+        each = one_by_one(self.name, [*inputs, *targets], size)
+        evaluations = [CpuEvaluation(self, one[: len(inputs)], one[len(inputs) :]) for one in each]
+        outputs = [evaluation.forward(parameters) for evaluation in evaluations]
+        self._evaluations = evaluations if save_for_backward else self._evaluations
+        return joined(outputs)
 
     def cpueval_backward(
         self, bw_inputs: list[Any], parameters: dict[str, Any]
     ) -> tuple[list[Any], dict[str, np.ndarray]]:
         """Returns the gradients of the inputs that were saved (None of integers), and of parameters, by name.
 
-        `bw_inputs` has the gradient of each output. Raises PyBudaError if `cpueval_forward` has saved no input.
+        `bw_inputs` has the gradient of each output. Over a microbatch those of parameters add up, and each input has
+        one per run. Raises PyBudaError if `cpueval_forward` has saved no input.
         """
-        if self._evaluation is None:
+        evaluations = self._evaluations
+        if not evaluations:
             self.refuse("cpueval_forward(..., save_for_backward=True) before cpueval_backward", "none")
-        return self._evaluation.backward(bw_inputs, parameters)
+        each = one_by_one(self.name, bw_inputs, len(evaluations))
+        made = [one.backward(incoming, parameters) for one, incoming in zip(evaluations, each, strict=True)]
+        floats = [i for i, value in enumerate(made[0][0]) if value is not None]
+        of_inputs: list[Any] = [None] * len(made[0][0])
+        for i, values in zip(floats, joined([[of[i] for i in floats] for of, _ in made]), strict=True):
+            of_inputs[i] = values
+        return of_inputs, {name: np.sum([of[name] for _, of in made], axis=0) for name in made[0][1]}
 
     @property
     def active(self) -> list[Module]:
@@ -174,25 +209,49 @@ class Device(ProcessCommands):
         return self.modules
 
     def compile_for(self, training: bool, microbatch_size: int = 0, microbatch_count: int = 1) -> None:
-        """Compiles for the oldest inputs. Sizes of microbatches are those of the inputs. Raises PyBudaError."""
+        """Compiles for the oldest inputs, whose leading size is that of the microbatch. Raises PyBudaError."""
         if training:
             self.refuse("a TTDevice, with the targets of its compile_for", "training")
         first = self.inputs.first()
         if first is None:
             self.refuse("an input that was pushed", "none; try push_to_inputs")
-        self.compile_modules([array_of(value) for value in first])
+        self.settle_microbatch(first)
+        self.compile_modules(self.first_of([array_of(value) for value in first]))
 
     # --- what a run needs of it
 
+    def settle_microbatch(self, inputs: Sequence[Any], size: int = 0) -> None:
+        """Notes how many inputs a push brings, unless that is known: `size`, or what these inputs say."""
+        if not self.microbatch:
+            whole = any(module.takes_whole_inputs for module in self.active)
+            self.microbatch = size or (1 if whole else size_of(self.name, inputs))
+
+    def forget_first(self) -> None:
+        """Has the next push be the first one."""
+        self._first_inputs = None
+
+    def first_of(self, inputs: Sequence[Any]) -> list[Any]:
+        """Returns the first input of a microbatch. Raises PyBudaError for one of another size."""
+        return one_by_one(self.name, inputs, self.microbatch)[0]
+
     def run_inputs(self, inputs: Sequence[Any]) -> list[Any]:
-        """Runs the modules on one input. Raises PyBudaError."""
+        """Runs the modules on a microbatch. Raises PyBudaError."""
         raise NotImplementedError(f"{type(self).__name__}.run_inputs")
 
+    def reference(self, inputs: Sequence[Any], size: int, parameters: Mapping[str, Any] | None = None) -> list[Any]:
+        """Returns what the CPU computes of its modules, for each of `size` inputs. Raises PyBudaError."""
+        values = list(inputs)
+        for module in self.modules:
+            each = one_by_one(self.name, values, size)
+            values = joined([module.compute(one, parameters) for one in each])
+        return values
+
     def compile_modules(self, inputs: Sequence[np.ndarray]) -> None:
-        """Compiles its modules for inputs like these, unless that has been done."""
+        """Compiles its modules for one input like these, unless that has been done."""
 
     def forget(self) -> None:
         """Forgets what was compiled."""
+        self.microbatch = 0
         if self.process is not None:
             self.process.forget()
 
@@ -236,7 +295,11 @@ class Device(ProcessCommands):
             raise
 
     def check_inputs(self, inputs: Sequence[Any]) -> None:
-        """Raises PyBudaError for inputs that do not fit what was compiled."""
+        """Raises PyBudaError for inputs that do not fit what was compiled, or before that what was pushed first."""
+        if self._first_inputs and size_of(self.name, inputs[:1]) != (
+            size := size_of(self.name, self._first_inputs[:1])
+        ):
+            self.refuse(f"a microbatch of {size} inputs, as was pushed first", f"{size_of(self.name, inputs[:1])}")
 
     def check_open(self, what: str) -> None:
         """Raises PyBudaError after a shutdown."""
@@ -272,6 +335,5 @@ def arranged(device: Device, tensors: Sequence[Any]) -> list[Any]:
     return list(values)
 
 
-def _first(queued: InputQueue, peek: bool) -> tuple[Any, ...] | None:
-    entry = queued.first() if peek else queued.take(lambda: True)
-    return None if entry is None else tuple(entry)
+def _tensors(values: Sequence[Any]) -> tuple[Tensor, ...]:
+    return tuple(Tensor(value) for value in values)

@@ -12,13 +12,14 @@ import numpy as np
 from opscope.compiler.api import Configuration
 from opscope.compiler.target.device_files import write_runtime_params
 from opscope.simulator.host import performance_trace, session
-from opscope.simulator.host.argument_checks import listed, path_of
+from opscope.simulator.host.argument_checks import count, listed, path_of
 from opscope.simulator.host.card_program import CardProgram
 from opscope.simulator.host.devices.cards import KINDS, cards, check_arguments
 from opscope.simulator.host.devices.device import Device, arranged
 from opscope.simulator.host.errors import PyBudaError
 from opscope.simulator.host.fitting import fitting
 from opscope.simulator.host.learning_rate_scheduler import LearningRateScheduler
+from opscope.simulator.host.microbatch import joined, one_by_one
 from opscope.simulator.host.modules.image_module import ImageModule
 from opscope.simulator.host.modules.module import Module
 from opscope.simulator.host.modules.py_buda_module import PyBudaModule
@@ -125,7 +126,7 @@ class TTDevice(Device):
         return config
 
     def compile_modules(self, inputs: Sequence[np.ndarray]) -> None:
-        """Compiles the modules for inputs like these, unless that has been done. Raises PyBudaError."""
+        """Compiles the modules for one input like these, unless that has been done. Raises PyBudaError."""
         if self.compiled:
             return
         if not self.modules:
@@ -141,7 +142,7 @@ class TTDevice(Device):
             exported = module.exported(passed)
             own = config.copy()
             own.input_names = module.names_of_inputs(len(exported.inputs))
-            made = CardProgram(exported, self.board, own, self.numbers)
+            made = CardProgram(exported, self.board, own, self.numbers, microbatch=max(self.microbatch, 1))
             compiled.append(made)
             if number + 1 < len(self.active):
                 passed = [np.zeros(shape, made.result_type(kind)) for _, shape, kind in made.outputs]
@@ -180,18 +181,20 @@ class TTDevice(Device):
         microbatch_count: int = 1,
         verify_cfg: Any = None,
     ) -> tuple[Tensor, ...]:
-        """Compiles the modules for inputs like these; returns the outputs, without elements. Raises PyBudaError.
+        """Compiles the modules for one input like these; returns the outputs, without elements. Raises PyBudaError.
 
-        With `targets` it compiles the passes of training, and the outputs are those of the loss module; `run_training`
-        then begins with programs that are there. Options are the global ones, as in TT-Buda: `compiler_cfg` is None or
-        what `_get_global_compiler_config` returns.
+        A push brings `microbatch_size` of them, or one. With `targets` it compiles the passes of training, and the
+        outputs are those of the loss module; `run_training` then begins with programs that are there. Options are the
+        global ones, as in TT-Buda: `compiler_cfg` is None or what `_get_global_compiler_config` returns.
         """
         if compiler_cfg is not None and compiler_cfg is not global_compiler_config():
             self.refuse("the global compiler_cfg", f"{type(compiler_cfg).__name__}; try set_configuration_options")
         arrays, wanted = (
-            [_sample(value) for value in listed(f"{self.name}.compile_for: {what}", values, "tensors")]
+            sample_arrays(listed(f"{self.name}.compile_for: {what}", values, "tensors"))
             for what, values in (("inputs", inputs), ("targets", targets))
         )
+        self.forget_first()
+        self.settle_microbatch(arrays, max(1, count(f"{self.name}.compile_for: microbatch_size", microbatch_size, 0)))
         if wanted:
             first = next(device for device in session.session().devices if device.modules or device is self)
             part = compiled_training(
@@ -270,11 +273,21 @@ class TTDevice(Device):
         self.compiled = []
 
     def check_inputs(self, inputs: Sequence[Any]) -> None:
-        """Raises PyBudaError for inputs that do not fit what was compiled."""
+        """Raises PyBudaError for inputs that do not fit what was compiled, or before that what was pushed first."""
+        arrays = [array_of(value) for value in inputs]
         if self.active and isinstance(self.active[0], ImageModule):
-            self.active[0].fitting(inputs)
-        if self.compiled:
-            fitting(self.name, [array_of(value) for value in inputs], self.compiled[0].exported.inputs)
+            self.settle_microbatch(arrays)
+            self.active[0].fitting(self.first_of(arrays))
+        elif self.compiled:
+            fitting(self.name, self.first_of(arrays), self.compiled[0].exported.inputs)
+        else:
+            super().check_inputs(inputs)
+
+    def settle_microbatch(self, inputs: Sequence[Any], size: int = 0) -> None:
+        """Notes how many inputs a push brings, unless that is known: what an image says, `size`, or these inputs."""
+        module = self.active[0] if self.active else None
+        image = module.image.device.microbatch if isinstance(module, ImageModule) else 0
+        super().settle_microbatch(inputs, image or size)
 
     # --- images
 
@@ -289,6 +302,7 @@ class TTDevice(Device):
     ) -> TTDeviceImage:
         """Compiles the module for inputs like `sample_inputs`, writes an image and returns it, read back and checked.
 
+        The leading size of `sample_inputs` is that of the microbatch, whose inputs a card computes one by one.
         The card need not be there. With `training` the image holds forward, backward and optimizer with their weights
         and states, which `load_image` and `run_training` go on with; this needs an optimizer, a loss module and
         `sample_targets`. Raises PyBudaError, ImageError.
@@ -298,10 +312,12 @@ class TTDevice(Device):
         inputs, targets = (
             arranged(self, one if isinstance(one, tuple | list) else (one,)) for one in (sample_inputs, sample_targets)
         )
+        self.settle_microbatch(inputs)
+        inputs, targets = self.first_of(inputs), self.first_of(targets)
         try:
             if training:
                 samples = [[sample_of(value) for value in one] for one in (inputs, targets)]
-                write_training_image(path, self, self.devtype.name, samples[0], samples[1])
+                write_training_image(path, self, self.devtype.name, samples[0], samples[1], self.microbatch)
             else:
                 self._write_image(path, inputs)
         except OSError as error:
@@ -319,6 +335,7 @@ class TTDevice(Device):
             program.values,
             device_name=self.name,
             devtype=self.devtype.name,
+            microbatch=self.microbatch,
             sources=module.sources(),
         )
 
@@ -350,26 +367,27 @@ class TTDevice(Device):
     # --- running
 
     def run_inputs(self, inputs: Sequence[Any]) -> list[Any]:
-        """Runs the modules on one input. Raises PyBudaError."""
+        """Runs the modules on a microbatch, one input after the other. Raises PyBudaError."""
         arrays = [array_of(value) for value in inputs]
+        each = one_by_one(self.name, arrays, max(self.microbatch, 1))
         image = self.active[0] if self.active and isinstance(self.active[0], ImageModule) else None
         if image is not None:
-            made = image.compute(arrays) if self.process is None else self.run_there(image, image.fitting(arrays))
+            fits = [image.fitting(one) for one in each]
+            made = joined([image.compute(one) if self.process is None else self.run_there(image, one) for one in fits])
             return session.without_saved(made, image.saved)
-        self.compile_modules(arrays)
+        self.compile_modules(each[0])
         if self.device_mode is DeviceMode.CompileOnly or self.devtype is BackendType.NoBackend:
             self.refuse("a device that runs", "CompileOnly or NoBackend; try DeviceMode.CompileAndRun")
-        values: list[np.ndarray] = arrays
         for module, compiled in zip(self.active, self.compiled, strict=True):
             compiled.follow(module.held_values())
-            made = self._run(compiled, fitting(f"{self.name}: {module.name}", values, compiled.exported.inputs))
-            values = session.without_saved(made, compiled.parts.saved)
-            taps = len(compiled.exported.taps)
-            if taps and isinstance(module, PyBudaModule):
-                for key, value in zip(compiled.exported.taps, values[-taps:], strict=True):
+            where, wanted, own = f"{self.name}: {module.name}", compiled.exported.inputs, len(compiled.outputs)
+            made = [self._run(compiled, fitting(where, one, wanted)) for one in each]
+            each = [results[:own] for results in made]
+            tapped = session.without_saved(joined([results[own:] for results in made]), compiled.parts.saved)
+            if isinstance(module, PyBudaModule):
+                for key, value in zip(compiled.exported.taps, tapped, strict=True):
                     module.tapouts[key].put(value)
-                values = values[:-taps]
-        return list(values)
+        return joined(each)
 
     def _run(self, program: CardProgram, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         level = option("performance_trace", "NONE")
@@ -443,9 +461,10 @@ class TTDevice(Device):
         return {"arch": self.arch, "chip_ids": list(self.chip_ids), "board": self.board}
 
 
-def _sample(value: Any) -> np.ndarray:
-    has_elements = not isinstance(value, Tensor) or value.has_value()
-    return array_of(value) if has_elements else np.zeros(value.shape, np.float32)
+def sample_arrays(values: Sequence[Any]) -> list[np.ndarray]:
+    """Returns tensors as arrays: zeros for those without elements."""
+    filled = (np.zeros(v.shape, np.float32) if isinstance(v, Tensor) and not v.has_value() else v for v in values)
+    return [array_of(value) for value in filled]
 
 
 def _say_once() -> None:

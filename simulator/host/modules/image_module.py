@@ -10,6 +10,7 @@ import numpy as np
 from opscope.compiler.target.formats import host_dtype
 from opscope.compiler.target.queue_content import SAVED
 from opscope.simulator.api import DeviceError
+from opscope.simulator.host.compiled_module import LoadedModule
 from opscope.simulator.host.errors import PyBudaError
 from opscope.simulator.host.exported import Exported
 from opscope.simulator.host.fitting import of_type
@@ -33,9 +34,13 @@ class ImageModule(Module):
     @property
     def hosted(self) -> HostedProgram:
         """Its program with the host's part. Raises PyBudaError for an image of training."""
+        return self._loaded.hosted
+
+    @property
+    def _loaded(self) -> LoadedModule:
         if self.image.trains:
-            self.refuse("training, as the image holds it", "inference; try run_training")
-        return self.image.loaded[0].hosted
+            self.refuse("an image of inference", "one of training; try run_training")
+        return self.image.loaded[0]
 
     @property
     def values(self) -> Mapping[str, np.ndarray]:
@@ -59,7 +64,7 @@ class ImageModule(Module):
         return [inputs[name] for name in names]
 
     def fitting(self, inputs: Sequence[Any]) -> list[np.ndarray]:
-        """Returns inputs in the types that the image takes. Raises PyBudaError."""
+        """Returns one input of a microbatch in the types that the image takes. Raises PyBudaError."""
         wanted = [value for value in self.image.modules[0].inputs if value.role == "input"]
         if len(inputs) != len(wanted):
             self.refuse(f"{len(wanted)} inputs", str(len(inputs)))
@@ -73,8 +78,9 @@ class ImageModule(Module):
         return fits
 
     def compute(self, inputs: Sequence[Any], parameters: Mapping[str, Any] | None = None) -> list[Any]:
-        """Returns what the image computes. Raises PyBudaError."""
+        """Returns what the image computes of one input. Raises PyBudaError."""
         try:
-            return self.image.run(self.fitting(inputs))
+            named = zip((value.name for value in self.image.modules[0].inputs), self.fitting(inputs), strict=True)
+            return self._loaded.run({**self.values, **dict(named)})
         except (DeviceError, ImageError) as error:
             raise PyBudaError(f"{self.name}: {error}") from error

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 class Module:
     """A workload that can be assigned to one device."""
 
+    takes_whole_inputs = False
+    """Whether its shapes are fixed, so that what is pushed is one input, whatever its leading size."""
+
     def __init__(self, name: str) -> None:
         """Raises PyBudaError for a name that is none."""
         if not isinstance(name, str) or not name:

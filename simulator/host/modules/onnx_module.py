@@ -18,6 +18,7 @@ class OnnxModule(FrameworkModule):
     """An `onnx.ModelProto`."""
 
     framework = "onnx"
+    takes_whole_inputs = True
 
     def __init__(self, name: str, module: Any, onnx_path: str) -> None:
         """`onnx_path` is the file that the graph came from, for messages. Raises PyBudaError."""

@@ -15,6 +15,7 @@ class TFGraphDefModule(FrameworkModule):
     """A `GraphDef`; its placeholders are the inputs, in the order of the graph."""
 
     framework = "graphdef"
+    takes_whole_inputs = True
 
     def __init__(self, name: str, module: Any, path: str = "", output_names: Sequence[str] = ()) -> None:
         """`output_names` are those that the graph leaves unread, and must be. Raises PyBudaError."""

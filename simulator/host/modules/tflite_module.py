@@ -17,6 +17,7 @@ class TFLiteModule(FrameworkModule):
     """A `.tflite` file."""
 
     framework = "tflite"
+    takes_whole_inputs = True
 
     def __init__(self, name: str, module: Any, tflite_path: str = "") -> None:
         """The file at `tflite_path` counts; `module` may be the interpreter of it. Raises PyBudaError."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from opscope.compiler.api import CompilerInputError, Configuration, Nop
+from opscope.compiler.api import CompileDepth, CompilerInputError, Configuration, Nop
 from opscope.simulator.host.errors import PyBudaError
 from opscope.simulator.host.query import NodePredicateBuilder
 from opscope.simulator.host.settings.checked_options import checked, named_ops
@@ -34,10 +34,11 @@ NARROW = {8: "Bfp8_b", 4: "Bfp4_b", 2: "Bfp2_b"}
 
 @dataclass(frozen=True)
 class Attribute:
-    """One attribute: TT-Buda's default, and the option that it is here, or why it is none."""
+    """One attribute: TT-Buda's default, and the option that it is here, what else it does, or why it does nothing."""
 
     default: Any
     option: str = ""
+    does: str = ""
     no_effect: str = ""
     kind: type[NamedValue] | None = None
     """Enumeration of its values, if it has one."""
@@ -92,7 +93,9 @@ ATTRIBUTES: dict[str, Attribute] = {
         DRAMPlacementAlgorithm.ROUND_ROBIN, "dram_placement_algorithm", kind=DRAMPlacementAlgorithm
     ),
     "harvesting_mask": Attribute(0, "harvested_rows"),
-    **_unused("initialize_pipeline and run_training say whether a pipeline is trained", enable_training=False),
+    "enable_training": Attribute(
+        False, does="`pybuda_compile` compiles the passes of training; `initialize_pipeline` and `run_training` say it"
+    ),
     **_unused(
         "equal layers are planned alike in any case", match_subgraph_patterns=None, tvm_module_to_num_patterns={}
     ),
@@ -131,7 +134,7 @@ ATTRIBUTES: dict[str, Attribute] = {
     **_unused("every module of a device has a program of its own", compile_subgraphs=False),
     **_unused("a program passes past keys and values on itself", enable_link_past_cache_ios=False, loopback_outputs={}),
     **_unused("PyTorch's graphs are not taken apart here", enable_pt2_fx_graph_link=False),
-    **_unused("a device compiles all the way; see `opscope show` with backend buda", compile_depth=None),
+    "compile_depth": Attribute(CompileDepth.FULL, does="how far devices compile; a shorter way runs nothing"),
     **_unused(
         "a maximum of windows is computed as it is, negative or not",
         max_pool_add_sub_surround=False,
@@ -204,13 +207,16 @@ class CompilerConfig:
         attribute = _attribute(name)
         if not attribute.option:
             default = attribute.default
+            if name == "compile_depth" and isinstance(value, str):
+                value = CompileDepth.of(value)
             if default is not None and not isinstance(value, _kinds(default)):
                 kind = type(default).__name__
                 raise PyBudaError(
                     f"compiler configuration: {name}: expected a value of type {kind}, got {value!r}"[:300]
                 )
             self._unused[name] = value
-            say_once(name, attribute.no_effect)
+            if attribute.no_effect:
+                say_once(name, attribute.no_effect)
             return
         if value is None or (value == "" and attribute.default == ""):
             self._configuration.values.pop(attribute.option, None)

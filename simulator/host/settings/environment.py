@@ -70,6 +70,7 @@ AMP_LIGHT = "PYBUDA_AMP_LIGHT"
 VERIFY_ALL = "PYBUDA_FORCE_VERIFY_ALL"
 """Variable that is the default of VerifyConfig's `verify_all`."""
 DEVICE = "PYBUDA_OVERRIDE_DEVICE_YAML"
+COMPILE_DEPTH = "PYBUDA_COMPILE_DEPTH"
 
 NO_CHOICE = "the planner here has no such choice"
 NO_RUNTIME = "there is no backend runtime"
@@ -79,7 +80,6 @@ NO_SPLIT = "convolutions are not split"
 READ_BY_PROGRAMS = "one card computes all of a batch"
 WITHOUT_EFFECT: dict[str, str] = {
     "PYBUDA_N300_DATA_PARALLEL": READ_BY_PROGRAMS,
-    "PYBUDA_COMPILE_DEPTH": "a device compiles all the way; see `opscope show` with backend buda",
     "PYBUDA_OVERRIDE_NUM_CHIPS": "try TTDevice(num_chips=...)",
     "PYBUDA_FORCE_EMULATE_HARVESTED": "try harvested_rows or device_config",
     "PYBUDA_DISABLE_CONSTANT_FOLDING": "try enable_consteval",
@@ -168,7 +168,7 @@ def sequential() -> bool:
 def say_what_has_no_effect() -> None:
     """Warns once of each variable of TT-Buda's that is set and has no effect."""
     for name in sorted(os.environ):
-        if name.startswith(PREFIXES) and name not in VARIABLES and name not in (AMP_LIGHT, VERIFY_ALL, *SEQUENTIAL):
+        if name.startswith(PREFIXES) and name not in {*VARIABLES, AMP_LIGHT, VERIFY_ALL, COMPILE_DEPTH, *SEQUENTIAL}:
             if name == DEVICE:
                 path = os.environ[name]
                 if path and not Path(path).is_file():

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from opscope.compiler.api import CompilerInputError, Configuration, OpPrecision
+from opscope.compiler.api import CompileDepth, CompilerInputError, Configuration, OpPrecision
 from opscope.simulator.host.errors import PyBudaError
 from opscope.simulator.host.query import NodePredicateBuilder
 from opscope.simulator.host.settings import environment
@@ -42,6 +45,33 @@ def configuration() -> Configuration:
 def global_compiler_config() -> CompilerConfig:
     """Returns the options as TT-Buda's configuration object: what is set on it is set for all that compiles later."""
     return _COMPILER_CONFIG
+
+
+def compile_depth() -> CompileDepth:
+    """Returns how far devices compile: what `PYBUDA_COMPILE_DEPTH` says, or the compiler configuration.
+
+    Raises PyBudaError for a depth that there is not.
+    """
+    named = os.environ.get(environment.COMPILE_DEPTH, "")
+    try:
+        return CompileDepth.of(named) if named else _COMPILER_CONFIG.compile_depth
+    except CompilerInputError as error:
+        raise PyBudaError(f"{environment.COMPILE_DEPTH}: {error}") from None
+
+
+@contextmanager
+def using(config: CompilerConfig | None) -> Iterator[None]:
+    """Within it the options are those of another compiler configuration, unless that is None or the global one."""
+    if config is None or config is _COMPILER_CONFIG:
+        yield
+        return
+    before = CompilerConfig()
+    before.take_over(_COMPILER_CONFIG)
+    _COMPILER_CONFIG.take_over(config)
+    try:
+        yield
+    finally:
+        _COMPILER_CONFIG.take_over(before)
 
 
 def reset_options() -> None:

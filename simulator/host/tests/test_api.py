@@ -347,7 +347,10 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
         "a: devtype: expected Silicon",
     ),
     "Wormhole A0": (lambda: pybuda.TTDevice("a", arch=pybuda.BackendDevice.Wormhole), "arch: expected Grayskull"),
-    "both": (lambda: pybuda.TTDevice("a", num_chips=2, chip_ids=[0]), "a: expected num_chips or chip_ids"),
+    "both": (
+        lambda: pybuda.TTDevice("a", num_chips=2, chip_ids=[0]),
+        "a: chip_ids: expected 2 ids, as num_chips says, got 1",
+    ),
     "compiled alone": (
         lambda: run_on_card(Layer("m"), devtype=pybuda.BackendType.NoBackend),
         "a: expected a device that runs, got CompileOnly or NoBackend",

@@ -121,16 +121,26 @@ def test_what_a_program_may_ask_of_its_devices() -> None:
     module = Layer("one")
     device = pybuda.TTDevice("tt0", arch=WORMHOLE, module=module)
     device.push_to_inputs(X)
-    assert device.get_first_inputs(peek=True) == device.get_first_inputs()
-    assert device.get_first_targets() is None
+    for _ in range(2):
+        size, (first,) = device.get_first_inputs(peek=True)
+        assert size == 1
+        assert first.value() is X
+    device.get_first_inputs()
+    assert device.get_first_inputs(peek=True) == (None, None)
+    with pytest.raises(PyBudaError, match="tt0: expected inputs that were pushed, got none; try push_to_inputs"):
+        device.get_first_inputs()
+    with pytest.raises(PyBudaError, match="tt0: expected targets that were pushed, got none"):
+        device.get_first_targets()
     graph, outputs, _, _, _ = device.generate_graph(pybuda.Tensor(X.shape))
     assert graph.node("one.product").spec.type == "matmul"
     assert outputs[0].shape == X.shape
     queues, _, shapes = device.get_dram_io_queues("output")
     assert (len(queues), shapes) == (1, [(1, 32, 64)])
     assert {p.get_name() for p in device.get_parameters()} == {"one.weights", "one.bias"}
-    (evaluated,) = device.cpueval_forward([X], {"one.bias": np.zeros(64, np.float32)}, False)
-    assert np.allclose(evaluated, np.tanh(X @ module.weights.value()), atol=1e-4)
+    module.insert_tapout_queue_for_op("one.product", 0)
+    for saves in (False, True):
+        (evaluated,) = device.cpueval_forward([X], {"one.bias": np.zeros(64, np.float32)}, saves)
+        assert np.allclose(evaluated, np.tanh(X @ module.weights.value()), atol=1e-4)
     with pytest.raises(NoMeaningHere, match=r"tt0\.push_to_command_queue: expected a name that a simulated card has"):
         device.push_to_command_queue(None)
     with pytest.raises(PyBudaError, match="tt0: expected training before get_optimizer_params, got none"):
@@ -168,3 +178,9 @@ def test_the_cpu_evaluates_forward_and_backward() -> None:
     device.place_loss_module(pybuda.op.loss.L1Loss("loss"))
     (loss,) = device.cpueval_forward([X], {}, False, [X])
     assert np.allclose(loss, np.abs(np.tanh(X @ weights + module.bias.value()) - X).mean(), atol=1e-4)
+
+
+def test_chips_are_counted_and_named_where_both_agree() -> None:
+    for number, given in enumerate(({"num_chips": 1, "chip_ids": []}, {"num_chips": 1, "chip_ids": [0]})):
+        assert pybuda.TTDevice(f"tt{number}", arch=WORMHOLE, **given).chip_ids == [0]
+    assert pybuda.TTDevice("both", arch=WORMHOLE, num_chips=2, chip_ids=[0, 3]).chip_ids == [0, 3]

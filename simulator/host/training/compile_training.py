@@ -37,11 +37,17 @@ def compiled_training(
 
 
 def write_training_image(
-    path: Path, device: Trainee, devtype: str, inputs: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    path: Path,
+    device: Trainee,
+    devtype: str,
+    inputs: Sequence[np.ndarray],
+    targets: Sequence[np.ndarray],
+    microbatch: int = 1,
 ) -> None:
     """Writes an image of a device's three passes, with its weights and states.
 
-    `devtype` is the name of the device's BackendType. Raises PyBudaError, ImageError, OSError.
+    `devtype` is the name of the device's BackendType; each run is given `microbatch` inputs like these.
+    Raises PyBudaError, ImageError, OSError.
     """
     part = compiled_training(device, inputs, targets)
     name, modules = "_".join(module.name for module in device.active), []
@@ -55,5 +61,6 @@ def write_training_image(
         device_name=device.name,
         devtype=devtype,
         training=True,
+        microbatch=microbatch,
         sources={name: text for one in device.active for name, text in one.sources().items()},
     )

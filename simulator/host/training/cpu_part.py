@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 class CpuPart:
     """Runs forward, backward and optimizer of a CPU device; tensors of a microbatch stay as they are in between.
 
-    Its modules are in eval mode, as those of cards are.
+    Its modules are in eval mode, as those of cards are. A microbatch goes through them at once.
     """
+
+    microbatch = 1
 
     def __init__(
         self,

@@ -80,6 +80,9 @@ def part_of(
 
     Raises PyBudaError.
     """
+    tapped = [tap for one in device.active if isinstance(one, PyBudaModule) for tap, _ in one.tapouts]
+    if tapped:
+        device.refuse("no tapped ops while it trains", tapped[0])
     function, parameters = function_of(device, len(samples) - targets, loss)
     optimizer = device.optimizer
     trains = optimizer.trains if optimizer is not None else attrgetter("requires_grad")
@@ -127,14 +130,14 @@ def function_of(device: Holder, split: int, loss: bool) -> tuple[Function, dict[
 
 def _traced(module: PyBudaModule | PyTorchModule, weights: Mapping[str, Any], inputs: Sequence[Any]) -> list[Any]:
     own = {parameter.get_name(): weights[parameter.get_name()] for parameter in module.all_parameters()}
-    return list(module.function()(own, inputs))
+    results = list(module.function()(own, inputs))
+    taps = len(module.tapouts) if isinstance(module, PyBudaModule) else 0
+    return results[: len(results) - taps]
 
 
 def _traceable(device: Holder, module: Any) -> PyBudaModule | PyTorchModule:
     if not isinstance(module, PyBudaModule | PyTorchModule):
         device.refuse("a PyBudaModule or a PyTorchModule to train, whose parameters can be set", type(module).__name__)
-    if isinstance(module, PyBudaModule) and module.tapouts:
-        device.refuse("no tapped ops while it trains", next(iter(module.tapouts))[0])
     return module
 
 

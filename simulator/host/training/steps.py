@@ -10,10 +10,11 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from opscope.models.arguments import ArgSpec
+from opscope.simulator.host.microbatch import joined, one_by_one
 from opscope.simulator.host.training.passes import RATE, Described, gradient, parameter, state
 
 Arrays: TypeAlias = "dict[str, np.ndarray]"
-Kept: TypeAlias = "tuple[Arrays, tuple[Arrays, ...]]"
+Kept: TypeAlias = "tuple[Arrays, tuple[list[Arrays], ...]]"
 """What changes in a device that is trained: its values, and the microbatches that wait."""
 FORWARD, BACKWARD, OPTIMIZER = KINDS = ("forward", "backward", "optimizer")
 
@@ -23,6 +24,8 @@ class TrainingPart(Protocol):
 
     trained: tuple[str, ...]
     inputs: list[ArgSpec]
+    microbatch: int
+    """How many of these inputs a microbatch brings."""
 
     @property
     def waiting(self) -> int:
@@ -31,7 +34,7 @@ class TrainingPart(Protocol):
 
     @property
     def outputs(self) -> list[Described]:
-        """Shape and element type of each output."""
+        """Shape and element type of each output, for one of the microbatch."""
         ...
 
     def forward(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -97,7 +100,9 @@ class TrainingSteps(ABC):
         self.inputs, self.results = list(inputs), results
         self._values: Arrays = dict(values)
         self._zero_gradients()
-        self._waiting: deque[Arrays] = deque()
+        self.microbatch = 1
+        """How many inputs a microbatch brings, which run one after the other."""
+        self._waiting: deque[list[Arrays]] = deque()
 
     @property
     @abstractmethod
@@ -120,11 +125,16 @@ class TrainingSteps(ABC):
 
     def forward(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Runs one microbatch forward and returns its outputs; with a loss module these are its losses."""
-        arguments = self._values | {f"input.{i}": value for i, value in enumerate(inputs)}
-        results = dict(zip(self.results[FORWARD], self.run_pass(FORWARD, arguments), strict=True))
-        # Weights do not change before the optimizer runs, which waits for every microbatch: they need no copies.
-        self._waiting.append({name: v for name, v in {**arguments, **results}.items() if name not in self._values})
-        return [value for name, value in results.items() if name.startswith("output.")]
+        waits: list[Arrays] = []
+        outputs = []
+        for one in one_by_one(self.name, inputs, self.microbatch):
+            arguments = self._values | {f"input.{i}": value for i, value in enumerate(one)}
+            results = dict(zip(self.results[FORWARD], self.run_pass(FORWARD, arguments), strict=True))
+            # Weights do not change before the optimizer runs, which waits for every microbatch: they need no copies.
+            waits.append({name: v for name, v in {**arguments, **results}.items() if name not in self._values})
+            outputs.append([value for name, value in results.items() if name.startswith("output.")])
+        self._waiting.append(waits)
+        return joined(outputs)
 
     def backward(
         self, output_gradients: Sequence[np.ndarray] | None = None, zero_grad: bool = False
@@ -138,12 +148,21 @@ class TrainingSteps(ABC):
             raise RuntimeError(f"{self.name}: expected a microbatch that has run forward, got none; try run_forward()")
         if zero_grad:
             self._zero_gradients()
-        incoming = {f"output_gradient.{i}": value for i, value in enumerate(output_gradients or ())}
-        arguments = {**self._values, **self._waiting.popleft(), **incoming}
-        results = dict(zip(self.results[BACKWARD], self.run_pass(BACKWARD, arguments), strict=True))
-        self._values |= {gradient(name): results[gradient(name)] for name in self.trained}
         start = "input_gradient."
-        return {int(name.removeprefix(start)): v for name, v in results.items() if name.startswith(start)}
+        back: list[Arrays] = []
+        incoming = one_by_one(self.name, output_gradients or (), self.microbatch)
+        for waits, gradients in zip(self._waiting.popleft(), incoming, strict=True):
+            given = zip(self.outputs, gradients, strict=False)
+            arguments = {
+                **self._values,
+                **waits,
+                **{f"output_gradient.{i}": value.reshape(shape) for i, ((shape, _), value) in enumerate(given)},
+            }
+            results = dict(zip(self.results[BACKWARD], self.run_pass(BACKWARD, arguments), strict=True))
+            self._values |= {gradient(name): results[gradient(name)] for name in self.trained}
+            back.append({name: value for name, value in results.items() if name.startswith(start)})
+        values = joined([list(one.values()) for one in back])
+        return {int(name.removeprefix(start)): value for name, value in zip(back[0], values, strict=True)}
 
     def step(self) -> None:
         """Updates the weights from the gradients so far, if there is an optimizer.

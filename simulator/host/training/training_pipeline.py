@@ -15,10 +15,12 @@ from opscope.simulator.host.devices.device import Device
 from opscope.simulator.host.devices.tt_device import TTDevice
 from opscope.simulator.host.errors import NoMeaningHere, PyBudaError
 from opscope.simulator.host.fitting import of_type
+from opscope.simulator.host.microbatch import joined_shape, one_by_one
 from opscope.simulator.host.tensor import Tensor, array_of
 from opscope.simulator.host.training.cpu_part import CpuPart
 from opscope.simulator.host.training.image_training import ImageTraining
 from opscope.simulator.host.training.part import part_of, sample_of
+from opscope.simulator.host.training.passes import Described
 from opscope.simulator.host.training.steps import TrainingPart
 
 
@@ -67,13 +69,19 @@ class TrainingPipeline:
         if self.parts:
             return
         values = [sample_of(value) for value in inputs]
-        last = self.devices[-1]
+        first, last = self.devices[0], self.devices[-1]
+        first.forget_first()
+        first.settle_microbatch(inputs)
         for device in self.devices:
             loss = device is last
             samples = [*values, *(sample_of(value) for value in targets)] if loss else values
+            if isinstance(device, TTDevice):
+                samples = one_by_one(device.name, samples, first.microbatch)[0]
             part = self._part(device, samples, len(targets) if loss else 0)
+            if isinstance(device, TTDevice):
+                part.microbatch = first.microbatch
             if not loss:
-                values = [np.zeros(shape, dtype) for shape, dtype in part.outputs]
+                values = [np.zeros(shape, dtype) for shape, dtype in _whole_outputs(part)]
             self.parts.append(part)
             device.training = part
 
@@ -154,7 +162,7 @@ class TrainingPipeline:
 
     def _incoming(self, number: int, back: Mapping[int, np.ndarray]) -> list[np.ndarray]:
         """The gradients of the outputs of the device before; zero where an output is no float."""
-        outputs = self.parts[number - 1].outputs
+        outputs = _whole_outputs(self.parts[number - 1])
         return [back.get(i, np.zeros(shape, dtype)) for i, (shape, dtype) in enumerate(outputs)]
 
     def step(self, checkpoint: bool = False) -> None:
@@ -210,6 +218,11 @@ def _trainable(device: Device) -> TTDevice | CPUDevice:
     return device
 
 
+def _whole_outputs(part: TrainingPart) -> list[Described]:
+    """Returns shape and element type of each output of a device, for all inputs of a microbatch."""
+    return [(joined_shape(shape, part.microbatch), dtype) for shape, dtype in part.outputs]
+
+
 def _targets(targets: Sequence[Any], part: TrainingPart) -> list[np.ndarray]:
     """Returns targets as arrays: numbers of classes are floats where the sample of targets has floats."""
     pairs = zip(map(array_of, targets), part.inputs[-len(targets) :], strict=False)
@@ -223,7 +236,9 @@ def _fitting(device: Device, values: Sequence[np.ndarray], part: TrainingPart) -
     specs = part.inputs
     if len(specs) != len(values):
         device.refuse(f"{len(specs)} inputs and targets", f"{len(values)}")
-    for number, (spec, value) in enumerate(zip(specs, values, strict=True)):
+    for number, (spec, value) in enumerate(
+        zip(specs, one_by_one(device.name, values, part.microbatch)[0], strict=True)
+    ):
         if value.shape != spec.shape:
             device.refuse(f"shape {list(spec.shape)} of input or target {number}", f"{list(value.shape)}")
     pairs = enumerate(zip(specs, values, strict=True))

@@ -1,0 +1,167 @@
+"""`pybuda.pybuda_compile`: compiles the modules of a device, and compares what a card computes with the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from opscope.compiler.api import CompileDepth
+from opscope.simulator.host.argument_checks import count, one_of
+from opscope.simulator.host.card_program import CardProgram
+from opscope.simulator.host.correlation import check_correlation
+from opscope.simulator.host.devices.tt_device import TTDevice, sample_arrays
+from opscope.simulator.host.errors import PyBudaError
+from opscope.simulator.host.settings.compiler_config import CompilerConfig
+from opscope.simulator.host.settings.options import compile_depth, global_compiler_config, option, using
+from opscope.simulator.host.settings.verify_config import VerifyConfig
+from opscope.simulator.host.tensor import Tensor, array_of
+from opscope.simulator.host.training.cpu_evaluation import CpuEvaluation
+from opscope.simulator.host.training.part import part_of, sample_of
+from opscope.simulator.host.training.steps import BACKWARD, FORWARD, OPTIMIZER
+from opscope.simulator.host.training.training_device import TrainingDevice
+
+BUILD = "tt_build/test_out"
+"""Folder of netlists where `backend_output_dir` names none, as in TT-Buda."""
+
+
+@dataclass(frozen=True)
+class CompileResults:
+    """What a compilation has made."""
+
+    outputs: list[Tensor]
+    """Results, or losses, as the CPU computes them; without elements where inputs have none."""
+    golden_outputs: list[Any]
+    """The elements of `outputs`."""
+    initial_graph: Any
+    """The Buda graph of the first module, in training of the forward pass; None if the depth ends before it."""
+    netlist_filename: str | None
+    """The netlist of the first module; None if the depth ends before it."""
+    lowered_graph: Any = None
+    """The same graph as `initial_graph`, which is kept once."""
+    golden_intermediates: dict[str, Any] = field(default_factory=dict)
+    perf_model_results: dict[str, float] | None = None
+    pass_specific_output_kwargs: dict[str, Any] = field(default_factory=dict)
+
+
+def pybuda_compile(
+    dev: TTDevice,
+    graph_name: str,
+    *inputs: Any,
+    targets: Sequence[Any] = (),
+    compiler_cfg: CompilerConfig | None = None,
+    verify_cfg: VerifyConfig | None = None,
+    losses: Sequence[Any] | None = None,
+    microbatch_size: int = 1,
+    microbatch_count: int = 1,
+) -> CompileResults:
+    """Compiles the modules of a device for one input like these, as far as `compile_depth` says.
+
+    `compiler_cfg` counts in place of the global options. With its `enable_training` the passes of training are
+    compiled, the optimizer's if the device has one. With a `verify_cfg`, and inputs that have elements, what the card
+    computes is compared with the CPU, as is every gradient in training: of `losses`, or of seeded ones. The netlist is
+    `<graph_name>_netlist.yaml` in `backend_output_dir`. Raises PyBudaError.
+    """
+    if not isinstance(dev, TTDevice):
+        raise PyBudaError(f"pybuda_compile: expected a TTDevice, got {type(dev).__name__}")
+    if not isinstance(graph_name, str) or not graph_name:
+        raise PyBudaError(f"pybuda_compile: expected a name of the graph, got {graph_name!r}"[:300])
+    count("pybuda_compile: microbatch_size", microbatch_size, 1)
+    one_of("pybuda_compile: compiler_cfg", compiler_cfg, CompilerConfig)
+    config = one_of("pybuda_compile: verify_cfg", verify_cfg, VerifyConfig) or VerifyConfig.disabled()
+    with using(compiler_cfg):
+        dev.forget()
+        dev.settle_microbatch(inputs, microbatch_size)
+        compiled = _Compiled(dev, list(inputs), list(targets), global_compiler_config().enable_training)
+        outputs = compiled.outputs()
+        if config.enabled and compiled.has_values and compile_depth() >= CompileDepth.BACKEND_GOLDEN_VERIFY:
+            compiled.verify(outputs, losses, config.pcc if config.pcc is not None else 0.99)
+        first = compiled.programs[0].compilation
+        return CompileResults(
+            outputs,
+            [output.elements for output in outputs],
+            first.graph,
+            _written(graph_name, first.netlist_text),
+            first.graph,
+        )
+
+
+class _Compiled:
+    """What a device computes of one input: its modules, or the passes of training."""
+
+    def __init__(self, device: TTDevice, inputs: list[Any], targets: list[Any], trains: bool) -> None:
+        self._device, self._inputs, self._targets = device, inputs, targets
+        self.has_values = all(not isinstance(v, Tensor) or v.has_value() for v in (*inputs, *targets))
+        self._part: TrainingDevice | None = None
+        samples = sample_arrays([*inputs, *targets])
+        if not trains or compile_depth() < CompileDepth.AUTOGRAD:
+            device.compile_modules(samples[: len(inputs)])
+            self.programs: list[CardProgram] = device.compiled
+            return
+        loss = bool(targets) and device.loss_module is not None
+        self._part = part_of(device, [sample_of(value) for value in samples], len(targets), loss, True)
+        kinds = [kind for kind in (FORWARD, BACKWARD, OPTIMIZER) if kind in self._part.passes]
+        for kind in kinds:
+            self._part.compile_pass(kind)
+        self.programs = [device.programs[kind] for kind in kinds]
+
+    def outputs(self) -> list[Tensor]:
+        """Returns what the CPU computes, or the shapes of it."""
+        if not self.has_values:
+            return [Tensor(shape) for _, shape, _ in self.programs[-1 if self._part is None else 0].outputs]
+        if self._part is None:
+            return [Tensor(value) for value in self._device.reference(self._inputs, 1)]
+        return [Tensor(value) for value in CpuEvaluation(self._device, self._inputs, self._loss_targets).forward({})]
+
+    @property
+    def _loss_targets(self) -> list[Any]:
+        return self._targets if self._device.loss_module is not None else []
+
+    def verify(self, outputs: Sequence[Tensor], losses: Sequence[Any] | None, least: float) -> None:
+        """Raises PyBudaError where the card's results, or gradients, do not correlate with the CPU's."""
+        if self._part is None:
+            self._device.microbatch, size = 1, self._device.microbatch
+            made = self._device.run_inputs(self._inputs)
+            self._device.microbatch = size
+            for number, (got, wanted) in enumerate(zip(made, outputs, strict=True)):
+                check_correlation(f"output {number} of the card", got, wanted, least, "the CPU")
+            return
+        arrays = [np.asarray(array_of(value)) for value in (*self._inputs, *self._loss_targets)]
+        made = self._part.forward([a.astype(s.dtype) for a, s in zip(arrays, self._part.inputs, strict=True)])
+        for number, (got, wanted) in enumerate(zip(made, outputs, strict=True)):
+            check_correlation(f"output {number} of the card", got, wanted, least, "the CPU")
+        evaluation = CpuEvaluation(self._device, self._inputs, self._loss_targets)
+        incoming = self._incoming(outputs, losses)
+        of_inputs, of_parameters = evaluation.backward(incoming, {})
+        back = self._part.backward(None if self._loss_targets else incoming, zero_grad=True)
+        for number, got in back.items():
+            if number < len(of_inputs):
+                check_correlation(f"gradient of input {number}", got, of_inputs[number], least, "the CPU")
+        for name, got in self._part.gradients().items():
+            check_correlation(f"gradient of {name}", got, of_parameters[name], least, "the CPU")
+
+    def _incoming(self, outputs: Sequence[Tensor], losses: Sequence[Any] | None) -> list[np.ndarray]:
+        """Returns the gradient of each output: ones of a loss, else `losses`, else seeded ones."""
+        if self._loss_targets:
+            return [np.ones(output.shape, np.float32) for output in outputs]
+        if losses is not None:
+            return [array_of(value) for value in losses]
+        random = np.random.default_rng(0)
+        return [random.standard_normal(output.shape).astype(np.float32) for output in outputs]
+
+
+def _written(graph_name: str, netlist: str) -> str | None:
+    """Writes a netlist and returns the name of its file; None for an empty one. Raises PyBudaError."""
+    if not netlist:
+        return None
+    path = Path(str(option("backend_output_dir", BUILD))) / f"{graph_name}_netlist.yaml"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(netlist, encoding="utf-8")
+    except OSError as error:
+        where = f"{error.filename}: {error.strerror}"
+        raise PyBudaError(f"pybuda_compile: expected a place to write, got {where}") from None
+    return str(path)

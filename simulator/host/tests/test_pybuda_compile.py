@@ -1,0 +1,227 @@
+"""`pybuda_compile`, `CompileDepth` and what TT-Buda's tests ask beside them: each does what it says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from opscope import pybuda
+from opscope.compiler.api import CompileDepth
+from opscope.simulator.host import card_program
+from opscope.simulator.host.errors import PyBudaError
+from opscope.simulator.host.submodules.compare import calculate_pcc, compare_tensor_to_golden
+from opscope.simulator.host.tests.layers import WORMHOLE, Layer, X, card, layer
+
+BATCH = np.concatenate([X, -X])
+NAMES = (
+    *("INIT_COMPILE", "GENERATE_INITIAL_GRAPH", "POST_INITIAL_GRAPH_PASS", "CONSTEVAL_GRAPH", "POST_PATTERN_MATCHER"),
+    *("OPTIMIZED_GRAPH", "AUTOGRAD", "POST_AUTOGRAD_PASS", "PRE_LOWERING_PASS", "BUDA_GRAPH_PRE_PLACER"),
+    *("BALANCER_PASS", "PRE_NETLIST_PASS", "GENERATE_NETLIST", "BACKEND_GOLDEN_VERIFY", "FULL"),
+)
+
+
+@pytest.fixture(autouse=True)
+def below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def config(**attributes: Any) -> pybuda.CompilerConfig:
+    return pybuda.CompilerConfig(**attributes)
+
+
+def test_depths_have_the_names_and_numbers_of_tt_buda() -> None:
+    assert pybuda.CompileDepth is pybuda.config.CompileDepth is CompileDepth
+    assert [(depth.name, depth.value) for depth in pybuda.CompileDepth] == [(n, i) for i, n in enumerate(NAMES)]
+
+
+def test_a_device_is_compiled_and_what_it_computes_is_that_of_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = Layer("m")
+    made = pybuda.pybuda_compile(card(module=module), "sanity", pybuda.Tensor(X), verify_cfg=pybuda.VerifyConfig())
+    assert np.allclose(made.golden_outputs[0], layer(module.weights, module.bias), atol=1e-4)
+    assert made.outputs[0].value() is made.golden_outputs[0]
+    assert made.initial_graph.node("m.product").spec.type == "matmul"
+    assert made.netlist_filename == "tt_build/test_out/sanity_netlist.yaml"
+    assert "queues" in yaml.safe_load(Path(made.netlist_filename).read_text())
+    pybuda.shutdown()
+    monkeypatch.setattr(card_program.CardProgram, "run", lambda *_: [np.cos(X)])  # a card that computes another thing
+    with pytest.raises(PyBudaError, match=r"expected output 0 of the card to correlate with the CPU's by 0\.99"):
+        pybuda.pybuda_compile(card(), "sanity", X, verify_cfg=pybuda.VerifyConfig())
+    pybuda.shutdown()
+    pybuda.pybuda_compile(card(), "sanity", X)  # which compares nothing
+
+
+def test_a_configuration_counts_for_one_compilation_alone() -> None:
+    device = card()
+    pybuda.config._get_global_compiler_config().default_df_override = pybuda.DataFormat.Float32
+    made = pybuda.pybuda_compile(device, "g", pybuda.Tensor(X.shape), compiler_cfg=config(), microbatch_size=2)
+    netlist = yaml.safe_load(Path(made.netlist_filename or "").read_text())
+    assert {queue["df"] for queue in netlist["queues"].values()} == {"Float16_b"}
+    assert {graph["input_count"] for graph in netlist["graphs"].values()} == {2}
+    assert (made.outputs[0].shape, made.outputs[0].has_value()) == (X.shape, False)
+    made = pybuda.pybuda_compile(device, "g", X)
+    netlist = yaml.safe_load(Path(made.netlist_filename or "").read_text())
+    assert {queue["df"] for queue in netlist["queues"].values()} == {"Float32"}
+
+
+@pytest.mark.parametrize("loss", [False, True], ids=["outputs", "loss"])
+def test_training_is_compiled_and_every_gradient_compared(loss: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    optimizer = pybuda.optimizers.SGD(learning_rate=0.1, device_params=True)
+    device = card(fp32_fallback=pybuda.DataFormat.Float32, optimizer=optimizer)
+    targets: list[Any] = []
+    if loss:
+        device.place_loss_module(pybuda.op.loss.L1Loss("loss"))
+        targets = [np.zeros_like(X)]
+    options = {"compiler_cfg": config(enable_training=True), "verify_cfg": pybuda.VerifyConfig(pcc=0.98)}
+    made = pybuda.pybuda_compile(device, "t", X, targets=targets, **options)
+    assert sorted(device.programs) == ["backward", "forward", "optimizer"]
+    assert made.initial_graph.node("m.product").spec.type == "matmul"
+    run = card_program.CardProgram.run
+
+    def wrong(self: card_program.CardProgram, inputs: Any) -> list[np.ndarray]:
+        results = run(self, inputs)
+        return (
+            [np.random.default_rng(1).standard_normal(r.shape).astype(np.float32) for r in results]
+            if (self.exported.name.endswith("backward"))
+            else results
+        )
+
+    monkeypatch.setattr(card_program.CardProgram, "run", wrong)
+    with pytest.raises(PyBudaError, match=r"expected gradient of .* to correlate with the CPU's by 0\.98"):
+        pybuda.pybuda_compile(device, "t", X, targets=targets, **options)
+
+
+def test_a_depth_ends_the_compilation_and_nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = card()
+    for depth in (
+        CompileDepth.GENERATE_INITIAL_GRAPH,
+        CompileDepth.BUDA_GRAPH_PRE_PLACER,
+        CompileDepth.GENERATE_NETLIST,
+    ):
+        made = pybuda.pybuda_compile(device, "d", X, compiler_cfg=config(compile_depth=depth))
+        assert device.compiled[0].compilation.reached is depth
+        assert (made.initial_graph is None) is (depth < CompileDepth.BUDA_GRAPH_PRE_PLACER)
+        assert (made.netlist_filename is None) is (depth < CompileDepth.GENERATE_NETLIST)
+    pybuda.shutdown()
+    pybuda.config._get_global_compiler_config().compile_depth = CompileDepth.BALANCER_PASS
+    card()
+    with pytest.raises(PyBudaError, match="expected a program that was compiled all the way, got one to BALANCER_PASS"):
+        pybuda.run_inference(inputs=[X], _sequential=True)
+    pybuda.shutdown()
+    monkeypatch.setenv("PYBUDA_COMPILE_DEPTH", "generate_netlist")  # counts more
+    device = card()
+    device.compile_for((X,), None)
+    assert device.compiled[0].compilation.reached is CompileDepth.GENERATE_NETLIST
+    monkeypatch.setenv("PYBUDA_COMPILE_DEPTH", "half")
+    with pytest.raises(PyBudaError, match="PYBUDA_COMPILE_DEPTH: depth: expected one of TT-Buda's, got 'half'"):
+        pybuda.pybuda_compile(device, "d", X)
+
+
+def test_modules_in_a_row_are_verified(monkeypatch: pytest.MonkeyPatch) -> None:
+    verify = pybuda.verify.verify_module_pipeline
+    options = pybuda.VerifyConfig(arch=WORMHOLE, verify_all=True, skip_shutdown=True)
+    devices = verify(
+        [Layer("a"), Layer("b"), Layer("c")], [BATCH.shape], options, device_types=["CPUDevice", "TTDevice"]
+    )
+    assert [[module.name for module in device.modules] for device in devices] == [["a"], ["b", "c"]]
+    assert [device.microbatch for device in devices] == [2, 2]
+    pybuda.pybuda_reset()
+    pybuda.config._get_global_compiler_config().compile_depth = CompileDepth.BUDA_GRAPH_PRE_PLACER
+    for one in verify([Layer("a"), Layer("b")], [BATCH.shape], options, device_types=["TTDevice", "TTDevice"]):
+        assert isinstance(one, pybuda.TTDevice)
+        assert one.compiled[0].compilation.reached is CompileDepth.BUDA_GRAPH_PRE_PLACER
+    pybuda.pybuda_reset()
+    monkeypatch.setattr(card_program.CardProgram, "run", lambda *_: [np.cos(X)])
+    with pytest.raises(PyBudaError, match="verify: expected output 0 of the card to correlate with the framework's"):
+        verify([Layer("a")], [], options, inputs=[(X,)])
+    pybuda.pybuda_reset()
+    with pytest.raises(PyBudaError, match="expected TTDevice, CPUDevice, or - behind one, got 'GPUDevice'"):
+        verify([Layer("a")], [X.shape], options, device_types=["GPUDevice"])
+    training = pybuda.VerifyConfig(test_kind=pybuda.verify.TestKind.TRAINING, arch=WORMHOLE)
+    with pytest.raises(PyBudaError, match="verify: expected cards alone to train, got a CPUDevice"):
+        verify([Layer("a")], [X.shape], training, device_types=["CPUDevice"])
+
+
+class Halving(pybuda.LearningRateScheduler):
+    """Half the rate of the epoch before."""
+
+    def get_lr(self) -> float:
+        return self.optimizer.learning_rate / 2
+
+
+def trained(**options: Any) -> pybuda.VerifyConfig:
+    """A configuration of training in float32."""
+    defaults = {"test_kind": pybuda.verify.TestKind.TRAINING, "arch": WORMHOLE, "pcc": 0.98}
+    return pybuda.VerifyConfig(**{**defaults, "fp32_fallback": pybuda.DataFormat.Float32, **options})
+
+
+@pytest.mark.parametrize("kind", ["sgd", "adam", "adamw", "lamb", "lars"])
+def test_training_is_verified_step_by_step(kind: str) -> None:
+    rate = {"learning_rate": 0.5}
+    verified = trained(optimizer={"type": kind, "params": rate}, steps=2, accumulation_steps=2, microbatch_count=2)
+    pybuda.verify.verify_module(Layer("m"), [X.shape], verified)
+
+
+def test_schedules_microbatches_recomputation_and_devices_in_a_row_are_verified() -> None:
+    optimizer = {"type": "sgd", "params": {"learning_rate": 50}}
+    scheduled = trained(optimizer=optimizer, scheduler={"type": Halving}, epochs=2, skip_shutdown=True)
+    device = pybuda.verify.verify_module_pipeline([Layer("m")], [BATCH.shape], scheduled)[0]
+    assert isinstance(device, pybuda.TTDevice)
+    assert device.optimizer is not None
+    assert device.optimizer.learning_rate == 12.5
+    pybuda.pybuda_reset()
+    recomputed = trained(test_kind=pybuda.verify.TestKind.TRAINING_RECOMPUTE, optimizer=optimizer)
+    pybuda.verify.verify_module_pipeline(
+        [Layer("a"), Layer("b")],
+        [X.shape],
+        recomputed,
+        device_types=["TTDevice", "TTDevice"],
+        loss_module=pybuda.op.loss.L1Loss("loss", reduction="sum"),
+    )
+
+
+@pytest.mark.parametrize(("wrong", "named"), [("backward", "gradient of"), ("optimizer", "after the step")])
+def test_training_that_goes_wrong_is_named(wrong: str, named: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = card_program.CardProgram.run
+
+    def other(self: card_program.CardProgram, inputs: Any) -> list[np.ndarray]:
+        random, results = np.random.default_rng(1), run(self, inputs)
+        noise = [random.standard_normal(result.shape).astype(np.float32) for result in results]
+        return noise if self.exported.name.endswith(wrong) else results
+
+    monkeypatch.setattr(card_program.CardProgram, "run", other)
+    options = trained(optimizer={"type": "sgd", "params": {"learning_rate": 0.5}})
+    with pytest.raises(PyBudaError, match=f"verify: expected .*{named}.* to correlate with the CPU's"):
+        pybuda.verify.verify_module(Layer("m"), [X.shape], options)
+    with pytest.raises(PyBudaError, match=r"VerifyConfig: optimizer: expected a type of .*, got 'best'"):
+        pybuda.verify.verify_module(Layer("m"), [X.shape], trained(optimizer={"type": "best"}))
+
+
+def test_results_are_compared_as_tt_buda_compares_them() -> None:
+    golden = np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)
+    near, far = golden + np.float32(0.05), golden[::-1]
+    assert compare_tensor_to_golden("a", golden, near)
+    assert not compare_tensor_to_golden("a", golden, golden + np.float32(0.2))
+    assert compare_tensor_to_golden("a", golden, golden + np.float32(0.2), pcc=0.99)
+    assert compare_tensor_to_golden("a", golden, golden + np.float32(0.2), atol={golden.dtype: 0.3})
+    assert not compare_tensor_to_golden("a", golden, far, pcc=0.99)
+    assert compare_tensor_to_golden("a", golden, far, pcc=0.99, warning_only=True)
+    assert not compare_tensor_to_golden("a", golden, golden[:1])
+    assert compare_tensor_to_golden("a", golden, np.pad(near, ((0, 30), (0, 28)))[None], is_buda=True)
+    assert not compare_tensor_to_golden("a", golden > 0, golden < 0)
+    assert calculate_pcc(golden, 2 * golden) == pytest.approx(1)
+    assert calculate_pcc(golden, 0 * golden) == 0
+    assert calculate_pcc(np.full(3, np.nan), np.full(3, np.nan)) == 1
+    assert calculate_pcc(np.full(3, np.nan), np.ones(3)) == 0
+
+
+def test_what_tests_ask_of_a_card_before_they_use_it() -> None:
+    asked = pybuda.ttdevice.get_device_config(WORMHOLE, [0])
+    assert (asked.grid_size.c, asked.chip_ids) == (8, (0,))
+    fewer = pybuda.ttdevice.get_device_config(WORMHOLE, harvesting_mask=0b10010)
+    assert fewer.grid_size.r == 8
+    assert fewer.get_harvested_cfg() == 0b10010
+    assert sorted(pybuda.verify.config.NebulaGalaxy.chip_ids) == list(range(33))
