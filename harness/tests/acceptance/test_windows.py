@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -52,12 +55,13 @@ def test_a_piece_that_fails_while_its_ops_are_right_is_an_interaction(net: Place
     for pair in (("windows", "split"), ("split", "windows")):
         diff = net.run("opscope", "diff", *(runs[name] for name in pair))
         assert f"{isolation.INTERACTION} window:add" in " ".join(diff.out.split()), diff.out + diff.err
-    again = net.run(*f"opscope repro {runs['windows']} {records['window:add']['op_id']} --out folder".split())
+    op_id = records["window:add"]["op_id"]
+    again = net.run("opscope", "repro", op_id, "--run", runs["windows"], "--out", "folder")
     assert again.code == 0, again.out + again.err
     row = json.loads((net.folder / "folder" / "repro.json").read_text())["row"]
     assert [op["path"] for op in row["holds"]] == ["main/0", "main/1"]
-    shows = net.run("opscope", "repro", "folder")
-    assert shows.code == 0, shows.out + shows.err
+    shows = net.run("opscope", "replay", "folder")
+    assert shows.code == 1, shows.out + shows.err  # it fails as recorded
 
 
 @pytest.mark.slow
@@ -79,18 +83,32 @@ def test_backends_share_the_pieces_and_verdicts_are_kept(net: Place, cache: Path
     assert {record["op_id"] for record in net.records()} == {record["op_id"] for record in records}
 
 
+SLOW = """
+    def climb(self, stage, job):
+        import time
+
+        time.sleep(1)
+        super().climb(stage, job)
+"""
+
+
 @pytest.mark.slow
-def test_a_run_of_pieces_goes_on_where_it_ended(net: Place) -> None:
-    done = net.run("pytest", *words("windows:2", "--backend", "xla", "--no-cache"))
-    assert done.code == 0, done.out + done.err
-    (run,) = net.runs()
-    lines = [(segment, segment.read_text().splitlines(keepends=True)) for segment in (run / "journal").glob("*.jsonl")]
-    for segment, each in lines:
-        segment.write_text("".join(line for line in each if "window:tanh" not in line))
+def test_a_run_of_pieces_goes_on_where_it_was_killed(net: Place, tmp_path: Path) -> None:
+    run = net.folder / "cut"
+    backend = hidden.write(tmp_path, "slow", "False", SLOW)
+    child = net.start("pytest", *words("windows:2", "--backend", backend, "--run-dir", str(run)))
+    deadline = time.monotonic() + 90
+    while not any(path.read_text() for path in run.glob("journal/*.jsonl")):
+        assert time.monotonic() < deadline
+        assert child.poll() is None
+        time.sleep(0.02)
+    os.killpg(child.pid, signal.SIGKILL)
+    child.communicate(timeout=60)
+    assert len(net.records(run)) == 1
     resumed = net.run("pytest", "--op-by-op", "--resume", str(run), "--no-report")
     assert resumed.code == 0, resumed.out + resumed.err
-    names = sorted(record["op_name"] for record in net.records(run))
-    assert names == ["window:add", "window:tanh"]
+    assert sorted(record["op_name"] for record in net.records(run)) == ["window:add", "window:tanh"]
+    assert {record["workflow"] for record in net.records(run)} == {"windows:2"}
 
 
 @pytest.mark.slow
