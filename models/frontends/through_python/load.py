@@ -106,9 +106,12 @@ def _required(function: Any) -> list[str]:
 
 def input_names(model: Any, count: int) -> list[str]:
     """A name for each positional input: the parameters of the function, or of a module's forward or call."""
+    given: set[str] = set()
+    while isinstance(model, partial) and not model.args:
+        given, model = given | model.keywords.keys(), model.func
     function = model if inspect.isfunction(model) else getattr(model, "forward", None) or getattr(model, "call", model)
     try:
-        own = [n for n in inspect.signature(function).parameters if n not in ("self", "args", "kwargs")]
+        own = [n for n in inspect.signature(function).parameters if n not in {"self", "args", "kwargs", *given}]
     except (TypeError, ValueError):
         own = []
     return [own[i] if i < len(own) else f"input{i}" for i in range(count)]
