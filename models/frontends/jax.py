@@ -85,35 +85,27 @@ def _held(bytecode: bytes) -> tuple[str, ...]:
     """The line about arrays that are constants of a program, where these are large."""
     if len(bytecode) <= LARGE:
         return ()
+    from jax.extend.mlir import ir
     from jax.interpreters import mlir
-    from jaxlib.mlir import ir
 
     sizes: list[tuple[int, str]] = []
 
     def look(op: Any) -> Any:
-        value: Any = op.attributes["value"] if op.name == "stablehlo.constant" and _is_dense(op) else None
-        if value is not None and not value.is_splat:
-            sizes.append((len(value) * value.type.element_type.width // 8, str(value.type)))
+        if op.name == "stablehlo.constant":
+            try:
+                value: Any = op.attributes["value"]
+            except TypeError:  # a complex constant, which the bindings cannot hand out
+                return ir.WalkResult.ADVANCE
+            if isinstance(value, ir.DenseElementsAttr) and not value.is_splat:
+                sizes.append((len(value) * value.type.element_type.width // 8, str(value.type)))
         return ir.WalkResult.ADVANCE
 
     with mlir.make_ir_context():
         ir.Module.parse(bytecode).operation.walk(look)
     if (total := sum(size for size, _ in sizes)) <= LARGE:
         return ()
-    largest = max(sizes)[1]
-    return (
-        f"{total / LARGE:.1f} MiB of arrays are constants of the program and no arguments, the largest {largest}; "
-        "try them as example inputs, or as fields of a module",
-    )
-
-
-def _is_dense(op: Any) -> bool:
-    from jaxlib.mlir import ir
-
-    try:
-        return isinstance(op.attributes["value"], ir.DenseElementsAttr)
-    except TypeError:  # a complex constant, which the bindings cannot hand out
-        return False
+    said = f"{total / LARGE:.1f} MiB of arrays are constants of the program and no arguments"
+    return (f"{said}, the largest {max(sizes)[1]}; try them as example inputs, or as fields of a module",)
 
 
 def lower(built: Built, name: str) -> bytes:

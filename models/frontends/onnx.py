@@ -11,8 +11,6 @@ from opscope.models.frontends.base import ExportResult, Frontend, Refused, Sourc
 from opscope.models.frontends.jax import package_versions
 
 if TYPE_CHECKING:
-    from onnx import ModelProto
-
     from opscope.models.frontends.through_onnx.built import OnnxBuilt
 
 
@@ -68,7 +66,7 @@ class Onnx(Frontend):
                 raise refusal from None
 
 
-def _lowered(proto: ModelProto) -> bytes:
+def _lowered(proto: Any) -> bytes:
     """The bytecode of a graph; of one in an old version of the standard that is not taken, by a newer version.
 
     Raises what the first reading raises.

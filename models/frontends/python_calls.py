@@ -29,6 +29,8 @@ Results = tuple[Any, ...]
 
 CALLS = frozenset({"pure_callback", "io_callback"})
 """The primitives that call Python for a result."""
+NOTHING = jax.make_jaxpr(lambda: ())().jaxpr
+"""A traced function without equations."""
 PREFIX = "python."
 LIBRARIES = {"equinox": "EQX_ON_ERROR=nan, with which Equinox leaves its error checks out"}
 """Package whose error checks are calls of Python -> how its programs are traced without them."""
@@ -136,7 +138,8 @@ class _Live:
 
     def scan(self, equation: Any, values: Sequence[Any], path: Path) -> Sequence[Any]:
         parts, length = _ScanParts.of(equation, values), equation.params["length"]
-        carry, steps, stacked = list(parts.carry), [_Live() for _ in range(length)], [()] * length
+        carry, steps = list(parts.carry), [_Live() for _ in range(length)]
+        stacked: list[Results] = [()] * length
         for step in reversed(range(length)) if equation.params["reverse"] else range(length):
             slices = [array[step] for array in parts.sequences]
             results = _interpret(equation.params["jaxpr"], [*parts.constants, *carry, *slices], steps[step], path)
@@ -246,7 +249,7 @@ def _compute(equation: Any, operands: Sequence[Any]) -> Sequence[Any]:
     variables = {
         atom: value for atom, value in zip(equation.invars, operands, strict=True) if not isinstance(atom, Literal)
     }
-    alone = Jaxpr((), list(variables), equation.outvars, [equation], equation.effects)
+    alone = NOTHING.replace(invars=list(variables), outvars=equation.outvars, eqns=[equation], effects=equation.effects)
     return jaxpr_as_fun(ClosedJaxpr(alone, ()))(*variables.values())
 
 
@@ -294,7 +297,7 @@ def _function(call: Any) -> Any:
     function = call.params.get("callback")
     function = getattr(function, "callback_func", function)
     while isinstance(function, partial) or hasattr(function, "__wrapped__"):
-        function = function.func if isinstance(function, partial) else function.__wrapped__
+        function = getattr(function, "func" if isinstance(function, partial) else "__wrapped__")
     return function
 
 

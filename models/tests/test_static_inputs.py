@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -93,6 +94,16 @@ def test_arrays_are_arguments_wherever_the_model_holds_them(tmp_path: Path, text
 def test_what_cannot_be_static_is_one_line(tmp_path: Path, text: str, line: str) -> None:
     with pytest.raises(Refused, match=line):
         export(tmp_path, text)
+
+
+def test_functions_that_name_one_another_are_no_endless_search(tmp_path: Path) -> None:
+    functions = "table = {}\ndef f(x): return table['g'](x)\ndef g(x): return x * 2 if len(table) else f(x)\n"
+    result, [own] = export(tmp_path, f"{functions}table |= {{'f': f, 'g': g}}\nmodel = f\nexample_inputs = (x,)")
+    assert [spec.name for spec in result.arguments] == ["x"]
+    np.testing.assert_array_equal(own, [0, 2, 4, 6])
+    for library in ("jnp.tanh", "jax.nn.gelu", "jax.nn.softmax"):
+        result, _ = export(tmp_path, f"model = {library}\nexample_inputs = (x,)")
+        assert len(result.arguments) == 1, library
 
 
 def test_large_constants_are_said(tmp_path: Path) -> None:
@@ -191,7 +202,8 @@ y = torch.arange(4.0)
     ],
 )
 def test_modules_of_torch_are_looked_through(tmp_path: Path, text: str) -> None:
-    pytest.importorskip("torchax")
+    if any(find_spec(name) is None for name in ("torch", "torchax")):
+        pytest.skip("without PyTorch")
     result, [own] = export(tmp_path, f"{TORCH}{text}")
     assert [spec.name for spec in result.arguments] == ["weight", "x"]
     np.testing.assert_array_equal(own, [0, 2, 4, 6])

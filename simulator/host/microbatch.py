@@ -36,7 +36,7 @@ def one_by_one(where: str, tensors: Sequence[Any], size: int) -> list[list[Any]]
 
     Raises PyBudaError for a tensor of another leading size than 1 and `size`.
     """
-    values = [value.elements if isinstance(value, Tensor) else value for value in tensors]
+    values: list[Any] = [value.elements if isinstance(value, Tensor) else value for value in tensors]
     if size == 1:
         return [values]
     for number, value in enumerate(values):

@@ -27,7 +27,7 @@ def take(value: Any, name: str, found: dict[str, Any], *, weights_alone: bool = 
     """Puts the arrays that `value` holds into `found`, by their place below `name`; returns what makes it again.
 
     Of what a function names, a user's program may need the value of integers, booleans and scalars: with
-    `weights_alone`, only other arrays are taken.
+    `weights_alone`, only other arrays are taken, and none of further functions, which may name one another.
     """
     kind = framework(value)
     if isinstance(value, partial):
@@ -36,8 +36,10 @@ def take(value: Any, name: str, found: dict[str, Any], *, weights_alone: bool = 
         keywords = take(dict(value.keywords), name, found, weights_alone=True)
         return lambda arrays: partial(function(arrays), *args(arrays), **keywords(arrays))
     if isinstance(value, types.MethodType):
-        owner = take(value.__self__, name, found)
+        owner = take(value.__self__, name, found, weights_alone=weights_alone)
         return lambda arrays: types.MethodType(value.__func__, owner(arrays))
+    if weights_alone and isinstance(value, types.FunctionType | JITTED):
+        return _same(value)
     if isinstance(value, types.FunctionType):
         return _take_of_function(value, name, found)
     if isinstance(value, JITTED) and isinstance(value.__wrapped__, types.FunctionType):
@@ -51,12 +53,14 @@ def take(value: Any, name: str, found: dict[str, Any], *, weights_alone: bool = 
 
         value, weights_alone = equinox.nn.inference_mode(value), False
     paths, structure = jax.tree_util.tree_flatten_with_path(value)
-    leaves = []
+    leaves: list[Again] = []
     for path, leaf in paths:
         words = [str(getattr(k, "key", getattr(k, "name", getattr(k, "idx", k)))) for k in path]
         if not _is_array(leaf, weights_alone):
             nested = leaf is not value and isinstance(leaf, partial | types.MethodType | types.FunctionType)
-            leaves.append(take(leaf, _below(name, *words), found) if nested and kind != "equinox" else _same(leaf))
+            enters = nested and kind != "equinox"
+            again = take(leaf, _below(name, *words), found, weights_alone=weights_alone) if enters else _same(leaf)
+            leaves.append(again)
             continue
         full = _below(name, *words)
         found[full] = leaf
@@ -72,12 +76,10 @@ def _take_of_function(function: types.FunctionType, name: str, found: dict[str, 
         return _same(function)
     taken: dict[str, Again] = {}
     for word, value in {**outside.globals, **outside.nonlocals}.items():
-        if isinstance(value, types.FunctionType | types.ModuleType | type):
-            continue
         before = len(found)
-        again = take(value, _below(name, word), found, weights_alone=True)
+        whole = take(value, _below(name, word), found, weights_alone=True)
         if len(found) > before:
-            taken[word] = again
+            taken[word] = whole
     if not taken:
         return _same(function)
 

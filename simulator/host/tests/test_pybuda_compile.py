@@ -78,7 +78,7 @@ def test_training_is_compiled_and_every_gradient_compared(loss: bool, monkeypatc
     options = {"compiler_cfg": config(enable_training=True), "verify_cfg": pybuda.VerifyConfig(pcc=0.98)}
     made = pybuda.pybuda_compile(device, "t", X, targets=targets, **options)
     assert sorted(device.programs) == ["backward", "forward", "optimizer"]
-    assert made.initial_graph.node("m.product").spec.type == "matmul"
+    assert made.initial_graph.name == "a.forward"
     run = card_program.CardProgram.run
 
     def wrong(self: card_program.CardProgram, inputs: Any) -> list[np.ndarray]:
@@ -160,6 +160,8 @@ def trained(**options: Any) -> pybuda.VerifyConfig:
 
 @pytest.mark.parametrize("kind", ["sgd", "adam", "adamw", "lamb", "lars"])
 def test_training_is_verified_step_by_step(kind: str) -> None:
+    # Half a float holds no 0.999, of which Adam takes powers.
+    pybuda.set_configuration_options(accumulate_df=pybuda.DataFormat.Float32, math_fidelity=pybuda.MathFidelity.HiFi4)
     rate = {"learning_rate": 0.5}
     verified = trained(optimizer={"type": kind, "params": rate}, steps=2, accumulation_steps=2, microbatch_count=2)
     pybuda.verify.verify_module(Layer("m"), [X.shape], verified)
