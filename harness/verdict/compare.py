@@ -18,7 +18,7 @@ from opscope.harness.formulas.nearest import rounded
 from opscope.harness.prepare.operand_sizes import is_float
 from opscope.harness.prepare.program import SingleOp
 from opscope.harness.record.records import PRODUCTS_IN_A_ROW, QUANTISED, WHOLE_MODEL, OpRow, ResultCheck, TensorDesc
-from opscope.harness.verdict import halves, several_ops, ties
+from opscope.harness.verdict import halves, ties
 from opscope.harness.verdict import tolerance as table
 from opscope.harness.verdict.check import check, check_truncated, element_type, refused
 from opscope.harness.verdict.meaning import COMPOSITE, ExactOperands, family, meant
@@ -53,6 +53,8 @@ def compare_op(
 ) -> list[ResultCheck]:
     """One check per result of an op or a piece; `name` says what it is judged as, where that is another op's name."""
     if isinstance(op, OpRow) and op.holds and operands is not None:
+        from opscope.harness.verdict import several_ops  # which splits modules
+
         return several_ops.compare(golden, got, op.op_params, target, operands)
     judged_as, params = name or op.op_name, op.op_params
     return compare(

@@ -72,7 +72,12 @@ def test_each_backend_has_a_line_and_each_model_one_for_all(tmp_path):
 
 def test_labels_of_what_was_run_again_are_counted_by_name(tmp_path):
     header, rows, tests = parts(tmp_path)
-    tests = [test.model_copy(update={"stability": label}) for test, label in zip(tests, ("flaky", ""), strict=True)]
+    failed = {"status": Status.WRONG_RESULT, "success": False}
+    tests = [
+        test.model_copy(update={"stability": label, **failed}) for test, label in zip(tests, ("flaky", ""), strict=True)
+    ]
     assert ledger(header, rows, tests).stability == {"flaky": 1}
+    right = tests[1].model_copy(update={"stability": "varying", "status": Status.SUCCESS, "success": True})
+    assert ledger(header, rows, [tests[0], right]).stability == {"flaky": 1}, "of failures"
     counts = ledger(header, rows, [tests[0], tests[1].model_copy(update={"stability": "deterministic"})])
     assert list(counts.stability.items()) == [("deterministic", 1), ("flaky", 1)]
