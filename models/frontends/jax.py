@@ -97,7 +97,8 @@ def _held(bytecode: bytes) -> tuple[str, ...]:
             except TypeError:  # a complex constant, which the bindings cannot hand out
                 return ir.WalkResult.ADVANCE
             if isinstance(value, ir.DenseElementsAttr) and not value.is_splat:
-                sizes.append((len(value) * value.type.element_type.width // 8, str(value.type)))
+                type_: Any = value.type
+                sizes.append((len(value) * type_.element_type.width // 8, str(type_)))
         return ir.WalkResult.ADVANCE
 
     with mlir.make_ir_context():
