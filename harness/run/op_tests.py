@@ -78,4 +78,4 @@ def _of_runs(name: str) -> Any:
     for point in plugins(OF_RUNS):
         if point.name == name:
             return point.load()
-    raise LookupError(f"{name}: expected the entry point {name!r} of {OF_RUNS}, got none; try installing opscope again")
+    raise LookupError(f"{name}: expected the entry point {name!r} of {OF_RUNS}, got none; try pip install opscope")

@@ -61,6 +61,7 @@ def test_adding_a_model_is_adding_one_file(tmp_path: Path) -> None:
         "jax_tree.py",
         "own_results.py",
         "portable_artifact.py",
+        "python_calls.py",
         "seeding.py",
     }
     assert {p.name for p in added.sources()} == {"added.py", "shared.py", *exporter}

@@ -365,6 +365,7 @@ def test_answers_of_commands_that_cannot_be_called_here_are_as_their_schemas_say
 
 FREE = {
     "diff": {"$defs.JsonValue"},
+    "gate": {"properties.options"},
     "netlist": {"$defs.Op.properties.attributes"},
     "show": {"$defs.Origin.properties.options"},
     "sql": {"$defs.JsonValue"},

@@ -131,7 +131,7 @@ def test_a_place_inside_a_call() -> None:
 @pytest.mark.parametrize(
     ("array", "text"),
     [
-        (np.float32([1, 1.5]), "[1.0, 1.5]"),
+        (np.float32([1, 1.5]), '"0x0000803F0000C03F"'),
         (np.array([True, False]), "[true, false]"),
         (np.array(True), "true"),
         (np.float32(1), "0x3F800000"),
