@@ -97,8 +97,8 @@ def _held(bytecode: bytes) -> tuple[str, ...]:
             except TypeError:  # a complex constant, which the bindings cannot hand out
                 return ir.WalkResult.ADVANCE
             if isinstance(value, ir.DenseElementsAttr) and not value.is_splat:
-                type_: Any = value.type
-                sizes.append((len(value) * type_.element_type.width // 8, str(type_)))
+                kind: Any = value.type
+                sizes.append((len(value) * kind.element_type.width // 8, str(kind)))
         return ir.WalkResult.ADVANCE
 
     with mlir.make_ir_context():
