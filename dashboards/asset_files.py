@@ -111,14 +111,16 @@ class Chart(Asset):
     unfiltered: bool = False
     below: str = ""
     """The dashboard that shows it below all others, as wide as the window; empty if a dashboard's row names it."""
+    only_wide: bool = False
+    """Whether its words need more width than a telephone has."""
     where: tuple[Condition, ...] = ()
     params: dict[str, Any] = Field(default_factory=dict)
 
     @property
     def wide(self) -> bool:
-        """Whether it is too wide for a telephone: a column, a bar or a line of its legend is for one of many names."""
+        """Whether it is too wide for a telephone; what has a column, bar or line for each of many names is."""
         bars = self.kind == "echarts_timeseries_bar" and self.params.get("x_axis") != "date"
-        return bars or self.kind == "heatmap_v2" or "limit" in self.params
+        return self.only_wide or bars or self.kind == "heatmap_v2" or "limit" in self.params
 
     @model_validator(mode="after")
     def _known(self) -> Self:

@@ -33,7 +33,6 @@ def test_each_cell_and_the_sentence_are_what_the_journals_say(installation: Inst
         page = html.unescape(answer.read().decode())
     tests = recomputed.op_tests(installation.folder / "runs")
     bad = tests[tests.bad].groupby(["cause", "date", "series"]).op.nunique()
-    # Of more series than have a row of their own each cell is the worst.
     expected = {(cause, date): sorted(of.tolist()) for (cause, date), of in bad.groupby(level=["cause", "date"])}
     got: dict[tuple[str, str], list[int]] = {}
     for cause, row in CAUSE.findall(page):

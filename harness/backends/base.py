@@ -263,6 +263,10 @@ class Backend(ABC):
         """Called in each lane after `load`, with TMPDIR and the working folder the lane's own: makes clients, opens
         devices. Any exception ends the run."""
 
+    repeats: bool = False
+    """Whether a passing op runs twice unless `--repeat` says otherwise, so that results whose bits differ are known. On
+    silicon every backend's does."""
+
     made_of: ClassVar[tuple[str, ...]] = ()
     """Patterns, from the folder of its file, of what programs that it starts are made of. A class that starts any and
     does not say so keeps no verdict."""

@@ -64,6 +64,7 @@ class Iree(Backend):
     name = "iree"
     packages = "iree-base-compiler iree-base-runtime"
     lasting = True
+    repeats = True
     ignores_board = True
     stages = (*PHASES, Stage.RUN)
 

@@ -17,6 +17,7 @@ class Xla(Backend):
     name = "xla"
     packages = "jaxlib jax"
     lasting = True
+    repeats = True
     ignores_board = True
     runs_meshes = True
     stages = (Stage.COMPILE, Stage.RUN)

@@ -6,6 +6,7 @@ An export folder holds all that a lane needs to climb the ops of one model, and 
     manifest.jsonl    a ManifestHeader line, then one OpRow line per unique op
     ops/<id>.mlirbc   one single-op module per unique op
     values/*.npy      captured inputs and goldens, each value once
+    base              of a folder of pieces: the name of the model's own folder, beside it
     digests.json      size and digest of each of these files (opscope/base/stored.py)
 
 It is written under a temporary name and renamed when complete, so a folder that exists is complete. Whoever reads one
@@ -22,7 +23,7 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from opscope.base import content_digests, damage, stored
+from opscope.base import content_digests, damage, inner_path, stored
 from opscope.base.cache_folder import HINT, NoCacheError, cache_folder
 from opscope.base.damage import Damaged
 from opscope.base.digest import digest_of_sources, file_digest, json_digest, source_files, words_digest
@@ -35,6 +36,8 @@ from opscope.harness.record.records import ManifestHeader, OpRow
 MODULE, MANIFEST, OPS, VALUES = "module.mlirbc", "manifest.jsonl", "ops", "values"
 WHOLE = "whole.json"
 """The model as one program: an OpRow."""
+BASE = "base"
+"""A file of a folder of pieces: the name of the folder that they were made of."""
 JOURNAL = "evaluating"
 """A file that exists during the export: id, name and place of the op under evaluation, in case the op ends the
 process."""
@@ -224,6 +227,14 @@ def read_manifest(folder: Path) -> tuple[ManifestHeader, list[OpRow]]:
     first, *rest = stored.checked(folder, MANIFEST).read_bytes().splitlines()
     header = ManifestHeader.model_validate_json(first).model_copy(update={"export_dirs": (str(folder),)})
     return header, [OpRow.model_validate_json(line) for line in rest]
+
+
+def base_of(folder: Path) -> Path:
+    """The folder of a model's own ops that a folder of its pieces was made of; any other folder as it is."""
+    try:
+        return inner_path.inside(folder.parent, stored.checked(folder, BASE).read_text(encoding="utf-8"))
+    except (OSError, ValueError, Damaged):
+        return folder
 
 
 class Rows:

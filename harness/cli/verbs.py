@@ -20,7 +20,7 @@ DAILY = {
     "repro": "Write a folder that reproduces an op's failure anywhere.",
     "nightly": "Run, publish, compare and report a night.",
     "history": "Run a night of each release of a compiler.",
-    "gate": "Check whether a change makes an op worse than last night.",
+    "gate": "Check whether a change, or a new build of a compiler, makes anything worse.",
     "status": "Show the newest nights; --max-age checks their age.",
     "dashboard": "Serve the results in Apache Superset.",
     "judge": "Say whether stored results are right: .npz, .safetensors, folders of .npy.",

@@ -59,6 +59,7 @@ OF_THE_RUN = (
     "test_end_ts",
     "frontend",
     "model_name",
+    "holds",
     "framework_op_name",
     "uses",
     "locations",

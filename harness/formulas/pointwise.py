@@ -82,31 +82,6 @@ def _silu_bw(x: Any) -> Any:
     return sigmoid(near) * (1 + near * sigmoid(-near))
 
 
-def _mish_bw(x: Any) -> Any:
-    near = np.clip(x, -1e4, 20.0)  # beyond, it is 0 or 1
-    below = np.exp(near)
-    part = below * (below + 2)
-    slope = near * sigmoid(near) * (4 * (part + 1) / ((part + 2) * (part + 2)))
-    return np.where(x > 20, 1.0, part / (part + 2) + slope)
-
-
-def _mish_bw_body(x: Any) -> Any:
-    tanh = np.tanh(np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x))))
-    return tanh + x * sigmoid(x) * (1 - tanh * tanh)
-
-
-def _sinc(x: Any) -> Any:
-    whole = np.rint(x)
-    turned = math.pi * (x - whole)
-    sine = np.where(whole % 2 == 0, 1.0, -1.0) * np.sin(turned)
-    return np.where(x == 0, 1.0, sine / (math.pi * np.where(x == 0, 1.0, x)))
-
-
-def _sinc_body(x: Any) -> Any:
-    turned = x * math.pi
-    return np.where(x == 0, 1.0, np.sin(turned) / turned)
-
-
 def _truncated(x: Any) -> Any:
     return np.where(x < 0, np.ceil(x), np.floor(x))
 
@@ -294,7 +269,6 @@ POINTWISE: dict[str, Formula] = {
     "atanh_bw": Formula(lambda x: 1 / ((1 - x) * (1 + x)), tail="near 1 and -1", body=lambda x: 1 / (1 - x * x)),
     "tan_bw": Formula(lambda x: 1 / (np.cos(x) * np.cos(x)), body=lambda x: 1 + np.tan(x) * np.tan(x)),
     "softplus_bw": Formula(sigmoid),
-    "mish_bw": Formula(_mish_bw, tail="x < -8", body=_mish_bw_body),
     "selu_bw": Formula(lambda x: SELU_SCALE * np.where(x > 0, 1.0, SELU_ALPHA * np.exp(np.minimum(x, 0.0)))),
     "celu_bw": Formula(
         lambda x, alpha: np.where(x > 0, 1.0, np.exp(np.minimum(x, 0.0) * (1 / alpha))), attributes={"alpha": 1.0}
@@ -325,7 +299,6 @@ POINTWISE: dict[str, Formula] = {
     "log10": Formula(np.log10, body=lambda x: np.log(x) * (1 / LN10)),
     "reciprocal": Formula(lambda x: 1 / x),
     "rdiv": Formula(lambda x, value: value / x, attributes={"value": 3.0}),
-    "sinc": Formula(_sinc, tail="near whole numbers", body=_sinc_body),
     "rpow": Formula(lambda x, base: np.power(base, x), attributes={"base": 3.0}),
     "deg2rad": Formula(lambda x: x * (math.pi / 180)),
     "rad2deg": Formula(lambda x: x * (180 / math.pi)),

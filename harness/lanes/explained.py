@@ -48,7 +48,7 @@ def explained(
             row.op_params,
             row_golden(row, export_dir),
             job.outputs,
-            operands_of(row, job, export_dir),
+            None if row.holds else operands_of(row, job, export_dir),
         )
         known = explain(judged, checks, op_id=row.op_id, backend=backend)
         folder = explanation.folder_name(backend)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opscope.base.damage import Damaged
+from opscope.base.stablehlo.python_calls import why_not_run
 from opscope.base.stored import checked, gone
 from opscope.harness.backends import life
 from opscope.harness.backends.base import Backend, BackendError, Declined, Job, StageCrashError, StageError, Target
@@ -23,6 +24,7 @@ from opscope.harness.lanes import (
     explained,
     failed_ir,
     mesh_run,
+    repeated,
     second_opinion,
     stated_facts,
     whole_model,
@@ -81,6 +83,8 @@ class _ClimbState:
     results: list[ResultCheck] = field(default_factory=list)
     overwritten: tuple[int, ...] = ()
     watch: Watch | None = None
+    compiled: dict[Stage | str, Any] = field(default_factory=dict)
+    """The job's `state` from before it ran, for running it again."""
     drawn_again: list[list[Any]] = field(default_factory=list)
     """What a generator of random bits gave when it ran again."""
     on_devices: list[mesh_run.OnDevices] = field(default_factory=list)
@@ -247,6 +251,8 @@ def _begin(state: _ClimbState) -> None:
         ir_dir = artifact_dir(Path(context.run_dir), row.op_id) / artifacts.ir_folder(backend_label(context.backend))
         ir_dir.mkdir(parents=True, exist_ok=True)
     module = checked(state.export_dir, row.module).read_bytes()
+    if reason := why_not_run(module):
+        raise Declined(f"it {reason}")
     if options.goldens_by:
         from opscope.harness.prepare import mlir
 
@@ -310,16 +316,17 @@ def stages_from(level: str, stages: Sequence[Stage]) -> Sequence[Stage]:
 def _run(state: _ClimbState, job: Job, backend: Backend, export_dir: Path) -> None:
     """Runs the stage `run` on fresh copies of the inputs, and notes which of them the backend overwrote."""
     job.inputs = row_inputs(state.row, export_dir)
-    job.domain_share = None if state.row.op_name == WHOLE_MODEL else domains.share(state.row.op_name, job.inputs)
+    single = state.row.op_name != WHOLE_MODEL and not state.row.holds
+    job.domain_share = domains.share(state.row.op_name, job.inputs) if single else None
     before = InputSnapshot(job.inputs)
     if state.row.op_name == WHOLE_MODEL:
         state.watch = job.watch = whole_model.watch(state.row, export_dir, job, state.target)
-    compiled = dict(job.state) if drawn_numbers.are_judged(state.row) else {}
+    state.compiled = dict(job.state)
     state.timed(Stage.RUN, lambda: backend.climb(Stage.RUN, job))
     after = job.inputs if job.inputs_after is None else job.inputs_after
     state.overwritten = before.overwritten(after)
-    if compiled and job.ran_on != "none":
-        state.drawn_again = drawn_numbers.drawn_again(state.row, job, backend, export_dir, compiled)
+    if state.compiled and job.ran_on != "none" and drawn_numbers.are_judged(state.row):
+        state.drawn_again = drawn_numbers.drawn_again(state.row, job, backend, export_dir, state.compiled)
     job.inputs, job.inputs_after = [], None
 
 
@@ -375,6 +382,8 @@ def _compared(state: _ClimbState, job: Job, export_dir: Path) -> OpTest:
         return state.by_others(second, before)
     opinion = second.text if second else ""
     if test is None:
+        if row.golden and not row.shards and state.watch is None:
+            numbers |= repeated.fields(row, job, state.backend, export_dir, state.compiled, checks)
         return state.ended(Status.SUCCESS, second_authority=opinion, **numbers)
     test = test.model_copy(update={"second_authority": opinion})
     state.leave_ir()

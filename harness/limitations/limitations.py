@@ -20,6 +20,8 @@ from opscope.harness.record.stages import FAILED, Stage, Status
 
 KINDS = ("notimpl", "notyet", "never")
 
+BODY = "body"
+"""The parameter of an op with a body that says which ops are in it."""
 GRACE = timedelta(days=14)
 """How long a row excuses after its day of expiry: the page warns meanwhile, then the failure is red."""
 
@@ -58,6 +60,9 @@ class Limitation:
     since: date | None = None
     expires: date | None = None
     """First day on which the row has to be reviewed; None if it does not expire."""
+    within: str = ""
+    """Pattern (fnmatch) of the message with which an op that holds others (a loop, a branch, a composite, what has a
+    body) fails because the row names one of these. Empty: none is named so."""
     strict: bool = True
     """False: only some of the ops that it names fail so; the others may pass, and fail for reasons of their own."""
     where: str = field(default="", compare=False)
@@ -67,18 +72,29 @@ class Limitation:
         """Whether the row covers this op on this backend."""
         if self.backend != backend:  # most rows, of each op
             return False
-        kinds = {desc.data_type for desc in (*op.inputs, *op.outputs)}
         forced = op.data_format if isinstance(op, OpTest) else ""
+        return (
+            (self._fits(op) or self._named_within(op))
+            and any(fnmatchcase(board, self.arch) for board in boards(op))
+            and (not self.data_formats or forced in self.data_formats)
+        )
+
+    def _fits(self, op: OpRow | OpTest) -> bool:
+        """Whether this op is one that the row is about, by what it is."""
+        kinds = {desc.data_type for desc in (*op.inputs, *op.outputs)}
         return (
             any(fnmatchcase(op.op_name, pattern) for pattern in self.op)
             and op.op_name not in self.but
             and (not self.types or not kinds.isdisjoint(self.types))
             and (not self.op_ids or op.op_id in self.op_ids)
             and (not self.families or op_family(op.op_name) in self.families)
-            and any(fnmatchcase(board, self.arch) for board in boards(op))
-            and (not self.data_formats or forced in self.data_formats)
             and all(fnmatchcase(op.op_params.get(name, ""), pattern) for name, pattern in self.params.items())
         )
+
+    def _named_within(self, op: OpRow | OpTest) -> bool:
+        """Whether this op failed because of one in it that the row is about."""
+        holds = op_family(op.op_name) == "control" or BODY in op.op_params
+        return bool(self.within) and isinstance(op, OpTest) and holds and _says(op, self.within)
 
     def expired(self, today: date) -> bool:
         """Whether the row has reached its day of expiry."""
@@ -87,6 +103,11 @@ class Limitation:
     def excuses(self, today: date) -> bool:
         """Whether the row still turns a failure into an expected one."""
         return self.expires is None or today < self.expires + GRACE
+
+
+def _says(test: OpTest, pattern: str) -> bool:
+    """Whether the message of a failure fits a pattern."""
+    return fnmatchcase(test.error_message or "", pattern)
 
 
 @dataclass(frozen=True)
@@ -138,7 +159,7 @@ def verdict(test: OpTest, limitation: Limitation | None, today: date | None = No
         if _failed_at(test) is not limitation.stage:
             where = test.failed_stage or test.status.value
             return Verdict("fail", f"expected to fail at {limitation.stage} ({expected}), failed at {where}")
-        if not fnmatchcase(test.error_message or "", limitation.message):
+        if not _says(test, limitation.message):
             return Verdict("fail", f"expected '{limitation.message}' ({expected}), failed for another reason")
         if limitation.signature and test.error_signature != limitation.signature:
             return Verdict("fail", f"expected signature {limitation.signature} ({expected}), failed for another reason")
@@ -154,11 +175,7 @@ def verdict(test: OpTest, limitation: Limitation | None, today: date | None = No
 
 def _expects(row: Limitation, test: OpTest) -> bool:
     """Whether a failure is the one that the row expects."""
-    return (
-        _failed_at(test) is row.stage
-        and fnmatchcase(test.error_message or "", row.message)
-        and row.signature in ("", test.error_signature)
-    )
+    return _failed_at(test) is row.stage and _says(test, row.message) and row.signature in ("", test.error_signature)
 
 
 def _failed_at(test: OpTest) -> Stage | None:

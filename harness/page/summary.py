@@ -23,7 +23,7 @@ from opscope.harness.record.origin import ANSWERS
 from opscope.harness.record.records import ImportCheck, Ledger, ManifestHeader, ModelFailure, OpRow, OpTest, RunRecord
 from opscope.harness.record.selection import count_deselected, kills
 from opscope.harness.record.spared_work import savings
-from opscope.harness.record.stages import FAILED, ImportStatus, Status
+from opscope.harness.record.stages import FAILED, VARYING, ImportStatus, Status
 from opscope.harness.record.store import artifact_dir
 from opscope.harness.triage import after_run
 
@@ -208,6 +208,9 @@ def show(run: Run, console: Console) -> None:
     wrote = sorted((t for t in run.tests if t.overwritten_inputs), key=lambda t: -t.uses)
     if wrote:
         section("Ops whose inputs the backend overwrote", TERMINAL["known"], len(wrote), _overwritten(wrote))
+    if varying := [test for test in run.tests if test.right and test.stability == VARYING]:
+        rows = [(test.backend, f"{title(test)}: {'; '.join(test.outcomes)}") for test in varying[:SLOWEST]]
+        section("Right ops whose results differ from run to run", TERMINAL["known"], len(varying), rows)
     left = [test for test in run.tests if test.left_behind]
     if left:
         heading = "Ops that left their process changed, so that the next got a fresh one"

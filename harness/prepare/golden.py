@@ -17,6 +17,7 @@ from opscope.base.digest import words_digest
 from opscope.base.mesh.shardings import collective_in
 from opscope.base.op_families import DATA_MOVEMENT, op_family
 from opscope.base.quantised.types import PREFIX
+from opscope.base.stablehlo.python_calls import why_not_run
 from opscope.base.xla import xla_releases
 from opscope.harness.cache import export_folder
 from opscope.harness.prepare import mlir
@@ -142,6 +143,8 @@ def begin_compiling(
         loaded = keeping_denormals(loaded)
     path = None
     text = str(loaded.operation.get_asm(enable_debug_info=False))
+    if reason := why_not_run(text.encode()):
+        raise GoldenError(f"it {reason}")
     if PREFIX in text:
         loaded = _spelled_out(loaded, widen)
         text = str(loaded.operation.get_asm(enable_debug_info=False))

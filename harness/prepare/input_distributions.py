@@ -10,7 +10,7 @@ import numpy as np
 from opscope.base.op_families import op_family
 from opscope.harness.prepare.domains import domain
 from opscope.harness.prepare.program import Node, SplitModule
-from opscope.harness.prepare.split import KEEPS_SPLAT
+from opscope.harness.prepare.subgraph import KEEPS_SPLAT
 from opscope.harness.record.records import TensorDesc
 
 POSITIVE = "uniform:0.1:4"

@@ -293,6 +293,8 @@ def _exported(job: ModelJob) -> Exported:
         exported = handed_over(Path(job.exported), lambda line: damage.say(f"{job.name}: {line}"))
     else:
         exported = export_file(Path(job.path), job.entry, job.request["shape"], damage.say)
+    for note in exported.notes:
+        damage.say(f"{job.name}: {note}")
     if job.handed_over is not None:
         hand_over(exported, job.handed_over)
     return exported

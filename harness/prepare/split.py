@@ -35,6 +35,7 @@ from opscope.harness.prepare.mlir.values import (
     tensor_desc,
 )
 from opscope.harness.prepare.program import Node, NodeKind, Program, SingleOp, SplitModule
+from opscope.harness.prepare.subgraph import KEEPS_SPLAT
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import QUANTISED, TensorDesc, Use
 
@@ -50,10 +51,6 @@ BODIES: dict[str, tuple[str, ...]] = {
 CONSTANTS = frozenset({"stablehlo.constant", "arith.constant", "mhlo.constant", "sdy.constant"})
 CALLS = frozenset({"func.call", "call"})
 TUPLES = frozenset({"stablehlo.tuple", "stablehlo.get_tuple_element"})
-
-KEEPS_SPLAT = frozenset({"stablehlo.broadcast_in_dim", "stablehlo.reshape", "stablehlo.transpose", "stablehlo.convert"})
-"""Ops that make of a splat the same splat in another shape (a convert only where the type stays: exporters write
-such ones)."""
 
 SHAPE_OPERANDS: dict[str, frozenset[int]] = {
     "stablehlo.dynamic_broadcast_in_dim": frozenset({1}),

@@ -1,4 +1,5 @@
-"""Ops of a compiler's own program: export folders derived from a model by compiling it and taking it apart.
+"""Rows that are not single ops of a model: export folders derived from a model's own.
 
-The workflows `compile-split` and `split-compile-split` run these ops.
+The workflows `compile-split` and `split-compile-split` run the ops of a compiler's own program, `windows:N` runs pieces
+of several ops.
 """

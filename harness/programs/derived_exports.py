@@ -1,7 +1,9 @@
-"""Export folders for workflows that run ops of a compiler's own program: a child derives them from a model's export.
+"""Export folders for workflows whose rows a child derives from a model's export: ops of a compiler's own program, or
+pieces of the model.
 
-Their key covers the export, the workflow, the backend's report and the options. They have the layout of any export
-folder (harness/programs/pieces.py makes their contents). Imports neither jax nor numpy, as pytest processes call it.
+The key of the former covers the export, the workflow, the backend's report and the options; pieces follow from the
+StableHLO alone, so all backends share them. They have the layout of any export folder (pieces.py and model_pieces.py
+make their contents). Imports neither jax nor numpy, as pytest processes call it.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from opscope.harness.cache.claims import Claims
 from opscope.harness.lanes.flight import Ready
 from opscope.harness.prepare.allowance import Allowance, BudgetSpent, Killed
 from opscope.harness.prepare.authorities import golden_author
+from opscope.harness.record import workflows
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.manifests import merge
 from opscope.harness.record.optest import RunContext
@@ -57,14 +60,13 @@ def derive(
     manifests: list[tuple[ManifestHeader, list[OpRow]]] = []
     failed: list[ModelFailure] = []
     sources = export_folder.sources_digest()
+    of_ttnn = workflows.workflow(workflow).of_ttnn
+    code = Path(__file__).with_name("pieces.py" if of_ttnn else "model_pieces.py")
     for model, base in zip(header.models, header.export_dirs, strict=True):
-        arguments = {
-            "base": Path(base).name,
-            "workflow": workflow,
-            "backend": ready.fingerprint,
-            "options": context.options.decisive(Decides.COMPILATION),
-        }
-        folder = cache / "exports" / export_folder.key([Path(__file__).with_name("pieces.py")], arguments, sources)
+        arguments: dict[str, object] = {"base": Path(base).name, "workflow": workflow}
+        if of_ttnn:
+            arguments |= {"backend": ready.fingerprint, "options": context.options.decisive(Decides.COMPILATION)}
+        folder = cache / "exports" / export_folder.key([code], arguments, sources)
         try:
             if not export_folder.intact(folder):
                 report({"event": "stage", "model": model, "stage": workflow, "done": 0, "total": 1})
@@ -104,8 +106,9 @@ def _make(workflow: str, model: str, base: Path, folder: Path, context: RunConte
     try:
         author = golden_author.variables(context.options.goldens_by)
         environment = {"OPSCOPE_CACHE_DIR": str(exports.parent), **author}
+        child = "derived_exports_child" if workflows.workflow(workflow).of_ttnn else "model_pieces"
         outcome = call(
-            "opscope.harness.programs.derived_exports_child:derive",
+            f"opscope.harness.programs.{child}:derive",
             task,
             seconds=allowance.left(),
             memory=allowance.memory,
@@ -113,6 +116,8 @@ def _make(workflow: str, model: str, base: Path, folder: Path, context: RunConte
         )
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+    if outcome.ending.ok and outcome.result:
+        raise RuntimeError(outcome.result)
     if not outcome.ending.ok or not export_folder.complete(folder):
         if allowance.budget_is_spent:
             raise BudgetSpent(workflow)

@@ -1,7 +1,9 @@
-"""Isolation artefacts: ops that fail alone and pass inside their model, or the other way round.
+"""Isolation artefacts: ops that fail alone and pass inside their model, or the other way round; pieces of a model that
+fail although each of their ops is right alone.
 
 The verdict alone comes from `--workflow split`; the verdict inside comes from `--workflow full` on the op's values
-(harness/verdict/intermediates.py). The former may be from the same run, another run folder or kept verdicts.
+(harness/verdict/intermediates.py), or from a piece that holds the op. The former may be from the same run, another run
+folder or kept verdicts.
 """
 
 from __future__ import annotations
@@ -19,10 +21,12 @@ from opscope.harness.record.records import OpTest
 from opscope.harness.record.stages import FAILED, Status
 
 FILE = "isolation.json"
-"""Written by a run of workflow `full` if verdicts on its ops alone are kept."""
+"""Written by a run of workflow `full` or of pieces if verdicts on its ops alone are kept."""
 
 ONLY_ALONE = "fails alone, passes in the model"
 ONLY_INSIDE = "passes alone, fails in the model"
+INTERACTION = "interaction"
+"""Label of a piece that fails while all of its ops, several, are right alone: what goes wrong lies between them."""
 WORSE = ("right", "amplifies", "suspect", "jump")
 """Verdicts inside a model, from best to worst."""
 
@@ -85,6 +89,42 @@ def artefacts(whole: Iterable[OpTest], run_dir: Path, alone: Mapping[tuple[str, 
     return sorted(differing, key=lambda artefact: (artefact.label, artefact.model, artefact.op_id))
 
 
+def interactions(tests: Iterable[OpTest], alone: Mapping[tuple[str, str], OpTest]) -> list[Artefact]:
+    """The failed pieces among some records all of whose ops are right alone. Leaves out those with an op that did not
+    run alone."""
+    found = []
+    for test in failed_pieces(tests):
+        verdicts = [alone.get((held.op_id, test.backend)) for held in test.holds]
+        if all(verdict is not None and verdict.right for verdict in verdicts):
+            end = f"{test.status!s}: {test.error_message}" if test.error_message else str(test.status)
+            count = f"each of its {len(verdicts)} ops right"
+            place = test.locations[0] if test.locations else ""
+            path = test.holds[-1].path
+            found.append(
+                Artefact(
+                    INTERACTION,
+                    test.op_id,
+                    test.op_name,
+                    test.model_name,
+                    test.backend,
+                    count,
+                    path,
+                    place,
+                    end,
+                    None,
+                    None,
+                )
+            )
+    return found
+
+
+def failed_pieces(tests: Iterable[OpTest]) -> list[OpTest]:
+    """The records of pieces of several ops that failed for a reason of their own."""
+    return [
+        test for test in tests if len(test.holds) > 1 and test.status in FAILED and test.status is not Status.NO_GOLDEN
+    ]
+
+
 def _worst(run_dir: Path, test: OpTest) -> list[dict[str, Any]]:
     """For each op of a model, the place with the worst verdict."""
     if not test.intermediates or test.artifact is None:
@@ -112,7 +152,7 @@ def by_op(tests: Iterable[OpTest]) -> dict[tuple[str, str], OpTest]:
 
 
 def write(run_dir: Path, artefacts: Iterable[Artefact]) -> None:
-    """Writes the artefacts of a run of workflow `full`. Raises InputError if the disk refuses the file."""
+    """Writes the artefacts of a run. Raises InputError if the disk refuses the file."""
     store.write_json(run_dir / FILE, {"artefacts": [asdict(artefact) for artefact in artefacts]})
 
 
@@ -125,7 +165,14 @@ def of_run(run_dir: Path, whole: Iterable[OpTest], tests: Iterable[OpTest]) -> l
             return [Artefact(**each) for each in (values["artefacts"] if isinstance(values, dict) else values)]
     except (InputError, TypeError, KeyError) as error:
         damage.found(run_dir / FILE, error.got if isinstance(error, InputError) else "no isolation artefacts")
-    return artefacts(whole, run_dir, by_op(tests))
+    return between(run_dir, whole, tests, by_op(tests))
+
+
+def between(
+    run_dir: Path, whole: Iterable[OpTest], tests: Iterable[OpTest], alone: Mapping[tuple[str, str], OpTest]
+) -> list[Artefact]:
+    """The artefacts of a run's whole models and of its pieces, by the records of ops alone."""
+    return [*artefacts(whole, run_dir, alone), *interactions(tests, alone)]
 
 
 def lines(artefacts: Iterable[Artefact]) -> list[tuple[str, str]]:
@@ -136,6 +183,7 @@ def lines(artefacts: Iterable[Artefact]) -> list[tuple[str, str]]:
         inside = (
             f"{artefact.op_name} [{artefact.op_id}] in {artefact.model} on {artefact.backend}, {artefact.path}{place}"
         )
-        verdicts = f"alone: {artefact.alone}; in the model: {artefact.inside}"
+        where = "together" if artefact.label == INTERACTION else "in the model"
+        verdicts = f"alone: {artefact.alone}; {where}: {artefact.inside}"
         labelled.append((artefact.label, f"{inside}: {verdicts}"))
     return labelled

@@ -34,7 +34,9 @@ def ledger(header: ManifestHeader, rows: Iterable[OpRow], tests: Iterable[OpTest
         unsplittable_uses=_uses(header, broken),
         structural=dict(header.structural),
         module_ops=dict(header.module_ops),
-        stability=dict(sorted(Counter(test.stability for test in counted if test.stability).items())),
+        stability=dict(
+            sorted(Counter(test.stability for test in counted if test.stability and not test.right).items())
+        ),
     )
 
 

@@ -152,6 +152,7 @@ def build_test(
         "backend": backend_label(context.backend),
         "stage_reached": stage_reached,
         "failed_stage": failed_stage,
+        "holds": row.holds,
         "uses": len(row.uses),
         "locations": tuple(dict.fromkeys(here(use.location) for use in row.uses if use.location)),
         "models": models,

@@ -22,7 +22,8 @@ from opscope.harness.record.workflows import SPLIT
 SCHEMA_VERSION = 1
 
 PRODUCTS_IN_A_ROW = "products_in_a_row"
-"""Parameter of a whole model: the length of its longest chain of products, each reading the result of the last."""
+"""Parameter of a whole model or a piece of one: the length of its longest chain of products, each reading the result of
+the last."""
 QUANTISED = "quantised"
 """Parameter of an op of quantised tensors: the element types of what it takes and gives. Its inputs and outputs are the
 stored integers."""
@@ -90,6 +91,15 @@ class Shard(Record):
     term_sizes: tuple[str, ...] = ()
 
 
+class HeldOp(Record):
+    """An op that a piece of a model holds."""
+
+    op_id: Id
+    op_name: str
+    path: str
+    """Where it stands, in the first place of the piece."""
+
+
 class SecondAuthority(Record):
     """What a second authority computes for an op whose golden is known to be wrong in this form, and why it was asked.
 
@@ -133,9 +143,12 @@ class OpRow(Record):
     level: str = "stablehlo"
     """The dialect of `module`: `stablehlo`, or `ttnn`, which enters the ladder where the compiler has it."""
     argument_types: tuple[str, ...] = ()
-    """For a whole model: `input` or `parameter` per argument, from its exporter; if empty, all are inputs."""
+    """For a whole model or a piece of one: `input` or `parameter` per argument; if empty, all are inputs."""
     held_to: str = ""
     """The op whose tolerance applies, if it does not follow from this op's name."""
+    holds: tuple[HeldOp, ...] = ()
+    """Of a piece of a model: its ops, in the program's order; constants and splats that came along are not among
+    them."""
     devices: Int = 1
     """How many devices compute it together: those of the mesh for a collective."""
     shards: tuple[Shard, ...] = ()
@@ -373,6 +386,8 @@ class _Ended(_WithOptions):
     second_authority: str = ""
     """What a second authority computes where the golden was questioned, in one line; empty if none was asked."""
     results: tuple[ResultCheck, ...] = ()
+    holds: tuple[HeldOp, ...] = ()
+    """The ops of a piece of a model; empty for a single op."""
     uses: Int = 0
     locations: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
@@ -394,7 +409,7 @@ class _Ended(_WithOptions):
     """Whether the outcome changed when the op was run again."""
     stability: str = ""
     """Label of a failure that was run again: `deterministic`, `varying`, `flaky` or `infrastructure`
-    (harness/climb/reruns.py)."""
+    (harness/climb/reruns.py); of a right op that has other bits in another run `varying` (harness/lanes/repeated.py)."""
     outcomes: tuple[str, ...] = ()
     """How each of these runs ended; the first is this record's own."""
     cached_from: str = ""

@@ -19,6 +19,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.option_types import (
     BackendOptions,
+    Count,
     DigestedFile,
     File,
     Flag,
@@ -28,11 +29,12 @@ from opscope.harness.record.option_types import (
     Text,
     absolute,
     choice,
+    expects,
     one_of,
     without_folder,
 )
 from opscope.harness.record.stages import Stage
-from opscope.harness.record.workflows import SPLIT, WORKFLOWS
+from opscope.harness.record.workflows import SPLIT, full_name, workflow
 
 if TYPE_CHECKING:
     from opscope.harness.record.records import RunRecord
@@ -125,18 +127,19 @@ def _stage(value: object) -> str:
 
 
 def _of_workflow(values: dict[str, Any]) -> str:
-    return WORKFLOWS[values["workflow"]].unsupported_types
+    return workflow(values["workflow"]).unsupported_types
 
 
 Level = Annotated[int, one_of((0, 1, 2))]
 Fidelity = Annotated[str, BeforeValidator(_fidelity)]
-WorkflowName = Annotated[str, one_of(tuple(WORKFLOWS))]
+WorkflowName = Annotated[str, BeforeValidator(lambda value: full_name(str(value)))]
 UnsupportedTypes = Annotated[str, one_of(("fail", "fallback"))]
 Inputs = Annotated[str, BeforeValidator(_inputs)]
 Interpreters = Annotated[str, BeforeValidator(_interpreters)]
 GoldensBy = Annotated[str, BeforeValidator(_goldens_by)]
 DType = Annotated[str, one_of(DTYPES)]
 NumericsName = Annotated[str, one_of(("hifi4", "ttnn"))]
+Repeat = Annotated[Count, expects("a whole number from 1 on", "2"), Field(ge=1)]
 LastStage = Annotated[str, BeforeValidator(_stage)]
 
 
@@ -176,7 +179,8 @@ class ResultOptions(BaseModel, frozen=True, extra="forbid", defer_build=True):
     workflow: WorkflowName = row(
         SPLIT,
         "What runs: split (each op by itself, as with --op-by-op), full (the model as one program, every value "
-        "compared), compile-split (each op of the compiled program), split-compile-split.",
+        "compared), windows:N (each op with the N - 1 producers before it), layers (each numbered scope of its "
+        "source), compile-split (each op of the compiled program), split-compile-split.",
         "WORD",
         Decides.CLIMB,
         column="what was taken through the stages",
@@ -271,6 +275,14 @@ class ResultOptions(BaseModel, frozen=True, extra="forbid", defer_build=True):
         series=False,
     )
     dtype: DType = row("float32", "Float type of the model: float32 or bfloat16.", "TYPE", Decides.PROGRAM)
+    repeat: Repeat | None = row(
+        None,
+        "How often a passing op runs in its lane, to compare the bits of its results; default: twice on xla, iree and "
+        "cards, else once.",
+        "N",
+        Decides.CLIMB,
+        series=False,
+    )
     until: LastStage | None = row(
         None,
         "Stop each op after this stage, or after this compile depth of backend buda; what passes it is right.",

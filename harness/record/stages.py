@@ -125,8 +125,9 @@ class ImportStatus(StrEnum):
 
 
 DETERMINISTIC = "deterministic"
-VARYING = "varying"
 """The label of a failure that the op has every time."""
+VARYING = "varying"
+"""The label of an op, right or wrong, that another run gives other bits."""
 
 FAILED = frozenset(
     {

@@ -3,6 +3,8 @@
 split                 each op of the StableHLO module, compiled and run by itself
 compile-split         the model compiled whole; each op of its TTNN run by itself
 split-compile-split   each op of the StableHLO module compiled; each op of its TTNN run by itself
+windows:N             each op of the StableHLO module with the N - 1 producers nearest to it, compiled and run together
+layers                each numbered scope of the model's source (`layer3`), its ops compiled and run together
 full                  the whole model compiled and run as one program, every value on the way compared
 """
 
@@ -10,7 +12,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from opscope.harness.record.errors import InputError, closest
+
 SPLIT, COMPILE_SPLIT, SPLIT_COMPILE_SPLIT, FULL = "split", "compile-split", "split-compile-split", "full"
+WINDOWS, LAYERS = "windows", "layers"
 
 
 @dataclass(frozen=True)
@@ -24,6 +29,15 @@ class Workflow:
     """Factor from the time limit of one op to that of a row."""
     of_ttnn: bool = False
     """Whether the rows are TTNN ops that the compiler produced."""
+    of_pieces: bool = False
+    """Whether the rows are pieces of the model, several ops each."""
+    size: int = 0
+    """How many ops a piece has, unless the workflow's name says how many; 0 where that is no number."""
+
+    @property
+    def derived(self) -> bool:
+        """Whether the rows are made of the models' exports, in export folders of their own."""
+        return self.of_ttnn or self.of_pieces
 
 
 WORKFLOWS = {
@@ -31,4 +45,35 @@ WORKFLOWS = {
     COMPILE_SPLIT: Workflow("fallback", of_ttnn=True),
     SPLIT_COMPILE_SPLIT: Workflow("fail", of_ttnn=True),
     FULL: Workflow("fallback", patience=10),
+    WINDOWS: Workflow("fail", of_pieces=True, size=4),
+    LAYERS: Workflow("fail", patience=5, of_pieces=True),
 }
+LARGEST = 64
+"""The most ops of a piece that a name may ask for."""
+
+
+def workflow(name: str) -> Workflow:
+    """The row of a workflow by its name, `windows:4`."""
+    return WORKFLOWS[name.partition(":")[0]]
+
+
+def ops_in_a_piece(name: str) -> int:
+    """How many ops a workflow's name asks for in a piece: 4 of `windows:4`; 0 of one without a number."""
+    kind, _, number = name.partition(":")
+    return int(number) if number else WORKFLOWS[kind].size
+
+
+def full_name(name: str) -> str:
+    """The name with the number that it leaves out: `windows:4` of `windows`. Raises InputError, without a place, for a
+    word that names no workflow."""
+    kind, colon, number = name.partition(":")
+    row = WORKFLOWS.get(kind)
+    if row is None or (colon and not row.size):
+        words = [f"{word}:N" if WORKFLOWS[word].size else word for word in WORKFLOWS]
+        raise InputError("", f"one of {', '.join(words)}", repr(name), closest(kind, list(WORKFLOWS)))
+    if not row.size:
+        return name
+    size = number if colon else str(row.size)
+    if not (size.isascii() and size.isdigit() and 2 <= int(size) <= LARGEST):
+        raise InputError("", f"{kind}:N with N from 2 to {LARGEST}", repr(name), f"{kind}:{row.size}")
+    return f"{kind}:{int(size)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.selection import DESELECTED, kills, unmatched_globs
 from opscope.harness.record.stages import ModelStatus, Status
 from opscope.harness.record.store import StoredRun
-from opscope.harness.record.workflows import FULL, SPLIT, WORKFLOWS
+from opscope.harness.record.workflows import FULL, SPLIT, workflow
 from opscope.harness.run import kept_verdicts, whole_models
 from opscope.harness.run.plan import RunPlan, nodeid
 from opscope.harness.scale.shard import ELSEWHERE
@@ -85,9 +85,12 @@ def close(plan: RunPlan, selected: set[str] | None, *, interrupted: bool) -> Clo
     tests = store.in_order(stored.rows, store.latest([*stored.tests, *doubted]))
     run = stored._replace(record=record, tests=[*tests, *unrun])
     try:
-        if plan.orders.context.options.workflow == FULL:
+        name = plan.orders.context.options.workflow
+        held = {op.op_id for test in isolation.failed_pieces(run.tests) for op in test.holds}
+        if name == FULL or held:
             whole_tests = store.whole_models(plan.run_dir, run.tests)
-            isolation.write(plan.run_dir, isolation.artefacts(whole_tests, plan.run_dir, _kept_alone(plan)))
+            alone = _kept_alone(plan, held or None)
+            isolation.write(plan.run_dir, isolation.between(plan.run_dir, whole_tests, run.tests, alone))
     except InputError as error:
         problem = problem or str(error)
     notes = (
@@ -110,21 +113,24 @@ def _drop_verdicts_of_one_text(plan: RunPlan, run: StoredRun) -> None:
             result_cache.drop(side.orders.caches, run.record.run_id, label, since)
 
 
-def _kept_alone(plan: RunPlan) -> dict[tuple[str, str], OpTest]:
-    """Kept verdicts of the ops of a run's models when they run alone."""
+def _kept_alone(plan: RunPlan, wanted: Set[str] | None = None) -> dict[tuple[str, str], OpTest]:
+    """Kept verdicts of the ops of a run's models, or of those that are `wanted`, when they run alone."""
     tests: dict[tuple[str, str], OpTest] = {}
+    folders = {model: str(export_folder.base_of(Path(folder))) for model, folder in plan.folders.items()}
     for side in plan.sides():
         orders = side.orders
         ready = orders.ready or result_cache.recall(orders.caches, orders.context)
         if ready is None or orders.doubted:
             continue
         options = orders.context.options
-        for types in dict.fromkeys((WORKFLOWS[SPLIT].unsupported_types, options.unsupported_types)):
+        for types in dict.fromkeys((workflow(SPLIT).unsupported_types, options.unsupported_types)):
             alone = options.changed(workflow=SPLIT, unsupported_types=types)
             context = replace(orders.context, options=alone)
-            cache = result_cache.ResultCache(orders.caches, context, ready, plan.folders)
-            for folder in plan.header.export_dirs:
+            cache = result_cache.ResultCache(orders.caches, context, ready, folders)
+            for folder in folders.values():
                 for row in _rows_of(Path(folder)):
+                    if wanted is not None and row.op_id not in wanted:
+                        continue
                     key = (row.op_id, backend_label(context.backend))
                     test = cache.find(row) if key not in tests and row.module is not None else None
                     if test is not None:
@@ -194,7 +200,7 @@ def stored_page(run_dir: Path, alone: Path | None = None) -> Run:
     page = page_of(run, run_dir.resolve())
     if alone is not None:
         by_op = isolation.by_op(store.load_run(alone).tests)
-        page = replace(page, isolation=isolation.artefacts(page.whole, run_dir, by_op))
+        page = replace(page, isolation=isolation.between(run_dir, page.whole, page.tests, by_op))
     run_dir = run_dir.resolve()
     report = {"report": str(run_dir / REPORT)} if (run_dir / REPORT).is_file() else {}
     return replace(page, places={"run": str(run_dir), **report}, folder=Path.cwd())

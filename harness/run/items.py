@@ -200,6 +200,8 @@ def failure_lines(test: OpTest, why: str = "") -> list[str]:
         lines.append(why)
     for location in test.locations[:1]:
         lines.append(f"from {location}" + (f" and {test.uses - 1} more uses" if test.uses > 1 else ""))
+    if test.holds:
+        lines.append(f"holds {', '.join(held.op_name for held in test.holds)}")
     bad = [(n, r) for n, r in enumerate(test.results) if not r.passed]
     for n, r in bad[:1]:
         numbers = (("z", r.z_max), ("pcc", r.pcc), ("relative L2", r.relative_l2), ("largest difference", r.max_abs))

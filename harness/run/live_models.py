@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from opscope.base import damage
 from opscope.harness.record.errors import InputError
 
 if TYPE_CHECKING:
@@ -39,7 +40,10 @@ def exported(model: Any, inputs: Sequence[Any], name: str) -> ExportResult:
     if not inputs:
         raise InputError("run_op_by_op", "example inputs after the model", "none", CALL)
     loaded = Loaded(model, dict(zip(input_names(model, len(inputs)), inputs, strict=True)), positional=True)
-    return FRONTEND.export(convert(loaded), Source(name, "", "float32", training=False))
+    result = FRONTEND.export(convert(loaded), Source(name, "", "float32", training=False))
+    for note in result.notes:
+        damage.say(f"{name}: {note}")
+    return result
 
 
 def name_of(model: Any) -> str:

@@ -17,7 +17,7 @@ from opscope.harness.record import history
 from opscope.harness.record.optest import RunContext
 from opscope.harness.record.records import OpRow
 from opscope.harness.record.result_options import ResultOptions
-from opscope.harness.record.workflows import WORKFLOWS
+from opscope.harness.record.workflows import workflow
 from opscope.harness.run.request import Request
 from opscope.harness.scale import shard
 
@@ -101,7 +101,7 @@ def _for_backend(backend: str, request: Request, run_id: str, run_dir: Path, set
     )
     return Orders(
         context=context,
-        op_timeout=settings["op_timeout"] * WORKFLOWS[settings["workflow"]].patience,
+        op_timeout=settings["op_timeout"] * workflow(settings["workflow"]).patience,
         op_memory=settings["op_memory"],
         cache_dir=settings["cache_dir"],
         cluster=settings["cluster"],
@@ -114,7 +114,7 @@ def _for_backend(backend: str, request: Request, run_id: str, run_dir: Path, set
 
 def mending(orders: Orders, preparation: Preparation) -> Orders:
     """The orders of a run whose models are prepared again if an export is damaged."""
-    if WORKFLOWS[orders.context.options.workflow].of_ttnn:
+    if workflow(orders.context.options.workflow).derived:
         return orders  # its exports are derived from others (harness/programs/derived_exports.py)
     values = asdict(preparation)
     others = tuple(replace(other, preparation=values) for other in orders.others)

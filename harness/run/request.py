@@ -16,8 +16,8 @@ from opscope.harness.cache.made_of import new_run
 from opscope.harness.limitations import limitation_file
 from opscope.harness.programs import derived_exports
 from opscope.harness.record.errors import InputError
-from opscope.harness.record.result_options import Decides, ResultOptions
-from opscope.harness.record.workflows import SPLIT, WORKFLOWS
+from opscope.harness.record.result_options import DRAWN, Decides, ResultOptions
+from opscope.harness.record.workflows import SPLIT, workflow
 from opscope.harness.run import own_mesh
 from opscope.harness.settings import foreign_options
 from opscope.harness.settings.settings import SETTINGS, Resolved, project_folder, resolve
@@ -129,8 +129,13 @@ def _check_workflow(settings: Resolved) -> None:
     if settings["mesh"] and (settings["workflow"] != SPLIT or settings["op_by_op_on_fail"]):
         flag = "--op-by-op-on-fail" if settings["op_by_op_on_fail"] else f"--workflow {settings['workflow']}"
         raise InputError("--mesh", f"--workflow {SPLIT} with --mesh", flag)
-    if WORKFLOWS[settings["workflow"]].of_ttnn:
+    if workflow(settings["workflow"]).of_ttnn:
         derived_exports.check(settings["workflow"], settings["backend"])
+    if workflow(settings["workflow"]).of_pieces and settings["inputs"] in DRAWN:
+        where = f"--workflow {settings['workflow']}"
+        raise InputError(
+            where, "--inputs captured or a file", f"--inputs {settings['inputs']}", "the model's own values"
+        )
 
 
 def _find_limitations(settings: Resolved, folder: Path) -> None:

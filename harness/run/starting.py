@@ -20,7 +20,7 @@ from opscope.harness.record.errors import InputError
 from opscope.harness.record.manifests import Manifest
 from opscope.harness.record.records import ManifestHeader
 from opscope.harness.record.result_options import ResultOptions
-from opscope.harness.record.workflows import FULL, WORKFLOWS
+from opscope.harness.record.workflows import FULL, workflow
 from opscope.harness.run import whole_models
 from opscope.harness.run.plan import AnyLane, RunPlan
 from opscope.harness.run.process_plan import Orders
@@ -125,12 +125,12 @@ def by_workflow(
     start: Start, orders: Orders, ready: Sequence[Ready], manifest: Manifest, allowance: Callable[[], Allowance]
 ) -> Manifest:
     """Returns the manifest for the run's workflow, derived from the models' own within an `allowance` for each."""
-    workflow = orders.context.options.workflow
-    if workflow == FULL:
+    name = orders.context.options.workflow
+    if name == FULL:
         return of_models(manifest[0])
-    if WORKFLOWS[workflow].of_ttnn:
+    if workflow(name).derived:
         return derived_exports.derive(
-            workflow, manifest[0], orders.context, ready[0], orders.caches, start.report, start.claims, allowance
+            name, manifest[0], orders.context, ready[0], orders.caches, start.report, start.claims, allowance
         )
     return manifest
 

@@ -18,7 +18,7 @@ from opscope.harness.record.optest import DEFAULT_BACKEND, RunContext
 from opscope.harness.record.records import ManifestHeader, OpTest
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import FAILED
-from opscope.harness.record.workflows import FULL, WORKFLOWS
+from opscope.harness.record.workflows import FULL, workflow
 from opscope.harness.run.plan import RunPlan, lane_of
 from opscope.models.registry import TRAINING
 
@@ -48,7 +48,7 @@ def run(
     for side, backend_ready in zip(sides, ready, strict=True):
         orders = replace(
             side.orders,
-            op_timeout=WORKFLOWS[FULL].patience * side.orders.op_timeout,
+            op_timeout=workflow(FULL).patience * side.orders.op_timeout,
             context=replace(side.orders.context, options=options),
         )
         patient = replace(side, orders=orders, header=header)

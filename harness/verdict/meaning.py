@@ -265,6 +265,16 @@ class ExactOperands(Operands):
         """Whether there is a body beside the formula, to be compared with it."""
         return bool(self.module) and self.meaning is not None and not self.meaning.own_body
 
+    @property
+    def has_kernels(self) -> bool:
+        """Whether a card computes it that adds values up, by kernels of its own."""
+        return (
+            self.target.tiled
+            and self.meaning is not None
+            and self.meaning.roundings > 0
+            and not self.meaning.elementwise
+        )
+
     def stepwise(self) -> ExactOperands:
         """The same where each step may be rounded to the type of the results."""
         if self.target.rounds_steps or self.target.tiled:

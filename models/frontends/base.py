@@ -53,6 +53,8 @@ class ExportResult:
     """How the model is split over a mesh (`registry.Model.shardings`)."""
     roles: tuple[str, ...] = ()
     """What a StableHLO file says of each argument: `input`, `parameter` or `constant`; empty if it says nothing."""
+    notes: tuple[str, ...] = ()
+    """What a user should know of the export, in lines: what was left out, or became something else."""
 
 
 @dataclass(frozen=True)

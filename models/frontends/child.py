@@ -106,6 +106,7 @@ def write_result(result: ExportResult, folder: Path) -> None:
         "bound": result.bound,
         "shardings": dict(result.shardings),
         "roles": result.roles,
+        "notes": result.notes,
     }
     (folder / ARGUMENTS).write_text(json.dumps(document) + "\n", encoding="utf-8")
 
@@ -144,4 +145,5 @@ def read(folder: Path) -> ExportResult:
         files=files,
         shardings=document.get("shardings", {}),
         roles=tuple(document.get("roles", ())),
+        notes=tuple(document.get("notes", ())),
     )

@@ -8,12 +8,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from opscope.base.plugins import version
+from opscope.base.stablehlo.python_calls import why_not_run
 from opscope.base.xla import xla_releases
 from opscope.models.arguments import Built
 from opscope.models.frontends.base import ExportResult, Frontend, Source
 
 if TYPE_CHECKING:
     import jax
+
+LARGE = 1 << 20
+"""Bytes of constants from which on a user is told of them."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,7 @@ class Jax(Frontend):
             from opscope.models.training import step
 
             built = step(built)
-        return ExportResult(lower(built, source.name), built.arguments, package_versions(self.recorded_packages))
+        return exported(built, source.name, package_versions(self.recorded_packages), {})
 
     def results(self, built: Built, source: Source, values: Mapping[str, Any]) -> tuple[str, Sequence[Any]]:
         """The whole model, compiled by JAX."""
@@ -48,6 +52,10 @@ def compiled_results(built: Built, source: Source, values: Mapping[str, Any]) ->
         from opscope.models.training import step
 
         built = step(built)
+    if values.keys() - {spec.name for spec in built.arguments}:
+        from opscope.models.frontends import python_calls
+
+        built = python_calls.with_results(built, values)
     # It runs once: XLA takes 0.7 s of processor time to make resnet50 fast, 0.25 s so, and 0.3 s to run it.
     options = {"xla_backend_optimization_level": 0, **xla_releases.quick_options()}
     whole = jax.jit(built.forward, compiler_options=options)
@@ -58,6 +66,54 @@ def compiled_results(built: Built, source: Source, values: Mapping[str, Any]) ->
 def package_versions(packages: tuple[str, ...]) -> str:
     """Returns the packages with their versions, as records show them."""
     return ", ".join(f"{package} {version(package)}" for package in packages)
+
+
+def exported(built: Built, name: str, frontend: str, values: Mapping[str, Any]) -> ExportResult:
+    """A model that JAX can trace, with the values that its file holds. What calls Python for a result is
+    evaluated (python_calls.py)."""
+    bytecode, notes = lower(built, name), ()
+    if why_not_run(bytecode):
+        from opscope.models.frontends import python_calls
+
+        if (settled := python_calls.settled(built, values)) is not None:
+            built, values, notes = settled.built, {**values, **settled.values}, settled.notes
+            bytecode = lower(built, name)
+    return ExportResult(bytecode, built.arguments, frontend, values, notes=(*notes, *_held(bytecode)))
+
+
+def _held(bytecode: bytes) -> tuple[str, ...]:
+    """The line about arrays that are constants of a program, where these are large."""
+    if len(bytecode) <= LARGE:
+        return ()
+    from jax.interpreters import mlir
+    from jaxlib.mlir import ir
+
+    sizes: list[tuple[int, str]] = []
+
+    def look(op: Any) -> Any:
+        value: Any = op.attributes["value"] if op.name == "stablehlo.constant" and _is_dense(op) else None
+        if value is not None and not value.is_splat:
+            sizes.append((len(value) * value.type.element_type.width // 8, str(value.type)))
+        return ir.WalkResult.ADVANCE
+
+    with mlir.make_ir_context():
+        ir.Module.parse(bytecode).operation.walk(look)
+    if (total := sum(size for size, _ in sizes)) <= LARGE:
+        return ()
+    largest = max(sizes)[1]
+    return (
+        f"{total / LARGE:.1f} MiB of arrays are constants of the program and no arguments, the largest {largest}; "
+        "try them as example inputs, or as fields of a module",
+    )
+
+
+def _is_dense(op: Any) -> bool:
+    from jaxlib.mlir import ir
+
+    try:
+        return isinstance(op.attributes["value"], ir.DenseElementsAttr)
+    except TypeError:  # a complex constant, which the bindings cannot hand out
+        return False
 
 
 def lower(built: Built, name: str) -> bytes:

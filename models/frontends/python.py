@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opscope.base.installing import install_command
 from opscope.models.frontends.base import ExportResult, Frontend, NoOwnResults, Refused, Source
-from opscope.models.frontends.jax import compiled_results, lower, package_versions
+from opscope.models.frontends.jax import compiled_results, exported, package_versions
 
 if TYPE_CHECKING:
     from opscope.models.frontends.through_python.convert import Converted
@@ -55,10 +54,9 @@ class Python(Frontend):
         try:
             loaded = load(Path(source.path), source.entry)
         except ModuleNotFoundError as error:
-            name = str(error.name)
-            hint = install_command(name) if name in PACKAGES else f"pip install {name}"
-            where = f"--model {source.path}"
-            raise Refused(where, "the modules that the file imports", f"no module {name!r}", hint) from None
+            from opscope.models.frontends.through_python.missing_modules import refused
+
+            raise refused(error, Path(source.path)) from None
         return convert(loaded)
 
     def export(self, built: Converted, source: Source) -> ExportResult:
@@ -68,8 +66,14 @@ class Python(Frontend):
             from opscope.models.training import step
 
             function = step(function)
-        versions = package_versions(PACKAGES[built.framework])
-        return ExportResult(lower(function, source.name), function.arguments, versions, built.values)
+        try:
+            return exported(function, source.name, package_versions(PACKAGES[built.framework]), built.values)
+        except _decided_by_arrays() as error:
+            from opscope.models.frontends.child import in_one_line
+
+            got, inputs = in_one_line(error, source.path), [s.name for s in function.arguments if s.role == "input"]
+            hint = f"static = {{NAME}} in the file, of {', '.join(inputs)}, or a value in place of an array"
+            raise Refused(f"--model {source.path}", "Python decisions that need no array", got, hint) from None
 
     def results(self, built: Converted, source: Source, values: Mapping[str, Any]) -> tuple[str, Sequence[Any]]:
         """PyTorch in eager mode; JAX and the libraries on it, compiled by JAX."""
@@ -80,6 +84,13 @@ class Python(Frontend):
 
             raise NoOwnResults(NO_TRAINING)
         return built.own(values)
+
+
+def _decided_by_arrays() -> tuple[type[Exception], ...]:
+    """What JAX raises where a program's Python asks for the value of an array."""
+    import jax
+
+    return (jax.errors.ConcretizationTypeError, jax.errors.NonConcreteBooleanIndexError)
 
 
 FRONTEND = Python()

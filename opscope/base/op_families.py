@@ -31,8 +31,12 @@ _FAMILIES: dict[str, str] = {
 
 WHOLE_MODEL = "whole_model"
 """Family of a model that runs as one program."""
+PIECE = "piece"
+"""Family of several ops of a model that run as one program."""
 OTHER = "other"
 """Family of an op of another dialect."""
+WINDOW, LAYER = "window", "layer"
+"""How the name of a piece begins: `window:add` ends in an add, `layer:layer3` is that scope of the model."""
 
 _CHLO_FAMILIES: dict[str, str] = {
     "data_movement": "broadcast_select constant_like top_k",
@@ -46,6 +50,7 @@ _FAMILY_OF |= {f"chlo.{name}": family for family, names in _CHLO_FAMILIES.items(
 NAMES = frozenset(name.partition(".")[2] for name in _FAMILY_OF)
 """Names of ops without the dialect."""
 _FAMILY_OF["model"] = WHOLE_MODEL
+_FAMILY_OF |= {WINDOW: PIECE, LAYER: PIECE}
 
 DATA_MOVEMENT = frozenset({"data_movement", "creation"})
 """Families that compute nothing: their results are exact if the storage format is."""
@@ -70,7 +75,7 @@ and float64 there is one right answer, up to denormals. Not divide, sqrt and rem
 that are one unit off, nor what is complex: three multiplications make an honest product."""
 COMPUTING = frozenset(_FAMILIES) - DATA_MOVEMENT
 """All other families of StableHLO."""
-FAMILIES = (*_FAMILIES, WHOLE_MODEL, OTHER)
+FAMILIES = (*_FAMILIES, WHOLE_MODEL, PIECE, OTHER)
 """Every family."""
 
 

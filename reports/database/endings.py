@@ -29,6 +29,11 @@ def format_of(table: str) -> str:
     return f"CASE {named} WHEN {never} THEN '{UNKNOWN}' ELSE '{DEFAULT}' END"
 
 
+def board_of(table: str) -> str:
+    """The board of a row of `night_series`: empty where its backend has none; as asked for where nothing was tried."""
+    return f"COALESCE({table}.board, {table}.arch)"
+
+
 def label_of(old: str, new: str) -> str:
     """The label of a row of `new`, which is there, since one of `old`, which may be absent: `labels.TURNS` in SQL.
 
@@ -76,7 +81,7 @@ def place_of(change: str) -> str:
     return f"CASE {change} {places} END"
 
 
-_FILLED = {"format": format_of, "label": label_of, "place": place_of}
+_FILLED = {"board": board_of, "format": format_of, "label": label_of, "place": place_of}
 _LISTS = {
     "RIGHT": RIGHT,
     "FAILED": FAILED,
@@ -92,9 +97,9 @@ _LIST = re.compile(r"\{([A-Z_]+)\}")
 
 
 def with_endings(text: str) -> str:
-    """The SQL of a view or a stored question, with its placeholders filled in: `{format TABLE}`, `{label OLD NEW}`,
-    `{change LABEL, KNOWN, FLAKY, ACKNOWLEDGED}`, `{place CHANGE}`, and lists of statuses and labels by name, as in
-    `status IN {RIGHT}`."""
+    """The SQL of a view or a stored question, with its placeholders filled in: `{board TABLE}`, `{format TABLE}`,
+    `{label OLD NEW}`, `{change LABEL, KNOWN, FLAKY, ACKNOWLEDGED}`, `{place CHANGE}`, and lists of statuses and labels
+    by name, as in `status IN {RIGHT}`."""
     text = _CHANGE.sub(lambda place: change_of(*place.groups()), text)
     text = _PLACE.sub(lambda place: _FILLED[place[1]](*place[2].split()), text)
     return _LIST.sub(lambda place: in_list(_LISTS[place[1]]), text)

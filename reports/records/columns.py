@@ -63,7 +63,8 @@ def column(name: str, annotation: Any, default: Any = None, *, key: bool = False
     options = [get_args(option)[0] if get_origin(option) is Annotated else option for option in options]
     kinds = [option for option in options if option is not type(None)]
     kind = next((sql for python, sql in SCALARS if isinstance(kinds[0], type) and issubclass(kinds[0], python)), None)
-    info = {BEFORE: default} if isinstance(default, str | int | float) else {}
+    before = "[]" if default == () else default
+    info = {BEFORE: before} if isinstance(before, str | int | float) else {}
     return sa.Column(
         name, sa.JSON() if kind is None else kind, primary_key=key, nullable=len(kinds) < len(options), info=info
     )

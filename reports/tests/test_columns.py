@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from opscope.harness.record.stages import Status
 from opscope.reports.publish import bulk
-from opscope.reports.records.columns import Utc, columns, plain
+from opscope.reports.records.columns import BEFORE, Utc, columns, plain
 
 
 class Example(BaseModel):
@@ -36,6 +36,8 @@ def test_a_column_per_field() -> None:
     }
     assert [name for name, column in made.items() if column.nullable] == ["count"]
     assert [name for name, column in made.items() if column.primary_key] == ["name"]
+    before = {name: column.info[BEFORE] for name, column in made.items() if BEFORE in column.info}
+    assert before == {"good": True, "many": "[]"}, "what a migration gives rows from before"
 
 
 def test_plain_leaves_nothing_that_a_database_refuses() -> None:

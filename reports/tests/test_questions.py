@@ -57,7 +57,8 @@ def last(runs: Path) -> dict[Place, StoredRun]:
 
 def _place(run: StoredRun) -> Place:
     asked = run.record.origin.options.get("data_format")
-    return run.record.backend, run.record.arch, str(asked or "default")
+    board = "" if run.record.backend == "xla" else run.record.arch
+    return run.record.backend, board, str(asked or "default")
 
 
 def _uses(run: StoredRun) -> Iterator[tuple[str, str, int]]:

@@ -22,10 +22,12 @@ class CannotBuildError(Exception):
 
 
 def literal(array: np.ndarray) -> str:
-    """What stands between `dense<` and `>` for `array`: one element of a splat (floats as bits), else a list of
-    integers."""
+    """What stands between `dense<` and `>` for `array`: one element of a splat (floats as bits), else all bytes, or a
+    list where elements are smaller than a byte."""
     if array.size > 1 and any(array.strides):
-        return str(array.tolist()).lower()
+        if array.dtype == np.bool_ or array.dtype.name in ("int2", "uint2", "int4", "uint4"):
+            return str(array.astype(np.int8 if array.dtype != np.bool_ else np.bool_).tolist()).lower()
+        return f'"0x{np.ascontiguousarray(array).tobytes().hex().upper()}"'
     element = array.reshape(-1)[:1]
     if element.dtype.kind == "c":
         return f"({', '.join(_bits(part) for part in (np.real(element), np.imag(element)))})"
@@ -57,9 +59,7 @@ def spelled_out(op: ir.Operation, array: np.ndarray | None) -> ir.Operation:
     type_ = op.results[0].type
     if str(type_.element_type) not in HAS_BYTES:
         return op
-    with op.context:
-        text = f'%0 = stablehlo.constant dense<"0x{np.ascontiguousarray(array).tobytes().hex().upper()}"> : {type_}'
-        fresh = ir.Operation.parse(text).operation
+    fresh = constant(array, type_)
     fresh.location = op.location
     return fresh
 
@@ -115,16 +115,7 @@ def build_module(
         raise CannotBuildError("it computes no tensor")
     place = located(op.location)
     with op.context, place:
-        module = Module.create()
-        types = [t for _, t in arguments]
-        signature = ir.FunctionType.get(types, [t for _, t in results])
-        main = ir.Operation.create(
-            "func.func",
-            attributes={"sym_name": ir.StringAttr.get("main"), "function_type": ir.TypeAttr.get(signature)},
-            regions=1,
-            ip=ir.InsertionPoint(module.body),
-        )
-        block = main.regions[0].blocks.append(*types, arg_locs=[place] * len(types))
+        module, block = with_main([t for _, t in arguments], [t for _, t in results], place)
         point = ir.InsertionPoint(block)
         new: dict[int, ir.Value] = {number: block.arguments[i] for i, (number, _) in enumerate(arguments)}
         for number, (array, type_) in embedded.items():
@@ -141,12 +132,31 @@ def build_module(
             _reconnect(old, fresh, number_of, new)
         ir.Operation.create("func.return", operands=[clone.results[i] for i, _ in results], ip=point)
         _bring_symbols(module, op, symbol)
-        try:
-            module.operation.verify()
-        except ir.MLIRError as error:
-            lines = [line for line in str(error).splitlines() if "error:" in line] or str(error).splitlines()
-            raise CannotBuildError(f"its module does not verify: {lines[0].split('error:')[-1].strip()}") from error
-        return module
+        return verified(module)
+
+
+def with_main(takes: Sequence[ir.Type], gives: Sequence[ir.Type], place: ir.Location) -> tuple[Module, ir.Block]:
+    """A module with an empty `@main` of these types, at `place`, and the block of that."""
+    with place.context, place:
+        module = Module.create()
+        signature = ir.FunctionType.get(list(takes), list(gives))
+        main = ir.Operation.create(
+            "func.func",
+            attributes={"sym_name": ir.StringAttr.get("main"), "function_type": ir.TypeAttr.get(signature)},
+            regions=1,
+            ip=ir.InsertionPoint(module.body),
+        )
+        return module, main.regions[0].blocks.append(*takes, arg_locs=[place] * len(takes))
+
+
+def verified(module: Module) -> Module:
+    """The module, if it is valid. Raises CannotBuildError."""
+    try:
+        module.operation.verify()
+    except ir.MLIRError as error:
+        lines = [line for line in str(error).splitlines() if "error:" in line] or str(error).splitlines()
+        raise CannotBuildError(f"its module does not verify: {lines[0].split('error:')[-1].strip()}") from error
+    return module
 
 
 def _reconnect(

@@ -73,14 +73,6 @@ def silu_bw(x):
     return sigma(x) * (1 + x * sigma(-x)) if abs(x) < 1e4 else mp.mpf(x > 0)
 
 
-def mish_bw(x):
-    if x > 200:
-        return one
-    e = mp.exp(x)
-    part = e * (e + 2)
-    return part / (part + 2) + x * sigma(x) * 4 * (part + 1) / (part + 2) ** 2
-
-
 def cosh_squared(x):
     return 4 * mp.exp(-2 * abs(x)) / (1 + mp.exp(-2 * abs(x))) ** 2
 
@@ -172,7 +164,7 @@ ONE = {
     "eqz": lambda x: mp.mpf(x == 0), "nez": lambda x: mp.mpf(x != 0), "gtz": lambda x: mp.mpf(x > 0),
     "gez": lambda x: mp.mpf(x >= 0), "ltz": lambda x: mp.mpf(x < 0), "lez": lambda x: mp.mpf(x <= 0),
     "isnan": lambda x: mp.mpf(0), "isinf": lambda x: mp.mpf(0), "isfinite": lambda x: one,
-    "relu_min": lambda x: max(x, half), "relu_max": lambda x: clip(x, 0, 3), "softplus_bw": sigma, "mish_bw": mish_bw,
+    "relu_min": lambda x: max(x, half), "relu_max": lambda x: clip(x, 0, 3), "softplus_bw": sigma,
     "selu_bw": lambda x: mp.mpf(SELU_SCALE) * (one if x > 0 else mp.mpf(SELU_ALPHA) * mp.exp(x)),
     "celu_bw": lambda x: one if x > 0 else mp.exp(x), "leaky_relu_bw": lambda x: one if x > 0 else mp.mpf(0.01),
     "relu6_bw": lambda x: mp.mpf(0 < x < 6), "hardtanh_bw": lambda x: mp.mpf(-1 < x < 1),
@@ -182,7 +174,6 @@ ONE = {
     "exp2_bw": lambda x: mp.power(2, x) * mp.log(2), "cos_bw": lambda x: -mp.sin(x),
     "acos_bw": lambda x: -1 / mp.sqrt(1 - x * x), "erfc_bw": lambda x: -2 / mp.sqrt(mp.pi) * mp.exp(-x * x),
     "erfinv_bw": lambda x: mp.sqrt(mp.pi) / 2 * mp.exp(mp.erfinv(x) ** 2), "rdiv": lambda x: 3 / x,
-    "sinc": lambda x: mp.sinpi(x) / (mp.pi * x) if x else one,
     "heaviside": lambda x: mp.mpf(x > 0) if x else half, "logical_not": lambda x: mp.mpf(x == 0),
 }  # fmt: skip
 """Function of one operand -> the same by mpmath."""

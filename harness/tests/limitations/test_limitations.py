@@ -7,10 +7,14 @@ from datetime import date, timedelta
 
 import pytest
 
+from opscope.harness.backends.base import Job, StageError
+from opscope.harness.backends.reference import Reference
 from opscope.harness.limitations.limitation_file import project_rows
 from opscope.harness.limitations.limitations import GRACE, Limitation, judged, match, verdict
+from opscope.harness.prepare.split import split_module
 from opscope.harness.record.optest import RunContext, build_test, now
 from opscope.harness.record.records import TensorDesc
+from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage, Status
 from opscope.harness.tests.ops import add_row
 
@@ -179,3 +183,67 @@ def test_of_two_rows_the_one_that_expects_what_happened_counts(tmp_path):
 def test_every_general_row_of_the_reference_backend_is_a_hardware_fact():
     rows = [row for row in project_rows() if row.backend == "reference" and not row.op_ids]
     assert {row.kind for row in rows} == {"never"}
+
+
+LOOP = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {{
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %r:2 = stablehlo.while(%n = %zero, %v = %x) : tensor<i32>, tensor<4xf32>
+  cond {{ %p = stablehlo.compare LT, %n, %one : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %p : tensor<i1> }}
+  do {{ {body}
+    %m = stablehlo.add %n, %one : tensor<i32>
+    stablehlo.return %m, %s : tensor<i32>, tensor<4xf32> }}
+  return %r#1 : tensor<4xf32> }}"""
+BRANCH = """func.func @main(%b: tensor<i32>, %v: tensor<4xf32>) -> tensor<4xf32> {{
+  %r = "stablehlo.case"(%b) ({{ {body}
+    stablehlo.return %s : tensor<4xf32> }}, {{ stablehlo.return %v : tensor<4xf32> }}) : (tensor<i32>) -> tensor<4xf32>
+  return %r : tensor<4xf32> }}"""
+COMPOSITE = """func.func private @d(%v: tensor<4xf32>) -> tensor<4xf32> {{
+  {body}
+  return %s : tensor<4xf32> }}
+func.func @main(%v: tensor<4xf32>) -> tensor<4xf32> {{
+  %r = stablehlo.composite "a.b" %v {{decomposition = @d}} : (tensor<4xf32>) -> tensor<4xf32>
+  return %r : tensor<4xf32> }}"""
+SQUARE = """%i = stablehlo.convert %v : (tensor<4xf32>) -> tensor<4x{0}>
+    %j = stablehlo.multiply %i, %i : tensor<4x{0}>
+    %s = stablehlo.{1} %j : (tensor<4x{0}>) -> tensor<4xf32>"""
+
+
+@pytest.mark.parametrize("text", [LOOP, BRANCH, COMPOSITE])
+@pytest.mark.parametrize(("kind", "back"), [("i64", "convert"), ("f64", "convert"), ("complex<f32>", "real")])
+def test_what_is_known_alone_is_known_within(tmp_path, text, kind, back):
+    """With the reason, and the stage, of the op alone."""
+    holder, *inner = climbed(tmp_path, text.format(body=SQUARE.format(kind, back)))
+    [said] = {judged(test, project_rows())[1] for test in (holder, *inner)}
+    assert said.outcome == "xfail"
+    assert said.reason.startswith("never: no ")
+
+
+def test_an_op_that_holds_others_fails_for_other_reasons_too(tmp_path):
+    holder = climbed(tmp_path, LOOP.format(body=SQUARE.format("i64", "convert")))[0]
+    for update in (
+        {"error_message": "stablehlo.while: no room in L1"},
+        {"failed_stage": Stage.STABLEHLO_TO_TTIR},
+        {"op_name": "stablehlo.add"},
+        {"backend": "null"},
+    ):
+        assert judged(holder.model_copy(update=update), project_rows())[1].outcome == "fail", update
+    passed = holder.model_copy(update={"status": Status.SUCCESS, "failed_stage": None, "error_message": None})
+    assert judged(passed, project_rows())[1].outcome == "pass", "none of its ops has to be refused"
+
+
+def climbed(tmp_path, text):
+    """A record for each op of a program that the reference compiler refuses, as far as its message and stage."""
+    reference, tests = Reference(), []
+    for op in split_module(text, "m").ops.values():
+        job = Job(op.op_id, op.bytecode, [], ResultOptions.of({}), op.outputs, (), None)
+        for stage in reference.stages[:3]:
+            try:
+                reference.climb(stage, job)
+            except StageError as error:
+                test = outcome(tmp_path, Status.COMPILE_FAILED, stage, error.message)
+                told = {"op_name": op.op_name, "backend": "reference", "inputs": op.inputs, "outputs": op.outputs}
+                tests.append(test.model_copy(update={**told, "op_params": op.op_params}))
+                break
+    return sorted(tests, key=lambda test: test.op_name not in ("stablehlo.while", "stablehlo.case"))

@@ -10,7 +10,7 @@ import pytest
 from opscope.base import damage
 from opscope.harness.record import isolation
 from opscope.harness.record.optest import RunContext, build_test
-from opscope.harness.record.records import OpRow, OpTest, Use
+from opscope.harness.record.records import HeldOp, OpRow, OpTest, Use
 from opscope.harness.record.stages import Status
 
 CONTEXT = RunContext("run", "/nowhere")
@@ -128,3 +128,33 @@ def test_damaged_values_and_a_damaged_list_are_reported(tmp_path: Path, capsys: 
     assert isolation.of_run(tmp_path, [whole], tests) == []
     assert "values.jsonl: damaged (a path that leads out of its folder, or by a link)" in capsys.readouterr().err
     assert damage.losses() == 4
+
+
+def piece(op_id: str, status: Status, *held: str) -> OpTest:
+    """The record of a piece in run `run`."""
+    holds = tuple(HeldOp(op_id=each, op_name="stablehlo.tanh", path=f"main/{n}") for n, each in enumerate(held))
+    return alone(op_id, status).model_copy(update={"op_name": "window:tanh", "workflow": "windows:4", "holds": holds})
+
+
+def test_a_piece_is_an_interaction_where_it_fails_and_each_of_its_ops_is_right_alone(tmp_path: Path) -> None:
+    by_op = isolation.by_op([alone("a", Status.SUCCESS), alone("b", Status.SUCCESS), alone("red", Status.WRONG_RESULT)])
+    tests = [
+        piece("both", Status.WRONG_RESULT, "a", "b"),
+        piece("refused", Status.COMPILE_FAILED, "a", "a"),
+        piece("fine", Status.SUCCESS, "a", "b"),
+        piece("one_red", Status.WRONG_RESULT, "a", "red"),
+        piece("unknown", Status.WRONG_RESULT, "a", "never_run"),
+        piece("single", Status.WRONG_RESULT, "a"),
+        piece("no_golden", Status.NO_GOLDEN, "a", "b"),
+    ]
+    found = isolation.between(tmp_path, [], tests, by_op)
+    assert [(one.op_id, one.label, one.path) for one in found] == [
+        ("both", isolation.INTERACTION, "main/1"),
+        ("refused", isolation.INTERACTION, "main/1"),
+    ]
+    assert found[0].inside == "wrong_result: off"
+    (label, text), _ = isolation.lines(found)
+    assert label == "interaction"
+    assert "alone: each of its 2 ops right; together: wrong_result: off" in text
+    other = {(op_id, "another"): test for (op_id, _), test in by_op.items()}
+    assert isolation.interactions(tests, other) == [], "verdicts of another backend say nothing"

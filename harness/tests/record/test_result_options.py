@@ -32,6 +32,7 @@ DEFAULTS: dict[str, Any] = {
     "goldens_by": None,
     "training": False,
     "dtype": "float32",
+    "repeat": None,
     "until": None,
 }
 
@@ -48,7 +49,7 @@ def test_unset_options_have_their_default() -> None:
 
 def test_every_option_decides_one_thing() -> None:
     options = ResultOptions(seed=5)
-    assert options.values(Decides.CLIMB) == {"workflow": "split", "until": None}
+    assert options.values(Decides.CLIMB) == {"workflow": "split", "repeat": None, "until": None}
     assert list(options.values(Decides.PROGRAM)) == [
         *("inputs", "weights", "shape", "mesh", "seed", "export_python", "goldens_by", "training", "dtype")
     ]

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import Enum
+from types import MethodType
 from typing import Any
 
 import numpy as np
 
 from opscope.models.arguments import ArgSpec, Built
-from opscope.models.frontends.through_python.load import Loaded, framework
+from opscope.models.frontends.base import Refused
+from opscope.models.frontends.through_python.load import Fixed, Loaded, framework
 
 
 @dataclass(frozen=True)
@@ -33,13 +37,22 @@ def convert(loaded: Loaded) -> Converted:
     return Converted(built, values, kind)
 
 
-def _leaves(tree: Any, prefix: str, role: str) -> tuple[list[ArgSpec], dict[str, np.ndarray], Any]:
-    """(arguments, values, structure) of a tree of arrays; a leaf of shape alone (ShapeDtypeStruct) has no value."""
+Again = Callable[[Mapping[str, Any]], Any]
+"""From argument -> value to the tree that holds these."""
+
+
+def _leaves(tree: Any, prefix: str, role: str) -> tuple[list[ArgSpec], dict[str, np.ndarray], Again]:
+    """(arguments, values, tree again) of a tree of arrays; a leaf of shape alone (ShapeDtypeStruct) has no value, and
+    one that is no array stays as it is."""
     import jax
 
     paths, structure = jax.tree_util.tree_flatten_with_path(tree)
     specs, values = [], {}
+    leaves: list[tuple[str, Any]] = []
     for path, leaf in paths:
+        if is_static(leaf):
+            leaves.append(("", leaf.value if isinstance(leaf, Fixed) else leaf))
+            continue
         words = [str(getattr(k, "key", getattr(k, "name", getattr(k, "idx", k)))) for k in path]
         name = ".".join([prefix, *words] if prefix else words)
         array = leaf if hasattr(leaf, "dtype") else np.asarray(leaf)
@@ -47,7 +60,20 @@ def _leaves(tree: Any, prefix: str, role: str) -> tuple[list[ArgSpec], dict[str,
             values[name] = np.asarray(array)
             array = jax.numpy.asarray(array)
         specs.append(ArgSpec(name, tuple(array.shape), str(array.dtype), "", role))
-    return specs, {s.name: values[s.name].astype(_kind(s.dtype)) for s in specs if s.name in values}, structure
+        leaves.append((name, None))
+
+    def again(w: Mapping[str, Any]) -> Any:
+        return jax.tree_util.tree_unflatten(structure, [w[name] if name else leaf for name, leaf in leaves])
+
+    return specs, {s.name: values[s.name].astype(_kind(s.dtype)) for s in specs if s.name in values}, again
+
+
+def is_static(leaf: Any) -> bool:
+    """Whether an example input is no array: a bool, an int, a string, an enum, None, a function, or what the file calls
+    static."""
+    if leaf is None or isinstance(leaf, bool | int | str | bytes | Enum | Fixed):
+        return True
+    return callable(leaf) and not hasattr(leaf, "dtype")
 
 
 def _kind(name: str) -> np.dtype:
@@ -56,56 +82,33 @@ def _kind(name: str) -> np.dtype:
     return dtype_of(name)
 
 
-def _with_weights(loaded: Loaded, weights: Any, call: Callable[..., Any]) -> tuple[Built, dict[str, np.ndarray]]:
-    """`call(weights, *inputs, **inputs)` as a function of the leaves of both."""
-    import jax
+def _jax(loaded: Loaded) -> tuple[Built, dict[str, np.ndarray]]:
+    """Any callable of JAX, Equinox's and Flax's modules too, as a function of the arrays that it holds and of its
+    inputs."""
+    from opscope.models.frontends.through_python.held import take
 
-    specs, values, structure = _leaves(weights, "", "parameter")
+    held: dict[str, Any] = {}
+    model = take(loaded.model, "", held)
+    weights = [_leaves(array, name, "parameter") for name, array in held.items()]
     trees = {name: _leaves(tree, name, "input") for name, tree in loaded.inputs.items()}
 
     def forward(w: Mapping[str, Any]) -> Any:
-        def rebuilt(specs: Any, shape: Any) -> Any:
-            return jax.tree_util.tree_unflatten(shape, [w[spec.name] for spec in specs])
+        inputs = {name: again(w) for name, (_, _, again) in trees.items()}
+        called = model(w)
+        return called(*inputs.values(), **loaded.keywords) if loaded.positional else called(**inputs, **loaded.keywords)
 
-        inputs_by_name = {name: rebuilt(specs_of_input, shape) for name, (specs_of_input, _, shape) in trees.items()}
-        leaves = rebuilt(specs, structure)
-        return call(leaves, *inputs_by_name.values()) if loaded.positional else call(leaves, **inputs_by_name)
-
-    inputs = [spec for specs_of_input, _, _ in trees.values() for spec in specs_of_input]
-    brought = {name: value for _, specs_of_input, _ in trees.values() for name, value in specs_of_input.items()}
-    return Built(forward, (*specs, *inputs)), {**values, **brought}
-
-
-def _jax(loaded: Loaded) -> tuple[Built, dict[str, np.ndarray]]:
-    return _with_weights(loaded, (), lambda _, *args, **named: loaded.model(*args, **named))
-
-
-def _equinox(loaded: Loaded) -> tuple[Built, dict[str, np.ndarray]]:
-    import equinox
-
-    arrays, static = equinox.partition(equinox.nn.inference_mode(loaded.model), equinox.is_array)
-    return _with_weights(loaded, arrays, lambda p, *args, **named: equinox.combine(p, static)(*args, **named))
-
-
-def _flax(loaded: Loaded) -> tuple[Built, dict[str, np.ndarray]]:
-    from flax import nnx
-
-    loaded.model.eval()
-    # Keys of random numbers are no arrays; in eval mode nothing draws from them.
-    graph, keys, state = nnx.split(loaded.model, nnx.RngState, ...)
-    weights = nnx.to_pure_dict(state)
-
-    def call(leaves: Any, *args: Any, **named: Any) -> Any:
-        nnx.replace_by_pure_dict(state, leaves)
-        return nnx.merge(graph, keys, state)(*args, **named)
-
-    return _with_weights(loaded, weights, call)
+    taken = [*weights, *trees.values()]
+    specs = [spec for specs_of_tree, _, _ in taken for spec in specs_of_tree]
+    return Built(forward, tuple(specs)), {name: value for _, values, _ in taken for name, value in values.items()}
 
 
 def _keras(loaded: Loaded) -> tuple[Built, dict[str, np.ndarray]]:
     from opscope.models.frontends.keras import as_function, named_variables
 
     specs, values = [], {}
+    fixed = [*loaded.keywords, *(name for name, tree in loaded.inputs.items() if is_static(tree))]
+    if fixed:
+        raise Refused("keras", "arrays as inputs of a keras.Model", ", ".join(fixed), "a function that calls the model")
     for name, tree in loaded.inputs.items():
         specs_of_input, leaves, _ = _leaves(tree, name, "input")
         specs += specs_of_input
@@ -120,13 +123,24 @@ def _torch(loaded: Loaded) -> Converted:
     from opscope.models.frontends import torch_eager, torch_trace
     from opscope.models.frontends.torch import TorchBuilt
 
-    arrays = {name: _array(value) for name, value in loaded.inputs.items()}
+    fixed = {n: v.value if isinstance(v, Fixed) else v for n, v in loaded.inputs.items() if is_static(v)}
+    arrays = {name: _array(value) for name, value in loaded.inputs.items() if name not in fixed}
     specs = [ArgSpec(n, a.shape, str(a.dtype), "", "input") for n, a in arrays.items()]
     module: Any = loaded.model
+    keywords = {**fixed, **loaded.keywords}
+    while not isinstance(module, torch.nn.Module):
+        if isinstance(module, MethodType):
+            method, module = module.__func__, copy.copy(module.__self__)  # the user's own stays as it is
+            module.forward = MethodType(method, module)
+        else:
+            if module.args:
+                raise Refused("functools.partial", "arguments by name", f"{len(module.args)} in order", "name=value")
+            keywords, module = {**module.keywords, **keywords}, module.func
     with contextlib.suppress(NotImplementedError):  # what `torch.export` has made has its mode for good
         module.eval()
     weights, names = torch_trace.parameter_specs(module, {})
-    torch_built = TorchBuilt(lambda: module, tuple(specs), positional=loaded.positional)
+    positional = loaded.positional and not fixed  # what follows a fixed one would be in its place
+    torch_built = TorchBuilt(lambda: module, tuple(specs), positional=positional, keywords=keywords)
     call = torch_trace.by_trace(module, torch_built)
 
     def forward(w: Mapping[str, Any]) -> Any:
@@ -158,8 +172,8 @@ def _array(value: Any) -> np.ndarray:
 
 CONVERTERS: dict[str, Callable[[Loaded], tuple[Built, dict[str, np.ndarray]]]] = {
     "jax": _jax,
-    "equinox": _equinox,
-    "flax": _flax,
+    "equinox": _jax,
+    "flax": _jax,
     "keras": _keras,
 }
 """Framework on JAX -> the function that converts its models."""

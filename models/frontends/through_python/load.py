@@ -4,7 +4,9 @@ The object is `model`, or what stands behind the colon. It may be
   - a function without arguments, or a class: what it returns is the model, or (model, example inputs);
   - a function of arrays, a torch.nn.Module, a keras.Model, a Flax (nnx) or Equinox module: the model itself.
 Example inputs not returned beside the model are the module's `example_inputs`: an array, a tuple of arrays, a mapping
-of names to arrays, or a function that returns one of these.
+of names to arrays, or a function that returns one of these. Bools, ints, strings, enums, None and functions among them
+stay as they are, as with `eqx.filter_jit`, `nnx.jit` and `torch.export`; so do the inputs that the file's `static`, a
+set, names. If that is a mapping, it holds further arguments, by name.
 """
 
 from __future__ import annotations
@@ -12,14 +14,23 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from types import MethodType
 from typing import Any
 
 from opscope.models.frontends.base import Refused
 
-DEFAULT, EXAMPLES = "model", "example_inputs"
+DEFAULT, EXAMPLES, STATIC = "model", "example_inputs", "static"
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """An example input that is no argument of the program."""
+
+    value: Any
 
 
 @dataclass(frozen=True)
@@ -31,6 +42,8 @@ class Loaded:
     """Name -> array or tree of arrays, in the order in which the model takes them."""
     positional: bool
     """Whether the model takes them in order; else by name."""
+    keywords: Mapping[str, Any] = field(default_factory=dict)
+    """Further arguments of the model, which stay as they are."""
 
 
 def load(path: Path, name: str) -> Loaded:
@@ -61,10 +74,27 @@ def load(path: Path, name: str) -> Loaded:
     if inputs is None:
         hint = f"{EXAMPLES} = (array, ...) in the file, or return (model, inputs)"
         raise Refused(f"--model {path}", "example inputs of the model", "none", hint)
-    if isinstance(inputs, Mapping):
-        return Loaded(value, dict(inputs), positional=False)
-    values = inputs if isinstance(inputs, tuple | list) else (inputs,)
-    return Loaded(value, dict(zip(input_names(value, len(values)), values, strict=True)), positional=True)
+    positional = not isinstance(inputs, Mapping)
+    if positional:
+        values = inputs if isinstance(inputs, tuple | list) else (inputs,)
+        inputs = dict(zip(input_names(value, len(values)), values, strict=True))
+    return _with_static(Loaded(value, dict(inputs), positional), getattr(module, STATIC, None), path)
+
+
+def _with_static(loaded: Loaded, static: Any, path: Path) -> Loaded:
+    """The model with what its file calls static. Raises Refused for a name that cannot be."""
+    inputs = loaded.inputs
+    if isinstance(static, Mapping) and all(isinstance(name, str) for name in static):
+        if twice := inputs.keys() & static.keys():
+            got = f"{', '.join(sorted(twice))} in both"
+            raise Refused(f"{path}: {STATIC}", f"what is not in {EXAMPLES}", got, f"{STATIC} = {sorted(twice)!r}")
+        return Loaded(loaded.model, inputs, loaded.positional, dict(static))
+    if isinstance(static, Set | list | tuple) and all(isinstance(name, str) for name in static):
+        if unknown := sorted(set(static) - inputs.keys()):
+            raise Refused(f"{path}: {STATIC}", f"names of inputs ({', '.join(inputs)})", ", ".join(unknown))
+        fixed = {name: Fixed(value) if name in static else value for name, value in inputs.items()}
+        return Loaded(loaded.model, fixed, loaded.positional)
+    return loaded
 
 
 def _required(function: Any) -> list[str]:
@@ -85,7 +115,13 @@ def input_names(model: Any, count: int) -> list[str]:
 
 
 def framework(model: Any) -> str:
-    """`torch`, `keras`, `flax`, `equinox`, or `jax` for any other callable, by the classes that it derives from."""
+    """`torch`, `keras`, `flax`, `equinox`, or `jax` for any other callable, by the classes that it derives from.
+
+    A partial is its function's, a method its object's."""
+    if isinstance(model, partial):
+        return framework(model.func)
+    if isinstance(model, MethodType):
+        return framework(model.__self__)
     roots = {(c.__module__ or "").partition(".")[0]: c.__name__ for c in type(model).__mro__}
     for root in ("torch", "keras", "flax", "equinox"):
         if root in roots:

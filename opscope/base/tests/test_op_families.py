@@ -27,5 +27,5 @@ def test_the_family_of_an_op_is_the_one_that_records_store(name: str, family: st
 
 
 def test_families_are_split_into_moving_and_computing() -> None:
-    assert {*COMPUTING, *DATA_MOVEMENT, "whole_model", "other"} == set(FAMILIES)
+    assert {*COMPUTING, *DATA_MOVEMENT, "whole_model", "piece", "other"} == set(FAMILIES)
     assert len(FAMILIES) == len(set(FAMILIES))

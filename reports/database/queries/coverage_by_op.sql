@@ -3,9 +3,9 @@
 -- every op, and what one backend tried another may never have. Left out: ops that could not be split off, and those of
 -- compiled programs (ttnn), which are one compiler's own, and runs that have not ended.
 WITH lanes AS (
-    SELECT s.series, MAX(SUBSTR(n.label, 1, 10)) AS day, s.backend, s.arch, s.data_format
+    SELECT s.series, MAX(SUBSTR(n.label, 1, 10)) AS day, s.backend, {board s} AS arch, s.data_format
     FROM night_series s JOIN nights n ON n.night_id = s.night_id
-    GROUP BY s.series, s.backend, s.arch, s.data_format
+    GROUP BY s.series, s.backend, {board s}, s.data_format
 ), ended AS (
     SELECT run_id, ROW_NUMBER() OVER (ORDER BY started, run_id) AS place FROM runs WHERE outcome <> 'running'
 ), newest AS (  -- four times the place of the newest run that tried it, and how it ended there

@@ -2,7 +2,7 @@
 -- Its newest night against its earliest one among the fourteen nights of the series before that. Only ops that were measured in
 -- both count, with their uses in the newest: an op that the compiler learned in between makes no model slower.
 WITH ranked AS (
-    SELECT s.night_id, s.series, SUBSTR(n.label, 1, 10) AS day, s.started, s.backend, s.arch, s.data_format,
+    SELECT s.night_id, s.series, SUBSTR(n.label, 1, 10) AS day, s.started, s.backend, {board s} AS arch, s.data_format,
            ROW_NUMBER() OVER (PARTITION BY s.series, n.kind ORDER BY s.started DESC, s.night_id DESC) - 1
            - COUNT(CASE WHEN s.night_id IN (SELECT night_id FROM nights_ahead) THEN 1 END) OVER (PARTITION BY s.series, n.kind) AS nights_ago
     FROM night_series s

@@ -12,9 +12,9 @@ WITH ended AS (  -- counted by ending before by op: PostgreSQL sorts all op test
     GROUP BY series, op_id
     HAVING COUNT(*) > 1
 ), lanes AS (
-    SELECT s.series, MAX(SUBSTR(n.label, 1, 10)) AS day, s.backend, s.arch, s.data_format
+    SELECT s.series, MAX(SUBSTR(n.label, 1, 10)) AS day, s.backend, {board s} AS arch, s.data_format
     FROM night_series s JOIN nights n ON n.night_id = s.night_id
-    GROUP BY s.series, s.backend, s.arch, s.data_format
+    GROUP BY s.series, s.backend, {board s}, s.data_format
 )
 SELECT f.series, l.day, l.backend, l.arch, l.data_format, o.op_name, o.signature, f.runs, f.endings, f.right_runs, f.flaky, f.op_id
 FROM flipping f

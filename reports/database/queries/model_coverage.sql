@@ -12,12 +12,12 @@ SELECT series, day, standing, backend, arch, data_format, model, COUNT(*) AS ops
 FROM placed
 GROUP BY series, day, standing, backend, arch, data_format, model
 UNION ALL
-SELECT m.series, MAX(SUBSTR(n.label, 1, 10)), 'gone', s.backend, s.arch, s.data_format, m.model, NULL, NULL, NULL, NULL, NULL, NULL
+SELECT m.series, MAX(SUBSTR(n.label, 1, 10)), 'gone', s.backend, {board s} AS arch, s.data_format, m.model, NULL, NULL, NULL, NULL, NULL, NULL
 FROM night_models m
 JOIN night_series s ON s.night_id = m.night_id AND s.series = m.series
 JOIN nights n ON n.night_id = m.night_id AND n.kind = 'night'
 JOIN night_dates w ON w.series = m.series AND w.newest = 1
 WHERE m.outcome = 'ran'
   AND NOT EXISTS (SELECT 1 FROM night_models k WHERE k.night_id = w.night_id AND k.series = m.series AND k.model = m.model)
-GROUP BY m.series, s.backend, s.arch, s.data_format, m.model
+GROUP BY m.series, s.backend, {board s}, s.data_format, m.model
 ORDER BY series, standing DESC, share, model

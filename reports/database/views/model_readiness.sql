@@ -11,7 +11,7 @@
 --   right_now: of the same ops, those that are right now
 --   nights_ago: 0 for the newest night of its series that has the model, below 0 for one that is dated later than now
 --   not_attempted: ops that were deselected or not reached, or have no verdict
-SELECT m.night_id, n.label AS night, SUBSTR(n.label, 1, 10) AS day, n.kind, s.started, m.series, s.backend, s.arch, s.data_format, m.model,
+SELECT m.night_id, n.label AS night, SUBSTR(n.label, 1, 10) AS day, n.kind, s.started, m.series, s.backend, {board s} AS arch, s.data_format, m.model,
        (SELECT a.framework FROM models a WHERE a.run_id = m.run_id AND a.model = m.model) AS framework, m.outcome, m.reason,
        m.run_id, m.ops, m.attempted_ops, m.right_ops, m.bad_ops, m.ops - m.attempted_ops AS not_attempted, m.flaky_ops,
        m.uses, m.right_uses, m.bad_uses,

@@ -8,7 +8,7 @@
 --   bad: 1 if it went wrong, expected failures included
 --   attempted: 0 if it was deselected or not reached, or has no verdict
 WITH placed AS (
-    SELECT s.night_id, s.series, s.backend, s.arch, s.data_format, s.started, s.status, SUBSTR(n.label, 1, 10) AS day,
+    SELECT s.night_id, s.series, s.backend, {board s} AS arch, s.data_format, s.started, s.status, SUBSTR(n.label, 1, 10) AS day,
            MAX(CASE n.kind WHEN 'night' THEN 1 ELSE 0 END) OVER of_series AS has_nights, MAX(SUBSTR(n.label, 1, 10)) OVER of_series AS last_day,
            ROW_NUMBER() OVER (PARTITION BY s.series ORDER BY CASE n.kind WHEN 'night' THEN 0 ELSE 1 END,
                               CASE s.status WHEN 'complete' THEN 0 ELSE 1 END, s.started DESC, s.night_id DESC) AS place

@@ -6,7 +6,7 @@
 --   uses: uses of its ops
 --   ops: unique ops that fail for this cause
 --   first_seen: when the first night began that has this cause, of any series
-SELECT f.night_id, n.label AS night, SUBSTR(n.label, 1, 10) AS day, n.kind, s.started, f.series, s.backend, s.arch, s.data_format, f.position, f.cluster,
+SELECT f.night_id, n.label AS night, SUBSTR(n.label, 1, 10) AS day, n.kind, s.started, f.series, s.backend, {board s} AS arch, s.data_format, f.position, f.cluster,
        f.stage AS failed_stage, f.message AS error_message, f.op_names, f.models, f.model_count, f.alone, f.uses, f.ops, f.known AS expected_ops, f.repro, 
        (SELECT MIN(b.started) FROM night_fixes a JOIN night_series b ON b.night_id = a.night_id AND b.series = a.series
         WHERE a.cluster = f.cluster) AS first_seen,

@@ -9,7 +9,7 @@
 --   owner: the team that owns the failure, by the first rule of owners that matches
 --   news: 1 if the row fails a gate: NEW, REASON-CHANGED or PCC-DROP, neither expected nor flaky nor acknowledged
 --   now_bad: 1 if the op goes wrong in this night
-SELECT d.night_id, n.label AS night, SUBSTR(n.label, 1, 10) AS day, n.kind, s.started, d.series, s.backend, s.arch, s.data_format, s.previous_night,
+SELECT d.night_id, n.label AS night, SUBSTR(n.label, 1, 10) AS day, n.kind, s.started, d.series, s.backend, {board s} AS arch, s.data_format, s.previous_night,
        d.label, d.note, d.op_id, o.op_name, COALESCE(NULLIF(o.op_kind, ''), 'other') AS op_kind, o.signature, o.dtype,
        o.rank, d.status_before, d.status_now, d.stage AS failed_stage, d.cluster, d.message AS error_message, d.known AS expected, d.flaky, d.models, d.model_count,
        d.uses, d.pcc_before, d.pcc_now, d.cycles_before, d.cycles_now, d.compile_ms_before, d.compile_ms_now,

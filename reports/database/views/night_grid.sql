@@ -10,7 +10,7 @@
 --   uses: uses of its ops
 --   repro: the command that runs its op with the most uses again
 --   log: run and path of the diagnostic of its op with the most uses; empty where none of its ops has one
-SELECT c.night_id, n.label AS night, SUBSTR(n.label, 1, 10) AS day, n.kind, s.started, c.series, s.backend, s.arch, s.data_format, s.status AS night_status,
+SELECT c.night_id, n.label AS night, SUBSTR(n.label, 1, 10) AS day, n.kind, s.started, c.series, s.backend, {board s} AS arch, s.data_format, s.status AS night_status,
        s.revision, CASE WHEN s.started = l.started THEN 1 ELSE 0 END AS newest,
        c.cluster, SUBSTR(c.cluster, 1, 8) AS cause, f.stage AS failed_stage, f.message AS error_message, f.op_names,
        c.ops, c.new_ops, c.expected_ops, f.models, f.model_count, f.alone, f.uses, f.repro,

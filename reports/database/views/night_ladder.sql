@@ -4,7 +4,7 @@
 --   depth: the number of that stage, starting with 1 (split), to sort by
 --   cycles_of_all_uses: device cycles of all uses, one after another; null where none ran on a device
 --   compile_seconds: time to compile all of the ops
-SELECT c.night_id, n.label AS night, SUBSTR(n.label, 1, 10) AS day, n.kind, s.started, c.series, s.backend, s.arch, s.data_format,
+SELECT c.night_id, n.label AS night, SUBSTR(n.label, 1, 10) AS day, n.kind, s.started, c.series, s.backend, {board s} AS arch, s.data_format,
        CASE WHEN c.model = '' THEN 'all models' ELSE c.model END AS model, c.op_kind, c.op_name, c.stage_reached,
        COALESCE(d.depth, 0) AS depth, c.status, c.ran_on, c.known AS is_expected, c.ops, c.uses,
        c.flaky_ops, NULLIF(c.cycles, 0) AS cycles_of_all_uses, c.compile_seconds

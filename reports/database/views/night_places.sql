@@ -5,7 +5,7 @@
 --   place: `device` if ops of the night ran on a device or its simulator, else `host`
 WITH places AS MATERIALIZED (
     -- Materialized, or the place is looked up anew for each row that it is joined to.
-    SELECT n.night_id, n.series, n.started, SUBSTR(l.label, 1, 10) AS day, n.backend, n.arch, n.data_format, n.status AS night_status,
+    SELECT n.night_id, n.series, n.started, SUBSTR(l.label, 1, 10) AS day, n.backend, {board n} AS arch, n.data_format, n.status AS night_status,
            CASE WHEN EXISTS (SELECT 1 FROM night_counts d WHERE d.night_id = n.night_id AND d.series = n.series
                              AND d.model = '' AND d.ran_on IN ('simulator', 'silicon', 'mixed'))
                 THEN 'device' ELSE 'host' END AS place

@@ -26,7 +26,7 @@ WITH attempted AS (
     FROM night_pairs
     WHERE model = ''
 )
-SELECT r.night_id, n.label AS night, SUBSTR(n.label, 1, 10) AS day, n.kind, s.started, r.series, s.backend, s.arch, s.data_format, r.scope, r.ran_on,
+SELECT r.night_id, n.label AS night, SUBSTR(n.label, 1, 10) AS day, n.kind, s.started, r.series, s.backend, {board s} AS arch, s.data_format, r.scope, r.ran_on,
        r.attempted_ops, r.right_ops, 1.0 * r.right_ops / r.attempted_ops AS pass_rate,
        1.0 * r.right_before / r.attempted_ops AS pass_rate_before, r.attempted_uses, r.right_uses,
        CASE WHEN r.attempted_uses > 0 THEN 1.0 * r.right_uses / r.attempted_uses END AS pass_rate_of_uses,

@@ -13,7 +13,7 @@
 --   previous_night: the night that it is compared with: the newest one before it in the series that has a model in common
 --   changed: what else changed since the previous night: compiler, jaxlib or models; a step on such a night is no regression
 --   nights_ago: 0 for the newest night of its series, below 0 for one that is dated later than now
-SELECT s.night_id, n.name, n.label AS night, SUBSTR(n.label, 1, 10) AS day, n.kind, n.demo, s.started, s.series, s.backend, s.arch, s.dtype, s.data_format,
+SELECT s.night_id, n.name, n.label AS night, SUBSTR(n.label, 1, 10) AS day, n.kind, n.demo, s.started, s.series, s.backend, {board s} AS arch, s.dtype, s.data_format,
        s.math_fidelity, s.status AS night_status, s.missing, s.asked, s.ran, s.build_failed, s.export_failed, s.prepare_failed,
        s.framework_missing, s.not_run, s.models_missing, s.previous_night, s.compiler, s.jaxlib, s.revision, s.compiler_changed,
        s.jaxlib_changed, s.models_changed,

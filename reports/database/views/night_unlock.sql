@@ -5,7 +5,7 @@
 --   all_models: models that ran
 --   unlocked: models that this fix makes whole
 --   share: whole / all_models
-SELECT u.night_id, n.label AS night, SUBSTR(n.label, 1, 10) AS day, n.kind, s.started, u.series, s.backend, s.arch, s.data_format, u.fixes, u.cluster, u.whole,
+SELECT u.night_id, n.label AS night, SUBSTR(n.label, 1, 10) AS day, n.kind, s.started, u.series, s.backend, {board s} AS arch, s.data_format, u.fixes, u.cluster, u.whole,
        u.models AS all_models, u.unlocked, CASE WHEN u.models > 0 THEN 1.0 * u.whole / u.models END AS share,
        COALESCE(f.message, '') AS error_message
 FROM night_curve u

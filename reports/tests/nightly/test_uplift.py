@@ -127,6 +127,36 @@ def test_what_cannot_be_compared_is_one_line(
     assert said in f"{done.exception} {done.output}"
 
 
+WITHOUT_BIAS = """
+from opscope.harness.backends.reference import Reference
+
+
+class Own(Reference):
+    name = "without_bias"
+
+    def climb(self, stage, job):
+        from opscope.compiler.passes.ttir_fusing.matching import RULES
+
+        for name, rules in RULES.items():
+            RULES[name] = [rule for rule in rules if not rule.__module__.endswith(".bias")]
+        super().climb(stage, job)
+"""
+
+
+@pytest.mark.slow
+def test_a_rule_taken_out_of_the_compiler_is_named_in_a_whole_model(place: Path) -> None:
+    (place / "without_bias.py").write_text(WITHOUT_BIAS, encoding="utf-8")
+    builds = ("--old", "reference", "--new", "without_bias.py", "--optimization-level", "1")
+    done = CliRunner().invoke(opscope, ["gate", "--model", "mnist_mlp", *builds, "--json", "--no-smallest"])
+    answer = json.loads(done.stdout)
+    [model] = answer["models"]
+    assert model["cycles"][1] > model["cycles"][0]
+    counts = {name: tuple(both) for each in answer["changes"] for name, both in each["places"][0]["counts"].items()}
+    assert counts["ttnn.linear"][1] == 0 < counts["ttnn.linear"][0]
+    assert counts["ttnn.matmul"] == counts["ttnn.linear"][::-1]
+    assert done.exit_code == int(model["cycles"][1] > model["cycles"][0] * 1.01)
+
+
 # --- numbers
 
 

@@ -201,7 +201,7 @@ class Device(ProcessCommands):
         of_inputs: list[Any] = [None] * len(made[0][0])
         for i, values in zip(floats, joined([[of[i] for i in floats] for of, _ in made]), strict=True):
             of_inputs[i] = values
-        return of_inputs, {name: sum(of[name] for _, of in made) for name in made[0][1]}
+        return of_inputs, {name: np.sum([of[name] for _, of in made], axis=0) for name in made[0][1]}
 
     @property
     def active(self) -> list[Module]:

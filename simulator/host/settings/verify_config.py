@@ -30,10 +30,8 @@ UNUSED = {
     "verify_post_placer": NO_STAGES,
     "verify_tvm_compile": NO_TVM,
     "verify_pybuda_codegen_vs_framework": NO_TVM,
-    "waive_gradient_errors": "no gradient is compared",
-    "scale_loss": "no gradient is compared",
-    "enable_input_gradient_checking": "no gradient is compared",
-    "enable_parameter_gradient_checking": "no gradient is compared",
+    "scale_loss": "the CPU's loss is that of the card",
+    "enable_input_gradient_checking": "the first card makes no gradient of its inputs; try pybuda_compile",
 }
 """Arguments without effect, and why."""
 
@@ -145,6 +143,11 @@ class VerifyConfig:
             default = one.default_factory() if callable(one.default_factory) else one.default
             if one.name in UNUSED and getattr(self, one.name) != default:
                 say_once(f"VerifyConfig: {one.name}", UNUSED[one.name])
+
+    @property
+    def kind(self) -> TestKind:
+        """What it verifies: `test_kind`, which may be a name."""
+        return TestKind.from_json(self.test_kind) if isinstance(self.test_kind, str) else self.test_kind
 
     @property
     def least(self) -> float | None:

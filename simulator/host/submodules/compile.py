@@ -22,6 +22,7 @@ from opscope.simulator.host.tensor import Tensor, array_of
 from opscope.simulator.host.training.cpu_evaluation import CpuEvaluation
 from opscope.simulator.host.training.part import part_of, sample_of
 from opscope.simulator.host.training.steps import BACKWARD, FORWARD, OPTIMIZER
+from opscope.simulator.host.training.training_device import TrainingDevice
 
 BUILD = "tt_build/test_out"
 """Folder of netlists where `backend_output_dir` names none, as in TT-Buda."""
@@ -94,9 +95,9 @@ class _Compiled:
     def __init__(self, device: TTDevice, inputs: list[Any], targets: list[Any], trains: bool) -> None:
         self._device, self._inputs, self._targets = device, inputs, targets
         self.has_values = all(not isinstance(v, Tensor) or v.has_value() for v in (*inputs, *targets))
+        self._part: TrainingDevice | None = None
         samples = sample_arrays([*inputs, *targets])
         if not trains or compile_depth() < CompileDepth.AUTOGRAD:
-            self._part = None
             device.compile_modules(samples[: len(inputs)])
             self.programs: list[CardProgram] = device.compiled
             return

@@ -7,19 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from opscope.compiler.api import CompileDepth
 from opscope.simulator.host.correlation import check_correlation
 from opscope.simulator.host.devices.cpu_device import CPUDevice
 from opscope.simulator.host.devices.device import Device
 from opscope.simulator.host.devices.tt_device import TTDevice
-from opscope.simulator.host.errors import NotThereYet, PyBudaError
+from opscope.simulator.host.errors import PyBudaError
 from opscope.simulator.host.microbatch import joined, one_by_one
 from opscope.simulator.host.modules.module import Module
 from opscope.simulator.host.modules.py_torch_module import PyTorchModule
 from opscope.simulator.host.run import pybuda_reset, run_inference
-from opscope.simulator.host.settings.enumerations import BackendType, DeviceMode
-from opscope.simulator.host.settings.options import compile_depth
-from opscope.simulator.host.settings.verify_config import TestKind, VerifyConfig
+from opscope.simulator.host.settings.verify_config import VerifyConfig
+from opscope.simulator.host.submodules.verify_training import compiles_only, optimizer_of, train
 from opscope.simulator.host.tensor import array_of, to_torch
 
 
@@ -40,13 +38,14 @@ def verify_module(
     The reference is the framework: PyTorch for its modules, XLA in float32 for others. Compared are the card's outputs,
     and with `verify_all` also what XLA computes of the traced module. Inputs are uniform from 0 to 1, or from -0.5 if
     they are centered; arguments about parameters have no effect, as they keep their values. Where `compile_depth` or
-    `verify_cfg` say so, it is only compiled. Raises PyBudaError, and NotThereYet for a `test_kind` of training.
+    `verify_cfg` say so, it is only compiled. With a `test_kind` of training it is trained, by the optimizer of
+    `verify_cfg`, and gradients and weights are compared. Raises PyBudaError.
     """
     config = _checked("verify_module", [module], verify_cfg)
-    values = list(inputs) if inputs is not None else _drawn(module, input_shapes, inputs_centered_on_zero)
+    rows = [list(inputs)] if inputs is not None else _drawn(config, module, input_shapes, inputs_centered_on_zero)
     device = device if device is not None else _card(f"tt_{module.get_name()}", config)
     device.place_module(module)
-    _verify([device], values, config)
+    _verify([device], rows, config, None)
 
 
 def verify_module_pipeline(
@@ -65,7 +64,8 @@ def verify_module_pipeline(
     """Runs modules in a row and compares outputs with the reference's, as `verify_module` does; returns the devices.
 
     Each of `device_types` (`TTDevice`, `CPUDevice`, or `-` for the device before) takes one module, the last one also
-    those that are left. `inputs` has one tuple. Raises PyBudaError, and NotThereYet for a `test_kind` of training.
+    those that are left; all are cards where they are trained, the last one with `loss_module`, or the L1 loss of its
+    outputs. `inputs` has a tuple for each microbatch. Raises PyBudaError.
     """
     config = _checked("verify_module_pipeline", modules, verify_cfg)
     kinds = list(device_types)
@@ -81,23 +81,22 @@ def verify_module_pipeline(
                 f"verify_module_pipeline: device_types: expected TTDevice, CPUDevice, or - behind one, got {kind!r}"
             )
         devices[-1].place_module(module)
-    given = inputs[0] if inputs else None
-    values = list(given) if given is not None else _drawn(modules[0], input_shapes, inputs_centered_on_zero)
-    _verify(devices, values, config)
+    given = [list(row) for row in inputs] if inputs is not None else None
+    rows = given or _drawn(config, modules[0], input_shapes, inputs_centered_on_zero)
+    _verify(devices, rows, config, loss_module)
     return devices
 
 
 def _checked(where: str, modules: Sequence[Module], verify_cfg: VerifyConfig | None) -> VerifyConfig:
-    """Returns the configuration of a verification. Raises PyBudaError, NotThereYet."""
+    """Returns the configuration of a verification. Raises PyBudaError."""
     config = verify_cfg or VerifyConfig()
     if not isinstance(config, VerifyConfig) or not modules or not all(isinstance(one, Module) for one in modules):
         raise PyBudaError(f"{where}: expected a module and a VerifyConfig, got {modules!r} and {verify_cfg!r}"[:300])
-    if config.test_kind is not TestKind.INFERENCE:
-        raise NotThereYet(f"{where}: expected TestKind.INFERENCE, got training; try run_training and its losses")
     return config
 
 
 def _card(name: str, config: VerifyConfig) -> TTDevice:
+    optimizer = optimizer_of(config) if config.kind.is_training() else None
     return TTDevice(
         name,
         num_chips=config.num_chips,
@@ -106,43 +105,52 @@ def _card(name: str, config: VerifyConfig) -> TTDevice:
         devtype=config.devtype,
         device_mode=config.devmode,
         fp32_fallback=config.fp32_fallback,
+        optimizer=optimizer,
+        scheduler=config.scheduler["type"](optimizer) if optimizer is not None and config.scheduler else None,
     )
 
 
-def _drawn(module: Module, shapes: Sequence[Sequence[int]], centered: bool) -> list[Any]:
-    """Returns seeded inputs: tensors of PyTorch for its modules."""
+def _drawn(config: VerifyConfig, module: Module, shapes: Sequence[Sequence[int]], centered: bool) -> list[list[Any]]:
+    """Returns seeded inputs for all that is run: tensors of PyTorch for its modules."""
     generator = np.random.default_rng(0)
     low = np.float32(-0.5 if centered else 0.0)
-    values = [generator.random(tuple(shape), dtype=np.float32) + low for shape in shapes]
-    return [to_torch(value) for value in values] if isinstance(module, PyTorchModule) else list(values)
+    count = config.total_number_of_inputs() if config.kind.is_training() else 1
+    rows = [[generator.random(tuple(shape), dtype=np.float32) + low for shape in shapes] for _ in range(count)]
+    return [[to_torch(v) if isinstance(module, PyTorchModule) else v for v in row] for row in rows]
 
 
-def _verify(devices: Sequence[Device], values: Sequence[Any], config: VerifyConfig) -> None:
-    """Runs one microbatch through devices that are there, and compares; ends their use. Raises PyBudaError."""
-    compiles_only = (
-        compile_depth() is not CompileDepth.FULL
-        or config.devtype is BackendType.NoBackend
-        or config.devmode is DeviceMode.CompileOnly
-    )
+def _verify(devices: Sequence[Device], rows: Sequence[Any], config: VerifyConfig, loss: Module | None) -> None:
+    """Runs or trains devices that are there, and compares; ends their use. Raises PyBudaError."""
     try:
-        least = config.pcc if config.pcc is not None else 0.99
-        wanted = list(values)
-        for device in devices:
-            device.settle_microbatch(values, devices[0].microbatch)
-            if compiles_only:
-                device.compile_modules(device.first_of([array_of(value) for value in wanted]))
-                if device is devices[-1]:
-                    return
-            passed, wanted = wanted, device.reference(wanted, device.microbatch)
-            if config.enabled and config.verify_all and isinstance(device, TTDevice):
-                _compare_traced(device, passed, wanted, least)
-        outputs = run_inference(inputs=[tuple(values)], _sequential=config.sequential).get()
-        if config.enabled and config.verify_last:
-            for number, (got, reference) in enumerate(zip(outputs, wanted, strict=True)):
-                check_correlation(f"output {number} of the card", got, reference, least, "the framework")
+        if config.kind.is_training():
+            cards = [device for device in devices if isinstance(device, TTDevice)]
+            if len(cards) < len(devices):
+                raise PyBudaError("verify: expected cards alone to train, got a CPUDevice; try run_training")
+            train(cards, rows, loss, config)
+        else:
+            _infer(devices, rows[0], config)
     finally:
         if not config.skip_shutdown:
             pybuda_reset()
+
+
+def _infer(devices: Sequence[Device], values: Sequence[Any], config: VerifyConfig) -> None:
+    """Runs one microbatch through devices, and compares. Raises PyBudaError."""
+    least = config.pcc if config.pcc is not None else 0.99
+    wanted = list(values)
+    for device in devices:
+        device.settle_microbatch(values, devices[0].microbatch)
+        if compiles_only(config):
+            device.compile_modules(device.first_of([array_of(value) for value in wanted]))
+            if device is devices[-1]:
+                return
+        passed, wanted = wanted, device.reference(wanted, device.microbatch)
+        if config.enabled and config.verify_all and isinstance(device, TTDevice):
+            _compare_traced(device, passed, wanted, least)
+    outputs = run_inference(inputs=[tuple(values)], _sequential=config.sequential).get()
+    if config.enabled and config.verify_last:
+        for number, (got, reference) in enumerate(zip(outputs, wanted, strict=True)):
+            check_correlation(f"output {number} of the card", got, reference, least, "the framework")
 
 
 def _compare_traced(device: TTDevice, inputs: Sequence[Any], wanted: Sequence[Any], least: float) -> None:

@@ -260,5 +260,3 @@ def test_options_of_a_verification() -> None:
     verify(Layer("one"), [X.shape], pybuda.VerifyConfig(arch=WORMHOLE, verify_all=True))
     with pytest.raises(PyBudaError, match=r"verify: expected output 0 of the card to correlate"):
         verify(Layer("one"), [X.shape], pybuda.VerifyConfig(arch=WORMHOLE, pcc=1.1))
-    with pytest.raises(PyBudaError, match=r"expected TestKind.INFERENCE, got training"):
-        verify(Layer("one"), [X.shape], pybuda.VerifyConfig(test_kind=kinds.TRAINING))

@@ -12,7 +12,7 @@ import yaml
 from opscope import pybuda
 from opscope.compiler.api import CompileDepth
 from opscope.simulator.host import card_program
-from opscope.simulator.host.errors import NotThereYet, PyBudaError
+from opscope.simulator.host.errors import PyBudaError
 from opscope.simulator.host.submodules.compare import calculate_pcc, compare_tensor_to_golden
 from opscope.simulator.host.tests.layers import WORMHOLE, Layer, X, card, layer
 
@@ -130,8 +130,9 @@ def test_modules_in_a_row_are_verified(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [device.microbatch for device in devices] == [2, 2]
     pybuda.pybuda_reset()
     pybuda.config._get_global_compiler_config().compile_depth = CompileDepth.BUDA_GRAPH_PRE_PLACER
-    first, second = verify([Layer("a"), Layer("b")], [BATCH.shape], options, device_types=["TTDevice", "TTDevice"])
-    assert [one.compiled[0].compilation.reached for one in (first, second)] == [CompileDepth.BUDA_GRAPH_PRE_PLACER] * 2
+    for one in verify([Layer("a"), Layer("b")], [BATCH.shape], options, device_types=["TTDevice", "TTDevice"]):
+        assert isinstance(one, pybuda.TTDevice)
+        assert one.compiled[0].compilation.reached is CompileDepth.BUDA_GRAPH_PRE_PLACER
     pybuda.pybuda_reset()
     monkeypatch.setattr(card_program.CardProgram, "run", lambda *_: [np.cos(X)])
     with pytest.raises(PyBudaError, match="verify: expected output 0 of the card to correlate with the framework's"):
@@ -139,9 +140,64 @@ def test_modules_in_a_row_are_verified(monkeypatch: pytest.MonkeyPatch) -> None:
     pybuda.pybuda_reset()
     with pytest.raises(PyBudaError, match="expected TTDevice, CPUDevice, or - behind one, got 'GPUDevice'"):
         verify([Layer("a")], [X.shape], options, device_types=["GPUDevice"])
-    training = pybuda.VerifyConfig(test_kind=pybuda.verify.TestKind.TRAINING)
-    with pytest.raises(NotThereYet, match=r"verify_module_pipeline: expected TestKind\.INFERENCE, got training"):
-        verify([Layer("a")], [X.shape], training)
+    training = pybuda.VerifyConfig(test_kind=pybuda.verify.TestKind.TRAINING, arch=WORMHOLE)
+    with pytest.raises(PyBudaError, match="verify: expected cards alone to train, got a CPUDevice"):
+        verify([Layer("a")], [X.shape], training, device_types=["CPUDevice"])
+
+
+class Halving(pybuda.LearningRateScheduler):
+    """Half the rate of the epoch before."""
+
+    def get_lr(self) -> float:
+        return self.optimizer.learning_rate / 2
+
+
+def trained(**options: Any) -> pybuda.VerifyConfig:
+    """A configuration of training in float32."""
+    defaults = {"test_kind": pybuda.verify.TestKind.TRAINING, "arch": WORMHOLE, "pcc": 0.98}
+    return pybuda.VerifyConfig(**{**defaults, "fp32_fallback": pybuda.DataFormat.Float32, **options})
+
+
+@pytest.mark.parametrize("kind", ["sgd", "adam", "adamw", "lamb", "lars"])
+def test_training_is_verified_step_by_step(kind: str) -> None:
+    rate = {"learning_rate": 0.5}
+    verified = trained(optimizer={"type": kind, "params": rate}, steps=2, accumulation_steps=2, microbatch_count=2)
+    pybuda.verify.verify_module(Layer("m"), [X.shape], verified)
+
+
+def test_schedules_microbatches_recomputation_and_devices_in_a_row_are_verified() -> None:
+    optimizer = {"type": "sgd", "params": {"learning_rate": 50}}
+    scheduled = trained(optimizer=optimizer, scheduler={"type": Halving}, epochs=2, skip_shutdown=True)
+    device = pybuda.verify.verify_module_pipeline([Layer("m")], [BATCH.shape], scheduled)[0]
+    assert isinstance(device, pybuda.TTDevice)
+    assert device.optimizer is not None
+    assert device.optimizer.learning_rate == 12.5
+    pybuda.pybuda_reset()
+    recomputed = trained(test_kind=pybuda.verify.TestKind.TRAINING_RECOMPUTE, optimizer=optimizer)
+    pybuda.verify.verify_module_pipeline(
+        [Layer("a"), Layer("b")],
+        [X.shape],
+        recomputed,
+        device_types=["TTDevice", "TTDevice"],
+        loss_module=pybuda.op.loss.L1Loss("loss", reduction="sum"),
+    )
+
+
+@pytest.mark.parametrize(("wrong", "named"), [("backward", "gradient of"), ("optimizer", "after the step")])
+def test_training_that_goes_wrong_is_named(wrong: str, named: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = card_program.CardProgram.run
+
+    def other(self: card_program.CardProgram, inputs: Any) -> list[np.ndarray]:
+        random, results = np.random.default_rng(1), run(self, inputs)
+        noise = [random.standard_normal(result.shape).astype(np.float32) for result in results]
+        return noise if self.exported.name.endswith(wrong) else results
+
+    monkeypatch.setattr(card_program.CardProgram, "run", other)
+    options = trained(optimizer={"type": "sgd", "params": {"learning_rate": 0.5}})
+    with pytest.raises(PyBudaError, match=f"verify: expected .*{named}.* to correlate with the CPU's"):
+        pybuda.verify.verify_module(Layer("m"), [X.shape], options)
+    with pytest.raises(PyBudaError, match=r"VerifyConfig: optimizer: expected a type of .*, got 'best'"):
+        pybuda.verify.verify_module(Layer("m"), [X.shape], trained(optimizer={"type": "best"}))
 
 
 def test_results_are_compared_as_tt_buda_compares_them() -> None:

@@ -24,6 +24,11 @@ class CpuEvaluation:
         function, self._parameters = function_of(device, len(inputs), bool(targets))
         self._function: Callable[[Mapping[str, Any], Sequence[Any]], Sequence[Any]] = function
 
+    @property
+    def inputs(self) -> list[np.ndarray]:
+        """The input, without targets."""
+        return self._inputs[: self._count]
+
     def forward(self, parameters: Mapping[str, Any]) -> list[np.ndarray]:
         """Returns the outputs, or with targets the losses. Raises PyBudaError."""
         with in_one_line(self._device.name):

@@ -1,0 +1,193 @@
+"""Pieces of a program that are wider than one op: which ops they hold, what they take and what leaves them.
+
+A window is an op with the producers nearest to it, the latest first. Each producer that is added stands before all
+that were, so whatever lies between two ops of a window is in it (it is convex), and it is connected. A layer is a
+numbered scope of the model's source (`layer3`, `stage1/block0`) with all that lies between its ops. No piece crosses
+the border of a loop's or a branch's body. Constants and splats in other shapes come along uncounted: whether a
+compiler fuses ops often depends on their values. Only results that an op outside the piece reads, or that the program
+returns, leave it: a value that is also returned is not fused away. Plain dataclasses without MLIR.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from opscope.base.op_families import LAYER, WINDOW
+from opscope.harness.prepare.program import Node, Program
+
+KEEPS_SPLAT = frozenset({"stablehlo.broadcast_in_dim", "stablehlo.reshape", "stablehlo.transpose", "stablehlo.convert"})
+"""Ops that make of a splat the same splat in another shape (a convert only where the type stays: exporters write
+such ones)."""
+LARGEST_CONSTANT = 64 << 10
+"""Bytes of a constant, not a splat, up to which it stands inside the piece: a scale or a mask does, weights become an
+argument, which a compiler knows as a parameter."""
+
+
+_NUMBERED = re.compile(r"[^/.]*\d\]?")
+"""A part of a scope that is one of several alike: `layer3`, `[3]`."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some ops of a program, as a program of their own."""
+
+    name: str
+    """`window:add`, `layer:layer3`."""
+    members: tuple[Node, ...]
+    """The ops that it holds, in the program's order."""
+    nodes: tuple[Node, ...]
+    """The same with the constants and splats that they read, each before what reads it."""
+    arguments: tuple[int, ...]
+    """The values from outside, in order of first use."""
+    results: tuple[int, ...]
+    """The values that leave it."""
+
+
+def windows(program: Program, size: int) -> list[Piece]:
+    """For each op of a program and of its bodies, in program order, the window of up to `size` ops that ends in it.
+
+    An op that reads no other has none: alone it is no piece. An op without a module of its own is in none, and neither
+    are splats in other shapes.
+    """
+    inside = _uncounted(program)
+    return [piece for part in _parts(program) for piece in _windows_of(_Line(part, inside), size)]
+
+
+def layers(program: Program) -> list[Piece]:
+    """The numbered scopes of a program and of its bodies, in the order of their last ops. An op without such a scope,
+    as in a function that JAX has traced once for all layers, belongs to the layer that it lies in the middle of."""
+    inside = _uncounted(program)
+    return [piece for part in _parts(program) for piece in _layers_of(_Line(part, inside))]
+
+
+def scope_of(location: str) -> str:
+    """The numbered scope in a location's text: its parts up to the last of the first numbered ones, without the op's
+    own name; empty if it has none. `jit(f)/layer3.attention/dot_general (bert.py:9)` is in `layer3`."""
+    parts = re.findall(r"[^/.]+[/.]?", location.partition(" (")[0].rpartition("/")[0])
+    numbered = [_NUMBERED.fullmatch(part.rstrip("/.")) is not None for part in parts]
+    if True not in numbered:
+        return ""
+    first = numbered.index(True)
+    last = numbered.index(False, first) if False in numbered[first:] else len(parts)
+    outer = next((place + 1 for place in range(first - 1, -1, -1) if "(" in parts[place]), 0)
+    return "".join(parts[outer:last]).rstrip("/.")
+
+
+def reads(node: Node) -> tuple[int, ...]:
+    """The values that an op reads, those that its regions capture included, but for constants that its module holds."""
+    return tuple(dict.fromkeys((*node.operands, *node.inputs)))
+
+
+def _parts(program: Program) -> Iterator[Program]:
+    """A program and all bodies in it."""
+    yield program
+    for node in program.nodes:
+        for body in node.bodies:
+            yield from _parts(body)
+
+
+def _uncounted(program: Program) -> dict[int, Node]:
+    """Values that pieces hold without counting their ops -> what makes them: constants, splats in other shapes."""
+    makers: dict[int, Node] = {}
+    splats = set[int]()
+    for node in program.walk():
+        if node.kind == "constant" and node.value is not None:
+            [value] = node.results
+            if not any(node.value.strides):
+                splats.add(value)
+            elif node.value.nbytes > LARGEST_CONSTANT:
+                continue
+            makers[value] = node
+        elif node.kind == "op" and node.name in KEEPS_SPLAT and splats.issuperset(node.operands):
+            makers |= dict.fromkeys(node.results, node)
+            splats.update(node.results)
+    return makers
+
+
+class _Line:
+    """One straight line of nodes, by their places in it."""
+
+    def __init__(self, program: Program, inside: Mapping[int, Node]) -> None:
+        self.nodes, self.inside = program.nodes, inside
+        self.makers = {
+            value: place
+            for place, node in enumerate(program.nodes)
+            if node.kind == "op" and inside.keys().isdisjoint(node.results)
+            for value in node.results
+        }
+        """Value -> the place of the op that makes it."""
+        self.places = sorted(set(self.makers.values()))
+        """Those of the ops that pieces count."""
+        self._readers: dict[int, set[int]] = {value: {len(program.nodes)} for value in program.results}
+        for place, node in enumerate(program.nodes):
+            for value in (*reads(node), *(value for body in node.bodies for value in body.captures)):
+                self._readers.setdefault(value, set()).add(place)
+
+    def before(self, place: int) -> set[int]:
+        """The ops that an op reads."""
+        return {self.makers[value] for value in reads(self.nodes[place]) if value in self.makers}
+
+    def piece(self, held: set[int], name: str) -> Piece:
+        """The ops at some places as a piece."""
+        members = tuple(self.nodes[place] for place in sorted(held))
+        made = {value for node in members for value in node.results}
+        nodes: dict[str, Node] = {}
+        arguments: dict[int, None] = {}
+
+        def take(node: Node) -> None:
+            for value in reads(node):
+                if value in self.inside:
+                    take(self.inside[value])
+                elif value not in made:
+                    arguments[value] = None
+            nodes[node.path] = node
+
+        for node in members:
+            take(node)
+        leaving = tuple(value for node in members for value in node.outputs if self._readers.get(value, set()) - held)
+        results = leaving or members[-1].outputs
+        return Piece(name, members, tuple(nodes.values()), tuple(arguments), results)
+
+
+def _windows_of(line: _Line, size: int) -> Iterator[Piece]:
+    """The windows of one straight line of nodes."""
+    for end in line.places:
+        held = {end}
+        while len(held) < size:
+            before = set().union(*map(line.before, held)) - held
+            if not before:
+                break
+            held.add(max(before))
+        if len(held) > 1:
+            yield line.piece(held, f"{WINDOW}:{line.nodes[end].name.rpartition('.')[2]}")
+
+
+def _layers_of(line: _Line) -> Iterator[Piece]:
+    """The layers of one straight line of nodes."""
+    scopes = {place: scope_of(line.nodes[place].location) for place in line.places}
+    after: dict[int, set[int]] = {place: set() for place in line.places}
+    for place in line.places:
+        for earlier in line.before(place):
+            after[earlier].add(place)
+    above: dict[int, set[str]] = {}
+    below: dict[int, set[str]] = {}
+    for near, places, others in ((above, line.places, line.before), (below, line.places[::-1], after.__getitem__)):
+        for place in places:  # the layers that an op without one reads, or is read by, perhaps through others
+            near[place] = set().union(*({scopes[other]} if scopes[other] else near[other] for other in others(place)))
+    held: dict[str, set[int]] = {}
+    for place in line.places:
+        between = sorted(above[place] & below[place])
+        if scope := scopes[place] or (between[-1] if between else ""):
+            held.setdefault(scope, set()).add(place)
+    for scope, places in sorted(held.items(), key=lambda item: max(item[1])):
+        down, up = set(places), set(places)
+        for place in line.places:
+            if down & line.before(place):
+                down.add(place)
+        for place in reversed(line.places):
+            if up & after[place]:
+                up.add(place)
+        if len(down & up) > 1:
+            yield line.piece(down & up, f"{LAYER}:{scope}")
