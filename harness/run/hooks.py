@@ -36,16 +36,14 @@ def register(config: pytest.Config) -> None:
             manager.register(module, name)
 
 
-@contextlib.contextmanager
-def nothing_is_garbage(config: pytest.Config) -> Iterator[None]:
-    """Collects no garbage until the session begins, as nothing that is imported is any, and takes out plugins and
-    import hooks that a run has no use for."""
+def leave_out(config: pytest.Config) -> None:
+    """Takes out plugins and import hooks that a run has no use for, and the collection of garbage until the session
+    begins, as nothing that is imported is any."""
     gc_pause.none_at_exit()
     config.add_cleanup(gc_pause.restorer())  # the last of all, as they run from the last to the first
     gc_pause.pause()
     foreign_options.take_out(config.pluginmanager)
     foreign_options.import_plainly(config)
-    yield
 
 
 @contextlib.contextmanager

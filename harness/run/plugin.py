@@ -35,15 +35,15 @@ def pytest_load_initial_conftests(
         return result
     from opscope.harness.run import command_line, hooks
 
-    with hooks.nothing_is_garbage(early_config):
-        command_line.look(early_config, parser, args)
-        hooks.register(early_config)
-        if options.help or options.version:
+    hooks.leave_out(early_config)
+    command_line.look(early_config, parser, args)
+    hooks.register(early_config)
+    if options.help or options.version:
+        yield
+    else:
+        with hooks.beside_conftests(early_config):
             yield
-        else:
-            with hooks.beside_conftests(early_config):
-                yield
-        command_line.take(early_config, parser, args)
+    command_line.take(early_config, parser, args)
     return None
 
 
