@@ -1,0 +1,81 @@
+"""Arithmetic that torch-mlir lowers to other numbers, or not at all: remainders, unsigned integers, FP8, booleans."""
+
+from __future__ import annotations
+
+import numpy as np
+from onnx import TensorProto, helper
+
+from opscope.models.frontends.through_onnx.writer import Writer
+
+SIGNED = {
+    TensorProto.UINT8: TensorProto.INT32,
+    TensorProto.UINT16: TensorProto.INT32,
+    TensorProto.UINT32: TensorProto.INT64,
+}
+"""Unsigned type -> a signed one that holds its numbers."""
+UNSIGNED = frozenset([*SIGNED, TensorProto.UINT64])
+SATURATING = frozenset(
+    [TensorProto.FLOAT8E4M3FN, TensorProto.FLOAT8E4M3FNUZ, TensorProto.FLOAT8E5M2, TensorProto.FLOAT8E5M2FNUZ]
+)
+"""Types to which a Cast saturates unless it is asked not to."""
+WIDER = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)
+
+
+def mod(write: Writer) -> None:
+    """The remainder with the divisor's sign, from that with the dividend's, which torch-mlir's own has."""
+    element = write.element(0)
+    if write.attributes().get("fmod", 0) or element in UNSIGNED:
+        return
+    zero, divisor = write.constant(np.zeros(()), element), write.input(1)
+    rest = write.op("Mod", write.input(0), divisor, fmod=1)
+    other_sign = write.op("Xor", write.op("Less", rest, zero), write.op("Less", divisor, zero))
+    wrong = write.op("And", other_sign, write.op("Not", write.op("Equal", rest, zero)))
+    write.finish(0, write.op("Where", wrong, write.op("Add", rest, divisor), rest))
+
+
+def compare(write: Writer) -> None:
+    """A comparison of unsigned integers as one of signed integers with the same numbers; of 64 bits the largest number
+    is the smallest one with the sign turned."""
+    element = write.element(0)
+    if element == TensorProto.UINT64:
+        least = write.constant(np.asarray(np.iinfo(np.int64).min), TensorProto.INT64)
+        operands = [write.op("Add", write.op("Cast", write.input(n), to=TensorProto.INT64), least) for n in (0, 1)]
+    elif element in SIGNED:
+        operands = [write.op("Cast", write.input(n), to=SIGNED[element]) for n in (0, 1)]
+    else:
+        return
+    write.finish(0, write.op(write.node.op_type, *operands))
+
+
+def reduce_bool(write: Writer) -> None:
+    """The largest or smallest of booleans, as integers."""
+    if write.element(0) != TensorProto.BOOL:
+        return
+    axes = [write.input(1)] if write.has(1) else []
+    numbers = write.op("Cast", write.input(0), to=TensorProto.INT32)
+    reduced = write.op(write.node.op_type, numbers, *axes, **write.attributes())
+    write.finish(0, write.op("Cast", reduced, to=TensorProto.BOOL))
+
+
+def lp_normalization(write: Writer) -> None:
+    """x / |x|, and 0 where the norm is 0."""
+    node = write.attributes()
+    axes, norm = write.ints([int(node.get("axis", -1))]), {1: "ReduceL1", 2: "ReduceL2"}[int(node.get("p", 2))]
+    x, zero = write.input(0), write.constant(np.zeros(()), write.element(0))
+    size = write.op(norm, x, axes, keepdims=1)
+    none = write.op("Equal", size, zero)
+    one = write.constant(np.ones(()), write.element(0))
+    write.finish(0, write.op("Where", none, zero, write.op("Div", x, write.op("Where", none, one, size))))
+
+
+def cast(write: Writer) -> None:
+    """A conversion to FP8, which saturates by the standard."""
+    node = write.attributes()
+    to = write.element(1) if write.node.op_type == "CastLike" else int(node["to"])
+    if to not in SATURATING or write.element(0) not in WIDER or not node.get("saturate", 1):
+        return
+    import ml_dtypes
+
+    largest = float(ml_dtypes.finfo(helper.tensor_dtype_to_np_dtype(to)).max)
+    ends = [write.constant(np.asarray(end), write.element(0)) for end in (-largest, largest)]
+    write.finish(0, write.op("Cast", write.op("Clip", write.input(0), *ends), to=to))
