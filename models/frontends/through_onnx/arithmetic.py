@@ -48,13 +48,14 @@ def compare(write: Writer) -> None:
 
 
 def reduce_bool(write: Writer) -> None:
-    """The largest or smallest of booleans, as integers."""
+    """The largest or smallest of booleans, as integers; of none it is the smallest or the largest of those."""
     if write.element(0) != TensorProto.BOOL:
         return
     axes = [write.input(1)] if write.has(1) else []
     numbers = write.op("Cast", write.input(0), to=TensorProto.INT32)
     reduced = write.op(write.node.op_type, numbers, *axes, **write.attributes())
-    write.finish(0, write.op("Cast", reduced, to=TensorProto.BOOL))
+    zero = write.constant(np.zeros(()), TensorProto.INT32)
+    write.finish(0, write.op("Greater", reduced, zero))
 
 
 def lp_normalization(write: Writer) -> None:
