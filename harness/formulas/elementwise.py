@@ -9,6 +9,16 @@ import numpy as np
 
 from opscope.harness.formulas import special
 
+COMPARED = {
+    "EQ": np.equal,
+    "NE": np.not_equal,
+    "GE": np.greater_equal,
+    "GT": np.greater,
+    "LE": np.less_equal,
+    "LT": np.less,
+}
+"""Direction of a `compare` -> its function."""
+
 FORMULAS: dict[str, Callable[..., Any]] = {
     "stablehlo.abs": np.abs,
     "stablehlo.add": np.add,

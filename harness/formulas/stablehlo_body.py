@@ -8,17 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
+from opscope.harness.formulas.elementwise import COMPARED
 from opscope.harness.formulas.elementwise import FORMULAS as ELEMENTWISE
 from opscope.harness.formulas.table import COMPOSITES, OWN
 
-_COMPARED = {
-    np.equal: "EQ",
-    np.not_equal: "NE",
-    np.less: "LT",
-    np.less_equal: "LE",
-    np.greater: "GT",
-    np.greater_equal: "GE",
-}
+_COMPARED = {function: direction for direction, function in COMPARED.items()}
 _OPS: dict[Any, str] = {function: name for name, function in reversed(ELEMENTWISE.items())} | {
     np.logical_and: "stablehlo.and",
     np.bitwise_and: "stablehlo.and",

@@ -332,11 +332,12 @@ class ClusterLane:
 
     def _record(self, answer: dict[str, Any]) -> Iterator[str]:
         """Takes the record of an op in."""
+        made = self._lists.made(answer["made"])  # also of a record that nobody needs: a list is sent once
         batch = self._work.batches.get(answer["batch"])
         op = None if batch is None else batch.ops.pop(answer["op"], None)
         if batch is None or op is None:
             return
-        ready = _ready_of(answer["ready"])
+        ready = replace(_ready_of(answer["ready"]), made=made)
         if ready.fingerprint != self.ready().fingerprint:
             expected = f"one backend on all workers ({self.ready().fingerprint})"
             why = InputError(
@@ -351,7 +352,6 @@ class ClusterLane:
         test = OpTest.model_validate_json(answer["test"])
         self._keep(op.row.op_id, answer["files"])
         repro = repro_line(test.op_id, self.config.context)
-        ready = replace(ready, made=self._lists.made(answer["made"]))
         self._arrived[op.row.op_id] = test.model_copy(update={"repro": repro}), ready
         yield op.row.op_id
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from opscope.base.op_families import op_family
 from opscope.harness.formulas import attributes
-from opscope.harness.formulas.elementwise import CHOICES
+from opscope.harness.formulas.elementwise import CHOICES, COMPARED
 from opscope.harness.formulas.elementwise import FORMULAS as ELEMENTWISE
 from opscope.harness.formulas.formula import SMALLEST, moved
 from opscope.harness.formulas.nearest import precision, rounded
@@ -51,15 +51,6 @@ MOST = 1 << 24
 COMPOSITE = "stablehlo.composite"
 TRAINING = "stablehlo.batch_norm_training"
 COMPARE = "stablehlo.compare"
-COMPARED = {
-    "EQ": np.equal,
-    "NE": np.not_equal,
-    "GE": np.greater_equal,
-    "GT": np.greater,
-    "LE": np.less_equal,
-    "LT": np.less,
-}
-"""Direction of a `compare` of floats -> its function."""
 
 
 @dataclass(frozen=True)

@@ -8,20 +8,13 @@ from typing import Any
 import numpy as np
 from jaxlib.mlir import ir
 
+from opscope.harness.formulas.elementwise import COMPARED
 from opscope.harness.prepare.mlir.door import load
 from opscope.harness.prepare.mlir.traversal import main_of
 from opscope.harness.prepare.mlir.values import DTYPES, constant_array
 
 MOST_PAIRS = 1 << 24
 """Pairs above which comparing them takes seconds."""
-_COMPARED = {
-    "EQ": np.equal,
-    "NE": np.not_equal,
-    "GE": np.greater_equal,
-    "GT": np.greater,
-    "LE": np.less_equal,
-    "LT": np.less,
-}
 _STEPS: Mapping[str, Callable[..., Any]] = {
     "abs": np.abs,
     "add": np.add,
@@ -113,7 +106,7 @@ def _step(op: Any, operands: list[np.ndarray]) -> np.ndarray:
         if name == "compare":
             if "TOTALORDER" in str(op.attributes.get("compare_type", "")):
                 operands = [_total(array) for array in operands]
-            return _COMPARED[str(op.attributes["comparison_direction"]).split()[-1].rstrip(">")](*operands)
+            return COMPARED[str(op.attributes["comparison_direction"]).split()[-1].rstrip(">")](*operands)
         if name == "bitcast_convert":
             return np.ascontiguousarray(operands[0]).view(result)
         if name == "convert":
