@@ -35,8 +35,7 @@ from opscope.simulator.timing.body_passes import body_passes
 from opscope.simulator.timing.card_rates import dram_cycles
 from opscope.simulator.timing.conv_time import conv_time
 from opscope.simulator.timing.movement import MOVEMENT
-from opscope.simulator.timing.product_time import product_time
-from opscope.simulator.timing.relay_time import relay_time
+from opscope.simulator.timing.product_time import product_time, relay_time
 from opscope.simulator.timing.streamed import far, streamed, streamed_compute
 from opscope.simulator.timing.tile_cycles import tile_cycles, tile_unit
 from opscope.simulator.timing.work_split import OPEN, Asked, Work, split_of

@@ -20,7 +20,7 @@ from opscope.compiler.target.system_desc import Profile, SystemDesc
 from opscope.simulator.kernels.matmul import FIDELITIES
 from opscope.simulator.timing.card_rates import CARD_RATES, PRODUCTS, ProductConstants, dram_rates
 from opscope.simulator.timing.movement import MOVEMENT
-from opscope.simulator.timing.work_split import OPEN, Asked
+from opscope.simulator.timing.work_split import OPEN, Asked, RelayBlocks
 
 BLEND = 6
 """Norm by which work at the same time adds up: a little more than the slowest takes."""
@@ -168,3 +168,36 @@ def _stays(left: TensorDesc, out: TensorDesc, blocks: ProductBlocks) -> bool:
     """Whether each core has all rows of the left operand that it needs."""
     same = left.memory_layout == out.memory_layout == "height_sharded" and left.grid == out.grid
     return same and in_shards(left) and blocks.line == "right"
+
+
+def relay_time(product: Product, system: SystemDesc, blocks: RelayBlocks) -> ProductTime:
+    """Returns the time of one product."""
+    depth, movement = product.depth, MOVEMENT[system.arch]
+    high, wide = -(-product.rows // blocks.grid[0]), -(-product.columns // blocks.grid[1])
+    down, across = -(-high // blocks.rows), -(-wide // blocks.columns)
+    deep = -(-depth // blocks.step)
+    steps = down * across * deep
+    left_tiles, right_tiles = (size / count * min(blocks.step, depth) for size, count in ((high, down), (wide, across)))
+    left_step, right_step = (
+        count * FORMATS[desc.data_format].tile_bytes
+        for count, desc in ((left_tiles, product.left), (right_tiles, product.right))
+    )
+    read = movement.dram_read.latency + max(left_step, right_step) / movement.dram_read.stream
+    handed = movement.l1_write.latency + max(left_step, right_step) / movement.l1_write.stream
+    own = PRODUCTS[system.arch]
+    each = system.cycles_per_tile_matmul * FIDELITIES[product.numerics.fidelity] + own.overhead
+    multiplied = left_tiles * right_tiles / min(blocks.step, depth) * each
+    last = high * wide / (down * across) * FORMATS[product.out.data_format].tile_bytes
+    write = movement.dram_write.cycles(1, last)
+    step = max(read + handed, multiplied)
+    total = steps * step + (max(blocks.grid) - 1) * handed + multiplied + write
+    return ProductTime(
+        total,
+        steps * multiplied,
+        steps * (read + handed) + write,
+        write,
+        int(steps * (blocks.grid[0] * left_step + blocks.grid[1] * right_step)),
+        int(steps * (left_step + right_step)),
+        blocks.grid[0] * blocks.grid[1],
+        "math",
+    )

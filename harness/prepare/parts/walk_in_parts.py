@@ -9,10 +9,12 @@ from __future__ import annotations
 import os
 import shutil
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from opscope.base import damage
 from opscope.base.children.forks import ForkDied, end_as, in_forks
@@ -20,11 +22,46 @@ from opscope.harness.cache.export_folder import JOURNAL, OPS, VALUES
 from opscope.harness.prepare import golden
 from opscope.harness.prepare.parts import independent
 from opscope.harness.prepare.parts.independent import Part
-from opscope.harness.prepare.parts.part_walker import PartWalker
-from opscope.harness.prepare.program import SplitModule
-from opscope.harness.prepare.walk import Limits, Missing, Walked, WalkTask, split_row, write_module
+from opscope.harness.prepare.program import Node, SplitModule, last_uses
+from opscope.harness.prepare.walk import Limits, Missing, Walked, Walker, WalkTask, split_row, write_module
 from opscope.harness.record.element_types import byte_size, save
 from opscope.harness.record.records import OpRow
+
+
+class PartWalker(Walker):
+    """The state of a walk over parts, one after another."""
+
+    def __init__(self, plan: WalkTask, first: Mapping[str, Node]) -> None:
+        """`first` has the first use of each op in the whole program: other uses are evaluated, and not stored."""
+        super().__init__(plan)
+        self._first = {op_id: node.path for op_id, node in first.items()}
+        self._last = last_uses(self.split.program)
+        self._constants: dict[int, Any] = {}
+        for node in self.split.program.nodes:
+            if node.kind == "constant":
+                self.node(node, self._constants)
+
+    def meets(self, node: Node) -> bool:
+        """Whether a node is the first use of its op."""
+        return self._first.get(node.op_id) == node.path
+
+    def part(self, part: Part) -> list[tuple[int, np.ndarray | Missing]]:
+        """Evaluates a part; the final outputs that come of it, with their places."""
+        if self.plan.random:
+            for node in part.nodes:
+                self.evaluate_alone(self.split.ops[node.op_id], node)
+                self.announce(self.split.ops[node.op_id])
+            return []
+        program, env = self.split.program, dict(self._constants)
+        for position in part.positions:
+            self.node(program.nodes[position], env)
+            for value in self._last.get(position, ()):
+                self.free(value, env)
+        results = [(index, self.final(program.results[index], env)) for index in part.results]
+        self.live_bytes = 0
+        self.computed.clear()
+        return results
+
 
 RESULTS = "parts"
 """Folder below that of the walk: final outputs, until all are there."""
