@@ -240,16 +240,14 @@ def _write(
         if wanted.keys() - {"picture"}:
             from opscope.compiler.buda.netlist.emit import netlist_of, to_yaml
             from opscope.compiler.buda.netlist.to_binary import with_programs
-            from opscope.compiler.buda.plan_to_binary import to_binary
+            from opscope.compiler.buda.plan_to_binary import QueueOptions, to_binary
             from opscope.compiler.target import binary
             from opscope.compiler.target.system_desc import load_board
 
             program = to_binary(
                 plan,
                 load_board(arch),
-                dram=config.get("dram_placement_algorithm", "ROUND_ROBIN"),
-                host_inputs=config.get("input_queues_on_host", True),
-                host_outputs=config.get("output_queues_on_host", True),
+                QueueOptions.of(config),
                 harvested=masks,
                 chip_ids=tuple(range(len(masks))),
             )

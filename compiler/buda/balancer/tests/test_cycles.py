@@ -239,13 +239,13 @@ def test_a_sparse_product_counts_the_tiles_of_a_row_of_cores() -> None:
     steps = (STEPS[0], BufferModel.whole(BlockShape(1, 4, 2, UBlock(4, 2)), 2, "Float16_b"))
     work = Work(1, 8, 1, 2, 4, 4, FIDELITIES["HiFi2"])
     wanted = sparse.by_stages(work, 2, 4, weights("grayskull", "matmul_sparse", frozenset()))
-    assert estimate("grayskull", gather, Grid(2, 1), UNCUT, block, steps) == wanted
+    assert estimate("grayskull", Cut(gather, Grid(2, 1), UNCUT, block), steps) == wanted
     share = gather.spec.pattern.share(2, 1, False, 1, 4)
     wanted = sparse.by_table(work, 2, share, "HiFi2", 16)
-    assert estimate("wormhole_b0", gather, Grid(2, 1), UNCUT, block, steps) == wanted
-    assert estimate("wormhole_b0", gather, Grid(2, 1), StreamFactor("C", 2, 2), block, steps) == wanted
+    assert estimate("wormhole_b0", Cut(gather, Grid(2, 1), UNCUT, block), steps) == wanted
+    assert estimate("wormhole_b0", Cut(gather, Grid(2, 1), StreamFactor("C", 2, 2), block), steps) == wanted
     by_rows = sparse.by_table(work, 2, gather.spec.pattern.share(2, 2, False, 1, 4), "HiFi2", 16)
-    assert estimate("wormhole_b0", gather, Grid(2, 1), StreamFactor("R", 2, 1), block, steps) == by_rows != wanted
+    assert estimate("wormhole_b0", Cut(gather, Grid(2, 1), StreamFactor("R", 2, 1), block), steps) == by_rows != wanted
 
 
 def test_a_product_at_full_rate_takes_a_quarter_of_a_tile_a_row() -> None:
@@ -321,7 +321,9 @@ def test_sparse_estimates_against_silicon() -> None:
         strips, blocks, tiles, runtime = integers(row, "nz_strips", "nz_ublocks", "nz_tiles", "runtime")
         work = Work(t, m * n, u_rt, u_ct, m_k, u_kt, FIDELITIES[row["math_fidelity"]])
         share = SparseShare(tiles, blocks, strips, 0, 0)
-        got = sparse.estimate("wormhole_b0", row["math_fidelity"], row["output_df"], work, n, share, tiles)
+        got = sparse.estimate(
+            "wormhole_b0", row["math_fidelity"], row["output_df"], work, sparse.SparseRows(n, share, tiles)
+        )
         ratios.append(got / runtime)
     assert len(ratios) == 615
     assert 0.7 < min(ratios) < max(ratios) < 1.8
