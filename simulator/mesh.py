@@ -1,4 +1,11 @@
-"""A mesh of chips: each chip runs the same program in a thread of its own, and collectives wait for all of them."""
+"""A mesh of chips: each chip runs the same program in a thread of its own, and collectives wait for all of them.
+
+What a collective moves over the links between chips goes by the ring that its group forms. One chip's share: in a ring
+of n chips each step hands a part on to the next chip (Patarasuk and Yuan 2009). Rate and latency of a link are the
+board's, measured ones with their source (compiler/target/boards). Assumed are that the chips of a group are neighbours
+in a ring, that a collective uses one link of each pair of neighbours, and that transfers of different collectives do
+not wait for each other.
+"""
 
 from __future__ import annotations
 

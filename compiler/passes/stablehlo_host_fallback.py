@@ -1,7 +1,15 @@
 """Pass `stablehlo-host-fallback`: ops whose element types the device lacks become host ops.
 
 Neighbours are grouped: ops between which no value passes through the device become one `ttir.host_op`, which holds them
-as a StableHLO module of its own. All other ops stay as they are and run on the device. `choose` says which.
+as a StableHLO module of its own. All other ops stay as they are and run on the device.
+
+A type that no part of the device can hold decides at once. A 64-bit integer does not: most are only indices, and
+`ttir-narrow-indices` makes them 32 bits. So the function is lowered on trial, numbered op by op. An op that still has
+64 bits afterwards goes to the host, and the trial is repeated with the rest.
+
+Inside host ops some ops are written so that XLA computes what the specification asks for. Without this, XLA's CPU
+orders complex numbers by their real parts alone, keeps a NaN where `reduce_precision` leaves no mantissa bit, makes
+denormals of double precision zero, and takes an i1 for eight bits where bits are converted.
 """
 
 from __future__ import annotations

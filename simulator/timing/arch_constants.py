@@ -1,4 +1,9 @@
-"""The constants of each arch, and which of them were never measured on it."""
+"""The constants of each arch, in the order of the fields of `constants.py`, and which were never measured on it.
+
+Source: fitted by `python -m ci.calibration.fit_cycles grayskull` (or `wormhole_b0`) to half of the cycles that
+Tenstorrent measured on one core of a card (tt-budabackend, perf_lib/op_model/scripts/perf_data). The other half is what
+`ci/calibration/bench_cycles.py` compares them with.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +50,6 @@ GRAYSKULL = Constants(
 )
 
 
-# fmt: off
 WORMHOLE_B0 = Constants(
     data={
         "1/16": DataPath(215.31, 21.56, 144.23),
@@ -116,6 +120,7 @@ WORMHOLE_B0 = Constants(
         "8": ReduceZ(78.527, DataPath(173.896, 44.445, 90), 0, 318.593, 142.661),
     },
 )
+# fmt: on
 
 
 def _filled(own: Constants, other: Constants) -> Constants:

@@ -4,8 +4,14 @@ A core of each row reads the step's part of the left operand from DRAM and multi
 column does so with the right operand; meanwhile the step before is computed. Where the packer does not add up partial
 sums in L1, they are unpacked again for each step. Results in DRAM are written block by block: the last one after
 everything else, and each before it as far as one step does not hide it, since the same processor reads the next
-operands. Products of many pairs of matrices follow one another. All figures are those of `movement.py` and
-`card_rates.py`.
+operands. Products of many pairs of matrices follow one another.
+
+Blocks may go from core to core instead (tt-metal's minimal_matmul). The first core of each row and column reads a block
+of an operand from DRAM and hands it on, as every core after it does; a core hands on a block before it asks for the
+next one. So each step takes a read and a hand-over, or the product where that takes longer, and the last core is as
+many hand-overs behind the first one as there are cores between them. Nothing of this is fitted.
+
+All figures are those of `movement.py` and `card_rates.py`.
 """
 
 from __future__ import annotations

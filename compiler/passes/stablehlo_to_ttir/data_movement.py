@@ -1,4 +1,4 @@
-"""Ops that move elements; mostly their attributes are only renamed."""
+"""Ops that move elements; mostly their attributes are only renamed. A gather is kept in its general form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Linear algebra ops with kernels of their own."""
+"""Contractions (`dot_general`, and `dot` as a case of it), and linear algebra ops with kernels of their own."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Fuses activations that exporters write out: `relu`, `sigmoid`, `silu`, and GELU by the error function or its tanh
-approximation (Hendrycks and Gimpel, arXiv:1606.08415).
+"""Fuses activations that exporters write out: `relu`, `sigmoid`, `silu` and `gelu`.
+
+GELU is known by the error function and by its tanh approximation (Hendrycks and Gimpel, arXiv:1606.08415).
 """
 
 from __future__ import annotations

@@ -19,7 +19,8 @@ from opscope.compiler.passes.ttir_fusing.matching import fuses, orders
 
 Axis = tuple[int, int]
 View = list[tuple[Axis, ...]]
-"""The axes of each dim, from the outer to the inner; those of size 1 are left out."""
+"""Where the elements of a product's result are after it was reshaped and permuted: the axes of each dim, from the outer
+to the inner; those of size 1 are left out."""
 
 
 def whole(shape: Sequence[int]) -> View:

@@ -1,4 +1,4 @@
-"""Names a scatter of one position, or of the first ones, into a cache: `update_cache`, `fill_cache`.
+"""Names gathers and scatters of rows: `embedding`, `update_cache` of one position, `fill_cache` of the first ones.
 
 PyTorch writes caches so (`index_copy_`, assignment to a slice), and JAX's `at[...].set`. Like `scatter`, `update_cache`
 writes nothing at an index beyond the cache, so that it needs no guard.

@@ -1,4 +1,4 @@
-"""Calls of other functions of the module."""
+"""Calls of other functions of the module, choices of functions, and loops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Which cards a `TTDevice` means, by what it is given."""
+"""The cards that are there, by a cluster descriptor or else the one configured board, and which of them a `TTDevice`
+means.
+"""
 
 from __future__ import annotations
 

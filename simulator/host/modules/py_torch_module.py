@@ -1,4 +1,4 @@
-"""PyTorch modules as modules."""
+"""PyTorch modules as modules, with their parameters."""
 
 from __future__ import annotations
 
