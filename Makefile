@@ -13,7 +13,7 @@ TT_MLIR_MODELS := resnet50 bert_base gpt2_small diffusion_unet gpt2_decode hybri
 BASE := $(VENV)/.stamp-base
 TEST := $(VENV)/.stamp-test
 DEV  := $(VENV)/.stamp-dev
-FROM := pyproject.toml constraints.txt setup.py opscope/base/passes/_passes.c
+FROM := pyproject.toml constraints.txt build_backend.py setup.py opscope/base/passes/_passes.c
 
 # Sweeps and tests start hundreds of processes, each of which would compile our sources again.
 unexport PYTHONDONTWRITEBYTECODE
