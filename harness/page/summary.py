@@ -334,6 +334,9 @@ def _how_it_ended(run: Run) -> Iterator[tuple[str, str]]:
     if (deselected := count_deselected(run.tests)) and not run.again:
         kept = "diff, unblock, readiness and dashboards keep to the last run of all ops, if there is one"
         yield f"{deselected} of {len(run.tests)} ops were deselected: {kept}", known
+    if dead := sum(run.ledger.dead.values()):
+        what = "1 op is dead: no result needs it" if dead == 1 else f"{dead} ops are dead: no result needs them"
+        yield f"{what}; --dead-ops runs such ops", known
     for saving in savings(run.rows, run.tests).lines:
         yield saving, "cyan"
 
