@@ -33,7 +33,10 @@ the folder's, and `compilers`, label of a backend -> the commit that it names as
 ANSWERS = "answers"
 """Key in the options of a run of ops of an earlier run: the id of that `run`, and the ids of the named `ops`."""
 
-OF_ONE_RUN = frozenset({SOURCE, ANSWERS, "exports_of", "versions", "revision", "branch", "fingerprint"})
+FOLDER = "run_dir"
+"""Key in a run's options: its folder, on the machine that it ran on."""
+
+OF_ONE_RUN = frozenset({SOURCE, ANSWERS, FOLDER, "exports_of", "versions", "revision", "branch", "fingerprint"})
 """Keys in a run's options that two runs with the same settings need not have in common."""
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from opscope.base.results_folder import results_folder
 
+RUN_FILE = "run.json"
 MANIFEST_FILE = "manifest.jsonl"
 
 
@@ -33,6 +34,17 @@ def file_name(text: str) -> str:
 def runs_root(root: Path | None = None) -> Path:
     """The folder of all runs without `--run-dir`."""
     return results_folder(root) / "runs"
+
+
+def named(run: str, root: Path | None = None) -> Path | None:
+    """The folder below `root` of the run with that name or that id; None if there is none."""
+    folder = runs_root(root)
+    if not run or run in (".", "..") or "/" in run or not folder.is_dir():
+        return None
+    if (folder / run / RUN_FILE).is_file():
+        return folder / run
+    entry = f'\n "run_id": "{run}"'.encode()
+    return next((path.parent for path in folder.glob(f"*/{RUN_FILE}") if entry in path.read_bytes()), None)
 
 
 def newest_run(root: Path | None = None) -> Path | None:

@@ -45,7 +45,7 @@ from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.manifests import Manifest
 from opscope.harness.record.optest import DEFAULT_BACKEND, RunContext, backend_label, now
 from opscope.harness.record.option_types import input_error
-from opscope.harness.record.origin import origin
+from opscope.harness.record.origin import FOLDER, origin
 from opscope.harness.record.records import ManifestHeader, OpRow, OpTest, RunRecord
 from opscope.harness.record.result_options import Decides, ResultOptions
 from opscope.harness.run import live_models, own_mesh
@@ -303,7 +303,7 @@ class _Run:
             started=self._started,
             origin=origin(
                 ("opscope.harness.run.api.run_op_by_op", self._label),
-                {**asked, "models": list(self._request.models)},
+                {**asked, "models": list(self._request.models), FOLDER: str(self.folder.absolute())},
                 compilers=compiler_commits.commits(commits, Path.cwd()),
             ),
         )

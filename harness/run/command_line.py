@@ -38,7 +38,11 @@ OWN_OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "help": "Run this op of an earlier run (the newest, or --run-dir) again, as a run of its own, without "
         "exporting the model; the earlier run stays as it is.",
     },
-    "--run-dir": {"metavar": "DIR", "help": "Run folder; default: a new one in .opscope/runs."},
+    "--run-dir": {
+        "metavar": "DIR",
+        "help": "Run folder; default: a new one in .opscope/runs. With --op, the earlier run: its folder, its id, its "
+        "address on an artifact server, or a repro folder.",
+    },
     "--resume": {
         "metavar": "RUN_DIR",
         "help": "Continue a run that was killed, interrupted or out of budget, with its own options.",

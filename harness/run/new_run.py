@@ -219,6 +219,7 @@ def write(plan: RunPlan, start: Start, started: datetime, ready: Sequence[Ready]
         **request.settings.masked(),
         "ops": [],
         **own,
+        origin.FOLDER: str(plan.run_dir),
         "fingerprint": starting.fingerprint(ready),
     }
     if options.get("publish"):

@@ -131,7 +131,10 @@ BAD_WORDS = [
     (("--op-by-op", "-k", "add"), "expected --model, --op or --resume with --op-by-op, got '-k'"),
     (("--ops", "add"), "--ops: expected --op-by-op or --workflow as well"),
     (("--op-by-op", "--op", "0123"), "--op: expected a run that contains the op"),
-    (("--op-by-op", "--run-dir", "nowhere"), "nowhere: expected a run folder, got no run.json"),
+    (
+        ("--op-by-op", "--run-dir", "nowhere"),
+        "--run-dir: expected a run folder, or the id or the address of a run, got nowhere",
+    ),
     (("--model", MODEL, "--op-by-op", "test_x.py"), "command line: expected no test files"),
     (
         ("--model", MODEL, "--op-by-op", "--op-memory", "8"),
