@@ -14,7 +14,8 @@ from opscope.harness.formulas.nearest import off_by
 from opscope.harness.judge.reach import Reach, reach
 from opscope.harness.prepare.operand_sizes import is_float
 from opscope.harness.record.records import ResultCheck
-from opscope.harness.verdict.meaning import ExactOperands
+from opscope.harness.verdict import tails
+from opscope.harness.verdict.meaning import ExactOperands, name_of
 from opscope.harness.verdict.scores import SLACK, Scale
 
 if TYPE_CHECKING:
@@ -227,6 +228,8 @@ class Verdict:
         for number, check in enumerate(self.checks):
             steps = self._judged.steps(number)
             golden, got = self._judged.golden[number], self._judged.got[number]
+            known = tails.of(self._judged.target.tails, meaning.by)
+            (got, *_), _ = tails.as_documented(known, [golden], [got], self._inputs[0])
             if steps is None or not check.passed or not is_float(golden) or golden.dtype.kind == "c":
                 continue
             with np.errstate(all="ignore"):
@@ -238,6 +241,20 @@ class Verdict:
                 x = self._inputs[0][over].astype(np.float64) if alike else np.array([np.nan])
                 return Cancelled(int(over.sum()), g.size, float(x.min()), float(x.max()))
         return None
+
+    @cached_property
+    def documented(self) -> tuple[str, ...]:
+        """Which of its target's documented tails some elements are right by, in words."""
+        if self._judged is None or not self._inputs or "documented_tail" not in self.flags:
+            return ()
+        known = tails.of(self._judged.target.tails, name_of(self._judged.op_name, self._judged.operands))
+        said = []
+        for tail in known:
+            pairs = zip(self.golden, self.got, strict=False)
+            counts = [tails.documented([tail], golden, got, self._inputs[0]) for golden, got in pairs]
+            if count := sum(int(where.sum()) for where in counts if where is not None):
+                said.append(f"{count:,} elements are as documented: {tail}")
+        return tuple(said)
 
     @cached_property
     def reach(self) -> tuple[Reach | None, ...]:
@@ -286,6 +303,7 @@ class Verdict:
             lines.append(f"  {self.hypothesis}")
         if self.cancelled is not None:
             lines.append(f"  {self.cancelled}")
+        lines += [f"  {each}" for each in self.documented]
         lines += [f"  {each}" for each in self.worst[:4]]
         lines += [f"  operand {n}: {each}" for n, each in enumerate(self.reach) if each is not None]
         return "\n".join(lines)

@@ -441,3 +441,9 @@ def family(op_name: str, operands: Operands | None) -> str:
     """The family that an op is judged as: an elementwise one if a formula of several steps says what it computes."""
     several = isinstance(operands, ExactOperands) and operands.meaning is not None and operands.meaning.roundings > 0
     return "eltwise" if several else op_family(op_name)
+
+
+def name_of(op_name: str, operands: Operands | None) -> str:
+    """What an op computes, in a word: the name of its formula, else its own without its dialect."""
+    known = isinstance(operands, ExactOperands) and operands.meaning is not None
+    return operands.meaning.by if known else op_name.rpartition(".")[2]
