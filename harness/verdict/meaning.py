@@ -50,6 +50,7 @@ MOST = 1 << 24
 """Elements above which a formula takes seconds and gigabytes: its op is judged by XLA's golden."""
 COMPOSITE = "stablehlo.composite"
 TRAINING = "stablehlo.batch_norm_training"
+CALL = "stablehlo.custom_call:"
 COMPARE = "stablehlo.compare"
 
 
@@ -131,7 +132,8 @@ def meaning_of(op_name: str, params: Mapping[str, str], operands: Operands, targ
 
     `operands` has the module, whose body is read where the name says nothing.
     """
-    if op_name not in (COMPOSITE, TRAINING) or target.float_format is not None:
+    called = op_name.startswith(CALL)
+    if (op_name not in (COMPOSITE, TRAINING) and not called) or target.float_format is not None:
         return None
     inputs = operands.inputs
     floats = [is_float(x) and x.dtype.kind != "c" and x.dtype.itemsize <= 4 for x in inputs]
@@ -142,6 +144,7 @@ def meaning_of(op_name: str, params: Mapping[str, str], operands: Operands, targ
         meaning is not None
         and meaning.elementwise
         and not meaning.own_body
+        and not called
         and any(x.dtype.itemsize < 4 for x in inputs)
     ):
         body = of_body(operands.module)
@@ -166,7 +169,7 @@ def _meaning(op_name: str, params: Mapping[str, str], operands: Operands) -> Mea
         name, given = known
         terms = FORMULAS[name].terms(*inputs, **given)
         return of_formula(name, given, len(inputs), terms)
-    return of_body(operands.module)
+    return None if op_name.startswith(CALL) else of_body(operands.module)
 
 
 def of_body(module: bytes) -> Meaning | None:
