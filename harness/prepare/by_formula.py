@@ -6,13 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from jaxlib.mlir import ir
 
 from opscope.harness.formulas import attributes
 from opscope.harness.formulas.nearest import rounded
 from opscope.harness.formulas.table import FORMULAS
-from opscope.harness.prepare.mlir.traversal import main_of
-from opscope.harness.prepare.mlir.values import tensor_desc
+from opscope.harness.prepare import mlir
+from opscope.harness.prepare.mlir import named_calls
 from opscope.harness.prepare.pjrt.client import Client, Executable, TensorType
 from opscope.harness.record.element_types import numpy_dtype
 
@@ -39,14 +38,11 @@ class FormulaExecutable(Executable):
         return [self.client.put(rounded(each, np.dtype(kind.dtype))) for each, kind in pairs]
 
 
-def of_module(module: ir.Module, client: Callable[[], Client]) -> FormulaExecutable | None:
+def of_module(module: mlir.Module, client: Callable[[], Client]) -> FormulaExecutable | None:
     """What computes a module whose one op is such a call; None of any other, or with attributes that none knows."""
-    call, *others = [view.operation for view in main_of(module).regions[0].blocks[0].operations]
-    if call.name != "stablehlo.custom_call" or len(others) != 1 or list(call.results) != list(others[0].operands):
+    called = named_calls.alone(module)
+    known = None if called is None else attributes.of_composite(called[0])
+    if called is None or known is None or not all(desc.data_type.startswith(("f", "bf")) for desc in called[1]):
         return None
-    known = attributes.of_composite({name: str(call.attributes[name]) for name in call.attributes})
-    descs = [tensor_desc(result.type) for result in call.results]
-    if known is None or not all(desc.data_type.startswith(("f", "bf")) for desc in descs):
-        return None
-    results = [TensorType(tuple(desc.shape), numpy_dtype(desc.data_type)) for desc in descs]
+    results = [TensorType(tuple(desc.shape), numpy_dtype(desc.data_type)) for desc in called[1]]
     return FormulaExecutable(client(), *known, results)
