@@ -145,14 +145,19 @@ class Verdict:
         return sum(map(int, same)) / max(1, sum(g.size for g, _ in pairs))
 
     @cached_property
+    def _held(self) -> Judged:
+        """What was judged, as the verdict has it: without what is documented."""
+        assert self._judged is not None
+        return self._judged.meant()
+
+    @cached_property
     def _errors(self) -> tuple[ElementErrors | None, ...]:
         """The error of every element, of results that have numbers."""
-        assert self._judged is not None
         known = []
         for number, check in enumerate(self.checks):
-            golden, got = (each[number : number + 1] for each in (self._judged.golden, self._judged.got))
+            golden, got = (each[number : number + 1] for each in (self._held.golden, self._held.got))
             fits = bool(golden) and bool(got) and golden[0].shape == got[0].shape and golden[0].dtype == got[0].dtype
-            known.append(element_errors(self._judged, number, check) if fits else None)
+            known.append(element_errors(self._held, number, check) if fits else None)
         return tuple(known)
 
     @cached_property
@@ -164,7 +169,7 @@ class Verdict:
         from opscope.harness.explain.hypotheses.table import hypothesis
 
         for number, (check, errors) in enumerate(zip(self.checks, self._errors, strict=True)):
-            if errors is not None and not check.passed and (said := hypothesis(Evidence(self._judged, number, errors))):
+            if errors is not None and not check.passed and (said := hypothesis(Evidence(self._held, number, errors))):
                 return said
         return ""
 
@@ -213,7 +218,7 @@ class Verdict:
             index,
             tuple(float(x[index]) for x in self._inputs) if alike else (),
             float(np.real(right[index])),
-            float(np.real(errors.got[index])),
+            float(np.real(self.got[number][index])),
             float(ulp[index]),
             None if errors.z is None else float(errors.z[index]),
         )
@@ -227,9 +232,7 @@ class Verdict:
             return None
         for number, check in enumerate(self.checks):
             steps = self._judged.steps(number)
-            golden, got = self._judged.golden[number], self._judged.got[number]
-            known = tails.of(self._judged.target.tails, meaning.by)
-            (got, *_), _ = tails.as_documented(known, [golden], [got], self._inputs[0])
+            golden, got = self._held.golden[number], self._held.got[number]
             if steps is None or not check.passed or not is_float(golden) or golden.dtype.kind == "c":
                 continue
             with np.errstate(all="ignore"):

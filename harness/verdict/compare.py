@@ -18,10 +18,10 @@ from opscope.harness.formulas.nearest import rounded
 from opscope.harness.prepare.operand_sizes import is_float
 from opscope.harness.prepare.program import SingleOp
 from opscope.harness.record.records import PRODUCTS_IN_A_ROW, QUANTISED, WHOLE_MODEL, OpRow, ResultCheck, TensorDesc
-from opscope.harness.verdict import halves, tails, ties
+from opscope.harness.verdict import halves, ties
 from opscope.harness.verdict import tolerance as table
 from opscope.harness.verdict.check import check, check_truncated, element_type, refused
-from opscope.harness.verdict.meaning import COMPOSITE, ExactOperands, family, meant, name_of
+from opscope.harness.verdict.meaning import COMPOSITE, ExactOperands, as_documented, family, meant
 from opscope.harness.verdict.operands import (
     BINARY,
     STORED_TYPES,
@@ -82,9 +82,7 @@ def compare(
     whole = None if isinstance(operands, ExactOperands) else operands
     golden, operands = meant(op_name, params, target, golden, operands)
     kind = family(op_name, operands)
-    documented: set[int] = set()
-    if operands is not None and (known := tails.of(target.tails, name_of(op_name, operands))):
-        got, documented = tails.as_documented(known, golden, got, operands.inputs[0])
+    got, documented = as_documented(op_name, target, golden, got, operands)
     if op_name == BITS and len(golden) == len(got):
         golden, got = zip(*map(_as_bits, golden, got), strict=True) if golden else ((), ())
         outputs = ()

@@ -58,6 +58,14 @@ def test_nothing_else_is_right_there_and_it_excuses_nothing_elsewhere(kind, lie)
     assert judge("erfc", *erfc(kind, lie), target="card").answer == "wrong"
 
 
+def test_the_worst_elements_are_none_that_are_documented():
+    x, y = erfc(F32, lambda x, y: np.where(x >= 5, ERFC, np.where((x > 1) & (x < 1.1), 1.01 * y, y)))
+    verdict = judge("erfc", x, y, target="card")
+    assert verdict.answer == "wrong"
+    assert verdict.worst
+    assert all(1 < each.inputs[0] < 1.1 for each in verdict.worst)
+
+
 def test_a_tail_is_its_cards_alone():
     assert judge("erfc", *erfc(F32, lambda x, y: np.where(x >= 5, ERFC, y))).answer == "wrong"
 
