@@ -246,6 +246,8 @@ def show(run: Run, console: Console) -> None:
         prose(f"{deselected} of {len(run.tests)} ops were deselected: {kept}", TERMINAL["known"])
     for saving in savings(run.rows, run.tests).lines:
         prose(saving, "cyan")
+    if seen := domain_line(run.tests):
+        prose(seen, "dim")
     for part in run.ledger_line.split("; "):
         prose(part, TERMINAL["good"] if run.adds_up else TERMINAL["bad"])
     for note in run.notes:
@@ -262,6 +264,15 @@ def show(run: Run, console: Console) -> None:
         prose(said, TERMINAL["bad" if any(check.fails_run for check in run.header.imports) else "good"])
     for name, place in run.places.items():
         line(f"{name:<9} {with_short_paths(place, run.folder)}")
+
+
+def domain_line(tests: Sequence[OpTest]) -> str:
+    """Which share of their domains ops saw: half of them, and the one that saw least; empty if it is known of none."""
+    known = sorted((t for t in tests if t.domain_share is not None), key=lambda t: t.domain_share or 0.0)
+    if not known:
+        return ""
+    half, least = (100 * (test.domain_share or 0.0) for test in (known[(len(known) - 1) // 2], known[0]))
+    return f"half of {len(known)} ops saw at most {half:.2g} % of their domain, {title(known[0])} {least:.2g} %"
 
 
 def _explanations(run_dir: Path, tests: Sequence[OpTest], console: Console) -> None:
@@ -323,6 +334,7 @@ def result_text(test: OpTest) -> str:
     figures = [f"PCC {test.pcc:.7f}"] if test.pcc is not None else []
     figures += [f"z {test.z_max:.3g}"] if test.z_max is not None else []
     figures += [f"{check.tolerance}" for check in test.results[:1]]
+    figures += [f"{100 * test.domain_share:.2g} % of its domain"] if test.domain_share is not None else []
     error = f" +-{test.cycles_error:g} %" if test.cycles_error is not None else ""
     figures += [f"{test.cycles:,} cycles{error}"] if test.cycles else []
     return f"success ({', '.join(figures)})" if figures else "success"

@@ -449,8 +449,9 @@ def family(op_name: str, operands: Operands | None) -> str:
 
 def name_of(op_name: str, operands: Operands | None) -> str:
     """What an op computes, in a word: the name of its formula, else its own without its dialect."""
-    known = isinstance(operands, ExactOperands) and operands.meaning is not None
-    return operands.meaning.by if known else op_name.rpartition(".")[2]
+    if isinstance(operands, ExactOperands) and operands.meaning is not None:
+        return operands.meaning.by
+    return op_name.rpartition(".")[2]
 
 
 def as_documented(
