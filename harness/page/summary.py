@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from opscope.base.op_families import COMPUTING
 from opscope.base.statuses import PASSED, TERMINAL
 from opscope.base.terminal import print_prose, wrapped
 from opscope.base.visible_text import cut, one_line, visible
@@ -267,12 +268,14 @@ def show(run: Run, console: Console) -> None:
 
 
 def domain_line(tests: Sequence[OpTest]) -> str:
-    """Which share of their domains ops saw: half of them, and the one that saw least; empty if it is known of none."""
-    known = sorted((t for t in tests if t.domain_share is not None), key=lambda t: t.domain_share or 0.0)
+    """Which share of their domains ops saw that compute: half of them, and the one that saw least; empty if it is known
+    of none."""
+    computing = (t for t in tests if t.domain_share is not None and t.op_kind in COMPUTING)
+    known = sorted(computing, key=lambda t: t.domain_share or 0.0)
     if not known:
         return ""
     half, least = (100 * (test.domain_share or 0.0) for test in (known[(len(known) - 1) // 2], known[0]))
-    return f"half of {len(known)} ops saw at most {half:.2g} % of their domain, {title(known[0])} {least:.2g} %"
+    return f"half of {len(known):,} computing ops saw at most {half:.2g} % of their domain, {title(known[0])} {least:.2g} %"
 
 
 def _explanations(run_dir: Path, tests: Sequence[OpTest], console: Console) -> None:

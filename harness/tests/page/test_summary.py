@@ -232,7 +232,7 @@ def test_a_run_says_what_share_of_their_domains_its_ops_saw(page: summary.Run, t
         run_folder.record_of(tmp_path, op_id, Status.SUCCESS, stage_reached=Stage.COMPARE, domain_share=share)
         for op_id, share in ((first, 0.039), (second, 0.5), (third, 0.0021))
     ]
-    said = f"half of 3 ops saw at most 3.9 % of their domain, {summary.title(tests[2])} 0.21 %"
+    said = f"half of 3 computing ops saw at most 3.9 % of their domain, {summary.title(tests[2])} 0.21 %"
     assert summary.domain_line(tests) == said
     assert said in " ".join(shown(dataclasses.replace(page, tests=tests), width=200).split())
     assert "3.9 % of its domain" in summary.result_text(tests[0])
