@@ -275,7 +275,8 @@ def domain_line(tests: Sequence[OpTest]) -> str:
     if not known:
         return ""
     half, least = (100 * (test.domain_share or 0.0) for test in (known[(len(known) - 1) // 2], known[0]))
-    return f"half of {len(known):,} computing ops saw at most {half:.2g} % of their domain, {title(known[0])} {least:.2g} %"
+    some = f"half of {len(known):,} computing ops saw at most {half:.2g} % of their domain"
+    return f"{some}, {title(known[0])} {least:.2g} %"
 
 
 def _explanations(run_dir: Path, tests: Sequence[OpTest], console: Console) -> None:
