@@ -27,9 +27,13 @@ def as_ops(module: ir.Module) -> ir.Module:
 
 
 def alone(module: ir.Module) -> tuple[dict[str, str], list[TensorDesc]] | None:
-    """Attributes and results of the custom call that is the one op of `@main`; None of any other module."""
-    call, *others = [view.operation for view in main_of(module).regions[0].blocks[0].operations]
+    """Attributes and results of the custom call of the arguments that is the one op of `@main`; None of any other
+    module."""
+    block = main_of(module).regions[0].blocks[0]
+    call, *others = [view.operation for view in block.operations]
     if call.name != "stablehlo.custom_call" or len(others) != 1 or list(call.results) != list(others[0].operands):
+        return None
+    if list(call.operands) != list(block.arguments):
         return None
     descs = [tensor_desc(result.type) for result in call.results]
     return {name: str(call.attributes[name]) for name in call.attributes}, descs
