@@ -223,3 +223,16 @@ def test_ops_run_again_come_first_with_their_figures(page: summary.Run, tmp_path
     assert "Slowest ops" not in text
     stopped = run_folder.record_of(tmp_path, first, Status.STOPPED, error="stopped after run", stage_reached=Stage.RUN)
     assert summary.result_text(stopped) == "stopped: stopped after run; from layer0 (m.py:0)"
+
+
+def test_a_run_says_what_share_of_their_domains_its_ops_saw(page: summary.Run, tmp_path: Path) -> None:
+    assert "of their domain" not in shown(page)
+    first, second, third = list(NAMES)[:3]
+    tests = [
+        run_folder.record_of(tmp_path, op_id, Status.SUCCESS, stage_reached=Stage.COMPARE, domain_share=share)
+        for op_id, share in ((first, 0.039), (second, 0.5), (third, 0.0021))
+    ]
+    said = f"half of 3 computing ops saw at most 3.9 % of their domain, {summary.title(tests[2])} 0.21 %"
+    assert summary.domain_line(tests) == said
+    assert said in " ".join(shown(dataclasses.replace(page, tests=tests), width=200).split())
+    assert "3.9 % of its domain" in summary.result_text(tests[0])
