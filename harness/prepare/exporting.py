@@ -7,6 +7,8 @@ pytest processes: no framework is imported here.
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 import queue
 import shutil
 import tempfile
@@ -305,7 +307,7 @@ def run_exporter(
     check: Callable[[], None] | None = None,
 ) -> Mapping[str, Any] | None:
     """Runs one exporter until it ends; returns what it has read, or None where that is not all: a limit, or somebody,
-    has ended it. Raises ExportFailed, ModelRefused, BudgetSpent or Killed.
+    has ended it. Raises ExportFailed, ModelRefused, BudgetSpent or Killed, and InputError where the disk is full.
 
     `on_export` gets the bytes of all arguments once the export is complete and the framework begins to run the model,
     and says which share of the time it may take for that.
@@ -366,6 +368,8 @@ def run_exporter(
     if last["event"] == "refused":
         raise ModelRefused(last["where"], last["expected"], last["got"], last["hint"])
     if last["event"] == "failed":
+        if export_folder.NO_ROOM.search(last["error"]):  # no fault of the model's
+            raise export_folder.unwritable(folder.parent, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
         raise ExportFailed(last["stage"], last["error"], last["traceback"])
     if not outcome.ending.ok:
         if allowance.budget_is_spent:

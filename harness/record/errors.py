@@ -7,15 +7,18 @@ import re
 from collections.abc import Iterable
 
 from opscope.base.visible_text import visible
+from opscope.harness.record.masking import mask_secrets
 
 
 class InputError(ValueError):
-    """Bad input: printed as one line `<where>: expected X, got Y; try Z`, exit code 2, never a traceback."""
+    """Bad input: printed as one line `<where>: expected X, got Y; try Z`, exit code 2, never a traceback, without the
+    secrets that are in it."""
 
     def __init__(self, where: str, expected: str, got: str, hint: str = "") -> None:
-        self.where, self.expected, self.got, self.hint = where, expected, got, hint
-        line = f"{where}: expected {expected}, got {got}"
-        super().__init__(visible(f"{line}; try {hint}" if hint else line))
+        words = tuple(map(mask_secrets, (where, expected, got, hint)))
+        self.where, self.expected, self.got, self.hint = words
+        line = "{}: expected {}, got {}".format(*words)
+        super().__init__(visible(f"{line}; try {self.hint}" if hint else line))
 
 
 class Refused(ValueError):
@@ -41,7 +44,7 @@ def refusal(program: str, error: Exception) -> str:
         raise error
     text = _COMMAND.sub("", text).removeprefix(f"{program.split()[-1]}: ")
     hint = "" if "; try " in text else f"; try {program.split(' --')[0]} --help"
-    return visible(f"{program}: {text}{hint}")
+    return visible(f"{program}: {mask_secrets(text)}{hint}")
 
 
 def closest(word: str, known: Iterable[str], most: int | None = None) -> str:

@@ -19,7 +19,7 @@ from opscope.base.places import HOME
 from opscope.base.plugins import version
 from opscope.harness.record.commits.checkout import Commit, checkout, git_folder
 from opscope.harness.record.commits.ci_variables import ci_job
-from opscope.harness.record.masking import mask_url, masked
+from opscope.harness.record.masking import mask_secrets, masked
 from opscope.harness.record.records import Origin
 
 PACKAGES = ("opscope", "jax", "jaxlib", "numpy", "ml_dtypes", "xdsl", "pydantic", "pytest", "pytest-xdist")
@@ -71,7 +71,7 @@ def origin(
         cpu=cpu_name(),
         python=platform.python_version(),
         versions=versions(),
-        command_line=tuple(as_text(mask_url(word)) for word in command_line),
+        command_line=tuple(as_text(mask_secrets(word)) for word in command_line),
         options=masked({**options, **({SOURCE: source} if source else {})}),
     )
 

@@ -215,9 +215,7 @@ class _Run:
         source = exported.bytecode if exported is not None else _source(module)
         in_memory = isinstance(source, bytes) or _is_text(source)
         self._label = name if in_memory else str(source)
-        self.folder = (
-            Path(run_dir) if run_dir is not None else run_folders.default_run_dir([self._label], self._started)
-        )
+        self.folder = Path(run_dir) if run_dir is not None else run_folders.make_run_dir([self._label], self._started)
         if exported is not None and "inputs" not in options:
             values = self.folder / "modules" / f"{name}.npz"
             try:

@@ -7,7 +7,7 @@ is, whatever has become of its compiler since.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,10 @@ FROM_THE_RUN = ("backend", *OPTIONS, "op_timeout", "op_memory")
 
 def started(start: Start) -> Started:
     """The plan and the lanes, which are ready; the run folder is written. Raises InputError for any bad input."""
-    moment, (plan, options) = now(), _made(start.request)
+    moment, (plan, options) = (
+        now(),
+        _made(start.request, new_run.made if not start.dry else run_folders.default_run_dir),
+    )
     if not start.dry:
         new_run.claim(plan.run_dir, start.claims)
     for folder in map(Path, plan.header.export_dirs):
@@ -58,11 +61,11 @@ def from_run(request: Request) -> RunPlan:
 
     Raises InputError if there is no run, if it has another schema, or if there is no such op.
     """
-    return _made(request)[0]
+    return _made(request, run_folders.default_run_dir)[0]
 
 
-def _made(request: Request) -> tuple[RunPlan, dict[str, Any]]:
-    """The plan, and the options that its record has in place of the request's."""
+def _made(request: Request, place: Callable[..., Path]) -> tuple[RunPlan, dict[str, Any]]:
+    """The plan, and the options that its record has in place of the request's. `place` returns the run's folder."""
     server = request.settings["artifact_url"]
     earlier = run_of_ops(request.run_dir, request.folder, request.op_ids, server)
     run = store.load_run(earlier)
@@ -73,7 +76,7 @@ def _made(request: Request) -> tuple[RunPlan, dict[str, Any]]:
             settings[name] = options[name]
     ids = find_op_ids(run.rows, request.op_ids) if request.op_ids else set()
     moment = now()
-    run_dir = run_folders.default_run_dir(["again", *sorted(ids)[:1]], moment, request.folder)
+    run_dir = place(["again", *sorted(ids)[:1]], moment, request.folder)
     orders = orders_of(request, f"{moment:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:8]}", run_dir, settings)
     rest: dict[str, Any] = {"op_ids": tuple(ids)}
     orders = replace(orders, **rest, others=tuple(replace(other, **rest) for other in orders.others))

@@ -37,6 +37,7 @@ from opscope.harness.run import (
 from opscope.harness.run.items import OpItem
 from opscope.harness.run.op_engine import engine_of
 from opscope.harness.run.starting import Start, Started
+from opscope.harness.scale.shard import ELSEWHERE
 from opscope.harness.triage import after_run
 
 if TYPE_CHECKING:
@@ -53,11 +54,11 @@ LONG = 1.0
 
 
 def nothing_ran(run: Run) -> bool:
-    """Whether none of a run's ops was attempted, nor a model as one program; or no model was, in time; or the system
-    killed what some needed."""
+    """Whether none of the ops of a run, or of its share, was attempted, nor a model as one program; or no model was, in
+    time; or the system killed what some needed."""
     if kills(run.tests, run.header.failed):
         return True
-    if tests := [*run.tests, *run.whole]:
+    if tests := [test for test in (*run.tests, *run.whole) if test.error_message != ELSEWHERE]:
         return none_ran(tests)
     return any(failure.status is ModelStatus.NOT_RUN for failure in run.header.failed)
 
@@ -347,7 +348,7 @@ class OpByOp:
         if session.exitstatus == pytest.ExitCode.OK:
             if self.closed.problem or damage.losses():
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
-            elif self.plan.orders.share is None and self.closed.run is not None and nothing_ran(self.closed.run):
+            elif self.closed.run is not None and nothing_ran(self.closed.run):
                 session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED  # as of pytest's own tests
             elif unmatched_globs(self.plan.rows, self.plan.orders.globs):
                 session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED  # some of what was asked for is not there
