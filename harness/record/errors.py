@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
+import sys
 from collections.abc import Iterable
+from pathlib import Path
 
 from opscope.base.visible_text import visible
 from opscope.harness.record.masking import mask_secrets
@@ -23,6 +26,14 @@ class InputError(ValueError):
 
 class Refused(ValueError):
     """Bad input that another room refuses in words of its own, which may have no `expected`."""
+
+
+def refuse_closed_stdout() -> None:
+    """Raises InputError if this process was started without a stdout (`>&-`). What is written to a stderr that is
+    closed goes nowhere."""
+    sys.stderr = sys.stderr or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - for good
+    if sys.stdout is None:
+        raise InputError("stdout", "one that can be written", "a closed one", "> FILE, or > /dev/null")
 
 
 PYTEST = "pytest --op-by-op"
