@@ -33,7 +33,16 @@ the folder's, and `compilers`, label of a backend -> the commit that it names as
 ANSWERS = "answers"
 """Key in the options of a run of ops of an earlier run: the id of that `run`, and the ids of the named `ops`."""
 
-OF_ONE_RUN = frozenset({SOURCE, ANSWERS, "exports_of", "versions", "revision", "branch", "fingerprint"})
+CONDITIONS = "conditions"
+"""Key in a run's options of what it ran under (harness/cache/conditions.py): name -> text."""
+
+CYCLE_MODEL = "simulator"
+"""The condition that says which simulator has counted cycles."""
+
+PLACES = frozenset({"cache_dir", "dashboard_home", "publish", "artifact_url"})
+"""Settings that say where something lies: no result depends on one."""
+
+OF_ONE_RUN = PLACES | {SOURCE, ANSWERS, CONDITIONS, "exports_of", "versions", "revision", "branch", "fingerprint"}
 """Keys in a run's options that two runs with the same settings need not have in common."""
 
 
@@ -74,6 +83,12 @@ def origin(
         command_line=tuple(as_text(mask_secrets(word)) for word in command_line),
         options=masked({**options, **({SOURCE: source} if source else {})}),
     )
+
+
+def conditions_of(options: object) -> dict[str, Any]:
+    """What a run's options say of the conditions that it ran under; empty for older runs."""
+    conditions = options.get(CONDITIONS) if isinstance(options, dict) else None
+    return conditions if isinstance(conditions, dict) else {}
 
 
 def source_of(options: object) -> dict[str, Any]:

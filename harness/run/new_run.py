@@ -209,6 +209,7 @@ def _anywhere(url: str, folder: Path) -> str:
 def write(plan: RunPlan, start: Start, started: datetime, ready: Sequence[Ready], own: Mapping[str, Any]) -> None:
     """Writes run.json and manifest.jsonl; `own` are options that the request has not, or has otherwise."""
     from opscope.harness.backends import compiler_commits
+    from opscope.harness.cache.conditions import conditions
     from opscope.harness.record import origin
 
     request = start.request
@@ -217,6 +218,7 @@ def write(plan: RunPlan, start: Start, started: datetime, ready: Sequence[Ready]
         "ops": [],
         **own,
         "fingerprint": starting.fingerprint(ready),
+        origin.CONDITIONS: conditions(),
     }
     if options.get("publish"):
         options["publish"] = _anywhere(options["publish"], request.folder)
