@@ -13,13 +13,13 @@ TT_MLIR_MODELS := resnet50 bert_base gpt2_small diffusion_unet gpt2_decode hybri
 BASE := $(VENV)/.stamp-base
 TEST := $(VENV)/.stamp-test
 DEV  := $(VENV)/.stamp-dev
-FROM := pyproject.toml constraints.txt setup.py opscope/base/passes/_passes.c
+FROM := pyproject.toml constraints.txt build_backend.py setup.py opscope/base/passes/_passes.c
 
 # Sweeps and tests start hundreds of processes, each of which would compile our sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv sweep test slow lint contracts measure measurements conformance commands ops tt-mlir-page zoo clean metrics migration dashboard terminal
+.PHONY: help venv sweep test slow lint contracts measure measurements conformance commands ops tt-mlir-page zoo newest wheelhouse release clean metrics migration dashboard terminal
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -82,6 +82,16 @@ metrics: $(BASE) ## write docs/metrics.md again, after a change of a view
 
 zoo: $(BASE) ## count every model's parameters and ops again, after a change of models (minutes; needs the frameworks)
 	$(BIN)/opscope models --count > /dev/null
+
+newest: $(BASE) ## run a model of each framework and compiler with the newest packages there are, above our bounds too (ARGS='torch tt')
+	$(BIN)/python -m ci.newest $(ARGS)
+
+wheelhouse: $(BASE) ## fetch what an installation needs into wheelhouse/, for a machine without a network (EXTRAS=tt,torch)
+	$(BIN)/python -m pip wheel --disable-pip-version-check -c constraints.txt --wheel-dir wheelhouse '.$(if $(EXTRAS),[$(EXTRAS)])'
+	@echo "there: pip install --no-index --find-links wheelhouse 'opscope$(if $(EXTRAS),[$(EXTRAS)])'"
+
+release: $(DEV) ## make version VERSION of what changelog.d says, and build it
+	$(BIN)/python -m ci.release $(VERSION)
 
 dashboard: $(BASE) ## serve the results database in Apache Superset, which it installs first (ARGS='--port 8088')
 	$(BIN)/opscope dashboard up $(ARGS)

@@ -159,15 +159,6 @@ def pytest_configure(config: pytest.Config) -> None:
             patch.delenv(name)
 
 
-def pytest_sessionstart(session: pytest.Session) -> None:
-    """Keeps the JavaScript of the pages from one session to the next: to assemble it takes two seconds."""
-    cache = getattr(session.config, "cache", None)  # there is none with `-p no:cacheprovider`
-    if cache is not None and not hasattr(session.config, "workerinput"):
-        of_the_tests = Path(platformdirs.user_cache_dir("opscope"))
-        of_the_tests.mkdir(parents=True, exist_ok=True)
-        (of_the_tests / "javascript").symlink_to(cache.mkdir("javascript"))
-
-
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Tells a worker of xdist who the user is: its environment no longer says so."""

@@ -112,6 +112,7 @@ def test_a_wheel_holds_opscope_alone(wheel: Path) -> None:
     assert {name.split("/")[0].partition("-")[0] for name in names} == {"opscope"}
     assert not [name for name in names if "/tests/" in name]
     assert {"opscope/harness/run/plugin.py", "opscope/reports/database/views/failures.sql"} <= set(names)
+    assert [name for name in names if "/vega-lite-" in name], "charts need nothing that was not installed"
     if shutil.which("gcc"):
         assert [name for name in names if name.endswith(".so")] == [PASSES]
 

@@ -41,7 +41,6 @@ KINDS = {
     "requests": 2,
     "entries": 2,
     "suites": 1,
-    "javascript": 1,
     "templates": 1,
     "tt-metal": 1,
     "releases": 1,

@@ -57,7 +57,8 @@ def pytest_options() -> str:
     options = []
     for flag, _, row in command_line.rows():
         value = row.get("metavar", "")
-        options.append((f"{flag} {f'[{value}]' if row.get('nargs') == '?' else value}".rstrip(), row["help"]))
+        words = f"{flag} {f'[{value}]' if row.get('nargs') == '?' else value}".rstrip()
+        options.append((words, command_line.long_help(flag)))
     formatter = click.HelpFormatter(width=WIDTH)
     formatter.write_dl(options, col_max=34)
     return formatter.getvalue()

@@ -1,4 +1,4 @@
-"""The commands `opscope doctor`, `models`, `config`, `show` and `clean`."""
+"""The commands `opscope doctor`, `models`, `show` and `clean`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from opscope.base.page import Page
 from opscope.base.plugins import plugins
 from opscope.base.terminal import page_console
 from opscope.harness.record.errors import InputError
-from opscope.harness.settings.settings import BY_NAME, SETTINGS, Resolved, project_folder, resolve
+from opscope.harness.settings.settings import BY_NAME, Resolved, project_folder, resolve
 
 KEPT_FILES = 5
 """So many of the files that a kept verdict rests on are named."""
@@ -111,26 +111,6 @@ def models(count: bool, as_json: bool) -> None:
         of_it = [e for e in skipped if e.framework == framework]
         packages = ", ".join(dict.fromkeys(package for e in of_it for package in e.missing_packages))
         click.echo(f"skipped here: {len(of_it)} of {framework} ({packages} not installed; try {install(framework)})")
-
-
-@click.command()
-@JSON
-def config(as_json: bool) -> None:
-    """Print every setting, its value, and where the value comes from."""
-    settings = _settings()
-    values = settings.masked()
-    if as_json:
-        from opscope.wire.answer import print_answer
-        from opscope.wire.config import PAIRS, Config
-
-        pairs = {name: of(value=values[name], source=settings.sources[name]) for name, of in PAIRS.items()}
-        print_answer(Config(**pairs))
-        return
-    texts = {name: "-" if value is None else str(value) for name, value in values.items()}
-    Page().table(
-        [("setting", ""), ("value", ""), ("from", "")],
-        [[s.name, texts[s.name], settings.sources[s.name]] for s in SETTINGS],
-    )
 
 
 @click.command(short_help="Show a run, the history of an op, or the readiness of a model.")

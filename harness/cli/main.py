@@ -89,8 +89,8 @@ class Verbs(click.Group):
         with visible_output(), progress.command(f"opscope {verb}".strip()):
             return super().main(*args, **extra)
 
-    def called(self, words: Sequence[str]) -> str:
-        """The command that a line calls, with its groups: `opscope dashboard user add`."""
+    def called(self, words: Sequence[str]) -> tuple[str, click.Command]:
+        """The command that a line calls, and its name with its groups: `opscope dashboard user add`."""
         path, command = "opscope", cast("click.Command", self)
         for word in words:
             if isinstance(command, click.Group) and not word.startswith("-"):
@@ -98,7 +98,7 @@ class Verbs(click.Group):
                 if inner is None:
                     break
                 path, command = f"{path} {word}", inner
-        return path
+        return path, command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -196,26 +196,27 @@ def main(arguments: Sequence[str] | None = None) -> Any:
         click.echo("Aborted!", err=True)
         code = 1
     except (ValueError, OSError, click.ClickException) as error:
-        code = _refuse(root.called(words), error)
+        code = _refuse(words, error)
     return sys.exit(DAMAGED if damage.losses() and not code else code)
 
 
-def _refuse(called: str, error: Exception) -> int:
+def _refuse(words: Sequence[str], error: Exception) -> int:
     """Prints why a command did not do what it was called for; returns its exit code."""
-    from opscope.harness.cli.refused_words import refused_words
+    from opscope.harness.cli.refused_words import refused_words, usage
     from opscope.harness.record.errors import Refused, refusal
 
+    called, command = root.called(words)
     code, notes = 2, []
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         error.show()
         return code
     if isinstance(error, click.UsageError):
-        error = refused_words(error, called)
+        error = refused_words(error, called, command)
     elif isinstance(error, click.ClickException):  # a compiler's, which may have notes and an exit code of its own
         code = error.exit_code
         first, *notes = error.format_message().splitlines()
         error = Refused(first)
-    line = refusal(called, error) if code == 2 else f"{called}: {error}"
+    line = refusal(called, error, usage(called, command)) if code == 2 else f"{called}: {error}"
     with visible_output():
         click.echo("\n".join([line, *notes]), err=True)
     return code

@@ -4,50 +4,92 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import click
 
-from opscope.harness.record.errors import InputError
+from opscope.harness.record.errors import InputError, closest
 
 _QUOTED = re.compile(r"'(?P<value>(?:[^'\\]|\\.)*)'")
 _MORE = re.compile(r"\((?P<words>.*)\)$")
 
 
-def refused_words(error: click.UsageError, called: str) -> InputError:
+def refused_words(error: click.UsageError, called: str, command: click.Command) -> InputError:
     """The error of a line that click does not take: an unknown option, a value of another kind, none at all.
 
-    `called` is the command of the line, such as `opscope dashboard user`.
+    `called` is the command of the line, such as `opscope dashboard user`, and `command` what click has of it.
     """
-    help_of = f"{called} --help"
+    rightly = usage(called, command)
     if isinstance(error, click.NoSuchOption):
-        return InputError(called, "an option of this command", error.option_name, _first(error.possibilities, help_of))
+        options = [name for parameter in command.params for name in parameter.opts if name.startswith("--")]
+        hint = error.possibilities[0] if error.possibilities else closest(error.option_name, options) or rightly
+        return InputError(called, "an option of this command", error.option_name, hint)
     if isinstance(error, click.NoSuchCommand):
-        group = error.ctx.command if error.ctx is not None else None
-        known = list(group.commands) if isinstance(group, click.Group) else []
+        known = list(command.commands) if isinstance(command, click.Group) else []
         return InputError(
             called, "a command", repr(error.command_name), closest_command(called, error.command_name, known)
         )
     if isinstance(error, click.MissingParameter) and error.param is not None:
-        return InputError(called, _name(error.param), "nothing", help_of)
+        return InputError(called, _name(error.param), "nothing", rightly)
     if isinstance(error, click.BadParameter) and error.param is not None:
-        return InputError(_name(error.param), _kind(error), _value(error), help_of)
+        value = _value(error)
+        return InputError(_name(error.param), _kind(error), value, _example(error.param, value) or rightly)
     if isinstance(error, click.BadOptionUsage):
-        expected, got = ("no value", "one") if "does not take" in error.message else ("a value", "none")
-        return InputError(error.option_name, expected, got, help_of)
+        if "does not take" in error.message:
+            return InputError(error.option_name, "no value", "one", f"{error.option_name} alone")
+        metavars = {name: _metavar(each) for each in command.params for name in each.opts}
+        return InputError(
+            error.option_name, "a value", "none", f"{error.option_name} {metavars.get(error.option_name, 'VALUE')}"
+        )
     if more := _MORE.search(error.message):
-        return InputError(called, "no further argument", repr(more["words"]), help_of)
-    return InputError(called, "words that the command takes", error.message, help_of)
+        return InputError(called, "no further argument", repr(more["words"]), rightly)
+    return InputError(called, "words that the command takes", error.message, rightly)
+
+
+def usage(called: str, command: click.Command) -> str:
+    """How a command is called: its name, the options that it needs and its arguments."""
+    if isinstance(command, click.Group):
+        return f"{called} {' | '.join(command.commands)}" if command.commands else "opscope help"
+    needed = [f"{_name(each)} {_metavar(each)}" for each in command.params if _is_needed(each)]
+    given = [_metavar(each) for each in command.params if isinstance(each, click.Argument)]
+    return " ".join([called, *needed, *given])
 
 
 def closest_command(called: str, word: str, known: Iterable[str]) -> str:
-    """The command of a group that is spelled most like `word`, else the list of all."""
-    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.4)
-    return f"{called} {near[0]}" if near else f"{called} --help"
+    """The command of a group that is spelled most like `word`, else where all are listed."""
+    known = list(known)
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.4)
+    if near:
+        return f"{called} {near[0]}"
+    return "opscope help" if called.partition(" help")[0] == "opscope" else f"{called} {' | '.join(known)}"
 
 
-def _first(names: Sequence[str] | None, otherwise: str) -> str:
-    return names[0] if names else otherwise
+def _is_needed(parameter: click.Parameter) -> bool:
+    return isinstance(parameter, click.Option) and parameter.required
+
+
+def _metavar(parameter: click.Parameter) -> str:
+    """The word that stands for a value."""
+    if isinstance(parameter.type, click.Choice) and parameter.metavar is None:
+        return f"[{'|'.join(map(str, parameter.type.choices))}]"
+    return parameter.metavar or str(parameter.name if isinstance(parameter, click.Argument) else "VALUE").upper()
+
+
+def _example(parameter: click.Parameter, value: str) -> str:
+    """A value that a parameter takes; empty where none is known."""
+    kind = parameter.type
+    if isinstance(kind, click.Choice):
+        return closest(value.strip("'"), map(str, kind.choices))
+    if isinstance(kind, click.DateTime):
+        return "2026-12-31"
+    if isinstance(kind, click.Path):
+        return "the path of one that is there" if kind.exists else ""
+    default = parameter.default
+    if isinstance(default, int | float) and not isinstance(default, bool):
+        return f"{_name(parameter)} {default:g}"
+    if isinstance(kind, click.IntRange | click.FloatRange) and kind.min is not None:
+        return f"{_name(parameter)} {kind.min + kind.min_open:g}"
+    return f"{_name(parameter)} 1" if getattr(kind, "name", "") in ("integer", "float") else ""
 
 
 def _name(parameter: click.Parameter) -> str:

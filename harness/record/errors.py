@@ -38,13 +38,16 @@ def refuse_closed_stdout() -> None:
 
 PYTEST = "pytest --op-by-op"
 """How pytest's options of a run are called in a refusal."""
+USAGES = {PYTEST: "pytest --model MODEL --op-by-op, whose options `opscope config --explain NAME` explains"}
+"""Programs that are no command of opscope -> how they are called rightly."""
 _COMMAND = re.compile(r"^opscope(?: [a-z][a-z-]*)*: ")
 
 
-def refusal(program: str, error: Exception) -> str:
+def refusal(program: str, error: Exception, usage: str = "") -> str:
     """The line that a user reads: `opscope VERB: <where>: expected X, got Y; try Z`.
 
-    `program` is the command as it was called. Raises `error` itself if it is no refusal of ours: a fault of the program
+    `program` is the command as it was called, `usage` how it is called rightly, for an error that knows no way out.
+    Raises `error` itself if it is no refusal of ours: a fault of the program
     keeps its traceback.
     """
     text = " ".join(str(error).split())
@@ -54,7 +57,7 @@ def refusal(program: str, error: Exception) -> str:
     elif "expected " not in text and not isinstance(error, Refused):
         raise error
     text = _COMMAND.sub("", text).removeprefix(f"{program.split()[-1]}: ")
-    hint = "" if "; try " in text else f"; try {program.split(' --')[0]} --help"
+    hint = "" if "; try " in text else f"; try {usage or USAGES.get(program, program)}"
     return visible(f"{program}: {mask_secrets(text)}{hint}")
 
 

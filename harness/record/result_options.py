@@ -66,6 +66,7 @@ class Option:
     default: Any
     """Also None if the default follows from another option."""
     help: str
+    """The line of `pytest --help`."""
     metavar: str
     """Placeholder for the value in the help text; empty if the flag takes no value."""
     decides: Decides
@@ -75,6 +76,8 @@ class Option:
     """Whether runs that differ in it belong to different series of nights."""
     repeated: bool
     """Whether the flag may be given several times; the values are joined by commas."""
+    more: str
+    """The help text beyond its first line."""
 
 
 def row(
@@ -86,18 +89,20 @@ def row(
     column: str = "",
     series: bool = True,
     repeated: bool = False,
+    more: str = "",
 ) -> Any:
     """The row of one option. If `default` is a function, it computes the default from the options above this one."""
-    more: dict[str, Any] = {
+    columns: dict[str, Any] = {
         "metavar": metavar,
         "decides": decides,
         "column": column,
         "series": series,
         "repeated": repeated,
+        "more": more,
     }
     if callable(default):
-        return Field(default_factory=default, description=help, json_schema_extra=more)
-    return Field(default, description=help, json_schema_extra=more)
+        return Field(default_factory=default, description=help, json_schema_extra=columns)
+    return Field(default, description=help, json_schema_extra=columns)
 
 
 def _inputs(value: object) -> str:
@@ -149,146 +154,174 @@ class ResultOptions(BaseModel, frozen=True, extra="forbid", defer_build=True):
 
     arch: Text = row(
         "n150",
-        "A board (n150, e150, p150), or an arch, which means its default board.",
+        "Board (n150, e150, p150), or an arch.",
         "BOARD",
         column="the board that ops were compiled for",
+        more="An arch means its default board.",
     )
     data_format: Text | None = row(
         None,
-        "Number format in which the device computes floats; default: the module's own types.",
+        "Number format in which the device computes floats.",
         "FORMAT",
         column="format in which the device computes floats",
+        more="Default: the module's own types.",
     )
     math_fidelity: Fidelity | None = row(
         None,
-        "Passes of the matrix unit: LoFi, HiFi2, HiFi3 or HiFi4; default: the backend's own.",
+        "Passes of the matrix unit: LoFi, HiFi2, 3 or 4.",
         "FIDELITY",
         column="passes of the matrix unit",
+        more="LoFi, HiFi2, HiFi3 or HiFi4; default: the backend's own.",
     )
     numerics: NumericsName = row(
         "hifi4",
-        "How ops compute where nothing else is asked for: hifi4 (all bits, a Dst of 32 bits in the matrix unit), or "
-        "ttnn (what ttnn takes without a compute configuration); --math-fidelity goes before its fidelity.",
+        "How ops compute by default: hifi4 or ttnn.",
         "WORD",
         column="how ops computed where nothing else was asked for: hifi4 or ttnn",
+        more=(
+            "hifi4: all bits, a Dst of 32 bits in the matrix unit; ttnn: what ttnn takes without a "
+            "compute configuration. --math-fidelity goes before its fidelity."
+        ),
     )
     exact_order: Flag = row(
         False,
-        "Compute products, sums, functions, softmax and norms in the steps of ttnn's own kernels (slow).",
+        "Compute in the steps of ttnn's kernels (slow).",
         column="whether ops were computed in the steps of ttnn's own kernels",
+        more="Products, sums, functions, softmax and norms.",
     )
     workflow: WorkflowName = row(
         SPLIT,
-        "What runs: split (each op by itself, as with --op-by-op), full (the model as one program, every value "
-        "compared), windows:N (each op with the N - 1 producers before it), layers (each numbered scope of its "
-        "source), compile-split (each op of the compiled program), split-compile-split.",
+        "What runs: split, full, windows:N, layers, ...",
         "WORD",
         Decides.CLIMB,
         column="what was taken through the stages",
+        more=(
+            "split: each op by itself, as with --op-by-op; full: the model as one program, every value "
+            "compared; windows:N: each op with the N - 1 producers before it; layers: each numbered scope"
+            " of its source; compile-split: each op of the compiled program; split-compile-split: each "
+            "op, compiled by itself, and each op of that program."
+        ),
     )
     unsupported_types: UnsupportedTypes = row(
         _of_workflow,
-        "Refuse ops of types that the device lacks (f64, i64), or compute them on the host; default: "
-        "fail for "
-        "single ops, fallback for whole models.",
+        "Types the device lacks: fail, or fallback.",
         "WORD",
         series=False,
+        more=(
+            "Refuse ops of such types (f64, i64), or compute them on the host; default: fail for single "
+            "ops, fallback for whole models."
+        ),
     )
     optimization_level: Level = row(
         0,
-        "0: compile each op by itself; 1: fuse ops; 2: also keep tensors in L1.",
+        "0: each op by itself; 1: fuse; 2: tensors in L1.",
         "N",
         column="what the compiler was asked to do beyond single ops: 0, 1 or 2",
+        more="0: compile each op by itself; 1: fuse ops; 2: also keep tensors in L1.",
     )
     amp_level: Level = row(
         0,
-        "Mixed precision of backend reference: 0: none; 1: products in Bfp8_b; 2: products in Bfp8, everything "
-        "else in Float16.",
+        "Mixed precision of backend reference: 0, 1 or 2.",
         "N",
         column="mixed precision that was asked for: 0, 1 or 2",
+        more="0: none; 1: products in Bfp8_b; 2: products in Bfp8, everything else in Float16.",
     )
     backend_option: BackendOptions | None = row(
         None,
-        "An option of a backend's own compiler; with BACKEND: in front, of that one among several.",
+        "An option of a backend's own compiler.",
         "[BACKEND:]NAME=VALUE",
         column="options of the backend's own compiler",
         repeated=True,
+        more="With BACKEND: in front, of that one among several.",
     )
     system_desc: DigestedFile | None = row(
         None,
-        "Backend tt: a system descriptor (.ttsys) in place of that of --arch.",
+        "Backend tt: a descriptor (.ttsys) in place of --arch.",
         "FILE",
         column="file and digest of the system descriptor that replaced the board's",
+        more="A system descriptor in place of that of --arch.",
     )
     inputs: Inputs = row(
         "captured",
-        "Inputs of the ops: captured (from the model), random, classes (what reaches each op's domain), or an .npz "
-        "file with values for the model's inputs, by name.",
+        "Inputs of ops: captured, random, classes, or .npz.",
         "KIND|FILE",
         Decides.PROGRAM,
+        more=(
+            "captured: from the model; classes: what reaches each op's domain; an .npz file has values "
+            "for the model's inputs, by name."
+        ),
     )
     weights: File | None = row(
         None,
-        "A .safetensors file whose tensors replace the model's seeded weights, by name.",
+        "A .safetensors file with the model's weights.",
         "FILE",
         Decides.PROGRAM,
         series=False,
+        more="Its tensors replace the seeded weights, by name.",
     )
     shape: Sizes | None = row(
         None,
-        "A size for what a model file leaves open: of a named dimension (batch=4), or all sizes of an argument "
-        "by name or number (arg0=4x16). Given several times or as a,b.",
+        "A size that a model file leaves open: batch=4.",
         "NAME=SIZE",
         Decides.PROGRAM,
         column="sizes that open dimensions of the model were given",
         repeated=True,
+        more=(
+            "Of a named dimension (batch=4), or all sizes of an argument by name or number (arg0=4x16). "
+            "Given several times or as a,b."
+        ),
     )
     mesh: Mesh | None = row(
         None,
-        "Split the model over a mesh of devices, such as 2x4, by its own shardings or those of its @model, and "
-        "run the ops of each device's program.",
+        "Split the model over a mesh of devices, such as 2x4.",
         "RxC",
         Decides.PROGRAM,
         column="mesh of devices that the model was split over",
+        more="By its own shardings or those of its @model; the ops of each device's program run.",
     )
     seed: Integer = row(0, "Seed of weights and inputs.", "N", Decides.PROGRAM)
     export_python: Interpreters | None = row(
         None,
-        "The interpreter that exports models, with the frameworks that it has: a path, or MODEL=PATH for models "
-        "of that name (a glob). Given several times or as a,b; default: this one.",
+        "The interpreter that exports models.",
         "[MODEL=]PATH",
         Decides.PROGRAM,
         series=False,
         repeated=True,
+        more=(
+            "With the frameworks that it has: a path, or MODEL=PATH for models of that name (a glob). "
+            "Given several times or as a,b; default: this one."
+        ),
     )
     goldens_by: GoldensBy | None = row(
         None,
-        "The release of XLA that makes goldens, such as jaxlib@0.10.2, in an environment of its own; default: the "
-        "installed one.",
+        "The release of XLA that makes goldens.",
         "jaxlib@VERSION",
         Decides.PROGRAM,
         series=False,
+        more="Such as jaxlib@0.10.2, in an environment of its own; default: the installed one.",
     )
     training: Flag = row(
         False,
-        "Run the model's training step (forward, backward, Adam) instead of its forward pass.",
+        "Run the training step in place of the forward pass.",
         decides=Decides.PROGRAM,
         series=False,
+        more="It is forward, backward and Adam.",
     )
     dtype: DType = row("float32", "Float type of the model: float32 or bfloat16.", "TYPE", Decides.PROGRAM)
     repeat: Repeat | None = row(
         None,
-        "How often a passing op runs in its lane, to compare the bits of its results; default: twice on xla, iree and "
-        "cards, else once.",
+        "How often a passing op runs, to compare bits.",
         "N",
         Decides.CLIMB,
         series=False,
+        more="In its lane; default: twice on xla, iree and cards, else once.",
     )
     until: LastStage | None = row(
         None,
-        "Stop each op after this stage, or after this compile depth of backend buda; what passes it is right.",
+        "Stop each op after this stage.",
         "STAGE",
         Decides.CLIMB,
+        more="Or after this compile depth of backend buda; what passes it is right.",
     )
 
     @classmethod

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import copy
+import os
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
@@ -13,45 +14,82 @@ from typing import Any, NoReturn
 import pytest
 
 from opscope.harness.settings import foreign_options
-from opscope.harness.settings.settings import SETTINGS
+from opscope.harness.settings.settings import SETTINGS, from_pyproject, preset_asked, project_folder, words_of_preset
 
 OWN_OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "--model": {
         "action": "append",
         "metavar": "MODEL",
-        "help": "Model to run: a name, a glob, `all`, the path or glob of model files, or NAME=FILE to name a "
-        "file's model; may be given several times.",
+        "help": "Model to run: a name, a glob, `all`, or a file.",
+        "more": (
+            "A name, a glob, `all`, the path or glob of model files, or NAME=FILE to name a file's model;"
+            " may be given several times."
+        ),
     },
     "--op-by-op": {
         "action": "store_true",
-        "help": "Run each unique op of the models by itself (--workflow split). Without --model, list the models.",
+        "help": "Run each unique op of the models by itself.",
+        "more": "As with --workflow split. Without --model, list the models.",
     },
     "--ops": {
         "action": "append",
         "metavar": "GLOB",
-        "help": "Run only ops of this name or family (`stablehlo.dot*`, `dot*`, `matmul`); the others count as "
-        "skipped.",
+        "help": "Run only ops of this name or family.",
+        "more": "Such as `stablehlo.dot*`, `dot*`, `matmul`; the others count as skipped.",
     },
     "--op": {
         "action": "append",
         "metavar": "ID",
-        "help": "Run this op of an earlier run (the newest, or --run-dir) again, as a run of its own, without "
-        "exporting the model; the earlier run stays as it is.",
+        "help": "Run this op of an earlier run again.",
+        "more": (
+            "Of the newest, or of --run-dir, as a run of its own, without exporting the model; the "
+            "earlier run stays as it is."
+        ),
     },
     "--run-dir": {"metavar": "DIR", "help": "Run folder; default: a new one in .opscope/runs."},
     "--resume": {
         "metavar": "RUN_DIR",
-        "help": "Continue a run that was killed, interrupted or out of budget, with its own options.",
+        "help": "Continue a run that did not end, with its options.",
+        "more": "One that was killed, interrupted or out of budget.",
     },
 }
 """Options that are no settings: what a run is of."""
+
+DAILY = (
+    "--model",
+    "--op-by-op",
+    "--backend",
+    "--ops",
+    "--op",
+    "--workflow",
+    "--preset",
+    "--budget",
+    "--no-cache",
+    "--resume",
+)
+"""The options of every day, which `pytest --help` shows first."""
 
 TAKEN = pytest.StashKey[list[str]]()
 """The options of ours on the command line that another plugin, or the project, has declared."""
 
 
 def rows() -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Each option, the attribute of `config.option` that has its value, and what `add_argument` gets."""
+    """Each option, the attribute of `config.option` that has its value, and what `add_argument` gets.
+
+    Those of every day come first."""
+    every = {flag: (dest, attributes) for flag, dest, attributes in _rows()}
+    for flag in dict.fromkeys((*DAILY, *every)):
+        dest, attributes = every[flag]
+        yield flag, dest, {name: value for name, value in attributes.items() if name != "more"}
+
+
+def long_help(flag: str) -> str:
+    """All that is to be said of an option."""
+    attributes = next(attributes for each, _, attributes in _rows() if each == flag)
+    return f"{attributes['help']} {attributes.get('more', '')}".strip()
+
+
+def _rows() -> Iterator[tuple[str, str, dict[str, Any]]]:
     for flag, own in OWN_OPTIONS.items():
         default = False if own.get("action") == "store_true" else None
         yield flag, f"opscope_{flag[2:].replace('-', '_')}", {"default": default, **own}
@@ -64,7 +102,7 @@ def rows() -> Iterator[tuple[str, str, dict[str, Any]]]:
             kind = {"action": "store_true"}
         else:
             kind = {"metavar": setting.metavar, **({"nargs": "?", "const": ""} if setting.optional else {})}
-        yield setting.flag, setting.dest, {"default": None, "help": setting.help, **kind}
+        yield setting.flag, setting.dest, {"default": None, "help": setting.help, "more": setting.more, **kind}
 
 
 def long_name(flag: str) -> str:
@@ -92,6 +130,23 @@ def _set(config: pytest.Config, values: argparse.Namespace) -> None:
     for name, value in vars(values).items():
         for options in (config.known_args_namespace, config.option):
             setattr(options, name, value)
+
+
+def take_preset(config: pytest.Config) -> None:
+    """Sets the models and ops of a run's preset, where the command line names none and no earlier run.
+
+    Raises InputError for a preset that is none.
+    """
+    option, place = config.option, project_folder(config.invocation_params.dir)
+    name = preset_asked({"preset": option.opscope_preset}, from_pyproject(place), os.environ)
+    if name is None:
+        return
+    given = words_of_preset(name, place)
+    earlier = option.opscope_op or option.opscope_resume or (option.opscope_run_dir and not option.opscope_preset)
+    if not (earlier or option.opscope_model):
+        option.opscope_model = given.get("model")
+    if option.opscope_model and not option.opscope_ops:
+        option.opscope_ops = given.get("ops")
 
 
 def look(config: pytest.Config, parser: pytest.Parser, args: list[str]) -> None:

@@ -113,6 +113,7 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
         refuse_closed_stdout()
         from opscope.harness.run import request, server_ahead
 
+        command_line.take_preset(config)
         if not (option.opscope_model or option.opscope_op or option.opscope_run_dir or option.opscope_resume):
             _refuse_others_model(config)
             request.refuse_without_model(config)

@@ -1,14 +1,14 @@
 """Every setting of a run: one table, and where each value comes from.
 
-Order: command line, then environment (`OPSCOPE_<NAME>`), then `[tool.opscope]` in the pyproject.toml at or
-above the folder that the command was given in, then the default.
+Order: command line, then environment (`OPSCOPE_<NAME>`), then the preset (`[tool.opscope.presets.<NAME>]`), then
+`[tool.opscope]` in the pyproject.toml at or above the folder that the command was given in, then the default.
 """
 
 from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -44,6 +44,7 @@ class Setting:
 
     name: str
     help: str
+    """The line of `pytest --help`."""
     default: Any = None
     type: Any = Text
     """What its value is: a type of harness/record/option_types.py."""
@@ -55,6 +56,8 @@ class Setting:
     """Whether the command-line option may be given several times; the values are joined by commas."""
     option: bool = True
     """Whether it is an option of the command line."""
+    more: str = ""
+    """What `opscope config --explain` and docs/commands.md say beyond that line."""
 
     @property
     def flag(self) -> str:
@@ -84,179 +87,234 @@ def _of_options() -> list[Setting]:
     """The options that decide a result as settings."""
     types = get_type_hints(ResultOptions, include_extras=True)
     return [
-        Setting(name, row.help, row.default, types[name], row.metavar, repeated=row.repeated)
+        Setting(name, row.help, row.default, types[name], row.metavar, repeated=row.repeated, more=row.more)
         for name, row in OPTIONS.items()
     ]
 
 
 SETTINGS: tuple[Setting, ...] = (
     Setting(
+        "preset",
+        "A table of pyproject.toml with a usual line's options.",
+        metavar="NAME",
+        more="[tool.opscope.presets.NAME] holds settings by name, and `model` and `ops`. What the command line or the "
+        "environment says goes before it, it goes before [tool.opscope].",
+    ),
+    Setting(
         "backend",
-        "Compiler that takes the ops, with what runs its output: a name, also at a release (xla@0.10.1, tt@0.1.2), "
-        "pjrt:NAME or pjrt:FILE.so for a PJRT plugin, a .py file, or a .yaml file with the commands of its stages. "
-        "Given several times (or as a,b), each op runs on each backend.",
+        "Compiler that takes the ops: a name, or a file.",
         DEFAULT_BACKEND,
         metavar="NAME",
         repeated=True,
+        more=(
+            "A name may have a release (xla@0.10.1, tt@0.1.2); pjrt:NAME or pjrt:FILE.so is a PJRT "
+            "plugin; a file is a .py file, or a .yaml file with the commands of its stages. Given several"
+            " times (or as a,b), each op runs on each backend."
+        ),
     ),
     *_of_options(),
     Setting("op_timeout", "Time limit of one op, in seconds.", 120.0, Seconds, "SECONDS"),
     Setting(
         "op_memory",
-        "Memory limit of one op's process, such as 8GiB; default: three quarters of the machine's memory.",
+        "Memory limit of one op's process, such as 8GiB.",
         type=ProcessMemory,
         metavar="SIZE",
+        more="Default: three quarters of the machine's memory.",
     ),
     Setting(
         "prepare_timeout",
-        "Time limit of preparing one model (export, split, goldens), in seconds.",
+        "Time limit of preparing one model, in seconds.",
         900.0,
         Seconds,
         "SECONDS",
+        more="It is for export, split and goldens together.",
     ),
     Setting(
         "prepare_memory",
-        "Memory limit of the process that prepares a model, such as 8GiB; default: three "
-        "quarters of the machine's memory.",
+        "Memory limit of preparing one model, such as 8GiB.",
         type=ProcessMemory,
         metavar="SIZE",
+        more="Default: three quarters of the machine's memory.",
     ),
     Setting(
         "golden_memory",
-        "Largest tensor for which a golden is computed, such as 2GiB; an op with a larger result has no golden.",
+        "Largest tensor that gets a golden, such as 2GiB.",
         2 << 30,
         Size,
         "SIZE",
+        more="An op with a larger result has no golden.",
     ),
     Setting(
         "budget",
-        "Start no op and prepare no model after this time, such as 30m; --resume does the rest. Of the "
-        "ops whose goldens are there, those that failed last and are used most run first.",
+        "Start nothing after this time, such as 30m.",
         type=Duration,
         metavar="TIME",
+        more=(
+            "No op is started and no model prepared; --resume does the rest. Of the ops whose goldens are"
+            " there, those that failed last and are used most run first."
+        ),
     ),
     Setting(
         "budget_history",
-        "File with the last result of each op, as `opscope gate` writes it; orders the ops of "
-        "--budget along with the runs here.",
+        "Results that order the ops of --budget.",
         type=File,
         metavar="FILE",
+        more=(
+            "A file with the last result of each op, as `opscope gate` writes it; it counts along with the runs here."
+        ),
     ),
-    Setting("limitations", "Your expected failures (YAML), in addition to the project's own.", metavar="FILE"),
+    Setting("limitations", "Your expected failures (YAML), beside our own.", metavar="FILE"),
     Setting(
         "reruns",
-        "How often to run a failed op again, to tell deterministic, flaky and infrastructure failures apart.",
+        "How often a failed op runs again.",
         2,
         Count,
         "N",
+        more="It tells deterministic, flaky and infrastructure failures apart.",
     ),
     Setting(
         "shard",
-        "Run one share of the ops, such as 2/4; all shares cost the same, and `opscope merge` joins their runs.",
+        "Run one share of the ops, such as 2/4.",
         type=Share,
         metavar="I/N",
+        more="All shares cost the same, and `opscope merge` joins their runs.",
     ),
     Setting(
         "shard_costs",
-        "Times of ops for --shard, the same for all shares: a run folder, or a file from `opscope costs`.",
+        "Times of ops for --shard.",
         metavar="PATH",
+        more="The same for all shares: a run folder, or a file from `opscope costs`.",
     ),
     Setting(
         "cluster",
-        "Make goldens and run ops on the workers of this Dask scheduler, one model or op at a time per "
-        "resource `device`.",
+        "Run on the workers of this Dask scheduler.",
         type=Scheduler,
         metavar="ADDRESS",
+        more="They make goldens and run ops, one model or op at a time per resource `device`.",
     ),
     Setting(
         "repro_size",
-        "Largest total size of the values in a run's repro folders, such as 64MiB; 0: no repro folders.",
+        "Largest size of all repro folders, such as 64MiB.",
         256 << 20,
         SizeOrNone,
         "SIZE",
+        more="Of the values in them; 0: no repro folders.",
     ),
-    Setting("op_by_op_on_fail", "Run each model as one program first, and op by op only if that failed.", False, Flag),
+    Setting("op_by_op_on_fail", "Run whole models first, op by op only what failed.", False, Flag),
     Setting(
         "ignore_conftest",
-        "Load no conftest file of the project; by default, their options and hooks work beside a run.",
+        "Load no conftest file of the project.",
         False,
         Flag,
+        more="By default, their options and hooks work beside a run.",
     ),
     Setting(
         "check_kept",
-        "Run a sample of the ops with a kept verdict again first, 1 % and at least 3; a night does.",
+        "Run a sample of the kept verdicts again first.",
         False,
         Flag,
+        more="It is 1 % of the ops that have one, and at least 3; a night does it.",
     ),
     Setting(
-        "explain_kept", "Say what the kept verdicts of each backend rest on, and what has changed of it.", False, Flag
+        "explain_kept",
+        "Say what kept verdicts rest on.",
+        False,
+        Flag,
+        more="For each backend, with what has changed of it.",
     ),
-    Setting("no_cache", "Run every op, even if the verdict of an earlier run still holds.", False, Flag),
+    Setting(
+        "no_cache",
+        "Run every op, also where a verdict is kept.",
+        False,
+        Flag,
+        more="Kept are verdicts of earlier runs that still hold.",
+    ),
     Setting("keep_ir", "Keep the IR after each stage in the run folder.", False, Flag),
     Setting(
         "dump_tensors",
-        "Keep inputs, results and goldens of ops in the run folder: none, failing or all.",
+        "Keep tensors of ops: none, failing or all.",
         "none",
         DumpedOps,
         "WHICH",
+        more="Inputs, results and goldens, in the run folder.",
     ),
     Setting(
         "artifact_url",
-        "Artifact server that will serve this run's folder (`opscope artifacts serve`); the "
-        "database remembers it, and `opscope repro ID --from DATABASE` fetches from it.",
+        "Artifact server that will serve this run's folder.",
         type=Server,
         metavar="URL",
+        more=(
+            "As `opscope artifacts serve` starts it; the database remembers it, and `opscope repro ID "
+            "--from DATABASE` fetches from it."
+        ),
     ),
     Setting(
         "revision",
-        "Commit that is tested, as records, nights and `opscope diff` name it; default: what the CI system says, else "
-        "the commit of the git checkout in which the run is started.",
+        "Commit that is tested.",
         type=Ref,
         metavar="COMMIT",
+        more=(
+            "Records, nights and `opscope diff` name it; default: what the CI system says, else the "
+            "commit of the git checkout in which the run is started."
+        ),
     ),
-    Setting("branch", "Branch that is tested; default: as for --revision.", type=Ref, metavar="NAME"),
+    Setting("branch", "Branch that is tested.", type=Ref, metavar="NAME", more="Default: as for --revision."),
     Setting(
-        "publish", "Database to publish the run to; default: .opscope/opscope.sqlite.", metavar="URL", optional=True
+        "publish",
+        "Database to publish the run to.",
+        metavar="URL",
+        optional=True,
+        more="Default: .opscope/opscope.sqlite.",
     ),
     Setting(
         "publish_timeout",
-        "Time limit of writing the report, and of publishing the run, in seconds.",
+        "Time limit of report and publishing, in seconds.",
         900.0,
         Seconds,
         "SECONDS",
+        more="For writing the report, and for publishing the run, each.",
     ),
     Setting("no_report", "Write neither report.html nor the database.", False, Flag),
     Setting(
         "cache_dir",
-        "Folder of exports and golden executables; default: the user's cache folder.",
+        "Folder of exports, goldens and kept verdicts.",
         metavar="DIR",
         option=False,
+        more="Default: the user's cache folder.",
     ),
     Setting(
         "dashboard_home",
-        "Folder of the dashboard server; default: in the user's state folder.",
+        "Folder of the dashboard server.",
         metavar="DIR",
         option=False,
+        more="Default: in the user's state folder.",
     ),
     Setting(
         "alerts_to",
-        "Mail addresses for the alerts and reports of `opscope dashboard up`, joined by commas.",
+        "Mail addresses for alerts, joined by commas.",
         metavar="ADDRESSES",
         option=False,
+        more="For the alerts and reports of `opscope dashboard up`.",
     ),
-    Setting("mail_server", "Mail server for them, such as smtp://mail.example.org.", metavar="URL", option=False),
+    Setting("mail_server", "Mail server for them, such as smtp://mail.test.", metavar="URL", option=False),
     Setting(
         "max_cache",
-        "Largest size of all caches together; above it, what has been unused the longest is removed.",
+        "Largest size of all caches together.",
         20 << 30,
         Size,
         "SIZE",
         option=False,
+        more="Above it, what has been unused the longest is removed.",
     ),
 )
 """The settings of a run. What it runs (--model, --op, --ops, --run-dir) is not a setting."""
 
 BY_NAME = {setting.name: setting for setting in SETTINGS}
+
+PRESETS = "presets"
+"""The table of `[tool.opscope]` that holds presets by name."""
+OF_A_PRESET = ("model", "ops")
+"""What a preset may hold beside settings: the options of the same name."""
 
 
 @dataclass(frozen=True)
@@ -287,21 +345,51 @@ class Resolved:
 
 
 def from_pyproject(rootdir: Path) -> dict[str, Any]:
-    """`[tool.opscope]` of `rootdir`/pyproject.toml; empty where there is none. Raises InputError on unknown names."""
+    """`[tool.opscope]` of `rootdir`/pyproject.toml, without its presets; empty where there is none.
+
+    Raises InputError on unknown names.
+    """
+    path, table = _table(rootdir)
+    return _known(f"{path} [tool.opscope]", {key: value for key, value in table.items() if key != PRESETS}, BY_NAME)
+
+
+def preset(name: str, rootdir: Path) -> dict[str, Any]:
+    """A preset of `rootdir`/pyproject.toml: settings by name, `model` and `ops`. Raises InputError."""
+    path, table = _table(rootdir)
+    there = table.get(PRESETS, {})
+    if not isinstance(there.get(name), dict):
+        hint = closest(name, there) if there else f"a table [tool.opscope.{PRESETS}.{name}] with settings by name"
+        raise InputError("--preset", f"a preset of {path}", repr(name), hint)
+    known = [*OF_A_PRESET, *(each for each in BY_NAME if each != "preset")]
+    return _known(f"{path} [tool.opscope.{PRESETS}.{name}]", there[name], known)
+
+
+def words_of_preset(name: str, rootdir: Path) -> dict[str, list[str]]:
+    """What a preset says of the models and ops that run. Raises InputError."""
+    values = preset(name, rootdir)
+    given = {key: values[key] for key in OF_A_PRESET if key in values}
+    return {
+        key: [str(each) for each in (value if isinstance(value, list) else [value])] for key, value in given.items()
+    }
+
+
+def _table(rootdir: Path) -> tuple[Path, dict[str, Any]]:
+    """The pyproject.toml of a folder, and its table `[tool.opscope]`. Raises InputError."""
     path = rootdir / "pyproject.toml"
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8")).get("tool", {}).get("opscope", {})
+        return path, tomllib.loads(path.read_text(encoding="utf-8")).get("tool", {}).get("opscope", {})
     except FileNotFoundError:
-        return {}
+        return path, {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InputError(str(path), "a TOML file", str(error)) from None
-    values = {}
-    for key, value in table.items():
-        name = key.replace("-", "_")
-        if name not in BY_NAME:
-            raise InputError(f"{path} [tool.opscope]", "the name of a setting", repr(key), closest(name, BY_NAME))
-        values[name] = value
-    return values
+
+
+def _known(where: str, table: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
+    """A table with its names as ours are written. Raises InputError for one that nobody knows."""
+    for key in table:
+        if key.replace("-", "_") not in known:
+            raise InputError(where, "the name of a setting", repr(key), closest(key.replace("-", "_"), known))
+    return {key.replace("-", "_"): value for key, value in table.items()}
 
 
 def project_folder(start: Path) -> Path:
@@ -313,21 +401,33 @@ def project_folder(start: Path) -> Path:
 def resolve(command_line: Mapping[str, Any], rootdir: Path, environment: Mapping[str, str] | None = None) -> Resolved:
     """The value of every setting; `command_line` holds None for what was not given. Raises InputError."""
     environment = os.environ if environment is None else environment
-    project = from_pyproject(rootdir)
+    project, place = from_pyproject(rootdir), str(rootdir / "pyproject.toml")
+    tables = [("[tool.opscope]", place, project)]
+    name = preset_asked(command_line, project, environment)
+    if name is not None:
+        chosen = f"[tool.opscope.{PRESETS}.{name}]"
+        tables.insert(0, (chosen, f"{place} {chosen}", preset(name, rootdir)))
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
     for setting in SETTINGS:
         if command_line.get(setting.name) is not None:
             where, value, source = setting.flag, command_line[setting.name], "command line"
-            value = ",".join(map(str, value)) if setting.repeated and not isinstance(value, str) else value
         elif environment.get(setting.variable):
             where, value, source = setting.variable, environment[setting.variable], "environment"
-        elif setting.name in project:
-            where, value = f"[tool.opscope] {setting.name}", project[setting.name]
-            value = ",".join(map(str, value)) if setting.repeated and isinstance(value, list) else value
-            source = str(rootdir / "pyproject.toml")
+        elif (found := next((each for each in tables if setting.name in each[2]), None)) is not None:
+            table, source, given = found
+            where, value = f"{table} {setting.name}", given[setting.name]
         else:
             values[setting.name], sources[setting.name] = setting.default, "default"
             continue
+        value = ",".join(map(str, value)) if setting.repeated and isinstance(value, list | tuple) else value
         values[setting.name], sources[setting.name] = setting.read(where, value), source
     return Resolved(values, sources)
+
+
+def preset_asked(
+    command_line: Mapping[str, Any], project: Mapping[str, Any], environment: Mapping[str, str]
+) -> str | None:
+    """The name of the preset that a run has; None if it has none."""
+    row = BY_NAME["preset"]
+    return command_line.get(row.name) or environment.get(row.variable) or project.get(row.name)

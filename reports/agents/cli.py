@@ -33,7 +33,7 @@ def mcp(url: str | None) -> None:
     """Serve the results to an assistant over standard input and output, by the Model Context Protocol.
 
     Its tools are the commands that read: status, diff, unblock, readiness, show, sql. Nothing can be written or run
-    through it. Needs `pip install 'opscope[mcp]'`. An assistant starts it as `opscope mcp --db URL`.
+    through it. Needs the extra `mcp`. An assistant starts it as `opscope mcp --db URL`.
     """
     from opscope.reports.agents.server import server
 

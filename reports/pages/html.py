@@ -1,7 +1,7 @@
 """Writes report.html: one run on one page, in one file that opens without a network.
 
-Altair builds the charts' specifications, vl-convert's wheel contains the JavaScript that draws them, and Jinja2 renders
-the page and escapes every text of a record, also characters that hide or reorder what one reads.
+Charts are specifications of Vega-Lite (vega_lite.py), drawn by the JavaScript of vega.py; Jinja2 renders the page and
+escapes every text of a record, also characters that hide or reorder what one reads.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def frame(rows: list[dict[str, Any]], beyond: dict[str, Any], owned: Owned) -> d
         "most_shown": MOST_SHOWN,
         "css": "\n".join(path.read_text(encoding="utf-8") for path in (PAGE / "report.css", ROWS / STYLE)),
         "script": (PAGE / "report.js").read_text(encoding="utf-8"),
-        "vega": vega.javascript(),
+        "vega": vega.packed_javascript() if specifications else "",
         "data": packed,
         "gzip": zipped,
         "large": f"{MOST_WHOLE:,}" if large else "",

@@ -111,13 +111,15 @@ def test_a_change_of_a_source_brings_back_what_it_must(place: Place, tmp_path: P
     def run(name: str) -> dict[str, OpTest]:
         folder = place.folder / name
         command = [sys.executable, "-P", "-m", "pytest", "--model", "m.mlir", "--op-by-op", "--run-dir", str(folder)]
-        subprocess.run(
+        done = subprocess.run(
             [*command, "--no-report"],
             cwd=place.folder,
             env=place.environment | environment,
             check=False,
             capture_output=True,
+            text=True,
         )
+        print(name, done.stdout, done.stderr, sep="\n")  # why it kept what it kept, where the test fails
         return {test.op_name: test for test in store.load_run(folder).tests}
 
     def kept(tests: dict[str, OpTest]) -> int:

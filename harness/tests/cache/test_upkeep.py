@@ -38,14 +38,13 @@ def thing(path: Path, size: int, age: float) -> Path:
 
 @pytest.fixture
 def cache(tmp_path: Path) -> Path:
-    """5,100 bytes of things of several kinds."""
+    """5,000 bytes of things of several kinds."""
     root = tmp_path / "cache"
     thing(root / "exports" / "old", 2000, 9 * HOUR)
     thing(root / "exports" / "new", 2000, 1 * HOUR)
     thing(root / "executables" / "a.bin", 500, 8 * HOUR)
     thing(root / "results" / "ab" / "abc.json", 300, 5 * HOUR)
     thing(root / "results" / "cd" / "cde.json", 200, 0)
-    thing(root / "javascript" / "v.js", 100, 6 * HOUR)
     return root
 
 
@@ -58,7 +57,6 @@ def test_everything_is_seen_with_its_size_and_in_the_order_of_its_last_use(cache
     assert [(t.kind, t.path.name, t.size) for t in there] == [
         ("exports", "old", 2000),
         ("executables", "a.bin", 500),
-        ("javascript", "v.js", 100),
         ("results", "abc.json", 300),
         ("exports", "new", 2000),
         ("results", "cde.json", 200),
@@ -71,18 +69,17 @@ def test_everything_is_seen_with_its_size_and_in_the_order_of_its_last_use(cache
     ("limit", "gone"),
     [
         (10_000, []),
-        (5100, []),
-        (5099, ["old"]),
-        (4100, ["old"]),
-        (3099, ["old", "new"]),
+        (5000, []),
+        (4999, ["old"]),
+        (2999, ["old", "new"]),
         (500, ["old", "a.bin", "abc.json", "new"]),
-        (0, ["old", "a.bin", "v.js", "abc.json", "new"]),
+        (0, ["old", "a.bin", "abc.json", "new"]),
     ],
 )
 def test_the_longest_unused_goes_first_and_what_is_fresh_stays(cache: Path, limit: int, gone: list[str]) -> None:
     assert names(upkeep.trim(cache, limit)) == gone
     left = upkeep.cached(cache)
-    assert {t.path.name for t in left} == {"old", "new", "a.bin", "abc.json", "cde.json", "v.js"} - set(gone)
+    assert {t.path.name for t in left} == {"old", "new", "a.bin", "abc.json", "cde.json"} - set(gone)
     assert not list(cache.glob("exports/.gone*"))
 
 
@@ -104,7 +101,7 @@ def test_a_run_that_loses_its_export_is_named(
         run = tmp_path / ".opscope" / "runs" / f"run-of-{name}"
         run.mkdir(parents=True)
         (run / "manifest.jsonl").write_text(f'{{"export_dirs":["exports/{name}"]}}\n')
-    assert names(upkeep.trim(cache, 4100)) == ["old"]
+    assert names(upkeep.trim(cache, 4000)) == ["old"]
     line = "exports were removed without which `--op` and `opscope repro` run no op of run-of-old; try a larger"
     assert line in capsys.readouterr().err
 
@@ -136,7 +133,7 @@ def holder(folder: Path) -> Iterator[subprocess.Popen[str]]:
 def test_claimed_folders_stay_until_their_process_dies(cache: Path) -> None:
     old = cache / "exports" / "old"
     with holder(old) as child:
-        assert names(upkeep.trim(cache, 4400)) == ["a.bin", "v.js", "abc.json"], "the next ones go in its place"
+        assert names(upkeep.trim(cache, 4400)) == ["a.bin", "abc.json"], "the next ones go in its place"
         assert names(upkeep.trim(cache, 2000)) == ["new"]
         assert (old / "values" / "1.npy").is_file()
         assert in_use(old)
@@ -194,7 +191,7 @@ def test_the_command_says_what_goes_and_takes_it(cache: Path, tmp_path: Path, mo
     words = ["--keep-runs", "2", "--max-cache", "2.5K"]
     planned = CliRunner().invoke(clean, [*words, "--dry-run"], catch_exceptions=False)
     assert len(list(runs.iterdir())) == 5
-    assert len(upkeep.cached(cache)) == 6
+    assert len(upkeep.cached(cache)) == 5
     with holder(runs / "20260100-000000-m"):
         done = CliRunner().invoke(clean, words, catch_exceptions=False)
     table = {line.split()[0]: line.split()[1:] for line in planned.output.splitlines()[1 : 3 + len(upkeep.KINDS)]}
@@ -202,10 +199,10 @@ def test_the_command_says_what_goes_and_takes_it(cache: Path, tmp_path: Path, mo
     assert table["runs"][3] == "3"
     assert table["exports"] == ["2", "3.9", "KiB", "2", "3.9", "KiB"]
     assert table["executables"] == ["1", "500", "B", "0", "0", "B"]
-    assert table["all"][:3] == ["11", table["all"][1], "KiB"]
+    assert table["all"][:3] == ["10", table["all"][1], "KiB"]
     assert "1 old runs stay: they are in use" in done.output
     assert sorted(path.name[:8] for path in runs.iterdir()) == ["20260100", "20260102", "20260103"]
-    assert names(upkeep.cached(cache)) == ["a.bin", "v.js", "abc.json", "cde.json"]
+    assert names(upkeep.cached(cache)) == ["a.bin", "abc.json", "cde.json"]
     assert "stay" not in CliRunner().invoke(clean, words, catch_exceptions=False).output
     nearly = CliRunner().invoke(clean, ["--max-cache", "1B"], catch_exceptions=False)
     assert "200 B of caches stay: they are in use, or were used within the last minute" in nearly.output

@@ -96,6 +96,10 @@ def test_hints_name_commands_and_options_that_there_are(pytestconfig: pytest.Con
     assert seen > 50
 
 
+def test_no_hint_sends_to_a_help() -> None:
+    assert not [f"{hint.place}: {hint.text}" for hint in hints() if "--help" in hint.text]
+
+
 def test_hints_and_help_name_no_file_of_the_checkout() -> None:
     texts = [*hints(), *(Hint(path, command.help or "") for path, command in commands(root, "opscope"))]
     texts += [Hint(path, option.help or "") for path, option in options()]

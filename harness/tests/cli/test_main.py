@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from opscope.harness.cli import main
 from opscope.harness.cli.verbs import DAILY, GROUPS, SENTENCES
+from opscope.harness.settings.settings import SETTINGS
 
 
 def opscope(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -111,6 +113,41 @@ def test_config_says_where_each_value_comes_from(
     assert got["publish"] == {"value": "postgresql://ann:***@db/x", "source": "environment"}
     code, out, _ = opscope(capsys, "config")
     assert "s3cret" not in out
+
+
+def test_config_init_writes_every_setting_out_of_force(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "pyproject.toml"
+    file.write_text("[project]\nname = 'net'\n")
+    assert opscope(capsys, "config", "init")[0] == 0
+    assert tomllib.loads(file.read_text()) == {"project": {"name": "net"}, "tool": {"opscope": {}}}
+    # In force, each line is one that its setting takes: but for placeholders, its default.
+    lines = [line[2:] for line in file.read_text().splitlines() if re.match(r"# \w+ = ", line)]
+    table = tomllib.loads("\n".join(lines[: len(SETTINGS)]))
+    assert list(table) == [setting.name for setting in SETTINGS]
+    for setting in SETTINGS:
+        if setting.default is not None and not callable(setting.default):
+            assert setting.read("", table[setting.name]) == setting.default
+    code, _, err = opscope(capsys, "config", "init")
+    assert code == 2
+    assert "expected no table [tool.opscope] yet, got one; try" in err
+
+
+def test_config_explains_a_setting(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pyproject.toml").write_text("[tool.opscope.presets.ci]\nreruns = 0\n")
+    code, out, _ = opscope(capsys, "config", "--explain", "--reruns", "--preset", "ci")
+    assert code == 0
+    assert "tells deterministic, flaky and infrastructure failures apart" in out
+    assert "--reruns N, OPSCOPE_RERUNS, [tool.opscope] reruns" in out
+    assert f"now: 0 (from: {tmp_path / 'pyproject.toml'} [tool.opscope.presets.ci])" in out
+    code, _, err = opscope(capsys, "config", "--explain", "rerun")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "got 'rerun'; try reruns" in err
 
 
 def test_models_are_listed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from opscope.harness.record.errors import InputError
-from opscope.harness.settings.settings import BY_NAME, SETTINGS, Setting, project_folder, resolve
+from opscope.harness.settings.settings import BY_NAME, SETTINGS, Setting, project_folder, resolve, words_of_preset
 
 
 def project(folder: Path, text: str) -> Path:
@@ -100,3 +100,43 @@ def test_masked_settings_hold_no_password(tmp_path: Path) -> None:
     assert got.masked()["publish"] == "postgresql://ann:***@db/x"
     assert got.masked()["seed"] == 0
     assert got["publish"] == "postgresql://ann:s3cret@db/x"
+
+
+PRESET = """\
+[tool.opscope]
+backend = "xla"
+seed = 3
+[tool.opscope.presets.nightly]
+backend = ["reference", "xla"]
+op-timeout = 5
+model = "mnist_mlp"
+ops = ["dot*", "add"]
+"""
+
+
+def test_a_preset_goes_before_the_project_and_after_the_environment(tmp_path: Path) -> None:
+    root = project(tmp_path, PRESET)
+    got = resolve({"preset": "nightly"}, root, {"OPSCOPE_OP_TIMEOUT": "7"})
+    assert (got["backend"], got["op_timeout"], got["seed"]) == ("reference,xla", 7.0, 3)
+    assert got.sources["backend"] == f"{root / 'pyproject.toml'} [tool.opscope.presets.nightly]"
+    assert resolve({}, root, {"OPSCOPE_PRESET": "nightly"})["backend"] == "reference,xla"
+    assert resolve({}, root, {})["backend"] == "xla"
+    assert words_of_preset("nightly", root) == {"model": ["mnist_mlp"], "ops": ["dot*", "add"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (
+            "",
+            "--preset: expected a preset of .*pyproject.toml, got 'nightly'; try a table .*presets.nightly.",
+        ),
+        ("[tool.opscope.presets.nightyl]\n", "got 'nightly'; try nightyl"),
+        ("[tool.opscope.presets.nightly]\nbackends = 'xla'\n", r"presets.nightly.: .*got 'backends'; try backend"),
+        ("[tool.opscope.presets.nightly]\npreset = 'other'\n", "expected the name of a setting, got 'preset'"),
+        ("[tool.opscope.presets.nightly]\nseed = 'one'\n", r"presets.nightly. seed: expected an integer"),
+    ],
+)
+def test_a_preset_that_is_no_preset_is_one_line(tmp_path: Path, text: str, line: str) -> None:
+    with pytest.raises(InputError, match=line):
+        resolve({"preset": "nightly"}, project(tmp_path, text), {})

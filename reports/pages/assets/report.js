@@ -1,11 +1,14 @@
 // The page's own script: theme, charts, and the table of all ops. Texts enter the page as text, never as markup.
 "use strict";
+function unpacked(element) {
+  const bytes = Uint8Array.from(atob(element.textContent.trim()), (letter) => letter.charCodeAt(0));
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream(element.dataset.packed))).text();
+}
+
 // The data of a large page is compressed: then it is there a moment after the page.
 const holder = document.getElementById("data");
 if (holder.dataset.packed) {
-  const bytes = Uint8Array.from(atob(holder.textContent.trim()), (letter) => letter.charCodeAt(0));
-  const unpacked = new Blob([bytes]).stream().pipeThrough(new DecompressionStream(holder.dataset.packed));
-  new Response(unpacked).text().then((text) => start(JSON.parse(text)));
+  unpacked(holder).then((text) => start(JSON.parse(text)));
 } else {
   start(JSON.parse(holder.textContent));
 }
@@ -54,6 +57,8 @@ function draw() {
 }
 
 async function drawAll() {
+  const vega = document.getElementById("vega");
+  if (vega && !window.vegaEmbed) document.head.append(make("script", {}, await unpacked(vega)));
   for (const [id, spec] of Object.entries(page.charts)) {
     const place = document.getElementById(id);
     if (!place) continue;
