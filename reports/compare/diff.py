@@ -186,7 +186,8 @@ def compare(a: RunView, b: RunView, slower: Slower | None = None) -> Diff:
         names = ", ".join(what.removeprefix(CONDITION) for what in conditions)
         rows = [_with_note(row, f"only {names} changed") if row.label in WORSE_NOW else row for row in rows]
     notes = [] if slower else ["compile times are not judged, because that needs five comparable runs in the database"]
-    if CYCLE_MODEL in conditions_changed(a.origin, b.origin):
+    counted = any(op.ran_on == SIMULATOR and op.cycles for op in b.ops.values())
+    if counted and CYCLE_MODEL in conditions_changed(a.origin, b.origin):
         notes.append("cycles of the simulator are not compared: its model is another one than in the earlier run")
     for run, which in ((a, "earlier"), (b, "later")):
         if run.missing:
@@ -214,8 +215,9 @@ SIMULATOR = "simulator"
 """Where an op ran whose cycles the simulator has counted."""
 CONDITION = "condition "
 """How `Change.what` begins where a condition changed."""
-EXPLAINS_NOTHING = ("models", "host", "arch", "backend")
-"""What else may differ between two runs where only conditions explain what became of an op of both."""
+EXPLAINS_NOTHING = ("models", "host", "version opscope")
+"""What else may differ between two runs where only conditions explain what became of an op of both: which of our own
+rules a newer opscope has changed, they say."""
 WORSE_NOW = (Label.NEW, Label.REASON_CHANGED, Label.PCC_DROP, Label.SLOWER)
 
 
