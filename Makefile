@@ -19,7 +19,7 @@ FROM := pyproject.toml constraints.txt build_backend.py setup.py opscope/base/pa
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv sweep test slow lint contracts measure measurements conformance commands ops tt-mlir-page zoo newest wheelhouse release clean metrics migration dashboard terminal
+.PHONY: help venv sweep test slow lint contracts measure measurements conformance commands ops tt-mlir-page zoo newest wheelhouse release docs clean metrics migration dashboard terminal
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -82,6 +82,9 @@ metrics: $(BASE) ## write docs/metrics.md again, after a change of a view
 
 zoo: $(BASE) ## count every model's parameters and ops again, after a change of models (minutes; needs the frameworks)
 	$(BIN)/opscope models --count > /dev/null
+
+docs: $(DEV) ## the site of docs/, into site/; a link that leads nowhere fails
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --site-dir site
 
 newest: $(BASE) ## run a model of each framework and compiler with the newest packages there are, above our bounds too (ARGS='torch tt')
 	$(BIN)/python -m ci.newest $(ARGS)

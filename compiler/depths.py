@@ -237,20 +237,16 @@ def _balanced(c: Compilation) -> None:
 
 def _pre_netlist(c: Compilation) -> None:
     """Makes the program and allocates its queues in DRAM."""
-    from opscope.compiler.buda.plan_to_binary import to_binary
+    from opscope.compiler.buda.plan_to_binary import QueueOptions, to_binary
     from opscope.compiler.target.system_desc import load_board
 
     assert c.plan is not None
-    dram = c.configuration.get("dram_placement_algorithm", "ROUND_ROBIN")
     c.program = to_binary(
         c.plan,
         load_board(c.board),
-        dram=dram,
-        host_inputs=c.configuration.get("input_queues_on_host", True),
-        host_outputs=c.configuration.get("output_queues_on_host", True),
+        QueueOptions.of(c.configuration, c.microbatch),
         harvested=c.configuration.harvested(len(c.chip_ids)),
         chip_ids=c.chip_ids,
-        microbatch=c.microbatch,
     )
 
 

@@ -48,7 +48,7 @@ class RunResult:
     link_bytes: int = 0
     """What the chip received from others of its mesh."""
     link_ns: float | None = 0.0
-    """How long that takes (simulator/links.py), None for a board without links; the profile does not count it."""
+    """How long that takes (simulator/mesh.py), None for a board without links; the profile does not count it."""
 
 
 class Device:

@@ -39,7 +39,7 @@ READ = """
 import hashlib, json, sys, time
 import numpy as np
 from opscope.simulator.api import DeviceError
-from opscope.simulator.host.image_error import ImageError
+from opscope.simulator.host.errors import ImageError
 from opscope.simulator.host.tt_device_image import TTDeviceImage
 
 for path in sys.stdin:

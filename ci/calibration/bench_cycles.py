@@ -172,7 +172,8 @@ def buda_cycles(row: Row) -> float:
     fmt = number_format(row.formats[1])
     if w.sparse is not None:
         share = SparseShare(w.sparse.tiles, w.sparse.ublocks, w.sparse.strips, 0, 0)
-        return sparse.estimate(row.arch, row.fidelity, row.formats[1], work, w.mblock_n, share, w.sparse.tiles)
+        rows = sparse.SparseRows(w.mblock_n, share, w.sparse.tiles)
+        return sparse.estimate(row.arch, row.fidelity, row.formats[1], work, rows)
     op, _, condition = row.kernel.partition(" ")
     op = {**TYPES, "reduce_z": "reduce_z"}.get(op, op)
     conditions = {condition} & {"approx"} | ({"l1_acc_en"} if row.l1_acc else set())

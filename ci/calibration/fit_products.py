@@ -23,8 +23,9 @@ from opscope.compiler import api
 from opscope.compiler.target.binary import read
 from opscope.compiler.target.program import MatmulParams, Numerics, Operation, Program, TensorDesc
 from opscope.compiler.target.system_desc import load_board
+from opscope.simulator.timing.card_rates import PRODUCTS, ProductConstants
 from opscope.simulator.timing.operation import operation_cost
-from opscope.simulator.timing.product_time import PRODUCTS, ProductConstants
+from opscope.simulator.timing.work_split import Asked
 
 SMALL = 0.05
 """Error up to which squares count."""
@@ -44,7 +45,7 @@ def time_ns(row: ProductRow, constants: ProductConstants | None = None) -> float
     tensors = (tensor((m, k), blocks=row.in_l1), tensor((k, n)), tensor((m, n), blocks=row.in_l1))
     op = Operation("matmul", (0, 1), (2,), MatmulParams(), Numerics(row.fidelity, dst_format="Float16_b"))
     program = Program("main", tensors, (0, 1), (2,), (op,))
-    return operation_cost(op, program, system, system.ttnn, products=constants).cycles / system.clock_ghz
+    return operation_cost(op, program, system, system.ttnn, asked=Asked(constants=constants)).cycles / system.clock_ghz
 
 
 def compiled_ns(row: ProductRow, dst_format: str) -> float:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from opscope.compiler.buda.balancer.op_model import OpModel
 from opscope.compiler.buda.balancer.shapes import BlockShape, BufferModel, Grid, StreamFactor, UBlock
+from opscope.compiler.buda.configuration import Configuration
 from opscope.compiler.buda.graph import BudaGraph, Node, NodeKind
 from opscope.compiler.buda.graph_to_program import GraphProgram, to_program
 from opscope.compiler.buda.placer.dram import Request, place_queues
@@ -31,20 +32,38 @@ class PlannedProgram:
     binary: Binary
 
 
+@dataclass(frozen=True)
+class QueueOptions:
+    """Where queues lie, and how much they hold."""
+
+    dram: str = "ROUND_ROBIN"
+    """TT-Buda's algorithm that places them in DRAM."""
+    host_inputs: bool = True
+    """Whether inputs wait in the host's memory, and not in DRAM."""
+    host_outputs: bool = True
+    microbatch: int = 1
+    """Inputs at once: queues between host and card hold two times as many, those between epochs as many."""
+
+    @classmethod
+    def of(cls, config: Configuration, microbatch: int = 1) -> QueueOptions:
+        """Those that TT-Buda's compile options ask for."""
+        return cls(
+            config.get("dram_placement_algorithm", "ROUND_ROBIN"),
+            config.get("input_queues_on_host", True),
+            config.get("output_queues_on_host", True),
+            microbatch,
+        )
+
+
 def to_binary(
     planned: BudaPlan,
     board: SystemDesc,
+    options: QueueOptions = QueueOptions(),
     *,
-    dram: str = "ROUND_ROBIN",
-    host_inputs: bool = True,
-    host_outputs: bool = True,
     harvested: tuple[int, ...] = (),
     chip_ids: tuple[int, ...] = (),
-    microbatch: int = 1,
 ) -> PlannedProgram:
     """Returns the binary of a planned graph, for chips with these masks of harvested rows.
-
-    Queues between host and card hold two times `microbatch` entries, those between epochs one microbatch.
 
     It has no programs yet: those are the netlist's (`netlist.to_binary.with_programs`). Raises CompilerInputError if a
     kernel or space in DRAM is missing.
@@ -57,7 +76,7 @@ def to_binary(
         planned.policy,
         tuple(EpochPlan(e.number, e.chip, e.kind) for e in planned.epochs),
         tuple(placed_op(graph, models[p.op.name], p, program) for epoch in planned.epochs for p in epoch.placements),
-        queues(planned, program, dram, host_inputs, host_outputs, microbatch),
+        queues(planned, program, options),
     )
     masks = harvested if any(harvested) else ()
     binary = Binary(board.board, board.arch, (program.program,), "opscope", plan, masks, chip_ids)
@@ -109,16 +128,9 @@ def _core_buffer(role: str, operand: int, buffer: BufferModel, times: int = 1) -
     return CoreBuffer(role, operand, buffer.data_format, buffer.l1_size_tiles * times, tile)
 
 
-def queues(
-    planned: BudaPlan,
-    program: GraphProgram,
-    dram: str,
-    host_inputs: bool = True,
-    host_outputs: bool = True,
-    microbatch: int = 1,
-) -> tuple[QueuePlan, ...]:
+def queues(planned: BudaPlan, program: GraphProgram, options: QueueOptions) -> tuple[QueuePlan, ...]:
     """Returns the queues of inputs, parameters and outputs, and those between epochs or on cut edges."""
-    graph = planned.graph
+    graph, microbatch = planned.graph, options.microbatch
     models = {name: choice.model for name, choice in planned.choices.items()}
     placed = {p.op.name: p for epoch in planned.epochs for p in epoch.placements}
     cut = {edge.producer for edge in planned.cuts}
@@ -127,10 +139,10 @@ def queues(
     for node in graph.nodes:
         if node.kind is NodeKind.OUTPUT:
             (edge,) = graph.operands(node.name)
-            where = "host" if host_outputs else "dram"
+            where = "host" if options.host_outputs else "dram"
             chip = placed[edge.producer].chip if edge.producer in placed else planned.epochs[0].chip
             plans.append(_queue(node, edge.producer, program, microbatch, _Place(where, chip)))
-            if not host_outputs:
+            if not options.host_outputs:
                 size = plans[-1].entry_bytes * plans[-1].entries
                 requests.setdefault(chip, []).append(Request(node.name, size, ((0, 0),), True))
             continue
@@ -156,14 +168,14 @@ def queues(
                 grid, block = _read_as(node, models[first.op.name], operand)
                 queue = _queue(node, "HOST", program, 0, _Place("dram", first.chip, grid, block))
             else:
-                where = "host" if host_inputs else "dram"
+                where = "host" if options.host_inputs else "dram"
                 queue = _queue(node, "HOST", program, microbatch, _Place(where, first.chip))
             cores = tuple(_cores(first))[: queue.grid[0] * queue.grid[1]]
             request = Request(queue.name, queue.entry_bytes * queue.entries, cores, True, first.epoch, last)
         plans.append(queue)
         if queue.location == "dram":
             requests.setdefault(queue.chip, []).append(request)
-    return tuple(_placed_queues(plans, requests, planned, dram))
+    return tuple(_placed_queues(plans, requests, planned, options.dram))
 
 
 def _placed_queues(

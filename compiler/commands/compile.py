@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -16,6 +17,9 @@ from opscope.base.model_files import ModelFiles
 from opscope.compiler import passes
 from opscope.compiler.errors import CompilerInputError, StageFailure
 from opscope.compiler.target.numerics import PROFILES
+
+if TYPE_CHECKING:
+    from xdsl.passes import ModulePass
 
 TARGETS = ("ttir", "ttnn", "flatbuffer")
 PIPELINE_NAMES = (
@@ -112,22 +116,7 @@ class InputProblem(click.ClickException):
 )
 @click.pass_context
 def compile_command(
-    ctx: click.Context,
-    file: Path,
-    shape: tuple[str, ...],
-    target: str,
-    arch: str,
-    mesh: str | None,
-    data_format: str | None,
-    math_fidelity: str | None,
-    numerics: str,
-    unsupported_types: str,
-    optimization_level: str,
-    amp_level: str,
-    math_approx: bool,
-    argument_types: str | None,
-    output: Path | None,
-    dump_ir: Path | None,
+    ctx: click.Context, file: Path, shape: tuple[str, ...], target: str, output: Path | None, **words: Any
 ) -> None:
     """Compile a StableHLO FILE (text, bytecode or portable artifact) with the reference compiler.
 
@@ -138,23 +127,23 @@ def compile_command(
 
     module = _model(file, ",".join(shape), ctx.find_object(ModelFiles))
     try:
-        system_desc = api.load_board(arch)
+        system_desc = api.load_board(words["arch"])
     except ValueError as error:
         raise InputProblem(str(error)) from error
     options = api.CompileOptions(
-        data_format,
-        math_fidelity or ("" if numerics == "ttnn" else "HiFi4"),
-        unsupported_types,
-        optimization_level=int(optimization_level),
-        amp_level=int(amp_level),
-        argument_types=_argument_types(argument_types, optimization_level, target),
-        math_approx=math_approx,
-        dump_dir=str(dump_ir) if dump_ir else None,
-        numerics=numerics,
+        words["data_format"],
+        words["math_fidelity"] or ("" if words["numerics"] == "ttnn" else "HiFi4"),
+        words["unsupported_types"],
+        optimization_level=int(words["optimization_level"]),
+        amp_level=int(words["amp_level"]),
+        argument_types=_argument_types(words["argument_types"], words["optimization_level"], target),
+        math_approx=words["math_approx"],
+        dump_dir=str(words["dump_ir"]) if words["dump_ir"] else None,
+        numerics=words["numerics"],
     )
     try:
-        if mesh is not None:
-            module = api.partitioned(module, mesh)
+        if words["mesh"] is not None:
+            module = api.partitioned(module, words["mesh"])
         ir = api.stablehlo_to_ttir(module, options, system_desc)
         if target != "ttir":
             ir = api.ttir_to_ttnn(ir, system_desc, options)
@@ -215,81 +204,114 @@ def _as_pipeline(arg: str) -> list[str]:
     "--split-input-file", "split", is_flag=True, help="FILE contains several modules, separated by lines '// -----'."
 )
 @click.option("--show-dialects", is_flag=True, help="List the dialects that are read, and end.")
-def opt(
-    file: Path,
-    pipelines: tuple[str, ...],
-    output: Path | None,
-    locations: bool,
-    custom_form: bool,
-    split: bool,
-    show_dialects: bool,
-) -> None:
+def opt(file: Path, pipelines: tuple[str, ...], output: Path | None, split: bool, **form: bool) -> None:
     """Run passes over FILE (default: standard input): StableHLO in any form, or ttir or ttnn as generic text.
 
     Public functions keep their names. The output is generic text, which MLIR reads with unregistered dialects allowed.
     What tt-mlir itself emitted, as its executables hold it, is read without passes and printed as it stands.
     """
-    from opscope.compiler.ir import device_program, guard, text
-    from opscope.compiler.ir.functions import modules
-    from opscope.compiler.pipelines import pipeline as passes
-
-    if show_dialects:
+    if form.pop("show_dialects"):
         _emit("Available Dialects:\n" + "".join(f"{name}\n" for name in DIALECTS), output)
         return
-    in_its_words = any(name in ",".join(pipelines) for name in (*NAMED, "named"))
     before = [name for name in pipelines if name in STABLEHLO_NAMES]
-    pipelines = tuple(name for name in pipelines if name not in STABLEHLO_NAMES)
+    rewriting = _Rewriting(file, before, [name for name in pipelines if name not in STABLEHLO_NAMES], **form)
     data = _read(file)
-    parts = _parts(data) if split else [data]
     failures: list[StageFailure | CompilerInputError] = []
     try:
-        chosen = passes.parse(",".join(pipelines)) if pipelines else ()
-        printed = []
-        for part in parts:
+        chosen, printed = rewriting.passes(), []
+        for part in _parts(data) if split else [data]:
             try:
-                if (emitted := _as_emitted(file, part, [*before, *pipelines])) is not None:
-                    printed.append(emitted)
-                    continue
-                one_device = False
-                if any(name.partition("{")[0] == device_program.NAME for name in pipelines) and not _is_ours(part):
-                    program = device_program.device_program(part)
-                    one_device, part = program is not part, program
-                elif in_its_words and device_program.MANUAL in part:
-                    part = guard.rewritten(part, [device_program.NAME]).encode()
-                if (before or not pipelines) and not _is_ours(part):
-                    part = guard.rewritten(part, before).encode()
-                    if not pipelines:
-                        printed.append(part.decode())
-                        continue
-                ours = _is_ours(part)
-                module = (
-                    text.parse(_decode(file, part), str(file))
-                    if ours
-                    else guard.read(part, True, quantised=in_its_words)
-                )
-                for inner in modules(module):
-                    passes.run(chosen, inner)
-                printed.append(text.to_text(module, locations, not custom_form, one_device))
+                printed.append(rewriting.printed(part, chosen))
             except (StageFailure, CompilerInputError) as error:
                 failures.append(error)  # the modules after it are read all the same, as MLIR's tools do
         if not failures or (printed and output is None):
             _emit("// -----\n".join(printed), output)
     except CompilerInputError as error:
         failures.append(error)
+    except click.ClickException:
+        raise
     except Exception as error:
-        from xdsl.utils.exceptions import VerifyException
-
-        if isinstance(error, VerifyException):
-            raise InputProblem(f"{file}: {str(error).splitlines()[0]}") from error
-        failure = StageFailure("opt", "module", f"internal error: {type(error).__name__}: {error}"[:300])
-        for note in getattr(error, "__notes__", ()):
-            failure.add_note(note)
-        raise _problem(file, failure) from error
-    problems = [_problem(file, error, legalising=in_its_words or custom_form) for error in failures]
+        raise _internal(file, error) from error
+    problems = [_problem(file, error, legalising=rewriting.legalises) for error in failures]
     for problem in problems[:-1]:
         problem.show()
     if problems:
         raise problems[-1] from failures[-1]
+
+
+@dataclass(frozen=True)
+class _Rewriting:
+    """What `opscope opt` does with each module of a file."""
+
+    file: Path
+    before: Sequence[str]
+    """Passes over StableHLO that are jaxlib's."""
+    pipelines: Sequence[str]
+    """Passes of ours, which come after them."""
+    locations: bool
+    custom_form: bool
+
+    @property
+    def in_its_words(self) -> bool:
+        """Whether what is asked for is a pipeline of tt-mlir's."""
+        return any(name in ",".join((*self.before, *self.pipelines)) for name in (*NAMED, "named"))
+
+    @property
+    def legalises(self) -> bool:
+        """Whether errors are worded as tt-mlir's."""
+        return self.in_its_words or self.custom_form
+
+    def passes(self) -> tuple[ModulePass, ...]:
+        """The passes of ours. Raises CompilerInputError for one that there is not."""
+        from opscope.compiler.pipelines import pipeline
+
+        return pipeline.parse(",".join(self.pipelines)) if self.pipelines else ()
+
+    def printed(self, part: bytes, chosen: tuple[ModulePass, ...]) -> str:
+        """One module after all passes, as text. Raises StageFailure or CompilerInputError."""
+        from opscope.compiler.ir import guard, text
+        from opscope.compiler.ir.functions import modules
+        from opscope.compiler.pipelines import pipeline
+
+        emitted = _as_emitted(self.file, part, [*self.before, *self.pipelines])
+        if emitted is not None:
+            return emitted
+        part, one_device = self._of_one_device(part)
+        if not _is_ours(part) and (self.before or not self.pipelines):
+            part = guard.rewritten(part, self.before).encode()
+            if not self.pipelines:
+                return part.decode()
+        if _is_ours(part):
+            module = text.parse(_decode(self.file, part), str(self.file))
+        else:
+            module = guard.read(part, True, quantised=self.in_its_words)
+        for inner in modules(module):
+            pipeline.run(chosen, inner)
+        return text.to_text(module, self.locations, not self.custom_form, one_device)
+
+    def _of_one_device(self, part: bytes) -> tuple[bytes, bool]:
+        """The program of one device of a partitioned module, if passes ask for it, and whether it is another one."""
+        from opscope.compiler.ir import device_program, guard
+
+        asks = any(name.partition("{")[0] == device_program.NAME for name in self.pipelines)
+        if asks and not _is_ours(part):
+            program = device_program.device_program(part)
+            return program, program is not part
+        if self.in_its_words and device_program.MANUAL in part:
+            return guard.rewritten(part, [device_program.NAME]).encode(), False
+        return part, False
+
+
+def _internal(file: Path, error: Exception) -> click.ClickException:
+    """The end of `opt` for what no pass has foreseen: the verifier's first line, or an internal error."""
+    from xdsl.utils.exceptions import VerifyException
+
+    if isinstance(error, VerifyException):
+        return InputProblem(f"{file}: {str(error).splitlines()[0]}")
+    failure = StageFailure("opt", "module", f"internal error: {type(error).__name__}: {error}"[:300])
+    for note in getattr(error, "__notes__", ()):
+        failure.add_note(note)
+    return _problem(file, failure)
 
 
 def _parts(data: bytes) -> list[bytes]:

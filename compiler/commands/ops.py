@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import click
 
@@ -83,66 +84,91 @@ def compare(path: Path, kinds: tuple[str, ...], as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--markdown", is_flag=True, help="Print the table as a page in Markdown.")
 def ops(
-    names: tuple[str, ...],
-    families: tuple[str, ...],
-    kinds: tuple[str, ...],
     against: Path | None,
     against_backend: str | None,
     against_run: Path | None,
     models: tuple[str, ...],
     arch: str,
-    as_json: bool,
-    markdown: bool,
+    **asked: Any,
 ) -> None:
     """List ops: element types, names in ttir and ttnn, kernel, and how each is lowered or why not.
 
     NAME is an op, with or without its dialect, or a glob such as 'dynamic_*'. With --against-backend, ops of models are
     compiled by this compiler and by the backend's, and their TTIR and TTNN are compared.
     """
+    table = _Table(**asked)
     if against_backend is not None:
-        if names or families or kinds or against is not None or (as_json and markdown) or (against_run and models):
+        two_forms = table.as_json and table.markdown
+        if table.is_filtered or table.kinds or against is not None or two_forms or (against_run and models):
             raise InputProblem(
                 "ops: expected --against-backend with --against-run or --model, --arch, and --json or --markdown, got "
                 "other options"
             )
         from opscope.compiler.commands.against_backend import compare_with
 
-        compare_with(against_backend, against_run, models, arch, as_json, markdown)
-        return
-    if against_run is not None or models:
+        compare_with(against_backend, against_run, models, arch, table.as_json, table.markdown)
+    elif against_run is not None or models:
         raise InputProblem(
             "ops: expected --against-backend with --against-run and --model, got none; try --against-backend tt"
         )
-    if against is not None:
-        if names or families or markdown:
+    elif against is not None:
+        if table.is_filtered or table.markdown:
             raise InputProblem("ops: expected --against alone, or with --kind or --json, got names or another form")
-        compare(against, kinds, as_json)
-        return
-    from opscope.compiler.ops.coverage import HEAD, closing_lines, coverage, to_markdown
-
-    if as_json and markdown:
-        raise InputProblem("ops: expected one form, got --json and --markdown")
-    for name in names:
-        of_name = coverage([name])
-        if not of_name:
-            raise InputProblem(f"ops: expected an op or a glob, got {name!r}, which matches none; try `opscope ops`")
-        if "." not in name and "device" not in kinds and all(entry.op.startswith(DEVICE) for entry in of_name):
-            raise InputProblem(
-                f"ops: expected an op of StableHLO or chlo, got {name!r}, which only the device has; "
-                f"try {of_name[0].op}"
-            )
-    table = coverage(names, families, kinds)
-    if not table and (names or families):
-        raise InputProblem("ops: expected ops that pass every filter, got none; try `opscope ops`")
-    if as_json:
-        from opscope.wire.answer import print_answer
-        from opscope.wire.ops import Table
-
-        print_answer(table, Table)
-    elif markdown:
-        click.echo(to_markdown(table), nl=False)
+        compare(against, table.kinds, table.as_json)
     else:
-        page = Page()
-        page.table([(heading, "") for heading in HEAD], [entry.cells() for entry in table])
-        for line in closing_lines(table):
-            page.prose(line)
+        table.show()
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The part of the coverage table that is asked for, and its form."""
+
+    names: tuple[str, ...]
+    families: tuple[str, ...]
+    kinds: tuple[str, ...]
+    as_json: bool
+    markdown: bool
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether it is of some names or families alone."""
+        return bool(self.names or self.families)
+
+    def show(self) -> None:
+        """Prints it. Raises InputProblem for a name or a filter that no op passes."""
+        from opscope.compiler.ops.coverage import HEAD, closing_lines, coverage, to_markdown
+
+        if self.as_json and self.markdown:
+            raise InputProblem("ops: expected one form, got --json and --markdown")
+        self._check_names()
+        table = coverage(self.names, self.families, self.kinds)
+        if not table and self.is_filtered:
+            raise InputProblem("ops: expected ops that pass every filter, got none; try `opscope ops`")
+        if self.as_json:
+            from opscope.wire.answer import print_answer
+            from opscope.wire.ops import Table
+
+            print_answer(table, Table)
+        elif self.markdown:
+            click.echo(to_markdown(table), nl=False)
+        else:
+            page = Page()
+            page.table([(heading, "") for heading in HEAD], [entry.cells() for entry in table])
+            for line in closing_lines(table):
+                page.prose(line)
+
+    def _check_names(self) -> None:
+        """Refuses a name that no op has, and one that only the device has, unless it is asked for as such."""
+        from opscope.compiler.ops.coverage import coverage
+
+        for name in self.names:
+            of_name = coverage([name])
+            if not of_name:
+                raise InputProblem(
+                    f"ops: expected an op or a glob, got {name!r}, which matches none; try `opscope ops`"
+                )
+            if "." not in name and "device" not in self.kinds and all(e.op.startswith(DEVICE) for e in of_name):
+                raise InputProblem(
+                    f"ops: expected an op of StableHLO or chlo, got {name!r}, which only the device has; "
+                    f"try {of_name[0].op}"
+                )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -75,90 +76,116 @@ def _list_options(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the binary to this file.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def plan_command(
-    what: str,
-    arch: str,
-    policy: str,
-    op: str,
-    seed: int,
-    target_cycles: int,
-    harvested: int,
-    chips: int,
-    epoch_break: tuple[str, ...],
-    chip_break: tuple[str, ...],
-    op_size: tuple[str, ...],
-    parameters_in_l1: bool,
-    settings: tuple[str, ...],
-    netlist: Path | None,
-    picture: Path | None,
-    backend_output: Path | None,
-    output: Path | None,
-    as_json: bool,
-) -> None:
+def plan_command(**given: Any) -> None:
     """Plan a model, a StableHLO file, a YAML graph or a single matmul onto a grid of cores as TT-Buda does.
 
     MODEL+training is the training step of a model: forward, backward and optimizer in separate epochs.
     """
-    from opscope.compiler.buda import plan_report, planner
-    from opscope.compiler.buda.balancer.options import LegalizerOptions
-    from opscope.compiler.buda.balancer.policies import PolicyOptions
-    from opscope.compiler.buda.configuration import Configuration
-    from opscope.compiler.buda.fused import op_named
-    from opscope.compiler.target.system_desc import MOST_CHIPS
+    from opscope.compiler.buda import plan_report
 
+    asked = _Asked(**given)
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            config = Configuration()
-            for text in settings:
-                name, _, value = text.partition("=")
-                config.set_configuration_options(**{name: value})
-            progress.step(f"reading {what}")
-            graph = _graph(what, config, fallback=output is None)
-            for name in (*epoch_break, *chip_break):
-                graph.node(name)
-            config.set_epoch_break(epoch_break)
-            config.set_chip_break(chip_break)
-            for name, size in _sizes(graph, op_size):
-                config.override_op_size(name, size)
-            board, mask = config.device
-            if chips > MOST_CHIPS:
-                raise CompilerInputError(
-                    f"--chips: expected at most {MOST_CHIPS}, got {chips}; try --chips {MOST_CHIPS}"
-                )
-            masks = (harvested,) * chips if harvested else config.harvested(chips)
-            budget = planner.budget_of(board or arch, harvested or mask)
-            graph = config.applied(graph, budget.arch)
-            progress.step(f"placing {len(graph.nodes)} ops")
-            planned = planner.plan(
-                graph,
-                budget,
-                config.get("balancer_policy", policy),
-                config.legalizer(graph, LegalizerOptions(dram_parameters=not parameters_in_l1)),
-                PolicyOptions(seed, target_cycles),
-                config.placer(graph, chips),
-            )
-            if op:
-                op_named(planned.graph, op)
-            progress.step("writing")
-            folder = backend_output or (Path(value) if (value := config.get("backend_output_dir")) else None)
-            files = {"picture": picture, "netlist": netlist, "binary": output, "backend": folder}
-            wanted = {what: path for what, path in files.items() if path is not None}
-            if wanted:
-                _write(planned, board or arch, config, masks, wanted)
+            planned = _planned(asked)
     except (StageFailure, CompilerInputError, ValueError) as error:
         raise InputProblem(" ".join(str(error).split())) from error
     for warning in caught:
         click.echo(f"warning: {warning.message}", err=True)
-    if as_json:
+    if asked.as_json:
         from opscope.compiler.buda.plan_answer import answer
         from opscope.wire.answer import print_answer
 
-        print_answer(answer(planned, op), indent=None)
+        print_answer(answer(planned, asked.op), indent=None)
         return
     page = Page()
-    for line in plan_report.op_lines(planned, op) if op else plan_report.plan_lines(planned):
+    for line in plan_report.op_lines(planned, asked.op) if asked.op else plan_report.plan_lines(planned):
         page.folded(line, hang=6)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The arguments of the command."""
+
+    what: str
+    arch: str
+    policy: str
+    op: str
+    seed: int
+    target_cycles: int
+    harvested: int
+    chips: int
+    epoch_break: tuple[str, ...]
+    chip_break: tuple[str, ...]
+    op_size: tuple[str, ...]
+    parameters_in_l1: bool
+    settings: tuple[str, ...]
+    netlist: Path | None
+    picture: Path | None
+    backend_output: Path | None
+    output: Path | None
+    as_json: bool
+
+    def configuration(self) -> Configuration:
+        """TT-Buda's options as --set gives them."""
+        from opscope.compiler.buda.configuration import Configuration
+
+        config = Configuration()
+        for text in self.settings:
+            name, _, value = text.partition("=")
+            config.set_configuration_options(**{name: value})
+        return config
+
+    def constrain(self, config: Configuration, graph: BudaGraph) -> None:
+        """Adds the breaks and grids of single ops. Raises what an op is refused with that the graph lacks."""
+        for name in (*self.epoch_break, *self.chip_break):
+            graph.node(name)
+        config.set_epoch_break(self.epoch_break)
+        config.set_chip_break(self.chip_break)
+        for name, size in _sizes(graph, self.op_size):
+            config.override_op_size(name, size)
+
+    def files(self, config: Configuration) -> dict[str, Path]:
+        """What is to be written -> where."""
+        folder = self.backend_output or (Path(value) if (value := config.get("backend_output_dir")) else None)
+        files = {"picture": self.picture, "netlist": self.netlist, "binary": self.output, "backend": folder}
+        return {what: path for what, path in files.items() if path is not None}
+
+
+def _planned(asked: _Asked) -> BudaPlan:
+    """Plans, and writes the files that were asked for. Raises StageFailure, CompilerInputError or ValueError."""
+    from opscope.compiler.buda import planner
+    from opscope.compiler.buda.balancer.options import LegalizerOptions
+    from opscope.compiler.buda.balancer.policies import PolicyOptions
+    from opscope.compiler.buda.fused import op_named
+    from opscope.compiler.target.system_desc import MOST_CHIPS
+
+    config = asked.configuration()
+    progress.step(f"reading {asked.what}")
+    graph = _graph(asked.what, config, fallback=asked.output is None)
+    asked.constrain(config, graph)
+    board, mask = config.device
+    chips, harvested = asked.chips, asked.harvested
+    if chips > MOST_CHIPS:
+        raise CompilerInputError(f"--chips: expected at most {MOST_CHIPS}, got {chips}; try --chips {MOST_CHIPS}")
+    masks = (harvested,) * chips if harvested else config.harvested(chips)
+    budget = planner.budget_of(board or asked.arch, harvested or mask)
+    graph = config.applied(graph, budget.arch)
+    progress.step(f"placing {len(graph.nodes)} ops")
+    planned = planner.plan(
+        graph,
+        budget,
+        config.get("balancer_policy", asked.policy),
+        config.legalizer(graph, LegalizerOptions(dram_parameters=not asked.parameters_in_l1)),
+        PolicyOptions(asked.seed, asked.target_cycles),
+        config.placer(graph, chips),
+    )
+    if asked.op:
+        op_named(planned.graph, asked.op)
+    progress.step("writing")
+    if wanted := asked.files(config):
+        _write(planned, board or asked.arch, config, masks, wanted)
+    return planned
 
 
 def _graph(source: str, config: Configuration, fallback: bool) -> BudaGraph:
@@ -213,16 +240,14 @@ def _write(
         if wanted.keys() - {"picture"}:
             from opscope.compiler.buda.netlist.emit import netlist_of, to_yaml
             from opscope.compiler.buda.netlist.to_binary import with_programs
-            from opscope.compiler.buda.plan_to_binary import to_binary
+            from opscope.compiler.buda.plan_to_binary import QueueOptions, to_binary
             from opscope.compiler.target import binary
             from opscope.compiler.target.system_desc import load_board
 
             program = to_binary(
                 plan,
                 load_board(arch),
-                dram=config.get("dram_placement_algorithm", "ROUND_ROBIN"),
-                host_inputs=config.get("input_queues_on_host", True),
-                host_outputs=config.get("output_queues_on_host", True),
+                QueueOptions.of(config),
                 harvested=masks,
                 chip_ids=tuple(range(len(masks))),
             )

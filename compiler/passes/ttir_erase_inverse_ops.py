@@ -167,8 +167,8 @@ def product_of_reshaped(op: RowOp) -> list[RowOp] | None:
         return None
     left, right = (maker(v, "reshape") for v in product.operands)
     out, attrs = shape_of(op.results[0]), product.read()
-    if left is None or attrs["transpose_a"]:
-        return None
+    if left is None or attrs["transpose_a"] or len(shape_of(left.operands[0])) < 2:
+        return None  # a vector that became a row: `matmul` takes no vectors
     a, b = shape_of(left.operands[0]), shape_of(product.operands[1])
     if len(b) == 2:  # the rows of all batches were one dim
         fits = out == (*a[:-1], shape_of(op.operands[0])[-1]) and a[-1] == shape_of(product.operands[0])[-1]

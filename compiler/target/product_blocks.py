@@ -106,104 +106,79 @@ class ProductBlocks:
         return -(-self.rows // self.block_rows) * -(-self.columns // self.block_columns)
 
 
-def product_tiles(
-    params: MatmulParams, left: TensorDesc, right: TensorDesc, out: TensorDesc
-) -> tuple[tuple[int, int, int], int] | None:
-    """Rows, columns and depth in tiles of a product, and how many of them follow each other; None of vectors."""
+@dataclass(frozen=True)
+class Product:
+    """A matrix product, or several of one size that follow each other."""
+
+    rows: int
+    """Of the result, in tiles; so are the next two."""
+    columns: int
+    depth: int
+    left: TensorDesc
+    right: TensorDesc
+    out: TensorDesc
+    numerics: Numerics
+    batches: int = 1
+
+    def sizes(self, profile: Profile) -> Sizes:
+        """One product's tiles, and what its blocks take in L1."""
+        wide = self.numerics.dst_format in ("Float32", "Int32")
+        resident = _shard_bytes(self.left, profile)  # the result's shard is the buffer that `fits` counts
+        return Sizes(
+            self.rows,
+            self.columns,
+            self.depth,
+            FORMATS[self.left.data_format].tile_bytes,
+            FORMATS[self.right.data_format].tile_bytes,
+            FORMATS["Float32" if wide else "Float16_b"].tile_bytes,
+            profile.l1_usable - resident,
+            4 if wide else 8,
+        )
+
+
+def product_of(
+    params: MatmulParams, left: TensorDesc, right: TensorDesc, out: TensorDesc, numerics: Numerics
+) -> Product | None:
+    """The product, or the products of pairs of matrices that cannot be one; None of vectors."""
     if min(len(desc.shape) for desc in (left, right, out)) < 2:
         return None
     depth = left.shape[-2] if params.transpose_a else left.shape[-1]
     batch = math.prod(out.shape[:-2])
     rows, columns, deep = (max(1, -(-size // TILE)) for size in (*out.shape[-2:], depth))
-    apart = math.prod(right.shape[:-2]) > 1 or left.buffer_type == "l1"
-    return ((rows, columns, deep), batch) if apart else ((batch * rows, columns, deep), 1)
+    if math.prod(right.shape[:-2]) > 1 or left.buffer_type == "l1":
+        return Product(rows, columns, deep, left, right, out, numerics, batch)
+    return Product(batch * rows, columns, deep, left, right, out, numerics)
 
 
 def step_of(
     params: MatmulParams, left: TensorDesc, right: TensorDesc, out: TensorDesc, numerics: Numerics, profile: Profile
 ) -> int:
     """Returns the tiles of the inner dim that a core multiplies before it adds up in L1."""
-    product = product_tiles(params, left, right, out)
-    if product is None:
-        return 1
-    tiles, batches = product
-    return cut(tiles, batches, left, right, out, numerics, profile).step
+    product = product_of(params, left, right, out, numerics)
+    return 1 if product is None else cut(product, profile).step
 
 
-def cut(
-    tiles: tuple[int, int, int],
-    batches: int,
-    left: TensorDesc,
-    right: TensorDesc,
-    out: TensorDesc,
-    numerics: Numerics,
-    profile: Profile,
-    cores: int = 0,
-) -> ProductBlocks:
-    """Returns the blocks of `batches` products, one after another where they cannot be one."""
-    blocks = choose(tiles, left, right, out, numerics, profile, cores)
-    if batches > 1 and not (blocks.line or in_shards(out)):
-        return alone(tiles, batches, left, right, numerics, profile, cores)
-    return blocks
-
-
-def choose(
-    tiles: tuple[int, int, int],
-    left: TensorDesc,
-    right: TensorDesc,
-    out: TensorDesc,
-    numerics: Numerics,
-    profile: Profile,
-    cores: int = 0,
-) -> ProductBlocks:
-    """Returns the blocks of a product of `tiles` rows, columns and depth; `cores`: how many a card used, which tells
-    its layout where the choice is close.
-    """
-    sizes = _sizes(tiles, left, right, numerics, profile)
-    if in_shards(out):
-        return _in_place(sizes, left, out)
+def cut(product: Product, profile: Profile, cores: int = 0) -> ProductBlocks:
+    """Returns the blocks of a product; `cores`: how many a card used, which tells its layout where that is close."""
+    sizes = product.sizes(profile)
+    if in_shards(product.out):
+        return _in_place(sizes, product.left, product.out)
     chosen = _laid_out(sizes, _line(sizes, profile.grid), profile)
     lines: tuple[Line, ...] = ("left", "right", "") if cores and math.prod(chosen.grid) != cores else ()
     others = (_laid_out(sizes, line, profile) for line in lines)
-    return next((other for other in others if math.prod(other.grid) == cores), chosen)
+    blocks = next((other for other in others if math.prod(other.grid) == cores), chosen)
+    if product.batches > 1 and not blocks.line:
+        return _alone(sizes, product.batches, cores or profile.cores)
+    return blocks
 
 
-def _sizes(
-    tiles: tuple[int, int, int], left: TensorDesc, right: TensorDesc, numerics: Numerics, profile: Profile
-) -> Sizes:
-    rows, columns, depth = tiles
-    wide = numerics.dst_format in ("Float32", "Int32")
-    resident = _shard_bytes(left, profile)  # the result's shard is the buffer that `fits` counts
-    return Sizes(
-        rows,
-        columns,
-        depth,
-        FORMATS[left.data_format].tile_bytes,
-        FORMATS[right.data_format].tile_bytes,
-        FORMATS["Float32" if wide else "Float16_b"].tile_bytes,
-        profile.l1_usable - resident,
-        4 if wide else 8,
-    )
-
-
-def alone(
-    tiles: tuple[int, int, int],
-    batches: int,
-    left: TensorDesc,
-    right: TensorDesc,
-    numerics: Numerics,
-    profile: Profile,
-    cores: int = 0,
-) -> ProductBlocks:
+def _alone(sizes: Sizes, batches: int, cores: int) -> ProductBlocks:
     """Returns the blocks of products of many pairs of matrices, none of them narrow: dealt to cores, as tt-metal's
     reuse without multicast does. No published profile has one: that it is the automatic choice is assumed. Steps of one
     tile are by the bits of ttnn 0.81.1's products of bfloat8 (docs/conformance.md).
     """
-    rows, columns, _ = tiles
-    step = 1
-    sizes = _sizes(tiles, left, right, numerics, profile)
-    high, wide, step = _fitting(sizes, min(rows, LARGEST), min(columns, LARGEST), step, shrink=False)
-    count = min(cores or profile.cores, batches * -(-rows // high) * -(-columns // wide))
+    high, wide, step = _fitting(sizes, min(sizes.rows, LARGEST), min(sizes.columns, LARGEST), 1, shrink=False)
+    count = min(cores, batches * -(-sizes.rows // high) * -(-sizes.columns // wide))
     return ProductBlocks((count, 1), "", high, wide, high, wide, step, subblock_of(high, wide, sizes.dst_tiles), True)
 
 

@@ -106,6 +106,18 @@ def test_bad_pipelines_are_one_line_and_exit_2(source, spec):
     assert result.output.count("\n") == 1
 
 
+def test_what_opt_cannot_read_or_write_is_one_line_and_exit_2(source, tmp_path):
+    bytes_of_no_text = tmp_path / "x.mlir"
+    bytes_of_no_text.write_bytes(b'"ttir.abs"() \xff')
+    for result, expected in (
+        (call(opt, source, "-o", "/nonexistent/x"), "expected a writable file"),
+        (call(opt, bytes_of_no_text), "expected UTF-8 text"),
+    ):
+        assert result.exit_code == 2
+        assert expected in result.output
+        assert result.output.count("\n") == 1
+
+
 @pytest.mark.parametrize("name", ["ttir_to_ttnn_backend_pipeline", "ttir-to-ttnn-backend-pipeline"])
 def test_pipelines_of_tt_mlir_are_ours(source, name):
     ours = call(

@@ -19,7 +19,7 @@ from opscope.compiler.buda.graph_file import matmul_graph
 from opscope.compiler.buda.nops import Nop
 from opscope.compiler.buda.placer.epochs import PlacerOptions
 from opscope.compiler.buda.plan import BudaPlan
-from opscope.compiler.buda.plan_to_binary import to_binary
+from opscope.compiler.buda.plan_to_binary import QueueOptions, to_binary
 from opscope.compiler.buda.planner import budget_of
 from opscope.compiler.commands.plan import plan_command
 from opscope.compiler.errors import CompilerInputError
@@ -94,7 +94,7 @@ def test_saved_intermediates_are_outputs() -> None:
 def test_queues_lie_where_they_were_asked_to() -> None:
     buda_plan = planned()
     for host in (True, False):
-        plan = to_binary(buda_plan, load_board("n150"), host_inputs=host, host_outputs=host).binary.plan
+        plan = to_binary(buda_plan, load_board("n150"), QueueOptions(host_inputs=host, host_outputs=host)).binary.plan
         places = {q.location for q in plan.queues if q.kind == "queue"}
         assert places == ({"host"} if host else {"dram"})
 
@@ -413,8 +413,11 @@ def test_signature_is_the_published_one() -> None:
 
 def test_numbers_do_not_depend_on_where_queues_lie() -> None:
     buda_plan = planned()
-    a = run(to_binary(buda_plan, load_board("n150"), dram="CLOSEST"), model("layer").queues)
-    b = run(to_binary(buda_plan, load_board("n150"), host_inputs=False, host_outputs=False), model("layer").queues)
+    a = run(to_binary(buda_plan, load_board("n150"), QueueOptions("CLOSEST")), model("layer").queues)
+    b = run(
+        to_binary(buda_plan, load_board("n150"), QueueOptions(host_inputs=False, host_outputs=False)),
+        model("layer").queues,
+    )
     np.testing.assert_array_equal(a[0], b[0])
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from opscope.compiler.buda.balancer.buffers import intermediate_buffers
 from opscope.compiler.buda.balancer.cycles.estimate import estimate
-from opscope.compiler.buda.balancer.shapes import BlockShape, BufferModel, Grid, StreamFactor, UBlock
+from opscope.compiler.buda.balancer.shapes import BlockShape, BufferModel, Cut, Grid, StreamFactor, UBlock
 from opscope.compiler.buda.configuration import Configuration
 from opscope.compiler.buda.fuse_ops import MOST_INTERMEDIATES, MOST_STEPS, fuse_ops
 from opscope.compiler.buda.fused import MOST_INPUTS, op_named, without_fused
@@ -171,12 +171,12 @@ def test_cycles_are_the_sum_of_the_steps_less_what_dst_saves() -> None:
     (op,) = fuse_ops(graph(*CHAIN), "wormhole_b0").ops
     block = BlockShape(1, 2, 1, UBlock(2, 2))
     alone = {
-        step.spec.type: estimate("wormhole_b0", step_node, Grid(1, 1), StreamFactor(), block, ())
+        step.spec.type: estimate("wormhole_b0", Cut(step_node, Grid(1, 1), StreamFactor(), block), ())
         for step, step_node in zip(
             op.spec.fused.steps, without_fused(fuse_ops(graph(*CHAIN), "wormhole_b0")).ops, strict=True
         )
     }
-    cycles = estimate("wormhole_b0", op, Grid(1, 1), StreamFactor(), block, ())
+    cycles = estimate("wormhole_b0", Cut(op, Grid(1, 1), StreamFactor(), block), ())
     assert cycles == int(alone["add"] * 0.5 + alone["tanh"] + alone["multiply"] * 0.5)
 
 

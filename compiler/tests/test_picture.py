@@ -12,9 +12,7 @@ from opscope.compiler.buda.balancer.options import LegalizerOptions, OpOverride
 from opscope.compiler.buda.balancer.shapes import Grid
 from opscope.compiler.buda.balancer.tests.graphs import fork
 from opscope.compiler.buda.fuse_ops import fuse_ops
-from opscope.compiler.buda.picture import page, panels
-from opscope.compiler.buda.picture.flows import flows
-from opscope.compiler.buda.picture.labels import forms, label, thousands
+from opscope.compiler.buda.picture import flows, forms, label, page, panels, thousands
 from opscope.compiler.buda.placer.epochs import PlacerOptions
 from opscope.compiler.buda.plan import BudaPlan
 from opscope.compiler.buda.planner import budget_of, plan

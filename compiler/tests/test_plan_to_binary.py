@@ -20,7 +20,7 @@ from opscope.compiler.buda.netlist.to_binary import to_binary as netlist_binary
 from opscope.compiler.buda.placer.dram import Request, place_queues
 from opscope.compiler.buda.placer.epochs import PlacerOptions
 from opscope.compiler.buda.plan import BudaPlan
-from opscope.compiler.buda.plan_to_binary import _core_buffer, _read_as, block_plan, buffers, to_binary
+from opscope.compiler.buda.plan_to_binary import QueueOptions, _core_buffer, _read_as, block_plan, buffers, to_binary
 from opscope.compiler.buda.planner import budget_of, plan
 from opscope.compiler.target.plan import Allocation, BlockPlan, Plan
 from opscope.compiler.target.system_desc import load_board
@@ -81,7 +81,7 @@ def requested(monkeypatch: pytest.MonkeyPatch, planned: BudaPlan, **where: Any) 
         return place_queues(requests, budget, how)
 
     monkeypatch.setattr(plan_to_binary, "place_queues", place)
-    return to_binary(planned, load_board("n150"), **where).binary.plan, asked
+    return to_binary(planned, load_board("n150"), QueueOptions(**where)).binary.plan, asked
 
 
 def forked(**placer: Any) -> BudaPlan:

@@ -74,6 +74,7 @@ FLAT, LEFT, RIGHT = (programs.random(shape) for shape in [(1, 16, 32), (2, 3, 8,
         # Dims that were folded for a product and unfolded after it.
         (lambda x, w: (x.reshape(16, 32) @ w).reshape(1, 16, 16), (FLAT, WEIGHTS), "matmul"),
         (lambda x, w: (x.reshape(16, 32) @ w).reshape(2, 8, 16), (X, WEIGHTS), "reshape matmul reshape"),
+        (lambda v, w: v @ w, (VECTOR, WEIGHTS), "reshape matmul reshape"),  # a product takes no vectors
         (lambda a, b: (a.reshape(6, 8, 32) @ b.reshape(6, 32, 8)).reshape(2, 3, 8, 8), (LEFT, RIGHT), "matmul"),
         (
             lambda a, b: (a.reshape(6, 8, 32) @ b.reshape(6, 32, 8)).reshape(3, 2, 8, 8),

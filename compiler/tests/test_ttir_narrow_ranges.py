@@ -10,7 +10,7 @@ import pytest
 
 from opscope.compiler import api
 from opscope.compiler.ir.functions import functions
-from opscope.compiler.passes.ttir_narrow_indices.ranges import Range, Ranges, is_source
+from opscope.compiler.passes.ttir_narrow_indices import Range, Ranges, is_source
 from opscope.compiler.target.formats import INDEX_LIMIT
 from opscope.compiler.tests import programs
 

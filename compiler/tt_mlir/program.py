@@ -16,13 +16,13 @@ from xdsl.ir import Operation, SSAValue
 
 from opscope.compiler.dialects.ttnn import DeviceType
 from opscope.compiler.errors import CompilerInputError, StageFailure
+from opscope.compiler.target.formats import host_dtype
 from opscope.compiler.target.numerics import MATRIX, lowest
 from opscope.compiler.target.program import Binary, ControlParams, LayoutParams, Program, TensorDesc, programs_of
 from opscope.compiler.target.program import Operation as Call
 from opscope.compiler.target.system_desc import SystemDesc
 from opscope.compiler.tt_mlir.attributes import written
 from opscope.compiler.tt_mlir.calls.call import TABLE, Emit
-from opscope.compiler.tt_mlir.host_values import declared_value, original_value
 from opscope.compiler.tt_mlir.locations import place_of
 from opscope.compiler.tt_mlir.module import TtMlirModule, name_of
 from opscope.compiler.tt_mlir.narrowing import Step, narrowed, narrowest
@@ -30,6 +30,39 @@ from opscope.compiler.tt_mlir.original_types import originals
 from opscope.compiler.tt_mlir.reader import read_tt_mlir
 from opscope.compiler.tt_mlir.tensors import STAGE, described, on_host
 from opscope.compiler.tt_mlir.values import Unknown
+
+
+def declared_value(value: np.ndarray, desc: TensorDesc) -> np.ndarray:
+    """An input as an executable takes it.
+
+    Integers saturate in fewer bits, booleans become numbers, a complex number is its parts and a 64-bit one two words,
+    low first, along a dim more.
+    """
+    dtype = host_dtype(desc.element_type)
+    if value.ndim + 1 == len(desc.shape):
+        parts = np.ascontiguousarray(value).reshape(-1).view(_part(value.dtype))
+        return parts.astype(dtype).reshape(desc.shape)
+    if dtype.kind in "iu" and value.dtype.kind in "iu":
+        limits, own = np.iinfo(dtype), np.iinfo(value.dtype)
+        value = np.clip(value, max(limits.min, own.min), min(limits.max, own.max))
+    return value.astype(dtype)
+
+
+def original_value(value: np.ndarray, dtype: np.dtype, shape: Sequence[int]) -> np.ndarray:
+    """A result as the module's types have it."""
+    if dtype == np.bool_:
+        return value != 0
+    if value.ndim == len(shape) + 1:
+        return np.ascontiguousarray(value).astype(_part(dtype)).view(dtype).reshape(shape)
+    return value.astype(dtype)
+
+
+def _part(dtype: np.dtype) -> np.dtype:
+    """Of what two numbers a number is made."""
+    if dtype.kind == "c":
+        return np.dtype(f"f{dtype.itemsize // 2}")
+    return np.dtype(f"u{dtype.itemsize // 2}")
+
 
 COMPILER = "tt-mlir"
 _ARCH = re.compile(r"\barch = <(\w+)>")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from opscope.harness.record.optest import DEFAULT_BACKEND
 
 if TYPE_CHECKING:
     from opscope.harness.decode.steps import Step
+    from opscope.harness.record.result_options import ResultOptions
 
 PARTS = ("prefill", "decode")
 
@@ -43,17 +45,7 @@ PARTS = ("prefill", "decode")
     help="Folder for the chart of the drift (MODEL.svg), the steps (MODEL.jsonl) and kept arguments.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per step.")
-def decode(
-    models: tuple[str, ...],
-    steps: int,
-    backend: str,
-    arch: str | None,
-    optimization_level: int,
-    seed: int,
-    keep_step: tuple[int, ...],
-    output: Path | None,
-    as_json: bool,
-) -> None:
+def decode(models: tuple[str, ...], as_json: bool, **given: Any) -> None:
     """Run MODEL's prompt and then token after token, with its cache as state.
 
     MODEL is a decoder whose modules MODEL_prefill and MODEL_decode are in the zoo (`gpt2`, `llama`, `hybrid`; by
@@ -65,15 +57,12 @@ def decode(
 
     for variable, value in QUIET.items():
         os.environ.setdefault(variable, value)
-    if keep_step and output is None:
-        raise InputError("--keep-step", "a folder too", "none", "-o DIR")
-    for step in keep_step:
-        if step > steps:
-            raise InputError("--keep-step", f"a step of the {steps} that are run", str(step), f"--decode-steps {step}")
-    wrong = False
+    asked, wrong = _Asked(**given), False
+    asked.check()
+    output = asked.output
     for name in models or _known():
         begun = time.monotonic()
-        rows = _steps(name, steps, backend, _options(arch, optimization_level), seed, keep_step, output)
+        rows = _steps(name, asked)
         taken = time.monotonic() - begun
         click.echo(page.json_lines(name, rows) if as_json else page.table(rows), nl=not as_json)
         if not as_json:
@@ -83,20 +72,47 @@ def decode(
             (output / f"{name}.svg").write_text(page.chart(name, rows), encoding="utf-8")
             (output / f"{name}.jsonl").write_text(page.json_lines(name, rows), encoding="utf-8")
             click.echo(f"wrote {output / name}.svg (the drift) and {output / name}.jsonl (the steps)", err=True)
-        if (first := next((row.number for row in rows if row.problems), None)) is not None and first not in keep_step:
-            folder = output or f"{name}-steps"
-            again = f"opscope decode {name} --decode-steps {steps} --backend {backend} --keep-step {first} -o {folder}"
-            click.echo(f"its first wrong step op by op: {again}", err=True)
+        first = next((row.number for row in rows if row.problems), None)
+        if first is not None and first not in asked.keep_step:
+            click.echo(f"its first wrong step op by op: {asked.again(name, first)}", err=True)
         wrong = wrong or any(row.problems for row in rows)
     if wrong:
         raise SystemExit(1)
 
 
-def _options(arch: str | None, level: int) -> Any:
-    from opscope.harness.record.result_options import ResultOptions
+@dataclass(frozen=True)
+class _Asked:
+    """How decoders are run."""
 
-    options = ResultOptions().changed(optimization_level=level)
-    return options.changed(arch=arch) if arch else options
+    steps: int
+    backend: str
+    arch: str | None
+    optimization_level: int
+    seed: int
+    keep_step: tuple[int, ...]
+    output: Path | None
+
+    def check(self) -> None:
+        """Raises InputError for a step to be kept that there is not, or no place for it."""
+        if self.keep_step and self.output is None:
+            raise InputError("--keep-step", "a folder too", "none", "-o DIR")
+        for step in self.keep_step:
+            if step > self.steps:
+                expected = f"a step of the {self.steps} that are run"
+                raise InputError("--keep-step", expected, str(step), f"--decode-steps {step}")
+
+    @property
+    def options(self) -> ResultOptions:
+        """The options of the backend."""
+        from opscope.harness.record.result_options import ResultOptions
+
+        options = ResultOptions().changed(optimization_level=self.optimization_level)
+        return options.changed(arch=self.arch) if self.arch else options
+
+    def again(self, name: str, step: int) -> str:
+        """The command that keeps a step of a decoder."""
+        how = f"--decode-steps {self.steps} --backend {self.backend}"
+        return f"opscope decode {name} {how} --keep-step {step} -o {self.output or f'{name}-steps'}"
 
 
 def _known() -> list[str]:
@@ -105,9 +121,7 @@ def _known() -> list[str]:
     return sorted(name.removesuffix("_decode") for name in registry.names() if name.endswith("_decode"))
 
 
-def _steps(
-    name: str, steps: int, backend: str, options: Any, seed: int, kept: tuple[int, ...], output: Path | None
-) -> list[Step]:
+def _steps(name: str, asked: _Asked) -> list[Step]:
     """Runs one decoder. Raises InputError for one that the zoo has not, or that the backend refuses."""
     import numpy as np
 
@@ -121,7 +135,7 @@ def _steps(
     if name not in _known():
         raise InputError("MODEL", f"a decoder of {', '.join(_known())}", repr(name), closest(name, _known()))
     exported = [export_apart(registry.get(f"{name}_{part}")) for part in PARTS]
-    loaded = backends.load(backend)
+    loaded, options, seed = backends.load(asked.backend), asked.options, asked.seed
     try:
         prefill, decode = (
             decoding.module(loaded, each, f"{name}_{part}", options) for part, each in zip(PARTS, exported, strict=True)
@@ -132,16 +146,17 @@ def _steps(
         }
 
         def keep(number: int, arguments: Any) -> None:
-            if number in kept and output is not None:
-                output.mkdir(parents=True, exist_ok=True)
+            if number in asked.keep_step and asked.output is not None:
+                asked.output.mkdir(parents=True, exist_ok=True)
                 part = decode if number else prefill
-                path = output / f"{name}-step{number}.npz"
+                path = asked.output / f"{name}-step{number}.npz"
                 np.savez(path, **{s.name: arguments[s.name] for s in part.arguments if s.role != "parameter"})
                 module = f"{name}_{'decode' if number else 'prefill'}"
                 click.echo(f"op by op: pytest --model {module} --op-by-op --seed {seed} --inputs {path}", err=True)
 
         ids = next(spec for spec in prefill.arguments if spec.name == "input_ids")
-        text = draw(ids.law, (steps,), ids.dtype, seed, len(prefill.arguments) + 1).tolist()
-        return list(progress.each(decoding.generate(prefill, decode, values, text, keep), f"{name}: step", steps + 1))
+        text = draw(ids.law, (asked.steps,), ids.dtype, seed, len(prefill.arguments) + 1).tolist()
+        rows = decoding.generate(prefill, decode, values, text, keep)
+        return list(progress.each(rows, f"{name}: step", asked.steps + 1))
     except StageError as error:
-        raise InputError("MODEL", f"a decoder that {backend} runs", f"{name}: {error}") from error
+        raise InputError("MODEL", f"a decoder that {asked.backend} runs", f"{name}: {error}") from error

@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
@@ -28,7 +28,7 @@ from opscope.harness.cache.claims import Claims
 from opscope.harness.cache.json_store import JsonStore
 from opscope.harness.prepare import exporting, interpreters
 from opscope.harness.prepare.allowance import Allowance, BudgetSpent, Killed, ModelRefused
-from opscope.harness.prepare.exporting import ExportFailed
+from opscope.harness.prepare.exporting import Export, ExportFailed
 from opscope.harness.prepare.preparation import Preparation, Task
 from opscope.harness.prepare.turn import Turn
 from opscope.harness.prepare.whole_manifest import whole_rows
@@ -37,6 +37,11 @@ from opscope.harness.record.result_options import DRAWN
 from opscope.harness.record.stages import ImportStatus
 from opscope.models import frontends
 from opscope.models.frontends import own_results
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from opscope.base.children.child import ChildOptions
 
 FOLDER = "imports"
 """The subfolder of the cache folder."""
@@ -106,52 +111,77 @@ def _check(task: Task, folder: Path, claims: Claims, slots: SlotAddress | None, 
     if drawn := drawing(export_folder.read_manifest(folder)[1]):
         return _unchecked(task, drawn), True
     module = exporting.exported(export, cache_dir, request.max_cache, claims, allowance)
-    environment = dict(frontends.get(export.framework).environment)
-    framework_task = _framework_task(task, row, folder, module)
-
-    def in_child(function: str, orders: dict[str, Any], **more: Any) -> Outcome:
-        limits = {"seconds": allowance.left(), "memory": allowance.memory, "watch": turn.check}
-        return call(function, orders, **limits, **more)
-
     with TemporaryFolder("import") as temporary:
+        sides = _Sides(task, export, allowance, turn, _framework_task(task, row, folder, module), Path(temporary))
         own = _own_folder(module, request)
         if own is None:
-            own = Path(temporary)
-            own_task = {**framework_task, "folder": temporary, "slots": slots}
-            with interpreters.calling(export.python, environment) as how:
-                outcome = in_child("opscope.models.frontends.own_results_child:run", own_task, **how)
+            own, outcome = sides.temporary, sides.run_in_framework()
             if not (own / own_results.FILE).is_file():
                 return _ended(task, outcome, allowance, "its own framework"), not outcome.ending.cut_short
-        orders = {
-            "model": task.name,
-            "framework": export.framework,
-            "folder": str(folder),
-            "own": str(own),
-            "cache_dir": str(cache_dir),
-            "environment": environment,
-            "nodes": framework_task if own_results.with_nodes(export.framework) else None,
-            "slots": slots,
-        }
-        outcome = in_child("opscope.harness.import_check.compare_child:compare_import", orders)
+        walked = {"folder": str(folder), "own": str(own), "cache_dir": str(cache_dir), "slots": slots}
+        outcome = sides.compare(walked)
         if outcome.result is None:
             return _ended(task, outcome, allowance, "the comparison"), not outcome.ending.cut_short
         if ImportCheck.model_validate(outcome.result).status is not ImportStatus.DIFFERS:
             return ImportCheck.model_validate(outcome.result), True
         # In a child of its own: whatever ends it, the difference has been seen and stays.
-        second = Path(temporary, "second")
-        if export.framework == "onnx":
-            second.mkdir()
-            runtime_task = {**framework_task, "folder": str(second)}
-            in_child("opscope.models.frontends.through_onnx.onnx_runtime:write", runtime_task, environment=environment)
-        question = {
-            "check": outcome.result,
-            "second": str(second) if (second / own_results.FILE).is_file() else "",
-            **{name: orders[name] for name in ("folder", "own", "cache_dir", "slots")},
-        }
-        answer = in_child("opscope.harness.import_check.compare_child:explain_import", question)
+        answer = sides.explain(outcome.result, walked)
         if answer.result is None and allowance.budget_is_spent:
             raise BudgetSpent("why it differs")  # that may be a golden in doubt
         return ImportCheck.model_validate(answer.result or outcome.result), not answer.ending.cut_short
+
+
+@dataclass(frozen=True)
+class _Sides:
+    """Children that compute and compare both sides of a model: the walk's results and its framework's."""
+
+    task: Task
+    export: Export
+    allowance: Allowance
+    turn: Turn
+    framework_task: dict[str, Any]
+    """For a child that runs the model in its framework."""
+    temporary: Path
+
+    @property
+    def _environment(self) -> dict[str, str]:
+        return dict(frontends.get(self.export.framework).environment)
+
+    def run_in_framework(self) -> Outcome:
+        """Has the framework write its results into the temporary folder."""
+        task = {**self.framework_task, "folder": str(self.temporary), "slots": self.allowance.slots}
+        with interpreters.calling(self.export.python, self._environment) as how:
+            return self._in_child("opscope.models.frontends.own_results_child:run", task, **how)
+
+    def compare(self, walked: Mapping[str, Any]) -> Outcome:
+        """Compares results; `walked` says where both are."""
+        nodes = own_results.with_nodes(self.export.framework)
+        orders = {
+            "model": self.task.name,
+            "framework": self.export.framework,
+            **walked,
+            "environment": self._environment,
+            "nodes": self.framework_task if nodes else None,
+        }
+        return self._in_child("opscope.harness.import_check.compare_child:compare_import", orders)
+
+    def explain(self, check: Any, walked: Mapping[str, Any]) -> Outcome:
+        """Says of results that differ why they do, by a second runtime where there is one."""
+        second = self.temporary / "second"
+        if self.export.framework == "onnx":
+            second.mkdir()
+            task = {**self.framework_task, "folder": str(second)}
+            runtime = "opscope.models.frontends.through_onnx.onnx_runtime:write"
+            self._in_child(runtime, task, environment=self._environment)
+        made = str(second) if (second / own_results.FILE).is_file() else ""
+        question = {"check": check, "second": made, **walked}
+        return self._in_child("opscope.harness.import_check.compare_child:explain_import", question)
+
+    def _in_child(self, function: str, orders: dict[str, Any], **options: Unpack[ChildOptions]) -> Outcome:
+        allowance = self.allowance
+        return call(
+            function, orders, seconds=allowance.left(), memory=allowance.memory, watch=self.turn.check, **options
+        )
 
 
 def _ended(task: Task, outcome: Outcome, allowance: Allowance, at: str) -> ImportCheck:

@@ -302,7 +302,7 @@ def _judged(state: _ClimbState) -> OpTest:
         raise _EndedError(Status.NO_GOLDEN, row.no_golden or "there is no golden")
     if own := second_opinion.own_golden(row, second_opinion.accused(backend, state.context.backend)):
         raise _EndedError(Status.NO_GOLDEN, own)
-    test = _compared(state, job, state.export_dir)
+    test = _compared(state, job)
     if state.program is not None:
         state.program.keep(test)
     return test
@@ -330,38 +330,27 @@ def _run(state: _ClimbState, job: Job, backend: Backend, export_dir: Path) -> No
     job.inputs, job.inputs_after = [], None
 
 
-def _compared(state: _ClimbState, job: Job, export_dir: Path) -> OpTest:
+def _compared(state: _ClimbState, job: Job) -> OpTest:
     """Compares the results and returns the record with the verdict."""
-    row = state.row
-
-    def verdict() -> list[ResultCheck] | None:
-        if row.shards:
-            return mesh_run.compared(row, job, state.on_devices, state.judged_by, export_dir)
-        if not row.golden:
-            return drawn_numbers.checks(row, job, state.drawn_again, state.judged_by, export_dir)
-        operands = explained.operands_of(row, job, export_dir)
-        checks = compare_op(row, row_golden(row, export_dir), job.outputs, state.judged_by, operands, row.held_to)
-        return with_digests(checks, job.outputs)
-
-    before = state.reached
+    row, before = state.row, state.reached
     state.listener.before_compare()
     try:
-        checks: list[ResultCheck] | None = state.timed(Stage.COMPARE, verdict)
+        checks: list[ResultCheck] | None = state.timed(Stage.COMPARE, lambda: _checks(state, job))
     except Damaged:
         raise
     except Exception as error:  # noqa: BLE001  a result that cannot be compared is a wrong result
-        if isinstance(error, OSError) and (damaged := gone(error, export_dir)) is not None:
+        if isinstance(error, OSError) and (damaged := gone(error, state.export_dir)) is not None:
             raise damaged from None
         return state.failed(Stage.COMPARE, error)
     if checks is None:
         state.reached = before
-        return state.ended(Status.NO_GOLDEN, drawn_numbers.no_distribution(row, export_dir))
+        return state.ended(Status.NO_GOLDEN, drawn_numbers.no_distribution(row, state.export_dir))
     numbers = _numbers(checks)
     wrong = mesh_run.reasons(checks, len(row.outputs))
     if state.on_devices:  # the first devices that part are dumped and explained, or else the first of all
         row, checks = mesh_run.first_wrong(row, job, state.on_devices, checks)
     if state.context.dump_tensors == "all" or (wrong and state.context.dump_tensors == "failing"):
-        dumped.dump(row, job, state.context, export_dir)
+        dumped.dump(row, job, state.context, state.export_dir)
     test, plain = None, None
     if wrong:
         state.reached = before
@@ -371,7 +360,7 @@ def _compared(state: _ClimbState, job: Job, export_dir: Path) -> OpTest:
     second = None
     if row.golden and not state.on_devices:
         code = second_opinion.accused(state.backend, state.context.backend)
-        second = second_opinion.of(row, job, state.judged_by, export_dir, code, wrong=test is not None)
+        second = second_opinion.of(row, job, state.judged_by, state.export_dir, code, wrong=test is not None)
     if second is not None and second.no_golden:
         state.reached = before
         return state.ended(Status.NO_GOLDEN, second.no_golden, artifact=plain, second_authority=second.text)
@@ -381,15 +370,34 @@ def _compared(state: _ClimbState, job: Job, export_dir: Path) -> OpTest:
     if second is not None and second.checks:
         return state.by_others(second, before)
     opinion = second.text if second else ""
-    if test is None:
-        if row.golden and not row.shards and state.watch is None:
-            numbers |= repeated.fields(row, job, state.backend, export_dir, state.compiled, checks)
-        return state.ended(Status.SUCCESS, second_authority=opinion, **numbers)
-    test = test.model_copy(update={"second_authority": opinion})
+    if test is not None:
+        return _explained(state, row, checks, test.model_copy(update={"second_authority": opinion}), plain)
+    if row.golden and not row.shards and state.watch is None:
+        numbers |= repeated.fields(row, job, state.backend, state.export_dir, state.compiled, checks)
+    return state.ended(Status.SUCCESS, second_authority=opinion, **numbers)
+
+
+def _checks(state: _ClimbState, job: Job) -> list[ResultCheck] | None:
+    """Each result held to its golden, or to the distribution that it is drawn from; None if that is not known."""
+    row, export_dir = state.row, state.export_dir
+    if row.shards:
+        return mesh_run.compared(row, job, state.on_devices, state.judged_by, export_dir)
+    if not row.golden:
+        return drawn_numbers.checks(row, job, state.drawn_again, state.judged_by, export_dir)
+    operands = explained.operands_of(row, job, export_dir)
+    checks = compare_op(row, row_golden(row, export_dir), job.outputs, state.judged_by, operands, row.held_to)
+    return with_digests(checks, job.outputs)
+
+
+def _explained(
+    state: _ClimbState, row: OpRow, checks: Sequence[ResultCheck], test: OpTest, plain: str | None
+) -> OpTest:
+    """The record of a wrong result with what explains it; `plain` is the artifact that says only how it is wrong."""
+    assert state.job is not None
     state.leave_ir()
     if not row.golden:  # there is nothing to explain it by
         return test
-    artifact, hypothesis = explained.explained(row, job, state.context, state.judged_by, checks, export_dir)
+    artifact, hypothesis = explained.explained(row, state.job, state.context, state.judged_by, checks, state.export_dir)
     # A model that ran whole has the figures of its values as its artifact.
     kept = test.artifact if artifact is None or test.artifact != plain else artifact
     return test.model_copy(update={"artifact": kept, "hypothesis": hypothesis})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,58 +51,79 @@ def place_text(test: OpTest) -> str:
     return f"from {test.locations[0]}{more}" if test.locations else ""
 
 
-def show(
-    failing: Sequence[OpTest],
-    console: Console,
-    folder: Path | None,
-    *,
-    several: bool,
-    folders: Mapping[tuple[str, str], Path | str],
-    listed_above: Collection[str] = (),
-    brief: bool = False,
-) -> None:
-    """Prints the section of failing ops; `brief`: three lines for each of the first causes.
+@dataclass(frozen=True)
+class Listing:
+    """What the list of failing ops shows beside their records."""
 
-    `folders` are repro folders by op id and backend. `several`: whether the run has more than one backend. Of an op
-    whose id is in `listed_above` only title and repro folder are printed, since pytest's FAILURES has the rest.
-    """
+    folder: Path | None
+    """The user's folder: paths inside it are shown relative to it."""
+    several: bool
+    """Whether the run has more than one backend."""
+    repros: Mapping[tuple[str, str], Path | str]
+    """Repro folders by op id and backend."""
+    listed_above: Collection[str] = ()
+    """Ids of ops of which only title and repro folder are printed, since pytest's FAILURES has the rest."""
+
+    def head(self, failing: int, groups: Sequence[Cause[OpTest]]) -> str:
+        """The heading above all causes."""
+        of = f", {len(groups)} causes" if len(groups) > 1 else ""
+        above = "; FAILURES has their numbers and commands" if self.listed_above else ""
+        return f"Failing ops ({failing}{of}){above}"
+
+    def of_cause(self, cause: Cause[OpTest]) -> str:
+        """The heading of one cause, with its counts."""
+        on = f"; on {cause.first.backend}" if self.several else ""
+        return one_line(cause.with_counts(f"{verdict_text(cause.first)}{on}", cause_of_test(cause.first)))
+
+
+def show_causes(failing: Sequence[OpTest], console: Console, listing: Listing) -> None:
+    """Prints three lines for each of the first causes: the section of a run of many models."""
+    groups = causes(failing)
+    _line(console, "")
+    _line(console, listing.head(len(failing), groups), 0, TERMINAL["bad"])
+    for cause in groups[:CAUSES]:
+        first = cause.first
+        _line(console, cut(listing.of_cause(cause), console.width - 2), 2)
+        more = f" and {cause.ops - 1} more" if cause.ops > 1 else ""
+        _line(console, cut(title(first) + more, console.width - 4), 4)
+        _line(console, first.repro, 4, "dim")
+    if left := sum(cause.ops for cause in groups[CAUSES:]):
+        more = f"and {len(groups) - CAUSES} more causes, of {left} ops; see the report, or opscope unblock"
+        _line(console, more, 2)
+
+
+def show(failing: Sequence[OpTest], console: Console, listing: Listing) -> None:
+    """Prints the section of failing ops: each cause, and below it its ops."""
+    groups = causes(failing)
+    _line(console, "")
+    _line(console, listing.head(len(failing), groups), 0, TERMINAL["bad"])
+    for cause in parts_within(groups, FAILING):
+        print_prose(console, listing.of_cause(cause), indent=2)
+        for test in cause.failures:
+            _line(console, title(test), 4)
+            if test.op_id not in listing.listed_above:
+                _details(console, test, verdict_text(cause.first))
+            if (test.op_id, test.backend) in listing.repros:
+                script = f"{listing.repros[test.op_id, test.backend]}/run.sh"
+                _line(console, with_short_paths(script, listing.folder), 6, "dim")
+    if len(failing) > FAILING:
+        _line(console, f"and {len(failing) - FAILING} more; see the report", 2)
+
+
+def _details(console: Console, test: OpTest, heading: str) -> None:
+    """An op's own verdict, where it is another than its cause's, its place, what may be wrong, and how to run it."""
+    own = verdict_text(test) if verdict_text(test) != heading else ""
+    if text := "; ".join(filter(None, (own, place_text(test)))):
+        print_prose(console, one_line(text), indent=6)
+    if test.hypothesis:
+        print_prose(console, one_line(test.hypothesis), "cyan", indent=6)
+    _line(console, test.repro, 6, "dim")  # whole: it runs in any folder
+
+
+def _line(console: Console, text: str, indent: int = 0, style: str = "") -> None:
     from rich.text import Text
 
-    def line(text: str, indent: int, style: str = "") -> None:
-        console.print(Text(" " * indent + one_line(text), style=style), soft_wrap=True)
-
-    groups = causes(failing)
-    of = f", {len(groups)} causes" if len(groups) > 1 else ""
-    above = "; FAILURES has their numbers and commands" if listed_above else ""
-    console.print(Text(f"\nFailing ops ({len(failing)}{of}){above}", TERMINAL["bad"]), soft_wrap=True)
-    if brief:
-        for cause in groups[:CAUSES]:
-            first = cause.first
-            heading = f"{verdict_text(first)}{f'; on {first.backend}' if several else ''}"
-            line(cut(one_line(cause.with_counts(heading, cause_of_test(first))), console.width - 2), 2)
-            line(cut(title(first) + (f" and {cause.ops - 1} more" if cause.ops > 1 else ""), console.width - 4), 4)
-            line(first.repro, 4, "dim")
-        if left := sum(cause.ops for cause in groups[CAUSES:]):
-            line(f"and {len(groups) - CAUSES} more causes, of {left} ops; see the report, or opscope unblock", 2)
-        return
-    for cause in parts_within(groups, FAILING):
-        first = cause.first
-        heading = f"{verdict_text(first)}{f'; on {first.backend}' if several else ''}"
-        print_prose(console, one_line(cause.with_counts(heading, cause_of_test(first))), indent=2)
-        for test in cause.failures:
-            line(title(test), 4)
-            known = test.op_id in listed_above
-            if not known:
-                own = verdict_text(test) if verdict_text(test) != verdict_text(first) else ""
-                if text := "; ".join(filter(None, (own, place_text(test)))):
-                    print_prose(console, one_line(text), indent=6)
-                if test.hypothesis:
-                    print_prose(console, one_line(test.hypothesis), "cyan", indent=6)
-                line(test.repro, 6, "dim")  # whole: it runs in any folder
-            if (test.op_id, test.backend) in folders:
-                line(with_short_paths(f"{folders[test.op_id, test.backend]}/run.sh", folder), 6, "dim")
-    if len(failing) > FAILING:
-        line(f"and {len(failing) - FAILING} more; see the report", 2)
+    console.print(Text(" " * indent + one_line(text), style=style), soft_wrap=True)
 
 
 def with_short_paths(text: str, folder: Path | None) -> str:

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from opscope.base.statuses import PASSED, TERMINAL
 from opscope.base.terminal import print_prose, wrapped
 from opscope.base.visible_text import cut, one_line, visible
 from opscope.harness.page import failing_ops, ladder_table
-from opscope.harness.page.failing_ops import FAILING, place_text, verdict_text, with_short_paths
+from opscope.harness.page.failing_ops import FAILING, Listing, place_text, verdict_text, with_short_paths
 from opscope.harness.record import ledger, one_failure
 from opscope.harness.record.agreement import Disagreement, disagreements
 from opscope.harness.record.isolation import Artefact
@@ -71,6 +71,27 @@ class Run:
         return ledger.line(self.ledgers)
 
     @property
+    def is_of_many(self) -> bool:
+        """Whether it has so many models that each list is one line."""
+        return len(self.record.models) > MANY
+
+    @property
+    def has_several(self) -> bool:
+        """Whether it is one of several backends."""
+        return len(self.ledgers) > 1
+
+    @property
+    def answers(self) -> Mapping[str, Any]:
+        """The run whose ops it runs again (`run`, empty if none), and their ids (`ops`)."""
+        return self.record.origin.options.get(ANSWERS) or {"run": "", "ops": ()}
+
+    @property
+    def again(self) -> Sequence[OpTest]:
+        """The records of those ops."""
+        ops = self.answers["ops"]
+        return [test for test in self.tests if test.op_id in ops]
+
+    @property
     def adds_up(self) -> bool:
         """Whether every ledger adds up."""
         return all(books.adds_up for books in self.ledgers.values())
@@ -109,159 +130,239 @@ def answer(run: Run) -> StoredRun:
 
 def show(run: Run, console: Console) -> None:
     """Prints the whole page."""
-    from rich.cells import cell_len
-    from rich.text import Text
+    page = _Page(run, console)
+    for text, style in _one_failure(run):
+        page.prose(text, style)
+    page.ladders()
+    page.disagreements()
+    page.run_again()
+    for listed in _about_models(run):
+        page.section(listed)
+    page.failing_ops()
+    for listed in _about_ops(run):
+        page.section(listed)
+    page.slowest()
+    page.line("")
+    for text, style in (*_how_it_ended(run), *_ledgers(run)):
+        page.prose(text, style)
+    for note in run.notes:
+        page.line(with_short_paths(note, run.folder), TERMINAL["known"])
+    for text, style in _totals(run):
+        page.prose(text, style)
+    for name, place in run.places.items():
+        page.line(f"{name:<9} {with_short_paths(place, run.folder)}")
 
-    def line(text: str, style: str = "", indent: int = 0) -> None:
+
+@dataclass(frozen=True)
+class _Listed:
+    """Rows below a heading, each a figure and a text."""
+
+    heading: str
+    style: str
+    count: int
+    """How many things the rows are about."""
+    rows: Iterable[tuple[str, str]]
+
+
+class _Page:
+    """The console that a run is printed on, and the parts that are more than a list or a sentence."""
+
+    def __init__(self, run: Run, console: Console) -> None:
+        self._run, self._console = run, console
+
+    def line(self, text: str, style: str = "", indent: int = 0) -> None:
         """One line that the terminal wraps, so that a command in it can be copied whole."""
-        console.print(Text(" " * indent + visible(text), style=style), soft_wrap=True)
+        from rich.text import Text
 
-    def prose(text: str, style: str) -> None:
+        self._console.print(Text(" " * indent + visible(text), style=style), soft_wrap=True)
+
+    def prose(self, text: str, style: str) -> None:
         """A sentence that wraps at words."""
-        print_prose(console, one_line(text), style)
+        print_prose(self._console, one_line(text), style)
 
-    def hanging(rows: Iterable[tuple[str, str]]) -> None:
-        """Prints texts that wrap at words, each after a figure."""
-        texts = [(one_line(figure), one_line(text)) for figure, text in rows]
-        width = max((cell_len(figure) for figure, _ in texts), default=0)
-        for figure, text in texts:
-            first, *others = wrapped(text, max(1, console.width - width - 4))
-            console.print(Text(f"  {' ' * (width - cell_len(figure))}{figure}  {first}"), soft_wrap=True)
-            for other in others:
-                console.print(Text(f"{' ' * (width + 4)}{other}"), soft_wrap=True)
-
-    def section(heading: str, style: str, count: int, rows: Iterable[tuple[str, str]]) -> None:
+    def section(self, listed: _Listed) -> None:
         """A list below its heading; of a run of many models one line with the first of it, since the report has all."""
-        if many:
-            (figure, text), *_ = rows
-            line(cut(one_line(f"{heading} ({count}), such as {figure.strip()} {text}"), console.width), style)
+        heading = f"{listed.heading} ({listed.count})"
+        if self._run.is_of_many:
+            (figure, text), *_ = listed.rows
+            self.line(cut(one_line(f"{heading}, such as {figure.strip()} {text}"), self._console.width), listed.style)
         else:
-            line(f"\n{heading} ({count})", style)
-            hanging(rows)
+            self.line(f"\n{heading}", listed.style)
+            self._hanging(listed.rows)
 
-    record = run.record
-    many = len(record.models) > MANY
-    for backend in run.ledgers:
-        failure = one_failure.failure_of_all(t for t in run.tests if t.backend == backend)
-        if failure is not None:
-            prose(one_failure.sentence(backend, failure), TERMINAL["bad"])
-    for backend in run.ledgers:
-        tests = [t for t in run.tests if t.backend == backend or len(run.ledgers) == 1]
-        board = f" ({record.arch})" if board_of({test.card_type for test in tests}, record.arch) else ""
-        models = (
-            f"{', '.join(record.models[:2])} and {len(record.models) - 2} more" if many else ", ".join(record.models)
-        )
-        heading = f"{models} on {backend}{board}"
-        print_prose(console, one_line(f"Furthest stage that each op passed: {heading}, unique ops (uses)"), "bold")
-        ladder_table.show(tests, console)
-    splits = disagreements(run.tests)
-    if len(run.ledgers) > 1:
-        line(f"Ops on which the backends disagree ({len(splits)})", "bold magenta" if splits else "bold green")
+    def ladders(self) -> None:
+        """How far the ops came on each backend."""
+        run = self._run
+        first, more = run.record.models[:2], len(run.record.models) - 2
+        models = f"{', '.join(first)} and {more} more" if run.is_of_many else ", ".join(run.record.models)
+        for backend in run.ledgers:
+            tests = [t for t in run.tests if t.backend == backend or not run.has_several]
+            arch = run.record.arch
+            heading = f"{models} on {backend}{f' ({arch})' if board_of({t.card_type for t in tests}, arch) else ''}"
+            self.prose(f"Furthest stage that each op passed: {heading}, unique ops (uses)", "bold")
+            ladder_table.show(tests, self._console)
+
+    def disagreements(self) -> None:
+        """Ops with the outcome of each backend."""
+        if not self._run.has_several:
+            return
+        splits = disagreements(self._run.tests)
+        style = "bold magenta" if splits else "bold green"
+        self.line(f"Ops on which the backends disagree ({len(splits)})", style)
         for split in splits[:FAILING]:
-            line(title(split.first), indent=2)
-            hanging(_votes(split))
+            self.line(title(split.first), indent=2)
+            self._hanging(_votes(split))
         if len(splits) > FAILING:
-            line(f"and {len(splits) - FAILING} more; see opscope show --json", indent=2)
-    several = len(run.ledgers) > 1
-    answers = record.origin.options.get(ANSWERS) or {"run": "", "ops": ()}
-    again = [t for t in run.tests if t.op_id in answers["ops"]]
-    if answers["run"]:
-        prose(f"ops of run {answers['run']}, run again: what that run says stays as it is", "dim")
-    if again:
-        line(f"\nRun again ({len(again)})", "bold")
-        for test in again:
-            line(title(test), indent=2)
-            hanging([("", result_text(test))])
+            self.line(f"and {len(splits) - FAILING} more; see opscope show --json", indent=2)
+
+    def run_again(self) -> None:
+        """What became of the ops that an earlier run has too."""
+        run = self._run
+        if run.answers["run"]:
+            self.prose(f"ops of run {run.answers['run']}, run again: what that run says stays as it is", "dim")
+        if run.again:
+            self.line(f"\nRun again ({len(run.again)})", "bold")
+        for test in run.again:
+            self.line(title(test), indent=2)
+            self._hanging([("", result_text(test))])
             kept = artifact_dir(Path(run.places.get("run", "")), test.op_id)
             if kept.is_dir():
-                line(f"IR and diagnostics in {with_short_paths(str(kept), run.folder)}", "dim", indent=4)
-    if run.whole:
-        rows = [(_time(seconds(t)), f"{t.model_name} on {t.backend}: {whole_text(t)}") for t in run.whole]
-        section("Models run as one program", "bold", len(rows), rows)
-    if run.isolation:
-        rows = isolation_lines(run.isolation[:FAILING])
-        section("Ops whose verdict changes when they run alone", "bold magenta", len(run.isolation), rows)
-    failing = sorted((t for t in run.tests if t.fails_run), key=lambda t: -t.uses)
-    expected = [t for t in run.tests if t.status in FAILED and t.expected]
-    repros = after_run.folders(Path(run.places["run"]), failing[:FAILING]) if "run" in run.places else {}
-    if failing:
-        failing_ops.show(
-            failing, console, run.folder, several=several, folders=repros, listed_above=run.listed_above, brief=many
-        )
-        if "run" in run.places and not many:
-            _explanations(Path(run.places["run"]), [test for test in failing if test.question or test.results], console)
-    if expected:
-        rows = []
-        for reason, count in Counter(t.expected for t in expected).most_common():
-            names = sorted({t.op_name for t in expected if t.expected == reason})
-            rows.append((f"{count} x", f"{', '.join(names)}: {reason}"))
-        section("Expected failures", TERMINAL["known"], len(expected), rows)
-    if doubts := [t for t in run.tests if t.status is Status.GOLDEN_IN_DOUBT]:
-        rows = [(f"{t.backend}" if several else f"{t.uses} x", f"{title(t)}: {t.error_message}") for t in doubts]
-        section("Goldens in doubt: neither right nor wrong", TERMINAL["known"], len(doubts), rows)
-    if run.header.failed:
-        rows = [(f.model, f"{f.status.value}: {f.error}{_place(f)}") for f in run.header.failed]
-        section("Models that were not prepared", TERMINAL["bad"], len(rows), rows)
-    for heading, style, checks in import_sections(run.header.imports):
-        section(heading, style, len(checks), [(check.model, check.expected or check.text) for check in checks])
-    lost = [row for row in run.rows if row.unsplittable]
-    wrote = sorted((t for t in run.tests if t.overwritten_inputs), key=lambda t: -t.uses)
-    if wrote:
-        section("Ops whose inputs the backend overwrote", TERMINAL["known"], len(wrote), _overwritten(wrote))
-    if varying := [test for test in run.tests if test.right and test.stability == VARYING]:
-        rows = [(test.backend, f"{title(test)}: {'; '.join(test.outcomes)}") for test in varying[:SLOWEST]]
-        section("Right ops whose results differ from run to run", TERMINAL["known"], len(varying), rows)
-    left = [test for test in run.tests if test.left_behind]
-    if left:
-        heading = "Ops that left their process changed, so that the next got a fresh one"
-        section(heading, TERMINAL["known"], len(left), _left_behind(left))
-    if lost:
-        rows = [(f"{len(row.uses)} x", f"{row.op_name} [{row.op_id}]: {row.unsplittable}") for row in lost]
-        section("Ops that could not be split from the model", TERMINAL["known"], len(lost), rows)
-    timed = (t for t in run.tests if t.stages and not t.cached_from)  # what is kept has the times of an earlier run
-    slowest = sorted(timed, key=seconds, reverse=True)[:SLOWEST]
-    if slowest and not again and not many:
-        line("\nSlowest ops", "bold")
+                self.line(f"IR and diagnostics in {with_short_paths(str(kept), run.folder)}", "dim", indent=4)
+
+    def failing_ops(self) -> None:
+        """Failing ops by their causes, and why the first wrong results are wrong."""
+        run, kept = self._run, self._run.places.get("run")
+        failing = sorted((t for t in run.tests if t.fails_run), key=lambda t: -t.uses)
+        if not failing:
+            return
+        repros = {} if kept is None else after_run.folders(Path(kept), failing[:FAILING])
+        listing = Listing(run.folder, run.has_several, repros, run.listed_above)
+        if run.is_of_many:
+            failing_ops.show_causes(failing, self._console, listing)
+            return
+        failing_ops.show(failing, self._console, listing)
+        if kept is not None:
+            _explanations(Path(kept), [test for test in failing if test.question or test.results], self._console)
+
+    def slowest(self) -> None:
+        """The ops that took longest, and in which stage."""
+        run = self._run
+        timed = (t for t in run.tests if t.stages and not t.cached_from)  # kept ones have the times of an earlier run
+        slowest = sorted(timed, key=seconds, reverse=True)[:SLOWEST]
+        if not slowest or run.again or run.is_of_many:
+            return
+        self.line("\nSlowest ops", "bold")
         several = len({test.backend for test in run.tests}) > 1
         longest = [max(test.stages, key=lambda s: s.seconds) for test in slowest]
-        hanging(
+        self._hanging(
             (
                 _time(seconds(test)),
                 f"{title(test)}{f' on {test.backend}' * several}, mostly {stage.stage} ({_time(stage.seconds)})",
             )
             for test, stage in zip(slowest, longest, strict=True)
         )
-    line("")
-    if record.outcome == "interrupted":
-        prose("the run was interrupted: ops that did not run count as not_run", TERMINAL["known"])
+
+    def _hanging(self, rows: Iterable[tuple[str, str]]) -> None:
+        """Prints texts that wrap at words, each after a figure."""
+        from rich.cells import cell_len
+
+        texts = [(one_line(figure), one_line(text)) for figure, text in rows]
+        width = max((cell_len(figure) for figure, _ in texts), default=0)
+        for figure, text in texts:
+            first, *others = wrapped(text, max(1, self._console.width - width - 4))
+            self.line(f"  {' ' * (width - cell_len(figure))}{figure}  {first}")
+            for other in others:
+                self.line(other, indent=width + 4)
+
+
+def _one_failure(run: Run) -> Iterator[tuple[str, str]]:
+    """A sentence for each backend whose ops all failed for one reason."""
+    for backend in run.ledgers:
+        failure = one_failure.failure_of_all(t for t in run.tests if t.backend == backend)
+        if failure is not None:
+            yield one_failure.sentence(backend, failure), TERMINAL["bad"]
+
+
+def _about_models(run: Run) -> Iterator[_Listed]:
+    """Lists above the failing ops: whole models, and ops that differ from their model."""
+    if run.whole:
+        rows = [(_time(seconds(t)), f"{t.model_name} on {t.backend}: {whole_text(t)}") for t in run.whole]
+        yield _Listed("Models run as one program", "bold", len(rows), rows)
+    if run.isolation:
+        rows = isolation_lines(run.isolation[:FAILING])
+        yield _Listed("Ops whose verdict changes when they run alone", "bold magenta", len(run.isolation), rows)
+
+
+def _about_ops(run: Run) -> Iterator[_Listed]:
+    """Lists below the failing ops: what fails no run, or was never an op."""
+    known = TERMINAL["known"]
+    if expected := [t for t in run.tests if t.status in FAILED and t.expected]:
+        yield _Listed("Expected failures", known, len(expected), _by_reason(expected))
+    if doubts := [t for t in run.tests if t.status is Status.GOLDEN_IN_DOUBT]:
+        rows = [(t.backend if run.has_several else f"{t.uses} x", f"{title(t)}: {t.error_message}") for t in doubts]
+        yield _Listed("Goldens in doubt: neither right nor wrong", known, len(doubts), rows)
+    if run.header.failed:
+        rows = [(f.model, f"{f.status.value}: {f.error}{_place(f)}") for f in run.header.failed]
+        yield _Listed("Models that were not prepared", TERMINAL["bad"], len(rows), rows)
+    for heading, style, checks in import_sections(run.header.imports):
+        yield _Listed(heading, style, len(checks), [(check.model, check.expected or check.text) for check in checks])
+    if wrote := sorted((t for t in run.tests if t.overwritten_inputs), key=lambda t: -t.uses):
+        yield _Listed("Ops whose inputs the backend overwrote", known, len(wrote), _overwritten(wrote))
+    if varying := [test for test in run.tests if test.right and test.stability == VARYING]:
+        rows = [(test.backend, f"{title(test)}: {'; '.join(test.outcomes)}") for test in varying[:SLOWEST]]
+        yield _Listed("Right ops whose results differ from run to run", known, len(varying), rows)
+    if left := [test for test in run.tests if test.left_behind]:
+        heading = "Ops that left their process changed, so that the next got a fresh one"
+        yield _Listed(heading, known, len(left), _left_behind(left))
+    if lost := [row for row in run.rows if row.unsplittable]:
+        rows = [(f"{len(row.uses)} x", f"{row.op_name} [{row.op_id}]: {row.unsplittable}") for row in lost]
+        yield _Listed("Ops that could not be split from the model", known, len(lost), rows)
+
+
+def _how_it_ended(run: Run) -> Iterator[tuple[str, str]]:
+    """Sentences about ops that did not run, and about work that was spared."""
+    outcome, known = run.record.outcome, TERMINAL["known"]
+    if outcome == "interrupted":
+        yield "the run was interrupted: ops that did not run count as not_run", known
     if reasons := kills(run.tests, run.header.failed):
         more = f", and {len(reasons) - 1} more" if len(reasons) > 1 else ""
-        prose(f"{reasons[0]}{more}: no answer of any op; --resume runs again what did not run", TERMINAL["known"])
-    if record.outcome == "out_of_budget":
-        prose("the budget is spent: ops that did not run count as not_run", TERMINAL["known"])
-    if record.outcome == "partial":
-        prose("shares are missing or unfinished: their ops count as not_run", TERMINAL["known"])
-    if (deselected := count_deselected(run.tests)) and not again:
+        yield f"{reasons[0]}{more}: no answer of any op; --resume runs again what did not run", known
+    if outcome == "out_of_budget":
+        yield "the budget is spent: ops that did not run count as not_run", known
+    if outcome == "partial":
+        yield "shares are missing or unfinished: their ops count as not_run", known
+    if (deselected := count_deselected(run.tests)) and not run.again:
         kept = "diff, unblock, readiness and dashboards keep to the last run of all ops, if there is one"
-        prose(f"{deselected} of {len(run.tests)} ops were deselected: {kept}", TERMINAL["known"])
+        yield f"{deselected} of {len(run.tests)} ops were deselected: {kept}", known
     for saving in savings(run.rows, run.tests).lines:
-        prose(saving, "cyan")
+        yield saving, "cyan"
+
+
+def _ledgers(run: Run) -> Iterator[tuple[str, str]]:
+    """A line for each ledger."""
     for part in run.ledger_line.split("; "):
-        prose(part, TERMINAL["good"] if run.adds_up else TERMINAL["bad"])
-    for note in run.notes:
-        line(with_short_paths(note, run.folder), TERMINAL["known"])
+        yield part, TERMINAL["good" if run.adds_up else "bad"]
+
+
+def _totals(run: Run) -> Iterator[tuple[str, str]]:
+    """How reruns of failures, models and imports ended."""
     if run.ledger.stability:
         labels = ", ".join(f"{count} {label}" for label, count in run.ledger.stability.items())
-        prose(f"failures after reruns: {labels}", TERMINAL["known"])
+        yield f"failures after reruns: {labels}", TERMINAL["known"]
     outcomes = run.header.by_outcome()
     asked = sum(outcomes.values())
     if asked > 1 or run.header.failed:
         parts = " + ".join(f"{n} {word}" for word, n in outcomes.items())
-        prose(f"{asked} model{'s' * (asked != 1)} asked for = {parts}", TERMINAL["good"])
+        yield f"{asked} model{'s' * (asked != 1)} asked for = {parts}", TERMINAL["good"]
     if said := imports_line(run.header.imports):
-        prose(said, TERMINAL["bad" if any(check.fails_run for check in run.header.imports) else "good"])
-    for name, place in run.places.items():
-        line(f"{name:<9} {with_short_paths(place, run.folder)}")
+        yield said, TERMINAL["bad" if any(check.fails_run for check in run.header.imports) else "good"]
+
+
+def _by_reason(expected: Sequence[OpTest]) -> Iterator[tuple[str, str]]:
+    """The reasons of expected failures, the most frequent first, each with its number and its kinds of ops."""
+    for reason, count in Counter(t.expected for t in expected).most_common():
+        names = sorted({t.op_name for t in expected if t.expected == reason})
+        yield f"{count} x", f"{', '.join(names)}: {reason}"
 
 
 def _explanations(run_dir: Path, tests: Sequence[OpTest], console: Console) -> None:

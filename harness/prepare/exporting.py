@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import math
 import os
 import queue
 import shutil
@@ -18,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opscope.base import clocks, damage, stored
 from opscope.base.children.call import Outcome, call
@@ -37,6 +38,9 @@ from opscope.harness.prepare.turn import Stopped
 from opscope.models import frontends
 from opscope.models.frontends import own_results, packages_ahead
 from opscope.models.frontends.base import Source
+
+if TYPE_CHECKING:
+    from opscope.base.children.child import ChildOptions
 
 EXPORTER = "opscope.models.frontends.child:export"
 """What an exporter's process runs."""
@@ -313,69 +317,88 @@ def run_exporter(
     and says which share of the time it may take for that.
     `check` is called while the exporter works (default: that of the allowance), and raises what is to end it.
     """
-    check = check or allowance.check
+    heard = _Heard(allowance, on_export, check or allowance.check)
     task = {"framework": export.framework, **asdict(export.source), "folder": str(folder), "slots": allowance.slots}
     if own is not None:
         task["own"] = asdict(own)
     if export.reader:
         task["reader"] = export.reader
-    last: dict[str, Any] = {"event": "stage", "stage": "build"}
-    until: list[float] = []
+    outcome, kills = _called(export, task, heard), 1
+    while outcome.ending.from_outside and not heard.exported and kills <= MAX_KILLS and allowance.left():
+        outcome, kills = _called(export, task, heard), kills + 1
+    if not heard.exported:
+        heard.raise_why_not(outcome, folder)
+        return None
+    # What somebody has killed says nothing: the model runs once more, for the check of its import.
+    if own is not None and not outcome.ending.ok and not outcome.ending.from_outside:
+        why = allowance.reason(outcome.ending, "its own framework", outcome.log.last_line())
+        own_results.note(folder, own.seed, why, outcome.ending.crashed)
+    return None if outcome.ending.cut_short else heard.report
 
-    reports: list[Mapping[str, Any]] = []
 
-    def take(event: dict[str, Any]) -> None:
+class _Heard:
+    """What an exporter has said, and how long it may go on."""
+
+    def __init__(self, allowance: Allowance, on_export: Callable[[int], float], check: Callable[[], None]) -> None:
+        self.allowance, self._on_export, self._check = allowance, on_export, check
+        self.report: Mapping[str, Any] | None = None
+        """What it has read."""
+        self._last: dict[str, Any] = {"event": "stage", "stage": "build"}
+        self._until = math.inf
+        """When the time is over that its own framework may take."""
+
+    @property
+    def exported(self) -> bool:
+        """Whether the export is complete."""
+        return self._last["event"] == EXPORTED
+
+    def take(self, event: dict[str, Any]) -> None:
+        """Takes one of its messages."""
         if event["event"] == "read":
-            if event["report"] is not None:
-                reports.append(event["report"])
+            self.report = self.report if event["report"] is None else event["report"]
             return
-        last.update(event)
-        if event["event"] == EXPORTED:
-            share = on_export(int(event.get("bytes") or 0))
-            until.append(clocks.awake() + share * allowance.left())
+        self._last.update(event)
+        if self.exported:
+            share = self._on_export(int(event.get("bytes") or 0))
+            self._until = min(self._until, clocks.awake() + share * self.allowance.left())
 
-    def watch() -> None:
-        check()
-        if until and clocks.awake() > until[0]:
+    def watch(self) -> None:
+        """Raises what is to end it."""
+        self._check()
+        if clocks.awake() > self._until:
             raise ChildEnded(Ending(Cause.TIMEOUT, "took its share of the time"))
 
-    frontend = frontends.get(export.framework)
-
-    def exported() -> Outcome:
-        own_python = export.python is not None
-        forks = {} if own_python else packages_ahead.fork_options(frontend, Path(export.source.path))
-        with interpreters.calling(export.python, frontend.environment) as how:
-            return call(
-                EXPORTER,
-                task,
-                seconds=allowance.left(),
-                memory=allowance.memory,
-                on_message=take,
-                watch=watch,
-                **how,
-                **forks,
-            )
-
-    outcome, kills = exported(), 1
-    while outcome.ending.from_outside and last["event"] != EXPORTED and kills <= MAX_KILLS and allowance.left():
-        outcome, kills = exported(), kills + 1
-    if last["event"] == EXPORTED:
-        # What somebody has killed says nothing: the model runs once more, for the check of its import.
-        if own is not None and not outcome.ending.ok and not outcome.ending.from_outside:
-            why = allowance.reason(outcome.ending, "its own framework", outcome.log.last_line())
-            own_results.note(folder, own.seed, why, outcome.ending.crashed)
-        return None if outcome.ending.cut_short or not reports else reports[-1]
-    if last["event"] == "refused":
-        raise ModelRefused(last["where"], last["expected"], last["got"], last["hint"])
-    if last["event"] == "failed":
-        if export_folder.NO_ROOM.search(last["error"]):  # no fault of the model's
-            raise export_folder.unwritable(folder.parent, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
-        raise ExportFailed(last["stage"], last["error"], last["traceback"])
-    if not outcome.ending.ok:
+    def raise_why_not(self, outcome: Outcome, folder: Path) -> None:
+        """Raises why there is no export in `folder`, if the exporter or its end says so."""
+        last, allowance = self._last, self.allowance
+        if last["event"] == "refused":
+            raise ModelRefused(last["where"], last["expected"], last["got"], last["hint"])
+        if last["event"] == "failed":
+            if export_folder.NO_ROOM.search(last["error"]):  # no fault of the model's
+                raise export_folder.unwritable(folder.parent, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+            raise ExportFailed(last["stage"], last["error"], last["traceback"])
+        if outcome.ending.ok:
+            return
         if allowance.budget_is_spent:
             raise BudgetSpent(str(last["stage"]))
         error = allowance.reason(outcome.ending, str(last["stage"]), outcome.log.last_line())
         if outcome.ending.from_outside:
             raise Killed(error)
         raise ExportFailed(str(last["stage"]), error, outcome.log.tail(1000))
-    return None
+
+
+def _called(export: Export, task: dict[str, Any], heard: _Heard) -> Outcome:
+    """One exporter, from its start to its end."""
+    frontend, own_python = frontends.get(export.framework), export.python is not None
+    forks: ChildOptions = {} if own_python else packages_ahead.fork_options(frontend, Path(export.source.path))
+    with interpreters.calling(export.python, frontend.environment) as how:
+        options: ChildOptions = {**how, **forks}
+        return call(
+            EXPORTER,
+            task,
+            seconds=heard.allowance.left(),
+            memory=heard.allowance.memory,
+            on_message=heard.take,
+            watch=heard.watch,
+            **options,
+        )

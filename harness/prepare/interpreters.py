@@ -16,11 +16,14 @@ from fnmatch import fnmatchcase
 from functools import cache
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from opscope.base.places import PACKAGE
 from opscope.base.temporary_folder import TemporaryFolder
 from opscope.harness.record.errors import InputError
+
+if TYPE_CHECKING:
+    from opscope.base.children.child import ChildOptions
 
 WHERE = "--export-python"
 OLDEST = (3, 10)
@@ -69,8 +72,8 @@ def installed_in(interpreter: Interpreter | None) -> Mapping[str, Callable[[str]
 
 
 @contextmanager
-def calling(interpreter: Interpreter | None, environment: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    """The keywords of `call` for a function of this package in an interpreter, as long as the context lasts."""
+def calling(interpreter: Interpreter | None, environment: Mapping[str, str]) -> Iterator[ChildOptions]:
+    """The options of `call` for a function of this package in an interpreter, as long as the context lasts."""
     if interpreter is None:
         yield {"environment": environment}
         return

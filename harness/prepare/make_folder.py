@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from opscope.base import clocks, damage, jobs_ahead
 from opscope.base.children.call import Outcome, call
@@ -26,6 +26,9 @@ from opscope.harness.prepare.preparation import Task
 from opscope.harness.record.errors import InputError
 from opscope.models import frontends
 from opscope.models.frontends import own_results, packages_ahead
+
+if TYPE_CHECKING:
+    from opscope.base.children.child import ChildOptions
 
 Event = dict[str, Any]
 """`{"event": "stage", "model", "stage": "export" | "split" | "golden", "done", "total"}` while it works (`"forked"` in
@@ -275,7 +278,7 @@ _made: dict[str, None] = {}
 """The models of which this process has made an export, in their order."""
 
 
-def _fork_options(model: str) -> dict[str, Any]:
+def _fork_options(model: str) -> ChildOptions:
     """The options of `call` for the child of a model: from the second model on, a fork of a process that has imported
     what splits and walks. That takes half a second once, and two tenths from each child."""
     _made.setdefault(model)
@@ -318,8 +321,7 @@ def _run_child(job: ModelJob, making: Making) -> Outcome:
         memory=allowance.memory,
         on_message=take,
         watch=check_op,
-        environment=own,
-        **({} if own else _fork_options(job.name)),
+        **({"environment": own} if own else _fork_options(job.name)),
     )
     if error and "where" not in error:
         raise Unpreparable(error["got"])

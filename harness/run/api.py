@@ -16,7 +16,7 @@ import uuid
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
@@ -57,6 +57,7 @@ from opscope.harness.triage import after_run
 
 if TYPE_CHECKING:
     from opscope.harness.prepare.program import SingleOp
+    from opscope.models.frontends.base import ExportResult
 
 __all__ = ["OpTest", "run_op_by_op", "split"]
 
@@ -160,30 +161,77 @@ def run_op_by_op(
     settings = {
         name: str(value) if isinstance(value, Path) else value for name, value in locals().items() if name in SETTINGS
     }
-    run = _Run(module_or_path, example_inputs, tuple(backends) or (backend,), settings, options, run_dir, name)
+    called = _Called(module_or_path, example_inputs, name)
+    run = _Run(called, tuple(backends) or (backend,), settings, options, run_dir)
     tests = OpTests((), run.folder)
-    with ExitStack() as stack:
-        stack.enter_context(shown("run_op_by_op"))
-        stack.enter_context(scratch.for_a_run())
-        claims = stack.enter_context(Claims())
-        lanes = run.lanes(stack)
-        header, rows = run.prepared(lanes, claims)
-        record = run.begun(header, rows, lanes)
-        outcome = "interrupted"
-        try:
-            for test in _records(run.engine(lanes, stack), rows, run.tags):
-                tests.append(test)
-                if on_test is not None:
-                    on_test(test)
-            outcome = "complete"
-        except KeyboardInterrupt:
-            if not in_notebook():
-                raise
-            damage.say(f"interrupted after {len(tests)} ops, which are in {run.folder}")
-        finally:
-            store.write_run(run.folder, record.model_copy(update={"ended": now(), "outcome": outcome}))
-        after_run.leave(run.folder, repro_size)
+    run.add_records(tests, on_test)
     return tests
+
+
+@dataclass(frozen=True)
+class _Called:
+    """What a call gives as its model."""
+
+    module: object
+    inputs: Sequence[object]
+    name: str
+
+    def source(self) -> _Subject:
+        """Exports a model of this process. Raises InputError for example inputs of anything else."""
+        live = live_models.is_live(self.module)
+        if self.inputs and not live:
+            got = f"example inputs of {type(self.module).__name__}"
+            raise InputError("run_op_by_op", "a function or a framework's module before them", got, live_models.CALL)
+        if not live:
+            return _Subject(self.name, _source(self.module))
+        name = (self.name == MODULE and live_models.name_of(self.module)) or self.name
+        exported = live_models.exported(self.module, self.inputs, name)
+        return _Subject(name, exported.bytecode, exported)
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """The StableHLO of a run, or where it comes from."""
+
+    name: str
+    """Of a module that has no file."""
+    content: str | bytes | Path
+    """A path, a model's name, MLIR text or bytecode."""
+    exported: ExportResult | None = None
+    """A model of this process, with the values of its arguments."""
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether it has no file yet."""
+        return isinstance(self.content, bytes) or _is_text(self.content)
+
+    @property
+    def label(self) -> str:
+        """What the run folder is called by."""
+        return self.name if self.in_memory else str(self.content)
+
+    def kept(self, folder: Path) -> str:
+        """What `--model` takes: a module from memory is written to the run folder, so that it can be prepared again."""
+        if not self.in_memory:
+            return str(self.content)
+        data = self.content if isinstance(self.content, bytes) else str(self.content).encode()
+        return self._written(folder, ".mlir", lambda path: path.write_bytes(data))
+
+    def kept_values(self, folder: Path) -> str | None:
+        """Writes the values of a model of this process to the run folder; None for anything else."""
+        exported = self.exported
+        if exported is None:
+            return None
+        return self._written(folder, ".npz", lambda path: live_models.save_values(exported, path))
+
+    def _written(self, folder: Path, suffix: str, write: Callable[[Path], object]) -> str:
+        path = folder / "modules" / f"{self.name}{suffix}"
+        try:
+            make_folder(path.parent)
+            write(path)
+        except OSError as error:
+            raise store.refused(path, error) from error
+        return str(path)
 
 
 class _Run:
@@ -191,13 +239,11 @@ class _Run:
 
     def __init__(
         self,
-        module: object,
-        inputs: Sequence[object],
+        called: _Called,
         backends: tuple[str, ...],
         settings: dict[str, Any],
         options: dict[str, Any],
         run_dir: str | Path | None,
-        name: str,
     ) -> None:
         """Raises InputError for what is wrong in the call, TypeError for an option that there is none of."""
         self._backends, self._settings, self._options = backends, settings, _options(options)
@@ -207,26 +253,13 @@ class _Run:
         compiler_options.check(backends, self._options)
         self._expected = limitation_file.all_rows(settings["limitations"])
         self._started = now()
-        live = live_models.is_live(module)
-        if inputs and not live:
-            got = f"example inputs of {type(module).__name__}"
-            raise InputError("run_op_by_op", "a function or a framework's module before them", got, live_models.CALL)
-        name = (live and name == MODULE and live_models.name_of(module)) or name
-        exported = live_models.exported(module, inputs, name) if live else None
-        source = exported.bytecode if exported is not None else _source(module)
-        in_memory = isinstance(source, bytes) or _is_text(source)
-        self._label = name if in_memory else str(source)
+        source = called.source()
+        self._label = source.label
         self.folder = Path(run_dir) if run_dir is not None else run_folders.make_run_dir([self._label], self._started)
-        if exported is not None and "inputs" not in options:
-            values = self.folder / "modules" / f"{name}.npz"
-            try:
-                make_folder(values.parent)
-                live_models.save_values(exported, values)
-            except OSError as error:
-                raise store.refused(values, error) from error
-            self._options = self._options.changed(inputs=str(values))
+        if "inputs" not in options and (values := source.kept_values(self.folder)) is not None:
+            self._options = self._options.changed(inputs=values)
         self._request = Preparation(
-            (str(_kept(source, self.folder, name)) if in_memory else str(source),),
+            (source.kept(self.folder),),
             **self._options.values(Decides.PROGRAM),
             cache_dir=settings["cache_dir"],
             max_tensor_bytes=settings["golden_memory"],
@@ -248,6 +281,30 @@ class _Run:
             )
             for backend in backends
         ]
+
+    def add_records(self, tests: OpTests, on_test: Callable[[OpTest], None] | None) -> None:
+        """Runs all ops, and adds their records to `tests`."""
+        with ExitStack() as stack:
+            stack.enter_context(shown("run_op_by_op"))
+            stack.enter_context(scratch.for_a_run())
+            claims = stack.enter_context(Claims())
+            lanes = self.lanes(stack)
+            header, rows = self.prepared(lanes, claims)
+            record = self.begun(header, rows, lanes)
+            outcome = "interrupted"
+            try:
+                for test in _records(self.engine(lanes, stack), rows, self.tags):
+                    tests.append(test)
+                    if on_test is not None:
+                        on_test(test)
+                outcome = "complete"
+            except KeyboardInterrupt:
+                if not in_notebook():
+                    raise
+                damage.say(f"interrupted after {len(tests)} ops, which are in {self.folder}")
+            finally:
+                store.write_run(self.folder, record.model_copy(update={"ended": now(), "outcome": outcome}))
+            after_run.leave(self.folder, self._settings["repro_size"])
 
     def _models(self, *, board_is_named: bool) -> Sequence[Task]:
         """The models, with the mesh that a file names for itself. Raises InputError for one that no board has."""
@@ -388,14 +445,3 @@ def _source(module: object) -> Any:
 def _is_text(source: str | Path) -> bool:
     """Whether a string is MLIR rather than a name or a path."""
     return isinstance(source, str) and ("\n" in source or "{" in source or not source.strip())
-
-
-def _kept(source: str | bytes, folder: Path, name: str) -> Path:
-    """Writes a module from memory to a file in the run folder, so that the run can be prepared again."""
-    path = folder / "modules" / f"{name}.mlir"
-    try:
-        make_folder(path.parent)
-        path.write_bytes(source if isinstance(source, bytes) else source.encode())
-    except OSError as error:
-        raise store.refused(path, error) from error
-    return path

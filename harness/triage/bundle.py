@@ -143,27 +143,7 @@ def write(
     try:
         row = row.of_failure(test)
         store = _Values(part, origin.export_dir, known if known is not None else {}, values)
-        sources, golden = store.all_of(row)
-        shards = []
-        for shard in row.shards:
-            of_shard = store.all_of(row.on(shard), f"d{shard.devices[0]}.") if row.devices > 1 else (sources, golden)
-            shards.append(Shard(devices=shard.devices, sources=of_shard[0], golden=of_shard[1]))
-        bundled = row.model_copy(
-            update={
-                "module": MODULE,
-                "sources": sources,
-                "golden": golden,
-                "term_sizes": (),
-                "second": None,
-                "shards": tuple(shards),
-                "no_golden": row.no_golden if values else "its values were left out",
-                "uses": tuple(
-                    Use(model=MODEL, path=use.path, location=use.location, framework_op=use.framework_op)
-                    for use in row.uses[:1]
-                )
-                or (Use(model=MODEL, path="main/0"),),
-            }
-        )
+        bundled = store.bundled(row)
         module = checked(origin.export_dir, row.module or "").read_bytes()
         (part / MODULE).write_bytes(module)
         (part / TEXT).write_text(bundle_texts.module_text(module), encoding="utf-8")
@@ -178,7 +158,8 @@ def write(
         own = _of_backend(part, origin.options, row, module)
         issue_facts.write(part, test, own.build, own.files)
         explained = store.explanation(origin.explanation) if origin.explanation is not None else []
-        bundle_texts.write(part, test, bundled, repro.options.backend, repro.note, explained=explained, lines=own.lines)
+        beside = bundle_texts.Beside(repro.options.backend, repro.note, explained, own.lines)
+        bundle_texts.write(part, test, bundled, beside)
         shutil.rmtree(folder, ignore_errors=True)
         part.rename(folder)
         written_files = {name: folder / path.relative_to(part) for name, path in store.written.items()}
@@ -197,6 +178,30 @@ class _Values:
         self._folder, self._export, self._known_files, self._keep = folder, export_dir, written_before, keep
         self.written: dict[str, Path] = {}
         self.size, self.note = 0, ""
+
+    def bundled(self, row: OpRow) -> OpRow:
+        """The row as repro.json has it: its module and values are in the folder, and it has one use."""
+        sources, golden = self.all_of(row)
+        shards = []
+        for shard in row.shards:
+            of_shard = self.all_of(row.on(shard), f"d{shard.devices[0]}.") if row.devices > 1 else (sources, golden)
+            shards.append(Shard(devices=shard.devices, sources=of_shard[0], golden=of_shard[1]))
+        uses = [
+            Use(model=MODEL, path=use.path, location=use.location, framework_op=use.framework_op)
+            for use in row.uses[:1]
+        ]
+        return row.model_copy(
+            update={
+                "module": MODULE,
+                "sources": sources,
+                "golden": golden,
+                "term_sizes": (),
+                "second": None,
+                "shards": tuple(shards),
+                "no_golden": row.no_golden if self._keep else "its values were left out",
+                "uses": tuple(uses) or (Use(model=MODEL, path="main/0"),),
+            }
+        )
 
     def all_of(self, row: OpRow, device: str = "") -> tuple[tuple[Source, ...], tuple[str, ...]]:
         """The places of all inputs and goldens in the folder; `device` begins the names of a device's own."""

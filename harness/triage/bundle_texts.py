@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from opscope.base.visible_text import one_line
@@ -29,18 +30,21 @@ def module_text(module: bytes) -> str:
         return f"// this version cannot read the module: {error}\n"
 
 
-def write(
-    folder: Path,
-    test: OpTest,
-    row: OpRow,
-    backend: str,
-    note: str,
-    *,
-    explained: Sequence[str] = (),
-    lines: Sequence[str] = (),
-) -> None:
-    """Writes run.sh, test_repro.py and README.md; `explained` names the files that explain wrong numbers, `lines` show
-    the failure with the backend alone."""
+@dataclass(frozen=True)
+class Beside:
+    """What the README says beside the op and its failure."""
+
+    backend: str
+    note: str
+    """What became of values that are not in the folder."""
+    explained: Sequence[str]
+    """The files that explain wrong numbers."""
+    lines: Sequence[str]
+    """What shows the failure with the backend alone."""
+
+
+def write(folder: Path, test: OpTest, row: OpRow, beside: Beside) -> None:
+    """Writes run.sh, test_repro.py and README.md, and the script for the backend alone."""
     shutil.copyfile(TEMPLATES / "run.sh", folder / "run.sh")
     shutil.copyfile(TEMPLATES / "test_repro.py.in", folder / "test_repro.py")  # else pytest would collect the template
     (folder / "run.sh").chmod(0o755)
@@ -48,22 +52,24 @@ def write(
     stage = f" at {test.failed_stage}" if test.failed_stage else ""
     inputs, goldens = len(row.sources), len(row.golden)
     values = f"{inputs} input{'s' * (inputs != 1)} in `inputs/`, {goldens} golden{'s' * (goldens != 1)} in `golden/`"
-    values = note if note and not row.golden else values
+    values = beside.note if beside.note and not row.golden else values
     for word, text in (
         ("TITLE", title(test)),
         ("FAILURE", f"{test.status}{stage}: {test.error_message or test.crash_kind or ''}"),
         ("SIGNATURE", test.error_signature or "none"),
-        ("BACKEND", f"`{backend}` ({test.card_type})"),
+        ("BACKEND", f"`{beside.backend}` ({test.card_type})"),
         ("PLACE", test.locations[0] if test.locations else test.model_name),
         ("VALUES", values),
-        ("WHY", _why(test, explained)),
-        ("LINES", _alone(lines)),
+        ("WHY", _why(test, beside.explained)),
+        ("LINES", _alone(beside.lines)),
     ):
         readme = readme.replace(f"@{word}@", text if word in ("WHY", "LINES") else one_line(text))
     (folder / "README.md").write_text(readme, encoding="utf-8")
-    if lines:
+    if beside.lines:
         script = folder / ALONE
-        script.write_text("\n".join(["#!/bin/sh", 'cd "$(dirname "$0")" || exit 2', *lines, ""]), encoding="utf-8")
+        script.write_text(
+            "\n".join(["#!/bin/sh", 'cd "$(dirname "$0")" || exit 2', *beside.lines, ""]), encoding="utf-8"
+        )
         script.chmod(0o755)
 
 

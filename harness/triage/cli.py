@@ -117,8 +117,8 @@ def _print_issue(folder: Path, *others: Path, known: Iterable[str] = ()) -> None
     click.echo(issue.write(folder, *others, known=known), nl=False)
 
 
-def _seconds(text: str) -> float:
-    return float(BY_NAME["budget"].read("--budget", text))
+def _search(budget: str, lanes: int, against: str = "") -> in_child.Search:
+    return in_child.Search(lanes, float(BY_NAME["budget"].read("--budget", budget)), against)
 
 
 @click.command("reduce", short_help="Find the smallest op that fails in the same way.")
@@ -138,33 +138,18 @@ def _seconds(text: str) -> float:
 )
 @AS_JSON
 def reduce_command(
-    op_id: str,
-    run_dir: Path | None,
-    source: str | None,
-    against: str,
-    budget: str,
-    lanes: int,
-    out: Path | None,
-    as_json: bool,
+    op_id: str, run_dir: Path | None, source: str | None, out: Path | None, as_json: bool, **search: Any
 ) -> None:
     """Shrink shapes, rank, attributes, regions and values of a failing op for as long as it fails in the same way.
 
     ID is an op of a run, FOLDER a repro folder. Prints the module of the smallest op and writes a repro folder for it.
     With --against, the op need not fail: what stays is that its backend and this one lower it differently.
     """
-    if against:
+    if against := search["against"]:
         registry.check_name(against)
     folder = narrowing.folder_of(op_id, run_dir, "opscope reduce", source, any_status=bool(against))
     target = narrowing.replaced(folder, out or folder.with_name("reduced"))
-    reduced = in_child.narrow(
-        folder,
-        "opscope reduce",
-        target=target,
-        lanes=lanes,
-        budget=_seconds(budget),
-        report=progress.step,
-        against=against,
-    )
+    reduced = in_child.narrow(folder, "opscope reduce", _search(**search), progress.step, target)
     texts = {side: reduced.pop(f"{side}_text") for side in ("before", "after")}
     if as_json:
         from opscope.wire.answer import print_answer
@@ -211,9 +196,7 @@ def probe_command(op_id: str, run_dir: Path | None, source: str | None, budget: 
     outliers, scaled to at most 1, all ones, in another order).
     """
     folder = narrowing.folder_of(op_id, run_dir, "opscope probe", source)
-    probed = in_child.narrow(
-        folder, "opscope probe", target=None, lanes=lanes, budget=_seconds(budget), report=progress.step
-    )
+    probed = in_child.narrow(folder, "opscope probe", _search(budget, lanes), progress.step)
     text = probed.pop("op_text")
     if as_json:
         from opscope.wire.answer import print_answer

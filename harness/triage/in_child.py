@@ -7,7 +7,7 @@ command's own, and so is each line that is said about damage.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,22 +37,28 @@ def write(folder: Path, row: OpRow, test: OpTest, origin: bundle.Origin, where: 
     _ask(where, "write_in_child", task, SECONDS, memory_limit(None))
 
 
-def narrow(
-    folder: Path, where: str, *, target: Path | None, lanes: int, budget: float, report: Report, against: str = ""
-) -> dict[str, Any]:
-    """Probes the failure of a repro folder, or with `target` reduces it and writes the smallest op's folder there.
+@dataclass(frozen=True)
+class Search:
+    """How variants of an op are tried."""
 
-    With `against`, a backend that lowers the op differently, that difference is what is reduced.
+    lanes: int
+    budget: float
+    """Seconds."""
+    against: str = ""
+    """A backend that lowers the op differently: that difference is what is reduced."""
+
+
+def narrow(folder: Path, where: str, search: Search, report: Report, target: Path | None = None) -> dict[str, Any]:
+    """Probes the failure of a repro folder, or with `target` reduces it and writes the smallest op's folder there.
 
     Returns what `opscope probe --json` and `opscope reduce --json` print, with the op's forms as text besides. Raises
     InputError.
     """
     options = bundle.read(folder).options
-    task = {"folder": str(folder), "target": None if target is None else str(target), "lanes": lanes, "budget": budget}
-    task["against"] = against
+    task = {"folder": str(folder), "target": None if target is None else str(target), **asdict(search)}
     # Variants that are being tried when the budget ends are not cut short; lanes have limits of their own.
-    seconds = budget + 2 * options.op_timeout + SECONDS
-    memory = memory_limit(None) + lanes * memory_limit(options.op_memory)
+    seconds = search.budget + 2 * options.op_timeout + SECONDS
+    memory = memory_limit(None) + search.lanes * memory_limit(options.op_memory)
     return _ask(where, "narrow_in_child", task, seconds, memory, report)
 
 

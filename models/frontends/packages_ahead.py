@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import importlib
 import threading
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from opscope.models import frontends
 from opscope.models.frontends.base import Frontend
+
+if TYPE_CHECKING:
+    from opscope.base.children.child import ChildOptions
 
 SHARED = frozenset({"jax"})
 """Packages that the process of all children may have."""
@@ -23,7 +25,7 @@ _begun: set[str] = set()
 _lock = threading.Lock()
 
 
-def fork_options(frontend: Frontend, model: Path) -> Mapping[str, Any]:
+def fork_options(frontend: Frontend, model: Path) -> ChildOptions:
     """The options of `call` for the exporter of a model: what is imported `ahead`, in which `server`; empty if nothing
     is."""
     packages = list(frontend.forkable_packages)

@@ -22,29 +22,21 @@ SHARPNESS = 8.0
 EPSILON = 1e-6
 
 
-def _decoder(dtype: str) -> Decoder:
-    import jax
-    import jax.numpy as jnp
+NAMES = [f"layer{i}" for i in range(LAYERS)]
+ATTENDING = NAMES[2::3]
 
-    from opscope.models.layers import (
-        dense,
-        dense_arguments,
-        gelu_tanh,
-        linear,
-        linear_arguments,
-        rms_norm,
-        rms_norm_arguments,
-    )
-    from opscope.models.rotary import grouped_attention_arguments, rotate
+
+def _arguments(dtype: str) -> tuple[list[ArgSpec], list[ArgSpec]]:
+    """Weights, and what the layers keep from step to step."""
+    from opscope.models.layers import dense_arguments, linear_arguments, rms_norm_arguments
+    from opscope.models.rotary import grouped_attention_arguments
 
     residual, depth = 1 / math.sqrt(2 * LAYERS), WIDTH // HEADS
-    names = [f"layer{i}" for i in range(LAYERS)]
-    attending = names[2::3]
     specs = [ArgSpec("embedding", (VOCABULARY, WIDTH), dtype, "normal:0.1")]
     states: list[ArgSpec] = []
-    for name in names:
+    for name in NAMES:
         specs += rms_norm_arguments(f"{name}.norm1", WIDTH, dtype)
-        if name in attending:
+        if name in ATTENDING:
             specs += grouped_attention_arguments(name, WIDTH, depth * GROUPS, dtype, residual)
             states += caches([name], GROUPS, depth, dtype)
         else:
@@ -61,48 +53,66 @@ def _decoder(dtype: str) -> Decoder:
         specs += rms_norm_arguments(f"{name}.norm2", WIDTH, dtype)
         specs += linear_arguments(f"{name}.up", WIDTH, INNER, dtype)
         specs += linear_arguments(f"{name}.down", INNER, WIDTH, dtype, residual)
-    specs += rms_norm_arguments("norm", WIDTH, dtype)
+    return specs + rms_norm_arguments("norm", WIDTH, dtype), states
 
-    def recurrent(w: Weights, name: str, y: jax.Array) -> tuple[jax.Array, list[jax.Array]]:
-        gate = gelu_tanh(linear(w, f"{name}.gate", y))
-        inputs = jnp.concatenate([w[f"{name}.last"], linear(w, f"{name}.input", y)], axis=1)
-        with jax.named_scope(f"{name}.conv"):
-            count = y.shape[1]
-            taps = (inputs[:, i : i + count] * w[f"{name}.taps"][i] for i in range(TAPS))
-            x = cast("jax.Array", sum(taps))
-        strength = jax.nn.sigmoid(dense(w, f"{name}.recurrence", x))
-        decay = jnp.exp(-SHARPNESS * strength * jax.nn.softplus(-w[f"{name}.decay"]))
-        enter = jnp.sqrt(1 - decay * decay) * jax.nn.sigmoid(dense(w, f"{name}.enter", x)) * x
 
-        def one(state: jax.Array, at: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-            state = at[0] * state + at[1]
-            return state, state
+def _recurrent(w: Weights, name: str, y: jax.Array) -> tuple[jax.Array, list[jax.Array]]:
+    """A recurrent layer, and its state afterwards."""
+    import jax
+    import jax.numpy as jnp
 
-        with jax.named_scope(f"{name}.scan"):
-            if count == 1:
-                state, _ = one(w[f"{name}.state"], (decay[:, 0], enter[:, 0]))
-                passed = state[:, None]
-            else:
-                moved = (decay.transpose(1, 0, 2), enter.transpose(1, 0, 2))
-                state, passed = jax.lax.scan(one, w[f"{name}.state"], moved)
-                passed = passed.transpose(1, 0, 2)
-        return linear(w, f"{name}.output", passed * gate), [state, inputs[:, count:]]
+    from opscope.models.layers import dense, gelu_tanh, linear
 
-    def attend(w: Weights, name: str, y: jax.Array, position: Any) -> tuple[jax.Array, list[jax.Array]]:
-        query, key, value = (
-            split_heads(linear(w, f"{name}.{part}", y), count)
-            for part, count in (("q", HEADS), ("k", GROUPS), ("v", GROUPS))
-        )
-        query, key = (rotate(part, first=position) for part in (query, key))
-        attended, written = cached_attention(w, name, query, key, value, position)
-        return linear(w, f"{name}.o", attended), written
+    gate = gelu_tanh(linear(w, f"{name}.gate", y))
+    inputs = jnp.concatenate([w[f"{name}.last"], linear(w, f"{name}.input", y)], axis=1)
+    with jax.named_scope(f"{name}.conv"):
+        count = y.shape[1]
+        taps = (inputs[:, i : i + count] * w[f"{name}.taps"][i] for i in range(TAPS))
+        x = cast("jax.Array", sum(taps))
+    strength = jax.nn.sigmoid(dense(w, f"{name}.recurrence", x))
+    decay = jnp.exp(-SHARPNESS * strength * jax.nn.softplus(-w[f"{name}.decay"]))
+    enter = jnp.sqrt(1 - decay * decay) * jax.nn.sigmoid(dense(w, f"{name}.enter", x)) * x
+
+    def one(state: jax.Array, at: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        state = at[0] * state + at[1]
+        return state, state
+
+    with jax.named_scope(f"{name}.scan"):
+        if count == 1:
+            state, _ = one(w[f"{name}.state"], (decay[:, 0], enter[:, 0]))
+            passed = state[:, None]
+        else:
+            moved = (decay.transpose(1, 0, 2), enter.transpose(1, 0, 2))
+            state, passed = jax.lax.scan(one, w[f"{name}.state"], moved)
+            passed = passed.transpose(1, 0, 2)
+    return linear(w, f"{name}.output", passed * gate), [state, inputs[:, count:]]
+
+
+def _attend(w: Weights, name: str, y: jax.Array, position: Any) -> tuple[jax.Array, list[jax.Array]]:
+    """A layer with attention, and its caches afterwards."""
+    from opscope.models.layers import linear
+    from opscope.models.rotary import rotate
+
+    query, key, value = (
+        split_heads(linear(w, f"{name}.{part}", y), count)
+        for part, count in (("q", HEADS), ("k", GROUPS), ("v", GROUPS))
+    )
+    query, key = (rotate(part, first=position) for part in (query, key))
+    attended, written = cached_attention(w, name, query, key, value, position)
+    return linear(w, f"{name}.o", attended), written
+
+
+def _decoder(dtype: str) -> Decoder:
+    import jax
+
+    from opscope.models.layers import gelu_tanh, linear, rms_norm
 
     def forward(w: Weights, ids: jax.Array, position: Any) -> tuple[jax.Array, list[jax.Array]]:
         after: list[jax.Array] = []
         x = w["embedding"][ids]
-        for name in names:
+        for name in NAMES:
             y = rms_norm(w, f"{name}.norm1", x, EPSILON)
-            mixed, states = attend(w, name, y, position) if name in attending else recurrent(w, name, y)
+            mixed, states = _attend(w, name, y, position) if name in ATTENDING else _recurrent(w, name, y)
             after += states
             x = x + mixed
             y = rms_norm(w, f"{name}.norm2", x, EPSILON)
@@ -111,6 +121,7 @@ def _decoder(dtype: str) -> Decoder:
         with jax.named_scope("logits"):
             return x @ w["embedding"].T, after
 
+    specs, states = _arguments(dtype)
     return Decoder(specs, states, VOCABULARY, forward)
 
 

@@ -12,8 +12,7 @@ from pathlib import Path
 from opscope.base import jax_plugins
 from opscope.pybuda import aliases
 from opscope.simulator.errors import DeviceError
-from opscope.simulator.host.errors import PyBudaError
-from opscope.simulator.host.image_error import ImageError
+from opscope.simulator.host.errors import ImageError, PyBudaError
 from opscope.simulator.host.names import NAMES
 
 

@@ -141,3 +141,17 @@ def alias(old_id: str, new_id: str, reason: str, url: str | None) -> None:
     click.echo(
         f"{old_id} continues as {new_id}; {counted(nights, 'night')} {'was' if nights == 1 else 'were'} counted again"
     )
+
+
+@db.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@DB
+def dump(file: Path, url: str | None) -> None:
+    """Write a whole database to FILE as SQL, which another server of its kind reads.
+
+    A PostgreSQL database is written by its own pg_dump.
+    """
+    from opscope.reports.database.dump import dump as write
+    from opscope.reports.database.files import default_url
+
+    click.echo(f"{file}: {write(url or default_url(), file):,} bytes of SQL")

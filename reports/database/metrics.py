@@ -155,7 +155,7 @@ What is counted, over what, and what is left out: the SQL views of the results d
 `report.html` and dashboards read. Written by `make metrics` from the comments of [the
 views](../reports/database/views). A column that a view does not explain means the same everywhere and is in the table
 of columns of many views. Types are those of the DataFrames that `opscope.reports.exports.frames` makes of each view
-([in Python](results.md#in-python-reportsframes)).
+([in Python](results.md#in-python-opscopeframes)).
 """
 TABLE = "| column | type | meaning |\n|---|---|---|"
 

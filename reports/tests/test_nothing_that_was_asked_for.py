@@ -77,6 +77,7 @@ CALLS: dict[str, tuple[str, ...]] = {
     "db": (
         f"db prune --keep 1d --db {NO_DATABASE}",
         f"db stats --db {NO_DATABASE}",
+        f"db dump there.sql --db {NO_DATABASE}",
         f"db alias a b --db {NO_DATABASE}",
         f"db owners {NOT_THERE}",
         "db alias a b --db DATABASE",

@@ -25,6 +25,7 @@ from opscope.reports.compare.run_selection import open_runs
 from opscope.reports.database import reclaim as reclaiming
 from opscope.reports.database.ask import ask
 from opscope.reports.database.database import open_database, views
+from opscope.reports.database.dump import dump
 from opscope.reports.database.frame_types import COUNT, NUMBER, TEXT, TIME, TRUTH, type_of
 from opscope.reports.database.reading import read_database
 from opscope.reports.database.schema import METADATA
@@ -96,6 +97,16 @@ def test_a_query_without_end_or_misspelt_is_at_fault_itself(
     test_ask.check_misspelt(url)
     for statement in ("SHOW search_path", "EXPLAIN SELECT 1", "TABLE runs", "VALUES (1)", "(SELECT 1)"):
         assert ask(url, statement).rows
+
+
+@pytest.mark.skipif(not (shutil.which("pg_dump") and shutil.which("psql")), reason="PostgreSQL's client is missing")
+def test_a_dump_is_read_by_another_database(url: str, tmp_path: Path) -> None:
+    test_ask.fill(tmp_path, url)
+    file, again = tmp_path / "results.sql", postgres_server.shared().database()
+    assert dump(url, file) == file.stat().st_size
+    postgres_server.shared().restore(again, file)
+    question = "SELECT op_id, status, pcc FROM op_tests ORDER BY op_id, run_id"
+    assert ask(again, question).rows == ask(url, question).rows
 
 
 def test_runs_compare_and_move_as_in_folders(url: str, tmp_path: Path) -> None:

@@ -9,8 +9,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opscope.base.page import Page
-from opscope.base.table_layout import BETWEEN, EDGES, column_widths
+from opscope.base.page import BETWEEN, EDGES, Page, column_widths
 from opscope.base.tests.unhurried import UNHURRIED
 from opscope.harness.record.stages import Stage
 from opscope.reports.commands.compare import diff, readiness, unblock

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +18,12 @@ from opscope.simulator.modelled import record_error
 if TYPE_CHECKING:
     import numpy as np
 
-    from opscope.simulator.device import Executable, RunResult
+    from opscope.simulator.device import Device, Executable, RunResult
     from opscope.simulator.dumping import Dump, Goldens
     from opscope.simulator.faults.injection import Injection
     from opscope.simulator.non_finite import NonFinite
     from opscope.simulator.profile import OpCost
+    from opscope.simulator.timing.events.recording import Recording
 
 DRAWN = "inputs were drawn, which a deep model may magnify beyond its formats; try --inputs with a model's own"
 MOST_ROWS = 40
@@ -89,140 +91,197 @@ class InputProblem(click.ClickException):
 @click.option("--all", "every", is_flag=True, help="Show every operation, in order.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
-def simulate(
-    ctx: click.Context,
-    file: Path,
-    inputs: Path | None,
-    seed: int,
-    outputs: Path | None,
-    board: str | None,
-    profile: str | None,
-    per_core: bool,
-    exact_order: bool,
-    stochastic_rounding: int | None,
-    memory_map: Path | None,
-    dump: Path | None,
-    golden: str | None,
-    faults: tuple[str, ...],
-    timed: bool,
-    trace: Path | None,
-    max_events: int | None,
-    every: bool,
-    as_json: bool,
-) -> None:
+def simulate(ctx: click.Context, **given: Any) -> None:
     """Run a device binary FILE.ttnn, also a planned one, on a simulated card.
 
     Prints the shapes of its results, its operations with their cycles, and the operation in which the first NaN or Inf
     arises. With --fault it runs twice, without and with the faults, and says what they hit and which results they
     change; the exit code is 1 if the device hangs. With --timed, a run that stops at --max-events is marked partial.
     """
-    from dataclasses import asdict
-
-    from opscope.compiler.target.binary import BinaryError, read
+    from opscope.compiler.target.binary import BinaryError
     from opscope.simulator.__main__ import write_map
+    from opscope.simulator.errors import DeviceError, OutOfMemory
+
+    asked = _Asked(**given)
+    asked.check()
+    try:
+        run, counted = _simulated(asked, ctx.find_object(ModelFiles))
+    except (DeviceError, BinaryError, ValueError, OSError) as error:
+        stem = asked.memory_map
+        refused = write_map(stem, error) if stem and isinstance(error, OutOfMemory) else ""
+        raise InputProblem(" ".join(f"{error}{refused and f'; {refused}'}".split())) from error
+    except MemoryError as error:
+        raise InputProblem(f"{asked.file}: expected tensors that this machine can hold, got: {error}") from error
+    summary = run.summary(counted)
+    if asked.inputs is None and summary["non_finite"]:
+        summary["non_finite"].append(DRAWN)
+    if asked.as_json:
+        from opscope.wire.answer import print_answer
+        from opscope.wire.simulate import Hung, Simulated
+
+        print_answer(Hung(**summary) if run.result is None else Simulated(**summary), indent=None)
+    else:
+        _show(run, summary, asked.every)
+    if run.hang:
+        ctx.exit(1)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The arguments of the command."""
+
+    file: Path
+    inputs: Path | None
+    seed: int
+    outputs: Path | None
+    board: str | None
+    profile: str | None
+    per_core: bool
+    exact_order: bool
+    stochastic_rounding: int | None
+    memory_map: Path | None
+    dump: Path | None
+    golden: str | None
+    faults: tuple[str, ...]
+    timed: bool
+    trace: Path | None
+    max_events: int | None
+    every: bool
+    as_json: bool
+
+    def check(self) -> None:
+        """Refuses options that need another one, and paths that cannot be files."""
+        if self.golden and self.dump is None:
+            got = f"got {self.golden}; try --dump"
+            raise InputProblem(f"--golden: expected --dump, whose folder goldens are written to, {got}")
+        if self.outputs is not None and not self.outputs.parent.is_dir():
+            raise InputProblem(f"--outputs: expected a file in a folder that is there, got {self.outputs}")
+        for name, value in (("--trace", self.trace), ("--max-events", self.max_events)):
+            if value is not None and not self.timed:
+                got = f"got {value} without it; try --timed"
+                raise InputProblem(f"{name}: expected --timed, which simulates events, {got}")
+        if self.trace is None:
+            return
+        page = self.trace.with_suffix(".html")
+        if self.trace == page:
+            json = self.trace.with_suffix(".json")
+            raise InputProblem(f"--trace: expected a file for JSON, got {self.trace}; try {json}")
+        for path in (self.trace, page):
+            if not path.parent.is_dir() or (path.exists() and not path.is_file()):
+                raise InputProblem(f"--trace: expected a file in a folder that is there, got {path}; try trace.json")
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A run of a binary on a card, and what has watched it."""
+
+    device: Device
+    executable: Executable
+    result: RunResult | None
+    """None if the device hangs."""
+    hang: str
+    watch: NonFinite
+    injection: Injection | None
+    right: RunResult | None
+    """The result without the faults of `injection`."""
+    writer: Dump | None
+    recording: Recording | None
+    """Of its events, if it was timed by them."""
+
+    def summary(self, counted: dict[str, Any]) -> dict[str, Any]:
+        """What the run gave, as JSON; `counted` are the counters of its result."""
+        summary: dict[str, Any] = {"card_type": self.device.card_type, "non_finite": self.watch.lines()}
+        if self.writer is not None:
+            summary["dump"] = str(self.writer.folder)
+        if self.injection is not None:
+            summary["faults"] = self.injection.lines()
+        if self.hang:
+            summary["hang"] = self.hang
+        if self.result is not None:
+            summary |= _figures(self.result)
+            if self.right is not None:
+                pairs = zip(self.right.outputs, self.result.outputs, strict=True)
+                summary["changed"] = [_changed(right, got) for right, got in pairs]
+            summary |= counted
+        if self.recording is not None:
+            summary |= {
+                "partial": self.recording.partial,
+                "events": self.recording.events,
+                "event_seconds": round(self.recording.seconds, 3),
+                "notes": self.recording.notes,
+            }
+        return summary
+
+
+def _simulated(asked: _Asked, files: ModelFiles | None) -> tuple[_Run, dict[str, Any]]:
+    """Runs the binary and writes the files that were asked for; returns the run and its counters.
+
+    Raises what the binary, the card or a file is refused with.
+    """
+    from opscope.compiler.target.binary import read
     from opscope.simulator.counters import counters
     from opscope.simulator.device import Device
     from opscope.simulator.dumping import Dump
-    from opscope.simulator.errors import DeviceError, DeviceHang, OutOfMemory
+    from opscope.simulator.errors import DeviceHang
     from opscope.simulator.faults.fault import parse
     from opscope.simulator.faults.injection import Injection
     from opscope.simulator.non_finite import NonFinite
     from opscope.simulator.observing import all_of
 
-    if golden and dump is None:
-        raise InputProblem(f"--golden: expected --dump, whose folder goldens are written to, got {golden}; try --dump")
-    if outputs is not None and not outputs.parent.is_dir():
-        raise InputProblem(f"--outputs: expected a file in a folder that is there, got {outputs}")
-    _check_timed(timed, trace, max_events)
-    files, writer, recording = ctx.find_object(ModelFiles), None, None
+    wanted = [parse(text) for text in asked.faults]
+    binary = read(_bytes(asked.file))
+    model = None
+    if asked.timed:
+        from opscope.simulator.timing.timed import MAX_EVENTS, Timed
+
+        model = Timed(asked.max_events or MAX_EVENTS)
+
+    def card() -> Device:
+        """A card of its own draws the same random bits."""
+        return Device(
+            asked.board or binary.board,
+            profile=asked.profile,
+            exact_order=asked.exact_order,
+            stochastic_seed=asked.stochastic_rounding,
+            timing=model,
+        )
+
+    device = card()
+    executable = device.load_decoded(binary)
+    injection = Injection(card().load_decoded(binary), wanted) if wanted else None
+    _ = executable.memory  # what does not fit is refused before inputs are drawn or read
+    arrays = _inputs(executable, asked.inputs, asked.seed)
+    writer = None
+    if asked.dump is not None:
+        about = {"binary": asked.file.name, "card": device.card_type, "faults": list(asked.faults)}
+        writer = Dump(asked.dump, about, _goldens(files, asked.golden, executable, arrays))
+    right = executable.run(arrays, per_core=asked.per_core) if injection else None
+    run_by, watch, result, hang = injection.executable if injection else executable, NonFinite(), None, ""
+    observers = [*([injection.observe] if injection else []), watch.observe, *([writer.observe] if writer else [])]
     try:
-        wanted = [parse(text) for text in faults]
-        binary = read(_bytes(file))
-        model = None
-        if timed:
-            from opscope.simulator.timing.timed import MAX_EVENTS, Timed
-
-            model = Timed(max_events or MAX_EVENTS)
-
-        def card() -> Device:
-            """A card of its own draws the same random bits."""
-            return Device(
-                board or binary.board,
-                profile=profile,
-                exact_order=exact_order,
-                stochastic_seed=stochastic_rounding,
-                timing=model,
-            )
-
-        device = card()
-        executable = device.load_decoded(binary)
-        injection = Injection(card().load_decoded(binary), wanted) if wanted else None
-        _ = executable.memory  # what does not fit is refused before inputs are drawn or read
-        arrays = _inputs(executable, inputs, seed)
-        if dump is not None:
-            about = {"binary": file.name, "card": device.card_type, "faults": list(faults)}
-            writer = Dump(dump, about, _goldens(files, golden, executable, arrays))
-        watch = NonFinite()
-        right = executable.run(arrays, per_core=per_core) if injection else None
-        run_by, hang = (injection.executable if injection else executable), ""
-        observers = [*([injection.observe] if injection else []), watch.observe, *([writer.observe] if writer else [])]
-        try:
-            result = run_by.run(arrays, per_core=per_core, observe=all_of(observers))
-        except DeviceHang as error:
-            result, hang = None, str(error)
-        finally:
-            if writer is not None:
-                writer.close()
-        if outputs is not None and result is not None:
-            _save(outputs, result.outputs)
-        recording = model.recording if model is not None else None
-        counted = asdict(counters((result or executable).profile, device.system, executable.cores))
-        if trace is not None and recording is not None:
-            from opscope.simulator.timing.trace import write_trace
-            from opscope.simulator.timing.trace_page import write_page
-
-            write_trace(trace, recording, counted)
-            write_page(trace.with_suffix(".html"), recording, device.card_type, counted)
-    except (DeviceError, BinaryError, ValueError, OSError) as error:
-        refused = write_map(memory_map, error) if memory_map and isinstance(error, OutOfMemory) else ""
-        raise InputProblem(" ".join(f"{error}{refused and f'; {refused}'}".split())) from error
-    except MemoryError as error:
-        raise InputProblem(f"{file}: expected tensors that this machine can hold, got: {error}") from error
-    summary = _summary(device.card_type, result, watch, injection, right, hang, writer)
-    if result is not None:
-        summary |= counted
-    if inputs is None and summary["non_finite"]:
-        summary["non_finite"].append(DRAWN)
-    if recording is not None:
-        summary |= {
-            "partial": recording.partial,
-            "events": recording.events,
-            "event_seconds": round(recording.seconds, 3),
-            "notes": recording.notes,
-        }
-    if as_json:
-        from opscope.wire.answer import print_answer
-        from opscope.wire.simulate import Hung, Simulated
-
-        print_answer(Hung(**summary) if result is None else Simulated(**summary), indent=None)
-    else:
-        _show(executable, result, summary, every)
-    if hang:
-        ctx.exit(1)
+        result = run_by.run(arrays, per_core=asked.per_core, observe=all_of(observers))
+    except DeviceHang as error:
+        hang = str(error)
+    finally:
+        if writer is not None:
+            writer.close()
+    recording = model.recording if model is not None else None
+    counted = asdict(counters((result or executable).profile, device.system, executable.cores))
+    run = _Run(device, executable, result, hang, watch, injection, right, writer, recording)
+    _write(asked, run, counted)
+    return run, counted
 
 
-def _check_timed(timed: bool, trace: Path | None, max_events: int | None) -> None:
-    """Refuses options that need --timed, and a path for the trace that cannot be a file."""
-    for name, value in (("--trace", trace), ("--max-events", max_events)):
-        if value is not None and not timed:
-            raise InputProblem(f"{name}: expected --timed, which simulates events, got {value} without it; try --timed")
-    if trace is None:
-        return
-    if trace.suffix == ".html":
-        raise InputProblem(f"--trace: expected a file for JSON, got {trace}; try {trace.with_suffix('.json')}")
-    for path in (trace, trace.with_suffix(".html")):
-        if not path.parent.is_dir() or (path.exists() and not path.is_file()):
-            raise InputProblem(f"--trace: expected a file in a folder that is there, got {path}; try trace.json")
+def _write(asked: _Asked, run: _Run, counted: dict[str, Any]) -> None:
+    """Writes results and trace to the files that were asked for."""
+    if asked.outputs is not None and run.result is not None:
+        _save(asked.outputs, run.result.outputs)
+    if asked.trace is not None and run.recording is not None:
+        from opscope.simulator.timing.trace import write_trace
+        from opscope.simulator.timing.trace_page import write_page
+
+        write_trace(asked.trace, run.recording, counted)
+        write_page(asked.trace.with_suffix(".html"), run.recording, run.device.card_type, counted)
 
 
 def _bytes(file: Path) -> bytes:
@@ -302,27 +361,10 @@ def _save(path: Path, arrays: list[np.ndarray]) -> None:
     np.savez(path, **named)
 
 
-def _summary(
-    card: str,
-    result: RunResult | None,
-    watch: NonFinite,
-    injection: Injection | None,
-    right: RunResult | None,
-    hang: str,
-    writer: Dump | None,
-) -> dict[str, Any]:
-    """What the run gave, as JSON."""
-    summary: dict[str, Any] = {"card_type": card, "non_finite": watch.lines()}
-    if writer is not None:
-        summary["dump"] = str(writer.folder)
-    if injection is not None:
-        summary["faults"] = injection.lines()
-    if hang:
-        summary["hang"] = hang
-    if result is None:
-        return summary
+def _figures(result: RunResult) -> dict[str, Any]:
+    """Cycles, peaks of memory, and the shapes of the results."""
     profile = result.profile
-    summary |= {
+    return {
         "cycles": profile.total_cycles,
         "device_ns": profile.device_ns,
         "l1_peak_bytes": profile.l1_peak_bytes,
@@ -330,9 +372,6 @@ def _summary(
         "results": [{"shape": list(a.shape), "element_type": a.dtype.name} for a in result.outputs],
         "ops": [op.figures() for op in profile.ops],
     }
-    if right is not None:
-        summary["changed"] = [_changed(a, b) for a, b in zip(right.outputs, result.outputs, strict=True)]
-    return summary
 
 
 def _error_of(op: OpCost, executable: Executable) -> str:
@@ -350,62 +389,12 @@ def _changed(right: np.ndarray, got: np.ndarray) -> int:
     return int(np.count_nonzero(left != other))
 
 
-def _show(executable: Executable, result: RunResult | None, summary: dict[str, Any], every: bool) -> None:
+def _show(run: _Run, summary: dict[str, Any], every: bool) -> None:
+    """Prints the run for people; `every`: all its operations."""
     page = Page()
-    if result is not None:
-        ops = list(enumerate(result.profile.ops))
-        timed = [row for row in ops if row[1].cycles]
-        shown = ops if every else sorted(timed, key=lambda row: -row[1].cycles)[:MOST_ROWS]
-        title = f"{len(ops)} operations on {summary['card_type']}"
-        if len(shown) < len(ops):
-            title += f": {len(shown)} of the {len(timed)} that take cycles (--all shows each)"
-        numbers = ("cores", "cycles", "+-", "compute", "transfer", "DRAM read", "DRAM written", "NoC")
-        columns = [("#", "right"), ("operation", "left"), *((name, "right") for name in numbers), ("location", "left")]
-        page.table(
-            columns,
-            [
-                (
-                    str(number),
-                    op.kernel,
-                    f"{op.cores:,}",
-                    f"{op.cycles:,}",
-                    _error_of(op, executable),
-                    *(
-                        f"{n:,}"
-                        for n in (
-                            op.compute_cycles,
-                            op.transfer_cycles,
-                            op.dram_read_bytes,
-                            op.dram_written_bytes,
-                            op.noc_bytes,
-                        )
-                    ),
-                    op.location,
-                )
-                for number, op in sorted(shown)
-            ],
-            title,
-            spare=("transfer", "compute", "NoC", "DRAM written", "DRAM read"),
-            fillable=("+-",),
-        )
-        changed = summary.get("changed", ())
-        for number, (array, tensor) in enumerate(zip(result.outputs, executable.program.outputs, strict=True)):
-            element = executable.program.tensors[tensor].element_type
-            shape = "x".join(map(str, (*array.shape, element)))
-            said = f", {changed[number]:,} of {array.size:,} elements changed by the faults" if changed else ""
-            page.line(f"result {number}: {shape}{said}")
-        profile = result.profile
-        page.prose(
-            f"{profile.total_cycles:,} cycles, {profile.device_ns / 1000:,.1f} us; most L1 on a core "
-            f"{profile.l1_peak_bytes:,} bytes, DRAM {profile.dram_peak_bytes:,} bytes"
-        )
-        if summary["limiter"]:
-            error = summary["cycles_error"]
-            known = f"; a card's cycles differ by some {error:g} %, the error of its kernels' kinds" if error else ""
-            page.prose(
-                f"limited by {summary['limiter']}; cores compute {summary['utilisation']:.0%} of the time{known}"
-            )
-        page.prose(moved_line(summary))
+    if run.result is not None:
+        _show_operations(page, run.executable, run.result, every)
+        _show_results(page, run.executable, run.result, summary)
     if "events" in summary:
         rate = summary["events"] / max(summary["event_seconds"], 1e-3)
         page.prose(f"{summary['events']:,} events, {rate:,.0f} per second of processor time")
@@ -417,3 +406,45 @@ def _show(executable: Executable, result: RunResult | None, summary: dict[str, A
         page.line(f"results of each operation: {summary['dump']}/index.json")
     if "hang" in summary:
         click.echo(f"hang: {summary['hang']}", err=True)
+
+
+def _show_operations(page: Page, executable: Executable, result: RunResult, every: bool) -> None:
+    """The table of operations."""
+    ops = list(enumerate(result.profile.ops))
+    timed = [row for row in ops if row[1].cycles]
+    shown = ops if every else sorted(timed, key=lambda row: -row[1].cycles)[:MOST_ROWS]
+    title = f"{len(ops)} operations on {executable.device.card_type}"
+    if len(shown) < len(ops):
+        title += f": {len(shown)} of the {len(timed)} that take cycles (--all shows each)"
+    numbers = ("cores", "cycles", "+-", "compute", "transfer", "DRAM read", "DRAM written", "NoC")
+    columns = [("#", "right"), ("operation", "left"), *((name, "right") for name in numbers), ("location", "left")]
+    rows = [_cells(number, op, executable) for number, op in sorted(shown)]
+    spare = ("transfer", "compute", "NoC", "DRAM written", "DRAM read")
+    page.table(columns, rows, title, spare, fillable=("+-",))
+
+
+def _cells(number: int, op: OpCost, executable: Executable) -> tuple[str, ...]:
+    """A row of the table of operations."""
+    moved = (op.compute_cycles, op.transfer_cycles, op.dram_read_bytes, op.dram_written_bytes, op.noc_bytes)
+    figures = f"{op.cores:,}", f"{op.cycles:,}", _error_of(op, executable), *(f"{count:,}" for count in moved)
+    return str(number), op.kernel, *figures, op.location
+
+
+def _show_results(page: Page, executable: Executable, result: RunResult, summary: dict[str, Any]) -> None:
+    """The shapes of the results, and what the run took in all."""
+    changed = summary.get("changed", ())
+    for number, (array, tensor) in enumerate(zip(result.outputs, executable.program.outputs, strict=True)):
+        element = executable.program.tensors[tensor].element_type
+        shape = "x".join(map(str, (*array.shape, element)))
+        said = f", {changed[number]:,} of {array.size:,} elements changed by the faults" if changed else ""
+        page.line(f"result {number}: {shape}{said}")
+    profile = result.profile
+    page.prose(
+        f"{profile.total_cycles:,} cycles, {profile.device_ns / 1000:,.1f} us; most L1 on a core "
+        f"{profile.l1_peak_bytes:,} bytes, DRAM {profile.dram_peak_bytes:,} bytes"
+    )
+    if summary["limiter"]:
+        error = summary["cycles_error"]
+        known = f"; a card's cycles differ by some {error:g} %, the error of its kernels' kinds" if error else ""
+        page.prose(f"limited by {summary['limiter']}; cores compute {summary['utilisation']:.0%} of the time{known}")
+    page.prose(moved_line(summary))

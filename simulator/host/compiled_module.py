@@ -13,8 +13,8 @@ from opscope.compiler.target.formats import host_dtype
 from opscope.compiler.target.program import Binary, TensorDesc
 from opscope.compiler.target.queue_content import QueueContent
 from opscope.simulator.device import Device, Executable
+from opscope.simulator.host.errors import ImageError
 from opscope.simulator.host.hosted_program import HostedProgram, LoadedProgram, host_device
-from opscope.simulator.host.image_error import ImageError
 from opscope.simulator.profile import Profile
 
 if TYPE_CHECKING:

@@ -44,3 +44,7 @@ def in_one_line(where: str) -> Iterator[None]:
     except Exception as error:  # a user's code, or a framework's
         line = (str(error).strip().splitlines() or [""])[0]
         raise PyBudaError(f"{where}: {type(error).__name__}: {line}"[:300]) from error
+
+
+class ImageError(ValueError):
+    """A device image that cannot be written, read or run; `<where>: expected X, got Y; try Z` on one line."""

@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from opscope.base import regular_file
-from opscope.simulator.host.image_error import ImageError
+from opscope.simulator.host.errors import ImageError
 
 FORMAT, VERSION = "opscope device image", 1
 MANIFEST = "MANIFEST"

@@ -12,7 +12,7 @@ import numpy as np
 from opscope.base import regular_file
 from opscope.simulator.errors import DeviceError
 from opscope.simulator.host import safetensors_file
-from opscope.simulator.host.image_error import ImageError
+from opscope.simulator.host.errors import ImageError
 from opscope.simulator.host.run_image import ImageProblem
 from opscope.simulator.host.sources import Arguments, is_file, source
 

@@ -21,7 +21,7 @@ NAMES: dict[str, tuple[str, str]] = {
     "TTDevice": ("devices.tt_device", "one or more cards, which the simulator plays"),
     "TTDeviceImage": ("tt_device_image", "a compiled module with its parameters in one file, which runs by itself"),
     "CPUDevice": ("devices.cpu_device", "the CPU: PyTorch modules as they are, others by XLA"),
-    "detect_available_devices": ("devices.detect", "the chips of the cluster descriptor, else one configured board"),
+    "detect_available_devices": ("devices.cards", "the chips of the cluster descriptor, else one configured board"),
     # runs
     "run_inference": ("run", "runs inputs through the pipeline; returns the queue of outputs"),
     "initialize_pipeline": ("run", "compiles the devices; `run_forward` then runs"),

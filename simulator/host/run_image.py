@@ -17,7 +17,7 @@ from opscope.base.array_bits import as_type
 from opscope.compiler.target.formats import host_dtype
 from opscope.simulator.errors import DeviceError
 from opscope.simulator.host.compiled_module import Value
-from opscope.simulator.host.image_error import ImageError
+from opscope.simulator.host.errors import ImageError
 from opscope.simulator.host.tt_device_image import TTDeviceImage
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from opscope.compiler.target.formats import host_dtype
-from opscope.simulator.host.image_error import ImageError
+from opscope.simulator.host.errors import ImageError
 
 _LENGTH = struct.Struct("<Q")
 LARGEST_HEADER = 100_000_000

@@ -9,7 +9,7 @@ import numpy as np
 
 from opscope.base import regular_file
 from opscope.base.plugins import plugins
-from opscope.simulator.host.image_error import ImageError
+from opscope.simulator.host.errors import ImageError
 
 Arguments: TypeAlias = "list[tuple[str, str]]"
 """Name and role of each argument, in order."""

@@ -20,8 +20,7 @@ from opscope.compiler.target.queue_content import QueueContent
 from opscope.compiler.target.system_desc import also_harvested, load_board
 from opscope.simulator.host import image_archive, safetensors_file
 from opscope.simulator.host.compiled_module import ROLES, CompiledModule, LoadedModule, Value
-from opscope.simulator.host.errors import PyBudaError
-from opscope.simulator.host.image_error import ImageError
+from opscope.simulator.host.errors import ImageError, PyBudaError
 from opscope.simulator.host.microbatch import joined, one_by_one
 
 DEVICE, CONFIGURATION = "device.json", "compile_and_runtime_config.json"

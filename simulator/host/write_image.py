@@ -17,7 +17,7 @@ from opscope.compiler.target.device_files import device_descriptor
 from opscope.compiler.target.system_desc import SystemDesc, also_harvested, load_board
 from opscope.simulator.host import image_archive, safetensors_file
 from opscope.simulator.host.compiled_module import CompiledModule, LoadedModule
-from opscope.simulator.host.image_error import ImageError
+from opscope.simulator.host.errors import ImageError
 from opscope.simulator.host.tt_device_image import (
     ARCHS,
     BUILD,

@@ -57,6 +57,32 @@ CARD_RATES: Mapping[str, CardRates] = {
 }
 
 
+@dataclass(frozen=True)
+class ProductConstants:
+    """What products of a chip take beside transfers."""
+
+    overhead: float
+    """Cycles of a 32x32x32 product beside those of the matrix unit."""
+    unpacked: float
+    """Bytes of the right operand that a core unpacks per cycle: a tile for each product."""
+    subblock: float
+    """Cycles of a subblock per step: waiting for it, packing it and adding it up in L1."""
+    written: float
+    """Share of DRAM's rate at which all cores write, block by block on the network that brings the operands."""
+    awaited: float
+    """Share of a multicast's latency, which is that of its answers, after which the cores that receive it go on."""
+
+
+N150 = ProductConstants(3.2, 42.6, 125.0, 0.35, 1.0)
+PRODUCTS: Mapping[str, ProductConstants] = {
+    "wormhole_b0": N150,
+    # Unpacks twice the bytes per cycle, as its NoC brings: tt-isa-documentation (BlackholeA0/TensixTile) says that L1
+    # has more bandwidth than Wormhole's, not how much. No overhead; the other three by half of p150's rows.
+    "blackhole": ProductConstants(0.0, 2 * N150.unpacked, 60.6, 0.543, 0.746),
+    "grayskull": N150,  # nobody published its products
+}
+
+
 def dram_rates(system: SystemDesc) -> tuple[float, float]:
     """Returns bytes per clock of all cores that read interleaved DRAM, and of those that write it: what the NoC brings,
     or what the banks do where that is less.

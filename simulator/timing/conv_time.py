@@ -4,7 +4,7 @@ Each core holds its part of the image in L1 and reads from it, for each pixel of
 per row of the window (each pixel of the window alone where it is dilated); then it turns them into tiles, for which the
 weights come by multicast from the core that reads them from DRAM. The three follow one another: the profiles of ten
 convolutions on a p100 are sums of them, and no maximum fits. Figures of transfers are `movement.py`'s, those of the
-product `product_time.py`'s; the cycles of a read were fitted to three of the ten, of 16, 64 and 256 bytes a pixel.
+product `card_rates.py`'s; the cycles of a read were fitted to three of the ten, of 16, 64 and 256 bytes a pixel.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ from dataclasses import dataclass
 from opscope.compiler.target.formats import FORMATS, TILE
 from opscope.compiler.target.product_blocks import subblock_of
 from opscope.compiler.target.program import Conv2dParams, Numerics, TensorDesc
-from opscope.compiler.target.system_desc import Profile, SystemDesc
+from opscope.compiler.target.system_desc import Profile
 from opscope.simulator.kernels.matmul import FIDELITIES
-from opscope.simulator.timing.card_rates import CARD_RATES
+from opscope.simulator.timing.card_rates import CARD_RATES, PRODUCTS
 from opscope.simulator.timing.movement import MOVEMENT
-from opscope.simulator.timing.product_time import PRODUCTS
-from opscope.simulator.timing.work_split import Asked, ConvBlocks, shard_cores
+from opscope.simulator.timing.work_split import Asked, ConvBlocks, Work, shard_cores
 
 CHANNELS = 8
 """Channels to a multiple of which an image in L1 is filled up."""
@@ -44,18 +43,11 @@ class ConvTime:
         return self.windows + self.product + self.weights
 
 
-def conv_time(
-    params: Conv2dParams,
-    image: TensorDesc,
-    weights: TensorDesc,
-    out: TensorDesc,
-    numerics: Numerics,
-    system: SystemDesc,
-    profile: Profile,
-    asked: Asked,
-) -> ConvTime:
+def conv_time(params: Conv2dParams, work: Work, asked: Asked) -> ConvTime:
     """Returns the time of a convolution without groups."""
-    blocks = asked.conv or conv_blocks(weights, out, numerics, profile)
+    image, weights = work.inputs[:2]
+    numerics, system = work.op.numerics, work.system
+    blocks = asked.conv or conv_blocks(weights, work.outputs[0], numerics, work.profile)
     movement, own = MOVEMENT[system.arch], PRODUCTS[system.arch]
     high, wide, channels, _ = weights.shape
     channels = -(-channels // CHANNELS) * CHANNELS // blocks.depth_cores

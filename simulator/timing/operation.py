@@ -11,24 +11,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from opscope.compiler.target.allocation import tensor_bytes
 from opscope.compiler.target.formats import FORMATS, TILE, padded_tiles
 from opscope.compiler.target.fused_params import CacheParams
 from opscope.compiler.target.in_place import writes_in_place
-from opscope.compiler.target.product_blocks import product_tiles
+from opscope.compiler.target.product_blocks import Product, product_of
 from opscope.compiler.target.program import (
     AttentionParams,
     ControlParams,
     Conv2dParams,
     Conv3dParams,
-    GatherParams,
-    IndexedRowsParams,
     MatmulParams,
     Operation,
     Program,
-    SliceParams,
     TensorDesc,
 )
 from opscope.compiler.target.system_desc import Profile, SystemDesc
@@ -39,11 +35,10 @@ from opscope.simulator.timing.body_passes import body_passes
 from opscope.simulator.timing.card_rates import dram_cycles
 from opscope.simulator.timing.conv_time import conv_time
 from opscope.simulator.timing.movement import MOVEMENT
-from opscope.simulator.timing.product_time import ProductConstants, product_time
-from opscope.simulator.timing.relay_time import relay_time
+from opscope.simulator.timing.product_time import product_time, relay_time
 from opscope.simulator.timing.streamed import far, streamed, streamed_compute
 from opscope.simulator.timing.tile_cycles import tile_cycles, tile_unit
-from opscope.simulator.timing.work_split import OPEN, Asked, split_of
+from opscope.simulator.timing.work_split import OPEN, Asked, Work, split_of
 
 LAUNCH_NS = 3000.0
 """Time from one program to the next with trace on: the intercept of the out-of-box GEMM rows (GEMM_FLOPS.md). The start
@@ -65,13 +60,11 @@ def operation_cost(
     system: SystemDesc,
     profile: Profile,
     programs: Mapping[str, Program] | None = None,
-    products: ProductConstants | None = None,
     asked: Asked = OPEN,
 ) -> OpCost:
     """Cycles of one operation on one chip of the board. For control flow, those of reading one predicate back.
 
-    `products`: constants of matrix products in place of the architecture's, for fitting them. `asked`: what a caller
-    says of cores and blocks.
+    `programs`: those that it may call. `asked`: what a caller says of cores, blocks and constants.
     """
     if op.kernel in ("load_cached", "for"):  # no predicate is read back
         return OpCost(op.kernel, op.location)
@@ -89,85 +82,126 @@ def operation_cost(
     launch = LAUNCH_NS * system.clock_ghz
     if outputs and not any(math.prod(desc.shape) for desc in outputs):  # no core has a tile to make
         return OpCost(op.kernel, op.location, math.ceil(launch), launch_cycles=math.ceil(launch))
-    read = [_read_bytes(op, d, outputs, profile) for d in inputs]
-    dram_read = sum(size for d, size in zip(inputs, read, strict=True) if d.buffer_type == "dram")
-    dram_written = sum(tensor_bytes(d, profile) for d in outputs if d.buffer_type == "dram")
-    dram = dram_cycles(system, dram_read, dram_written)
-    write, unit, started = 0.0, "math", 0
-    if plain := _plain_product(op, inputs, outputs):
-        tiles, batches = plain
-        if asked.relay is not None:
-            time = relay_time(tiles, inputs[0], inputs[1], outputs[0], op.numerics, system, asked.relay)
-        else:
-            time = product_time(
-                tiles, inputs[0], inputs[1], outputs[0], op.numerics, system, profile, products, asked, batches
-            )
-        per_core = -(-(tiles[0] * tiles[1] * batches) // time.cores)
-        in_dst = _in_dst_cycles(op, inputs, outputs[0], per_core, system)
-        compute, transfer, received, cores = time.compute + in_dst, time.transfer, time.noc_bytes, time.cores
-        dram_read = time.dram_read_bytes + sum(
-            size for d, size in zip(inputs[2:], read[2:], strict=True) if d.buffer_type == "dram"
-        )
-        total, write = time.total + in_dst, time.write
-        unit = time.unit if time.compute > in_dst else unit
-    elif isinstance(op.params, Conv2dParams) and _is_plain(op.params):
-        conv = conv_time(op.params, inputs[0], inputs[1], outputs[0], op.numerics, system, profile, asked)
-        per_core = -(-padded_tiles(outputs[0].shape) // conv.cores)
-        compute = conv.windows + conv.product + _in_dst_cycles(op, inputs, outputs[0], per_core, system)
-        moved = sum(read[n] for n in (0,) if inputs[n].buffer_type == "dram")
-        transfer = conv.weights + dram_cycles(system, moved, dram_written)
-        total, received, cores, started = compute + transfer, conv.noc_bytes, conv.cores, conv.started
-    elif isinstance(op.params, MatmulParams | Conv2dParams | Conv3dParams | AttentionParams):
-        if isinstance(op.params, AttentionParams):
-            compute, received, cores = _attention(op, inputs, outputs[0], system, profile)
-        else:
-            compute, received, cores = _product(op, inputs, outputs[0], system, profile)
-        # Out of the box the phases do not overlap: their sum fits the measured rows, the largest of them does not.
-        transfer = dram + MOVEMENT[system.arch].multicast.to(max(1, cores - 1)).cycles(1, received)
-        total = compute + transfer
-    else:
-        split = split_of(op, inputs, outputs, profile, asked)
-        tiles = max(padded_tiles(d.shape) for d in (outputs if _picks(op) else (*inputs, *outputs)))
-        per_core = math.ceil(tiles / split.units * split.per_core)
-        passes = body_passes(op, inputs, outputs, programs or {})
-        result = outputs[0] if outputs else inputs[0]
-        if passes is None:
-            compute = streamed_compute(op, inputs, result, per_core, system)
-            unit = tile_unit(CONSTANTS[system.arch], op.kernel, result.data_format, op.numerics)
-        else:
-            steps = (
-                _tile_cycles(step, within.tensors[step.outputs[0]], per_core, system) for step, within in passes.steps
-            )
-            compute = passes.count * sum(steps)
-        streams = streamed(op, inputs, outputs, read, split, compute, system, profile)
-        total, transfer = streams.total, streams.transfer
-        received = sum(read[n] for n, d in enumerate(inputs) if far(d, outputs)) / split.cores
-        cores, started = split.cores, split.started
+    work = Work(op, inputs, outputs, system, profile)
+    time = _time(work, programs or {}, asked)
     return OpCost(
         op.kernel,
         op.location,
-        math.ceil(total + launch),
-        math.ceil(compute),
-        math.ceil(transfer),
+        math.ceil(time.total + launch),
+        math.ceil(time.compute),
+        math.ceil(time.transfer),
         math.ceil(launch),
-        dram_read,
-        dram_written,
-        int(received),
-        cores,
-        unit,
-        math.ceil(write),
-        started_cores=max(started, cores),
+        work.dram_read() if time.dram_read is None else time.dram_read,
+        work.dram_written,
+        int(time.received),
+        time.cores,
+        time.unit,
+        math.ceil(time.write),
+        started_cores=max(time.started, time.cores),
+    )
+
+
+@dataclass(frozen=True)
+class _Time:
+    """The cycles of an operation without its launch, and where they go."""
+
+    total: float
+    compute: float
+    transfer: float
+    received: float
+    """Bytes that a core receives."""
+    cores: int
+    unit: str = "math"
+    """What the cores work at longest."""
+    write: float = 0.0
+    started: int = 0
+    dram_read: int | None = None
+    """Bytes, where they are others than those of its operands."""
+
+
+def _time(work: Work, programs: Mapping[str, Program], asked: Asked) -> _Time:
+    params, kernel = work.op.params, work.op.kernel
+    if isinstance(params, MatmulParams) and kernel != "depthwise":
+        product = product_of(params, work.inputs[0], work.inputs[1], work.outputs[0], work.op.numerics)
+        if product is not None:
+            return _plain_product(work, product, asked)
+    if isinstance(params, Conv2dParams) and _is_plain(params):
+        return _plain_convolution(work, params, asked)
+    if isinstance(params, AttentionParams):
+        return _in_phases(work, *_attention(work))
+    if isinstance(params, MatmulParams | Conv2dParams | Conv3dParams):
+        return _in_phases(work, *_product(work))
+    return _streamed(work, programs, asked)
+
+
+def _plain_product(work: Work, product: Product, asked: Asked) -> _Time:
+    """A product, or several of one size, as tt-metal cuts it."""
+    if asked.relay is not None:
+        time = relay_time(product, work.system, asked.relay)
+    else:
+        time = product_time(product, work.system, work.profile, asked)
+    in_dst = _in_dst_cycles(work, -(-(product.rows * product.columns * product.batches) // time.cores))
+    return _Time(
+        time.total + in_dst,
+        time.compute + in_dst,
+        time.transfer,
+        time.noc_bytes,
+        time.cores,
+        time.unit if time.compute > in_dst else "math",
+        time.write,
+        dram_read=time.dram_read_bytes + work.dram_read(2),
+    )
+
+
+def _is_plain(params: Conv2dParams) -> bool:
+    """Whether a convolution is one product of windows and weights."""
+    return params.groups == params.batch_groups == 1 and params.input_dilation == (1, 1)
+
+
+def _plain_convolution(work: Work, params: Conv2dParams, asked: Asked) -> _Time:
+    """A convolution that is one product, as tt-metal cuts it."""
+    conv = conv_time(params, work, asked)
+    per_core = -(-padded_tiles(work.outputs[0].shape) // conv.cores)
+    compute = conv.windows + conv.product + _in_dst_cycles(work, per_core)
+    moved = work.read[0] if work.inputs[0].buffer_type == "dram" else 0
+    transfer = conv.weights + dram_cycles(work.system, moved, work.dram_written)
+    return _Time(compute + transfer, compute, transfer, conv.noc_bytes, conv.cores, started=conv.started)
+
+
+def _in_phases(work: Work, compute: float, received: float, cores: int) -> _Time:
+    """What reads from DRAM, multicasts and computes one after another.
+
+    Out of the box the phases do not overlap: their sum fits the measured rows, the largest of them does not.
+    """
+    multicast = MOVEMENT[work.system.arch].multicast.to(max(1, cores - 1)).cycles(1, received)
+    transfer = dram_cycles(work.system, work.dram_read(), work.dram_written) + multicast
+    return _Time(compute + transfer, compute, transfer, received, cores)
+
+
+def _streamed(work: Work, programs: Mapping[str, Program], asked: Asked) -> _Time:
+    """What a reader, the compute threads and a writer do at the same time."""
+    op, system, result = work.op, work.system, work.result
+    split = split_of(work, asked)
+    tiles = max(padded_tiles(d.shape) for d in (work.outputs if work.picks else (*work.inputs, *work.outputs)))
+    per_core = math.ceil(tiles / split.units * split.per_core)
+    passes = body_passes(op, work.inputs, work.outputs, programs)
+    unit = "math"
+    if passes is None:
+        compute = streamed_compute(work, per_core)
+        unit = tile_unit(CONSTANTS[system.arch], op.kernel, result.data_format, op.numerics)
+    else:
+        steps = (_tile_cycles(step, within.tensors[step.outputs[0]], per_core, system) for step, within in passes.steps)
+        compute = passes.count * sum(steps)
+    streams = streamed(work, split, compute)
+    received = sum(size for desc, size in zip(work.inputs, work.read, strict=True) if far(desc, work.outputs))
+    return _Time(
+        streams.total, compute, streams.transfer, received / split.cores, split.cores, unit, started=split.started
     )
 
 
 def sharded(desc: TensorDesc) -> bool:
     """Whether a tensor lies in shards on a grid of cores."""
     return desc.buffer_type == "l1" and desc.memory_layout != "interleaved"
-
-
-def _picks(op: Operation) -> bool:
-    """Whether the op reads only the part of its operand that it returns."""
-    return isinstance(op.params, GatherParams | SliceParams | IndexedRowsParams) and op.kernel != "rows_scatter"
 
 
 def _written(op: Operation, inputs: list[TensorDesc]) -> TensorDesc:
@@ -183,21 +217,14 @@ def _written(op: Operation, inputs: list[TensorDesc]) -> TensorDesc:
     return replace(cache, shape=(parts, rows, cache.shape[3]))
 
 
-def _read_bytes(op: Operation, desc: TensorDesc, outputs: list[TensorDesc], profile: Profile) -> int:
-    """Bytes that the op reads of one operand."""
-    whole = tensor_bytes(desc, profile)
-    return min(whole, sum(tensor_bytes(d, profile) for d in outputs)) if _picks(op) else whole
-
-
 def _tile_cycles(op: Operation, out: TensorDesc, tiles: int, system: SystemDesc) -> float:
     return tile_cycles(CONSTANTS[system.arch], op.kernel, out.data_format, tiles, op.numerics)
 
 
-def _product(
-    op: Operation, inputs: list[TensorDesc], out: TensorDesc, system: SystemDesc, profile: Profile
-) -> tuple[float, float, int]:
+def _product(work: Work) -> tuple[float, float, int]:
     """Compute cycles, bytes that each core receives, and cores of a matrix product or convolution."""
-    left, right = inputs[:2]
+    op, out, system, profile = work.op, work.outputs[0], work.system, work.profile
+    left, right = work.inputs[:2]
     if isinstance(op.params, Conv2dParams | Conv3dParams):
         *window, per_group, channels = right.shape
         groups = max(op.params.groups, op.params.batch_groups)
@@ -233,57 +260,39 @@ def _product(
     rows_here = sharded(left) and left.memory_layout == out.memory_layout == "height_sharded" and left.grid == out.grid
     received = k * n_core * FORMATS[right.data_format].tile_bytes
     received += 0 if rows_here else k * m_core * FORMATS[left.data_format].tile_bytes
-    compute += _in_dst_cycles(op, inputs, out, per_core, system)
+    compute += _in_dst_cycles(work, per_core)
     return float(compute), float(received), spread
 
 
-def _plain_product(
-    op: Operation, inputs: list[TensorDesc], outputs: list[TensorDesc]
-) -> tuple[tuple[int, int, int], int] | None:
-    """`product_tiles` of an operation; None of another one."""
-    if not isinstance(op.params, MatmulParams) or op.kernel == "depthwise":
-        return None
-    return product_tiles(op.params, inputs[0], inputs[1], outputs[0])
-
-
-def _in_dst_cycles(op: Operation, inputs: list[TensorDesc], out: TensorDesc, tiles: int, system: SystemDesc) -> float:
+def _in_dst_cycles(work: Work, tiles: int) -> float:
     """Cycles of what is done with a result of so many tiles while it is in Dst. ReLU is the packer's: free."""
-    names = [*(["add"] if len(inputs) > 2 else []), *({_activation(op)} - {"", "relu"})]
-    return sum(_tile_cycles(replace(op, kernel=name), out, tiles, system) for name in names)
+    activation = getattr(work.op.params, "activation", "")
+    names = [*(["add"] if len(work.inputs) > 2 else []), *({activation} - {"", "relu"})]
+    return sum(_tile_cycles(replace(work.op, kernel=name), work.outputs[0], tiles, work.system) for name in names)
 
 
-def _is_plain(params: Conv2dParams) -> bool:
-    """Whether a convolution is one product of windows and weights."""
-    return params.groups == params.batch_groups == 1 and params.input_dilation == (1, 1)
-
-
-def _activation(op: Operation) -> str:
-    return getattr(op.params, "activation", "")
-
-
-def _attention(
-    op: Operation, inputs: list[TensorDesc], out: TensorDesc, system: SystemDesc, profile: Profile
-) -> tuple[float, float, int]:
+def _attention(work: Work) -> tuple[float, float, int]:
     """Like `_product`, for two products per head with a softmax between them; scores stay on their core.
 
     With one position of each user, the heads that share keys are the rows of a product, and all of a cache is read: how
     much of it holds something is known at run time only.
     """
-    query, key, value = inputs[:3]
+    op, out = work.op, work.outputs[0]
+    query, key, value = work.inputs[:3]
     if op.kernel.endswith("_decode"):
         users, heads = query.shape[1:3]
         if op.kernel.startswith("paged"):
-            seen = inputs[3].shape[1] * key.shape[2]
+            seen = work.inputs[3].shape[1] * key.shape[2]
             key, value = (replace(d, shape=(users, d.shape[1], seen, d.shape[3])) for d in (key, value))
         query = replace(query, shape=(users, key.shape[1], heads // key.shape[1], query.shape[3]))
         out = replace(out, shape=(*query.shape[:3], out.shape[3]))
     scores = replace(out, memory_layout="interleaved", shape=(*query.shape[:-1], key.shape[-2]))
     turned = replace(key, shape=(*key.shape[:-2], key.shape[-1], key.shape[-2]))
-    plain = replace(op, params=MatmulParams())
-    first, received, cores = _product(plain, [query, turned], scores, system, profile)
-    second, more, _ = _product(plain, [scores, value], out, system, profile)
+    plain = replace(work, op=replace(op, params=MatmulParams()))
+    first, received, cores = _product(replace(plain, inputs=(query, turned), outputs=(scores,)))
+    second, more, _ = _product(replace(plain, inputs=(scores, value), outputs=(out,)))
     # The second product's left operand is already on its core.
     more -= min(more, received)
     tiles = -(-padded_tiles(scores.shape) // cores)
-    softmax = _tile_cycles(replace(op, kernel="softmax"), scores, tiles, system)
+    softmax = _tile_cycles(replace(op, kernel="softmax"), scores, tiles, work.system)
     return first + softmax + second, received + more, cores

@@ -4,54 +4,32 @@ A core of each row reads the step's part of the left operand from DRAM and multi
 column does so with the right operand; meanwhile the step before is computed. Where the packer does not add up partial
 sums in L1, they are unpacked again for each step. Results in DRAM are written block by block: the last one after
 everything else, and each before it as far as one step does not hide it, since the same processor reads the next
-operands. Products of many pairs of matrices follow one another. The figures of transfers are those of `movement.py` and
-`card_rates.py`; the constants are fitted to one of each two neighbouring n150 rows of tt-metal's tech_reports/
-GEMM_FLOPS by `python -m ci.calibration.fit_products`, three of Blackhole's to one of each two of p150.
+operands. Products of many pairs of matrices follow one another.
+
+Blocks may go from core to core instead (tt-metal's minimal_matmul). The first core of each row and column reads a block
+of an operand from DRAM and hands it on, as every core after it does; a core hands on a block before it asks for the
+next one. So each step takes a read and a hand-over, or the product where that takes longer, and the last core is as
+many hand-overs behind the first one as there are cores between them. Nothing of this is fitted.
+
+All figures are those of `movement.py` and `card_rates.py`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from opscope.compiler.target.formats import FORMATS
-from opscope.compiler.target.product_blocks import ProductBlocks, cut, in_shards
-from opscope.compiler.target.program import Numerics, TensorDesc
+from opscope.compiler.target.product_blocks import Product, ProductBlocks, cut, in_shards
+from opscope.compiler.target.program import TensorDesc
 from opscope.compiler.target.system_desc import Profile, SystemDesc
 from opscope.simulator.kernels.matmul import FIDELITIES
-from opscope.simulator.timing.card_rates import CARD_RATES, dram_rates
+from opscope.simulator.timing.card_rates import CARD_RATES, PRODUCTS, ProductConstants, dram_rates
 from opscope.simulator.timing.movement import MOVEMENT
-from opscope.simulator.timing.work_split import OPEN, Asked
+from opscope.simulator.timing.work_split import OPEN, Asked, RelayBlocks
 
 BLEND = 6
 """Norm by which work at the same time adds up: a little more than the slowest takes."""
-
-
-@dataclass(frozen=True)
-class ProductConstants:
-    """What products of a chip take beside transfers."""
-
-    overhead: float
-    """Cycles of a 32x32x32 product beside those of the matrix unit."""
-    unpacked: float
-    """Bytes of the right operand that a core unpacks per cycle: a tile for each product."""
-    subblock: float
-    """Cycles of a subblock per step: waiting for it, packing it and adding it up in L1."""
-    written: float
-    """Share of DRAM's rate at which all cores write, block by block on the network that brings the operands."""
-    awaited: float
-    """Share of a multicast's latency, which is that of its answers, after which the cores that receive it go on."""
-
-
-N150 = ProductConstants(3.2, 42.6, 125.0, 0.35, 1.0)
-PRODUCTS: Mapping[str, ProductConstants] = {
-    "wormhole_b0": N150,
-    # Unpacks twice the bytes per cycle, as its NoC brings: tt-isa-documentation (BlackholeA0/TensixTile) says that L1
-    # has more bandwidth than Wormhole's, not how much. No overhead; the other three by half of p150's rows.
-    "blackhole": ProductConstants(0.0, 2 * N150.unpacked, 60.6, 0.543, 0.746),
-    "grayskull": N150,  # nobody published its products
-}
 
 
 @dataclass(frozen=True)
@@ -72,79 +50,89 @@ class ProductTime:
     """What the cores work at longest: `math` or `unpack`."""
 
 
-def product_time(
-    tiles: tuple[int, int, int],
-    left: TensorDesc,
-    right: TensorDesc,
-    out: TensorDesc,
-    numerics: Numerics,
-    system: SystemDesc,
-    profile: Profile,
-    constants: ProductConstants | None = None,
-    asked: Asked = OPEN,
-    batches: int = 1,
-) -> ProductTime:
-    """Returns the time of `batches` products, one after another, of `tiles` rows, columns and depth."""
-    blocks = asked.product or cut(tiles, batches, left, right, out, numerics, profile, asked.cores)
-    own, rates = constants or PRODUCTS[system.arch], CARD_RATES[system.arch]
-    left_tiles, right_tiles = blocks.block_rows * blocks.step, blocks.block_columns * blocks.step
-    left_step, right_step = (
-        count * FORMATS[desc.data_format].tile_bytes for count, desc in ((left_tiles, left), (right_tiles, right))
-    )
-    deep = -(-tiles[2] // blocks.step)
-    turns = batches
+def product_time(product: Product, system: SystemDesc, profile: Profile, asked: Asked = OPEN) -> ProductTime:
+    """Returns the time of a product, or of several, one after another."""
+    blocks = asked.product or cut(product, profile, asked.cores)
+    own = asked.constants or PRODUCTS[system.arch]
+    feeds = _feeds(product, blocks, system, profile, own)
+    deep = -(-product.depth // blocks.step)
+    turns = product.batches
     if blocks.alone:
-        parts = batches * -(-tiles[0] // blocks.rows) * -(-tiles[1] // blocks.columns)
+        parts = turns * -(-product.rows // blocks.rows) * -(-product.columns // blocks.columns)
         turns = -(-parts // math.prod(blocks.grid))
-    steps = turns * blocks.blocks * deep
-    cores = blocks.grid[0] * blocks.grid[1]
-    here = _stays(left, out, blocks)
-    left_senders = 1 if blocks.line == "left" else blocks.grid[0]
-    right_senders = cores if blocks.alone else 1 if blocks.line == "right" else blocks.grid[1]
-    left_feed = Feed(left_tiles, left_step, left_senders, cores, left.buffer_type == "dram")
-    right_feed = Feed(right_tiles, right_step, right_senders, cores, right.buffer_type == "dram")
-    dram = sum(each.senders * each.size for each in (left_feed, right_feed) if each.in_dram) / dram_rates(system)[0]
-    left_cycles = 0.0 if here else left_feed.cycles(system, profile, own)
-    right_cycles = right_feed.cycles(system, profile, own)
-    feed = max(left_cycles, right_cycles, dram)
-    multiply = system.cycles_per_tile_matmul * FIDELITIES[numerics.fidelity] + own.overhead
-    unpack = FORMATS[right.data_format].tile_bytes / own.unpacked
+    multiply = system.cycles_per_tile_matmul * FIDELITIES[product.numerics.fidelity] + own.overhead
+    unpack = FORMATS[product.right.data_format].tile_bytes / own.unpacked
     compute = _step(blocks, _together(multiply, unpack), own)
+    tiles = blocks.block_rows * blocks.block_columns
     if not asked.l1_acc:
-        wide = FORMATS["Float32" if numerics.dst_format == "Float32" else "Float16_b"].tile_bytes
-        compute += blocks.block_rows * blocks.block_columns * wide / own.unpacked * (deep - 1) / deep
-    step = _together(feed, compute)
-    size = cores * blocks.block_rows * blocks.block_columns * FORMATS[out.data_format].tile_bytes
+        wide = FORMATS["Float32" if product.numerics.dst_format == "Float32" else "Float16_b"].tile_bytes
+        compute += tiles * wide / own.unpacked * (deep - 1) / deep
+    cores = math.prod(blocks.grid)
+    size = cores * tiles * FORMATS[product.out.data_format].tile_bytes
     rate = own.written * system.dram_gb_per_s / system.clock_ghz
-    block = MOVEMENT[system.arch].dram_write.latency + size / rate if out.buffer_type == "dram" else 0.0
-    if batches > 1:
+    in_dram = product.out.buffer_type == "dram"
+    block = MOVEMENT[system.arch].dram_write.latency + size / rate if in_dram else 0.0
+    steps = turns * blocks.blocks * deep
+    if product.batches > 1:
         # One processor reads the right operand and writes the result of each product in turn. The other one reads the
         # left operand meanwhile, unless it is multicast: then it waits for its receivers.
         own_left = blocks.line == "right" or blocks.alone
-        fed = right_cycles if own_left else feed
-        turn = (
-            fed
-            + (blocks.blocks * deep - 1) * _together(fed, compute)
-            + compute
-            + rates.first_tile
-            + blocks.blocks * block
-        )
-        total = turns * max(turn, blocks.blocks * deep * left_cycles if own_left else 0.0)
+        fed = feeds.right_cycles if own_left else feeds.cycles
+        each = blocks.blocks * deep
+        first_tile = CARD_RATES[system.arch].first_tile
+        turn = fed + (each - 1) * _together(fed, compute) + compute + first_tile + blocks.blocks * block
+        total = turns * max(turn, each * feeds.left_cycles if own_left else 0.0)
         written = turns * blocks.blocks * block
     else:
+        step = _together(feeds.cycles, compute)
         written = block + (blocks.blocks - 1) * max(0.0, block - step)
-        total = feed + (steps - 1) * step + compute + written
-    read = sum(each.senders * each.size for each in (left_feed, right_feed) if each.in_dram)
+        total = feeds.cycles + (steps - 1) * step + compute + written
     return ProductTime(
         total,
         steps * compute,
-        steps * feed + written,
+        steps * feeds.cycles + written,
         written,
-        int(steps * read),
-        int(steps * (right_step + (0 if here else left_step))),
+        int(steps * feeds.dram_bytes),
+        int(steps * feeds.received),
         cores,
         "unpack" if unpack > multiply else "math",
     )
+
+
+@dataclass(frozen=True)
+class _Feeds:
+    """Both operands of a step, on their way to the cores."""
+
+    left_cycles: float
+    right_cycles: float
+    cycles: float
+    """Of both at the same time."""
+    dram_bytes: int
+    """That all cores read."""
+    received: int
+    """Bytes that a core receives."""
+
+
+def _feeds(
+    product: Product, blocks: ProductBlocks, system: SystemDesc, profile: Profile, own: ProductConstants
+) -> _Feeds:
+    """Returns how long a step's operands are on their way."""
+    cores = math.prod(blocks.grid)
+    left_senders = 1 if blocks.line == "left" else blocks.grid[0]
+    right_senders = cores if blocks.alone else 1 if blocks.line == "right" else blocks.grid[1]
+    left, right = (
+        Feed(tiles, tiles * FORMATS[desc.data_format].tile_bytes, senders, cores, desc.buffer_type == "dram")
+        for desc, tiles, senders in (
+            (product.left, blocks.block_rows * blocks.step, left_senders),
+            (product.right, blocks.block_columns * blocks.step, right_senders),
+        )
+    )
+    read = sum(each.senders * each.size for each in (left, right) if each.in_dram)
+    here = _stays(product.left, product.out, blocks)
+    left_cycles = 0.0 if here else left.cycles(system, profile, own)
+    right_cycles = right.cycles(system, profile, own)
+    slowest = max(left_cycles, right_cycles, read / dram_rates(system)[0])
+    return _Feeds(left_cycles, right_cycles, slowest, read, right.size + (0 if here else left.size))
 
 
 @dataclass(frozen=True)
@@ -186,3 +174,36 @@ def _stays(left: TensorDesc, out: TensorDesc, blocks: ProductBlocks) -> bool:
     """Whether each core has all rows of the left operand that it needs."""
     same = left.memory_layout == out.memory_layout == "height_sharded" and left.grid == out.grid
     return same and in_shards(left) and blocks.line == "right"
+
+
+def relay_time(product: Product, system: SystemDesc, blocks: RelayBlocks) -> ProductTime:
+    """Returns the time of one product."""
+    depth, movement = product.depth, MOVEMENT[system.arch]
+    high, wide = -(-product.rows // blocks.grid[0]), -(-product.columns // blocks.grid[1])
+    down, across = -(-high // blocks.rows), -(-wide // blocks.columns)
+    deep = -(-depth // blocks.step)
+    steps = down * across * deep
+    left_tiles, right_tiles = (size / count * min(blocks.step, depth) for size, count in ((high, down), (wide, across)))
+    left_step, right_step = (
+        count * FORMATS[desc.data_format].tile_bytes
+        for count, desc in ((left_tiles, product.left), (right_tiles, product.right))
+    )
+    read = movement.dram_read.latency + max(left_step, right_step) / movement.dram_read.stream
+    handed = movement.l1_write.latency + max(left_step, right_step) / movement.l1_write.stream
+    own = PRODUCTS[system.arch]
+    each = system.cycles_per_tile_matmul * FIDELITIES[product.numerics.fidelity] + own.overhead
+    multiplied = left_tiles * right_tiles / min(blocks.step, depth) * each
+    last = high * wide / (down * across) * FORMATS[product.out.data_format].tile_bytes
+    write = movement.dram_write.cycles(1, last)
+    step = max(read + handed, multiplied)
+    total = steps * step + (max(blocks.grid) - 1) * handed + multiplied + write
+    return ProductTime(
+        total,
+        steps * multiplied,
+        steps * (read + handed) + write,
+        write,
+        int(steps * (blocks.grid[0] * left_step + blocks.grid[1] * right_step)),
+        int(steps * (left_step + right_step)),
+        blocks.grid[0] * blocks.grid[1],
+        "math",
+    )

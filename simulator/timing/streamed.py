@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from opscope.compiler.target.allocation import pages_of, tensor_bytes, tile_matrix
+from opscope.compiler.target.allocation import pages_of, tile_matrix
 from opscope.compiler.target.formats import FORMATS, TILE
 from opscope.compiler.target.program import (
     ConcatParams,
@@ -25,12 +25,11 @@ from opscope.compiler.target.program import (
     SoftmaxParams,
     TensorDesc,
 )
-from opscope.compiler.target.system_desc import Profile, SystemDesc
 from opscope.simulator.timing.arch_constants import CONSTANTS
 from opscope.simulator.timing.card_rates import CARD_RATES, dram_rates
 from opscope.simulator.timing.movement import MOVEMENT, Transfers
 from opscope.simulator.timing.tile_cycles import tile_cycles
-from opscope.simulator.timing.work_split import FACE, Split, shard_cores
+from opscope.simulator.timing.work_split import FACE, Split, Work, shard_cores
 
 ON_MATRIX_UNIT = frozenset({"add", "subtract", "multiply"})
 CHAINS: dict[str, tuple[str, ...]] = {"sigmoid": ("exp", "reciprocal")}
@@ -69,22 +68,10 @@ class Stage:
         return (units if self.waits else 1) * self.latency + units * self.unit
 
 
-def streamed(
-    op: Operation,
-    inputs: Sequence[TensorDesc],
-    outputs: Sequence[TensorDesc],
-    read: Sequence[int],
-    split: Split,
-    compute: float,
-    system: SystemDesc,
-    profile: Profile,
-) -> StreamTime:
-    """Returns the time of an operation whose fullest core computes for `compute` cycles; `read` are the bytes that it
-    reads of each operand.
-    """
+def streamed(work: Work, split: Split, compute: float) -> StreamTime:
+    """Returns the time of an operation whose fullest core computes for `compute` cycles."""
     units = split.per_core
-    reader = _reader(op, inputs, outputs, read, split, system, profile)
-    writer = _writer(op, inputs, outputs, split, system, profile)
+    reader, writer = _reader(work, split), _writer(work, split)
     each = compute / units
     apart = reader.first(units) + writer.first(units)
     shared = (reader.whole + writer.whole) * (units - 1) / units
@@ -103,18 +90,17 @@ def _alike(operand: TensorDesc, result: TensorDesc) -> bool:
     return same and tile_matrix(operand.shape) == tile_matrix(result.shape)
 
 
-def streamed_compute(
-    op: Operation, inputs: Sequence[TensorDesc], result: TensorDesc, tiles: int, system: SystemDesc
-) -> float:
+def streamed_compute(work: Work, tiles: int) -> float:
     """Returns the cycles in which a core computes so many tiles of an operation."""
-    constants, rates = CONSTANTS[system.arch], CARD_RATES[system.arch]
-    if _only_moves(op, inputs, result):
+    op, result = work.op, work.result
+    constants, rates = CONSTANTS[work.system.arch], CARD_RATES[work.system.arch]
+    if _only_moves(op, work.inputs, result):
         return 0.0
     if op.kernel == "softmax":
         passes = tile_cycles(constants, op.kernel, result.data_format, tiles, op.numerics)
         return rates.softmax_row * max(1, tiles // tile_matrix(result.shape)[1]) + passes
     if op.kernel in ON_MATRIX_UNIT and rates.unpacked:
-        size = max(FORMATS[desc.data_format].tile_bytes for desc in inputs)
+        size = max(FORMATS[desc.data_format].tile_bytes for desc in work.inputs)
         return rates.first_tile + tiles * 2 * size / rates.unpacked
     names = CHAINS.get(op.kernel, (op.kernel,))
     return sum(tile_cycles(constants, name, result.data_format, tiles, op.numerics) for name in names)
@@ -132,66 +118,53 @@ def _only_moves(op: Operation, inputs: Sequence[TensorDesc], result: TensorDesc)
 NOTHING = Stage(0.0, 0.0, False, 0.0)
 
 
-def _reader(
-    op: Operation,
-    inputs: Sequence[TensorDesc],
-    outputs: Sequence[TensorDesc],
-    read: Sequence[int],
-    split: Split,
-    system: SystemDesc,
-    profile: Profile,
-) -> Stage:
-    rates, movement = CARD_RATES[system.arch], MOVEMENT[system.arch]
+def _reader(work: Work, split: Split) -> Stage:
+    op, inputs, outputs = work.op, work.inputs, work.outputs
+    rates, movement = CARD_RATES[work.system.arch], MOVEMENT[work.system.arch]
     moved = [
-        (desc, size) for desc, size in zip(inputs, read, strict=True) if far(desc, outputs) and not _held(op, desc)
+        (desc, size) for desc, size in zip(inputs, work.read, strict=True) if far(desc, outputs) and not _held(op, desc)
     ]
     if not moved:
         return NOTHING
-    whole = sum(size for desc, size in moved if desc.buffer_type == "dram") / dram_rates(system)[0]
+    whole = sum(size for desc, size in moved if desc.buffer_type == "dram") / dram_rates(work.system)[0]
     latency = max(_from(desc, movement.dram_read, movement.l1_read).latency for desc, _ in moved)
     unit = 0.0
     for desc, size in moved:
         if op.kernel == "embedding":
             break  # its rows are read one by one
         transfers = _from(desc, movement.dram_read, movement.l1_read)
-        page = pages_of(desc, profile)[1]
+        page = pages_of(desc, work.profile)[1]
         pages = max(1.0, size / page / split.units)
         unit += pages * (rates.page + max(transfers.issue, page / transfers.stream))
-    unit += _rearranged(op, inputs, outputs, split, system, profile)
+    unit += _rearranged(work, split)
     if op.kernel in ON_MATRIX_UNIT and len(inputs) == 1:
         # Meanwhile the writer makes a tile of the scalar, once.
         unit = max(unit, TILE * TILE / 2 * rates.word / split.per_core - latency)
     if isinstance(op.params, LayoutParams) and outputs and outputs[0].layout == "row_major" != inputs[0].layout:
-        unit += latency * (pages_of(inputs[0], profile)[0] / split.units - 1)  # it waits for each tile
-    waits = not (outputs and shard_cores(outputs[0])) and not _by_rows(op, inputs, outputs)
+        unit += latency * (pages_of(inputs[0], work.profile)[0] / split.units - 1)  # it waits for each tile
+    waits = not (outputs and shard_cores(outputs[0])) and not _by_rows(work)
     return Stage(latency, unit, waits, whole)
 
 
-def _writer(
-    op: Operation,
-    inputs: Sequence[TensorDesc],
-    outputs: Sequence[TensorDesc],
-    split: Split,
-    system: SystemDesc,
-    profile: Profile,
-) -> Stage:
-    rates, movement = CARD_RATES[system.arch], MOVEMENT[system.arch]
+def _writer(work: Work, split: Split) -> Stage:
+    op, inputs, outputs = work.op, work.inputs, work.outputs
+    rates, movement = CARD_RATES[work.system.arch], MOVEMENT[work.system.arch]
     far = [desc for desc in outputs if not shard_cores(desc)]
     if not far:
         return NOTHING
-    whole = sum(tensor_bytes(desc, profile) for desc in far if desc.buffer_type == "dram") / dram_rates(system)[1]
+    whole = work.dram_written / dram_rates(work.system)[1]
     latency = max(_from(desc, movement.dram_write, movement.l1_write).latency for desc in far)
     unit = 0.0
     for desc in far:
         transfers = _from(desc, movement.dram_write, movement.l1_write)
-        count, page = pages_of(desc, profile)
+        count, page = pages_of(desc, work.profile)
         pages = count / split.units if op.kernel != "embedding" else 1.0  # each row while the next one is read
         unit += pages * (rates.page + max(transfers.issue, page / transfers.stream))
-    if lines := _lines(op, inputs, outputs, split):
+    if lines := _lines(work, split):
         unit = lines * rates.line
     if isinstance(op.params, LayoutParams) and inputs[0].layout == "row_major" != outputs[0].layout:
-        unit += latency * max(0.0, pages_of(far[0], profile)[0] / split.units - 1)  # it waits for each tile
-    return Stage(latency, unit, not _by_rows(op, inputs, outputs) and not any(map(shard_cores, inputs)), whole)
+        unit += latency * max(0.0, pages_of(far[0], work.profile)[0] / split.units - 1)  # it waits for each tile
+    return Stage(latency, unit, not _by_rows(work) and not any(map(shard_cores, inputs)), whole)
 
 
 def _held(op: Operation, desc: TensorDesc) -> bool:
@@ -203,22 +176,17 @@ def _from(desc: TensorDesc, dram: Transfers, l1: Transfers) -> Transfers:
     return dram if desc.buffer_type == "dram" else l1
 
 
-def _by_rows(op: Operation, inputs: Sequence[TensorDesc], outputs: Sequence[TensorDesc]) -> bool:
+def _by_rows(work: Work) -> bool:
     """Whether a unit is a row of tiles, of which a core reads all before it waits."""
-    layout = isinstance(op.params, LayoutParams) and bool(outputs) and inputs[0].layout != outputs[0].layout
-    return layout or isinstance(op.params, NormParams | SoftmaxParams)
+    params = work.op.params
+    layout = isinstance(params, LayoutParams) and work.inputs[0].layout != work.result.layout
+    return layout or isinstance(params, NormParams | SoftmaxParams)
 
 
-def _rearranged(
-    op: Operation,
-    inputs: Sequence[TensorDesc],
-    outputs: Sequence[TensorDesc],
-    split: Split,
-    system: SystemDesc,
-    profile: Profile,
-) -> float:
+def _rearranged(work: Work, split: Split) -> float:
     """Returns the cycles in which a reader puts a unit together beside reading its pages once."""
-    rates, movement = CARD_RATES[system.arch], MOVEMENT[system.arch]
+    op, inputs, outputs, profile = work.op, work.inputs, work.outputs, work.profile
+    rates, movement = CARD_RATES[work.system.arch], MOVEMENT[work.system.arch]
     if isinstance(op.params, ReshapeParams) and outputs[0].layout == inputs[0].layout == "tile":
         segments, pages = _segments(inputs[0].shape, outputs[0].shape)
         reads = _from(inputs[0], movement.dram_read, movement.l1_read)
@@ -260,8 +228,9 @@ def _segments(source: tuple[int, ...], result: tuple[int, ...]) -> tuple[float, 
     return float(rows * pieces), float(rows * pieces)
 
 
-def _lines(op: Operation, inputs: Sequence[TensorDesc], outputs: Sequence[TensorDesc], split: Split) -> float:
+def _lines(work: Work, split: Split) -> float:
     """Returns the half rows of tiles that a core writes for each unit, where a permutation moves rows or elements."""
+    op, inputs, outputs = work.op, work.inputs, work.outputs
     if not isinstance(op.params, PermuteParams) or outputs[0].layout != "tile":
         return 0.0
     order = op.params.permutation

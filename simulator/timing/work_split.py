@@ -9,18 +9,24 @@ ttnn/cpp/ttnn/operations (`split_work_to_cores`, `split_blocks_for_tilize`), and
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
-from opscope.compiler.target.allocation import pages_of, tile_matrix
+from opscope.compiler.target.allocation import pages_of, tensor_bytes, tile_matrix
 from opscope.compiler.target.product_blocks import ProductBlocks
 from opscope.compiler.target.program import (
+    GatherParams,
+    IndexedRowsParams,
     LayoutParams,
     NormParams,
     Operation,
     ReshapeParams,
+    SliceParams,
     TensorDesc,
 )
-from opscope.compiler.target.system_desc import Profile
+from opscope.compiler.target.system_desc import Profile, SystemDesc
+from opscope.simulator.timing.card_rates import ProductConstants
 
 FACE = 16
 """Rows and columns of a face, a quarter of a tile."""
@@ -64,9 +70,52 @@ class Asked:
     conv: ConvBlocks | None = None
     l1_acc: bool = True
     """Whether the packer adds up partial sums of a product in L1, which else are unpacked again for each step."""
+    constants: ProductConstants | None = None
+    """Of products, in place of the architecture's, for fitting them."""
 
 
 OPEN = Asked()
+
+
+@dataclass(frozen=True)
+class Work:
+    """An operation that no plan places, on its chip."""
+
+    op: Operation
+    inputs: Sequence[TensorDesc]
+    outputs: Sequence[TensorDesc]
+    system: SystemDesc
+    profile: Profile
+
+    @property
+    def result(self) -> TensorDesc:
+        """The first result; of an operation without one, its first operand."""
+        return self.outputs[0] if self.outputs else self.inputs[0]
+
+    @property
+    def picks(self) -> bool:
+        """Whether it reads only the part of its operand that it returns."""
+        picks = isinstance(self.op.params, GatherParams | SliceParams | IndexedRowsParams)
+        return picks and self.op.kernel != "rows_scatter"
+
+    @cached_property
+    def read(self) -> Sequence[int]:
+        """Bytes that it reads of each operand."""
+        whole = [tensor_bytes(desc, self.profile) for desc in self.inputs]
+        if not self.picks:
+            return whole
+        made = sum(tensor_bytes(desc, self.profile) for desc in self.outputs)
+        return [min(size, made) for size in whole]
+
+    def dram_read(self, first: int = 0) -> int:
+        """Bytes that it reads from DRAM, of its operands from number `first` on."""
+        pairs = zip(self.inputs[first:], self.read[first:], strict=True)
+        return sum(size for desc, size in pairs if desc.buffer_type == "dram")
+
+    @cached_property
+    def dram_written(self) -> int:
+        """Bytes that it writes to DRAM."""
+        return sum(tensor_bytes(desc, self.profile) for desc in self.outputs if desc.buffer_type == "dram")
 
 
 @dataclass(frozen=True)
@@ -90,11 +139,9 @@ def shard_cores(desc: TensorDesc) -> int:
     return math.prod(desc.grid) if desc.buffer_type == "l1" and desc.memory_layout != "interleaved" else 0
 
 
-def split_of(
-    op: Operation, inputs: list[TensorDesc], outputs: list[TensorDesc], profile: Profile, asked: Asked
-) -> Split:
+def split_of(work: Work, asked: Asked) -> Split:
     """Returns the cores of an operation that is neither a product nor a convolution."""
-    result = outputs[0] if outputs else inputs[0]
+    op, inputs, result, profile = work.op, work.inputs, work.result, work.profile
     tilized = inputs and inputs[0].layout != result.layout
     if held := shard_cores(result) or (op.kernel == "to_memory_config" and shard_cores(inputs[0])):
         units = max(1, pages_of(result, profile)[0])

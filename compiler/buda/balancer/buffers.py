@@ -8,6 +8,7 @@ from dataclasses import replace
 from opscope.compiler.buda.balancer.shapes import (
     BlockShape,
     BufferModel,
+    Cut,
     Grid,
     StreamFactor,
     UBlock,
@@ -64,18 +65,15 @@ def is_picker(node: Node, operand: int) -> bool:
     return node.spec.sparse is not None and operand == 0
 
 
-def input_buffers(
-    graph: BudaGraph, node: Node, grid: Grid, stream: StreamFactor, output: BlockShape, space: int, u_kt: int
-) -> tuple[BufferModel, ...]:
+def input_buffers(graph: BudaGraph, cut: Cut, space: int, u_kt: int) -> tuple[BufferModel, ...]:
     """Returns the input buffers for `space` bytes; `u_kt` sets the inner block, 0 leaves it to the space.
 
     Returns nothing if no inner block of a sparse matmul is legal and fits.
     """
-    maker = _MAKERS.get(node.spec.type, _eltwise)
-    return maker(graph, node, grid, stream, output, space, u_kt)
+    return _MAKERS.get(cut.node.spec.type, _eltwise)(graph, cut, space, u_kt)
 
 
-Maker = Callable[[BudaGraph, Node, Grid, StreamFactor, BlockShape, int, int], tuple[BufferModel, ...]]
+Maker = Callable[[BudaGraph, Cut, int, int], tuple[BufferModel, ...]]
 
 
 def node_format(graph: BudaGraph, edge: Edge) -> str:
@@ -91,25 +89,22 @@ def _streamed(shape: TensorShape, rows: int, cols: int, t: int) -> TensorShape:
     return replace(shape, z=shape.z * t, rt=shape.rt // rows, ct=shape.ct // cols)
 
 
-def _eltwise(
-    graph: BudaGraph, node: Node, grid: Grid, stream: StreamFactor, output: BlockShape, space: int, u_kt: int
-) -> tuple[BufferModel, ...]:
+def _eltwise(graph: BudaGraph, cut: Cut, space: int, u_kt: int) -> tuple[BufferModel, ...]:
     """Returns two micro blocks per operand."""
     buffers = []
-    for edge in graph.operands(node.name):
-        shape = _streamed(graph.operand_shape(edge), stream.r, stream.c, stream.t)
-        block = BlockShape.of(shape, grid, StreamFactor(), output.ublock)
-        buffers.append(BufferModel(block, output.ublock.tiles, DOUBLE, node_format(graph, edge)))
+    for edge in graph.operands(cut.node.name):
+        shape = _streamed(graph.operand_shape(edge), cut.stream.r, cut.stream.c, cut.stream.t)
+        block = BlockShape.of(shape, cut.grid, StreamFactor(), cut.block.ublock)
+        buffers.append(BufferModel(block, cut.block.ublock.tiles, DOUBLE, node_format(graph, edge)))
     return tuple(buffers)
 
 
-def _matmul(
-    graph: BudaGraph, node: Node, grid: Grid, stream: StreamFactor, output: BlockShape, space: int, u_kt: int
-) -> tuple[BufferModel, ...]:
+def _matmul(graph: BudaGraph, cut: Cut, space: int, u_kt: int) -> tuple[BufferModel, ...]:
     """Returns two micro blocks (left) and two rows of them (right), as deep in the inner dimension as space allows."""
-    edges = graph.operands(node.name)
+    grid, stream, output = cut.grid, cut.stream, cut.block
+    edges = graph.operands(cut.node.name)
     left, right = (graph.operand_shape(edge) for edge in edges[:2])
-    extra = tuple(_fused_bias(graph, edge, grid, output) for edge in edges[2:])
+    extra = tuple(_fused_bias(graph, edge, cut) for edge in edges[2:])
     for buffer in extra:
         if buffer.l1_bytes <= space:
             space -= buffer.l1_bytes
@@ -129,11 +124,10 @@ def _matmul(
     )
 
 
-def _sparse(
-    graph: BudaGraph, node: Node, grid: Grid, stream: StreamFactor, output: BlockShape, space: int, u_kt: int
-) -> tuple[BufferModel, ...]:
+def _sparse(graph: BudaGraph, cut: Cut, space: int, u_kt: int) -> tuple[BufferModel, ...]:
     """Returns each different tile once with the encoding (left), and two rows of micro blocks (right)."""
-    edges, pattern = graph.operands(node.name), node.spec.pattern
+    grid, stream, output = cut.grid, cut.stream, cut.block
+    edges, pattern = graph.operands(cut.node.name), cut.node.spec.pattern
     rows = stream.r if stream.by_rows else 1
     ublock = output.ublock
     share = pattern.share(grid.r, rows, stream.z_major, ublock.rt, u_kt or 1)
@@ -167,11 +161,10 @@ def _once(tiles: int, data_format: str) -> BufferModel:
     return BufferModel.whole(BlockShape(1, 1, 1, UBlock(1, tiles)), 1, data_format)
 
 
-def _depthwise(
-    graph: BudaGraph, node: Node, grid: Grid, stream: StreamFactor, output: BlockShape, space: int, u_kt: int
-) -> tuple[BufferModel, ...]:
+def _depthwise(graph: BudaGraph, cut: Cut, space: int, u_kt: int) -> tuple[BufferModel, ...]:
     """Returns the same as for a matmul, but the kernel goes through the inner dimension one tile at a time."""
-    edges = graph.operands(node.name)
+    grid, stream, output = cut.grid, cut.stream, cut.block
+    edges = graph.operands(cut.node.name)
     left, right = (graph.operand_shape(edge) for edge in edges[:2])
     rows, cols = (stream.r, 1) if stream.by_rows else (1, stream.c)
     left, right = _streamed(left, rows, 1, stream.t), _streamed(right, 1, cols, stream.t)
@@ -180,30 +173,29 @@ def _depthwise(
     return (
         BufferModel(block0, output.ublock.tiles, DOUBLE, node_format(graph, edges[0])),
         BufferModel(block1, output.mblock_n * output.ublock.ct, DOUBLE, node_format(graph, edges[1])),
-        *(_fused_bias(graph, edge, grid, output) for edge in edges[2:]),
+        *(_fused_bias(graph, edge, cut) for edge in edges[2:]),
     )
 
 
-def _fused_bias(graph: BudaGraph, edge: Edge, grid: Grid, output: BlockShape) -> BufferModel:
+def _fused_bias(graph: BudaGraph, edge: Edge, cut: Cut) -> BufferModel:
     """Returns two micro blocks of a fused bias."""
     shape = graph.operand_shape(edge)
-    block = BlockShape.of(shape, Grid(1, grid.c), StreamFactor(), output.ublock)
-    return BufferModel(block, output.ublock.tiles, DOUBLE, node_format(graph, edge))
+    block = BlockShape.of(shape, Grid(1, cut.grid.c), StreamFactor(), cut.block.ublock)
+    return BufferModel(block, cut.block.ublock.tiles, DOUBLE, node_format(graph, edge))
 
 
-def _reduce(
-    graph: BudaGraph, node: Node, grid: Grid, stream: StreamFactor, output: BlockShape, space: int, u_kt: int
-) -> tuple[BufferModel, ...]:
+def _reduce(graph: BudaGraph, cut: Cut, space: int, u_kt: int) -> tuple[BufferModel, ...]:
     """Returns two micro blocks, as deep along the reduced dimension as space allows."""
+    node, stream, output = cut.node, cut.stream, cut.block
     dim = node.spec.reduce_dim
     if dim == "z":
-        return _eltwise(graph, node, grid, stream, output, space, u_kt)
+        return _eltwise(graph, cut, space, u_kt)
     (edge,) = graph.operands(node.name)
     shape = _streamed(graph.operand_shape(edge), stream.r, stream.c, stream.t)
     across, along = (output.ublock.ct, shape.rt) if dim == "r" else (output.ublock.rt, shape.ct)
     deep = u_kt or largest_divisor(along, space // (across * _tile_bytes(graph, edge) * DOUBLE))
     ublock = UBlock(deep, across) if dim == "r" else UBlock(across, deep)
-    block = BlockShape.of(shape, grid, StreamFactor(), ublock)
+    block = BlockShape.of(shape, cut.grid, StreamFactor(), ublock)
     return (BufferModel(block, ublock.tiles, DOUBLE, node_format(graph, edge)),)
 
 

@@ -16,7 +16,7 @@ from opscope.compiler.buda.balancer.failure import OpModelFailureReason as Reaso
 from opscope.compiler.buda.balancer.op_model import Candidate, OpModel, l1_usage
 from opscope.compiler.buda.balancer.options import LegalizerOptions, NoEffect
 from opscope.compiler.buda.balancer.padding import padding_fits
-from opscope.compiler.buda.balancer.shapes import BlockShape, BufferModel, Grid, StreamFactor, divisors
+from opscope.compiler.buda.balancer.shapes import BlockShape, BufferModel, Cut, Grid, StreamFactor, divisors
 from opscope.compiler.buda.graph import BudaGraph, Edge, Node
 from opscope.compiler.errors import CompilerInputError
 
@@ -248,7 +248,7 @@ def _fit(trial: _Trial, u_kt: int, output: BufferModel, resident: tuple[BufferMo
         used = l1_usage(node.spec, (), output, resident, intermediates)
         if used < budget.l1_usable:
             space = budget.l1_usable - used
-            inputs = buffers.input_buffers(graph, node, grid, stream, output.block_shape, space, u_kt)
+            inputs = buffers.input_buffers(graph, Cut(node, grid, stream, output.block_shape), space, u_kt)
             if l1_usage(node.spec, inputs, output, resident, intermediates) <= budget.l1_usable:
                 break
         sizes = {i: buffer.total_bytes for i, buffer in enumerate(resident) if buffer is not None}
@@ -268,7 +268,7 @@ def _fit(trial: _Trial, u_kt: int, output: BufferModel, resident: tuple[BufferMo
         )
     usage = l1_usage(node.spec, inputs, output, resident, intermediates)
     reduced_z = graph.operand_shape(graph.operands(node.name)[0]).z
-    cycles = estimate(budget.arch, node, grid, stream, output.block_shape, inputs, reduced_z)
+    cycles = estimate(budget.arch, Cut(node, grid, stream, output.block_shape), inputs, reduced_z)
     model = OpModel(node.spec, grid, stream, inputs, output, resident, intermediates, tuple(dram), cycles)
     if usage > budget.l1_usable:
         return Illegal(Reason.L1UsageOverMaxLimit, f"L1 Usage[{usage}] > L1 Max[{budget.l1_usable}]", model)

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from functools import cache
 
-from opscope.compiler.buda.graph import TensorShape
+from opscope.compiler.buda.graph import Node, TensorShape
 from opscope.compiler.target.formats import number_format
 
 
@@ -138,6 +138,16 @@ class BlockShape:
     def ct(self) -> int:
         """Columns of one macro block, in tiles."""
         return self.mblock_n * self.ublock.ct
+
+
+@dataclass(frozen=True)
+class Cut:
+    """An op as it is cut over cores and in time, with a core's part of its result."""
+
+    node: Node
+    grid: Grid
+    stream: StreamFactor
+    block: BlockShape
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,87 @@ shows its model, and with arrows where its operands come from and where its resu
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from opscope.compiler.buda.fused import fused_type
-from opscope.compiler.buda.graph import OpSpec
-from opscope.compiler.buda.picture.flows import flows
-from opscope.compiler.buda.picture.labels import label, thousands
+from opscope.compiler.buda.graph import Edge, NodeKind, OpSpec
 from opscope.compiler.buda.plan import BudaPlan
 from opscope.compiler.buda.plan_report import borrowed_note, dram_queues_note
+
+
+def flows(plan: BudaPlan) -> list[dict[str, str]]:
+    """Returns a row per edge between ops and per queue that an op reads: both names, and what carries the data."""
+    where = {p.op.name: (epoch.number, epoch.chip) for epoch in plan.epochs for p in epoch.placements}
+    cut = set(plan.cuts)
+    rows = []
+    for edge in plan.graph.edges:
+        if edge.consumer not in where or plan.graph.node(edge.producer).kind is NodeKind.OUTPUT:
+            continue
+        rows.append({"from": edge.producer, "to": edge.consumer, "how": _carrier(plan, edge, where, edge in cut)})
+    return rows
+
+
+def _carrier(plan: BudaPlan, edge: Edge, where: dict[str, tuple[int, int]], cut: bool) -> str:
+    """Returns the way of one operand: how many tiles, after which TMs, from which cores to which."""
+    node, reader = plan.graph.node(edge.producer), plan.choices[edge.consumer].model
+    tms = f" | {' | '.join(str(tm) for tm in edge.tms)}" if edge.tms else ""
+    cores = reader.input_grid(edge.operand)
+    spread = reader.grid.volume // cores.volume
+    to = f"{cores} cores" + (f", each multicast to {spread}" if spread > 1 else "")
+    tiles = f"{node.shape.tiles:,} tiles of {node.data_format}{tms}"
+    if edge.producer not in where:
+        return f"{tiles}, queue in DRAM or of the host to {to}"
+    sender = plan.choices[edge.producer].model
+    if cut or where[edge.producer] != where[edge.consumer]:
+        return f"{tiles}, queue in DRAM: {sender.grid} cores to {to}"
+    pieces = f"{sender.block.t} pieces" if sender.block.t > 1 else "one piece"
+    return f"{tiles} in {pieces}, pipes from {sender.grid} cores to {to}"
+
+
+LETTER = 0.62
+"""Width of a letter, as a share of the size of its font (wide system fonts, so that none is cut off)."""
+SHORT = {
+    "sparse_matmul": ("sparse", "sp"),
+    "matmul": ("matmul", "mm"),
+    "_fused_op": ("fused", "f"),
+    "reduce": ("reduce", "r"),
+    "subtract": ("subtract", "sub"),
+    "multiply": ("multiply", "mul"),
+    "maximum": ("maximum", "max"),
+    "reciprocal": ("recip", "rc"),
+    "buffer": ("buffer", "buf"),
+    "fork_nop": ("fork nop", "nop"),
+    "splice": ("splice", "cut"),
+}
+"""Kind of name -> shorter ones; the number follows them."""
+
+
+def width(text: str, size: float) -> float:
+    """Returns the width of a line of text, in the units of its font's size."""
+    return len(text) * LETTER * size
+
+
+def forms(name: str) -> tuple[str, ...]:
+    """Returns ways to write an op's name, longest first: whole, by kind and number, by first letter and number."""
+    match = re.fullmatch(r"(\D*?)_?(\d+)(_.*)?", name)
+    if match is None:
+        return tuple(dict.fromkeys((name, *SHORT.get(name, ()))))
+    kind, number = match[1], match[2]
+    shorts = SHORT.get(kind, (kind, kind[:3]))
+    return tuple(dict.fromkeys((name, *(f"{short} {number}" for short in shorts), f"{kind.strip('_')[:1]}{number}")))
+
+
+def label(name: str, room: float, size: float) -> str:
+    """Returns the longest form of a name that fits into that room; nothing if none does."""
+    return next((form for form in forms(name) if width(form, size) <= room), "")
+
+
+def thousands(cycles: int) -> str:
+    """Returns cycles in a few letters: 132,634 as `133k`."""
+    return f"{round(cycles / 1000)}k" if cycles >= 1000 else str(cycles)
+
 
 CELL = 36
 """Units of a core's side in the drawing, which is scaled to the page."""

@@ -30,18 +30,15 @@ from opscope.compiler.passes.stablehlo_to_ttir import (  # noqa: F401  (each fil
     creation,
     custom_call,
     data_movement,
-    dot,
     dynamic,
     dynamic_slice,
     eltwise,
-    gather,
     linalg,
     named,
     random,
     reduce,
     reduce_window,
     rng,
-    scatter,
     sort,
 )
 from opscope.compiler.passes.stablehlo_to_ttir.emit import NAMED, PATTERNS, STAGE, Emit

@@ -1,6 +1,6 @@
 """Pass `ttir-fusing`: replaces ops that one kernel can compute together by that kernel's op.
 
-There is one file per pattern. Each is a rule that starts at the pattern's last op and returns the ops in its place.
+Each pattern is a rule that starts at the pattern's last op and returns the ops in its place.
 Rules expect the forms that `canonicalize` and `ttir-implicit-broadcast-fold` leave. A rule of a single op gives it the
 name that tt-mlir has for that form. A fused kernel keeps values in Dst that the single ops would have rounded to their
 formats on the way.
@@ -21,20 +21,13 @@ from opscope.compiler.dialects.from_row import RowOp
 from opscope.compiler.dialects.locations import mark_parts
 from opscope.compiler.ir.functions import SCALAR, functions, kind_of
 from opscope.compiler.passes.ttir_fusing import (  # noqa: F401 - each fills RULES
-    argmax,
+    activations,
     attention,
-    bias,
-    cache,
-    conv_batch_norm,
-    cumsum,
-    embedding,
-    gelu,
-    mean,
+    convolutions,
+    data_movement,
     norm,
-    relu,
+    reductions,
     rotary,
-    silu,
-    softmax,
 )
 from opscope.compiler.passes.ttir_fusing.matching import RULES
 from opscope.compiler.passes.ttir_fusing.typecast import Typecasts

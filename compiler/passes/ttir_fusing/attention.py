@@ -2,11 +2,12 @@
 
 The three ops may have any moves between them, since exporters write heads, and heads that share keys, in many orders:
 `jax.nn.dot_product_attention` has five dims and multiplies the values from the left. So the rule follows the axes of
-the scores (`axes.py`) from the first product to the second. A query of one position is that of a model which generates.
+the scores (`View`) from the first product to the second. A query of one position is that of a model which generates.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -14,8 +15,73 @@ from xdsl.ir import Attribute, SSAValue
 
 from opscope.compiler.dialects.from_row import RowOp
 from opscope.compiler.dialects.ttir_values import element, full, is_float, like, make, maker, readers, shape_of, splat
-from opscope.compiler.passes.ttir_fusing.axes import View, joined, reshaped, split, whole
 from opscope.compiler.passes.ttir_fusing.matching import fuses, orders
+
+Axis = tuple[int, int]
+View = list[tuple[Axis, ...]]
+"""Where the elements of a product's result are after it was reshaped and permuted: the axes of each dim, from the outer
+to the inner; those of size 1 are left out."""
+
+
+def whole(shape: Sequence[int]) -> View:
+    """Returns the view of a tensor that was not moved."""
+    view: View = []
+    stride = 1
+    for size in reversed(shape):
+        view.insert(0, ((size, stride),) if size > 1 else ())
+        stride *= size
+    return view
+
+
+def reshaped(view: View, shape: Sequence[int]) -> View | None:
+    """Returns the view after a reshape; None if a dim would have a part of an axis that does not divide it."""
+    left = [axis for dim in view for axis in dim]
+    result: View = []
+    for wanted in shape:
+        dim: list[Axis] = []
+        while wanted > 1:
+            size, stride = left.pop(0)
+            if wanted % size == 0:
+                dim.append((size, stride))
+                wanted //= size
+            elif size % wanted == 0:
+                inner = size // wanted
+                dim.append((wanted, stride * inner))
+                left.insert(0, (inner, stride))
+                wanted = 1
+            else:
+                return None
+        result.append(tuple(dim))
+    return result
+
+
+def joined(axes: Iterable[Axis]) -> tuple[Axis, ...]:
+    """Returns the same axes with neighbours that are one axis as such."""
+    result: list[Axis] = []
+    for size, stride in axes:
+        if result and result[-1][1] == size * stride:
+            result[-1] = (result[-1][0] * size, stride)
+        else:
+            result.append((size, stride))
+    return tuple(result)
+
+
+def split(axes: Iterable[Axis], boundaries: Sequence[int]) -> list[Axis] | None:
+    """Returns the same axes, none of which reaches over one of these strides; None if one cannot be divided there."""
+    result = list(axes)
+    for boundary in boundaries:
+        parts: list[Axis] = []
+        for size, stride in result:
+            if stride < boundary < size * stride:
+                if boundary % stride or size % (boundary // stride):
+                    return None
+                inner = boundary // stride
+                parts += [(size // inner, boundary), (inner, stride)]
+            else:
+                parts.append((size, stride))
+        result = parts
+    return result
+
 
 MOVES = ("permute", "reshape", "typecast")
 OUT_OF_SIGHT = -1e9

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -14,6 +15,7 @@ from opscope.compiler.buda.graph import NodeKind, Tm
 from opscope.compiler.buda.graph_builder import GraphBuilder, Operand
 from opscope.compiler.dialects.buda import PATCHES, PatchesOp
 from opscope.compiler.dialects.epoch_types import epoch_type
+from opscope.compiler.dialects.locations import name_of
 from opscope.compiler.errors import CompilerInputError, StageFailure
 from opscope.compiler.translations.ttir_to_graph import grouped, movements, pools, reductions, windows
 from opscope.compiler.translations.ttir_to_graph.arguments import parameters
@@ -25,8 +27,16 @@ from opscope.compiler.translations.ttir_to_graph.names import BINARY, REDUCE, UN
 from opscope.compiler.translations.ttir_to_graph.on_device import dims_of, on_device
 from opscope.compiler.translations.ttir_to_graph.rest import rest_needs
 from opscope.compiler.translations.ttir_to_graph.state import State
-from opscope.compiler.translations.ttir_to_graph.user_names import op_name
 from opscope.compiler.translations.ttir_to_graph.values import DeviceValue, HostValue, Value, folded
+
+_NAME = re.compile(r"(?:^|/)buda\.op=([^/]+)")
+
+
+def op_name(op: Operation) -> str:
+    """Returns the name that the program gives to an op; of names within names, the inner one; '' if there is none."""
+    names = _NAME.findall(name_of(op))
+    return names[-1] if names else ""
+
 
 STAGE = "ttir-to-graph"
 

@@ -5,9 +5,10 @@ Each works dim by dim, so that what changes rows or matrices is one picker and w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from math import prod
+from typing import Any
 
 import numpy as np
 from xdsl.ir import Operation
@@ -19,7 +20,6 @@ from opscope.compiler.dialects.known_numbers import known_array
 from opscope.compiler.errors import StageFailure
 from opscope.compiler.target.formats import TILE
 from opscope.compiler.translations.ttir_to_graph.attributes import ints
-from opscope.compiler.translations.ttir_to_graph.gathers import gathered_elements
 from opscope.compiler.translations.ttir_to_graph.layout import Dims, Layout, broadcast, permuted, regrouped
 from opscope.compiler.translations.ttir_to_graph.moves import movable, moved, permuted_by_steps, whole
 from opscope.compiler.translations.ttir_to_graph.on_device import on_device, relaid
@@ -281,3 +281,29 @@ LOWERINGS = {
 """ttir op -> its lowering."""
 
 __all__ = ["LOWERINGS", "exact", "relaid", "stacked"]
+
+
+def gathered_elements(operand: Dims, indices: np.ndarray, attrs: Mapping[str, Any], result: Dims) -> np.ndarray:
+    """Returns the number, in row-major order, of the operand's element that each element of the result is.
+
+    Start indices are clamped, so that every slice lies within the operand.
+    """
+    batch = [d for d in range(len(result)) if d not in attrs["offset_dims"]]
+    vector = attrs["index_vector_dim"]
+    starts = np.moveaxis(indices, vector, -1) if vector < indices.ndim else indices[..., None]
+    starts = starts.astype(np.int64)
+    at = np.indices(result)
+    start_of_batch = starts[tuple(at[d] for d in batch)]
+    places = [np.zeros(result, np.int64) for _ in operand]
+    for column, dim in enumerate(attrs["start_index_map"]):
+        most = operand[dim] - attrs["slice_sizes"][dim]
+        places[dim] = places[dim] + np.clip(start_of_batch[..., column], 0, most)
+    left_out = (*attrs["collapsed_slice_dims"], *attrs["operand_batching_dims"])
+    kept = [d for d in range(len(operand)) if d not in left_out]
+    for dim, offset in zip(kept, attrs["offset_dims"], strict=True):
+        places[dim] = places[dim] + at[offset]
+    # Batching dims of the operand go with those of the indices, whose own dims lack the index vector.
+    of_indices = [d for d in range(indices.ndim) if d != vector]
+    for dim, other in zip(attrs["operand_batching_dims"], attrs["start_indices_batching_dims"], strict=True):
+        places[dim] = at[batch[of_indices.index(other)]]
+    return np.ravel_multi_index(places, operand) if operand else np.zeros(result, np.int64)

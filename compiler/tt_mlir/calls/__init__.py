@@ -12,7 +12,6 @@ from opscope.compiler.tt_mlir.calls import (  # noqa: F401 - each fills TABLE
     eltwise,
     fused,
     indexed,
-    loops,
     more_convolutions,
     movement,
     numbers,

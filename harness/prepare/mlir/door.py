@@ -14,8 +14,26 @@ from jaxlib.mlir._mlir_libs import _jax_mlir_ext
 from jaxlib.mlir.dialects import chlo, mhlo, sdy, stablehlo
 
 from opscope.base import regular_file
-from opscope.harness.prepare.mlir import foreign, jax_blob
+from opscope.harness.prepare.mlir import foreign
 from opscope.harness.record.errors import InputError
+
+
+def artifact(blob: bytes, where: str) -> bytes:
+    """The portable artifact in the bytes of `jax.export.export(...).serialize()`.
+
+    Raises InputError where this JAX cannot read them: another program's bytes, or those of a newer JAX.
+    """
+    import jax
+    from jax import export
+
+    try:
+        return export.deserialize(bytearray(blob)).mlir_module_serialized
+    except Exception as error:  # noqa: BLE001 - JAX reads bytes unchecked, so that anything may be raised
+        expected = f"StableHLO, or a blob of jax.export that JAX {jax.__version__} reads"
+        line = next(iter(str(error).splitlines()), "")
+        got = f"bytes that begin {blob[:8].hex(' ')} ({type(error).__name__}: {line})"
+        raise InputError(where, expected, got, "saving .mlir_module() of the exported model as text") from None
+
 
 Module = ir.Module
 
@@ -74,7 +92,7 @@ def parse(source: str | bytes, where: str = "module", path: Path | None = None) 
     """
     data = source.encode() if isinstance(source, str) else source
     if not data.startswith(MAGIC) and MAGIC in data:
-        data = jax_blob.artifact(data, where)
+        data = artifact(data, where)
     if data.startswith(MAGIC):
         return _parse_bytecode(data, where)
     marked = data.startswith((codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))

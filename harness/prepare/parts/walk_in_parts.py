@@ -9,10 +9,12 @@ from __future__ import annotations
 import os
 import shutil
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from opscope.base import damage
 from opscope.base.children.forks import ForkDied, end_as, in_forks
@@ -20,11 +22,46 @@ from opscope.harness.cache.export_folder import JOURNAL, OPS, VALUES
 from opscope.harness.prepare import golden
 from opscope.harness.prepare.parts import independent
 from opscope.harness.prepare.parts.independent import Part
-from opscope.harness.prepare.parts.part_walker import PartWalker
-from opscope.harness.prepare.program import SplitModule
-from opscope.harness.prepare.walk import Limits, Missing, Walked, WalkTask, split_row, write_module
+from opscope.harness.prepare.program import Node, SplitModule, last_uses
+from opscope.harness.prepare.walk import Limits, Missing, Walked, Walker, WalkTask, split_row, write_module
 from opscope.harness.record.element_types import byte_size, save
 from opscope.harness.record.records import OpRow
+
+
+class PartWalker(Walker):
+    """The state of a walk over parts, one after another."""
+
+    def __init__(self, plan: WalkTask, first: Mapping[str, Node]) -> None:
+        """`first` has the first use of each op in the whole program: other uses are evaluated, and not stored."""
+        super().__init__(plan)
+        self._first = {op_id: node.path for op_id, node in first.items()}
+        self._last = last_uses(self.split.program)
+        self._constants: dict[int, Any] = {}
+        for node in self.split.program.nodes:
+            if node.kind == "constant":
+                self.node(node, self._constants)
+
+    def meets(self, node: Node) -> bool:
+        """Whether a node is the first use of its op."""
+        return self._first.get(node.op_id) == node.path
+
+    def part(self, part: Part) -> list[tuple[int, np.ndarray | Missing]]:
+        """Evaluates a part; the final outputs that come of it, with their places."""
+        if self.plan.random:
+            for node in part.nodes:
+                self.evaluate_alone(self.split.ops[node.op_id], node)
+                self.announce(self.split.ops[node.op_id])
+            return []
+        program, env = self.split.program, dict(self._constants)
+        for position in part.positions:
+            self.node(program.nodes[position], env)
+            for value in self._last.get(position, ()):
+                self.free(value, env)
+        results = [(index, self.final(program.results[index], env)) for index in part.results]
+        self.live_bytes = 0
+        self.computed.clear()
+        return results
+
 
 RESULTS = "parts"
 """Folder below that of the walk: final outputs, until all are there."""
@@ -80,9 +117,7 @@ def walk_in_parts(plan: WalkTask, work: Sequence[Part], count: int) -> Walked:
     golden.load_ahead(op.op_name for op in plan.split.ops.values())
     first, slots = independent.first_uses(plan.split), plan.slots
     tickets, groups = _tickets(work)
-    rows: dict[str, OpRow] = {}
-    results: dict[int, Path | Missing] = {}
-    done = steps = groups_done = 0
+    gathered = _Gathered(plan, len(groups), sum(part.ops for part in work))
 
     def fork(number: int, send: Callable[[Any], None]) -> None:
         damage.show_by(lambda line: send({"damage": line}))
@@ -95,31 +130,10 @@ def walk_in_parts(plan: WalkTask, work: Sequence[Part], count: int) -> Walked:
         )
         _take_parts(PartWalker(own, first), groups, tickets, send)
 
-    def take(number: int, message: dict[str, Any]) -> bool:
-        nonlocal done, steps, groups_done
-        if "row" in message:
-            row = OpRow.model_validate_json(message["row"])
-            rows[row.op_id] = row
-            if plan.on_row is not None:
-                plan.on_row(row)
-        elif "result" in message:
-            index, reason = message["result"], message["missing"]
-            results[index] = _file(plan.folder, index) if reason is None else Missing(reason)
-        elif "damage" in message:
-            damage.say(message["damage"])
-        else:
-            groups_done += 1
-            done += message["ops"]
-            if done // 20 > steps or groups_done == len(groups):
-                steps = done // 20
-                plan.on_progress(done, total)
-        return groups_done == len(groups)
-
-    total = sum(part.ops for part in work)
     if slots is not None:
         slots.give()
     try:
-        in_forks(count, fork, take, keep=(tickets,))
+        in_forks(count, fork, gathered.take, keep=(tickets,))
     except ForkDied as died:
         (plan.folder / f"{JOURNAL}.{died.number}").replace(plan.folder / JOURNAL)
         end_as(died.ending)
@@ -129,10 +143,46 @@ def walk_in_parts(plan: WalkTask, work: Sequence[Part], count: int) -> Walked:
         (plan.folder / f"{JOURNAL}.{number}").unlink(missing_ok=True)
     if slots is not None:
         slots.take()
-    return Walked(
-        [rows.get(op.op_id) or _never_evaluated(plan, op.op_id) for op in plan.split.ops.values()],
-        [] if plan.random else [results[index] for index in range(len(plan.split.program.results))],
-    )
+    return gathered.walked()
+
+
+class _Gathered:
+    """What the processes of a walk have sent."""
+
+    def __init__(self, plan: WalkTask, groups: int, total: int) -> None:
+        self._plan, self._left, self._total = plan, groups, total
+        self._rows: dict[str, OpRow] = {}
+        self._results: dict[int, Path | Missing] = {}
+        self._done = self._steps = 0
+
+    def take(self, number: int, message: dict[str, Any]) -> bool:
+        """Takes a message of process `number`; returns whether all groups are done."""
+        plan = self._plan
+        if "row" in message:
+            row = OpRow.model_validate_json(message["row"])
+            self._rows[row.op_id] = row
+            if plan.on_row is not None:
+                plan.on_row(row)
+        elif "result" in message:
+            index, reason = message["result"], message["missing"]
+            self._results[index] = _file(plan.folder, index) if reason is None else Missing(reason)
+        elif "damage" in message:
+            damage.say(message["damage"])
+        else:
+            self._left -= 1
+            self._done += message["ops"]
+            if self._done // 20 > self._steps or not self._left:
+                self._steps = self._done // 20
+                plan.on_progress(self._done, self._total)
+        return not self._left
+
+    def walked(self) -> Walked:
+        """The rows of all ops and the files of all results, in their order."""
+        split = self._plan.split
+        return Walked(
+            [self._rows.get(op.op_id) or _never_evaluated(self._plan, op.op_id) for op in split.ops.values()],
+            [] if self._plan.random else [self._results[index] for index in range(len(split.program.results))],
+        )
 
 
 def _take_parts(

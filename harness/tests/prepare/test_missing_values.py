@@ -13,7 +13,7 @@ from opscope.harness.prepare import whole_row
 from opscope.harness.prepare.inputs import row_golden, row_inputs
 from opscope.harness.prepare.live_golden import LiveGolden
 from opscope.harness.prepare.parts.independent import first_uses, parts_of
-from opscope.harness.prepare.parts.part_walker import PartWalker
+from opscope.harness.prepare.parts.walk_in_parts import PartWalker
 from opscope.harness.prepare.split import split_module
 from opscope.harness.prepare.walk import Missing
 from opscope.harness.record.records import OpRow

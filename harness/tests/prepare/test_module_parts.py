@@ -15,13 +15,13 @@ from opscope.base import clocks
 from opscope.base.children.ending import Cause, ChildEnded, Ending
 from opscope.harness.prepare import disk_space, exporting, file_models, operand_sizes, whole_manifest, zoo
 from opscope.harness.prepare.allowance import Allowance, BudgetSpent, ModelRefused
+from opscope.harness.prepare.identity import is_default
 from opscope.harness.prepare.mlir import context, door, load, open_shapes, to_bytecode
 from opscope.harness.prepare.mlir.locations import Place
 from opscope.harness.prepare.mlir.single_op import CannotBuildError, build_module, literal, symbols_in
 from opscope.harness.prepare.mlir.tagged import tagged
 from opscope.harness.prepare.mlir.variant import Form, _inferred, read, region_kinds
 from opscope.harness.prepare.onnx_suite.onnx_cases import Choice
-from opscope.harness.prepare.op_defaults import is_default
 from opscope.harness.prepare.program import SingleOp
 from opscope.harness.prepare.split import split_module
 from opscope.harness.prepare.walk import Limits

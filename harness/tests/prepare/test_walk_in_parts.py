@@ -18,7 +18,7 @@ from opscope.harness.prepare.export import export_model
 from opscope.harness.prepare.input_distributions import argument_distributions
 from opscope.harness.prepare.parts import walk_in_parts as walking
 from opscope.harness.prepare.parts.independent import Part, first_uses
-from opscope.harness.prepare.parts.part_walker import PartWalker
+from opscope.harness.prepare.parts.walk_in_parts import PartWalker
 from opscope.harness.prepare.program import SplitModule
 from opscope.harness.prepare.split import split_module
 from opscope.harness.prepare.walk import Limits, WalkTask, walk

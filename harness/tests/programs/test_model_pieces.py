@@ -12,7 +12,7 @@ import pytest
 from opscope.compiler.dialects.from_row import RowOp
 from opscope.compiler.dialects.ttir_values import make, maker, splat
 from opscope.compiler.passes import ttir_erase_inverse_ops, ttnn_fusing
-from opscope.compiler.passes.ttir_fusing import bias, conv_batch_norm, mean, relu, silu, softmax
+from opscope.compiler.passes.ttir_fusing import activations, convolutions, reductions
 from opscope.compiler.passes.ttir_fusing.matching import RULES, Rule, orders
 from opscope.harness.backends.reference import Reference
 from opscope.harness.backends.xla import Xla
@@ -355,12 +355,12 @@ def replaced(patch: pytest.MonkeyPatch, name: str, rule: Rule, by: Rule) -> None
 @fault("stablehlo.add")
 def a_bias_is_lost(patch: pytest.MonkeyPatch) -> None:
     def lost(op: RowOp) -> list[RowOp] | None:
-        ops = bias.bias(op)
+        ops = convolutions.bias(op)
         if not ops or ops[-1].ROW.ttir != "linear":
             return ops
         return [make("matmul", ops[-1].operands[:2], op.results[0].type, op, **ops[-1].read())]
 
-    replaced(patch, "add", bias.bias, lost)
+    replaced(patch, "add", convolutions.bias, lost)
 
 
 @fault("stablehlo.maximum")
@@ -371,7 +371,7 @@ def any_maximum_is_a_relu(patch: pytest.MonkeyPatch) -> None:
                 return [make("relu", [value], op.results[0].type, op)]
         return None
 
-    replaced(patch, "maximum", relu.relu, rash)
+    replaced(patch, "maximum", activations.relu, rash)
 
 
 @fault("stablehlo.divide")
@@ -382,7 +382,7 @@ def any_scaled_sum_is_a_mean(patch: pytest.MonkeyPatch) -> None:
             return None
         return [make("mean", source.operands, op.results[0].type, op, **source.read())]
 
-    replaced(patch, "div", mean.mean, rash)
+    replaced(patch, "div", reductions.mean, rash)
 
 
 @fault("stablehlo.multiply")
@@ -393,25 +393,25 @@ def any_gate_is_ones_own(patch: pytest.MonkeyPatch) -> None:
                 return [make("silu", [value], op.results[0].type, op)]
         return None
 
-    replaced(patch, "multiply", silu.silu, rash)
+    replaced(patch, "multiply", activations.silu, rash)
 
 
 @fault("stablehlo.divide")
 def a_softmax_runs_along_another_dim(patch: pytest.MonkeyPatch) -> None:
     def turned(op: RowOp) -> list[RowOp] | None:
-        ops = softmax.softmax(op)
+        ops = reductions.softmax(op)
         if not ops:
             return ops
         attrs = ops[-1].read() | {"dimension": 0}
         return [make("softmax", ops[-1].operands, op.results[0].type, op, **attrs)]
 
-    replaced(patch, "div", softmax.softmax, turned)
+    replaced(patch, "div", reductions.softmax, turned)
 
 
 @fault("stablehlo.subtract")
 def a_shift_has_the_other_sign(patch: pytest.MonkeyPatch) -> None:
     def flipped(op: RowOp) -> list[RowOp] | None:
-        ops = conv_batch_norm.lowered(op)
+        ops = convolutions.lowered(op)
         if not ops:
             return ops
         (turned,) = [each for each in ops if each.ROW.ttir == "neg"]
@@ -419,20 +419,20 @@ def a_shift_has_the_other_sign(patch: pytest.MonkeyPatch) -> None:
         operands = [*ops[-1].operands[:2], turned.operands[0]]
         return [*kept, make("conv2d", operands, op.results[0].type, op, **ops[-1].read())]
 
-    replaced(patch, "subtract", conv_batch_norm.lowered, flipped)
+    replaced(patch, "subtract", convolutions.lowered, flipped)
 
 
 @fault("stablehlo.multiply", size=6)
 def a_scale_leaves_the_bias_as_it_was(patch: pytest.MonkeyPatch) -> None:
     def half(op: RowOp) -> list[RowOp] | None:
-        ops = conv_batch_norm.scaled(op)
+        ops = convolutions.scaled(op)
         if not ops or len(ops[-1].operands) < 3:
             return ops
         scaled = ops[-2]
         operands = [*ops[-1].operands[:2], scaled.operands[0]]
         return [*ops[:-2], make("conv2d", operands, op.results[0].type, op, **ops[-1].read())]
 
-    replaced(patch, "multiply", conv_batch_norm.scaled, half)
+    replaced(patch, "multiply", convolutions.scaled, half)
 
 
 @fault("stablehlo.tanh")

@@ -51,12 +51,12 @@ def expand(write: Writer) -> None:
         # The product with the inputs of all steps at once; only the one with the state has to go step by step.
         inputs = write.op("MatMul", x, write.op("Transpose", w, perm=[1, 0]))
         inputs = inputs if wb is None else write.op("Add", inputs, wb)
-        weights = Weights(write.op("Transpose", r, perm=[1, 0]), rb, hidden, peepholes)
+        activations, late = names[d * len(ACTIVATIONS[kind]) :], bool(node.get("linear_before_reset", 0))
+        direction = Direction(write, activations, write.op("Transpose", r, perm=[1, 0]), rb, hidden, peepholes, late)
         outputs = [""] * steps
         for t in reversed(range(steps)) if backward else range(steps):
             part = write.part(inputs, 0, t, t + 1, squeeze=True)
-            activations = names[d * len(ACTIVATIONS[kind]) :]
-            fresh, fresh_cell = STEPS[kind](write, part, state, cell, weights, activations, node)
+            fresh, fresh_cell = STEPS[kind](direction, part, state, cell)
             seen = fresh
             if masks:
                 # Beyond the end of its sequence an entry of the batch keeps its state and gives zeros.
@@ -79,9 +79,11 @@ def expand(write: Writer) -> None:
 
 
 @dataclass(frozen=True)
-class Weights:
-    """What one direction multiplies and adds in each step."""
+class Direction:
+    """What one direction of a layer multiplies, adds and applies in each step."""
 
+    write: Writer
+    activations: list[str]
     recurrent: str
     """[hidden, gates * hidden]."""
     bias: str | None
@@ -89,6 +91,8 @@ class Weights:
     hidden: int
     peepholes: list[str] | None = None
     """[hidden] for the gates i, o, f of an LSTM."""
+    late_reset: bool = False
+    """Whether a GRU resets the product of its state, and not the state."""
 
 
 def _masks(write: Writer, steps: int) -> list[str]:
@@ -123,7 +127,7 @@ def _joined(write: Writer, parts: list[str], axis: int) -> str:
     return write.op("Concat", *parts, axis=axis) if len(parts) > 1 else parts[0]
 
 
-Step = Callable[..., tuple[str, str]]
+Step = Callable[[Direction, str, str, str], tuple[str, str]]
 
 
 def _product(write: Writer, state: str, recurrent: str, bias: str | None) -> str:
@@ -131,8 +135,8 @@ def _product(write: Writer, state: str, recurrent: str, bias: str | None) -> str
     return product if bias is None else write.op("Add", product, bias)
 
 
-def _lstm(write: Writer, x: str, state: str, cell: str, w: Weights, names: list[str], node: Any) -> tuple[str, str]:
-    f, g, h = names[:3]
+def _lstm(w: Direction, x: str, state: str, cell: str) -> tuple[str, str]:
+    write, (f, g, h) = w.write, w.activations[:3]
     total = write.op("Add", x, _product(write, state, w.recurrent, w.bias))
     gates = [write.part(total, 1, k * w.hidden, (k + 1) * w.hidden) for k in range(4)]
     if w.peepholes:
@@ -145,11 +149,11 @@ def _lstm(write: Writer, x: str, state: str, cell: str, w: Weights, names: list[
     return write.op("Mul", write.op(f, gates[1]), write.op(h, cell)), cell
 
 
-def _gru(write: Writer, x: str, state: str, cell: str, w: Weights, names: list[str], node: Any) -> tuple[str, str]:
-    recurrent, bias, hidden = w.recurrent, w.bias, w.hidden
-    f, g = names[:2]
+def _gru(w: Direction, x: str, state: str, cell: str) -> tuple[str, str]:
+    write, recurrent, bias, hidden = w.write, w.recurrent, w.bias, w.hidden
+    f, g = w.activations[:2]
     xs = [write.part(x, 1, k * hidden, (k + 1) * hidden) for k in range(3)]
-    if node.get("linear_before_reset", 0):
+    if w.late_reset:
         product = _product(write, state, recurrent, bias)
         hs = [write.part(product, 1, k * hidden, (k + 1) * hidden) for k in range(3)]
         z, r = (write.op(f, write.op("Add", xs[k], hs[k])) for k in (0, 1))
@@ -164,9 +168,10 @@ def _gru(write: Writer, x: str, state: str, cell: str, w: Weights, names: list[s
     return write.op("Add", fresh, write.op("Mul", z, write.op("Sub", state, fresh))), ""
 
 
-def _rnn(write: Writer, x: str, state: str, cell: str, w: Weights, names: list[str], node: Any) -> tuple[str, str]:
-    return write.op(names[0], write.op("Add", x, _product(write, state, w.recurrent, w.bias))), ""
+def _rnn(w: Direction, x: str, state: str, cell: str) -> tuple[str, str]:
+    product = _product(w.write, state, w.recurrent, w.bias)
+    return w.write.op(w.activations[0], w.write.op("Add", x, product)), ""
 
 
 STEPS: dict[str, Step] = {"LSTM": _lstm, "GRU": _gru, "RNN": _rnn}
-"""op type -> one step: (writer, input's part, state, cell, weights, activations, attributes) -> (state, cell)."""
+"""op type -> one step: (direction, input's part, state, cell) -> (state, cell)."""

@@ -19,7 +19,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, TypedDict
 
 from opscope.base.children import frames, process_tree
 from opscope.base.children.ending import Cause, ChildEnded, Deadline, Ending, of_return_code
@@ -27,6 +27,9 @@ from opscope.base.children.forked import fork
 from opscope.base.children.frames import RAISED, Message
 from opscope.base.children.process import Local, LocalFork, Process, Program, child_environment
 from opscope.base.children.process_tree import is_stopped, usage
+
+if TYPE_CHECKING:
+    from typing import Unpack  # of Python 3.11: a user's own interpreter may be older
 
 _CREDENTIALS = struct.Struct("3i")
 """`struct ucred` of the kernel: process, user, group."""
@@ -130,23 +133,33 @@ runpy.run_module({_INSIDE!r}, None, "__main__")
 """What `-P -m` does, which Python has since 3.11."""
 
 
-def _start(
-    function: str,
-    connection: int,
-    output: int,
-    environment: dict[str, str],
-    token: str,
-    ahead: Sequence[str],
-    server: str,
-    python: str,
-) -> Program:
+class ChildOptions(TypedDict, total=False):
+    """How a child is started."""
+
+    environment: Mapping[str, str] | None
+    """Added to `child_environment`."""
+    log: CappedLog | None
+    """What takes its output."""
+    ahead: Sequence[str]
+    """A function, written `package.module:name`, and its arguments: where children are forks, the process that they are
+    forks of calls it once. It must start no thread, and a child must do by itself what it did not get."""
+    server: str
+    """The name of a process that has forks for this name alone, so that what is loaded for them is in no others; it
+    ends when it has had none for a while, unless it is kept (`forked.keep`)."""
+    python: str
+    """Another interpreter, which finds this package by `environment`."""
+
+
+def _start(function: str, connection: int, output: int, token: str, options: ChildOptions) -> Program:
     """Starts the process of a child that runs a function of a name: as a fork of one that has its modules, or else by
     a command."""
-    mark = f"OPSCOPE_CHILD_{token}"
-    environment = {**environment, mark: "1"}
-    program = None if python else fork(function, connection, output, environment, mark, ahead, server)
-    if program is not None:
-        return program
+    mark, python = f"OPSCOPE_CHILD_{token}", options.get("python", "")
+    environment = {**child_environment(options.get("environment")), mark: "1"}
+    if not python:
+        ahead, server = options.get("ahead", ()), options.get("server", "")
+        program = fork(function, (connection, output), environment, mark, ahead, server)
+        if program is not None:
+            return program
     command = [sys.executable, "-P", "-m", _INSIDE] if not python else [python, "-c", _IN_ANY_PYTHON]
     return Process(
         [*command, str(connection), str(os.getpid()), function],
@@ -166,26 +179,15 @@ class Child:
         *,
         memory: int | None = None,
         threads: int | None = None,
-        environment: Mapping[str, str] | None = None,
-        log: CappedLog | None = None,
-        ahead: Sequence[str] = (),
-        server: str = "",
-        python: str = "",
+        **options: Unpack[ChildOptions],
     ) -> None:
         """Starts `function`, written `package.module:name`, without waiting for it.
 
-        A `Local` one runs in a fork of this process, with this process's environment; `memory` is then what it may hold
-        beyond what it shares with this process.
-
-        `ahead` is a function, written likewise, and its arguments: where children are forks, the process that they are
-        forks of calls it once. It must start no thread, and a child must do by itself what it did not get. With
-        `server`, that process has forks for this name alone, so that what is loaded for them is in no others; it ends
-        when it has had none for a while, unless it is kept (`forked.keep`).
         `memory` is how many bytes the child and its descendants may hold in RAM, `threads` how many threads they may
-        have; `environment` is added to `child_environment`; `python` is another interpreter, which finds this package
-        by that. Raises OSError if no process can be started.
+        have. A `Local` function runs in a fork of this process, with this process's environment; `memory` is then what
+        it may hold beyond what it shares with this process. Raises OSError if no process can be started.
         """
-        self.log = log or CappedLog(None)
+        self.log = options.get("log") or CappedLog(None)
         self.memory, self.threads = memory, threads
         ours, theirs = socket.socketpair()
         name_senders(ours)
@@ -199,8 +201,7 @@ class Child:
         self._cgroup = process_tree.make_cgroup() if isinstance(function, str) else None
         try:
             if isinstance(function, str):
-                variables = child_environment(environment)
-                self._process = _start(function, theirs.fileno(), write, variables, token.hex(), ahead, server, python)
+                self._process = _start(function, theirs.fileno(), write, token.hex(), options)
             else:
                 self._process = LocalFork(function, theirs.fileno(), write)
         except OSError:

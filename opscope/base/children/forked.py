@@ -290,8 +290,7 @@ if sys.platform == "linux":
 
 def fork(
     function: str,
-    connection: int,
-    output: int,
+    ends: tuple[int, int],
     environment: Mapping[str, str],
     mark: str,
     ahead: Sequence[str] = (),
@@ -299,9 +298,9 @@ def fork(
 ) -> Forked | None:
     """Starts `function`, written `package.module:name`, in a fork of the server; None where it needs an interpreter.
 
-    `connection` and `output` are file descriptors, `mark` the name of a variable of `environment` that no other child
-    has. `ahead` is a function, written likewise, and its arguments, which the server calls once before it forks. With
-    `server_name`, that is a server of this name.
+    `ends` are the file descriptors of its connection and its output, `mark` the name of a variable of `environment`
+    that no other child has. `ahead` is a function, written likewise, and its arguments, which the server calls once
+    before it forks. With `server_name`, that is a server of this name.
     """
     module = function.partition(":")[0]
     if not _can_fork(module, environment):
@@ -315,11 +314,11 @@ def fork(
         try:
             server = place.ready(environment)
             try:
-                forked = server and server.fork(task, connection, output, mark)
+                forked = server and server.fork(task, *ends, mark)
             except OutdatedError:
                 place.replace()
                 server = place.ready(environment)
-                forked = server and server.fork(task, connection, output, mark)
+                forked = server and server.fork(task, *ends, mark)
         except (OSError, ValueError):  # no process, descriptor or folder, a name that is no text, no server any more
             if place.server is not None and place.server.has_ended():
                 place.replace()

@@ -18,8 +18,7 @@ from opscope.base.live.status_line import duration
 from opscope.base.plugins import plugins
 from opscope.base.terminal import console
 from opscope.simulator.errors import DeviceError
-from opscope.simulator.host.errors import PyBudaError
-from opscope.simulator.host.image_error import ImageError
+from opscope.simulator.host.errors import ImageError, PyBudaError
 from opscope.simulator.host.run_image import ImageProblem
 
 DEVICES = ("tt", "cpu", "iree")

@@ -11,11 +11,10 @@ from opscope.compiler.target.formats import host_dtype
 from opscope.compiler.target.queue_content import SAVED
 from opscope.simulator.api import DeviceError
 from opscope.simulator.host.compiled_module import LoadedModule
-from opscope.simulator.host.errors import PyBudaError
+from opscope.simulator.host.errors import ImageError, PyBudaError
 from opscope.simulator.host.exported import Exported
 from opscope.simulator.host.fitting import of_type
 from opscope.simulator.host.hosted_program import HostedProgram
-from opscope.simulator.host.image_error import ImageError
 from opscope.simulator.host.modules.module import Module
 from opscope.simulator.host.tensor import array_of
 from opscope.simulator.host.tt_device_image import TTDeviceImage

@@ -1,4 +1,4 @@
-"""PyTorch modules as modules."""
+"""PyTorch modules as modules, with their parameters."""
 
 from __future__ import annotations
 
@@ -10,11 +10,26 @@ from typing import Any
 import numpy as np
 
 from opscope.models.frontends.base import ExportResult
-from opscope.simulator.host.errors import in_one_line
+from opscope.simulator.host.errors import PyBudaError, in_one_line
 from opscope.simulator.host.modules.framework_module import FrameworkModule, input_specs
-from opscope.simulator.host.modules.torch_parameter import TorchParameter
 from opscope.simulator.host.parameter import Parameter
 from opscope.simulator.host.tensor import array_of, to_torch
+
+
+class TorchParameter(Parameter):
+    """A tensor that a PyTorch module holds: a new value goes into it, so that the module has it too."""
+
+    def __init__(self, name: str, tensor: Any) -> None:
+        super().__init__(tensor.detach(), requires_grad=bool(tensor.requires_grad), name=name)
+
+    def set_value(self, value: Any) -> None:
+        """Sets its elements. Raises PyBudaError for another shape."""
+        array = array_of(value)
+        if array.shape != self.shape:
+            raise PyBudaError(
+                f"{self.get_name()}: expected a value of shape {list(self.shape)}, got {list(array.shape)}"
+            )
+        self.value().copy_(to_torch(array))
 
 
 class PyTorchModule(FrameworkModule):

@@ -15,7 +15,7 @@ from safetensors.numpy import save as safetensors_save
 from opscope.simulator.api import WrongBoard
 from opscope.simulator.host import safetensors_file
 from opscope.simulator.host.compiled_module import CompiledModule
-from opscope.simulator.host.image_error import ImageError
+from opscope.simulator.host.errors import ImageError
 from opscope.simulator.host.tests.images import compiled, values, written
 from opscope.simulator.host.tt_device_image import TTDeviceImage
 from opscope.simulator.host.write_image import write_image

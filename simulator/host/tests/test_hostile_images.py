@@ -18,7 +18,7 @@ import pytest
 from ci.attacks.__main__ import main as attacks
 from ci.attacks.hostile_images import _entries, _signed, ending_of
 from opscope.simulator.api import DeviceError
-from opscope.simulator.host.image_error import ImageError
+from opscope.simulator.host.errors import ImageError
 from opscope.simulator.host.tests.images import compiled, values, written
 from opscope.simulator.host.tt_device_image import TTDeviceImage
 

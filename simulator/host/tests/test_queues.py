@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from opscope import pybuda
-from opscope.simulator.host import output_queue
+from opscope.simulator.host import pipeline
 from opscope.simulator.host.errors import PyBudaError
-from opscope.simulator.host.output_queue import OutputQueue, SlowerThanSilicon
+from opscope.simulator.host.pipeline import OutputQueue, SlowerThanSilicon
 from opscope.simulator.host.tests.layers import WORMHOLE, Layer, X, card, layer, near
 
 SEQUENTIAL = pytest.mark.parametrize("sequential", [True, False], ids=["sequential", "processes"])
@@ -83,7 +83,7 @@ def test_a_variable_makes_runs_sequential(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_timeouts_are_stretched_and_one_that_passes_says_how(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(output_queue, "_said", False)
+    monkeypatch.setattr(pipeline, "_said", False)
     made = OutputQueue()
     made.running = lambda: True
     with pytest.warns(SlowerThanSilicon, match="OPSCOPE_TIMEOUT_SCALE=1000"), pytest.raises(queue.Empty):

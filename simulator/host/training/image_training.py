@@ -10,8 +10,7 @@ import numpy as np
 from opscope.compiler.target.formats import host_dtype
 from opscope.models.arguments import ArgSpec
 from opscope.simulator.errors import DeviceError
-from opscope.simulator.host.errors import PyBudaError
-from opscope.simulator.host.image_error import ImageError
+from opscope.simulator.host.errors import ImageError, PyBudaError
 from opscope.simulator.host.training.passes import RATE, gradient, parameter
 from opscope.simulator.host.training.steps import KINDS, OPTIMIZER, TrainingSteps
 

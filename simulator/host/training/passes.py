@@ -77,22 +77,10 @@ def forward_and_backward(
     floating = [f"input.{i}" for i in numbers if jnp.issubdtype(jnp.dtype(inputs[i][1]), jnp.floating)]
     varied = [parameter(name) for name in trained] + floating
     kept = _Kept()
-
-    def forward(values: Mapping[str, Array]) -> list[Array]:
-        fixed = {name: value for name, value in values.items() if name not in varied}
-
-        def call(*arrays: Array) -> list[Array]:
-            at = fixed | dict(zip(varied, arrays, strict=True))
-            weights = {name: at[parameter(name)] for name in parameters}
-            return list(function(weights, [at[f"input.{i}"] for i in range(len(inputs))]))
-
-        outputs, pull = jax.vjp(jax.checkpoint(call) if recompute else call, *(values[name] for name in varied))
-        return [*outputs, *kept.take(pull, values)]
-
+    forward = _forward(function, list(parameters), len(inputs), varied, kept, recompute)
     shapes = jax.eval_shape(forward, {name: jax.ShapeDtypeStruct(*described) for name, described in arguments.items()})
-    count = len(shapes) - len(kept.own)
-    outputs = shapes[:count]
-    names = tuple(f"output.{i}" for i in range(count))
+    outputs = shapes[: len(shapes) - len(kept.own)]
+    names = tuple(f"output.{i}" for i in range(len(outputs)))
     made = {name: (s.shape, s.dtype.name) for name, s in zip((*names, *kept.own), shapes, strict=True)}
     ahead = Pass("forward", _built(forward, arguments), made)
 
@@ -101,20 +89,50 @@ def forward_and_backward(
     if not loss:
         read |= {f"output_gradient.{i}": made[name] for i, name in enumerate(names)}
     read |= {gradient(name): parameters[name] for name in trained}
+    backward = _backward(kept, trained, outputs, loss)
+    sums = {gradient(name): parameters[name] for name in trained}
+    before = {f"input_gradient.{name.removeprefix('input.')}": arguments[name] for name in floating}
+    return ahead, Pass("backward", _built(backward, read), sums | before)
+
+
+def _forward(
+    function: Function, parameters: Sequence[str], inputs: int, varied: Sequence[str], kept: _Kept, recompute: bool
+) -> Callable[[Mapping[str, Array]], list[Array]]:
+    """The function of a forward pass: its outputs, and what `kept` notes for the backward pass."""
+    import jax
+
+    def forward(values: Mapping[str, Array]) -> list[Array]:
+        fixed = {name: value for name, value in values.items() if name not in varied}
+
+        def call(*arrays: Array) -> list[Array]:
+            at = fixed | dict(zip(varied, arrays, strict=True))
+            weights = {name: at[parameter(name)] for name in parameters}
+            return list(function(weights, [at[f"input.{i}"] for i in range(inputs)]))
+
+        outputs, pull = jax.vjp(jax.checkpoint(call) if recompute else call, *(values[name] for name in varied))
+        return [*outputs, *kept.take(pull, values)]
+
+    return forward
+
+
+def _backward(
+    kept: _Kept, trained: Sequence[str], outputs: Sequence[Any], loss: bool
+) -> Callable[[Mapping[str, Array]], list[Array]]:
+    """The function of a backward pass of `outputs`, which are given by shape and type."""
+    import jax
+    import jax.numpy as jnp
 
     def backward(values: Mapping[str, Array]) -> list[Array]:
         with jax.named_scope("backward"):
             if loss:
                 incoming = [jnp.ones(s.shape, s.dtype) for s in outputs]
             else:
-                incoming = [values[f"output_gradient.{i}"] for i in range(count)]
+                incoming = [values[f"output_gradient.{i}"] for i in range(len(outputs))]
             own = kept.pull(values)(incoming)
             sums = [values[gradient(name)] + new for name, new in zip(trained, own, strict=False)]
             return [*sums, *own[len(trained) :]]
 
-    sums = {gradient(name): parameters[name] for name in trained}
-    before = {f"input_gradient.{name.removeprefix('input.')}": arguments[name] for name in floating}
-    return ahead, Pass("backward", _built(backward, read), sums | before)
+    return backward
 
 
 class _Kept:

@@ -7,11 +7,9 @@ import dataclasses
 import pytest
 
 from opscope.simulator.timing import kernel_cycles as formulas
-from opscope.simulator.timing.arch_constants import CONSTANTS
+from opscope.simulator.timing.arch_constants import CONSTANTS, GRAYSKULL, WORMHOLE_B0
 from opscope.simulator.timing.block_work import BlockWork, SparseTiles
 from opscope.simulator.timing.constants import DataPath, Kernel, Product, Reduce, ReduceZ, Sparse
-from opscope.simulator.timing.constants_grayskull import GRAYSKULL
-from opscope.simulator.timing.constants_wormhole_b0 import WORMHOLE_B0
 from opscope.simulator.timing.kernel_cycles import kernel_cycles
 from opscope.simulator.timing.tile_cycles import parts_of
 

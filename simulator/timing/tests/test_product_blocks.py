@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from opscope.compiler.target.product_blocks import ProductBlocks, choose
+from opscope.compiler.target.product_blocks import Product, ProductBlocks, cut
 from opscope.compiler.target.program import Numerics, TensorDesc
 from opscope.compiler.target.system_desc import load_board
 from opscope.simulator.timing.product_time import ProductTime, product_time
@@ -26,12 +26,12 @@ def descs(shape: tuple[int, int, int], fmt: str = "Float16_b", *, in_l1: bool = 
 
 def blocks(shape: tuple[int, int, int], fmt: str = "Float16_b", **options: bool) -> ProductBlocks:
     m, k, n = (size // 32 for size in shape)
-    return choose((m, n, k), *descs(shape, fmt, **options), BF16, N150.ttnn)
+    return cut(Product(m, n, k, *descs(shape, fmt, **options), BF16), N150.ttnn)
 
 
 def took(shape: tuple[int, int, int], numerics: Numerics = BF16, **options: bool) -> ProductTime:
     m, k, n = (size // 32 for size in shape)
-    return product_time((m, n, k), *descs(shape, **options), numerics, N150, N150.ttnn)
+    return product_time(Product(m, n, k, *descs(shape, **options), numerics), N150, N150.ttnn)
 
 
 def test_a_product_of_few_rows_is_laid_out_along_one_line() -> None:
@@ -65,7 +65,7 @@ def test_steps_of_a_product_in_l1_leave_room_for_its_shards(shape: tuple[int, in
 
 
 def test_dst_of_32_bits_holds_half_as_many_tiles() -> None:
-    wide = choose((32, 32, 32), *descs((1024, 1024, 1024)), Numerics("HiFi2"), N150.ttnn)
+    wide = cut(Product(32, 32, 32, *descs((1024, 1024, 1024)), Numerics("HiFi2")), N150.ttnn)
     assert wide.subblock[0] * wide.subblock[1] == 4
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from opscope.compiler.buda.balancer.cycles import formulas, sparse
 from opscope.compiler.buda.balancer.cycles.weights import BY_ARCH, weights
-from opscope.compiler.buda.balancer.shapes import BlockShape, BufferModel, Grid, StreamFactor
+from opscope.compiler.buda.balancer.shapes import BlockShape, BufferModel, Cut
 from opscope.compiler.buda.fused import DEST, Fused, types_of
 from opscope.compiler.buda.graph import FIDELITIES, Node
 from opscope.compiler.target.formats import number_format
@@ -19,19 +19,12 @@ IN_DEST = (1, 0.5, 0.2)
 """Share of its cycles that such a step takes in a fused op, with neither, one or both of its ends in Dst."""
 
 
-def estimate(
-    arch: str,
-    node: Node,
-    grid: Grid,
-    stream: StreamFactor,
-    block: BlockShape,
-    inputs: tuple[BufferModel, ...],
-    reduced_z: int = 1,
-) -> int:
+def estimate(arch: str, cut: Cut, inputs: tuple[BufferModel, ...], reduced_z: int = 1) -> int:
     """Returns the cycles of one core for one input; `reduced_z` is the depth of a reduction along z."""
+    node, stream, block = cut.node, cut.stream, cut.block
     spec = node.spec
     if spec.fused is not None:
-        return _fused(arch, node, spec.fused, grid, stream, block)
+        return _fused(arch, cut, spec.fused)
     conditions = conditions_of(node)
     step = inputs[1].block_shape if spec.is_matmul else None
     work = formulas.Work(
@@ -46,10 +39,9 @@ def estimate(
     if spec.type == "reduce" and spec.reduce_dim == "z":
         return formulas.reduce_z(work, weights(arch, "reduce_z", conditions), reduced_z)
     if spec.sparse is not None:
-        share = spec.sparse.share(grid.r, stream.r if stream.by_rows else 1, stream.z_major, work.u_rt, work.u_kt)
-        return sparse.estimate(
-            arch, spec.math_fidelity, node.data_format, work, block.mblock_n, share, len(spec.sparse.tiles) // grid.r
-        )
+        share = spec.sparse.share(cut.grid.r, stream.r if stream.by_rows else 1, stream.z_major, work.u_rt, work.u_kt)
+        rows = sparse.SparseRows(block.mblock_n, share, len(spec.sparse.tiles) // cut.grid.r)
+        return sparse.estimate(arch, spec.math_fidelity, node.data_format, work, rows)
     constants = weights(arch, spec.type, conditions)
     if spec.type == "matmul" and arch == "grayskull":
         return formulas.matmul_grayskull(work, constants)
@@ -58,11 +50,11 @@ def estimate(
     return formulas.elementwise(work, constants, _format_weight(node))
 
 
-def _fused(arch: str, node: Node, fused: Fused, grid: Grid, stream: StreamFactor, block: BlockShape) -> int:
+def _fused(arch: str, cut: Cut, fused: Fused) -> int:
     """Returns the sum of the steps; an add, subtract or multiply costs less if Dst saves it unpacking or packing."""
     cycles = 0.0
     for step in fused.steps:
-        alone = estimate(arch, replace(node, op=step.spec), grid, stream, block, ())
+        alone = estimate(arch, replace(cut, node=replace(cut.node, op=step.spec)), ())
         ends = (DEST in step.inputs) + (step.output == DEST)
         cycles += alone * (IN_DEST[ends] if step.spec.type in DEST_SAVES else 1)
     return int(cycles)

@@ -5,6 +5,8 @@ Source: tenstorrent/tt-budabackend, perf_lib/op_model/op_model.cpp and params/wo
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from opscope.compiler.buda.balancer.cycles.formulas import MOST, Work
 from opscope.compiler.buda.balancer.cycles.weights import weights
 from opscope.compiler.buda.sparse_pattern import SparseShare
@@ -44,15 +46,24 @@ _TABLE: dict[int, dict[tuple[int, int], tuple[tuple[int, int, int], ...]]] = {
 """Bits of the data format -> micro block -> inner blocks of 1, 4, 8 tiles: cycles per tile of math, reload, pack."""
 
 
-def estimate(
-    arch: str, fidelity: str, data_format: str, work: Work, mblock_n: int, share: SparseShare, mean_tiles: int
-) -> int:
-    """Returns the cycles of one core; `mean_tiles` is the average number of non-zero tiles of a row of cores."""
+@dataclass(frozen=True)
+class SparseRows:
+    """A sparse product beside its blocks."""
+
+    mblock_n: int
+    share: SparseShare
+    """What the fullest row of cores has of the left operand."""
+    mean_tiles: int
+    """The average number of non-zero tiles of a row of cores."""
+
+
+def estimate(arch: str, fidelity: str, data_format: str, work: Work, rows: SparseRows) -> int:
+    """Returns the cycles of one core."""
     fmt = number_format(data_format)
     tabled = (fmt.bits == 16 and fidelity != "LoFi") or (fmt.name.startswith("Bfp8") and fidelity == "LoFi")
     if arch == "wormhole_b0" and tabled:
-        return by_table(work, mblock_n, share, fidelity, fmt.bits)
-    return by_stages(work, mblock_n, mean_tiles, weights(arch, "matmul_sparse", frozenset()))
+        return by_table(work, rows.mblock_n, rows.share, fidelity, fmt.bits)
+    return by_stages(work, rows.mblock_n, rows.mean_tiles, weights(arch, "matmul_sparse", frozenset()))
 
 
 def by_table(work: Work, mblock_n: int, share: SparseShare, fidelity: str, bits: int) -> int:

@@ -15,7 +15,7 @@ from opscope.compiler.buda.balancer.buffers import (
     parameter_buffers,
 )
 from opscope.compiler.buda.balancer.op_model import OpModel
-from opscope.compiler.buda.balancer.shapes import BlockShape, BufferModel, Grid, StreamFactor, UBlock
+from opscope.compiler.buda.balancer.shapes import BlockShape, BufferModel, Cut, Grid, StreamFactor, UBlock
 from opscope.compiler.buda.balancer.tests.graphs import (
     INPUT,
     OP,
@@ -52,7 +52,7 @@ def product(kind: str, left: str = "Float16_b", bias: str = "Float16") -> BudaGr
 def inputs(kind: str, grid: Grid, stream: StreamFactor, space: int = 0, u_kt: int = 0) -> tuple[BufferModel, ...]:
     graph = product(kind)
     output = BlockShape.of(shape(8, 6), grid, stream, BLOCK)
-    return input_buffers(graph, graph.node("op"), grid, stream, output, space, u_kt)
+    return input_buffers(graph, Cut(graph.node("op"), grid, stream, output), space, u_kt)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_the_inner_block_is_as_deep_as_what_the_bias_leaves() -> None:
     large = 4 * number_format("Float32").buda_tile_bytes  # more than two steps of narrow operands
     graph, output = product("matmul", "Bfp2_b", "Float32"), BlockShape.of(shape(8, 6), *ROWS, BLOCK)
     depths = [
-        input_buffers(graph, graph.node("op"), *ROWS, output, large - less, 0)[0].block_shape.ublock.ct
+        input_buffers(graph, Cut(graph.node("op"), *ROWS, output), large - less, 0)[0].block_shape.ublock.ct
         for less in (0, 1)
     ]
     assert depths == [1, 2]
@@ -112,7 +112,7 @@ def gathered(space: int, u_kt: int = 0, columns: int = 2) -> tuple[BufferModel, 
     graph, grid = one_tap_convolution(), Grid(1, columns)
     node = graph.node("gather")
     output = BlockShape.of(node.shape, grid, StreamFactor(), UBlock(1, 2))
-    return input_buffers(graph, node, grid, StreamFactor(), output, space, u_kt)
+    return input_buffers(graph, Cut(node, grid, StreamFactor(), output), space, u_kt)
 
 
 def test_a_sparse_product_holds_each_different_tile_once_and_its_encoding() -> None:
@@ -145,7 +145,7 @@ def test_room_for_its_encoding_is_kept_for_inner_blocks_of_one_tile() -> None:
     output = BlockShape.of(node.shape, core, StreamFactor(), UBlock(1, 2))
     kept = sum(number_format(name).buda_tile_bytes * tiles for name, tiles in (("Bfp2_b", 2), ("UInt32", 2)))
     allocated = [
-        input_buffers(graph, node, core, StreamFactor(), output, kept + 4 * 4 * TILE - less, 0) for less in (0, 1)
+        input_buffers(graph, Cut(node, core, StreamFactor(), output), kept + 4 * 4 * TILE - less, 0) for less in (0, 1)
     ]
     assert [buffers[1].block_shape.ublock.rt for buffers in allocated] == [4, 2]
     assert [buffers[2].l1_size_tiles for buffers in allocated] == [1, 1]
@@ -159,7 +159,7 @@ def test_a_sparse_product_that_is_cut_by_columns_has_all_its_rows_at_once() -> N
 
     def depth(stream: StreamFactor) -> list[int]:
         output = BlockShape.of(node.shape, core, stream, UBlock(1, 2))
-        allocated = input_buffers(graph, node, core, stream, output, 8 * 4 * TILE, 0)
+        allocated = input_buffers(graph, Cut(node, core, stream, output), 8 * 4 * TILE, 0)
         return [buffer.block_shape.ublock.rt for buffer in allocated[1:2]]
 
     assert depth(StreamFactor("C", 1, 2)) == [4]
@@ -184,7 +184,7 @@ def test_a_reduction_goes_as_deep_as_two_micro_blocks_fit(
     graph = reduction(8, 6, dim)
     node, core = graph.node("op"), Grid(1, 1)
     output = BlockShape.of(node.shape, core, StreamFactor(), UBlock(1, 1 if dim == "c" else 2))
-    (got,) = input_buffers(graph, node, core, StreamFactor(), output, space * TILE, 0)
+    (got,) = input_buffers(graph, Cut(node, core, StreamFactor(), output), space * TILE, 0)
     assert got == BufferModel(BlockShape(*block), block[-1].tiles, 2, "Float16_b")
 
 
@@ -192,7 +192,9 @@ def test_other_ops_hold_two_micro_blocks_of_each_operand() -> None:
     graph = sum_of(2, 8, 6)
     output = BlockShape.of(shape(8, 6), *ROWS, BLOCK)
     block = BlockShape(2, 2, 1, BLOCK)
-    assert input_buffers(graph, graph.node("op"), *ROWS, output, 0, 0) == (BufferModel(block, 2, 2, "Float16_b"),) * 2
+    assert (
+        input_buffers(graph, Cut(graph.node("op"), *ROWS, output), 0, 0) == (BufferModel(block, 2, 2, "Float16_b"),) * 2
+    )
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from opscope.compiler.buda.balancer.cycles import formulas, sparse
 from opscope.compiler.buda.balancer.cycles.estimate import conditions_of, estimate, theoretical, unmeasured
 from opscope.compiler.buda.balancer.cycles.formulas import Work
 from opscope.compiler.buda.balancer.cycles.weights import BY_ARCH, weights
-from opscope.compiler.buda.balancer.shapes import BlockShape, BufferModel, Grid, StreamFactor, UBlock
+from opscope.compiler.buda.balancer.shapes import BlockShape, BufferModel, Cut, Grid, StreamFactor, UBlock
 from opscope.compiler.buda.balancer.tests import graphs
 from opscope.compiler.buda.graph import FIDELITIES, OpSpec
 from opscope.compiler.buda.placer import dram
@@ -184,7 +184,8 @@ def test_wormhole_has_a_table_for_two_formats(arch: str, fidelity: str, data_for
     by_table = sparse.by_table(work, 2, SHARE, fidelity, number_format(data_format).bits) if tabled else 0
     by_stages = sparse.by_stages(work, 2, 12, weights(arch, "matmul_sparse", frozenset()))
     assert by_table != by_stages
-    assert sparse.estimate(arch, fidelity, data_format, work, 2, SHARE, 12) == (by_table if tabled else by_stages)
+    rows = sparse.SparseRows(2, SHARE, 12)
+    assert sparse.estimate(arch, fidelity, data_format, work, rows) == (by_table if tabled else by_stages)
 
 
 CORE, UNCUT, BLOCK = Grid(1, 1), StreamFactor(), BlockShape(2, 3, 1, UBlock(2, 4))
@@ -207,7 +208,7 @@ STEPS = (BufferModel.whole(BlockShape(2, 5, 1, UBlock(6, 4)), 2, "Float16_b"),) 
 )
 def test_the_cost_per_tile_of_a_binary_op_grows_with_the_width_of_floats(op: str, fmt: str, cycles: float) -> None:
     node = graphs.unary(8, 8, op, fmt).node("op")
-    assert estimate("grayskull", node, CORE, UNCUT, BLOCK, ()) == int(2 * cycles)
+    assert estimate("grayskull", Cut(node, CORE, UNCUT, BLOCK), ()) == int(2 * cycles)
 
 
 def test_each_op_has_its_formula() -> None:
@@ -215,21 +216,21 @@ def test_each_op_has_its_formula() -> None:
     dense = graphs.matmul(8, 8, 8, math_fidelity="HiFi2").node("mm")
     products, steps, phases = 15 * 6 * 8, 15, 2
     wanted = 2 * (4 * 1321 + steps * 56 + products * 36 * phases)
-    assert estimate("grayskull", dense, CORE, UNCUT, BLOCK, STEPS) == wanted
+    assert estimate("grayskull", Cut(dense, CORE, UNCUT, BLOCK), STEPS) == wanted
     wormhole = (15.51611247, 47.70099138, 93.19695147, 3.33289517)
     counts = (products * phases, 4 * 24, steps, steps * 6 * 2 * (1 + 4))
     for arch in ("wormhole_b0", "blackhole"):
-        got = estimate(arch, dense, CORE, UNCUT, BLOCK, STEPS)
+        got = estimate(arch, Cut(dense, CORE, UNCUT, BLOCK), STEPS)
         assert got == pytest.approx(2 * sum(a * b for a, b in zip(wormhole, counts, strict=True)), abs=1)
     depthwise = replace(dense, op=OpSpec("depthwise", "HiFi2"))
-    assert estimate("grayskull", depthwise, CORE, UNCUT, BLOCK, STEPS) == 2 * products * phases * 79
+    assert estimate("grayskull", Cut(depthwise, CORE, UNCUT, BLOCK), STEPS) == 2 * products * phases * 79
     deep = replace(dense, op=OpSpec("reduce", reduce_dim="z"))
-    assert estimate("grayskull", deep, CORE, UNCUT, BLOCK, ()) == 2 * 24 * 287
-    assert estimate("grayskull", deep, CORE, UNCUT, BLOCK, (), 3) == 2 * 3 * (24 * 287 + 268)
+    assert estimate("grayskull", Cut(deep, CORE, UNCUT, BLOCK), ()) == 2 * 24 * 287
+    assert estimate("grayskull", Cut(deep, CORE, UNCUT, BLOCK), (), 3) == 2 * 3 * (24 * 287 + 268)
     flat = replace(dense, op=OpSpec("reduce", reduce_dim="r"))
-    assert estimate("grayskull", flat, CORE, UNCUT, BLOCK, ()) == 2 * (3 * 76 + 24 * 59)
+    assert estimate("grayskull", Cut(flat, CORE, UNCUT, BLOCK), ()) == 2 * (3 * 76 + 24 * 59)
     odd = replace(dense, op=OpSpec("exp", reduce_dim="z"))
-    assert estimate("grayskull", odd, CORE, UNCUT, BLOCK, ()) == 2 * 24 * 2666
+    assert estimate("grayskull", Cut(odd, CORE, UNCUT, BLOCK), ()) == 2 * 24 * 2666
 
 
 def test_a_sparse_product_counts_the_tiles_of_a_row_of_cores() -> None:
@@ -238,13 +239,13 @@ def test_a_sparse_product_counts_the_tiles_of_a_row_of_cores() -> None:
     steps = (STEPS[0], BufferModel.whole(BlockShape(1, 4, 2, UBlock(4, 2)), 2, "Float16_b"))
     work = Work(1, 8, 1, 2, 4, 4, FIDELITIES["HiFi2"])
     wanted = sparse.by_stages(work, 2, 4, weights("grayskull", "matmul_sparse", frozenset()))
-    assert estimate("grayskull", gather, Grid(2, 1), UNCUT, block, steps) == wanted
+    assert estimate("grayskull", Cut(gather, Grid(2, 1), UNCUT, block), steps) == wanted
     share = gather.spec.pattern.share(2, 1, False, 1, 4)
     wanted = sparse.by_table(work, 2, share, "HiFi2", 16)
-    assert estimate("wormhole_b0", gather, Grid(2, 1), UNCUT, block, steps) == wanted
-    assert estimate("wormhole_b0", gather, Grid(2, 1), StreamFactor("C", 2, 2), block, steps) == wanted
+    assert estimate("wormhole_b0", Cut(gather, Grid(2, 1), UNCUT, block), steps) == wanted
+    assert estimate("wormhole_b0", Cut(gather, Grid(2, 1), StreamFactor("C", 2, 2), block), steps) == wanted
     by_rows = sparse.by_table(work, 2, gather.spec.pattern.share(2, 2, False, 1, 4), "HiFi2", 16)
-    assert estimate("wormhole_b0", gather, Grid(2, 1), StreamFactor("R", 2, 1), block, steps) == by_rows != wanted
+    assert estimate("wormhole_b0", Cut(gather, Grid(2, 1), StreamFactor("R", 2, 1), block), steps) == by_rows != wanted
 
 
 def test_a_product_at_full_rate_takes_a_quarter_of_a_tile_a_row() -> None:
@@ -320,7 +321,9 @@ def test_sparse_estimates_against_silicon() -> None:
         strips, blocks, tiles, runtime = integers(row, "nz_strips", "nz_ublocks", "nz_tiles", "runtime")
         work = Work(t, m * n, u_rt, u_ct, m_k, u_kt, FIDELITIES[row["math_fidelity"]])
         share = SparseShare(tiles, blocks, strips, 0, 0)
-        got = sparse.estimate("wormhole_b0", row["math_fidelity"], row["output_df"], work, n, share, tiles)
+        got = sparse.estimate(
+            "wormhole_b0", row["math_fidelity"], row["output_df"], work, sparse.SparseRows(n, share, tiles)
+        )
         ratios.append(got / runtime)
     assert len(ratios) == 615
     assert 0.7 < min(ratios) < max(ratios) < 1.8

@@ -18,7 +18,7 @@ from opscope.compiler.buda.netlist.emit import netlist_of, op_line, to_yaml
 from opscope.compiler.buda.netlist.model import Netlist
 from opscope.compiler.buda.placer.epochs import PlacerOptions
 from opscope.compiler.buda.plan import BudaPlan
-from opscope.compiler.buda.plan_to_binary import to_binary
+from opscope.compiler.buda.plan_to_binary import QueueOptions, to_binary
 from opscope.compiler.buda.planner import budget_of, plan
 from opscope.compiler.target.system_desc import load_board
 
@@ -33,7 +33,7 @@ def forked() -> BudaPlan:
 
 
 def netlist(planned: BudaPlan, **where: Any) -> Netlist:
-    return netlist_of(planned, to_binary(planned, load_board("n150"), **where))
+    return netlist_of(planned, to_binary(planned, load_board("n150"), QueueOptions(**where)))
 
 
 def test_an_op_reads_a_queue_of_what_another_epoch_made_and_the_op_itself_in_its_own() -> None:

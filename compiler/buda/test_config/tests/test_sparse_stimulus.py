@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from opscope.compiler.buda.test_config.golden_sparse import identity_matmul
+from opscope.compiler.buda.test_config.golden import identity_matmul
 from opscope.compiler.buda.test_config.sparse_stimulus import (
     Identity,
     Strip,

@@ -1,4 +1,7 @@
-"""Fuses GELU by the error function and its tanh approximation (Hendrycks and Gimpel, arXiv:1606.08415) into `gelu`."""
+"""Fuses activations that exporters write out: `relu`, `sigmoid`, `silu` and `gelu`.
+
+GELU is known by the error function and by its tanh approximation (Hendrycks and Gimpel, arXiv:1606.08415).
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,45 @@ import math
 from xdsl.ir import SSAValue
 
 from opscope.compiler.dialects.from_row import RowOp
-from opscope.compiler.dialects.ttir_values import make, maker, shape_of, splat
+from opscope.compiler.dialects.ttir_values import is_float, make, maker, read_once, shape_of, splat
 from opscope.compiler.passes.ttir_fusing.matching import close, exactly, factors, fuses, orders
+
+
+@fuses("maximum")
+def relu(op: RowOp) -> list[RowOp] | None:
+    """Matches max(x, 0) in either order, if an op computed x."""
+    for value, zero in orders(op):
+        if not exactly(splat(zero), 0.0) or maker(value) is None:
+            continue
+        if shape_of(value) == shape_of(op.results[0]) and is_float(value):
+            return [make("relu", [value], op.results[0].type, op)]
+    return None
+
+
+@fuses("div")
+def sigmoid(op: RowOp) -> list[RowOp] | None:
+    """Matches 1 / (1 + exp(-x))."""
+    one, below = op.operands
+    total = maker(below, "add")
+    if not exactly(splat(one), 1.0) or total is None or not read_once(below):
+        return None
+    for number, raised in orders(total):
+        exp = maker(raised, "exp")
+        turned = maker(exp.operands[0], "neg") if exp is not None and read_once(raised) else None
+        if exactly(splat(number), 1.0) and turned is not None:
+            return [make("sigmoid", turned.operands, op.results[0].type, op)]
+    return None
+
+
+@fuses("multiply")
+def silu(op: RowOp) -> list[RowOp] | None:
+    """Matches x * sigmoid(x)."""
+    for value, weight in orders(op):
+        gate = maker(weight, "sigmoid")
+        if gate is not None and gate.operands[0] is value and read_once(weight):
+            return [make("silu", [value], op.results[0].type, op)]
+    return None
+
 
 CUBIC = 0.044715
 """Factor of the cubic term in the approximation."""

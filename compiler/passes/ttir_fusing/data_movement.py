@@ -1,4 +1,4 @@
-"""Names a scatter of one position, or of the first ones, into a cache: `update_cache`, `fill_cache`.
+"""Names gathers and scatters of rows: `embedding`, `update_cache` of one position, `fill_cache` of the first ones.
 
 PyTorch writes caches so (`index_copy_`, assignment to a slice), and JAX's `at[...].set`. Like `scatter`, `update_cache`
 writes nothing at an index beyond the cache, so that it needs no guard.
@@ -66,3 +66,31 @@ def _reach(op: RowOp) -> int | None:
         return None
     # One index for each position, whose dim in the updates is that of the cache; or a single one, without a dim.
     return prod(places) if window == OTHERS or prod(places) == 1 else None
+
+
+@fuses("gather")
+def embedding(op: RowOp) -> list[RowOp] | None:
+    """Matches whole rows of a table of two dims, by one number each, in the order of the numbers."""
+    table, index = op.operands
+    attrs, shape, places = op.read(), shape_of(table), shape_of(index)
+    if "dim" in attrs or len(shape) != 2 or not is_float(table) or element_of(index) not in ("i32", "ui32"):
+        return None
+    if attrs["index_vector_dim"] == len(places) - 1 and places[-1:] == (1,):
+        places = places[:-1]
+    elif attrs["index_vector_dim"] != len(places):
+        return None
+    rows = {
+        "offset_dims": (len(places),),
+        "collapsed_slice_dims": (0,),
+        "operand_batching_dims": (),
+        "start_indices_batching_dims": (),
+        "start_index_map": (0,),
+        "slice_sizes": (1, shape[1]),
+    }
+    if not places or any(tuple(attrs[name]) != wanted for name, wanted in rows.items()):
+        return None
+    made: list[RowOp] = []
+    if shape_of(index) != places:
+        made.append(make("reshape", [index], like(index, places), op, shape=places))
+        index = made[0].results[0]
+    return [*made, make("embedding", [index, table], op.results[0].type, op)]
