@@ -17,7 +17,7 @@ from sqlalchemy.schema import CreateTable
 
 from opscope.harness.cli.main import root
 from opscope.harness.record.errors import InputError
-from opscope.harness.record.masking import mask_url
+from opscope.harness.record.masking import mask_secrets
 from opscope.harness.record.records import OpTest, Origin
 from opscope.reports.commands import new_migration
 from opscope.reports.database import rows
@@ -210,7 +210,7 @@ def test_nan_is_published_as_null() -> None:
 @pytest.mark.parametrize("key", ["password", "sslpassword", "passfile", "access_token", "api_key", "SECRET"])
 def test_a_database_is_shown_by_the_same_rule_as_every_url(key: str) -> None:
     url = f"postgresql://me:geheim@host/db?{key}=geheim&x=1"
-    assert shown(parse_url(url)) == mask_url(url) == f"postgresql://me:***@host/db?{key}=***&x=1"
+    assert shown(parse_url(url)) == mask_secrets(url) == f"postgresql://me:***@host/db?{key}=***&x=1"
 
 
 def test_commands_offered_for_an_empty_database_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -219,19 +219,40 @@ def test_a_disk_that_fills_up(place: Place, small_disk: Path, tmp_path: Path, wo
 
 
 @pytest.mark.slow
-def test_a_cache_that_fills_up(place: Place, small_disk: Path) -> None:
-    """What ran before keeps its verdicts."""
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_a_cache_that_fills_up(place: Place, small_disk: Path, workers: str) -> None:
+    """What ran before keeps its verdicts, and with room the rest follows."""
     (small_disk / "fill").write_bytes(bytes(950_000))
-    done = place.pytest(OPSCOPE_CACHE_DIR=str(small_disk / "cache"))
-    assert done.code == 1
+    cache = {"OPSCOPE_CACHE_DIR": str(small_disk / "cache")}
+    done = place.pytest("-n", workers, **cache)
+    assert done.code == 2
     folder = small_disk / "cache" / "exports"
-    reason = f"prepare_failed: cache folder: expected a writable folder, got {folder} (No space left on device)"
-    assert f"{reason}; try another OPSCOPE_CACHE_DIR" in done.out
-    assert "1 model asked for = 0 ran + 1 prepare_failed" in done.out
+    reason = f"cache folder: expected a writable folder, got {folder} (No space left on device)"
+    assert f"{reason}; try another OPSCOPE_CACHE_DIR" in " ".join(done.out.split())
+    assert "Traceback" not in done.out + done.err
+    assert "keyboard" not in done.out.lower()
     statuses = [record["status"] for record in place.records()]
     assert len(statuses) == 24
     assert set(statuses) <= {"stopped", "not_run"}
     assert not list(folder.glob(".making-*"))
+    (small_disk / "fill").unlink()
+    done = place.run("pytest", "--op-by-op", "--resume", str(place.runs()[-1]), "--no-report", "-n", workers, **cache)
+    assert done.code == 0, done.out + done.err
+    assert "24 unique ops = 24 stopped" in done.out
+
+
+@pytest.mark.slow
+def test_a_disk_without_room_for_an_export_is_no_fault_of_the_model(place: Place, small_disk: Path) -> None:
+    (small_disk / "fill").write_bytes(bytes(1 << 20))
+    (small_disk / "cache").mkdir()
+    (small_disk / "cache" / "exports").mkdir()
+    (small_disk / "cache" / "modules").mkdir()
+    with (small_disk / "fill").open("r+b") as fill:
+        fill.truncate((1 << 20) - 16_384)
+    done = place.pytest(OPSCOPE_CACHE_DIR=str(small_disk / "cache"))
+    assert done.code == 2
+    assert "(No space left on device); try another OPSCOPE_CACHE_DIR" in one_line(done.err)
+    assert place.runs() == []
 
 
 @pytest.mark.slow
