@@ -192,6 +192,7 @@ def test_a_run_folder_that_is_a_link_is_served_from_where_it_is(tmp_path: Path, 
     assert inside(folder, ["report.html"]) == (root / "called otherwise" / "report.html").resolve()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [(), ("--wait-for-roots", "/not/there/yet")], ids=["there", "not there yet"])
 def test_the_command_serves_on_loopback_until_sigterm(root: Path, words: tuple[str, ...]) -> None:
     """A host of dashboards may have a database and no run yet."""

@@ -87,6 +87,7 @@ def test_killed_run_leaves_a_readable_journal(place: Place) -> None:
     assert page["run"]["outcome"] == "running"
 
 
+@pytest.mark.slow
 def test_interrupted_run_says_so(place: Place) -> None:
     child = started(place)
     os.kill(child.pid, signal.SIGINT)
@@ -143,6 +144,7 @@ BAD_WORDS = [
 ]
 
 
+@pytest.mark.slow
 def test_bad_words_and_places_are_one_line(place: Place) -> None:
     blocked = place.folder / "file"
     blocked.write_text("")
@@ -394,6 +396,7 @@ def test_a_file_whose_reading_does_not_end_keeps_no_command_waiting(place: Place
     assert place.records(place.runs()[-1]), "the other model has run"
 
 
+@pytest.mark.slow
 def test_what_another_plugin_raises_at_the_end_comes_after_the_runs_own(place: Place) -> None:
     """As where pytest's cache may not be written, and warnings are errors."""
     (place.folder / ".pytest_cache").write_text("a file where pytest wants a folder")
@@ -405,6 +408,7 @@ def test_what_another_plugin_raises_at_the_end_comes_after_the_runs_own(place: P
     assert (run / "report.html").is_file()
 
 
+@pytest.mark.slow
 def test_an_option_for_tests_that_are_no_ops_is_refused_in_a_line(place: Place) -> None:
     done = place.pytest("--benchmark-only", PYTEST_ADDOPTS="")
     assert done.code == 2, done.out
