@@ -268,6 +268,7 @@ def test_a_verdict_is_kept_until_a_source_or_an_option_changes(tmp_path: Path, m
     assert result_cache.recall(tmp_path, asked) == READY
 
 
+@pytest.mark.slow
 def test_a_yaml_file_is_recalled_while_its_compiler_is_the_same_and_its_commit_is_todays(tmp_path):
     tool, file, commit = tmp_path / "tool", tmp_path / "mine.yaml", tmp_path / "commit"
     tool.write_text("#!/bin/sh\nexit 0\n")

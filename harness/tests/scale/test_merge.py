@@ -102,7 +102,7 @@ def test_the_joined_run_says_what_the_whole_one_does(tmp_path):
     (failed,) = (test for test in store.load_run(tmp_path / "joined").tests if test.status is Status.COMPILE_FAILED)
     assert failed.artifact is not None
     assert (tmp_path / "joined" / failed.artifact).read_text() == "the whole story"
-    assert str(tmp_path / "joined") in failed.repro
+    assert f"--run-dir {record.run_id}" in failed.repro
     assert merge(shares[::-1], tmp_path / "again") == record, "the order in which they are named says nothing"
 
 
