@@ -268,6 +268,7 @@ class _Split:
             on_progress=on_progress,
             on_row=None if announcer is None else partial(announcer.op, temporary),
         )
+        on_progress(0, sum(node.kind == "op" for node in self.program.program.nodes))
         several = self._worth(slots.count if slots is not None and not self.mesh else 1)
         if several > 1:
             return walk_in_parts.walk_in_parts(plan, walk_in_parts.parts(self.program, plan.random), several)
