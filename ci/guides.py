@@ -17,8 +17,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-GUIDES = sorted(page for page in (ROOT / "docs" / "guide").glob("*.md") if "```console" in page.read_text("utf-8"))
-"""Pages with commands to run; one that says what to write for a service of another has none."""
+GUIDES = sorted((ROOT / "docs" / "guide").glob("*.md"))
 README = "README"
 EXTRAS = {"tt_mlir": "tt"}
 """What a page asks its readers to install beside opscope itself."""
