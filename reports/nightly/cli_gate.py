@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from opscope.reports.nightly.program_options import program_options, read_options
+from opscope.harness.settings.program_options import program_options, read_options
 
 
 @click.command(short_help="Check whether a change, or a new build of a compiler, makes anything worse.")
