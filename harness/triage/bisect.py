@@ -18,8 +18,8 @@ from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from opscope.base.digest import file_digest, json_digest
-from opscope.base.places import PACKAGE
+from opscope.base.digest import digest_of_sources, file_digest, json_digest
+from opscope.base.places import HOME, PACKAGE
 from opscope.base.results_folder import make_folder, results_folder
 from opscope.base.temporary_folder import TemporaryFolder
 from opscope.harness.cache import verdict_fingerprint
@@ -207,7 +207,7 @@ class _Trials:
 
     def _key(self, state: State) -> str:
         names = [(each.name, each.path, str(each.top)) for each in self.chain.repositories]
-        code = verdict_fingerprint.of_all_sources("")
+        code = digest_of_sources(verdict_fingerprint.sources("harness", "compiler", "simulator"), root=HOME)
         return json_digest([names, state.commits, astuple(self.built), self.subject.key, code], digits=20)
 
     def _read(self, state: State) -> Reading:
