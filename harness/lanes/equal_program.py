@@ -90,7 +90,7 @@ class EqualProgram:
         A model whose values inside were compared is not kept: they are its artifact.
         """
         if self._key and test.status is Status.SUCCESS and test.artifact is None:
-            entry = {"test": test.model_dump(mode="json")}
+            entry: dict[str, Any] = {"test": test.model_dump(mode="json")}
             if self._ir_dir is not None and (self._ir_dir / CYCLES).is_file():
                 entry["kernels"] = (self._ir_dir / CYCLES).read_text(encoding="utf-8")
             self._store.put(self._key, entry)

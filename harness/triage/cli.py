@@ -131,7 +131,7 @@ def _search(budget: str, lanes: int, against: str = "") -> in_child.Search:
     "--against",
     default="",
     metavar="BACKEND",
-    help="Shrink an op that this backend, such as tt@0.1.2, lowers otherwise, for as long as it does.",
+    help="Shrink an op or a model that this backend, such as tt@0.1.2, lowers otherwise, for as long as it does.",
 )
 @BUDGET
 @LANES
@@ -145,7 +145,8 @@ def reduce_command(
     """Shrink shapes, rank, attributes, regions and values of a failing op for as long as it fails in the same way.
 
     ID is an op of a run, FOLDER a repro folder. Prints the module of the smallest op and writes a repro folder for it.
-    With --against, the op need not fail: what stays is that its backend and this one lower it differently.
+    With --against, the op need not fail: what stays is that its backend and this one lower it differently. A whole
+    model is reduced by way of its smallest op or window that shows the difference alone.
     """
     if against := search["against"]:
         registry.check_name(against)

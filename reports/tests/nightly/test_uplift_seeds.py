@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 SEEDED = """
 from opscope.harness.backends.reference import Reference
 
-LEFT_OUT, CHANGED, SHARE = {left_out}, {changed}, {share}
+LEFT_OUT, CHANGED, SHARE, EXCHANGED = {left_out}, {changed}, {share}, {exchanged!r}
 
 
 class Own(Reference):
@@ -34,14 +34,18 @@ class Own(Reference):
         ttnn_optimizer.SHARE = SHARE
         job.options = job.options.changed(**CHANGED)
         super().climb(stage, job)
+        if EXCHANGED and stage == "ttir-to-ttnn":
+            for op in job.state[stage].walk():
+                if op.name == EXCHANGED:
+                    op.operands[1], op.operands[2] = op.operands[2], op.operands[1]
 """
 
 
 def gated(
-    place: Path, model: str, left_out: tuple[str, ...] = (), share: float = 0.75, **changed: str
+    place: Path, model: str, left_out: tuple[str, ...] = (), share: float = 0.75, exchanged: str = "", **changed: str
 ) -> dict[str, Any]:
     """What the gate says of the reference with a fault, at level 2."""
-    text = SEEDED.format(left_out=left_out, changed=changed, share=share)
+    text = SEEDED.format(left_out=left_out, changed=changed, share=share, exchanged=exchanged)
     (place / "seeded.py").write_text(text, encoding="utf-8")
     words = ["--old", "reference", "--new", "seeded.py", "--optimization-level", "2", "--json", "--no-smallest"]
     done = CliRunner().invoke(opscope, ["gate", "--model", model, *words])
@@ -114,6 +118,14 @@ def test_numbers_that_change(place: Path, changed: dict[str, str], percent: floa
     assert model["numbers"] in ("within", "worse", "better", "wrong")
     assert "relative L2" in model["reason"] or model["numbers"] == "wrong"
     assert rise(answer) == pytest.approx(percent, abs=0.01 + abs(percent) * 0.05)
+
+
+def test_operands_that_are_exchanged(place: Path) -> None:
+    answer = gated(place, "bert_base", exchanged="ttnn.scaled_dot_product_attention")
+    [model] = answer["models"]
+    assert (model["numbers"], answer["verdict"]) == ("wrong", "worse")
+    assert rise(answer) == 0
+    assert [row["label"] for row in answer["news"]] == ["NEW"]
 
 
 def test_a_build_against_itself_five_times(place: Path) -> None:
