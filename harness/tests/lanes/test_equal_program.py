@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from opscope.base import stored
+from opscope.harness.backends import registry
 from opscope.harness.backends.base import Backend, Job, Target
 from opscope.harness.lanes.ladder import climb
 from opscope.harness.record.optest import RunContext
@@ -144,3 +145,9 @@ def test_a_whole_model_takes_the_verdict_too_with_the_price_of_its_kernels(tmp_p
         left = [*(tmp_path / "run").rglob(CYCLES)]
         assert [each.read_text() for each in left] == ['{"my.add": 7}'] * keep_ir
         shutil.rmtree(tmp_path / "run", ignore_errors=True)
+
+
+def test_whose_programs_are_known(tmp_path: Path) -> None:
+    assert not registry.is_users("tt@0.1.3")
+    assert not registry.is_users("reference")
+    assert registry.is_users(str(tmp_path / "mine.py"))
