@@ -279,7 +279,8 @@ def is_own(backend: str) -> bool:
 
 def is_users(backend: str) -> bool:
     """Whether a backend is a user's: a file, or one of a distribution other than this."""
-    return bool(file_of(backend)) or parts(backend)[0] in _entry_points()
+    point = _entry_points().get(parts(backend)[0])
+    return bool(file_of(backend)) or (point is not None and not point.value.startswith(f"{__package__}."))
 
 
 def file_of(backend: str) -> str:

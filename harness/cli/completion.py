@@ -78,6 +78,7 @@ WORDS: dict[tuple[str, str], tuple[Callable[[], Iterator[Word]], ...]] = {
     ("publish", "run_dirs"): (runs,),
     ("plan", "what"): (registered_models,),
     ("gate", "models"): (registered_models,),
+    ("bisect", "model"): (registered_models,),
     ("ops", "names"): (lowered_ops,),
     **{(command, "op_id"): (ops,) for command in ("repro", "reduce", "probe", "bisect")},
     **{(command, "run_dir"): (runs,) for command in ("repro", "reduce", "probe", "bisect")},

@@ -18,9 +18,10 @@ from opscope.harness.backends import registry
 from opscope.harness.cache import export_folder, op_key, verdict_fingerprint
 from opscope.harness.cache.json_store import JsonStore
 from opscope.harness.record.measures import MEASURES
-from opscope.harness.record.records import TAKEN, WHOLE_MODEL, OpRow, OpTest
+from opscope.harness.record.records import TAKEN, OpRow, OpTest
 from opscope.harness.record.result_options import Decides
 from opscope.harness.record.stages import Status
+from opscope.harness.record.structure import CYCLES
 from opscope.harness.verdict import tolerance
 
 if TYPE_CHECKING:
@@ -53,9 +54,10 @@ class EqualProgram:
     def __init__(self, row: OpRow, backend: Backend, job: Job, context: RunContext, export_dir: Path) -> None:
         """Of an op that has been compiled. There is no place where a verdict would not hold for equal programs."""
         self._store, self._key = JsonStore(Path(context.verdicts)), ""
+        self._ir_dir = job.ir_dir
         # What runs the programs of a user's backend is not known from its class.
         asked = context.verdicts and not registry.is_users(context.backend)
-        asked = asked and row.op_name != WHOLE_MODEL and row.golden and not row.shards
+        asked = asked and row.golden and not row.shards
         if not asked or not (program := backend.program(job)):
             return
         values = stored.digests_of(export_dir, export_folder.value_files(row))
@@ -70,20 +72,28 @@ class EqualProgram:
 
     def taken(self) -> dict[str, Any] | None:
         """What running and comparing would put into the record, and where it is from; None if the op has to run."""
-        entry = self._store.get(self._key) if self._key else None
+        entry = (self._store.get(self._key) if self._key else None) or {}
         try:
-            test = OpTest.model_validate(entry["test"]) if entry is not None else None
+            test = OpTest.model_validate(entry["test"])
         except (KeyError, ValidationError):
             return None
-        if test is None:
+        if self._ir_dir is not None and test.cycles is not None and "kernels" not in entry:
             return None
         fields = {name: getattr(test, name) for name in _OF_THE_RUN}
+        if self._ir_dir is not None and "kernels" in entry:
+            (self._ir_dir / CYCLES).write_text(entry["kernels"], encoding="utf-8")
         return {**fields, "cached_from": test.cached_from or f"{test.backend}{TAKEN}{test.run_id}"}
 
     def keep(self, test: OpTest) -> None:
-        """Keeps the verdict of an op that has run, for equal programs of others."""
-        if self._key and test.status is Status.SUCCESS:
-            self._store.put(self._key, {"test": test.model_dump(mode="json")})
+        """Keeps the verdict of an op that has run, for equal programs of others.
+
+        A model whose values inside were compared is not kept: they are its artifact.
+        """
+        if self._key and test.status is Status.SUCCESS and test.artifact is None:
+            entry: dict[str, Any] = {"test": test.model_dump(mode="json")}
+            if self._ir_dir is not None and (self._ir_dir / CYCLES).is_file():
+                entry["kernels"] = (self._ir_dir / CYCLES).read_text(encoding="utf-8")
+            self._store.put(self._key, entry)
 
 
 @cache

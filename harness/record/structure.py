@@ -14,11 +14,13 @@ from pathlib import Path
 
 from pydantic import Field
 
-from opscope.harness.record import program_graph
+from opscope.harness.record import artifacts, lowered_ir, program_graph
 from opscope.harness.record.field_types import Int
+from opscope.harness.record.optest import backend_label
 from opscope.harness.record.program_changes import memory_of
 from opscope.harness.record.program_graph import HANDLES, LOADS, Op, Program
-from opscope.harness.record.records import Record
+from opscope.harness.record.records import OpTest, Record
+from opscope.harness.record.stages import Stage
 
 CYCLES = "cycles.json"
 """Beside an IR: kernel -> the cycles of all its calls in one execution."""
@@ -26,6 +28,8 @@ FILE = "structure.json"
 """Beside an IR that is neither MLIR nor HLO: op -> how many of it there are, as its backend counts."""
 COSTS = "costs.json"
 """Beside an IR: `memory` and `costs` as XLA reports them."""
+_LOWERED = (None, Stage.RUN, Stage.COMPARE)
+"""Where an op ended that the whole compiler took."""
 _CASTS = re.compile(r"(?:^|\.)(?:typecast|convert|cast|bitcast-convert)$")
 _HOST = re.compile(r"(?:^|\.)(?:host\w*|from_device|to_host|custom-call|cpu_\w+)$")
 _LAUNCHED = "stream.cmd.dispatch"
@@ -98,6 +102,16 @@ def leave(folder: Path, counts: Mapping[str, int]) -> None:
     """Stores what a backend counts itself beside the IR that it is of."""
     if counts:
         (folder / FILE).write_text(json.dumps({**counts}, sort_keys=True), encoding="utf-8")
+
+
+def left_of(run_dir: Path, test: OpTest) -> tuple[Path, str] | None:
+    """The folder of an op's IR and the last one in it (lowered_ir.py), as `--keep-ir` left them.
+
+    None where it left none, or the compiler did not take the whole op.
+    """
+    folder = run_dir / artifacts.ARTIFACT_DIR / test.op_id / artifacts.ir_folder(backend_label(test.backend))
+    last = lowered_ir.last_ir(folder) if test.failed_stage in _LOWERED else None
+    return None if last is None else (folder, lowered_ir.plain(last.read_text(encoding="utf-8", errors="replace")))
 
 
 def read(folder: Path, text: str) -> Structure:

@@ -1,201 +1,303 @@
-"""The first revision at which an op fails as recorded: git bisect, one replay of a repro folder at each step.
+"""The first revision of a compiler that is bad by a measure: halving over the states of a chain of repositories.
 
-Revisions are checked out in a worktree of their own; the user's checkout stays as it is. In a repository of opscope the
-whole of opscope is that of the revision; in another one, the backend is: its file (`backend`, a path in the
-repository), and whatever can be imported from the top of it. A revision that cannot be built or started, or that fails
-otherwise, is skipped.
+What is read at each state is a replay of an op's repro folder, or a run of a model. States are checked out in worktrees
+of their own; the user's checkouts stay as they are. In a repository of opscope the whole of opscope is that of the
+revision; in another one, the backend is: its file (`backend`, a path in the repository), and whatever can be imported
+from the top of it. A state that cannot be built or started, or that has no value, is skipped.
+
+    .opscope/bisect/KEY.json    what was read at a state: it is built once, also if the search is ended and begun again
 """
 
 from __future__ import annotations
 
 import os
-import shlex
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
+from typing import Any
 
-from opscope.base.file_names import resolved
-from opscope.base.places import PACKAGE
+from opscope.base.digest import digest_of_sources, file_digest, json_digest
+from opscope.base.places import HOME, PACKAGE
+from opscope.base.results_folder import make_folder, results_folder
 from opscope.base.temporary_folder import TemporaryFolder
-from opscope.base.visible_text import cut
+from opscope.harness.cache import verdict_fingerprint
+from opscope.harness.record import structure
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpTest
 from opscope.harness.record.signature import shorten
+from opscope.harness.record.stages import WENT_THROUGH
+from opscope.harness.record.store import has_run, load_run, write_whole
+from opscope.harness.settings.program_options import words_of
 from opscope.harness.triage import bundle
-from opscope.harness.triage.replay import OTHER, PASSES, SAME
+from opscope.harness.triage.reading import Measure, Reading, Value
+from opscope.harness.triage.revisions import Chain, Checkouts, Repository, State, is_ancestor, revision, top_of
 
-GOOD, BAD, SKIP = 0, 1, 125
-"""The meaning of exit codes for `git bisect run`."""
+KEPT = "bisect"
+"""The folder of what was read, in the results folder."""
 
 
 @dataclass(frozen=True)
 class Bisected:
-    """What git found."""
+    """What was found."""
 
     candidates: tuple[str, ...]
-    """The first bad commit; several where those between could not be tested, oldest first."""
+    """The first bad commit; several where those between could not be tried, oldest first."""
     text: str
     """The commits, a line each."""
     steps: tuple[str, ...]
-    """Each revision that was tried, and what became of the op."""
+    """Each state that was tried, and what was read there."""
+    note: str = ""
+    """What else has to be said of it."""
 
 
 @dataclass(frozen=True)
-class Replay:
-    """How the op of a repro folder is run at each revision."""
+class Built:
+    """How a compiler is built and found at each revision."""
 
     build: str = ""
-    """A shell command that runs at the top of the revision."""
+    """A shell command that runs at the top of the first repository."""
     backend: str = ""
-    """Like `system_desc`, a file in the repository, or one that `build` makes there."""
+    """Like `system_desc`, a file in that repository, or one that `build` makes there."""
     system_desc: str = ""
     python: str = ""
     """What runs opscope; default: this interpreter."""
-    any_failure: bool = False
-    """Whether every failure counts as the recorded one."""
 
 
-AS_RECORDED = Replay()
-
-
-def bisect(
-    folder: Path,
-    repo: Path,
-    good: str,
-    bad: str,
-    how: Replay = AS_RECORDED,
-    report: Callable[[str], None] = lambda text: None,
-) -> Bisected:
-    """The first revision of `repo` between `good` and `bad` at which the op of a repro folder fails as recorded.
-
-    Raises InputError.
-    """
-    bundle.read(folder)
-    top = Path(_git(repo, "rev-parse", "--show-toplevel", refused=("--repo", "a git repository", str(repo))))
-    first, last = (
-        _git(top, "rev-parse", "--verify", f"{name}^{{commit}}", refused=(flag, f"a revision of {top}", repr(name)))
-        for flag, name in (("--good", good), ("--bad", bad))
-    )
-    if _code(top, "merge-base", "--is-ancestor", first, last) != 0 or first == last:
-        raise InputError("--good", "an ancestor of --bad", f"{good} and {bad}", "git log")
-    with TemporaryFolder("bisect") as scratch:
-        tree = Path(scratch) / "tree"
-        _git(top, "worktree", "add", "--detach", "--quiet", str(tree), last)
-        trial = _Trial(resolved(folder), tree, how)
-        try:
-            return _search(trial, first, last, report)
-        finally:
-            _code(top, "worktree", "remove", "--force", str(tree))
-            _code(top, "worktree", "prune")
+AS_IT_IS = Built()
 
 
 @dataclass(frozen=True)
-class _Trial:
-    """How one revision is tried."""
+class AsRecorded:
+    """An op is bad where it fails as its repro folder says."""
+
+    failure: bundle.Failure
+    any_failure: bool = False
+    """Whether every failure counts as the recorded one."""
+    ends = ("a revision at which the op does not fail so", "a revision at which the op fails as recorded")
+    missing = "a different failure"
+
+    def value(self, reading: Reading) -> Value | None:
+        """How the op ended; None if it failed in another way."""
+        (test,) = reading.tests
+        known = test.status in WENT_THROUGH or self.any_failure or self.failure.same(test)
+        return str(test.status) if known else None
+
+    def is_bad(self, value: Value, good: Value, bad: Value) -> bool:
+        """Whether the op failed."""
+        return value not in WENT_THROUGH
+
+
+Judge = AsRecorded | Measure
+"""Which readings are bad."""
+
+
+@dataclass(frozen=True)
+class Op:
+    """A repro folder, replayed."""
 
     folder: Path
-    tree: Path
-    how: Replay
 
-    def _replay(self) -> str:
-        """The program to run: the tree's own where it is a checkout of opscope, also one whose rooms were import
-        names."""
-        before = (self.tree / "harness/triage/replay.py").is_file() and not (self.tree / "opscope").is_dir()
-        return "harness.triage.replay" if before else "opscope.harness.triage.replay"
+    @property
+    def key(self) -> Any:
+        """The op, its values' origin and the options of its run."""
+        return file_digest(self.folder / bundle.FILE)
 
-    def __call__(self) -> tuple[int, str]:
-        """What git bisect takes the checked out revision for, and why."""
+    def read(self, python: str, tree: Path, files: Sequence[str], environment: Mapping[str, str]) -> Reading:
+        """The record of a replay by the opscope of the tree, where it is a checkout of opscope."""
+        before = (tree / "harness/triage/replay.py").is_file() and not (tree / "opscope").is_dir()
+        program = "harness.triage.replay" if before else "opscope.harness.triage.replay"  # rooms were import names
+        command = [python, "-P", "-m", program, str(self.folder), "--json", *files]
+        done = subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, check=False)
+        try:
+            return Reading(tests=(OpTest.model_validate_json(done.stdout),))
+        except ValueError:  # an exit code alone may be that of an interpreter that did not get so far
+            return Reading(why=(done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1])
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model, run with the options of a run."""
+
+    name: str
+    options: Mapping[str, Any]
+
+    @property
+    def key(self) -> Any:
+        """The model, its file and the options."""
+        return [self.name, file_digest(Path(self.name)) if Path(self.name).is_file() else "", dict(self.options)]
+
+    def read(self, python: str, tree: Path, files: Sequence[str], environment: Mapping[str, str]) -> Reading:
+        """The records of a run and what its IR holds; no verdict of an earlier run is taken for it."""
+        with TemporaryFolder("bisect-run") as scratch:
+            run_dir, log = Path(scratch) / "run", Path(scratch) / "log"
+            command = [python, "-P", "-m", "pytest", *_QUIET, *words_of({**self.options, **_ONCE})]
+            command += ["--model", self.name, "--run-dir", str(run_dir), *files]
+            with log.open("wb") as output:
+                subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, env=environment, check=False)
+            if not has_run(run_dir):
+                lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
+                refused = [line for line in lines if ": expected " in line]
+                return Reading(why=shorten((refused or lines or ["no run"])[-1], 160))
+            tests = sorted(load_run(run_dir).tests, key=lambda test: test.op_id)
+            found = [structure.left_of(run_dir, test) for test in tests]
+            return Reading(tests=tuple(tests), structures=tuple(structure.read(*each) for each in found if each))
+
+
+_QUIET = ("-p", "no:cacheprovider", "-p", "no:benchmark", "--noconftest", "-q", "--op-by-op", "--no-report")
+_ONCE = {"no_cache": True, "keep_ir": True, "reruns": 0, "repro_size": 0}
+
+
+def bisect(
+    subject: Op | Model,
+    judge: Judge,
+    repo: Path,
+    good: str,
+    bad: str,
+    built: Built = AS_IT_IS,
+    pins: Sequence[Repository] = (),
+    report: Callable[[str], None] = lambda text: None,
+) -> Bisected:
+    """The first state between the revisions `good` and `bad` of `repo` that is bad.
+
+    `pins`: the repositories below it, each pinned by the one before. Raises InputError.
+    """
+    top = top_of("--repo", repo)
+    first, last = (
+        revision(top, name, (flag, f"a revision of {top}", repr(name)))
+        for flag, name in (("--good", good), ("--bad", bad))
+    )
+    if first == last or not is_ancestor(top, first, last):
+        raise InputError("--good", "an ancestor of --bad", f"{good} and {bad}", "git log")
+    chain = Chain((Repository("", top), *pins))
+    with TemporaryFolder("bisect") as scratch:
+        trials = _Trials(chain, Checkouts(chain, Path(scratch)), subject, judge, built, report)
+        try:
+            return _Search(trials, chain.between(first, last)).run()
+        finally:
+            trials.checkouts.remove()
+
+
+@dataclass
+class _Trials:
+    """Reads states, each once, and says what was read."""
+
+    chain: Chain
+    checkouts: Checkouts
+    subject: Op | Model
+    judge: Judge
+    built: Built
+    report: Callable[[str], None]
+    steps: list[str] = field(default_factory=list)
+
+    def value(self, state: State) -> Value | None:
+        """The judge's value at a state; None where there is none."""
+        kept = make_folder(results_folder() / KEPT) / f"{self._key(state)}.json"
+        try:
+            reading, again = Reading.model_validate_json(kept.read_bytes()), " (read before)"
+        except (OSError, ValueError):
+            reading, again = self._read(state), ""
+            write_whole(kept, reading.model_dump_json(), "another current folder")
+        value = self.judge.value(reading) if reading.tests else None
+        said = reading.why or f"{reading.verdict}, {self.judge.missing}"
+        self.steps.append(f"{self.chain.name(state)} {f'skipped: {said}' if value is None else value}{again}")
+        self.report(self.steps[-1])
+        return value
+
+    def _key(self, state: State) -> str:
+        names = [(each.name, each.path, str(each.top)) for each in self.chain.repositories]
+        code = digest_of_sources(verdict_fingerprint.sources("harness", "compiler", "simulator"), root=HOME)
+        return json_digest([names, state.commits, astuple(self.built), self.subject.key, code], digits=20)
+
+    def _read(self, state: State) -> Reading:
+        """Checks a state out, builds it and reads it."""
+        self.checkouts.check_out(state)
+        tree = self.checkouts.tree
         environment = {
             **os.environ,
-            "PYTHONPATH": os.pathsep.join([str(self.tree), str(PACKAGE.parent)]),
-            "OPSCOPE_WORKTREE": str(self.tree),
+            **self.checkouts.environment,
+            "PYTHONPATH": os.pathsep.join([str(tree), str(PACKAGE.parent)]),
             "PYTHONDONTWRITEBYTECODE": "1",
         }
-        if self.how.build:
+        if self.built.build:
             built = subprocess.run(
-                self.how.build,
+                self.built.build,
                 shell=True,
-                cwd=self.tree,
+                cwd=tree,
                 env=environment,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
+                check=False,
             )
             if built.returncode:
-                return SKIP, "cannot be built"
-        command = [self.how.python or sys.executable, "-P", "-m", self._replay(), str(self.folder), "--json"]
-        for option, value in (("--backend", self.how.backend), ("--system-desc", self.how.system_desc)):
+                return Reading(why="cannot be built")
+        files: list[str] = []
+        for option, value in (("--backend", self.built.backend), ("--system-desc", self.built.system_desc)):
             kind, colon, file = value.rpartition(":")  # tt:build/libtt.so
-            if file and not (self.tree / file).is_file():
-                return SKIP, f"has no {file}"
-            command += [option, f"{kind}{colon}{self.tree / file}"] if file else []
-        done = subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, check=False)
-        try:
-            test = OpTest.model_validate_json(done.stdout)
-        except ValueError:  # an exit code alone may be that of an interpreter that did not get so far
-            return SKIP, (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-        outcome = f"{test.status}{f' at {test.failed_stage}' if test.failed_stage else ''}"
-        if done.returncode == PASSES:
-            return GOOD, outcome
-        bad = done.returncode == SAME or (self.how.any_failure and done.returncode == OTHER)
-        return (BAD, outcome) if bad else (SKIP, f"{outcome}: a different failure")
+            if file and not (tree / file).is_file():
+                return Reading(why=f"has no {file}")
+            files += [option, f"{kind}{colon}{tree / file}"] if file else []
+        return self.subject.read(self.built.python or sys.executable, tree, files, environment)
 
 
-def _search(trial: _Trial, first: str, last: str, report: Callable[[str], None]) -> Bisected:
-    """git bisect over the worktree, both ends checked before."""
-    steps: list[str] = []
+@dataclass
+class _Search:
+    """Halves the states between a good one and a bad one."""
 
-    def tried(revision: str) -> int:
-        code, why = trial()
-        words = {GOOD: "good", BAD: "bad", SKIP: "skipped"}
-        steps.append(f"{revision[:12]} {words[code]}: {why}")
-        report(steps[-1])
-        return code
+    trials: _Trials
+    states: list[State]
 
-    for flag, revision, expected, words in (
-        ("--bad", last, BAD, "a revision at which the op fails as recorded"),
-        ("--good", first, GOOD, "a revision at which the op does not fail so"),
-    ):
-        _git(trial.tree, "checkout", "--quiet", "--detach", revision)
-        if tried(revision) != expected:
-            raise InputError(flag, words, steps[-1], "another revision, or --any-failure")
-    _git(trial.tree, "bisect", "start", last, first)
-    try:
-        while True:
-            current = _git(trial.tree, "rev-parse", "HEAD")
-            word = {GOOD: "good", BAD: "bad", SKIP: "skip"}[tried(current)]
-            done = subprocess.run(["git", "bisect", word], cwd=trial.tree, capture_output=True, text=True, check=False)
-            if done.returncode != 0 or "is the first bad commit" in done.stdout:
+    def run(self) -> Bisected:
+        """The first bad state of them, once both ends are what they have to be. Raises InputError."""
+        judge, chain = self.trials.judge, self.trials.chain
+        good, bad = self._ends()
+        found, here = self._narrowed(self.states, good, bad)
+        while len(found) == 1 and (branch := chain.merged(found[0])):
+            value = self.trials.value(branch[-1])
+            if value is None or not judge.is_bad(value, good, bad):
                 break
-        log = _git(trial.tree, "bisect", "log")
-    finally:
-        _code(trial.tree, "bisect", "reset")
-    candidates = _candidates(log)
-    if not candidates:
-        raise InputError("git bisect", "a first bad commit", cut((done.stderr or done.stdout).strip(), 160))
-    order = _git(trial.tree, "rev-list", "--reverse", last, f"^{first}").split()
-    candidates = sorted(candidates, key=order.index)
-    text = "\n".join(_git(trial.tree, "log", "-1", "--format=%h %as %an: %s", each) for each in candidates)
-    return Bisected(tuple(candidates), text, tuple(steps))
+            found, here = self._narrowed(branch, good, value)
+        commits = tuple(state.commits[state.level] for state in found)
+        note = "" if _is_all(here, (good, bad)) else f"one of several steps: {here[0]} -> {here[1]} of {good} -> {bad}"
+        return Bisected(commits, "\n".join(map(chain.text, found)), tuple(self.trials.steps), note)
+
+    def _ends(self) -> tuple[Value, Value]:
+        """The values of the good end and of the bad one, which is tried first."""
+        judge, (for_good, for_bad) = self.trials.judge, self.trials.judge.ends
+        bad = self.trials.value(self.states[-1])
+        if bad is None:
+            raise InputError("--bad", for_bad, self.trials.steps[-1], "another revision")
+        good = self.trials.value(self.states[0])
+        if good is None or judge.is_bad(good, good, bad):
+            raise InputError("--good", for_good, self.trials.steps[-1], "another revision")
+        if not judge.is_bad(bad, good, bad):
+            raise InputError("--bad", for_bad, self.trials.steps[0], "another revision")
+        return good, bad
+
+    def _narrowed(self, states: list[State], good: Value, bad: Value) -> tuple[list[State], tuple[Value, Value]]:
+        """The states one of which is the first bad one, after a good first one; and the values before and after."""
+        low, high, ends = 0, len(states) - 1, (good, bad)
+        skipped: set[int] = set()
+        while between := [number for number in range(low + 1, high) if number not in skipped]:
+            # Beside what could not be tried, further and further away, on one side and the other.
+            near = len(skipped & set(range(low, high)))
+            wanted = (low + high) // 2 + (-1) ** near * (near * (near + 1) // 2)
+            middle = min(between, key=lambda number: abs(number - wanted))
+            value = self.trials.value(states[middle])
+            if value is None:
+                skipped.add(middle)
+            elif self.trials.judge.is_bad(value, good, bad):
+                high, ends = middle, (ends[0], value)
+            else:
+                low, ends = middle, (value, ends[1])
+        return states[low + 1 : high + 1], ends
 
 
-def _candidates(log: str) -> list[str]:
-    """The commits that the end of a bisect log names."""
-    marks = ("# first bad commit: [", "# possible first bad commit: [")
-    return [line.split("[", 1)[1].split("]", 1)[0] for line in log.splitlines() if line.startswith(marks)]
-
-
-def _git(folder: Path, *words: str, refused: tuple[str, str, str] | None = None) -> str:
-    """The output of git. Raises InputError if it fails."""
-    done = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        message = shorten(done.stderr, 160)
-        if refused is not None:
-            raise InputError(*refused)
-        raise InputError(f"git {shlex.join(words)}", "to succeed", message)
-    return done.stdout.strip()
-
-
-def _code(folder: Path, *words: str) -> int:
-    return subprocess.run(["git", *words], cwd=folder, capture_output=True, check=False).returncode
+def _is_all(step: tuple[Value, Value], change: tuple[Value, Value]) -> bool:
+    """Whether one step is the whole change: of a text the same, of a number nine tenths."""
+    numbers = [value for value in (*step, *change) if not isinstance(value, str)]
+    if len(numbers) < 4:
+        return step == change
+    before, after, good, bad = numbers
+    return abs(after - before) >= 0.9 * abs(bad - good)

@@ -9,11 +9,13 @@ from typing import Any
 
 import click
 
+from opscope.base.file_names import resolved
 from opscope.base.live import progress
 from opscope.base.page import Page
 from opscope.harness.backends import registry
 from opscope.harness.record import explanation
 from opscope.harness.record.errors import InputError
+from opscope.harness.settings.program_options import program_options, read_options
 from opscope.harness.settings.settings import BY_NAME
 from opscope.harness.triage import after_run, bundle, from_run, in_child, narrowing
 from opscope.harness.triage.elsewhere import is_database
@@ -129,7 +131,7 @@ def _search(budget: str, lanes: int, against: str = "") -> in_child.Search:
     "--against",
     default="",
     metavar="BACKEND",
-    help="Shrink an op that this backend, such as tt@0.1.2, lowers otherwise, for as long as it does.",
+    help="Shrink an op or a model that this backend, such as tt@0.1.2, lowers otherwise, for as long as it does.",
 )
 @BUDGET
 @LANES
@@ -143,7 +145,8 @@ def reduce_command(
     """Shrink shapes, rank, attributes, regions and values of a failing op for as long as it fails in the same way.
 
     ID is an op of a run, FOLDER a repro folder. Prints the module of the smallest op and writes a repro folder for it.
-    With --against, the op need not fail: what stays is that its backend and this one lower it differently.
+    With --against, the op need not fail: what stays is that its backend and this one lower it differently. A whole
+    model is reduced by way of its smallest op or window that shows the difference alone.
     """
     if against := search["against"]:
         registry.check_name(against)
@@ -222,16 +225,31 @@ def probe_command(op_id: str, run_dir: Path | None, source: str | None, budget: 
     page.prose(f"{probed['tried']} variants tried{end}")
 
 
-@click.command("bisect", short_help="Find the revision that broke an op.")
-@click.argument("op_id", metavar="ID|FOLDER")
-@click.option("--good", required=True, metavar="REV", help="A revision at which the op did not fail in this way.")
-@click.option("--bad", required=True, metavar="REV", help="A later revision at which it fails.")
+@click.command("bisect", short_help="Find the revision that broke an op, or changed a model.")
+@click.argument("op_id", metavar="[ID|FOLDER]", required=False)
+@click.option("--good", required=True, metavar="REV", help="A revision before the change.")
+@click.option("--bad", required=True, metavar="REV", help="A later revision, after it.")
+@click.option("--model", metavar="MODEL", help="Run this model at each revision, instead of an op.")
+@click.option("--workflow", metavar="NAME", help="With --model: how it is run; default: full.")
+@click.option("--arch", metavar="BOARD", help="With --model: the board.")
+@click.option(
+    "--on",
+    metavar="MEASURE",
+    help="What makes a revision bad; default: the recorded failure of an op, the verdict of a model.",
+)
 @click.option(
     "--repo",
     default=".",
     type=click.Path(path_type=Path),
     metavar="PATH",
     help="The repository; default: the current folder.",
+)
+@click.option(
+    "--pin",
+    "pins",
+    multiple=True,
+    metavar="NAME=REPO:FILE:PATTERN",
+    help="A repository that --repo, or the one before, pins: in FILE, as the group of PATTERN; or NAME=REPO:SUBMODULE.",
 )
 @click.option(
     "--build",
@@ -253,19 +271,58 @@ def probe_command(op_id: str, run_dir: Path | None, source: str | None, budget: 
 )
 @click.option("--python", default="", metavar="PATH", help="The interpreter that runs opscope; default: this one.")
 @click.option("--any-failure", is_flag=True, help="Count every failure, not only the recorded one.")
+@program_options
 @RUN
 @FROM
 def bisect_command(
-    op_id: str, run_dir: Path | None, source: str | None, repo: Path, good: str, bad: str, **how: Any
+    op_id: str | None,
+    good: str,
+    bad: str,
+    model: str | None,
+    workflow: str | None,
+    on: str | None,
+    repo: Path,
+    pins: tuple[str, ...],
+    run_dir: Path | None,
+    source: str | None,
+    any_failure: bool,
+    **words: Any,
 ) -> None:
-    """Find the revision of a backend that broke an op, with git bisect in a separate worktree.
+    """Find the revision of a compiler that broke an op, or changed what it makes of a model.
 
-    ID is an op of a run, FOLDER a repro folder. A revision is skipped if it cannot be built or started, or if the op
-    fails there in another way.
+    ID is an op of a run, FOLDER a repro folder. Each revision is checked out in a worktree of its own and built once,
+    also if the command is ended and given again. It is skipped if it cannot be built or started, or if the op fails
+    there in another way.
+
+    MEASURE is count(OP), such as count(ttnn.rms_norm), cycles, temp_bytes, launches, casts, pcc, structure or verdict.
+    A revision is bad if it fulfils a comparison, such as 'cycles > 1000'. Of a number alone it is bad if it is nearer
+    to that of --bad than to that of --good; of structure and verdict if they are not those of --good.
+
+    With --pin, once for each repository of a chain, commits of all of them are searched: a commit that moves a pin
+    forward is followed through the commits in between.
     """
-    from opscope.harness.triage import bisect
+    from opscope.harness.triage import bisect, reading, revisions
 
-    folder = narrowing.folder_of(op_id, run_dir, "opscope bisect", source)
-    bisected = bisect.bisect(folder, repo, good, bad, bisect.Replay(**how), click.echo)
+    if (op_id is None) is (model is None):
+        raise InputError("opscope bisect", "an op or --model", "both" if op_id else "neither", "opscope bisect --help")
+    built = bisect.Built(**{name: words.pop(name) for name in ("build", "backend", "system_desc", "python")})
+    options = read_options({"workflow": workflow, **words})
+    measure = reading.read_measure(on) if on else None
+    chain = [revisions.read_pin(word) for word in pins]
+    subject: bisect.Op | bisect.Model
+    judge: bisect.Judge
+    if model is not None:
+        path = Path(model)
+        subject = bisect.Model(str(resolved(path)) if path.is_file() else model, {"workflow": "full", **options})
+        judge = measure or reading.read_measure("verdict")
+    else:
+        if options:
+            raise InputError(BY_NAME[next(iter(options))].flag, "--model", "an op, whose options are recorded")
+        folder = narrowing.folder_of(str(op_id), run_dir, "opscope bisect", source, any_status=measure is not None)
+        subject = bisect.Op(resolved(folder))
+        judge = measure or bisect.AsRecorded(bundle.read(folder).failure, any_failure)
+    bisected = bisect.bisect(subject, judge, repo, good, bad, built, chain, click.echo)
     several = len(bisected.candidates) > 1
     click.echo(f"\n{'one of these is the first bad commit:' if several else 'the first bad commit:'}\n{bisected.text}")
+    if bisected.note:
+        click.echo(bisected.note)

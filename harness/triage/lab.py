@@ -3,16 +3,19 @@
 Inputs of a variant are the original's, cut or repeated to its shapes and converted to its types, so that what is in the
 values stays; a golden is computed only where the failure shows in the numbers.
 
-With a second backend a variant counts if the two lower it differently, and in the same way as the original.
+With a second backend a variant counts if the two lower it differently, and in the same way as the original. A whole
+model is first replaced by the smallest op or window of it that shows a change of the model when it is compiled alone.
 """
 
 from __future__ import annotations
 
+import contextlib
+import math
 import queue
 import shutil
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -21,25 +24,31 @@ from typing import Any
 
 import numpy as np
 
+from opscope.base.digest import words_digest
 from opscope.base.file_names import resolved
 from opscope.base.stored import checked, digest
 from opscope.base.temporary_folder import TemporaryFolder
 from opscope.harness.lanes.lane import Lane, LaneConfig
 from opscope.harness.prepare.inputs import row_inputs
+from opscope.harness.prepare.mlir import piece_module
+from opscope.harness.prepare.mlir.single_op import CannotBuildError
 from opscope.harness.prepare.mlir.variant import Form, InvalidVariantError, read
-from opscope.harness.prepare.program import SingleOp
+from opscope.harness.prepare.program import SingleOp, SplitModule
 from opscope.harness.prepare.split import split_module
 from opscope.harness.prepare.split_guard import split_bytes
+from opscope.harness.prepare.subgraph import windows
 from opscope.harness.record import artifacts, lowered_ir
 from opscope.harness.record.element_types import numpy_dtype, save
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import backend_label
 from opscope.harness.record.program_changes import Change, changes_of_texts
-from opscope.harness.record.records import OpRow, OpTest, Source, Use
+from opscope.harness.record.records import WHOLE_MODEL, OpRow, OpTest, Source, TensorDesc, Use
 from opscope.harness.record.stages import WENT_THROUGH, Stage
 from opscope.harness.triage import bundle
 from opscope.harness.triage.evaluator import Evaluator
 
+WINDOWS = (2, 3, 4, 8)
+"""How many ops the windows have that are tried of a model none of whose ops alone shows the change."""
 LARGEST = 1 << 24
 """A variant is tried only if its tensors have at most this many elements in all."""
 
@@ -50,12 +59,22 @@ class Variant:
 
     module: bytes
     inputs: tuple[Any, ...]
-    """NumPy arrays."""
+    """NumPy arrays; none: it is compiled only."""
+    name: str = ""
+    """What a module of several ops is called; it is not varied."""
 
     @property
     def form(self) -> Form:
-        """What its op is like."""
-        return read(self.module)
+        """What its op is like, or its program as one. Raises InvalidVariantError."""
+        return _as_one(self).form if self.name else read(self.module)
+
+    @property
+    def single(self) -> SingleOp:
+        """Its op, or its program as one."""
+        if self.name:
+            return _as_one(self).op
+        (single,) = split_module(self.module).ops.values()
+        return single
 
 
 @dataclass(frozen=True)
@@ -93,6 +112,10 @@ class Lab:
         self.count = 0
         """Variants that were run."""
         self._changes: list[Change] = []
+        self._shown: frozenset[str] = frozenset()
+        """What the last variant shows, by what such changes have in common."""
+        self.whole: Variant | None = None
+        """The model that the original is a part of."""
 
     @property
     def compares_lowerings(self) -> bool:
@@ -124,23 +147,57 @@ class Lab:
         if row.devices > 1:
             raise InputError(str(path), "an op of one device", f"{row.op_name} of {row.devices}", "opscope repro")
         ops = split_bytes(path, max(self._until - time.monotonic(), 1.0))
-        if len(ops) != 1:
+        if len(ops) == 1:
+            return Variant(path.read_bytes(), tuple(row_inputs(row, self._folder)))
+        if not self.compares_lowerings:
             raise InputError(str(path), "a module of one op", f"one of {len(ops)}")
-        return Variant(path.read_bytes(), tuple(row_inputs(row, self._folder)))
+        return self._part(Variant(path.read_bytes(), (), WHOLE_MODEL))
+
+    def _part(self, model: Variant) -> Variant:
+        """The smallest op of a model, else the smallest window, that the backends lower differently as they do the
+        model; of several changes, the one of most sites that any shows. Raises InputError where none shows one."""
+        self._try(model, 0)
+        changes, self.whole = self._changes, model
+        if not changes:
+            raise self._same_lowering()
+        split = split_module(model.module)
+        found: tuple[int, Variant] | None = None
+        for part in _parts(split):
+            if self.out_of_budget or (found is not None and (found[0] == 0 or part.name)):
+                break  # windows only where no op shows a change
+            self._changes = changes
+            tried = self._try(part, 0)
+            if tried is None or not tried.fails:
+                continue
+            place = next(place for place, change in enumerate(changes) if change.alike in self._shown)
+            if found is None or place < found[0]:
+                found = place, part
+        if found is None:
+            got = "no time to find it" if self.out_of_budget else f"none of {len(split.ops)} ops and their windows"
+            raise InputError("opscope reduce", f"an op or window that shows {changes[0].what}", got, "opscope diff")
+        self._changes = [changes[found[0]]]
+        self._tried.clear()  # what was asked of them was more
+        part = found[1]
+        zeros = tuple(np.zeros(each.shape, numpy_dtype(each.data_type)) for each in part.single.inputs)
+        return replace(part, inputs=zeros)
+
+    def _same_lowering(self) -> InputError:
+        backends = " and ".join(self._backends)
+        return InputError("opscope reduce", f"an op that {backends} lower differently", "the same lowering")
 
     def reproduced(self, where: str) -> tuple[Tried, Form]:
-        """The failure, tried once more, and its form. Raises InputError if it does not show any more.
+        """The failure, tried once more, and the form that it began with.
 
-        `where` is the command.
+        Raises InputError if it does not show any more; `where` is the command.
         """
         original = self.original()
         try:
-            form = original.form
+            form = (self.whole or original).form
         except InvalidVariantError as error:
             raise InputError(where, "an op with static shapes", str(error)) from error
         (tried,) = self.try_all([original])
         if self.compares_lowerings and tried is not None and not tried.fails:
-            raise InputError(where, f"an op that {' and '.join(self._backends)} lower differently", "the same lowering")
+            raise self._same_lowering()
         if tried is None or not tried.fails:
             got = "no time to try it" if tried is None else "a pass" if tried.passes else "a different failure"
             raise InputError(where, "the op to fail as recorded", got, "opscope replay; the failure may be flaky")
@@ -160,7 +217,7 @@ class Lab:
         if self.out_of_budget:
             return None
         with self._mlir:
-            (single,) = split_module(variant.module).ops.values()
+            single = variant.single
         key = (single.op_id, " ".join(digest(memoryview(array.tobytes())) for array in variant.inputs))
         if key in self._tried:
             return replace(self._tried[key], variant=variant)
@@ -194,7 +251,8 @@ class Lab:
         one, two = texts
         changes = changes_of_texts(two, one) if one and two else []
         self._changes = self._changes or changes
-        return not {change.alike for change in changes}.isdisjoint(change.alike for change in self._changes)
+        self._shown = frozenset(change.alike for change in changes)
+        return not self._shown.isdisjoint(change.alike for change in self._changes)
 
     def _row(self, single: SingleOp, variant: Variant, name: str) -> OpRow:
         """The manifest row of a variant, its files in this place."""
@@ -245,8 +303,7 @@ class Lab:
 
     def row_of(self, tried: Tried) -> OpRow:
         """The manifest row of a variant that was tried, its values in this place."""
-        (single,) = split_module(tried.variant.module).ops.values()
-        return self._row(single, tried.variant, "chosen")
+        return self._row(tried.variant.single, tried.variant, "chosen")
 
     def close(self) -> None:
         """Ends lanes and child, and clears the place."""
@@ -262,6 +319,43 @@ class Lab:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+@dataclass(frozen=True)
+class _AsOne:
+    """A program of several ops as if it were one."""
+
+    op: SingleOp
+    form: Form
+
+
+def _as_one(variant: Variant) -> _AsOne:
+    split = split_module(variant.module)
+    taken, given = ([split.values[v] for v in of] for of in (split.program.arguments, split.program.results))
+    op_id = words_digest(variant.module.hex(), digits=16)
+    op = SingleOp(op_id, variant.name, variant.module, tuple(taken), tuple(given), {}, ())
+    shapes, kinds = (
+        (tuple(d.shape for d in of) for of in (taken, given)),
+        (tuple(d.data_type for d in of) for of in (taken, given)),
+    )
+    (operands, results), (types, result_types) = shapes, kinds
+    return _AsOne(op, Form(variant.name, operands, types, results, result_types, (), tuple(range(len(taken)))))
+
+
+def _parts(split: SplitModule) -> Iterator[Variant]:
+    """The ops of a model, then its windows of more and more ops, each kind once, the smallest first."""
+    ops = [op for op in split.ops.values() if not op.unsplittable]
+    yield from (Variant(op.bytecode, ()) for op in sorted(ops, key=lambda op: _elements((*op.inputs, *op.outputs))))
+    for size in WINDOWS:
+        pieces = {piece_module.content_id(piece, split, frozenset()): piece for piece in windows(split.program, size)}
+        values = {key: [split.values[v] for v in (*piece.arguments, *piece.results)] for key, piece in pieces.items()}
+        for key in sorted(pieces, key=lambda key: _elements(values[key])):
+            with contextlib.suppress(CannotBuildError):
+                yield Variant(piece_module.build(pieces[key], split), (), pieces[key].name)
+
+
+def _elements(tensors: Iterable[TensorDesc]) -> int:
+    return sum(math.prod(each.shape) for each in tensors)
 
 
 def refit(variant: Variant, before: Form, module: bytes, after: Form) -> Variant:

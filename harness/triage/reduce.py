@@ -43,7 +43,9 @@ def reduce(lab: Lab, report: Report = lambda text: None) -> Reduced:
     """The smallest op that fails as the lab's does. Raises InputError if that failure does not show any more."""
     first, before = lab.reproduced("opscope reduce")
     search = _Search(lab, first, report)
-    while search.round() and not lab.out_of_budget:
+    if lab.whole is not None:
+        search.steps.append(f"{first.variant.form.name} alone")
+    while not first.variant.name and search.round() and not lab.out_of_budget:
         pass
     after = search.best.variant.form
     return Reduced(before, after, search.best, tuple(search.steps), lab.count, not lab.out_of_budget)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from opscope.reports.nightly.program_options import program_options, read_options
+from opscope.harness.settings.program_options import program_options, read_options
 
 
 @click.command(short_help="Check whether a change, or a new build of a compiler, makes anything worse.")
@@ -29,6 +29,9 @@ from opscope.reports.nightly.program_options import program_options, read_option
     "--smallest/--no-smallest",
     default=True,
     help="With --new: whether to compile the ops of models that changed alone, to find the smallest that shows it.",
+)
+@click.option(
+    "--commits", default="", metavar="OLD..NEW", help="With --new: the commits of the builds, for the comment."
 )
 @click.option("-n", "workers", type=click.IntRange(1, 64), default=1, show_default=True, help="With --new: processes.")
 @click.option(
@@ -86,6 +89,7 @@ def gate(
     arch: str,
     slower: float,
     smallest: bool,
+    commits: str,
     workers: int,
     comment: bool,
     as_json: bool,
@@ -105,9 +109,8 @@ def gate(
     options = read_options(words)
     if old is not None or new is not None:
         asked = {"models": models, "arch": arch, "workers": workers, "options": options}
-        _builds(
-            old, new, {**asked, "slower": slower, "smallest": smallest}, summary_file, comment=comment, as_json=as_json
-        )
+        asked |= {"slower": slower, "smallest": smallest, "commits": commits}
+        _builds(old, new, asked, summary_file, comment=comment, as_json=as_json)
         return
     if options or comment or as_json:
         from opscope.harness.record.errors import InputError

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from opscope.base.visible_text import counted
+from opscope.harness.settings.program_options import program_options, read_options
 from opscope.reports.nightly.cli import INTERRUPTED
-from opscope.reports.nightly.program_options import program_options, read_options
 
 if TYPE_CHECKING:
     from opscope.reports.nightly.history import First, Line

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from opscope.harness.backends import registry
 from opscope.harness.record.result_options import Decides, ResultOptions
 from opscope.harness.record.run_folders import file_name, runs_root
-from opscope.harness.settings.settings import BY_NAME
+from opscope.harness.settings.program_options import words_of
 from opscope.reports.nightly.config import Config
 
 
@@ -71,7 +70,7 @@ def first_command(sweep: Sweep, config: Config, run_dir: Path, budget: float | N
         command += ["--data-format", sweep.data_format]
     if sweep.shard:
         command += ["--shard", f"{sweep.shard}/{sweep.shards}"]
-    return command + _flags(config.options) + _budget(budget)
+    return command + words_of(config.options) + _budget(budget)
 
 
 def next_command(config: Config, run_dir: Path, budget: float | None) -> list[str]:
@@ -98,17 +97,6 @@ def _pytest(config: Config) -> list[str]:
         "--check-kept",
     ]
     return command + (["-n", str(config.workers)] if config.workers > 1 else [])
-
-
-def _flags(options: Mapping[str, Any]) -> list[str]:
-    arguments: list[str] = []
-    for name, value in options.items():
-        flag = BY_NAME[name].flag
-        if not BY_NAME[name].metavar:
-            arguments += [flag] if value else []
-        elif value is not None:
-            arguments += [flag, str(value)]
-    return arguments
 
 
 def _budget(seconds: float | None) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from opscope.harness.record.workflows import SPLIT
 from opscope.reports.compare.diff import Row, compare
 from opscope.reports.compare.lowered_differently import Group, Lowered, compare_lowered, percent_change
 from opscope.reports.compare.outcomes import RunView, from_folder
+from opscope.reports.database.owners import owner, rules_here
 from opscope.reports.nightly.config import Config
 from opscope.reports.nightly.gate import GATES
 from opscope.reports.nightly.journal_counter import Counter
@@ -107,7 +108,9 @@ class Uplift:
     seconds: Mapping[str, float]
     """Wall time of each run."""
     commits: str = ""
-    """The commits between the builds, where both say theirs."""
+    """The commits between the builds, as they were given, or where both say theirs."""
+    owners: Mapping[str, str] = field(default_factory=dict)
+    """A change's `what`, or the id of an op that fails anew -> the team that owns it (ci/owners.yaml)."""
 
     @property
     def verdict(self) -> str:
@@ -135,6 +138,8 @@ class Asked:
     smallest: bool
     """Whether the ops of models that changed are compiled alone."""
     root: Path
+    commits: str = ""
+    """What the builds were made of, as `OLD..NEW`."""
 
 
 @dataclass(frozen=True)
@@ -255,8 +260,26 @@ def _uplift(
         skipped=tuple(_skipped(pairs)),
         not_priced=tuple(_not_priced(models, pair)) if pair is not None else (),
         seconds=dict(seconds),
-        commits=since.text if since is not None else "",
+        commits=asked.commits or (since.text if since is not None else ""),
+        owners=_owners(asked.root, (*changes, *op_changes), news),
     )
+
+
+def _owners(root: Path, changes: Sequence[Group], news: Sequence[Row]) -> dict[str, str]:
+    """Who owns each change, by its ops and models, and each failure."""
+    rules = rules_here(None, None, root)
+    found = {
+        change.what: owner(
+            rules,
+            [op for place in change.places for op in place.counts],
+            "",
+            "",
+            [place.name for place in change.places],
+        )
+        for change in changes
+    }
+    found |= {row.op_id: owner(rules, [row.op_name], row.failed_stage, row.cluster, row.models) for row in news}
+    return {name: team for name, team in found.items() if team}
 
 
 def _only(pair: _Pair, suites: Sequence[str]) -> _Pair:

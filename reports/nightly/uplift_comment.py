@@ -13,6 +13,7 @@ from opscope.reports.compare.lowered_differently import Group, percent_change
 from opscope.reports.nightly.markdown import code, escaped, table
 
 if TYPE_CHECKING:
+    from opscope.reports.compare.diff import Row
     from opscope.reports.nightly.uplift import Model, Uplift
 
 MARK = "<!-- opscope gate -->"
@@ -28,7 +29,7 @@ def text(uplift: Uplift) -> str:
     parts = [
         f"{MARK}\n### {escaped(title(uplift))}",
         escaped(_about(uplift)),
-        _failures("❌ fails now", [f"{row.op_name} {', '.join(row.models)}: {row.error_b}" for row in uplift.news]),
+        _failures("❌ fails now", [_failing(row, uplift.owners.get(row.op_id, "")) for row in uplift.news]),
         _changes(uplift),
         _failures("✅ right now", [f"{row.op_name} {', '.join(row.models)}: {row.error_a}" for row in uplift.fixed]),
         _details(f"models ({len(uplift.differing)})", _model_table(uplift.differing)),
@@ -84,11 +85,17 @@ def _changes(uplift: Uplift) -> str:
             _counts(group),
             _price(group),
             _smallest(group),
+            *([escaped(uplift.owners.get(group.what, ""))] if uplift.owners else []),
         ]
         for group in shown
     ]
+    heads = (f"change ({len(every)})", "models", "counts", "cycles", "smallest", *(["owner"] if uplift.owners else []))
     more = f"\n\nand {len(every) - len(shown)} more" if len(every) > len(shown) else ""
-    return table((f"change ({len(every)})", "models", "counts", "cycles", "smallest"), rows) + more
+    return table(heads, rows) + more
+
+
+def _failing(row: Row, team: str) -> str:
+    return f"{f'{team}: ' if team else ''}{row.op_name} {', '.join(row.models)}: {row.error_b}"
 
 
 def _mark(group: Group) -> str:

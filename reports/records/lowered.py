@@ -17,17 +17,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from opscope.harness.record import artifacts, lowered_ir, structure
+from opscope.harness.record import artifacts, structure
 from opscope.harness.record.optest import backend_label
 from opscope.harness.record.records import OpTest
-from opscope.harness.record.stages import Stage
 from opscope.harness.record.store import read_run, write_whole
 from opscope.harness.record.structure import Structure
 
 FILE = "lowered.json.xz"
 STRUCTURES = "structure.json.xz"
-_LOWERED = (None, Stage.RUN, Stage.COMPARE)
-"""Where an op ended that the whole compiler took."""
 
 
 def keep(run_dir: Path, tests: Iterable[OpTest]) -> Path:
@@ -43,12 +40,9 @@ def keep(run_dir: Path, tests: Iterable[OpTest]) -> Path:
         if label not in kept:  # a process that was killed has gathered some
             kept[label] = dict(read(run_dir, label))
             structures[label] = {key: of.model_dump() for key, of in structures_of(run_dir, label).items()}
-        own = kept[label]
-        folder = run_dir / artifacts.ARTIFACT_DIR / test.op_id / artifacts.ir_folder(label)
-        last = lowered_ir.last_ir(folder) if test.failed_stage in _LOWERED else None
-        if last is not None:
-            own[test.op_id] = lowered_ir.plain(last.read_text(encoding="utf-8", errors="replace"))
-            structures[label][test.op_id] = structure.read(folder, own[test.op_id]).model_dump()
+        if left := structure.left_of(run_dir, test):
+            folder, kept[label][test.op_id] = left
+            structures[label][test.op_id] = structure.read(folder, kept[label][test.op_id]).model_dump()
             if test.failed_stage is None:
                 gathered.append(folder)
     for name, values in ((STRUCTURES, structures), (FILE, kept)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,15 @@ import numpy as np
 import pytest
 
 from opscope.base import stored
+from opscope.harness.backends import registry
 from opscope.harness.backends.base import Backend, Job, Target
 from opscope.harness.lanes.ladder import climb
 from opscope.harness.record.optest import RunContext
-from opscope.harness.record.records import TAKEN, OpRow, OpTest
+from opscope.harness.record.records import TAKEN, WHOLE_MODEL, OpRow, OpTest
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.spared_work import savings
 from opscope.harness.record.stages import Stage, Status
+from opscope.harness.record.structure import CYCLES
 from opscope.harness.tests.ops import add_row
 
 
@@ -111,3 +114,40 @@ def test_a_failure_is_no_verdict_to_take(tmp_path: Path) -> None:
     release = Release("2", wrong=1.0)
     assert taken(tmp_path, release).status is Status.WRONG_RESULT
     assert release.ran == 1
+
+
+MODEL = b"""func.func @main(%a: tensor<4x8xf32>, %b: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %0 = stablehlo.add %a, %b : tensor<4x8xf32>
+  return %0 : tensor<4x8xf32>
+}"""
+
+
+class Priced(Release):
+    """One whose runtime leaves the cycles of kernels beside the IR, and takes any text for a program."""
+
+    def program(self, job: Job) -> str:
+        return "one program"
+
+    def climb(self, stage: Stage, job: Job) -> None:
+        super().climb(stage, job)
+        if stage is Stage.RUN and job.ir_dir is not None:
+            (job.ir_dir / CYCLES).write_text('{"my.add": 7}')
+
+
+def test_a_whole_model_takes_the_verdict_too_with_the_price_of_its_kernels(tmp_path: Path) -> None:
+    row = add_row(tmp_path / "toy", "op1", MODEL).model_copy(update={"op_name": WHOLE_MODEL})
+    assert taken(tmp_path, Priced("0"), row).cached_from == ""
+    for keep_ir, ran in ((False, 0), (True, 1), (True, 0)):  # the first that asks for a price has to run
+        release = Priced("1")
+        test = taken(tmp_path, release, row, keep_ir=keep_ir)
+        assert (test.status, test.cycles, release.ran) == (Status.SUCCESS, 7, ran)
+        assert bool(test.cached_from) is not bool(ran)
+        left = [*(tmp_path / "run").rglob(CYCLES)]
+        assert [each.read_text() for each in left] == ['{"my.add": 7}'] * keep_ir
+        shutil.rmtree(tmp_path / "run", ignore_errors=True)
+
+
+def test_whose_programs_are_known(tmp_path: Path) -> None:
+    assert not registry.is_users("tt@0.1.3")
+    assert not registry.is_users("reference")
+    assert registry.is_users(str(tmp_path / "mine.py"))

@@ -17,11 +17,12 @@ from opscope.harness.record.records import OpTest
 from opscope.harness.tests.faulty_backends import hidden
 from opscope.harness.tests.triage.runs import binary, run
 from opscope.harness.triage import bundle, narrowing
-from opscope.harness.triage.bisect import Replay, bisect
+from opscope.harness.triage.bisect import AS_IT_IS, AsRecorded, Bisected, Built, Op
+from opscope.harness.triage.bisect import bisect as bisected
 
 pytestmark = pytest.mark.slow
 
-MINE = Replay(backend="tools/mine.py")
+MINE = Built(backend="tools/mine.py")
 ROOT = Path(__file__).parents[3]
 
 
@@ -30,6 +31,17 @@ def git(folder: Path, *words: str) -> str:
     identity = ("-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false")
     done = captured(["git", *identity, *words], cwd=folder, check=True)
     return done.stdout.strip()
+
+
+def bisect(folder: Path, repo: Path, good: str, bad: str, built: Built = AS_IT_IS) -> Bisected:
+    """Where the op of a repro folder fails as recorded."""
+    return bisected(Op(folder), AsRecorded(bundle.read(folder).failure), repo, good, bad, built)
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was read is kept in a folder of the test."""
+    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture(scope="module")
@@ -118,6 +130,6 @@ def test_a_bug_planted_in_opscope_itself(tmp_path: Path) -> None:
     options = repro.options.model_copy(update={"backend": "reference"})
     changed = repro.model_copy(update={"failure": bundle.Failure.of(test), "options": options})
     (folder / bundle.FILE).write_text(changed.model_dump_json())
-    outcome = bisect(folder, clone, good, commits[-1], Replay(python=sys.executable))
+    outcome = bisect(folder, clone, good, commits[-1], Built(python=sys.executable))
     assert outcome.candidates == (commits[1],)
     assert "change 1" in outcome.text

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
+from opscope.base.tests.captured import captured
 from opscope.harness.prepare.mlir.variant import region_kinds
 from opscope.harness.record.errors import InputError
+from opscope.harness.record.store import load_run
 from opscope.harness.tests.faulty_backends import hidden
+from opscope.harness.tests.own_backend import own_backend
 from opscope.harness.tests.triage.runs import binary, run, unary
-from opscope.harness.triage import bundle, narrowing
+from opscope.harness.triage import bundle, in_child, narrowing
 from opscope.harness.triage.lab import Lab
 from opscope.harness.triage.probe import Probed, probe
 from opscope.harness.triage.reduce import Reduced, reduce
@@ -306,3 +310,59 @@ def test_the_smallest_op_that_two_backends_lower_differently(tmp_path: Path) -> 
         pytest.raises(InputError, match=r"new\.py and .*twin\.py lower differently, got the same lowering"),
     ):
         reduce(lab)
+
+
+OF_A_MODEL = """
+import numpy as np
+if stage is Stage.COMPILE:
+    if job.ir_dir is not None:
+        tiled = NEW and job.results[0].shape[-1] >= 30
+        fused = NEW and FUSES and b"multiply" in job.module and b"subtract" in job.module
+        names = [name for name in ("multiply", "subtract", "add") if name.encode() in job.module]
+        names = [name for name in names if name not in ("multiply", "subtract")] + ["fused"] if fused else names
+        lines = [f'%{n} = "my.{name}"() <{{tiled = {name == "add" and tiled and not FUSES}}}> : () -> ()'
+                 for n, name in enumerate(names)]
+        (job.ir_dir / "0.mlir").write_text("func.func @main() {\\n" + "\\n".join(lines) + "\\nreturn\\n}")
+    return
+job.outputs, job.ran_on = [np.zeros(each.shape, np.float32) for each in job.results], "host"
+"""
+MODEL = """func.func @main(%a: tensor<64x100xf32>, %b: tensor<64x100xf32>) -> tensor<64x100xf32> {
+  %0 = stablehlo.multiply %a, %b : tensor<64x100xf32>
+  %1 = stablehlo.subtract %0, %b : tensor<64x100xf32>
+  %2 = stablehlo.add %1, %a : tensor<64x100xf32>
+  return %2 : tensor<64x100xf32>
+}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("fuses", "name", "difference", "after"),
+    [
+        (False, "stablehlo.add", "tiled of my.add", ([30], [1, 30])),
+        (True, "window:subtract", "my.fused +1", ([64, 100],)),
+    ],
+)
+def test_a_model_is_reduced_by_way_of_the_op_or_window_that_differs_alone(
+    tmp_path: Path, fuses: bool, name: str, difference: str, after: tuple[list[int], ...]
+) -> None:
+    for each, new in (("old", False), ("new", True)):
+        source = own_backend(each, OF_A_MODEL, at="host", top=f"NEW, FUSES = {new}, {fuses}")
+        (tmp_path / f"{each}.py").write_text(source, encoding="utf-8")
+    (tmp_path / "m.mlir").write_text(MODEL, encoding="utf-8")
+    words = "--op-by-op --model m.mlir --workflow full --backend new.py --run-dir run --no-report --noconftest -q"
+    done = captured([sys.executable, "-P", "-m", "pytest", "-p", "no:cacheprovider", *words.split()], cwd=tmp_path)
+    run_dir = tmp_path / "run"
+    (test,) = load_run(run_dir).tests or pytest.fail(done.stdout)
+    folder = narrowing.folder_of(test.op_id, run_dir, "test", any_status=True)
+    search = in_child.Search(lanes=1, budget=600.0, against=str(tmp_path / "old.py"))
+    answer = in_child.narrow(folder, "test", search, lambda text: None, tmp_path / "reduced")
+    assert (answer["before"]["name"], answer["after"]["name"]) == ("model", name)
+    assert answer["steps"][0] == f"{name} alone"
+    assert (answer["difference"], answer["complete"]) == (difference, True)
+    assert sorted(answer["after"]["operands"][0]) in after
+    again = run(tmp_path / "again", (tmp_path / "reduced" / bundle.TEXT).read_text(), str(tmp_path / "new.py"))
+    assert again[1], "a file that a compiler takes"
+    twin = in_child.Search(lanes=1, budget=600.0, against=str(tmp_path / "new.py"))
+    with pytest.raises(InputError, match="lower differently, got the same lowering"):
+        in_child.narrow(folder, "test", twin, lambda text: None, tmp_path / "same")

@@ -87,7 +87,11 @@ def test_a_lost_fusion_is_named_with_its_counts_and_its_price(place: Path) -> No
     assert (where["cycles"], where["priced_by"]) == ([1000, 1500], "run")
     [model] = answer["models"]
     assert (model["numbers"], model["equal"], model["launches"]) == ("equal bits", False, [1, 2])
-    text = gate("--old", "apart.py", "--new", "fusing.py", "--no-smallest", code=0)
+    (place / "ci").mkdir()
+    (place / "ci" / "owners.yaml").write_text("owners: [{team: fusion, op: my.*}]\n", encoding="utf-8")
+    text = gate("--old", "apart.py", "--new", "fusing.py", "--no-smallest", "--commits", "abc12..def34", code=0)
+    assert "| fusion |" in text
+    assert "commits abc12..def34" in text
     assert text.startswith(uplift_comment.MARK)
     assert "1 faster" in text
     assert "my.mul 1→0" in text
@@ -138,7 +142,7 @@ class Own(Reference):
         from opscope.compiler.passes.ttir_fusing.matching import RULES
 
         for name, rules in RULES.items():
-            RULES[name] = [rule for rule in rules if not rule.__module__.endswith(".bias")]
+            RULES[name] = [rule for rule in rules if rule.__name__ != "bias"]
         super().climb(stage, job)
 """
 

@@ -26,3 +26,16 @@ def read_options(words: Mapping[str, str | tuple[str, ...] | None]) -> dict[str,
 
     given = {name: ",".join(word) if isinstance(word, tuple) else word for name, word in words.items() if word}
     return {name: BY_NAME[name].read(flag(name), word) for name, word in given.items()}
+
+
+def words_of(options: Mapping[str, Any]) -> list[str]:
+    """Settings by name, as words of a command line."""
+    from opscope.harness.settings.settings import BY_NAME
+
+    words: list[str] = []
+    for name, value in options.items():
+        if not BY_NAME[name].metavar:
+            words += [BY_NAME[name].flag] if value else []
+        elif value is not None:
+            words += [BY_NAME[name].flag, str(value)]
+    return words

@@ -1,0 +1,121 @@
+"""What is read of a compiler at each revision, and the measure by which a revision counts as bad."""
+
+from __future__ import annotations
+
+import json
+import operator
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from opscope.base.digest import json_digest
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.records import OpTest, Record
+from opscope.harness.record.structure import Structure
+
+ON = "--on"
+_SUMS: dict[str, Callable[[Structure], int | None]] = {
+    "temp_bytes": lambda structure: structure.temp_bytes,
+    "launches": lambda structure: structure.launches,
+    "casts": lambda structure: structure.casts,
+}
+_OTHERS = ("cycles", "pcc", "structure", "verdict")
+NAMES = ("count(OP)", *_SUMS, *_OTHERS)
+"""The measures."""
+_COMPARISONS = {
+    "<=": operator.le,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    ">": operator.gt,
+}
+_MEASURE = re.compile(
+    rf"\s*(?:count\(\s*(?P<op>[^()\s]+)\s*\)|(?P<name>\w+))\s*(?:(?P<sign>{'|'.join(_COMPARISONS)})\s*(?P<number>\S+))?\s*"
+)
+Value = float | str
+"""A number, or a text that is equal or not."""
+
+
+class Reading(Record):
+    """What a revision of a compiler makes of an op or a model."""
+
+    tests: tuple[OpTest, ...] = ()
+    """The records; none where the revision could not be tried."""
+    structures: tuple[Structure, ...] = ()
+    """Of their programs, where the compiler has shown them."""
+    why: str = ""
+    """Why it could not be tried."""
+
+    @property
+    def verdict(self) -> str:
+        """How each op ended."""
+        return ", ".join(" at ".join(filter(None, (test.status, test.failed_stage))) for test in self.tests)
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What `--on` names: a value of each reading, and which values are bad."""
+
+    text: str
+    name: str
+    op: str = ""
+    compare: Callable[[float, float], bool] | None = None
+    """None: a value is bad if it is nearer to that of the bad end (a text: if it is not that of the good end)."""
+    number: float = 0.0
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """What the good end and the bad one have to be."""
+        if self.compare is not None:
+            return f"a revision at which not {self.text}", f"a revision at which {self.text}"
+        return f"a revision with a value of {self.text}", f"a revision with another {self.text} than --good"
+
+    @property
+    def missing(self) -> str:
+        """What is said of a reading without a value."""
+        return f"no {self.name}"
+
+    def value(self, reading: Reading) -> Value | None:
+        """The value of a reading; None if it has none."""
+        if self.name == "verdict":
+            return reading.verdict
+        if self.name in ("cycles", "pcc"):
+            values = [getattr(test, self.name) for test in reading.tests]
+            return None if None in values or not values else (sum if self.name == "cycles" else min)(values)
+        if not reading.structures:
+            return None
+        if self.name == "structure":
+            return json_digest([json.loads(each.model_dump_json(exclude={"cycles"})) for each in reading.structures])[
+                :8
+            ]
+        if self.op:
+            return sum(each.ops.get(self.op, 0) for each in reading.structures)
+        numbers = [_SUMS[self.name](each) for each in reading.structures]
+        return None if None in numbers else sum(number or 0 for number in numbers)
+
+    def is_bad(self, value: Value, good: Value, bad: Value) -> bool:
+        """Whether a value counts as bad, between those of the two ends."""
+        if isinstance(value, str) or isinstance(good, str) or isinstance(bad, str):  # all are texts
+            return value != good
+        if self.compare is not None:
+            return self.compare(value, self.number)
+        return abs(value - bad) < abs(value - good)
+
+
+def read_measure(text: str) -> Measure:
+    """The measure that a text names, such as `cycles` or `count(ttnn.rms_norm) < 24`. Raises InputError."""
+    match = _MEASURE.fullmatch(text)
+    if match is None or not (match["op"] or match["name"] in (*_SUMS, *_OTHERS)):
+        raise InputError(
+            ON, f"one of {', '.join(NAMES)}, alone or with a comparison", repr(text), "count(ttnn.add) < 24"
+        )
+    name = match["name"] or "count"
+    if not match["sign"]:
+        return Measure(text, name, match["op"] or "")
+    if name in ("structure", "verdict"):
+        raise InputError(ON, f"{name} without a comparison", repr(text), name)
+    try:
+        return Measure(text, name, match["op"] or "", _COMPARISONS[match["sign"]], float(match["number"]))
+    except ValueError:
+        raise InputError(ON, "a number to compare with", repr(match["number"])) from None
