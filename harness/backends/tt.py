@@ -35,6 +35,7 @@ from opscope.harness.record.errors import InputError
 from opscope.harness.record.option_types import path_of
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage
+from opscope.harness.verdict.tails import TTNN
 
 if TYPE_CHECKING:
     from opscope.compiler.api import SystemDesc, TtMlirProgram
@@ -242,6 +243,7 @@ class Tt(Pjrt):
             exact_order=options.exact_order,
             error_bound=simulated.error_bound,
             cuts_result=simulated.cuts_result,
+            tails=TTNN if options.exact_order or _has_card() else (),
         )
 
     def fingerprint(self, options: ResultOptions) -> str:

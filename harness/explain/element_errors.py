@@ -13,7 +13,7 @@ import numpy as np
 from opscope.base.op_families import stands_for
 from opscope.harness.record.records import ResultCheck, TensorDesc
 from opscope.harness.verdict.compare import operand_types
-from opscope.harness.verdict.meaning import family, meant
+from opscope.harness.verdict.meaning import as_documented, family, meant
 from opscope.harness.verdict.moments import TINY
 from opscope.harness.verdict.operands import NotEvaluatedError, Operands
 from opscope.harness.verdict.scores import WORST, Scale, Scores, chunks
@@ -66,9 +66,10 @@ class Judged:
     operands: Operands | None
 
     def meant(self) -> Judged:
-        """The same, with golden and operands as the verdict has them."""
+        """The same, with golden, results and operands as the verdict has them."""
         golden, operands = meant(self.op_name, self.params, self.target, self.golden, self.operands)
-        return replace(self, golden=golden, operands=operands)
+        got, _ = as_documented(self.op_name, self.target, golden, self.got, operands)
+        return replace(self, golden=golden, got=got, operands=operands)
 
     def steps(self, index: int) -> Steps | None:
         """The steps of one result; None if it is held to exact values."""

@@ -44,13 +44,13 @@ def value(text: str) -> Any:
 
 
 def of_composite(params: Mapping[str, str]) -> tuple[str, dict[str, Any]] | None:
-    """The formula of a composite, and its attributes, from the op's parameters; None if it has none, or has attributes
-    that the formula does not know."""
-    name = params.get("name", "").strip('"')
+    """The formula of a composite, or of a custom call that stands for one, and its attributes, from the op's
+    parameters; None if it has none, or has attributes that the formula does not know."""
+    name = params.get("name", params.get("call_target_name", "")).strip('"')
     formula = COMPOSITES.get(name, name.removeprefix(OWN))
     if formula not in FORMULAS or (name not in COMPOSITES and not name.startswith(OWN)):
         return None
-    given = read(params.get("composite_attributes", ""))
+    given = read(params.get("composite_attributes", params.get("tt.composite_attributes", "")))
     if formula == "gelu" and given.pop("approximate", "none") == "tanh":
         formula = "gelu_tanh"
     known = FORMULAS[formula].attributes

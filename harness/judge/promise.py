@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, replace
 
 from opscope.harness.record.errors import InputError
+from opscope.harness.verdict.tails import TTNN
 from opscope.harness.verdict.target import HOST, Target
 
 PROMISES: dict[str, Target] = {
@@ -57,4 +58,5 @@ def _card(board: str, fidelity: str) -> Target:
     from opscope.harness.record.optest import DEFAULT_BACKEND
     from opscope.harness.record.result_options import ResultOptions
 
-    return registry.load(DEFAULT_BACKEND).target(ResultOptions(arch=board, math_fidelity=fidelity or None))
+    target = registry.load(DEFAULT_BACKEND).target(ResultOptions(arch=board, math_fidelity=fidelity or None))
+    return replace(target, tails=TTNN)  # a card's kernels are ttnn's

@@ -14,7 +14,8 @@ from opscope.harness.formulas.nearest import off_by
 from opscope.harness.judge.reach import Reach, reach
 from opscope.harness.prepare.operand_sizes import is_float
 from opscope.harness.record.records import ResultCheck
-from opscope.harness.verdict.meaning import ExactOperands
+from opscope.harness.verdict import tails
+from opscope.harness.verdict.meaning import ExactOperands, name_of
 from opscope.harness.verdict.scores import SLACK, Scale
 
 if TYPE_CHECKING:
@@ -144,14 +145,19 @@ class Verdict:
         return sum(map(int, same)) / max(1, sum(g.size for g, _ in pairs))
 
     @cached_property
+    def _held(self) -> Judged:
+        """What was judged, as the verdict has it: without what is documented."""
+        assert self._judged is not None
+        return self._judged.meant()
+
+    @cached_property
     def _errors(self) -> tuple[ElementErrors | None, ...]:
         """The error of every element, of results that have numbers."""
-        assert self._judged is not None
         known = []
         for number, check in enumerate(self.checks):
-            golden, got = (each[number : number + 1] for each in (self._judged.golden, self._judged.got))
+            golden, got = (each[number : number + 1] for each in (self._held.golden, self._held.got))
             fits = bool(golden) and bool(got) and golden[0].shape == got[0].shape and golden[0].dtype == got[0].dtype
-            known.append(element_errors(self._judged, number, check) if fits else None)
+            known.append(element_errors(self._held, number, check) if fits else None)
         return tuple(known)
 
     @cached_property
@@ -163,7 +169,7 @@ class Verdict:
         from opscope.harness.explain.hypotheses.table import hypothesis
 
         for number, (check, errors) in enumerate(zip(self.checks, self._errors, strict=True)):
-            if errors is not None and not check.passed and (said := hypothesis(Evidence(self._judged, number, errors))):
+            if errors is not None and not check.passed and (said := hypothesis(Evidence(self._held, number, errors))):
                 return said
         return ""
 
@@ -212,7 +218,7 @@ class Verdict:
             index,
             tuple(float(x[index]) for x in self._inputs) if alike else (),
             float(np.real(right[index])),
-            float(np.real(errors.got[index])),
+            float(np.real(self.got[number][index])),
             float(ulp[index]),
             None if errors.z is None else float(errors.z[index]),
         )
@@ -226,7 +232,7 @@ class Verdict:
             return None
         for number, check in enumerate(self.checks):
             steps = self._judged.steps(number)
-            golden, got = self._judged.golden[number], self._judged.got[number]
+            golden, got = self._held.golden[number], self._held.got[number]
             if steps is None or not check.passed or not is_float(golden) or golden.dtype.kind == "c":
                 continue
             with np.errstate(all="ignore"):
@@ -238,6 +244,20 @@ class Verdict:
                 x = self._inputs[0][over].astype(np.float64) if alike else np.array([np.nan])
                 return Cancelled(int(over.sum()), g.size, float(x.min()), float(x.max()))
         return None
+
+    @cached_property
+    def documented(self) -> tuple[str, ...]:
+        """Which of its target's documented tails some elements are right by, in words."""
+        if self._judged is None or not self._inputs or "documented_tail" not in self.flags:
+            return ()
+        known = tails.of(self._judged.target.tails, name_of(self._judged.op_name, self._judged.operands))
+        said = []
+        for tail in known:
+            pairs = zip(self.golden, self.got, strict=False)
+            counts = [tails.documented([tail], golden, got, self._inputs[0]) for golden, got in pairs]
+            if count := sum(int(where.sum()) for where in counts if where is not None):
+                said.append(f"{count:,} elements are as documented: {tail}")
+        return tuple(said)
 
     @cached_property
     def reach(self) -> tuple[Reach | None, ...]:
@@ -286,6 +306,7 @@ class Verdict:
             lines.append(f"  {self.hypothesis}")
         if self.cancelled is not None:
             lines.append(f"  {self.cancelled}")
+        lines += [f"  {each}" for each in self.documented]
         lines += [f"  {each}" for each in self.worst[:4]]
         lines += [f"  operand {n}: {each}" for n, each in enumerate(self.reach) if each is not None]
         return "\n".join(lines)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from opscope.base.op_families import COMPUTING
 from opscope.base.statuses import PASSED, TERMINAL
 from opscope.base.terminal import print_prose, wrapped
 from opscope.base.visible_text import cut, one_line, visible
@@ -320,7 +321,7 @@ def _about_ops(run: Run) -> Iterator[_Listed]:
 
 
 def _how_it_ended(run: Run) -> Iterator[tuple[str, str]]:
-    """Sentences about ops that did not run, and about work that was spared."""
+    """Sentences about ops that did not run, about work that was spared, and about what the inputs reached."""
     outcome, known = run.record.outcome, TERMINAL["known"]
     if outcome == "interrupted":
         yield "the run was interrupted: ops that did not run count as not_run", known
@@ -336,6 +337,8 @@ def _how_it_ended(run: Run) -> Iterator[tuple[str, str]]:
         yield f"{deselected} of {len(run.tests)} ops were deselected: {kept}", known
     for saving in savings(run.rows, run.tests).lines:
         yield saving, "cyan"
+    if seen := domain_line(run.tests):
+        yield seen, "dim"
 
 
 def _ledgers(run: Run) -> Iterator[tuple[str, str]]:
@@ -363,6 +366,18 @@ def _by_reason(expected: Sequence[OpTest]) -> Iterator[tuple[str, str]]:
     for reason, count in Counter(t.expected for t in expected).most_common():
         names = sorted({t.op_name for t in expected if t.expected == reason})
         yield f"{count} x", f"{', '.join(names)}: {reason}"
+
+
+def domain_line(tests: Sequence[OpTest]) -> str:
+    """Which share of their domains ops saw that compute: half of them, and the one that saw least; empty if it is known
+    of none."""
+    computing = (t for t in tests if t.domain_share is not None and t.op_kind in COMPUTING)
+    known = sorted(computing, key=lambda t: t.domain_share or 0.0)
+    if not known:
+        return ""
+    half, least = (100 * (test.domain_share or 0.0) for test in (known[(len(known) - 1) // 2], known[0]))
+    some = f"half of {len(known):,} computing ops saw at most {half:.2g} % of their domain"
+    return f"{some}, {title(known[0])} {least:.2g} %"
 
 
 def _explanations(run_dir: Path, tests: Sequence[OpTest], console: Console) -> None:
@@ -424,6 +439,7 @@ def result_text(test: OpTest) -> str:
     figures = [f"PCC {test.pcc:.7f}"] if test.pcc is not None else []
     figures += [f"z {test.z_max:.3g}"] if test.z_max is not None else []
     figures += [f"{check.tolerance}" for check in test.results[:1]]
+    figures += [f"{100 * test.domain_share:.2g} % of its domain"] if test.domain_share is not None else []
     error = f" +-{test.cycles_error:g} %" if test.cycles_error is not None else ""
     figures += [f"{test.cycles:,} cycles{error}"] if test.cycles else []
     return f"success ({', '.join(figures)})" if figures else "success"

@@ -19,6 +19,7 @@ from pydantic_core import to_jsonable_python
 from opscope.base.clocks import now
 from opscope.base.op_families import op_family
 from opscope.base.source_places import from_any_folder, here
+from opscope.harness.record.masking import mask_secrets
 from opscope.harness.record.records import OpRow, OpTest, TensorDesc
 from opscope.harness.record.result_options import Decides, ResultOptions
 from opscope.harness.record.signature import shorten, signature
@@ -47,6 +48,8 @@ class RunContext:
     """The folder of kept verdicts, where those of equal programs may be taken; empty for none."""
     card_type: str = "none"
     """Filled in by a lane once its backend has reported its target."""
+    server: str = ""
+    """The artifact server that the run's folder is read from (`--artifact-url`), or empty."""
 
     def as_json(self) -> dict[str, Any]:
         """The context as JSON, for another process."""
@@ -89,17 +92,24 @@ def backend_label(backend: str) -> str:
 
 
 def repro_line(op_id: str, context: RunContext) -> str:
-    """One command line that re-runs just this op as this run did."""
-    words = ["pytest", "--op-by-op", "--op", op_id, "--run-dir", context.run_dir]
+    """One command line that re-runs just this op as this run did, here or on another machine.
+
+    It has no path of the machine of the run: the run is named by its id, or by its address on an artifact server, and
+    a backend that is a file by its label, which the run, or a repro folder of it, knows the file of.
+    """
+    run = f"{context.server.rstrip('/')}/{context.run_id}" if context.server else context.run_id
+    words = ["pytest", "--op-by-op", "--op", op_id, "--run-dir", run]
     if context.backend != DEFAULT_BACKEND:
-        words += ["--backend", context.backend]
+        words += ["--backend", backend_label(context.backend) if "/" in context.backend else context.backend]
     return shlex.join([*words, *_flags(context.options)])
 
 
 @lru_cache(maxsize=16)
 def _flags(options: ResultOptions) -> list[str]:
-    """The flags of an op's repro line: workflow, module and values are those of the run folder."""
-    folder = ResultOptions(workflow=options.workflow, **options.values(Decides.PROGRAM))
+    """The flags of an op's repro line: workflow, module, values and files are those of the run folder."""
+    folder = ResultOptions(
+        workflow=options.workflow, system_desc=options.system_desc, **options.values(Decides.PROGRAM)
+    )
     return options.flags(usual=folder)
 
 
@@ -127,7 +137,7 @@ def build_test(
     model = models[0] if models else ""
     case = f"{row.op_name}[{row.op_id}]"
     if error is not None:
-        fields.setdefault("error_message", shorten(from_any_folder(error)))
+        fields.setdefault("error_message", mask_secrets(shorten(from_any_folder(error))))
         if status in FAILED:
             fields.setdefault("error_signature", signature(failed_stage or stage_reached, error))
     values: dict[str, Any] = {

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from opscope.base.results_folder import results_folder
+from opscope.base.results_folder import make_folder, results_folder
 
+RUN_FILE = "run.json"
 MANIFEST_FILE = "manifest.jsonl"
 
 
@@ -18,10 +21,23 @@ def default_run_dir(models: Iterable[str], started: datetime, root: Path | None 
     label = file_name("+".join(Path(model).name for model in models))[:60] or "run"
     base = runs_root(root) / f"{started:%Y%m%d-%H%M%S}-{label}"
     path, count = base, 1
-    while path.exists():
+    while os.path.lexists(path):
         count += 1
         path = base.with_name(f"{base.name}-{count}")
     return path
+
+
+def make_run_dir(models: Iterable[str], started: datetime, root: Path | None = None) -> Path:
+    """Creates `default_run_dir` and returns it. Of runs that start together, each has its own: where another one was
+    faster, the next name is taken. Raises OSError."""
+    models = list(models)
+    while True:
+        path = default_run_dir(models, started, root)
+        make_folder(path.parent)
+        # Another run has this name, or has removed the folder around it, which was empty.
+        with contextlib.suppress(FileExistsError, FileNotFoundError):
+            path.mkdir()
+            return path
 
 
 def file_name(text: str) -> str:
@@ -33,6 +49,17 @@ def file_name(text: str) -> str:
 def runs_root(root: Path | None = None) -> Path:
     """The folder of all runs without `--run-dir`."""
     return results_folder(root) / "runs"
+
+
+def named(run: str, root: Path | None = None) -> Path | None:
+    """The folder below `root` of the run with that name or that id; None if there is none."""
+    folder = runs_root(root)
+    if not run or run in (".", "..") or "/" in run or not folder.is_dir():
+        return None
+    if (folder / run / RUN_FILE).is_file():
+        return folder / run
+    entry = f'\n "run_id": "{run}"'.encode()
+    return next((path.parent for path in folder.glob(f"*/{RUN_FILE}") if entry in path.read_bytes()), None)
 
 
 def newest_run(root: Path | None = None) -> Path | None:

@@ -33,9 +33,9 @@ from opscope.base.visible_text import cut
 from opscope.harness.record import artifacts
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import SCHEMA_VERSION, WHOLE_MODEL, ManifestHeader, OpRow, OpTest, Record, RunRecord
-from opscope.harness.record.run_folders import MANIFEST_FILE
+from opscope.harness.record.run_folders import MANIFEST_FILE, RUN_FILE
 
-RUN_FILE, JOURNAL_DIR, ARTIFACT_DIR = "run.json", "journal", artifacts.ARTIFACT_DIR
+JOURNAL_DIR, ARTIFACT_DIR = "journal", artifacts.ARTIFACT_DIR
 
 SELECTION_FILE = "selection.json"
 """Ids of the selected ops, where these are not all."""

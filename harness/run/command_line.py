@@ -46,7 +46,11 @@ OWN_OPTIONS: Mapping[str, Mapping[str, Any]] = {
             "earlier run stays as it is."
         ),
     },
-    "--run-dir": {"metavar": "DIR", "help": "Run folder; default: a new one in .opscope/runs."},
+    "--run-dir": {
+        "metavar": "DIR",
+        "help": "Run folder; default: a new one in .opscope/runs.",
+        "more": "With --op, the earlier run: its folder, its id, its address on an artifact server, or a repro folder.",
+    },
     "--resume": {
         "metavar": "RUN_DIR",
         "help": "Continue a run that did not end, with its options.",

@@ -18,7 +18,7 @@ from opscope.harness.cache.claims import in_use
 from opscope.harness.record import artifacts, store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext, backend_label, repro_line, unrun_test
-from opscope.harness.record.origin import SOURCE
+from opscope.harness.record.origin import CONDITIONS, FOLDER, SOURCE, conditions_of
 from opscope.harness.record.records import OpRow, OpTest, RunRecord
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Status
@@ -28,8 +28,8 @@ from opscope.harness.scale import shard
 
 WHERE = "opscope merge"
 
-OF_THE_SHARE = FREE | {"shard", "shard_costs", "cache_dir", "cluster", SOURCE, made_of.RUN}
-"""Options that may differ between shares, because they affect no record."""
+OF_THE_SHARE = FREE | {"shard", "shard_costs", "cache_dir", "cluster", FOLDER, SOURCE, CONDITIONS, made_of.RUN}
+"""Options that may differ between shares: they affect no record, or are those of the share's machine."""
 
 PARTIAL = "partial"
 """Outcome of a run if some of its shares are missing or did not end."""
@@ -63,7 +63,7 @@ def merge(folders: Sequence[Path], into: Path, *, partial: bool = False) -> RunR
         raise InputError(WHERE, "shares that have finished", got, f"--resume {cut[0].folder}, or --partial")
     if (into / store.RUN_FILE).exists():
         raise InputError("--into", "a new folder", f"{into}, which contains a run", "another folder")
-    record = _record(parts, PARTIAL if missing or cut else "complete")
+    record = _record(parts, PARTIAL if missing or cut else "complete", into)
     tests = [test for part in parts for test in _own(part, record, into)]
     _write(parts, record, [*tests, *_lost(parts[0].run.rows, tests, record, into)], into)
     return record
@@ -132,13 +132,18 @@ def _difference(first: Part, other: Part) -> str:
     return ""
 
 
-def _record(parts: Sequence[Part], outcome: str) -> RunRecord:
-    """The record of the whole run. It depends only on the shares, so publishing it twice changes nothing."""
+def _record(parts: Sequence[Part], outcome: str, into: Path) -> RunRecord:
+    """The record of the whole run. It depends on the shares and its folder alone, so publishing it twice changes
+    nothing."""
     records = [part.run.record for part in parts]
     started = min(record.started for record in records)
     digest = words_digest(*(record.run_id for record in records), digits=8)
     origin = records[0].origin
-    options = {**origin.options, "shard": None, "shard_costs": None}
+    options = {**origin.options, "shard": None, "shard_costs": None, FOLDER: str(into.absolute())}
+    of_each = [conditions_of(record.origin.options) for record in records]
+    options[CONDITIONS] = {
+        name: value for name, value in of_each[0].items() if all(each.get(name) == value for each in of_each)
+    }
     hosts = ", ".join(dict.fromkeys(record.origin.host for record in records if record.origin.host))
     return records[0].model_copy(
         update={
@@ -168,7 +173,8 @@ def _own(part: Part, record: RunRecord, into: Path) -> list[OpTest]:
 
 def _context(record: RunRecord, into: Path, backend: str) -> RunContext:
     """The context that all ops of the whole run share."""
-    return RunContext(record.run_id, str(into), backend, ResultOptions.of_run(record))
+    server = str(record.origin.options.get("artifact_url") or "")
+    return RunContext(record.run_id, str(into), backend, ResultOptions.of_run(record), server=server)
 
 
 def _lost(rows: Sequence[OpRow], tests: Sequence[OpTest], record: RunRecord, into: Path) -> list[OpTest]:

@@ -97,6 +97,7 @@ def _for_backend(backend: str, request: Request, run_id: str, run_dir: Path, set
         options=ResultOptions.of(settings),
         keep_ir=settings["keep_ir"],
         dump_tensors=settings["dump_tensors"],
+        server=settings["artifact_url"] or "",
         verdicts=str(export_folder.cache_dir(settings["cache_dir"]) / result_cache.FOLDER) if kept else "",
     )
     return Orders(

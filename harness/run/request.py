@@ -40,7 +40,7 @@ class Request:
     resume: Path | None
     """The run to continue."""
     run_dir: Path | None
-    """The folder to write the run to, or, without models, the earlier run."""
+    """The folder to write the run to."""
     settings: Resolved
     folder: Path
     """The folder in which pytest was called, which contains .opscope."""
@@ -48,6 +48,8 @@ class Request:
     """The models of a new run, as they were when the command line was read."""
     run: str = field(default_factory=new_run)
     """The name under which exports are made that no list in the cache allows to use again."""
+    earlier: str = ""
+    """Without models, the earlier run as `--run-dir` names it (run/ops_again.py); empty for the newest."""
     notes: tuple[str, ...] = ()
     """Lines that the user gets to see: what was decided for them."""
 
@@ -92,16 +94,17 @@ def read(config: pytest.Config) -> Request:
     )
     _find_limitations(settings, folder)
     _check_workflow(settings)
-    run_dir = None if option.opscope_run_dir is None else resolved(folder / option.opscope_run_dir)
+    run_dir = option.opscope_run_dir or ""
     request = Request(
         models=tuple(option.opscope_model or ()),
         ops=tuple(option.opscope_ops or ()),
         op_ids=tuple(option.opscope_op or ()),
         nodeids=tuple(paths),
         resume=None if option.opscope_resume is None else resolved(folder / option.opscope_resume),
-        run_dir=run_dir,
+        run_dir=resolved(folder / run_dir) if run_dir and option.opscope_model else None,
         settings=settings,
         folder=folder,
+        earlier="" if option.opscope_model else run_dir,
     )
     return _with_own_mesh(replace(request, named=_models(request))) if request.models else request
 

@@ -9,17 +9,19 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opscope.harness.climb import result_cache
 from opscope.harness.prepare.whole_manifest import whole_rows
 from opscope.harness.record import store
-from opscope.harness.record.optest import DEFAULT_BACKEND, RunContext
+from opscope.harness.record.optest import DEFAULT_BACKEND
 from opscope.harness.record.records import ManifestHeader, OpTest
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import FAILED
 from opscope.harness.record.workflows import FULL, workflow
 from opscope.harness.run.plan import RunPlan, lane_of
+from opscope.harness.run.process_plan import Orders
 from opscope.models.registry import TRAINING
 
 if TYPE_CHECKING:
@@ -37,8 +39,10 @@ def run(
     options: ResultOptions,
     *,
     cached: bool,
+    in_time: Callable[[], bool],
 ) -> None:
-    """Runs each model whole on each backend, unless the run folder already has its record. Raises a lane's InputError.
+    """Runs each model whole on each backend, unless the run folder already has its record; none begins that is not
+    `in_time`. Raises a lane's InputError.
 
     `options` are those of whole models, which may use the host even if their single ops may not. `ready` is each
     backend's report. With `cached`, kept verdicts are used.
@@ -63,12 +67,14 @@ def run(
         try:
             for row in rows:
                 model = row.uses[0].model
-                report({"event": "stage", "model": model, "stage": "whole", "done": 0, "total": 1})
                 test = cache.find(row)
+                if test is None and not in_time():
+                    continue
+                report({"event": "stage", "model": model, "stage": "whole", "done": 0, "total": 1})
                 if test is None:
                     test = lane.run(row)
                     cache.keep(row, test, lane.last_ready or backend_ready)
-                test = test.model_copy(update={"repro": _repro(model, orders.context)})
+                test = test.model_copy(update={"repro": _repro(model, orders)})
                 with (run_dir / store.WHOLE_FILE).open("ab") as file:
                     file.write(store.line_of(test))
                 report({"event": "stage", "model": model, "stage": "whole", "done": 1, "total": 1})
@@ -82,14 +88,17 @@ def _label(side: RunPlan) -> str:
     return backend_label(side.orders.context.backend)
 
 
-def _repro(model: str, context: RunContext) -> str:
-    """A command line that runs the model whole again."""
+def _repro(model: str, orders: Orders) -> str:
+    """A command line that runs the model whole again, from the folder of this run or another checkout of it."""
+    context = orders.context
     # Without the suffix of training steps, which `--training` adds to the name again.
     name = model.removesuffix(TRAINING) if context.options.training else model
-    words = ["pytest", "--model", name, "--workflow", FULL]
+    asked = (orders.preparation or {}).get("models") or ()
+    words = ["pytest", "--model", next((word for word in asked if Path(word).stem == name), name), "--workflow", FULL]
     if context.backend != DEFAULT_BACKEND:
         words += ["--backend", context.backend]
-    return shlex.join([*words, *context.options.flags(usual=ResultOptions(workflow=FULL))])
+    words += context.options.flags(usual=ResultOptions(workflow=FULL))
+    return shlex.join(word.replace(f"{Path.cwd()}/", "") for word in words)
 
 
 def ran(tests: Iterable[OpTest]) -> tuple[str, ...]:

@@ -9,7 +9,8 @@
     run.sh, test_repro.py        run it; README.md says how, also without opscope
     without_opscope.sh           shows it with the backend alone, where that says how (`Backend.repro_lines`), with the
                                  files that this needs (`Backend.repro_files`)
-    backend/                     the backend's own file, where it is one, and the system descriptor that it was given
+    backend/                     the backend's own file, where it is one, with the files beside it that it names, and
+                                 the system descriptor that it was given
 
 Values that do not fit into the room for them are left out: inputs are then drawn again by their distribution and seed,
 and the golden is computed when it is needed.
@@ -39,13 +40,15 @@ from opscope.harness.record.records import OpRow, OpTest, Record, Shard, Source,
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.signature import shorten
 from opscope.harness.record.stages import Stage, Status
-from opscope.harness.triage import bundle_texts, issue_facts
+from opscope.harness.triage import beside, bundle_texts, issue_facts
 
 FORMAT = 1
 FILE = "repro.json"
 MODULE, TEXT = "module.mlirbc", "module.mlir"
 OWN = "backend"
 """The folder for files that the backend was given: its own, a system descriptor."""
+LEFT_OUT = "needed_as_well.txt"
+"""Names the files there that the backend's file reads and that are not in the folder, for their size or place."""
 OF_THE_RUN = ("run_id", "seed", "revision", "backend_revision", "versions")
 """What repro.json says of the run that the failure was in."""
 MODEL = "repro"
@@ -306,7 +309,8 @@ def _of_backend(folder: Path, options: Options, row: OpRow, module: bytes) -> _B
 
 
 def _with_backend_file(folder: Path, options: Options) -> Options:
-    """The options with the backend's file, where it is one, copied into the folder; a system descriptor is too."""
+    """The options with the backend's file, where it is one, copied into the folder with the files beside it that it
+    names; a system descriptor is too. What is not taken stands in a text file there."""
     if options.system_desc is not None:
         _copied(path_of(options.system_desc), folder / OWN)
     kind, colon, name = options.backend.rpartition(":")
@@ -314,6 +318,11 @@ def _with_backend_file(folder: Path, options: Options) -> Options:
     if path.suffix not in registry.FILES or not path.is_file():
         return options  # a plugin's library stays where it is: hundreds of megabytes
     _copied(path, folder / OWN)
+    needed, left_out = beside.of(path)
+    for file in needed:
+        copy_file(file, folder / OWN / file.relative_to(path.parent))
+    if left_out:
+        (folder / OWN / LEFT_OUT).write_text("\n".join([*left_out, ""]), encoding="utf-8")
     return options.model_copy(update={"backend": f"{kind}{colon}{OWN}/{path.name}"})
 
 

@@ -23,7 +23,8 @@ def find(word: str, run_dir: Path | None, where: str) -> tuple[Path, StoredRun, 
     which it failed, else in the newest that has it.
     """
     if run_dir is not None:
-        return _of_run(word, _named(run_dir), where)
+        name = "" if (run_dir / store.RUN_FILE).is_file() or run_dir.name != str(run_dir) else run_dir.name
+        return _of_run(word, run_folders.named(name) or run_dir, where)
     newest = run_folders.newest_run()
     if newest is None:
         raise InputError(
@@ -46,19 +47,6 @@ def find(word: str, run_dir: Path | None, where: str) -> tuple[Path, StoredRun, 
     if entries:
         return entries[0]
     raise problem or InputError(where, "the id of an op of a run in .opscope/runs", repr(word), "opscope show OP")
-
-
-def _named(run: Path) -> Path:
-    """The folder of a run that is given by its folder, its name below .opscope/runs, or its id; else `run`."""
-    root = run_folders.runs_root()
-    if (run / store.RUN_FILE).is_file() or run.name != str(run) or not root.is_dir():
-        return run
-    if (root / run / store.RUN_FILE).is_file():
-        return root / run
-    for path in root.glob(f"*/{store.RUN_FILE}"):
-        if f'"{run}"'.encode() in path.read_bytes() and store.read_run(path.parent).run_id == str(run):
-            return path.parent
-    return run
 
 
 def _of_run(word: str, run_dir: Path, where: str) -> tuple[Path, StoredRun, OpRow, OpTest]:

@@ -16,7 +16,7 @@ import numpy as np
 from opscope.harness.backends import compiler_commits
 from opscope.harness.formulas.nearest import off_by, rounded
 from opscope.harness.lanes.lane import Lane, LaneConfig
-from opscope.harness.prepare.golden import GoldenError, compile_module
+from opscope.harness.prepare.golden import GoldenError, begin_compiling, level_of
 from opscope.harness.prepare.split import split_module
 from opscope.harness.record import origin, store
 from opscope.harness.record.element_types import load, save
@@ -237,8 +237,9 @@ class Sweep:
         arrays = in_rows(each.inputs) if each.part == "numbers" else list(each.inputs)
         (single,) = split_module(each.op.module(arrays[0].shape, each.element_type), MODEL).ops.values()
         # The record's verdict is that of a run, by XLA's golden: in units in the last place the exact result counts.
+        level = level_of(single.op_name, [each.element_type], sum(x.nbytes for x in arrays))
         try:
-            (golden,) = compile_module(single.bytecode, widen=True)(arrays)
+            (golden,) = begin_compiling(single.bytecode, widen=True, level=level)()(arrays)
         except GoldenError:
             golden = rounded(each.op.exact(arrays), arrays[0].dtype)
         stem = f"{number:04}"

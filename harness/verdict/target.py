@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from opscope.harness.verdict.tails import Tail
+
 
 @dataclass(frozen=True)
 class Target:
@@ -40,6 +42,8 @@ class Target:
     cuts_result: Callable[[str], bool] | None = field(default=None, compare=False)
     """Op name -> whether the device cuts the op's results, instead of rounding them, where it computes floats of 16
     bits; None: it never does."""
+    tails: tuple[Tail, ...] = ()
+    """What its kernels are documented to return in place of a function's value, and where."""
 
     @property
     def tiled(self) -> bool:
@@ -58,6 +62,7 @@ class Target:
             narrow_dst=False,
             error_bound=None,
             cuts_result=None,
+            tails=(),
         )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from opscope.harness.record.origin import FOLDER
 from opscope.harness.record.stages import FAILED
 from opscope.reports.compare.op_history import op
 from opscope.reports.database.owners import rules_here
@@ -44,7 +45,7 @@ def places(word: str, url: str | None, run_id: str = "") -> list[dict[str, str]]
             {
                 "op_id": op_id,
                 "run_id": run,
-                "run_dir": _run_dir(repro),
+                "run_dir": str((options or {}).get(FOLDER) or _run_dir(repro)),
                 "host": host or "",
                 "artifact_url": str((options or {}).get("artifact_url") or ""),
             },
@@ -53,7 +54,7 @@ def places(word: str, url: str | None, run_id: str = "") -> list[dict[str, str]]
 
 
 def _run_dir(repro: Any) -> str:
-    """The run folder in an op's repro line (harness/record/optest.py), or empty."""
+    """The run folder in the repro line of an older run's op, whose options do not have it; or empty."""
     try:
         words = shlex.split(str(repro or ""))
     except ValueError:

@@ -37,7 +37,7 @@ from opscope.reports.database.schema_nights import (
     NIGHT_STAGES,
 )
 from opscope.reports.database.series_names import board_tried
-from opscope.reports.publish import bulk, counting_sql, night_counts
+from opscope.reports.publish import bulk, counting_sql, night_counts, stored_causes
 from opscope.reports.publish.night_changes import count_changes, count_fixes
 from opscope.reports.publish.sentences import write_sentences
 
@@ -62,18 +62,20 @@ UNFINISHED = ("running", "interrupted")
 """Outcomes of a run whose night is not complete."""
 
 
-RULES = "4"
-"""Number of the rules by which nights are counted: of others are those of a database whose number is another. 2: causes
+RULES = "5"
+"""Number of the rules by which nights are counted: of others are those of a database whose number is another. A change
+of harness/record/causes.py takes the next number too, since causes are stored. 2: causes
 are fingerprints without names of ops. 3: nights have the causes that fail for good. 4: a night in which the backend
-fails every op is `broken`, and nothing is compared with it."""
+fails every op is `broken`, and nothing is compared with it. 5: stored causes are made anew."""
 
 
 @contextmanager
 def open_counted(url: str, where: str = "--to") -> Iterator[sa.Connection]:
-    """As `open_database`; nights that were counted by earlier rules are counted anew."""
+    """As `open_database`; causes that were stored, and nights that were counted, by earlier rules are made anew."""
     with open_database(url, where) as connection:
         rules = sa.select(SETTINGS.c.value).where(SETTINGS.c.name == "counted_by")
         if (counted_by := connection.scalar(rules)) != RULES:
+            stored_causes.recompute(connection)
             nights = connection.scalars(sa.select(NIGHTS.c.night_id).order_by(NIGHTS.c.started)).all()
             for night_id in progress.each(nights, "night", len(nights)):
                 _count_alone(connection, night_id)

@@ -50,8 +50,9 @@ def test_a_run_leaves_a_report_and_rows(folder: Path, first: tuple[Path, Done]) 
     assert f"report    {run_dir.name}/report.html" in done.stdout
     run = load_run(run_dir)
     with sqlite3.connect(folder / ".opscope" / "opscope.sqlite") as connection:
-        stored = dict(connection.execute("SELECT op_id, status FROM op_tests").fetchall())
-        options = json.loads(connection.execute("SELECT options FROM runs").fetchone()[0])
+        of_run = ("WHERE run_id = ?", (run.record.run_id,))
+        stored = dict(connection.execute(f"SELECT op_id, status FROM op_tests {of_run[0]}", of_run[1]).fetchall())
+        options = json.loads(connection.execute(f"SELECT options FROM runs {of_run[0]}", of_run[1]).fetchone()[0])
     connection.close()
     assert stored == {test.op_id: test.status.value for test in run.tests}
     assert stored
@@ -73,6 +74,7 @@ for words in json.loads(sys.argv[1]):
 """
 
 
+@pytest.mark.slow
 def test_a_database_that_cannot_be_had_is_one_line(folder: Path, first: tuple[Path, Done]) -> None:
     run_dir, _ = first
     op = load_run(run_dir).tests[0].op_id

@@ -1,6 +1,6 @@
-"""The line that runs an op again: the same in terminal, message, page, database and dashboard, and good in any folder.
+"""The line that runs an op again: the same in terminal, message, page, database and dashboard, and good anywhere.
 
-Once the run folder is gone, the line says in one line how to fetch the op, and that command fetches it.
+It runs in another folder, and on a machine that has neither the run, its cache, nor the compiler's files.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from pathlib import Path
 import pytest
 
 from opscope.base.tests.captured import captured
+from opscope.harness.record import store
 from opscope.harness.tests.own_backend import own_backend
 
 pytestmark = pytest.mark.slow
@@ -53,9 +55,10 @@ class Place:
 
     folder: Path
 
-    def call(self, *words: str, at: Path | None = None, code: int = 0) -> str:
-        """What a command prints; it ends with `code`."""
-        done = captured([BIN / words[0], *words[1:]], cwd=at or self.folder, env=self.environment(), timeout=300)
+    def call(self, *words: str, at: Path | None = None, code: int = 0, **more: str) -> str:
+        """What a command prints; it ends with `code`. `more` are further variables."""
+        environment = self.environment() | more
+        done = captured([BIN / words[0], *words[1:]], cwd=at or self.folder, env=environment, timeout=300)
         assert done.returncode == code, (words, done.returncode, done.stdout[-2000:] + done.stderr[-2000:])
         return done.stdout + done.stderr
 
@@ -63,6 +66,11 @@ class Place:
         mine = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "OPSCOPE_"))}
         cache = {"OPSCOPE_CACHE_DIR": str(self.folder.parent / "cache")}
         return mine | cache | {"COLUMNS": "120", "PYTEST_ADDOPTS": "-p no:benchmark -p no:randomly"}
+
+    def other_machine(self) -> dict[str, str]:
+        """Variables of one: another home, and a cache with nothing in it."""
+        home = self.empty("home")
+        return {"HOME": str(home), "OPSCOPE_CACHE_DIR": str(home / "cache")}
 
     def empty(self, name: str) -> Path:
         """A new folder elsewhere."""
@@ -118,10 +126,15 @@ def test_one_line_in_five_places_that_runs_in_an_empty_folder(place: Place, tmp_
         ((dashboard_line,),) = connection.execute(shown).fetchall()
     page_line = only(rf"<code>({LINE})</code>", html.unescape((first / "report.html").read_text()))
     assert terminal_line == database_line == page_line
-    assert message_line == dashboard_line == terminal_line.replace(str(first), str(second))
-    for number, line in enumerate((terminal_line, page_line, database_line, message_line, dashboard_line)):
-        done = place.call(*shlex.split(line), "--no-report", at=place.empty(f"empty{number}"), code=1)
-        assert "no tanh here" in done
+    of_second = json.loads((second / "run.json").read_text())["run_id"]
+    assert message_line == dashboard_line == terminal_line.replace(run_id, of_second)
+    assert f" --run-dir {server}/{run_id} --backend no_tanh" in terminal_line
+    assert str(place.folder) not in terminal_line + message_line
+    for number, line in enumerate((terminal_line, message_line)):
+        assert "no tanh here" in place.call(*shlex.split(line), "--no-report", code=1)
+        at = place.empty(f"empty{number}")
+        known = place.call(*shlex.split(line), "--no-report", at=at, code=1, OPSCOPE_PUBLISH=database)
+        assert "no tanh here" in known
 
     op_id = shlex.split(terminal_line)[3]
     at = place.empty("elsewhere")
@@ -130,9 +143,6 @@ def test_one_line_in_five_places_that_runs_in_an_empty_folder(place: Place, tmp_
     assert "variants tried" in place.call("opscope", "probe", op_id, "--from", database, "--budget", "20s", at=at)
     for run in (first, second):
         run.rename(tmp_path / "moved" / run.name)
-    gone = place.call(*shlex.split(terminal_line), at=at, code=2)
-    assert f"opscope repro {op_id} --from DATABASE" in gone
-    assert "Traceback" not in gone
     begun = time.monotonic()
     folder = at / place.call("opscope", "repro", op_id[:8], "--from", database, at=at).splitlines()[0]
     assert time.monotonic() - begun < 60
@@ -142,8 +152,46 @@ def test_one_line_in_five_places_that_runs_in_an_empty_folder(place: Place, tmp_
     )
     assert run_sh.returncode == 1, run_sh.stdout + run_sh.stderr
     assert "it fails as recorded" in run_sh.stdout
+    other = place.other_machine()
+    place.folder.rename(tmp_path / "gone")
+    again = place.call(*shlex.split(terminal_line), at=place.empty("other"), code=1, **other)
+    assert "no tanh here" in again
+    (tmp_path / "gone").rename(place.folder)
     for verb in ("probe", "reduce"):  # in the project's folder, whose own database knows the op, though no run is there
         assert "variants tried" in place.call("opscope", verb, op_id, "--budget", "20s")
+
+
+def test_a_compiler_with_files_beside_it_goes_along(place: Place, tmp_path: Path) -> None:
+    backend = place.folder / "no_tanh.py"
+    beside = """import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+import refusals
+"""
+    backend.write_text(
+        beside + BACKEND.replace('"no tanh here"', '(HERE / f"text_{self.name}.txt").read_text() + refusals.WHY')
+    )
+    (place.folder / "text_no_tanh.txt").write_text("no tanh ")
+    (place.folder / "refusals.py").write_text("WHY = 'for now'")
+    place.call("pytest", "--model", "m.mlir", "--op-by-op", "--backend", "no_tanh.py", code=1)
+    (run,) = (place.folder / ".opscope" / "runs").iterdir()
+    (repro,) = run.glob("artifacts/*/repro-no_tanh")
+    assert {path.name for path in (repro / "backend").iterdir()} == {"no_tanh.py", "text_no_tanh.txt", "refusals.py"}
+    line = shlex.split(only(rf"<code>({LINE})</code>", html.unescape((run / "report.html").read_text())))
+    op_id, other = line[3], place.other_machine()
+    checkout, folder = place.empty("checkout"), tmp_path / "sent" / "repro"
+    shutil.copytree(repro, folder)
+    shutil.copytree(run, checkout / ".opscope" / "runs" / "of-a-runner")
+    place.folder.rename(tmp_path / "gone")
+    assert "no tanh for now" in place.call(*line, at=checkout, code=1, **other), "the cache that the run names is there"
+    (tmp_path / "cache").rename(tmp_path / "gone" / "cache")
+    for words, at in ((line, checkout), ([*line[:4], "--run-dir", str(folder)], checkout), (line[:4], folder)):
+        assert "no tanh for now" in place.call(*words, at=at, code=1, **other)
+    for at in (checkout, folder):
+        newest = max((at / ".opscope" / "runs").glob("2*"))
+        assert store.read_run(newest).origin.options["answers"] == {"run": line[5], "ops": [op_id]}
 
 
 def test_where_nothing_serves_the_run_one_line_says_so(place: Place, tmp_path: Path) -> None:

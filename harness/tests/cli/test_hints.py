@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,8 +31,13 @@ class Hint(NamedTuple):
     text: str
 
 
-def hints() -> Iterator[Hint]:
+@cache
+def hints() -> tuple[Hint, ...]:
     """The hints of the source: what follows `; try` in a text, and what an error takes as its hint."""
+    return tuple(_hints())
+
+
+def _hints() -> Iterator[Hint]:
     for room in ROOMS:
         for path in sorted((HOME / room).rglob("*.py")):
             name = path.relative_to(HOME).as_posix()

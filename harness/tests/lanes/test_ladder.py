@@ -124,11 +124,10 @@ def test_the_repro_line_names_what_is_not_default(tmp_path):
     from opscope.harness.record.optest import repro_line
 
     assert repro_line(row.op_id, context) == (
-        "pytest --op-by-op --op op1 --run-dir '/a run' --backend xla --arch p150 --data-format Bfp8_b "
-        "--math-fidelity LoFi"
+        "pytest --op-by-op --op op1 --run-dir r1 --backend xla --arch p150 --data-format Bfp8_b --math-fidelity LoFi"
     )
     plain = dataclasses.replace(context, backend="reference", options=ResultOptions())
-    assert repro_line(row.op_id, plain) == "pytest --op-by-op --op op1 --run-dir '/a run'"
+    assert repro_line(row.op_id, plain) == "pytest --op-by-op --op op1 --run-dir r1"
 
 
 def test_results_that_nobody_computed_are_a_fault_of_the_backend(tmp_path, monkeypatch):

@@ -42,6 +42,7 @@ BROKEN = {
 """A framework -> what its import comes to."""
 
 
+@pytest.mark.slow
 def test_a_broken_framework_harms_only_files_that_use_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "broken").mkdir()
     (tmp_path / "net.py").write_text("import jax.numpy as jnp\nmodel, example_inputs = jnp.tanh, (jnp.ones(3),)\n")

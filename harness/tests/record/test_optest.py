@@ -83,11 +83,13 @@ def test_a_title_has_three_shapes_at_most() -> None:
 
 
 def test_the_line_that_runs_an_op_again_names_what_is_not_usual() -> None:
-    line = "pytest --op-by-op --op x1 --run-dir /runs/r"
+    line = "pytest --op-by-op --op x1 --run-dir r"
     assert repro_line("x1", RunContext("r", "/runs/r")) == line
-    assert repro_line("x1", CONTEXT) == f"{line} --backend my/own.py --amp-level 1"
+    assert repro_line("x1", CONTEXT) == f"{line} --backend own --amp-level 1"
     context = RunContext("r", "/runs/r", options=ResultOptions(seed=3, workflow="full", until=Stage.RUN))
     assert repro_line("x1", context) == f"{line} --until run"  # the folder has the program and its values
+    served = RunContext("r", "/runs/r", "pjrt:/build/libx.so", server="http://ci:8090/")
+    assert repro_line("x1", served) == "pytest --op-by-op --op x1 --run-dir http://ci:8090/r --backend pjrt-libx"
 
 
 @pytest.mark.parametrize(

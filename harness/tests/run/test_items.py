@@ -40,7 +40,7 @@ def test_a_wrong_result_is_reported_with_its_numbers(tmp_path: Path) -> None:
     assert "result 1: pcc low (pcc 0.5, relative L2 0.25; row matmul-bf16)" in lines
     assert f"signature {test.error_signature}" in lines
     assert f"cause {short(cause_of_test(test))}" in lines
-    assert lines[-1] == f"again: pytest --op-by-op --op {SECOND} --run-dir {tmp_path} --backend null"
+    assert lines[-1] == f"again: pytest --op-by-op --op {SECOND} --run-dir run-1 --backend null"
 
 
 def test_an_unexpected_pass_says_why_it_fails(tmp_path: Path) -> None:

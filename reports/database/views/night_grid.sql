@@ -19,11 +19,10 @@ SELECT c.night_id, n.label AS night, SUBSTR(n.label, 1, 10) AS day, n.kind, s.st
                  WHERE ', ' || f.op_names || ',' LIKE w.op ESCAPE '!' AND f.stage LIKE w.stage ESCAPE '!'
                    AND f.cluster LIKE w.cluster ESCAPE '!' AND ', ' || f.models || ',' LIKE w.model ESCAPE '!'
                  ORDER BY w.position LIMIT 1), '') AS owner,
-       COALESCE((SELECT t.run_id || '/' || t.artifact FROM night_changes d
-                 JOIN op_tests t ON t.night_id = d.night_id AND t.series = d.series AND t.op_id = d.op_id
+       COALESCE((SELECT t.run_id || '/' || t.artifact FROM night_changes d CROSS JOIN op_tests t  -- in this order: few ops fail
                  WHERE d.night_id = c.night_id AND d.series = c.series AND d.cluster = c.cluster
                    AND d.label IN {NOW_BAD}
-                   AND t.superseded_by = '' AND t.artifact <> ''
+                   AND t.night_id = d.night_id AND t.series = d.series AND t.op_id = d.op_id AND t.superseded_by = '' AND t.artifact <> ''
                  ORDER BY d.uses DESC, d.op_id DESC LIMIT 1), '') AS log,
        COALESCE((SELECT x.author || ', ' || x.written || ' UTC' || CASE x.until WHEN '' THEN '' ELSE ', until ' || x.until END || ': ' || x.text FROM notes x WHERE x.cause = c.cluster), '') AS remark
 -- From the grouped changes: a condition on the night is then one on them, and no other night is read.
