@@ -49,17 +49,6 @@ def reverse_sequence(write: Writer) -> None:
     write.finish(0, write.op("GatherElements", write.input(0), whole, axis=time))
 
 
-def lp_pool(write: Writer) -> None:
-    """The p-th root of the sum of |x|^p over each window, as its mean times its size."""
-    node = write.attributes()
-    p = int(node.pop("p", 2))
-    power = write.constant(np.asarray(p), write.element(0))
-    size = write.constant(np.asarray(math.prod(node["kernel_shape"])), write.element(0))
-    mean = write.op("AveragePool", write.op("Pow", write.op("Abs", write.input(0)), power), count_include_pad=1, **node)
-    root = write.constant(np.asarray(1 / p), write.element(0))
-    write.finish(0, write.op("Pow", write.op("Mul", mean, size), root))
-
-
 def product_of_integers(write: Writer) -> None:
     """A convolution of integers, whose sums float32 holds as long as they are below 2^24."""
     x, w = (_without_zero(write, index, index + 2) for index in (0, 1))

@@ -20,7 +20,15 @@ from onnx import (
     version_converter,
 )
 
-from opscope.models.frontends.through_onnx import arithmetic, composed, quantize, recurrent, resample, standard_body
+from opscope.models.frontends.through_onnx import (
+    arithmetic,
+    composed,
+    pools,
+    quantize,
+    recurrent,
+    resample,
+    standard_body,
+)
 from opscope.models.frontends.through_onnx.decided_ifs import without_decided_ifs
 from opscope.models.frontends.through_onnx.fold import fold
 from opscope.models.frontends.through_onnx.writer import Scope, Writer
@@ -72,7 +80,9 @@ EXPANSIONS: dict[str, Expansion] = {
     "Hardmax": composed.hardmax,
     "CumProd": composed.cumulative_product,
     "ReverseSequence": composed.reverse_sequence,
-    "LpPool": composed.lp_pool,
+    "AveragePool": pools.average_pool,
+    "LpPool": pools.lp_pool,
+    "MaxPool": pools.max_pool,
     "ConvInteger": composed.product_of_integers,
     "QLinearConv": composed.quantised_product,
     "QLinearMatMul": composed.quantised_product,
@@ -81,7 +91,6 @@ EXPANSIONS: dict[str, Expansion] = {
 """Op type -> the function that writes its nodes; if it writes none, the node stays as it is."""
 
 BY_THE_STANDARD = (
-    "AffineGrid",
     "Attention",
     "CausalConvWithState",
     "CenterCropPad",
@@ -108,7 +117,6 @@ CONSTANT_INPUTS = {
     "OneHot": (2,),
     "Dropout": (1,),
     "CumProd": (1,),
-    "AffineGrid": (1,),
 }
 """op type -> inputs whose value decides the program, so that a float initialiser there is not a weight."""
 
