@@ -54,7 +54,7 @@ def test_a_command_that_ends_or_prints_differently_is_a_problem(tmp_path: Path) 
 
 def test_there_is_a_walk_for_everybody() -> None:
     stems = {page.stem for page in GUIDES}
-    assert stems == {"bring_up_a_model", "ci_owner", "compiler_engineer", "dashboard_reader", "tt_mlir"}
+    assert stems == {"bring_up_a_model", "ci_owner", "compiler_engineer", "dashboard_reader", "flags", "tt_mlir"}
     assert set(EXTRAS) <= stems
     for page in GUIDES:
         assert sum(isinstance(step, Command) for step in steps(page.read_text())) >= 5

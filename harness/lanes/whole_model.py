@@ -27,12 +27,13 @@ def tagged(module: bytes) -> bytes:
 
 def watch(row: OpRow, export_dir: Path, job: Job, target: Target) -> Watch:
     """A watch that compares the values inside the model; `job` holds the model's inputs."""
+    from opscope.harness.prepare.dead_ops import without_dead_ops
     from opscope.harness.prepare.split import split_module
     from opscope.harness.verdict.intermediates import Watch
 
     # Without the paths, so that the values are named by the exporter's locations.
     split = split_module(checked(export_dir, str(row.module)).read_bytes(), row.uses[0].model)
-    return Watch(split, job.inputs, target, export_folder.cache_dir(None))
+    return Watch(without_dead_ops(split), job.inputs, target, export_folder.cache_dir(None))
 
 
 def value_fields(watch: Watch, row: OpRow, context: RunContext) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from opscope.harness.page import failing_ops, ladder_table
 from opscope.harness.page.failing_ops import FAILING, Listing, place_text, verdict_text, with_short_paths
 from opscope.harness.record import ledger, one_failure
 from opscope.harness.record.agreement import Disagreement, disagreements
+from opscope.harness.record.bodies import otherwise_right
 from opscope.harness.record.isolation import Artefact
 from opscope.harness.record.isolation import lines as isolation_lines
 from opscope.harness.record.ledger import MANY
@@ -299,6 +300,9 @@ def _about_ops(run: Run) -> Iterator[_Listed]:
     known = TERMINAL["known"]
     if expected := [t for t in run.tests if t.status in FAILED and t.expected]:
         yield _Listed("Expected failures", known, len(expected), _by_reason(expected))
+        if loops := [*otherwise_right(expected, run.rows, run.tests)]:
+            rows = [(f"{t.uses} x", f"{title(t)}: {said}") for t, said in loops[:FAILING]]
+            yield _Listed("Loops and branches that fail for ops in them alone", known, len(loops), rows)
     if doubts := [t for t in run.tests if t.status is Status.GOLDEN_IN_DOUBT]:
         rows = [(t.backend if run.has_several else f"{t.uses} x", f"{title(t)}: {t.error_message}") for t in doubts]
         yield _Listed("Goldens in doubt: neither right nor wrong", known, len(doubts), rows)
@@ -335,6 +339,9 @@ def _how_it_ended(run: Run) -> Iterator[tuple[str, str]]:
     if (deselected := count_deselected(run.tests)) and not run.again:
         kept = "diff, unblock, readiness and dashboards keep to the last run of all ops, if there is one"
         yield f"{deselected} of {len(run.tests)} ops were deselected: {kept}", known
+    if dead := sum(run.ledger.dead.values()):
+        what = "1 op is dead: no result needs it" if dead == 1 else f"{dead} ops are dead: no result needs them"
+        yield f"{what}; --dead-ops runs such ops", known
     for saving in savings(run.rows, run.tests).lines:
         yield saving, "cyan"
     if seen := domain_line(run.tests):

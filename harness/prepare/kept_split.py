@@ -49,7 +49,7 @@ def write(path: Path, split: SplitModule, module: bytes) -> None:
         {
             "of": stored.digest(module),
             "model": next((use.model for op in split.ops.values() for use in op.uses), ""),
-            "counts": [split.module_ops, split.structural],
+            "counts": [split.module_ops, split.structural, split.dead],
             "values": [writer.type(desc) for desc in split.values],
             "ops": [
                 [

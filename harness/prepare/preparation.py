@@ -62,6 +62,8 @@ class Preparation:
     """Folders with models besides our own."""
     training: bool = False
     """Whether to prepare each model's training step instead of its forward pass."""
+    dead_ops: bool = False
+    """Whether ops are prepared that no result of their model needs."""
     max_tensor_bytes: int = 2 << 30
     """Limit in bytes of one captured value. Above it, the value's users get random inputs and its op gets no golden."""
     max_live_bytes: int = 8 << 30
@@ -183,6 +185,7 @@ def _task(named: Named, request: Preparation, cache: Path, sources: str) -> Task
         "shape": request.shape,
         **({"mesh": request.mesh} if request.mesh else {}),
         **golden_author.key(request.goldens_by),
+        **({"dead_ops": True} if request.dead_ops else {}),
         "seed": request.seed,
         "limits": (request.max_tensor_bytes, request.max_live_bytes),
     }

@@ -39,6 +39,7 @@ Emit = Callable[..., None]
 LOADED = (
     "export",
     "argument_files",
+    "dead_ops",
     "authorities.golden_author",
     "disk_space",
     "kept_split",
@@ -103,6 +104,7 @@ def make(job: ModelJob, emit: Emit) -> None:
         export_dirs=(job.elsewhere or job.folder,),
         module_ops={job.name: split.program.module_ops},
         structural={job.name: split.program.structural},
+        dead={job.name: split.program.dead},
     )
     announcer = split.announce(header)
     if job.only_split:
@@ -168,6 +170,10 @@ class _Split:
             from opscope.harness.prepare.split import split_module
 
             program = split_module(module, job.name)
+            if not request["dead_ops"]:
+                from opscope.harness.prepare.dead_ops import without_dead_ops
+
+                program = without_dead_ops(program)
         emit("stage", model=job.name, stage="split", done=1, total=1)
         from opscope.harness.prepare.walk import Limits
 
@@ -262,6 +268,7 @@ class _Split:
             on_progress=on_progress,
             on_row=None if announcer is None else partial(announcer.op, temporary),
         )
+        on_progress(0, sum(node.kind == "op" for node in self.program.program.nodes))
         several = self._worth(slots.count if slots is not None and not self.mesh else 1)
         if several > 1:
             return walk_in_parts.walk_in_parts(plan, walk_in_parts.parts(self.program, plan.random), several)

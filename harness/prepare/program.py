@@ -102,6 +102,8 @@ class SplitModule:
     belongs to its op (reduce, sort, composite decomposition, ...) are part of that op and not counted."""
     structural: int
     """Ops that only hold the program together: constant, return, call."""
+    dead: int = 0
+    """Dead ops that were left out (dead_ops.py)."""
 
     @property
     def uses(self) -> int:

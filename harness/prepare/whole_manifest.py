@@ -17,7 +17,8 @@ def whole_rows(export_dirs: Sequence[str | Path]) -> list[OpRow]:
 
 
 def of_models(header: ManifestHeader) -> tuple[ManifestHeader, list[OpRow]]:
-    """The manifest of workflow `full`: each model is one row, and nothing in it is structural."""
+    """The manifest of workflow `full`: each model is one row, and nothing in it is structural or dead."""
     rows = whole_rows(header.export_dirs)
     op_count = {row.uses[0].model: 1 for row in rows}
-    return header.model_copy(update={"module_ops": op_count, "structural": dict.fromkeys(op_count, 0)}), rows
+    counts = {"module_ops": op_count, "structural": dict.fromkeys(op_count, 0), "dead": {}}
+    return header.model_copy(update=counts), rows

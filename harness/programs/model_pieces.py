@@ -20,6 +20,7 @@ from opscope.harness.cache.export_folder import JOURNAL, MODULE, OPS, VALUES
 from opscope.harness.prepare import golden
 from opscope.harness.prepare.authorities import golden_author
 from opscope.harness.prepare.authorities.beside_goldens import save_anew
+from opscope.harness.prepare.dead_ops import without_dead_ops
 from opscope.harness.prepare.inputs import materialise
 from opscope.harness.prepare.mlir import piece_module
 from opscope.harness.prepare.mlir.single_op import TOKEN, CannotBuildError
@@ -47,7 +48,7 @@ def derive(parent: Parent) -> str:
         (temporary / name).mkdir()
     author = golden_author.words(context.options.goldens_by)
     try:
-        rows = rows_of(base, temporary, task["workflow"], author)
+        rows = rows_of(base, temporary, task["workflow"], author, dead_ops=context.options.dead_ops)
     except InputError as error:
         return str(error)
     places = sum(len(row.uses) for row in rows)
@@ -60,13 +61,14 @@ def derive(parent: Parent) -> str:
     return ""
 
 
-def rows_of(base: Path, folder: Path, workflow: str, author: str = "") -> list[OpRow]:
+def rows_of(base: Path, folder: Path, workflow: str, author: str = "", *, dead_ops: bool = False) -> list[OpRow]:
     """The rows of the pieces that a workflow makes of the model in the export folder `base`; their files are written
     into `folder`. `author` ends their provenance, where another release than the installed one makes goldens. Raises
     InputError for a model that has no such piece."""
     (whole,) = whole_rows([base])
     model = whole.uses[0].model
     split = split_module(checked(base, MODULE).read_bytes(), model)
+    split = split if dead_ops else without_dead_ops(split)
     size = ops_in_a_piece(workflow)
     pieces = windows(split.program, size) if size else layers(split.program)
     if not pieces and split.ops:

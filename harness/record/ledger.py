@@ -1,7 +1,7 @@
 """The ledger: counts of a run that must add up, and the line that shows it.
 
-unique ops = one status each; a module's ops = uses of unique ops + uses of unsplittable ops + structural ops. Nothing
-is filled in here: an op without a record makes the sum fall short.
+unique ops = one status each; a module's ops = uses of unique ops + uses of unsplittable ops + structural ops + dead
+ops. Nothing is filled in here: an op without a record makes the sum fall short.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ def ledger(header: ManifestHeader, rows: Iterable[OpRow], tests: Iterable[OpTest
         uses=_uses(header, whole),
         unsplittable_uses=_uses(header, broken),
         structural=dict(header.structural),
+        dead={model: count for model, count in header.dead.items() if count},
         module_ops=dict(header.module_ops),
         stability=dict(
             sorted(Counter(test.stability for test in counted if test.stability and not test.right).items())
@@ -57,15 +58,16 @@ def line(books: Mapping[str, Ledger]) -> str:
         whose = f"{backend}: " if len(books) > 1 else ""
         lines.append(f"{whose}{counts.unique} unique ops {_sign(counts.unique == total)} {parts}")
     counts = next(iter(books.values()))
-    parts = (counts.module_ops, counts.uses, counts.unsplittable_uses, counts.structural)
+    parts = (counts.module_ops, counts.uses, counts.unsplittable_uses, counts.structural, counts.dead)
     sums = {model: [part.get(model, 0) for part in parts] for model in counts.module_ops}
     if len(sums) > MANY:  # one sum of all, and those that do not add up
         all_of_them = {f"{len(sums)} models": [sum(column) for column in zip(*sums.values(), strict=True)]}
         sums = all_of_them | {model: terms for model, terms in sums.items() if terms[0] != sum(terms[1:])}
     for model, (ops, *terms) in sums.items():
+        dead = f" + {terms[3]} dead" if terms[3] else ""
         lines.append(
             f"{model}: {ops} ops {_sign(ops == sum(terms))} "
-            f"{terms[0]} uses of unique ops + {terms[1]} unsplittable + {terms[2]} structural"
+            f"{terms[0]} uses of unique ops + {terms[1]} unsplittable + {terms[2]} structural{dead}"
         )
     return "; ".join(lines)
 

@@ -29,5 +29,6 @@ def merge(manifests: Sequence[Manifest]) -> Manifest:
         export_dirs=tuple(d for h in headers for d in h.export_dirs),
         module_ops={m: n for h in headers for m, n in h.module_ops.items()},
         structural={m: n for h in headers for m, n in h.structural.items()},
+        dead={m: n for h in headers for m, n in h.dead.items()},
     )
     return header, list(rows.values())

@@ -241,6 +241,8 @@ class ManifestHeader(Record):
     """Per model: all ops of the module (nested ones and called functions' ops counted once per use)."""
     structural: dict[str, Int]
     """Per model: ops that only hold the program together (constant, return, call, ...)."""
+    dead: dict[str, Int] = Field(default_factory=dict)
+    """Per model: ops that no result needs and that have no effect, which were left out; 0 where it is not named."""
     failed: tuple[ModelFailure, ...] = ()
     """The models that were requested but could not be prepared. One whose goldens failed is in `models` too, and one
     that the budget cut off while they were made also in `unfinished`."""
@@ -538,6 +540,8 @@ class Ledger(Record):
     """Per model: uses of unique ops, without unsplittable ones."""
     unsplittable_uses: dict[str, Int]
     structural: dict[str, Int]
+    dead: dict[str, Int] = Field(default_factory=dict)
+    """Per model: ops that no result of it needs; they are not run."""
     module_ops: dict[str, Int]
     stability: dict[str, Int] = Field(default_factory=dict)
     """Failures that were run again, by label. They are not part of the sum."""
@@ -546,7 +550,7 @@ class Ledger(Record):
     def adds_up(self) -> bool:
         """Whether every unique op has one status and every op of every module is accounted for."""
         ops = all(
-            total == self.uses.get(m, 0) + self.unsplittable_uses.get(m, 0) + self.structural.get(m, 0)
+            total == sum(part.get(m, 0) for part in (self.uses, self.unsplittable_uses, self.structural, self.dead))
             for m, total in self.module_ops.items()
         )
         return ops and self.unique == sum(self.by_status.values())

@@ -307,6 +307,13 @@ class ResultOptions(BaseModel, frozen=True, extra="forbid", defer_build=True):
         series=False,
         more="It is forward, backward and Adam.",
     )
+    dead_ops: Flag = row(
+        False,
+        "Run also the ops that no result of a model needs.",
+        decides=Decides.PROGRAM,
+        series=False,
+        more="Compilers drop such ops; without it they are counted apart, as dead.",
+    )
     dtype: DType = row("float32", "Float type of the model: float32 or bfloat16.", "TYPE", Decides.PROGRAM)
     repeat: Repeat | None = row(
         None,

@@ -175,6 +175,7 @@ def _of_ops(manifest: Manifest, ids: Collection[str]) -> Manifest:
         "export_dirs": tuple(folder for _, folder in kept),
         "module_ops": {model: header.module_ops[model] for model, _ in kept},
         "structural": {model: header.structural[model] for model, _ in kept},
+        "dead": {model: header.dead.get(model, 0) for model, _ in kept},
         "failed": tuple(failure for failure in header.failed if failure.model in models & set(header.models)),
         "imports": (),
         "unfinished": tuple(model for model in header.unfinished if model in models),

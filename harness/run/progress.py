@@ -205,8 +205,8 @@ class Lines(_Shown):
     def __init__(self, write_line: Callable[[str], None], minute: float = MINUTE) -> None:
         super().__init__(write_line)
         self._minute = minute
-        self._since: dict[str, float] = {}
-        """Model -> when its phase began; several models may be under way."""
+        self._since: dict[tuple[str, str], float] = {}
+        """Model and phase -> when that began; several models may be under way, and several phases of one."""
         self._written: set[tuple[str, str]] = set()
         """Models and their phases that have a line: a walk takes up what a split has done, and says so again."""
 
@@ -219,16 +219,13 @@ class Lines(_Shown):
         super().prepared(event)
         if event.get("event") != "stage":
             return
-        now, model = time.monotonic(), str(event.get("model", ""))
-        if not event.get("done"):
-            self._since[model] = now
-        since = self._since.setdefault(model, now)
+        now, model, stage = time.monotonic(), str(event.get("model", "")), str(event.get("stage"))
+        phase = model, stage
+        since = self._since.setdefault(phase, now)
         if not event.get("total") or event.get("done") != event.get("total"):
             return
-        self._since[model] = now
-        stage = str(event.get("stage"))
-        if (model, stage) not in self._written:
-            self._written.add((model, stage))
+        if phase not in self._written:
+            self._written.add(phase)
             done = PHASES.get(stage, "{total} steps of {stage}").format(**event)
             self._write_line(f"opscope: {model}: {done} in {now - since:.1f} s")
 

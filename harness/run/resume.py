@@ -209,9 +209,12 @@ def _stored(folder: Path) -> tuple[ManifestHeader, list[OpRow]]:
 def _known(run: StoredRun, model: str, no_golden: str = "") -> tuple[ManifestHeader, list[OpRow]]:
     """What a run knows of the ops of one of its models without an export; `no_golden` says why there will be none."""
     folder = run.header.export_dirs[run.header.models.index(model)]
-    ops, structural = run.header.module_ops[model], run.header.structural[model]
     header = ManifestHeader(
-        models=(model,), export_dirs=(folder,), module_ops={model: ops}, structural={model: structural}
+        models=(model,),
+        export_dirs=(folder,),
+        module_ops={model: run.header.module_ops[model]},
+        structural={model: run.header.structural[model]},
+        dead={model: run.header.dead.get(model, 0)},
     )
     rows = []
     for row in run.rows:

@@ -437,7 +437,7 @@ class OpByOp:
         )
         summary.show(page, console)
         if self.waited >= LONG and self.config.get_verbosity() >= 0:
-            terminalreporter.write_line(f"waited {self.waited:.1f} s for goldens")
+            terminalreporter.write_line(f"lanes waited {self.waited:.1f} s for goldens")
         problem = self._given_up or self.closed.problem
         if problem:
             _write(terminalreporter, problem, red=True)

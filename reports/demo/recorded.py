@@ -96,7 +96,7 @@ def record(run_dirs: Sequence[Path], models: Sequence[str]) -> None:
             "models": models_of_run,
             "versions": run.record.origin.versions,
             "options": {name: options[name] for name in OPTIONS if name in options},
-            "module_ops": {m: run.header.module_ops[m] for m in models_of_run},
+            "module_ops": {m: run.header.module_ops[m] - run.header.dead.get(m, 0) for m in models_of_run},
             "structural": {m: run.header.structural[m] for m in models_of_run},
         }
         lines.append(json.dumps({"run": head}))

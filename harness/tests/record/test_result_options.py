@@ -31,6 +31,7 @@ DEFAULTS: dict[str, Any] = {
     "export_python": None,
     "goldens_by": None,
     "training": False,
+    "dead_ops": False,
     "dtype": "float32",
     "repeat": None,
     "until": None,
@@ -51,7 +52,7 @@ def test_every_option_decides_one_thing() -> None:
     options = ResultOptions(seed=5)
     assert options.values(Decides.CLIMB) == {"workflow": "split", "repeat": None, "until": None}
     assert list(options.values(Decides.PROGRAM)) == [
-        *("inputs", "weights", "shape", "mesh", "seed", "export_python", "goldens_by", "training", "dtype")
+        *("inputs", "weights", "shape", "mesh", "seed", "export_python", "goldens_by", "training", "dead_ops", "dtype")
     ]
     assert options.values(*Decides) == DEFAULTS | {"seed": 5}
 

@@ -50,6 +50,21 @@ def test_lines_say_once_what_a_walk_takes_up_from_a_split() -> None:
     ]
 
 
+def test_a_phase_takes_the_time_since_it_began_whatever_begins_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines: list[str] = []
+    shown = progress.Lines(lines.append)
+    for at, event in (
+        (10, phase("golden", 0, 3)),
+        (17, phase("import", 0, 1)),
+        (18, phase("golden", 3, 3)),
+        (20, phase("import", 1, 1)),
+    ):
+        monkeypatch.setattr(time, "monotonic", lambda at=at: float(at))
+        shown.prepared(event)
+    shown.close()
+    assert [line.rsplit(" in ", 1)[1] for line in lines] == ["8.0 s", "3.0 s"]
+
+
 def test_lines_say_once_a_minute_where_the_run_is() -> None:
     lines: list[str] = []
     shown = progress.Lines(lines.append, minute=0.05)

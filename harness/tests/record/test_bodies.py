@@ -1,0 +1,70 @@
+"""A loop that fails for one op in it is told as that: how many of the others are right."""
+
+from __future__ import annotations
+
+import pytest
+
+from opscope.harness.record.bodies import otherwise_right
+from opscope.harness.record.store import load_run
+from opscope.harness.run import finish_run
+from opscope.harness.run.api import run_op_by_op
+from opscope.harness.tests.page.test_summary import shown
+
+LOOP = """func.func @main(%x: tensor<2xui32>) -> tensor<2xui32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %r:2 = stablehlo.while(%n = %zero, %v = %x) : tensor<i32>, tensor<2xui32>
+  cond {
+    %p = stablehlo.compare LT, %n, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %p : tensor<i1>
+  } do {
+    %s = stablehlo.multiply %v, %v : tensor<2xui32>
+    INSIDE
+    %m = stablehlo.add %n, %one : tensor<i32>
+    stablehlo.return %m, %t : tensor<i32>, tensor<2xui32>
+  }
+  OUTSIDE
+  return %y : tensor<2xui32>
+}"""
+WIDE = """%i = stablehlo.convert %s : (tensor<2xui32>) -> tensor<2xui64>
+    %t = stablehlo.convert %i : (tensor<2xui64>) -> tensor<2xui32>"""
+IF = """%b = "stablehlo.if"(%p0) ({
+      %i = stablehlo.convert %s : (tensor<2xui32>) -> tensor<2xui64>
+      %c = stablehlo.convert %i : (tensor<2xui64>) -> tensor<2xui32>
+      stablehlo.return %c : tensor<2xui32>
+    }, {
+      %d = stablehlo.add %s, %s : tensor<2xui32>
+      stablehlo.return %d : tensor<2xui32>
+    }) : (tensor<i1>) -> tensor<2xui32>
+    %t = stablehlo.subtract %b, %s : tensor<2xui32>"""
+PREDICATE = "%p0 = stablehlo.compare LT, %n, %one : (tensor<i32>, tensor<i32>) -> tensor<i1>\n    "
+
+
+def of(inside: str, outside: str = "%y = stablehlo.add %r#1, %x : tensor<2xui32>") -> str:
+    return LOOP.replace("INSIDE", inside).replace("OUTSIDE", outside)
+
+
+CASES = {
+    "two ops in it": (of(WIDE), ["all but 2 of the 5 ops in it are right"]),
+    "a branch in a loop": (of(PREDICATE + IF), ["all but 3 of the 9 ops in it are right"]),
+    "nothing that fails": (of("%t = stablehlo.add %s, %v : tensor<2xui32>"), []),
+    "only ops outside fail": (
+        of(
+            "%t = stablehlo.add %s, %v : tensor<2xui32>",
+            WIDE.replace("%s", "%r#1").replace("%t", "%y"),
+        ),
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_loop_is_told_by_what_is_in_it(name, tmp_path):
+    module, said = CASES[name]
+    run_op_by_op(module, name="m", run_dir=tmp_path / "run", cache_dir=tmp_path / "cache")
+    run = load_run(tmp_path / "run")
+    failed = [test for test in run.tests if test.expected]
+    assert sorted(words for _, words in otherwise_right(failed, run.rows, run.tests)) == said
+    page = shown(finish_run.stored_page(tmp_path / "run"))
+    assert ("Loops and branches that fail for ops in them alone" in page) is bool(said)
