@@ -141,27 +141,29 @@ ALONG_ROWS = "sums along rows, the worst kind, of which eight others were fitted
 PLACED, EVENTS = "cycles of a placed epoch", "cycles of a placed epoch with --timed"
 PRODUCTS, TUNED = "time of out-of-box matrix products", "time of tuned matrix products"
 TRANSFERS, WITH_LOOPBACK = "cycles of a core's transfers", "multicasts that reach their sender too, none fitted to"
-RECORDS = "record cycles, rows not fitted"
-"""On all cores, split by the simulator; each row is left out of the fit in turn."""
+RECORDS = "record cycles, a kernel's rows of one run left out"
+"""On all cores, split by the simulator; these rows, whose shapes are alike, are left out of the fit together."""
+KEPT_BACK = "record cycles, rows that were kept back"
+"""As many as are here, which nobody had seen when the rules and their figures were found."""
 BY_KIND = {
-    "add": (4.1, 5),
-    "concat": (2.7, 3),
-    "conv2d": (5.3, 10),
+    "add": (34.1, 5),
+    "concat": (2.4, 3),
+    "conv2d": (4.5, 10),
     "embedding": (0.8, 2),
-    "matmul": (9.8, 21),
-    "multiply": (6.6, 3),
+    "matmul": (9.4, 21),
+    "multiply": (6.2, 3),
     "permute": (11.0, 5),
-    "relu": (5.3, 3),
+    "relu": (6.0, 3),
     "reshape": (1.1, 2),
-    "slice_static": (5.2, 4),
-    "to_layout": (2.7, 7),
-    "to_memory_config": (1.7, 11),
-    "typecast": (7.6, 2),
+    "slice_static": (5.1, 4),
+    "to_layout": (3.0, 7),
+    "to_memory_config": (4.8, 11),
+    "typecast": (7.7, 2),
 }
 """Kernel -> median error in percent of the cycles of its records, with the simulator's own split of the work, and rows;
 kernels with fewer than two rows have none."""
-OF_OTHER_KINDS = 32.1
-"""The 95th percentile over all kinds: of a kind with fewer rows nobody knows more."""
+OF_OTHER_KINDS = 64.0
+"""The 95th percentile over all rows that were kept back: of a kind with fewer rows nobody knows more."""
 AS_WORMHOLE = f"{EPOCHS}, which expect Wormhole's cycles"
 
 ERRORS = (
@@ -175,8 +177,10 @@ ERRORS = (
     MeasuredError(LEFT_OUT, (GRAYSKULL,), "p95", 326, 1327, OP_MODEL),
     MeasuredError(LEFT_OUT, (WORMHOLE,), "median", 18, 3369, OP_MODEL),
     MeasuredError(LEFT_OUT, (WORMHOLE,), "p95", 92, 3369, OP_MODEL),
-    MeasuredError(RECORDS, ON_CARDS, "median", 6.6, 82, PROFILES),
-    MeasuredError(RECORDS, ON_CARDS, "p95", OF_OTHER_KINDS, 82, PROFILES),
+    MeasuredError(KEPT_BACK, ON_CARDS, "median", 8.2, 83, PROFILES),
+    MeasuredError(KEPT_BACK, ON_CARDS, "p95", OF_OTHER_KINDS, 83, PROFILES),
+    MeasuredError(RECORDS, ON_CARDS, "median", 6.7, 82, PROFILES),
+    MeasuredError(RECORDS, ON_CARDS, "p95", 33.6, 82, PROFILES),
     *(MeasuredError(f"{RECORDS}: {kind}", ON_CARDS, "median", *of, PROFILES) for kind, of in BY_KIND.items()),
     MeasuredError(f"{PLACED}: encoder_grid", (GRAYSKULL,), "one", -6.6, 1, EPOCHS),
     MeasuredError(f"{PLACED}: encoder_grid", (WORMHOLE,), "one", -0.5, 1, EPOCHS),

@@ -1,8 +1,8 @@
 """Fits the figures of `simulator/timing/card_rates.py` to profiles; reports the errors of rows and runs left out.
 
-`python -m ci.calibration.fit_profiles FILE.csv`: every row is priced with figures that were fitted, from those that are
-there, to all other rows; then every row of a kernel of which two runs have three rows or more, with figures fitted to
-the other runs.
+`python -m ci.calibration.fit_profiles FILE.csv`: the rows of a kernel in one run are priced with figures that were
+fitted, from those that are there, to all other rows; then every row of a kernel of which two runs have three rows or
+more, with figures fitted to the other runs.
 """
 
 from __future__ import annotations
@@ -90,9 +90,13 @@ def left_out(rows: Sequence[ProfileRow], folds: Sequence[Sequence[int]], *, own_
     return errors
 
 
-def folds_of_rows(rows: Sequence[ProfileRow]) -> list[list[int]]:
-    """Returns each row alone, but for those whose figure no other row decides."""
-    return [[number] for number, row in enumerate(rows) if row.kernel not in ONE_ROW]
+def folds_of_families(rows: Sequence[ProfileRow]) -> list[list[int]]:
+    """Returns the rows of each kernel in each run, whose shapes are alike, but for those of `ONE_ROW`."""
+    families: dict[tuple[str, str], list[int]] = {}
+    for number, row in enumerate(rows):
+        if row.kernel not in ONE_ROW:
+            families.setdefault((row.kernel, row.run), []).append(number)
+    return list(families.values())
 
 
 def folds_of_runs(rows: Sequence[ProfileRow]) -> list[list[int]]:
@@ -117,7 +121,7 @@ def main() -> None:
     factors = Trial(rows, options.own_split).fit()
     for (names, archs), factor in zip(FITTED, factors, strict=True):
         print(f"{' and '.join(names)} of {' and '.join(archs)}: times {factor:.3g}")
-    folds = {"one row left out": folds_of_rows(rows), "one run left out": folds_of_runs(rows)}
+    folds = {"a kernel's rows of one run left out": folds_of_families(rows), "one run left out": folds_of_runs(rows)}
     for name, parts in folds.items():
         errors = left_out(rows, parts, own_split=options.own_split)
         _report(name, list(errors.values()))

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from ci.calibration.card_profiles import profile_rows
-from ci.calibration.fit_profiles import folds_of_rows, left_out
+from ci.calibration.fit_profiles import folds_of_families, left_out
 from ci.calibration.profile_rows import main, report
 from ci.calibration.silicon_rows import SILICON
 from opscope.simulator.modelled import BY_KIND, ERRORS, RECORDS
@@ -69,7 +69,7 @@ def test_errors_stay_within_the_limits(own_split: bool) -> None:
 @pytest.mark.slow
 def test_the_errors_that_a_board_shows_are_those_of_rows_left_out() -> None:
     rows = profile_rows(PROFILES)
-    errors = {n: abs(error) for n, error in left_out(rows, folds_of_rows(rows), own_split=True).items()}
+    errors = {n: abs(error) for n, error in left_out(rows, folds_of_families(rows), own_split=True).items()}
     stated = {error.statistic: error.percent for error in ERRORS if error.what == RECORDS}
     every = list(errors.values())
     assert stated == pytest.approx({"median": np.median(every), "p95": np.quantile(every, 0.95)}, abs=0.3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import re
@@ -10,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError
 from importlib.util import cache_from_source
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from opscope.base import machine
 from opscope.base.cache_folder import NoCacheError, cache_folder
 from opscope.base.installing import install_command
 from opscope.base.page import Page
+from opscope.base.plugins import version
 from opscope.base.results_folder import results_folder, set_aside
 from opscope.base.server_connection import CONNECTING, bounded
 from opscope.base.temporary_folder import TemporaryFolder
@@ -49,7 +52,7 @@ class Finding:
 def examine(settings: Resolved, folder: Path) -> list[Finding]:
     """All findings; `folder` is where runs would be written."""
     findings = [*_machine(settings, folder), *_backends(settings), *_known_bugs(), *_frameworks()]
-    return [*findings, _database(settings, folder), *_refused(folder)]
+    return [*findings, _database(settings, folder), *_refused(folder), *_own_scripts()]
 
 
 def examine_backend(settings: Resolved, name: str) -> list[Finding]:
@@ -235,6 +238,17 @@ def _refused(folder: Path) -> Iterator[Finding]:
     for run in set_aside(folder):
         remedy = f"opscope publish {run.folder}, once that is mended, or removing it"
         yield Finding("database", run.folder.name, False, run.line, remedy, needed=False)
+
+
+def _own_scripts() -> Iterator[Finding]:
+    """What a plugin that is installed for our runs, which keep JAX from it, does to JAX anywhere else."""
+    from opscope.harness.backends.tt import Tt
+
+    if not Path(Tt.device_path).exists():
+        with contextlib.suppress(PackageNotFoundError):
+            plugin = f"{Tt.distribution} {version(Tt.distribution)}"
+            text = f"JAX tries {plugin} first and ends where it finds no card (jax.numpy.ones(3): TT_FATAL)"
+            yield Finding("backend", "your scripts", False, text, "export JAX_PLATFORMS=cpu", needed=False)
 
 
 def _connect(url: str) -> tuple[str, str]:

@@ -25,6 +25,7 @@ from opscope.harness.prepare.exporting import Export
 from opscope.harness.prepare.onnx_suite import node_tests
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.result_options import DRAWN, DTYPES, INPUTS
+from opscope.harness.record.signature import shorten
 from opscope.models import frontends, registry
 from opscope.models.frontends.base import Source
 
@@ -146,7 +147,7 @@ def tasks(request: Preparation) -> list[Task]:
     task_of_name: dict[str, Task] = {}
     export_folder.recall_sources(cache)
     sources = export_folder.sources_digest()
-    for named in _with_names_apart([named for word in request.models for named in _resolve(word, request)]):
+    for named in _with_names_apart([named for word in request.models for named in _named_by(word, request)]):
         name, path = named.name, named.path
         earlier = task_of_name.get(name)
         if earlier is not None:
@@ -258,6 +259,14 @@ def _with_names_apart(models: Sequence[Named]) -> list[Named]:
 def _called(named: Named, old: str, new: str) -> Named:
     """A model of the user's with another name of its file in its own; one of the registry as it is."""
     return replace(named, name=new + named.name.removeprefix(old)) if named.users else named
+
+
+def _named_by(word: str, request: Preparation) -> list[Named]:
+    """The models that a word of the request names. Raises InputError if it names none, or is too long for a path."""
+    try:
+        return _resolve(word, request)
+    except OSError as error:
+        raise InputError("--model", "a model's name or file", f"{shorten(word, 60)!r}: {error.strerror}") from None
 
 
 def _resolve(word: str, request: Preparation) -> list[Named]:

@@ -137,23 +137,18 @@ class _Judge:
         import onnx
 
         from opscope.models.frontends.through_onnx.bind import bind
-        from opscope.models.frontends.through_onnx.expand import expand
-        from opscope.models.frontends.through_onnx.lower import lower
+        from opscope.models.frontends.through_onnx.lower import expanded_and_lowered
 
         self._begin(Fault.FRONTEND)
         model = onnx.load(folder / "model.onnx")
         values = dict(zip([info.name for info in model.graph.input], inputs, strict=True))
         bound = bind(model, values)
         feed = [values[info.name] for info in bound.graph.input]
-        try:
-            expanded = expand(bound)
-        except Exception as error:
-            raise _AtFault(Fault.FRONTEND, _in_words(error)) from error
         self._begin(Fault.IMPORTER)
         try:
-            module = lower(expanded)
+            expanded, module = expanded_and_lowered(bound)
         except Exception as error:
-            raise _AtFault(Fault.IMPORTER, _in_words(error)) from error
+            raise _AtFault(Fault.IMPORTER if _expands(bound) else Fault.FRONTEND, _in_words(error)) from error
         by_xla = _by_xla(module, feed)
         verdict = ModuleVerdict(module, feed)
         if not _agree(by_xla, wanted, entry, verdict, HOST) and not _rewritten_right(
@@ -161,6 +156,17 @@ class _Judge:
         ):
             raise _AtFault(Fault.FRONTEND, f"the graph after rewriting: {_difference(by_xla, wanted)}")
         return module, feed, by_xla
+
+
+def _expands(model: Any) -> bool:
+    """Whether the graph could be rewritten."""
+    from opscope.models.frontends.through_onnx.expand import expand
+
+    try:
+        expand(model)
+    except Exception:  # noqa: BLE001 - whatever it is, it is ours
+        return False
+    return True
 
 
 def _rewritten_right(

@@ -9,19 +9,24 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
+import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache, lru_cache
-from importlib.metadata import PackageNotFoundError
+from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 
 from opscope.base import regular_file
 from opscope.base.installing import install_command
 from opscope.base.plugins import version
+from opscope.base.xla.xla_releases import number
 from opscope.models.frontends.base import Frontend
 
 Versions = Callable[[str], str]
 """Finds the version of a package in some interpreter, or raises PackageNotFoundError."""
 HERE = Path(__file__).resolve().parent
+_REQUIREMENT = re.compile(r"([\w.-]+?)((?:(?:<|>=)[\d.]+,?)+); extra == ['\"](\w+)")
 SHARED = ("base", "child", "__init__", "jax_tree")
 """Files of this folder that every exporter uses, and that models import."""
 
@@ -93,6 +98,53 @@ def absent(framework: str, model: Path | None = None, installed: Versions | None
         for package, number in versions(framework, model, installed).items()
         if not number and package not in optional
     ]
+
+
+@dataclass(frozen=True)
+class Beyond:
+    """Packages at releases that their extra does not take."""
+
+    installed: str
+    """`torch 2.14.1`."""
+    run: str
+    """The releases of that extra's packages that were run: `torch>=2.13,<2.14, torchax>=0.0.13,<0.0.14`."""
+    hint: str
+    """The command that installs these."""
+
+
+def beyond_bounds(framework: str, model: Path) -> Beyond | None:
+    """Returns which of the packages that a model needs are at releases that were not run; None if there is none."""
+    frontend, bounds = get(framework), _bounds(tuple(sys.path))
+    imported = _imports(regular_file.read_bytes(model)) if frontend.optional else frozenset()
+    strange: dict[str, str] = {}
+    for package, release in versions(framework, model).items():
+        if release and package in bounds and (package not in frontend.optional or package in imported):
+            extra, limits = bounds[package]
+            if not all(_within(release, limit) for limit in limits):
+                strange[f"{package} {release}"] = extra
+    if not strange:
+        return None
+    extras = sorted(set(strange.values()))
+    run = [package + ",".join(limits) for package, (extra, limits) in bounds.items() if extra in extras]
+    return Beyond(", ".join(strange), " ".join(run), install_command(",".join(extras)))
+
+
+@lru_cache(maxsize=8)
+def _bounds(_folders: tuple[str, ...]) -> dict[str, tuple[str, list[str]]]:
+    """Package -> our extra that needs it, and the releases of it that this takes: `("torch", [">=2.13", "<2.14"])`."""
+    try:
+        required = requires("opscope") or []
+    except PackageNotFoundError:  # run from its sources alone
+        return {}
+    matches = filter(None, map(_REQUIREMENT.match, required))
+    return {
+        name: (extra, sorted(limits.split(","), reverse=True)) for name, limits, extra in (m.groups() for m in matches)
+    }
+
+
+def _within(release: str, limit: str) -> bool:
+    """Whether a release is within a limit, `<2.14` or `>=2.13`."""
+    return (number(release) < number(limit[1:])) if limit[1] != "=" else number(release) >= number(limit[2:])
 
 
 def install(framework: str) -> str:

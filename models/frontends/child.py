@@ -69,8 +69,15 @@ def export(parent: Parent) -> None:
                 emit("read", report=report)
     except Refused as error:
         emit("refused", where=error.where, expected=error.expected, got=error.got, hint=error.hint)
-    except Exception as error:  # noqa: BLE001 - whatever a model or a framework raises is the model's row
-        emit("failed", stage=stage, error=in_one_line(error, source.path), traceback=traceback.format_exc())
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a model or a framework raises is the model's row
+        line = in_one_line(error, source.path)
+        beyond = frontends.beyond_bounds(framework, Path(source.path))
+        if beyond and not _own_frames(error, source.path):
+            got = f"{beyond.installed}: {line}"
+            emit("refused", where=f"--model {source.path}", expected=beyond.run, got=got, hint=beyond.hint)
+        else:
+            said = f"{line}; {beyond.installed} is not what was run, {beyond.run}" if beyond else line
+            emit("failed", stage=stage, error=said, traceback=traceback.format_exc())
 
 
 def use_safe_flags(frontend: Frontend) -> None:
@@ -90,10 +97,15 @@ def in_one_line(error: BaseException, path: str) -> str:
     """The error's type and first line, and the last line of the model's own file that it passed: `(net.py:12)`."""
     text = str(error).strip()
     first = text.splitlines()[0] if text else ""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if Path(frame.filename).resolve() == Path(path).resolve()]
+    own = _own_frames(error, path)
     line = f"{type(error).__name__}: {first}"[:300]
     return f"{line} ({Path(path).name}:{own[-1].lineno})" if own else line
+
+
+def _own_frames(error: BaseException, path: str) -> list[traceback.FrameSummary]:
+    """The lines of the model's own file that the error passed."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return [frame for frame in frames if Path(frame.filename).resolve() == Path(path).resolve()]
 
 
 def write_result(result: ExportResult, folder: Path) -> None:

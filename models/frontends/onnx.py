@@ -35,10 +35,10 @@ class Onnx(Frontend):
             raise Refused("--training", "a model whose frontend makes a JAX function of it", source.name)
         from opscope.base.quantised.pairs import with_quantised_types
         from opscope.models.frontends.through_onnx.bind import deciding
-        from opscope.models.frontends.through_onnx.lower import NotLowered
+        from opscope.models.frontends.through_onnx.lower import NotLowered, expanded_and_lowered
 
         try:
-            bytecode = _lowered(built.proto)
+            _, bytecode = expanded_and_lowered(built.proto)
             if any(node.op_type == "QuantizeLinear" for node in built.proto.graph.node):
                 bytecode = with_quantised_types(bytecode)
         except (NotLowered, ValueError) as error:
@@ -64,26 +64,6 @@ class Onnx(Frontend):
                 return onnx_runtime.computed(built.proto, values)
             except Exception:  # noqa: BLE001 - what it raises says less of the graph than the standard's reference does
                 raise refusal from None
-
-
-def _lowered(proto: Any) -> bytes:
-    """The bytecode of a graph; of one in an old version of the standard that is not taken, by a newer version.
-
-    Raises what the first reading raises.
-    """
-    from opscope.models.frontends.through_onnx.expand import converted, expand
-    from opscope.models.frontends.through_onnx.lower import lower
-
-    try:
-        return lower(expand(proto))
-    except Exception as error:
-        newer = converted(proto)
-        if newer is None:
-            raise
-        try:
-            return lower(expand(newer))
-        except Exception:  # noqa: BLE001 - the user's own graph is what was refused
-            raise error from None
 
 
 def from_file(path: Path, shapes: Mapping[str, Any], where: str = "", inputs: str = "", sizes: str = "") -> OnnxBuilt:

@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from opscope.base.after_import import after_import
 from opscope.models.frontends.base import ExportResult, Frontend, NoOwnResults, Refused, Source
 from opscope.models.frontends.jax import compiled_results, exported, package_versions
 
@@ -47,10 +48,7 @@ class Python(Frontend):
 
         random.seed(0)
         np.random.seed(0)
-        with contextlib.suppress(Exception):  # it is not installed, or broken: a file that uses it will say so itself
-            import torch
-
-            torch.manual_seed(0)
+        after_import("torch", _seed)  # if the file asks for it at all: a broken one harms no other
         try:
             loaded = load(Path(source.path), source.entry)
         except ModuleNotFoundError as error:
@@ -84,6 +82,11 @@ class Python(Frontend):
 
             raise NoOwnResults(NO_TRAINING)
         return built.own(values)
+
+
+def _seed(torch: ModuleType) -> None:
+    if (seed := getattr(torch, "manual_seed", None)) is not None:  # else a module of the user's has this name
+        seed(0)
 
 
 def _decided_by_arrays() -> tuple[type[Exception], ...]:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch.utils import _mode_utils as modes
 from torch.utils import _pytree as pytree
-from torchax.tensor import Environment, Tensor
+from torchax.tensor import TENSOR_CONSTRUCTORS, Environment, Tensor
 from torchax.view import View
 
 from opscope.models.frontends import torch_eager
@@ -39,7 +39,15 @@ class TracingEnvironment(Environment):
         return super()._handle_tensor_constructor(func, args, kwargs)
 
     def dispatch(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        """The result of an op. Raises TypeError if it writes what is traced into a tensor that is not."""
+        """The result of an op. Raises TypeError if it writes what is traced into a tensor that is not.
+
+        A factory that torchax does not know (`torch.hann_window`, `torch.fft.fftfreq`, ...) is PyTorch's own, whatever
+        its device: what it makes is a constant.
+        """
+        if self._makes_constant(func, args, kwargs or {}):
+            with modes.no_dispatch(), torch._C.DisableTorchFunction():
+                made = func(*args, **{**(kwargs or {}), "device": "cpu"})
+            return Tensor(_constant(made), self)
         if isinstance(func, torch._ops.OpOverload) and func._schema.is_mutable:
             tensors = [x for x in pytree.tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
             if any(map(_traced, tensors)) and any(map(_plain, _written(func, args, kwargs or {}))):
@@ -48,6 +56,11 @@ class TracingEnvironment(Environment):
                     "processor; try device=x.device where it is made"
                 )
         return super().dispatch(func, types, args, kwargs)
+
+    def _makes_constant(self, func: Any, args: Any, kwargs: dict[str, Any]) -> bool:
+        factory = not isinstance(func, torch._ops.OpOverload) and func not in TENSOR_CONSTRUCTORS
+        asked = factory and kwargs.get("device") is not None and self._should_use_torchax_tensor(kwargs["device"])
+        return asked and not any(isinstance(x, torch.Tensor) for x in pytree.tree_leaves((args, kwargs)))
 
     def t2j_iso(self, torchtensors: Any) -> Any:
         """JAX's arrays of tensors; PyTorch's own ones are constants."""

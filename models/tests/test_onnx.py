@@ -346,3 +346,88 @@ def test_onnx_runtime_answers_where_the_reference_raises() -> None:
     by, [got] = FRONTEND.results(OnnxBuilt(model, (), {}, ()), Source("m", "m.onnx", "float32"), {"x": x})
     assert by.startswith("ONNX Runtime ")
     np.testing.assert_array_equal(got, x[1:, :-1])
+
+
+FORMS = {
+    "windows that end outside": ("MaxPool", (1, 2, 7, 6), {"kernel_shape": [3, 2], "strides": [2, 3], "ceil_mode": 1}),
+    "windows with holes": (
+        "MaxPool",
+        (1, 1, 8, 9),
+        {"kernel_shape": [2, 3], "dilations": [2, 2], "pads": [1, 1, 0, 1]},
+    ),
+    "in three dims": ("AveragePool", (1, 1, 5, 4, 6), {"kernel_shape": [2, 2, 3], "strides": [2, 1, 2]}),
+    "padding after": (
+        "AveragePool",
+        (1, 2, 6, 7),
+        {"kernel_shape": [2, 2], "auto_pad": "SAME_UPPER", "strides": [1, 2]},
+    ),
+    "padding before": ("AveragePool", (1, 2, 6, 7), {"kernel_shape": [2, 4], "auto_pad": "SAME_LOWER"}),
+    "padding that counts": (
+        "AveragePool",
+        (1, 1, 7, 7),
+        {"kernel_shape": [3, 3], "pads": [1, 0, 1, 2], "strides": [2, 2], "ceil_mode": 1, "count_include_pad": 1},
+    ),
+    "a root of cubes": (
+        "LpPool",
+        (1, 2, 6, 7),
+        {"kernel_shape": [2, 3], "p": 3, "strides": [2, 2], "pads": [1, 1, 0, 0]},
+    ),
+    "products before": ("CumProd", (3, 5), {"exclusive": 1}),
+    "products after": ("CumProd", (3, 7), {"reverse": 1}),
+    "the first of the largest": ("Hardmax", (3, 4), {"axis": 0}),
+    "sequences": ("ReverseSequence", (4, 3, 2), {"time_axis": 0, "batch_axis": 1}),
+}
+SECOND = {"CumProd": np.asarray(1, np.int64), "ReverseSequence": np.array([1, 4, 2], np.int64)}
+"""Op -> its second input, which is a constant."""
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_is_composed_is_as_the_standards_reference_has_it(form: str) -> None:
+    kind, shape, attributes = FORMS[form]
+    x = np.random.default_rng(3).integers(-4, 5, shape).astype(np.float32) / 2
+    model = onnx.helper.make_model(
+        onnx.helper.make_graph(
+            [onnx.helper.make_node(kind, ["x", *(["second"] if kind in SECOND else [])], ["y"], **attributes)],
+            "net",
+            [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, shape)],
+            [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)],
+            [onnx.numpy_helper.from_array(SECOND[kind], "second")] if kind in SECOND else [],
+        ),
+        opset_imports=[onnx.helper.make_opsetid("", 26)],
+        ir_version=13,
+    )
+    agree(by_xla(model, [x]), by_the_standard(model, [x]))
+
+
+@pytest.mark.parametrize("channels", [1, 3], ids=["one scale", "a scale for each channel"])
+def test_a_convolution_of_quantised_numbers(channels: int) -> None:
+    rng = np.random.default_rng(4)
+    x, w = rng.integers(0, 256, (1, 2, 6, 6), np.uint8), rng.integers(0, 256, (3, 2, 3, 3), np.uint8)
+    constants = {
+        "xs": np.float32(0.02),
+        "xz": np.uint8(120),
+        "w": w,
+        "wz": np.full(channels, 110, np.uint8).squeeze(),
+        "ws": np.linspace(0.01, 0.03, channels, dtype=np.float32).squeeze(),
+        "ys": np.float32(0.2),
+        "yz": np.uint8(99),
+        "b": np.array([-3000, 0, 5000], np.int32),
+    }
+    model = onnx.helper.make_model(
+        onnx.helper.make_graph(
+            [
+                onnx.helper.make_node(
+                    "QLinearConv", ["x", "xs", "xz", "w", "ws", "wz", "ys", "yz", "b"], ["y"], strides=[2, 1]
+                )
+            ],
+            "net",
+            [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.UINT8, x.shape)],
+            [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.UINT8, (1, 3, 2, 4))],
+            [onnx.numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()],
+        ),
+        opset_imports=[onnx.helper.make_opsetid("", 21)],
+        ir_version=10,
+    )
+    [got], [want] = by_xla(model, [x]), by_the_standard(model, [x])
+    assert np.abs(got.astype(int) - want.astype(int)).max() <= 1, "a tie of float32 may be rounded either way"
+    assert (got == want).mean() > 0.9

@@ -119,6 +119,15 @@ class Net(torch.nn.Module):
         return (filled * self.scale, weights[torch.arange(n).flip(0)], x * rates[1] + POSITIONS[:n, None].float(),
                 torch.bucketize(x, torch.tensor([-1.0, 0.0, 1.0])), moved, x.bfloat16() * torch.tensor(0.5))
 
+class Makes(torch.nn.Module):
+    def forward(self, x):
+        d = x.device
+        with torch.device(d):
+            triangular = torch.bartlett_window(4)
+        return (x * torch.hann_window(4, device=d), x * torch.kaiser_window(4, False, device=d), x * triangular,
+                x * torch.fft.fftfreq(4, device=d), x * torch.asarray([1.0, 2.0, 3.0, 4.0], device=d),
+                torch.hamming_window(4, dtype=torch.bfloat16, device=d), torch.triu_indices(3, 3, device=d))
+
 class Writes(torch.nn.Module):
     def forward(self, x):
         kept = torch.arange(4.0)
@@ -131,7 +140,8 @@ def traced(module, x):
     return jax.jit(lambda value: call({}, [value]))(x)
 
 x = np.random.default_rng(0).standard_normal((3, 4), np.float32)
-for ours, theirs in zip(traced(Net(), x), Net()(torch.from_numpy(x)), strict=True):
+results = [zip(traced(net, x), net(torch.from_numpy(x)), strict=True) for net in (Net(), Makes())]
+for ours, theirs in [pair for pairs in results for pair in pairs]:
     theirs = theirs.to(torch.int32) if theirs.dtype is torch.int64 else theirs
     assert str(ours.dtype) == str(theirs.dtype).removeprefix("torch."), (ours.dtype, theirs.dtype)
     assert np.allclose(np.asarray(ours, np.float32), theirs.float().numpy(), rtol=1e-5), (ours, theirs)

@@ -7,12 +7,12 @@ it is loaded. A child whose `JAX_PLATFORMS` names another platform has its plugi
 
 from __future__ import annotations
 
-import importlib.machinery
 import os
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
+
+from opscope.base.after_import import after_import
 
 _MODULE = "jax._src.xla_bridge"
 _LOADING = ("discover_pjrt_plugins", "register_pjrt_plugin_factories_from_env")
@@ -23,8 +23,7 @@ _OWN = frozenset({"", "cpu"})
 
 def keep_out() -> None:
     """Has JAX, once it is imported in this process, ask `wanted` before it loads plugins."""
-    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Finder())
+    after_import(_MODULE, _guard)
 
 
 def wanted() -> bool:
@@ -32,29 +31,10 @@ def wanted() -> bool:
     return not _OWN.issuperset(name.strip() for name in os.environ.get("JAX_PLATFORMS", "cpu").split(","))
 
 
-class _Finder:
-    """Finds JAX's module as Python does, and changes it when it has been executed."""
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        """The module's spec; None for any other."""
-        if fullname != _MODULE:
-            return None
-        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
-        if spec is not None and spec.loader is not None:
-            spec.loader.exec_module = _guarding(spec.loader.exec_module)
-        return spec
-
-
-def _guarding(execute: Callable[[ModuleType], None]) -> Any:
-    def exec_module(module: ModuleType) -> None:
-        execute(module)
-        for name in _LOADING:
-            if callable(load := getattr(module, name, None)):
-                setattr(module, name, _if_wanted(load))
-
-    return exec_module
+def _guard(module: ModuleType) -> None:
+    for name in _LOADING:
+        if callable(load := getattr(module, name, None)):
+            setattr(module, name, _if_wanted(load))
 
 
 def _if_wanted(load: Callable[..., Any]) -> Callable[..., Any]:

@@ -8,6 +8,7 @@ import pytest
 
 from opscope.base.installing import install_command
 from opscope.base.page import Page
+from opscope.harness.backends.tt import Tt
 from opscope.harness.cli import doctor
 from opscope.harness.settings.settings import resolve
 from opscope.harness.tests.ops import BACKENDS
@@ -61,6 +62,19 @@ def test_a_broken_backend_hides_nothing(tmp_path: Path, monkeypatch: pytest.Monk
     assert not got[f"backend {broken}"].usable
     assert "no driver" in got[f"backend {broken}"].found
     assert doctor.in_order(list(got.values())), "the run does not need that backend"
+
+
+def test_a_plugin_that_ends_jax_elsewhere_is_said_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "jax_tt_plugin-9.dist-info").mkdir()
+    (tmp_path / "jax_tt_plugin-9.dist-info" / "METADATA").write_text("Name: jax-tt-plugin\nVersion: 9\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(Tt, "device_path", str(tmp_path / "no card"))
+    last = list(findings(tmp_path).values())[-1]
+    assert (last.name, last.usable, last.needed) == ("your scripts", False, False)
+    assert "jax-tt-plugin 9" in last.found
+    assert "JAX_PLATFORMS=cpu" in last.remedy
+    (tmp_path / "no card").touch()
+    assert "backend your scripts" not in findings(tmp_path)
 
 
 def test_a_folder_that_is_a_file_cannot_be_written(tmp_path: Path) -> None:

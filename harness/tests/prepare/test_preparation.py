@@ -176,6 +176,9 @@ def test_a_file_may_have_a_name_of_the_users(tmp_path: Path) -> None:
     for word in ("mine=mnist_mlp", f"both={tmp_path}/*/net.mlir"):
         with pytest.raises(InputError, match=r"--model (mine|both)=: expected the path of one model file, got "):
             names(word)
+    for word in ("x" * 300, f"{'x' * 300}={tmp_path}/x/net.mlir", f"{tmp_path}/{'é' * 200}.mlir"):
+        with pytest.raises(InputError, match=r"--model: expected a model's name or file, got .*: File name too long"):
+            names(word)
 
 
 def test_a_pattern_may_leave_the_suffix_open(tmp_path: Path) -> None:

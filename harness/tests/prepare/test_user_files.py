@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -31,18 +32,66 @@ def request_for(place: Path, word: str, **options: object) -> Preparation:
     return Preparation((word,), cache_dir=str(place / "cache"), **options)
 
 
+BROKEN = {
+    "torch": "raise RuntimeError('built for another driver')",
+    "keras": "raise SystemExit('no backend')",
+    "flax": "raise AttributeError('jax has no such attribute')",
+    "equinox": "raise OSError('libequinox.so: cannot open')",
+    "onnx": "import os; os.abort()",
+}
+"""A framework -> what its import comes to."""
+
+
 @pytest.mark.slow
 def test_a_broken_framework_harms_only_files_that_use_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "broken").mkdir()
-    (tmp_path / "broken" / "torch.py").write_text("raise RuntimeError('built for another driver')\n")
     (tmp_path / "net.py").write_text("import jax.numpy as jnp\nmodel, example_inputs = jnp.tanh, (jnp.ones(3),)\n")
-    (tmp_path / "uses.py").write_text("import torch\n")
+    for name, text in BROKEN.items():
+        (tmp_path / "broken" / f"{name}.py").write_text(text + "\n")
+        (tmp_path / f"uses_{name}.py").write_text(f"import {name}\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "broken"))
-    request = Preparation((f"{tmp_path}/*.py",), cache_dir=str(tmp_path / "cache"))
-    header, rows = model_jobs.prepare(request)
+    header, rows = model_jobs.prepare(Preparation((f"{tmp_path}/*.py",), cache_dir=str(tmp_path / "cache")))
     assert [row.op_name for row in rows] == ["stablehlo.tanh"]
+    said = {failure.model: failure.error for failure in header.failed}
+    assert "SIGABRT" in said.pop("uses_onnx")
+    assert said == {
+        "uses_torch": "RuntimeError: built for another driver (uses_torch.py:1)",
+        "uses_keras": "SystemExit: no backend (uses_keras.py:1)",
+        "uses_flax": "AttributeError: jax has no such attribute (uses_flax.py:1)",
+        "uses_equinox": "OSError: libequinox.so: cannot open (uses_equinox.py:1)",
+    }
+
+
+NEWER = """
+class Net:
+    __module__ = "torch.nn"
+    def __call__(self, x):
+        return x
+def model():
+    return Net(), (1.0,)
+def mine():
+    import torch
+"""
+"""What is PyTorch's by its class, so that our code for PyTorch imports it."""
+
+
+def test_a_framework_newer_than_we_know_is_named_with_the_releases_that_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "new" / "torch-2.14.1.dist-info").mkdir(parents=True)
+    (tmp_path / "new" / "torch-2.14.1.dist-info" / "METADATA").write_text("Name: torch\nVersion: 2.14.1\n")
+    (tmp_path / "new" / "torch.py").write_text("raise AttributeError(\"no attribute 'cholesky'\")\n")
+    (tmp_path / "net.py").write_text(NEWER)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "new"))
+    pair = r"torch>=2\.13,<2\.14 torchax>=0\.0\.13,<0\.0\.14"
+    with pytest.raises(
+        InputError,
+        match=rf"expected {pair}, got torch 2\.14\.1: AttributeError: no attribute 'cholesky'; try pip .*\[torch\]",
+    ):
+        model_jobs.prepare(request_for(tmp_path, str(tmp_path / "net.py")))
+    header, _ = model_jobs.prepare(request_for(tmp_path, f"{tmp_path / 'net.py'}:mine"))
     [failure] = header.failed
-    assert (failure.model, "built for another driver" in failure.error) == ("uses", True)
+    assert re.fullmatch(rf".*cholesky' \(net.py:9\); torch 2\.14\.1 is not what was run, {pair}", failure.error)
 
 
 @pytest.mark.slow

@@ -20,7 +20,15 @@ from onnx import (
     version_converter,
 )
 
-from opscope.models.frontends.through_onnx import arithmetic, quantize, recurrent, resample, standard_body
+from opscope.models.frontends.through_onnx import (
+    arithmetic,
+    composed,
+    pools,
+    quantize,
+    recurrent,
+    resample,
+    standard_body,
+)
 from opscope.models.frontends.through_onnx.decided_ifs import without_decided_ifs
 from opscope.models.frontends.through_onnx.fold import fold
 from opscope.models.frontends.through_onnx.writer import Scope, Writer
@@ -69,6 +77,15 @@ EXPANSIONS: dict[str, Expansion] = {
     "LpNormalization": arithmetic.lp_normalization,
     "Cast": arithmetic.cast,
     "CastLike": arithmetic.cast,
+    "Hardmax": composed.hardmax,
+    "CumProd": composed.cumulative_product,
+    "ReverseSequence": composed.reverse_sequence,
+    "AveragePool": pools.average_pool,
+    "LpPool": pools.lp_pool,
+    "MaxPool": pools.max_pool,
+    "ConvInteger": composed.product_of_integers,
+    "QLinearConv": composed.quantised_product,
+    "QLinearMatMul": composed.quantised_product,
     **dict.fromkeys(("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"), arithmetic.compare),
 }
 """Op type -> the function that writes its nodes; if it writes none, the node stays as it is."""
@@ -77,6 +94,7 @@ BY_THE_STANDARD = (
     "Attention",
     "CausalConvWithState",
     "CenterCropPad",
+    "DynamicQuantizeLinear",
     "GroupNormalization",
     "MeanVarianceNormalization",
     "NegativeLogLikelihoodLoss",
@@ -98,6 +116,7 @@ CONSTANT_INPUTS = {
     "Range": (0, 1, 2),
     "OneHot": (2,),
     "Dropout": (1,),
+    "CumProd": (1,),
 }
 """op type -> inputs whose value decides the program, so that a float initialiser there is not a weight."""
 

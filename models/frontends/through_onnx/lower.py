@@ -9,9 +9,26 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto
 
+from opscope.models.frontends.through_onnx.expand import converted, expand
+
 PIPELINES = ("torch-onnx-to-torch-backend-pipeline", "torch-backend-to-stablehlo-backend-pipeline")
 BLOB_HEADER = 8
 """Hex digits before a resource's data: its alignment."""
+
+
+def expanded_and_lowered(model: ModelProto) -> tuple[ModelProto, bytes]:
+    """Returns the graph as it was rewritten, and its bytecode; of one in an old version of the standard that is not
+    taken, by a newer version. Raises what the first reading raises."""
+    try:
+        return (expanded := expand(model)), lower(expanded)
+    except Exception as error:
+        newer = converted(model)
+        if newer is None:
+            raise
+        try:
+            return (expanded := expand(newer)), lower(expanded)
+        except Exception:  # noqa: BLE001 - the user's own graph is what was refused
+            raise error from None
 
 
 def lower(model: ModelProto) -> bytes:

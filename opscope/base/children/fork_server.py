@@ -134,7 +134,7 @@ class Server:
         if not ahead or ahead in self._called:
             return
         self._called.add(ahead)
-        with contextlib.suppress(Exception), gc_pause.paused():
+        with contextlib.suppress(Exception, SystemExit), gc_pause.paused():
             module, _, name = ahead[0].partition(":")
             before = set(process_tree.children_of(os.getpid()))
             threads = getattr(importlib.import_module(module), name)(*ahead[1:])
@@ -197,7 +197,7 @@ class Server:
 
 def _load(function: str) -> None:
     """Imports the module of a function. If that fails, the child will say so, where its log is."""
-    with contextlib.suppress(Exception), gc_pause.paused():
+    with contextlib.suppress(Exception, SystemExit), gc_pause.paused():
         importlib.import_module(function.partition(":")[0])
 
 

@@ -134,11 +134,11 @@ def test_a_module_with_threads_is_not_forked_and_others_still_are() -> None:
 @pytest.mark.usefixtures("no_server_before")
 def test_a_call_ahead_is_made_once_for_all_and_may_fail() -> None:
     noted = []
-    for ahead in (("a",), ("a",), ("b", "c"), ()):
-        with Child(f"{HERE}:called_ahead", ahead=(f"{HERE}:note", *ahead)) as child:
+    for name, ahead in (("note", ("a",)), ("note", ("a",)), ("note", ("b", "c")), ("note", ()), ("leave", ())):
+        with Child(f"{HERE}:called_ahead", ahead=(f"{HERE}:{name}", *ahead)) as child:
             child.send({})
             noted.append(child.receive(Deadline(60))["returned"])
-    assert noted == [[["a"]], [["a"]], [["a"], ["b", "c"]], [["a"], ["b", "c"]]]
+    assert noted == [[["a"]], [["a"]], *[[["a"], ["b", "c"]]] * 3]
 
 
 @pytest.mark.usefixtures("no_server_before")
