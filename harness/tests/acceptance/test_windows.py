@@ -127,7 +127,7 @@ def test_a_model_without_layers_is_not_prepared_and_says_why(net: Place) -> None
         (("windows:few",), "expected windows:N with N from 2 to 64, got 'windows:few'"),
         (
             ("split:3",),
-            "expected one of split, compile-split, split-compile-split, full, windows:N, layers, got 'split:3'",
+            "expected one of split, compile-split, split-compile-split, full, windows:N, patterns, layers, got 'split:3'",
         ),
         (("windows", "--inputs", "random"), "--workflow windows:4: expected --inputs captured or a file"),
         (("windows", "--mesh", "1x2"), "--mesh: expected --workflow split with --mesh, got --workflow windows:4"),
