@@ -86,6 +86,7 @@ def _read(words: Iterator[str], word: str) -> tuple[Shape, str]:
 
 _DOT = "dot_general"
 _ROOT = "~rsqrt|sqrt"
+_NORM = f"multiply|divide(~subtract(~reduce), {_ROOT}(~reduce(multiply|power|square(~subtract(~reduce)))))"
 
 PATTERNS = (
     Pattern(
@@ -100,8 +101,13 @@ PATTERNS = (
     ),
     Pattern(
         "norm",
-        f"eltwise({_ROOT}(~reduce(multiply|power|square(~subtract(~reduce)))))",
+        f"eltwise(~{_NORM})",
         "reference: normalised, weighted, shifted; tt-mlir: layer norm, group norm",
+    ),
+    Pattern(
+        "norm",
+        _NORM,
+        "reference: normalised; tt-mlir: layer norm, group norm",
     ),
     Pattern(
         "norm_of_squares",

@@ -246,16 +246,18 @@ def _layers_of(line: _Line) -> Iterator[Piece]:
 
 def _patterns_of(line: _Line) -> Iterator[Piece]:
     """The patterns of one straight line of nodes, each set of ops under its first name."""
-    named: dict[frozenset[int], str] = {}
+    named: dict[str, set[frozenset[int]]] = {}
     for pattern in PATTERNS:
         found = _side_by_side(line, pattern.shape) if pattern.side_by_side else _shaped(line, pattern.shape)
         taken = is_elementwise if pattern.chain else is_move
-        whole = (line.with_producers(line.with_between(held), taken) for held in found)
-        sets = {frozenset(held) for held in whole if 1 < len(held) <= LARGEST_PATTERN}
+        whole = (frozenset(line.with_producers(line.with_between(held), taken)) for held in found)
+        named.setdefault(pattern.name, set()).update(held for held in whole if 1 < len(held) <= LARGEST_PATTERN)
+    names: dict[frozenset[int], str] = {}
+    for name, sets in named.items():
         for held in sets:
             if not any(held < other for other in sets):
-                named.setdefault(held, pattern.name)
-    for held, name in sorted(named.items(), key=lambda item: (max(item[0]), sorted(item[0]))):
+                names.setdefault(held, name)
+    for held, name in sorted(names.items(), key=lambda item: (max(item[0]), sorted(item[0]))):
         yield line.piece(set(held), f"{PATTERN}:{name}")
 
 
