@@ -11,6 +11,7 @@ import html
 import json
 import os
 import socket
+import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from http import HTTPStatus
@@ -192,6 +193,11 @@ class ArtifactServer(ThreadingHTTPServer):
             reason = getattr(error, "strerror", None) or str(error)
             where = "opscope artifacts serve"
             raise InputError(where, f"a free port on {host}", f"{port}: {reason}", "--port 0") from error
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Shows a fault of this server; a client that leaves, or stops to read, is none."""
+        if not isinstance(sys.exception(), ConnectionError | TimeoutError):
+            super().handle_error(request, client_address)
 
     def knows(self, host: str) -> bool:
         """Whether a request's Host names this server; without this a web page could read it through its own name."""

@@ -1,4 +1,4 @@
-"""docs/guide/ci_systems.md: each system's own variables name the share of a job."""
+"""docs/ci_systems.md: each system's own variables name the share of a job."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from opscope.base.tests.captured import captured
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "guide" / "ci_systems.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "ci_systems.md").read_text(encoding="utf-8")
 JOBS = {
     "GitLab": {"CI_NODE_INDEX": "2", "CI_NODE_TOTAL": "4"},
     "Jenkins": {"SHARD": "2"},

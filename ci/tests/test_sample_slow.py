@@ -29,4 +29,4 @@ def test_only_files_with_slow_tests_are_asked_for_them() -> None:
     asked = files()
     assert {"ci/tests/test_wheel.py", "harness/tests/acceptance/test_kills.py"} <= set(asked)
     assert "ci/tests/test_sample_slow.py" in asked, "this one speaks of them"
-    assert "reports/tests/test_end_of_run.py" not in asked
+    assert "ci/tests/test_changelog.py" not in asked

@@ -48,6 +48,7 @@ def outcomes(folder: Path, *words: str) -> dict[str, set[str]]:
     return names_of
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [(), ("-n", "1")], ids=["alone", "xdist"])
 def test_every_try_fails(tmp_path: Path, words: tuple[str, ...]) -> None:
     left = {"leave a file behind"}
@@ -55,6 +56,7 @@ def test_every_try_fails(tmp_path: Path, words: tuple[str, ...]) -> None:
     assert outcomes(tmp_path, *words) == {"PASSED": left | {"what_a_test_sees"}, "FAILED": caught, "ERROR": left}
 
 
+@pytest.mark.slow
 def test_every_try_succeeds_where_nothing_guards(tmp_path: Path) -> None:
     tries = set(tries_at_users_files.TRIES)
     assert outcomes(tmp_path, "--noconftest") == {"PASSED": tries, "FAILED": {"what_a_test_sees"}}

@@ -44,6 +44,7 @@ def test_there_are_as_many_as_said():
     assert (len(WRONG), len(HONEST)) == (133, 70)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["host", "card"])
 def test_what_once_passed_is_refused(place: str):
     for name in QUICK[place]:

@@ -85,6 +85,7 @@ def test_every_candidate_of_the_published_matmul() -> None:
     assert all("failure" in row or row["op_models"] for row in op["all"])
 
 
+@pytest.mark.slow
 def test_lines_for_people_name_the_chosen_one_and_why() -> None:
     lines = call(CONVOLUTION, "--op", "matmul").output.splitlines()
     assert sum("<- chosen" in line for line in lines) == 1

@@ -106,6 +106,7 @@ def test_an_op_is_added_by_one_row_and_one_kernel():
         del TABLE._by_ttnn["example_is_neg_inf"]
 
 
+@pytest.mark.slow
 def test_the_op_table_is_full_before_anything_is_compiled() -> None:
     code = "from opscope.compiler.api import op_table; print(any(row.stablehlo == 'chlo.erf' for row in op_table()))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "True\n"

@@ -180,6 +180,7 @@ def test_an_order_of_64_bit_floats_is_never(of):
     assert "hold at most 32 bits" in caught.value.message
 
 
+@pytest.mark.slow
 def test_conformance_cases_never_end_in_an_internal_error():
     """Every stored case compiles, or is refused by a typed error that names an op; and most ops compile."""
     compiled: set[str] = set()

@@ -23,6 +23,7 @@ NAMES = Path(__file__).parent / "data" / "tt_mlir_op_names.json"
 PAGE = Path(__file__).parents[2] / "docs" / "compiler.md"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dialect", ["ttir", "ttnn"])
 def test_an_op_that_tt_mlir_lacks_is_listed(dialect):
     theirs = set(json.loads(NAMES.read_text(encoding="utf-8"))[dialect])

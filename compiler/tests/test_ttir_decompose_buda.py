@@ -68,6 +68,7 @@ def test_the_lowest_number_and_the_whole_ones_are_those_of_the_format() -> None:
     assert float(limits.smallest_normal) * AMPLIFIER == 1
 
 
+@pytest.mark.slow
 def test_all_at_once_are_exact() -> None:
     rng = np.random.default_rng(0)
     # Multiples of a quarter, a third of them equal in both, some zero; sums of two are exact in Float16_b.

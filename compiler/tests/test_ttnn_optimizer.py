@@ -64,6 +64,7 @@ def test_what_does_not_fit_beside_the_rest_lies_in_dram() -> None:
     assert executable.memory.l1_peak <= api.load_board("n150").ttnn.l1_usable
 
 
+@pytest.mark.slow
 def test_larger_than_l1_is_never_there() -> None:
     program, *_ = compiled(2, 1 << 16, function=lambda x, w: jnp.exp(jnp.abs(x)))
     assert not any(t.buffer_type == "l1" for t in program.tensors)

@@ -220,6 +220,7 @@ func.func @main(%x: tensor<2x3xf32>, %y: tensor<3x4xf32>, %p: tensor<i1>, %z: te
 }"""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", ["ttir", "ttnn"])
 def test_what_changed_is_refused_where_the_whole_module_is(level: str) -> None:
     start = api.stablehlo_to_ttir(BODIES)

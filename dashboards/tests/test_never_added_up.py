@@ -148,6 +148,7 @@ SHOW_STOPPED = CHOSEN | {
 """Charts that say of which night each row is."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(ASSETS.charts.keys() - SHOW_STOPPED))
 def test_a_series_that_stopped_is_in_no_number_of_tonight(
     name: str, shown: Ask, connection: sqlite3.Connection

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from opscope.harness.backends import registry
 from opscope.harness.record.errors import InputError, closest
+from opscope.harness.record.masking import MASK
 from opscope.harness.record.optest import backend_label
 from opscope.harness.record.result_options import ResultOptions
 
@@ -66,6 +67,9 @@ def check(backends: Sequence[str], options: ResultOptions) -> None:
     for word in words:
         scoped, _, value = word.partition("=")
         backend, _, name = scoped.rpartition(":")
+        if value == MASK:
+            got, hint = f"{MASK}, as a run keeps no secrets", f"--backend-option {scoped}=..."
+            raise InputError("--backend-option", f"the value of {name}", got, hint)
         if backend and backend not in labels:
             raise InputError(
                 "--backend-option",

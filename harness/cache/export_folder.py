@@ -19,6 +19,7 @@ import contextlib
 import errno
 import os
 import platform
+import re
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -117,6 +118,10 @@ def make_dir(path: Path) -> Path:
     except OSError as error:
         raise unwritable(path, error) from None
     return path
+
+
+NO_ROOM = re.compile(rf"\[Errno ({errno.ENOSPC}|{errno.EDQUOT})\]|requested and \d+ written")
+"""What the error of a child says, of Python or NumPy, if its disk is full."""
 
 
 def unwritable(path: Path, error: OSError) -> InputError:

@@ -82,7 +82,7 @@ class GrowingExport:
         self.failure = ""
         """Why there will be no more goldens; empty as long as that is not known."""
         self.cut_off = False
-        """Whether that is because the time of --budget is over."""
+        """Whether that says nothing of the model: the time of --budget is over, or a disk is full."""
         self._announced: dict[str, _Op] = {}
         self._order: list[str] = []
         self._final: export_folder.Rows | None = None
@@ -121,7 +121,7 @@ class GrowingExport:
         self._changed()
 
     def fails(self, reason: str, cut_off: bool = False) -> None:
-        """Notes that no more goldens will be made, in this run if the budget has cut them off."""
+        """Notes that no more goldens will be made, in this run if something has cut them off."""
         self.failure, self.cut_off = reason, cut_off
         self._changed()
 

@@ -1,7 +1,8 @@
 """Keeps the caches and the run folders within their size limits.
 
-Removes the least recently used entries first, but never one that a live run claims (harness/cache/claims.py) or that
-was used a moment ago. A folder is renamed before it is emptied, so that no process sees half of one.
+Removes what alone takes more than half of the limit, then the least recently used entries, but never one that a live
+run claims (harness/cache/claims.py) or that was used a moment ago. A folder is renamed before it is emptied, so that no
+process sees half of one.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from opscope.base import damage
 from opscope.base.digest import words_digest
 from opscope.base.temporary_folder import alone
 from opscope.harness.cache import export_folder
 from opscope.harness.cache.export_folder import GONE as REMOVED
 from opscope.harness.cache.export_folder import UNFINISHED
-from opscope.harness.record.store import MANIFEST_FILE
+from opscope.harness.record import run_folders
+from opscope.harness.record.run_folders import MANIFEST_FILE
 from opscope.harness.settings.settings import BY_NAME
 
 MAX_CACHE: int = BY_NAME["max_cache"].default
@@ -86,17 +89,24 @@ def shrink(entries: Sequence[CacheEntry], max_bytes: int, take: Callable[[CacheE
     """Removes the longest unused entries until the rest holds at most `max_bytes`, and returns them.
 
     `take` removes one entry and returns whether it could. A claimed entry stays, and the next one is removed instead.
-    An unfinished entry is removed in any case. `entries` are sorted, the longest unused first.
+    An unfinished entry is removed in any case. One that takes more than half of the limit pushes out no other: it is
+    the first to go, and as long as it has to stay it does not count. `entries` are sorted, the longest unused first.
     """
     stale = [entry for entry in entries if entry.age > FRESH_SECONDS]
     removed = [entry for entry in stale if entry.unfinished and take(entry)]
-    excess = sum(entry.size for entry in entries if not entry.unfinished) - max_bytes
-    for entry in stale:
+    half = max_bytes / 2
+    counted = (each.size for each in entries if not each.unfinished and (each.size <= half or each.age > FRESH_SECONDS))
+    excess = sum(counted) - max_bytes
+    for entry in sorted(stale, key=lambda each: each.size <= half):
         if excess <= 0:
             break
-        if not entry.unfinished and take(entry):
+        if entry.unfinished:
+            continue
+        if take(entry):
             removed.append(entry)
-            excess -= entry.size
+        elif entry.size <= half:
+            continue
+        excess -= entry.size
     return removed
 
 
@@ -139,7 +149,26 @@ def trim(cache_dir: Path, max_bytes: int = MAX_CACHE, *, every: float = 0.0) -> 
         pass  # never trimmed before
     with contextlib.suppress(OSError):
         stamp.touch()
-    return shrink(cached(cache_dir), max_bytes, remove)
+    removed = shrink(cached(cache_dir), max_bytes, remove)
+    if runs := _runs_of(removed, run_folders.runs_root()):
+        more = f" and {len(runs) - 3} more" if len(runs) > 3 else ""
+        damage.say(
+            f"max_cache ({readable(max_bytes)}): exports were removed without which `--op` and `opscope repro` run no "
+            f"op of {', '.join(runs[:3])}{more}; try a larger OPSCOPE_MAX_CACHE"
+        )
+    return removed
+
+
+def _runs_of(removed: Iterable[CacheEntry], root: Path) -> list[str]:
+    """The names of the runs below `root` that have their values in exports that were `removed`, the newest first."""
+    keys = [f"exports/{entry.path.name}".encode() for entry in removed if entry.kind == "exports"]
+    runs = []
+    for manifest in root.glob(f"*/{MANIFEST_FILE}") if keys else ():
+        with contextlib.suppress(OSError), manifest.open("rb") as file:
+            header = file.readline()
+            if any(key in header for key in keys):
+                runs.append(manifest.parent.name)
+    return sorted(runs, reverse=True)
 
 
 def beyond(folders: Iterable[str], max_bytes: int) -> str:

@@ -40,6 +40,11 @@ def of_verdicts(backend: str) -> str:
     return digest_of_sources(files, export_folder.sources_digest(), *_machine(), root=HOME, digits=16)
 
 
+def of_rules() -> str:
+    """A digest of the rules by which a result is judged: limits, error model, exact formulas."""
+    return digest_of_sources(sources("harness/verdict", "harness/formulas"), root=HOME, digits=12)
+
+
 def of_all_sources(backend: str) -> str:
     """A digest that changes with any source of any package of opscope, and with any installed distribution.
 

@@ -21,7 +21,7 @@ from opscope.base.results_folder import results_folder, set_aside
 from opscope.base.server_connection import CONNECTING, bounded
 from opscope.base.temporary_folder import TemporaryFolder
 from opscope.harness.record.errors import InputError
-from opscope.harness.record.masking import mask_url
+from opscope.harness.record.masking import mask_secrets
 from opscope.harness.record.signature import shorten
 from opscope.harness.settings.settings import Resolved
 
@@ -241,7 +241,7 @@ def _connect(url: str) -> tuple[str, str]:
     import sqlalchemy
     from sqlalchemy.exc import SQLAlchemyError
 
-    masked = mask_url(url)
+    masked = mask_secrets(url)
 
     try:
         engine = bounded(sqlalchemy.create_engine(url), CONNECTING)
@@ -254,8 +254,8 @@ def _connect(url: str) -> tuple[str, str]:
     except SQLAlchemyError as error:
         # The driver's text may hold the URL: only the kind of error is told.
         return (
-            f"{mask_url(url)}: {type(error).__name__}",
-            f"start the server, or export OPSCOPE_PUBLISH={mask_url(url)}",
+            f"{mask_secrets(url)}: {type(error).__name__}",
+            f"start the server, or export OPSCOPE_PUBLISH={mask_secrets(url)}",
         )
     finally:
         engine.dispose()

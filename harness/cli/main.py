@@ -180,9 +180,12 @@ FILES = ModelFiles(_read, _goldens)
 
 def main(arguments: Sequence[str] | None = None) -> Any:
     """Runs the command line. Bad input ends in one line on stderr and exit code 2."""
+    from opscope.harness.record.errors import refuse_closed_stdout
+
     damage.forget()
     words = sys.argv[1:] if arguments is None else list(arguments)
     try:
+        refuse_closed_stdout()
         code = root.main(args=words, prog_name="opscope", obj=FILES, standalone_mode=False) or 0
     except SystemExit as ended:
         code = ended.code

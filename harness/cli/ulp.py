@@ -158,7 +158,7 @@ def _of_backend(
     from opscope.harness.record.result_options import ResultOptions
     from opscope.harness.ulp.sweep import MODEL, Sweep
 
-    place = (run_dir or run_folders.default_run_dir([MODEL, backend_label(backend)], now())).absolute()
+    place = (run_dir or run_folders.make_run_dir([MODEL, backend_label(backend)], now())).absolute()
     if store.has_run(place) or (place.is_dir() and any(place.iterdir())):
         raise InputError("--run-dir", "a new folder", str(place), "another folder")
     changed: dict[str, Any] = {name: value for name, value in options.items() if value is not None}

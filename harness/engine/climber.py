@@ -85,7 +85,8 @@ class Climber:
             if KILLED.search(ready.no_golden):
                 raise NoGoldens(ready.no_golden)
         except NoGoldens as error:
-            reason = budget.REASON if isinstance(error, CutOff) and not KILLED.search(str(error)) else str(error)
+            late = isinstance(error, CutOff) and str(error).removeprefix("not_run: ").startswith(budget.REASON)
+            reason = budget.REASON if late else str(error)
             unrun = unrun_test(row, self._context, Status.NOT_RUN, reason)
             test, verdict = self._judged(unrun.model_copy(update={"attempt": attempt}))
         else:

@@ -199,7 +199,8 @@ class ModelJobs:
         except Killed as error:
             failure = _failure(task, ModelStatus.NOT_RUN, str(error), "", means.artifacts)
         except ModelRefused as error:
-            if len(self.tasks) == 1:  # what is wrong with it is bad input
+            known = task.name in self.exports and self.exports[task.name].manifest is not None
+            if len(self.tasks) == 1 and not known:  # what is wrong with it is bad input
                 raise
             status = ModelStatus.EXPORT_FAILED if allowance.step == EXPORT else ModelStatus.PREPARE_FAILED
             failure = _failure(task, status, str(error), "", means.artifacts)

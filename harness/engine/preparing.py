@@ -19,7 +19,6 @@ from opscope.harness.cache.growing_export import FOLDER, GrowingExport
 from opscope.harness.engine.model_jobs import Means, ModelJobs
 from opscope.harness.prepare.preparation import Preparation, Task
 from opscope.harness.prepare.turn import Stopped
-from opscope.harness.record.errors import InputError
 from opscope.harness.record.manifests import Manifest, merge, merge_all
 from opscope.harness.record.records import ModelFailure
 from opscope.harness.record.stages import ModelStatus
@@ -75,7 +74,7 @@ class Preparing:
             self._error = error
             for model, export in self._jobs.exports.items():  # nobody may wait for ever
                 if model not in self._jobs.outcomes:
-                    export.fails(str(error) or type(error).__name__)
+                    export.fails(str(error) or type(error).__name__, cut_off=True)  # `--resume` makes them
         finally:
             if self._elsewhere is not None:
                 self._elsewhere.close()
@@ -129,32 +128,20 @@ class Preparing:
         """The complete manifest, once all models are prepared and checked against their frameworks.
 
         `early` is what `split` returned: a model in it that has failed since keeps its ops, as far as they were
-        announced. One that the budget has cut off stays unfinished. Raises InputError, and what `report` raises.
+        announced. One that the budget has cut off stays unfinished. Raises InputError, and what `report` raises: then
+        `early` is what there is, all of it unfinished.
         """
         for event in self._events_to_come():
             report(event)
         self._thread.join()
-        if self._error is not None and (early is None or not isinstance(self._error, InputError)):
+        if self._error is not None:
             raise self._error
-        result = self._result or self._broken_off()
+        assert self._result is not None
+        result = self._result
         if early is not None:
             result = self._completed(early, result)
         self._clean_up()
         return result
-
-    def _broken_off(self) -> Manifest:
-        """The manifest of a preparation that an error has ended, which is that of each model that it had not made."""
-        outcomes = [
-            self._jobs.outcomes.get(task.name)
-            or ModelFailure(
-                model=task.name,
-                framework=task.export.framework if task.export else "",
-                status=ModelStatus.PREPARE_FAILED,
-                error=str(self._error),
-            )
-            for task in self._jobs.tasks
-        ]
-        return merge_all(outcomes)
 
     def _completed(self, early: Manifest, late: Manifest) -> Manifest:
         """The manifest of now, with the ops of models that have failed, or were cut off, since they were split."""

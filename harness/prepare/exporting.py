@@ -7,7 +7,9 @@ pytest processes: no framework is imported here.
 from __future__ import annotations
 
 import contextlib
+import errno
 import math
+import os
 import queue
 import shutil
 import tempfile
@@ -309,7 +311,7 @@ def run_exporter(
     check: Callable[[], None] | None = None,
 ) -> Mapping[str, Any] | None:
     """Runs one exporter until it ends; returns what it has read, or None where that is not all: a limit, or somebody,
-    has ended it. Raises ExportFailed, ModelRefused, BudgetSpent or Killed.
+    has ended it. Raises ExportFailed, ModelRefused, BudgetSpent or Killed, and InputError where the disk is full.
 
     `on_export` gets the bytes of all arguments once the export is complete and the framework begins to run the model,
     and says which share of the time it may take for that.
@@ -325,7 +327,7 @@ def run_exporter(
     while outcome.ending.from_outside and not heard.exported and kills <= MAX_KILLS and allowance.left():
         outcome, kills = _called(export, task, heard), kills + 1
     if not heard.exported:
-        heard.raise_why_not(outcome)
+        heard.raise_why_not(outcome, folder)
         return None
     # What somebody has killed says nothing: the model runs once more, for the check of its import.
     if own is not None and not outcome.ending.ok and not outcome.ending.from_outside:
@@ -366,12 +368,14 @@ class _Heard:
         if clocks.awake() > self._until:
             raise ChildEnded(Ending(Cause.TIMEOUT, "took its share of the time"))
 
-    def raise_why_not(self, outcome: Outcome) -> None:
-        """Raises why there is no export, if the exporter or its end says so."""
+    def raise_why_not(self, outcome: Outcome, folder: Path) -> None:
+        """Raises why there is no export in `folder`, if the exporter or its end says so."""
         last, allowance = self._last, self.allowance
         if last["event"] == "refused":
             raise ModelRefused(last["where"], last["expected"], last["got"], last["hint"])
         if last["event"] == "failed":
+            if export_folder.NO_ROOM.search(last["error"]):  # no fault of the model's
+                raise export_folder.unwritable(folder.parent, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
             raise ExportFailed(last["stage"], last["error"], last["traceback"])
         if outcome.ending.ok:
             return

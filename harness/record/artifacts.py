@@ -20,6 +20,7 @@ from pathlib import Path
 from opscope.base import damage, regular_file, stored
 from opscope.base.inner_path import inside
 from opscope.base.stored import FileMark
+from opscope.harness.record.masking import mask_secrets
 
 ARTIFACT_DIR = "artifacts"
 FILE = "artifacts.json"
@@ -53,7 +54,7 @@ def write(run_dir: str | Path, op_id: str, name: str, content: str | bytes) -> s
 
     Returns None if the disk refuses it or the path leaves the folder: neither may change the verdict.
     """
-    data = content if isinstance(content, bytes) else capped(content).encode("utf-8", "backslashreplace")
+    data = content if isinstance(content, bytes) else mask_secrets(capped(content)).encode("utf-8", "backslashreplace")
     path = f"{ARTIFACT_DIR}/{op_id}/{name}"
     try:
         place = inside(Path(run_dir), path)

@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
+import sys
 from collections.abc import Iterable
+from pathlib import Path
 
 from opscope.base.visible_text import visible
+from opscope.harness.record.masking import mask_secrets
 
 
 class InputError(ValueError):
-    """Bad input: printed as one line `<where>: expected X, got Y; try Z`, exit code 2, never a traceback."""
+    """Bad input: printed as one line `<where>: expected X, got Y; try Z`, exit code 2, never a traceback, without the
+    secrets that are in it."""
 
     def __init__(self, where: str, expected: str, got: str, hint: str = "") -> None:
-        self.where, self.expected, self.got, self.hint = where, expected, got, hint
-        line = f"{where}: expected {expected}, got {got}"
-        super().__init__(visible(f"{line}; try {hint}" if hint else line))
+        words = tuple(map(mask_secrets, (where, expected, got, hint)))
+        self.where, self.expected, self.got, self.hint = words
+        line = "{}: expected {}, got {}".format(*words)
+        super().__init__(visible(f"{line}; try {self.hint}" if hint else line))
 
 
 class Refused(ValueError):
     """Bad input that another room refuses in words of its own, which may have no `expected`."""
+
+
+def refuse_closed_stdout() -> None:
+    """Raises InputError if this process was started without a stdout (`>&-`). What is written to a stderr that is
+    closed goes nowhere."""
+    sys.stderr = sys.stderr or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - for good
+    if sys.stdout is None:
+        raise InputError("stdout", "one that can be written", "a closed one", "> FILE, or > /dev/null")
 
 
 PYTEST = "pytest --op-by-op"
@@ -44,7 +58,7 @@ def refusal(program: str, error: Exception, usage: str = "") -> str:
         raise error
     text = _COMMAND.sub("", text).removeprefix(f"{program.split()[-1]}: ")
     hint = "" if "; try " in text else f"; try {usage or USAGES.get(program, program)}"
-    return visible(f"{program}: {text}{hint}")
+    return visible(f"{program}: {mask_secrets(text)}{hint}")
 
 
 def closest(word: str, known: Iterable[str], most: int | None = None) -> str:

@@ -19,6 +19,7 @@ from pydantic_core import to_jsonable_python
 from opscope.base.clocks import now
 from opscope.base.op_families import op_family
 from opscope.base.source_places import from_any_folder, here
+from opscope.harness.record.masking import mask_secrets
 from opscope.harness.record.records import OpRow, OpTest, TensorDesc
 from opscope.harness.record.result_options import Decides, ResultOptions
 from opscope.harness.record.signature import shorten, signature
@@ -136,7 +137,7 @@ def build_test(
     model = models[0] if models else ""
     case = f"{row.op_name}[{row.op_id}]"
     if error is not None:
-        fields.setdefault("error_message", shorten(from_any_folder(error)))
+        fields.setdefault("error_message", mask_secrets(shorten(from_any_folder(error))))
         if status in FAILED:
             fields.setdefault("error_signature", signature(failed_stage or stage_reached, error))
     values: dict[str, Any] = {

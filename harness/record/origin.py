@@ -19,7 +19,7 @@ from opscope.base.places import HOME
 from opscope.base.plugins import version
 from opscope.harness.record.commits.checkout import Commit, checkout, git_folder
 from opscope.harness.record.commits.ci_variables import ci_job
-from opscope.harness.record.masking import mask_url, masked
+from opscope.harness.record.masking import mask_secrets, masked
 from opscope.harness.record.records import Origin
 
 PACKAGES = ("opscope", "jax", "jaxlib", "numpy", "ml_dtypes", "xdsl", "pydantic", "pytest", "pytest-xdist")
@@ -36,7 +36,26 @@ ANSWERS = "answers"
 FOLDER = "run_dir"
 """Key in a run's options: its folder, on the machine that it ran on."""
 
-OF_ONE_RUN = frozenset({SOURCE, ANSWERS, FOLDER, "exports_of", "versions", "revision", "branch", "fingerprint"})
+CONDITIONS = "conditions"
+"""Key in a run's options of what it ran under (harness/cache/conditions.py): name -> text."""
+
+CYCLE_MODEL = "simulator"
+"""The condition that says which simulator has counted cycles."""
+
+PLACES = frozenset({"cache_dir", "dashboard_home", "publish", "artifact_url"})
+"""Settings that say where something lies: no result depends on one."""
+
+OF_ONE_RUN = PLACES | {
+    SOURCE,
+    ANSWERS,
+    CONDITIONS,
+    FOLDER,
+    "exports_of",
+    "versions",
+    "revision",
+    "branch",
+    "fingerprint",
+}
 """Keys in a run's options that two runs with the same settings need not have in common."""
 
 
@@ -74,9 +93,15 @@ def origin(
         cpu=cpu_name(),
         python=platform.python_version(),
         versions=versions(),
-        command_line=tuple(as_text(mask_url(word)) for word in command_line),
+        command_line=tuple(as_text(mask_secrets(word)) for word in command_line),
         options=masked({**options, **({SOURCE: source} if source else {})}),
     )
+
+
+def conditions_of(options: object) -> dict[str, Any]:
+    """What a run's options say of the conditions that it ran under; empty for older runs."""
+    conditions = options.get(CONDITIONS) if isinstance(options, dict) else None
+    return conditions if isinstance(conditions, dict) else {}
 
 
 def source_of(options: object) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self, cast, get_type_hints
 from pydantic import BaseModel, BeforeValidator, Field
 
 from opscope.harness.record.errors import InputError, closest
+from opscope.harness.record.masking import mask_secrets, masked
 from opscope.harness.record.option_types import (
     BackendOptions,
     Count,
@@ -362,7 +363,7 @@ class ResultOptions(BaseModel, frozen=True, extra="forbid", defer_build=True):
     def recorded(self) -> dict[str, Any]:
         """The values of these options as records hold them."""
         values = {
-            name: default if (value := getattr(self, name)) is None else value
+            name: default if (value := getattr(self, name)) is None else masked(value)
             for name, (_, default) in record_fields().items()
         }
         if values["system_desc"]:
@@ -375,7 +376,7 @@ class ResultOptions(BaseModel, frozen=True, extra="forbid", defer_build=True):
         for name, option in OPTIONS.items():
             value = getattr(self, name)
             if value is not None and value != getattr(usual, name):
-                words += [flag(name), str(value)] if option.metavar else [flag(name)]
+                words += [flag(name), mask_secrets(str(value))] if option.metavar else [flag(name)]
         return words
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from opscope.base.results_folder import results_folder
+from opscope.base.results_folder import make_folder, results_folder
 
 RUN_FILE = "run.json"
 MANIFEST_FILE = "manifest.jsonl"
@@ -19,10 +21,23 @@ def default_run_dir(models: Iterable[str], started: datetime, root: Path | None 
     label = file_name("+".join(Path(model).name for model in models))[:60] or "run"
     base = runs_root(root) / f"{started:%Y%m%d-%H%M%S}-{label}"
     path, count = base, 1
-    while path.exists():
+    while os.path.lexists(path):
         count += 1
         path = base.with_name(f"{base.name}-{count}")
     return path
+
+
+def make_run_dir(models: Iterable[str], started: datetime, root: Path | None = None) -> Path:
+    """Creates `default_run_dir` and returns it. Of runs that start together, each has its own: where another one was
+    faster, the next name is taken. Raises OSError."""
+    models = list(models)
+    while True:
+        path = default_run_dir(models, started, root)
+        make_folder(path.parent)
+        # Another run has this name, or has removed the folder around it, which was empty.
+        with contextlib.suppress(FileExistsError, FileNotFoundError):
+            path.mkdir()
+            return path
 
 
 def file_name(text: str) -> str:

@@ -29,6 +29,7 @@ from opscope.base.results_folder import make_folder
 from opscope.harness.backends import compiler_commits, compiler_options, registry
 from opscope.harness.cache import export_folder
 from opscope.harness.cache.claims import Claims
+from opscope.harness.cache.conditions import conditions
 from opscope.harness.climb.reruns import Reruns
 from opscope.harness.climb.result_cache import ResultCache
 from opscope.harness.engine.climber import Climber, Terms
@@ -45,7 +46,7 @@ from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.manifests import Manifest
 from opscope.harness.record.optest import DEFAULT_BACKEND, RunContext, backend_label, now
 from opscope.harness.record.option_types import input_error
-from opscope.harness.record.origin import FOLDER, origin
+from opscope.harness.record.origin import CONDITIONS, FOLDER, origin
 from opscope.harness.record.records import ManifestHeader, OpRow, OpTest, RunRecord
 from opscope.harness.record.result_options import Decides, ResultOptions
 from opscope.harness.run import live_models, own_mesh
@@ -254,9 +255,7 @@ class _Run:
         self._started = now()
         source = called.source()
         self._label = source.label
-        self.folder = (
-            Path(run_dir) if run_dir is not None else run_folders.default_run_dir([self._label], self._started)
-        )
+        self.folder = Path(run_dir) if run_dir is not None else run_folders.make_run_dir([self._label], self._started)
         if "inputs" not in options and (values := source.kept_values(self.folder)) is not None:
             self._options = self._options.changed(inputs=values)
         self._request = Preparation(
@@ -360,7 +359,12 @@ class _Run:
             started=self._started,
             origin=origin(
                 ("opscope.harness.run.api.run_op_by_op", self._label),
-                {**asked, "models": list(self._request.models), FOLDER: str(self.folder.absolute())},
+                {
+                    **asked,
+                    "models": list(self._request.models),
+                    FOLDER: str(self.folder.absolute()),
+                    CONDITIONS: conditions(),
+                },
                 compilers=compiler_commits.commits(commits, Path.cwd()),
             ),
         )

@@ -48,8 +48,8 @@ OWN_OPTIONS: Mapping[str, Mapping[str, Any]] = {
     },
     "--run-dir": {
         "metavar": "DIR",
-        "help": "Run folder; default: a new one in .opscope/runs. With --op, the earlier run: its folder, its id, its "
-        "address on an artifact server, or a repro folder.",
+        "help": "Run folder; default: a new one in .opscope/runs.",
+        "more": "With --op, the earlier run: its folder, its id, its address on an artifact server, or a repro folder.",
     },
     "--resume": {
         "metavar": "RUN_DIR",

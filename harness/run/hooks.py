@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from opscope.base import gc_pause, machine
-from opscope.harness.record.errors import PYTEST, InputError, refusal
+from opscope.harness.record.errors import PYTEST, InputError, refusal, refuse_closed_stdout
 from opscope.harness.run import command_line
 from opscope.harness.settings import foreign_options
 
@@ -110,6 +110,7 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
         if not option.opscope_op_by_op:
             _without_op_by_op(config)
             return None
+        refuse_closed_stdout()
         from opscope.harness.run import request, server_ahead
 
         command_line.take_preset(config)
@@ -139,6 +140,8 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
         server_ahead.begin(run_request)
     except InputError as error:
         sys.stderr.write(f"{refusal(PYTEST, error)}\n")
+        if sys.stdout is None:
+            raise SystemExit(USAGE) from None  # pytest would write to it
         return USAGE
     return None
 

@@ -18,7 +18,7 @@ from opscope.harness.cache.claims import in_use
 from opscope.harness.record import artifacts, store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext, backend_label, repro_line, unrun_test
-from opscope.harness.record.origin import FOLDER, SOURCE
+from opscope.harness.record.origin import CONDITIONS, FOLDER, SOURCE, conditions_of
 from opscope.harness.record.records import OpRow, OpTest, RunRecord
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Status
@@ -28,8 +28,8 @@ from opscope.harness.scale import shard
 
 WHERE = "opscope merge"
 
-OF_THE_SHARE = FREE | {"shard", "shard_costs", "cache_dir", "cluster", FOLDER, SOURCE, made_of.RUN}
-"""Options that may differ between shares, because they affect no record."""
+OF_THE_SHARE = FREE | {"shard", "shard_costs", "cache_dir", "cluster", FOLDER, SOURCE, CONDITIONS, made_of.RUN}
+"""Options that may differ between shares: they affect no record, or are those of the share's machine."""
 
 PARTIAL = "partial"
 """Outcome of a run if some of its shares are missing or did not end."""
@@ -140,6 +140,10 @@ def _record(parts: Sequence[Part], outcome: str, into: Path) -> RunRecord:
     digest = words_digest(*(record.run_id for record in records), digits=8)
     origin = records[0].origin
     options = {**origin.options, "shard": None, "shard_costs": None, FOLDER: str(into.absolute())}
+    of_each = [conditions_of(record.origin.options) for record in records]
+    options[CONDITIONS] = {
+        name: value for name, value in of_each[0].items() if all(each.get(name) == value for each in of_each)
+    }
     hosts = ", ".join(dict.fromkeys(record.origin.host for record in records if record.origin.host))
     return records[0].model_copy(
         update={

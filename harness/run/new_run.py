@@ -63,7 +63,8 @@ class _NewRun:
         self._preparation = to_prepare(request, started=self._started.timestamp())
         named = self._named = request.named or tasks(self._preparation)
         self._costs = costs.from_option(request.settings["shard_costs"], request.folder)
-        self._run_dir = request.run_dir or self._free_dir()
+        names = [task.name for task in named]
+        self._run_dir = request.run_dir or run_folders.default_run_dir(names, self._started, request.folder)
         if (self._run_dir / store.RUN_FILE).exists():
             raise _taken(self._run_dir)
         caches = export_folder.cache_dir(self._preparation.cache_dir)
@@ -73,28 +74,15 @@ class _NewRun:
                 raise InputError(where, "a folder whose name is text in this locale", repr(as_text(place)), hint)
         self._creates_folder = not self._run_dir.exists()
         if not start.dry:
-            self._claim()
+            if request.run_dir is None:
+                self._run_dir = made(names, self._started, request.folder)
+            claim(self._run_dir, start.claims)
         run_id = f"{self._started:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:8]}"
         self._orders = mending(orders_of(request, run_id, self._run_dir, request.settings.values), self._preparation)
         none_yet = ManifestHeader(models=(), export_dirs=(), module_ops={}, structural={})
         self._folders = {task.name: task.folder for task in named}
         self.lanes = RunLanes(RunPlan(self._orders, none_yet, ()), self._folders, start.dry)
         self._preparing: Preparing | None = None
-
-    def _free_dir(self) -> Path:
-        """A folder for the run that does not exist."""
-        names = [task.name for task in self._named]
-        return run_folders.default_run_dir(names, self._started, self._start.request.folder)
-
-    def _claim(self) -> None:
-        """Claims the run's folder, or the next free one where a run that began in the same second was faster."""
-        while True:
-            try:
-                return claim(self._run_dir, self._start.claims)
-            except InputError:
-                if self._start.request.run_dir is not None or (later := self._free_dir()) == self._run_dir:
-                    raise
-                self._run_dir = later
 
     @property
     def _climbs_early(self) -> bool:
@@ -142,7 +130,8 @@ class _NewRun:
         if share is not None:
             orders = shared(orders, share)
         if request.settings["op_by_op_on_fail"] and not start.dry:
-            orders = starting.run_whole(start, orders, self._ready, header, request.settings.values)
+            until = self._preparation.until
+            orders = starting.run_whole(start, orders, self._ready, header, request.settings.values, until)
         if request.settings["check_kept"] and start.cached and not start.dry:
             day = f"{self._started:%Y-%m-%d}"
             orders = kept_verdicts.checked(orders, self.lanes.lanes, header, rows, self._ready, day)
@@ -171,6 +160,14 @@ def remove_unbegun(run_dir: Path) -> None:
     if not (run_dir / store.RUN_FILE).exists():
         shutil.rmtree(run_dir, ignore_errors=True)
     remove_empty(run_dir)
+
+
+def made(names: Sequence[str], started: datetime, folder: Path) -> Path:
+    """The folder of a run that names none, created. Raises InputError if it cannot be."""
+    try:
+        return run_folders.make_run_dir(names, started, folder)
+    except OSError as error:
+        raise store.refused(run_folders.runs_root(folder), error) from error
 
 
 def claim(run_dir: Path, claims: Claims) -> None:
@@ -212,6 +209,7 @@ def _anywhere(url: str, folder: Path) -> str:
 def write(plan: RunPlan, start: Start, started: datetime, ready: Sequence[Ready], own: Mapping[str, Any]) -> None:
     """Writes run.json and manifest.jsonl; `own` are options that the request has not, or has otherwise."""
     from opscope.harness.backends import compiler_commits
+    from opscope.harness.cache.conditions import conditions
     from opscope.harness.record import origin
 
     request = start.request
@@ -221,6 +219,7 @@ def write(plan: RunPlan, start: Start, started: datetime, ready: Sequence[Ready]
         **own,
         origin.FOLDER: str(plan.run_dir),
         "fingerprint": starting.fingerprint(ready),
+        origin.CONDITIONS: conditions(),
     }
     if options.get("publish"):
         options["publish"] = _anywhere(options["publish"], request.folder)

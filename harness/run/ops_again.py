@@ -7,7 +7,7 @@ is, whatever has become of its compiler since.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,10 @@ FROM_THE_RUN = ("backend", *OPTIONS, "op_timeout", "op_memory")
 
 def started(start: Start) -> Started:
     """The plan and the lanes, which are ready; the run folder is written. Raises InputError for any bad input."""
-    moment, (plan, options) = now(), _made(start.request)
+    moment, (plan, options) = (
+        now(),
+        _made(start.request, new_run.made if not start.dry else run_folders.default_run_dir),
+    )
     if not start.dry:
         new_run.claim(plan.run_dir, start.claims)
     for folder in map(Path, plan.header.export_dirs):
@@ -64,11 +67,11 @@ def from_run(request: Request) -> RunPlan:
 
     Raises InputError if there is no run, if it has another schema, or if there is no such op.
     """
-    return _made(request)[0]
+    return _made(request, run_folders.default_run_dir)[0]
 
 
-def _made(request: Request) -> tuple[RunPlan, dict[str, Any]]:
-    """The plan, and the options that its record has in place of the request's."""
+def _made(request: Request, place: Callable[..., Path]) -> tuple[RunPlan, dict[str, Any]]:
+    """The plan, and the options that its record has in place of the request's. `place` returns the run's folder."""
     places = (request.settings["artifact_url"], request.settings["publish"])
     earlier = _earlier(run_of_ops(request.earlier, request.folder, request.op_ids, *places))
     ids = find_op_ids(earlier.manifest[1], request.op_ids) if request.op_ids else set()
@@ -80,9 +83,9 @@ def _made(request: Request) -> tuple[RunPlan, dict[str, Any]]:
     if earlier.in_cache and not (exported and all(Path(file).is_file() for file in files)):
         kept = next((path for op_id in sorted(ids) for path in _repro_folders(earlier.place, op_id, settings)), None)
         if kept is not None:
-            return _made(replace(request, earlier=str(kept)))
+            return _made(replace(request, earlier=str(kept)), place)
     moment = now()
-    run_dir = run_folders.default_run_dir(["again", *sorted(ids)[:1]], moment, request.folder)
+    run_dir = place(["again", *sorted(ids)[:1]], moment, request.folder)
     orders = orders_of(request, f"{moment:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:8]}", run_dir, settings)
     rest: dict[str, Any] = {"op_ids": tuple(ids)}
     orders = replace(orders, **rest, others=tuple(replace(other, **rest) for other in orders.others))

@@ -18,7 +18,7 @@ from opscope.harness.cache.claims import in_use
 from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.manifests import merge
-from opscope.harness.record.masking import MASK
+from opscope.harness.record.masking import MASK, masked
 from opscope.harness.record.records import ManifestHeader, OpRow, OpTest
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import ModelStatus, Status
@@ -74,6 +74,8 @@ def options(run: StoredRun, settings: Mapping[str, Any], sources: Mapping[str, s
             continue
         if name not in stored:
             continue  # a setting that did not exist yet when the run started
+        if MASK in str(stored[name]) and masked(value) == stored[name]:
+            continue  # its secrets are named again
         if sources[name] == "command line" and value != stored[name]:
             got = f"{value!r}, while the run has {stored[name]!r}"
             raise InputError(BY_NAME[name].flag, "the run's own value with --resume", got, "a new run")

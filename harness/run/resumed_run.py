@@ -104,7 +104,9 @@ class _ResumedRun:
         resume.check_backend(run, starting.fingerprint(ready))
         self._check_compilers()
         if self._settings.get("op_by_op_on_fail"):
-            plan = replace(plan, orders=starting.run_whole(start, plan.orders, ready, run.header, self._settings))
+            until = self._preparation.until
+            orders = starting.run_whole(start, plan.orders, ready, run.header, self._settings, until)
+            plan = replace(plan, orders=orders)
         orders = plan.orders
         if self._settings.get("check_kept") and cached and not start.dry:
             day = f"{self._started:%Y-%m-%d}"

@@ -37,6 +37,7 @@ from opscope.harness.run import (
 from opscope.harness.run.items import OpItem
 from opscope.harness.run.op_engine import engine_of
 from opscope.harness.run.starting import Start, Started
+from opscope.harness.scale.shard import ELSEWHERE
 from opscope.harness.triage import after_run
 
 if TYPE_CHECKING:
@@ -53,11 +54,11 @@ LONG = 1.0
 
 
 def nothing_ran(run: Run) -> bool:
-    """Whether none of a run's ops was attempted, nor a model as one program; or no model was, in time; or the system
-    killed what some needed."""
+    """Whether none of the ops of a run, or of its share, was attempted, nor a model as one program; or no model was, in
+    time; or the system killed what some needed."""
     if kills(run.tests, run.header.failed):
         return True
-    if tests := [*run.tests, *run.whole]:
+    if tests := [test for test in (*run.tests, *run.whole) if test.error_message != ELSEWHERE]:
         return none_ran(tests)
     return any(failure.status is ModelStatus.NOT_RUN for failure in run.header.failed)
 
@@ -87,10 +88,12 @@ class OpByOp:
         self.waited = 0.0
         """Seconds that lanes have waited for goldens."""
         self.display = progress.Quiet()
+        self._output: terminal.LastingStream | None = None
+        """Where pytest writes to, if it does."""
         reporter: Any = config.pluginmanager.getplugin("terminalreporter")
         damage.forget()
         if reporter is not None:
-            terminal.guard_pytest(reporter._tw)
+            self._output = terminal.guard_pytest(reporter._tw)
             damage.show_by(lambda line: _write(reporter, f"opscope: {line}"))
             self.display = progress.display(
                 terminal=reporter.isatty(),
@@ -124,7 +127,7 @@ class OpByOp:
         self.display.doing("preparing")
         start = Start(
             self.config.stash[request.KEY],
-            self.display.prepared,
+            self._prepared,
             command_line=("pytest", *map(str, self.config.invocation_params.args)),
             dry=self.config.option.collectonly,
             claims=self._claims,
@@ -136,6 +139,17 @@ class OpByOp:
             self._refuse(f"{PYTEST}: interrupted while preparing; no op has run")
         except InputError as error:
             self._refuse(refusal(PYTEST, error))
+
+    def _prepared(self, event: progress.Event) -> None:
+        """Shows what the preparation does. Raises InputError if nobody reads it any more."""
+        self._refuse_unread()
+        self.display.prepared(event)
+
+    def _refuse_unread(self) -> None:
+        """Raises InputError if what is written to stdout goes nowhere: nobody waits for the end of such a run."""
+        if self._output is not None and self._output.lost:
+            hint = "again" if self.plan is None else f"{PYTEST} --resume {self.plan.run_dir}"
+            raise InputError("stdout", "one that can be written", self._output.lost, hint)
 
     def _refuse(self, line: str) -> NoReturn:
         """Ends pytest with a line on stderr and exit code 2, before a test runs."""
@@ -233,6 +247,7 @@ class OpByOp:
                 else:
                     item.done = event
                     protocol.report_all(session, item)
+                self._refuse_unread()
             self._complete(session)
         except InputError as error:
             # The backend is no longer usable or the disk is full, so every later op would fail too.
@@ -247,7 +262,7 @@ class OpByOp:
             return
         self.display.doing("preparing")
         known = {failure.model for failure in self.plan.header.failed}
-        self.plan = start_run.completed(self.plan, self.display.prepared)
+        self.plan = start_run.completed(self.plan, self._prepared)
         self.warn_of_cache()
         late_models.test(session, self.plan.header, known)
 
@@ -347,7 +362,7 @@ class OpByOp:
         if session.exitstatus == pytest.ExitCode.OK:
             if self.closed.problem or damage.losses():
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
-            elif self.plan.orders.share is None and self.closed.run is not None and nothing_ran(self.closed.run):
+            elif self.closed.run is not None and nothing_ran(self.closed.run):
                 session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED  # as of pytest's own tests
             elif unmatched_globs(self.plan.rows, self.plan.orders.globs):
                 session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED  # some of what was asked for is not there
@@ -371,6 +386,28 @@ class OpByOp:
     def _max_cache(self) -> int:
         """Bytes that all caches may take together."""
         return self.config.stash[request.KEY].settings["max_cache"]
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True, specname="pytest_sessionfinish")
+    def pytest_end_of_session(self, session: pytest.Session) -> Generator[None, None, None]:
+        """Says in one line what has kept the end of a run from its reader: Ctrl-C after the last op, or a stdout that
+        takes nothing. The records are there, and `--resume` does the rest."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            self._end_badly(session, "interrupted while the run was ended")
+        if self._output is not None:
+            self._output.flush()
+            try:
+                self._refuse_unread()
+            except InputError as error:
+                self._end_badly(session, str(error))
+
+    def _end_badly(self, session: pytest.Session, why: str) -> None:
+        session.exitstatus = pytest.ExitCode.INTERRUPTED
+        self.display.close()
+        if self.plan is not None and not self._refused:
+            line = why if "; try " in why else f"{why}; try {PYTEST} --resume {self.plan.run_dir}"
+            sys.stderr.write(f"{PYTEST}: {line}\n")
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:

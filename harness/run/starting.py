@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from opscope.base import machine
 from opscope.harness.cache import export_folder
 from opscope.harness.cache.claims import Claims
+from opscope.harness.climb import budget
 from opscope.harness.lanes.flight import Ready
 from opscope.harness.limitations import limitation_file
 from opscope.harness.prepare.allowance import Allowance
@@ -136,13 +137,20 @@ def by_workflow(
 
 
 def run_whole(
-    start: Start, orders: Orders, ready: Sequence[Ready], header: ManifestHeader, settings: Mapping[str, Any]
+    start: Start,
+    orders: Orders,
+    ready: Sequence[Ready],
+    header: ManifestHeader,
+    settings: Mapping[str, Any],
+    until: float | None,
 ) -> Orders:
-    """Runs the models as whole programs, and returns the orders for the ops of those that failed."""
+    """Runs the models as whole programs, those that begin before `until` (time.time), and returns the orders for the
+    ops of those that failed or did not begin."""
     sides = RunPlan(orders, header, ()).sides()
     options = ResultOptions.of({**settings, "workflow": FULL})
     run_dir = Path(orders.context.run_dir)
-    whole_models.run(sides, ready, header, start.report, options, cached=not settings["no_cache"])
+    in_time = budget.clock(until)
+    whole_models.run(sides, ready, header, start.report, options, cached=not settings["no_cache"], in_time=in_time)
     models = whole_models.ran(store.whole_tests(run_dir))
     return replace(orders, whole=models, others=tuple(replace(other, whole=models) for other in orders.others))
 

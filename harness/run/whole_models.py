@@ -39,8 +39,10 @@ def run(
     options: ResultOptions,
     *,
     cached: bool,
+    in_time: Callable[[], bool],
 ) -> None:
-    """Runs each model whole on each backend, unless the run folder already has its record. Raises a lane's InputError.
+    """Runs each model whole on each backend, unless the run folder already has its record; none begins that is not
+    `in_time`. Raises a lane's InputError.
 
     `options` are those of whole models, which may use the host even if their single ops may not. `ready` is each
     backend's report. With `cached`, kept verdicts are used.
@@ -65,8 +67,10 @@ def run(
         try:
             for row in rows:
                 model = row.uses[0].model
-                report({"event": "stage", "model": model, "stage": "whole", "done": 0, "total": 1})
                 test = cache.find(row)
+                if test is None and not in_time():
+                    continue
+                report({"event": "stage", "model": model, "stage": "whole", "done": 0, "total": 1})
                 if test is None:
                     test = lane.run(row)
                     cache.keep(row, test, lane.last_ready or backend_ready)

@@ -149,6 +149,7 @@ def swept(copy: Path, tmp_path: Path, *options: str) -> tuple[dict[str, Any], st
     return record, "".join(p.read_text(errors="replace") for p in (run / "artifacts").rglob("*ttnn*") if p.is_file())
 
 
+@pytest.mark.slow
 def test_an_op_without_cycles_is_refused_by_name(copy: Path):
     append(copy / "simulator" / "kernels" / "eltwise.py", KERNEL.replace(', cycles=("log", "exp")', ""))
     done = python_in(copy, "-c", "import opscope.simulator.api")
@@ -227,6 +228,7 @@ def test_a_measure(copy: Path, tmp_path: Path):
     assert "| `energy_nj` | float64 | nanojoules of one execution |" in page
 
 
+@pytest.mark.slow
 def test_a_chart(copy: Path):
     shutil.copytree(ROOT / "dashboards", copy / "dashboards", ignore=shutil.ignore_patterns("tests"))
     (copy / "dashboards" / "assets" / "charts" / "example_chart.yaml").write_text(CHART)

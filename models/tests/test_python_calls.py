@@ -59,6 +59,7 @@ def built(model: Any) -> Built:
     return Built(lambda w: model(w["x"]), (ArgSpec("x", X.shape, "float32", "", "input"),))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "inputs"),
     [

@@ -32,6 +32,7 @@ def drawn(built: Built) -> dict[str, np.ndarray]:
     return {s.name: draw(s.law, s.shape, s.dtype, 0, i) for i, s in enumerate(built.arguments)}
 
 
+@pytest.mark.slow
 def test_the_step_is_that_of_optax() -> None:
     optax = pytest.importorskip("optax", reason="pip install -e '.[flax]'")
     built = step(mlp())

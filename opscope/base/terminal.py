@@ -11,6 +11,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opscope.base.live.status_line import make_room
@@ -143,12 +144,46 @@ def _escape_what_has_no_code(stream: Any) -> None:
         stream.reconfigure(errors="backslashreplace")
 
 
-def guard_pytest(writer: Any) -> None:
-    """Escapes what is written by pytest's terminal writer, apart from its colours; a second call changes nothing."""
-    if hasattr(writer, "opscope_guarded"):
-        return
+class LastingStream:
+    """A stream of text on which no write fails: once nobody takes what is written (a pipe whose reader has left, a full
+    disk), `lost` says why, and what follows goes nowhere. All else is that of `stream`."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self.lost = ""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """Writes a text."""
+        with self._lasting():
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Writes what has not been written yet."""
+        with self._lasting():
+            self._stream.flush()
+
+    @contextmanager
+    def _lasting(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self.lost = error.strerror or str(error)
+            with Path(os.devnull).open("wb") as nowhere:  # also for what Python writes when the process ends
+                os.dup2(nowhere.fileno(), self._stream.fileno())
+
+
+def guard_pytest(writer: Any) -> LastingStream:
+    """Escapes what is written by pytest's terminal writer, apart from its colours; returns the stream that it writes to
+    from now on. A second call changes nothing."""
+    if isinstance(writer._file, LastingStream):
+        return writer._file
     write = writer.write
     _escape_what_has_no_code(writer._file)
+    writer._file = LastingStream(writer._file)
 
     def visible_write(text: str, **options: Any) -> None:
         # A line that pytest draws again begins with a carriage return.
@@ -156,4 +191,5 @@ def guard_pytest(writer: Any) -> None:
         make_room(text)
         write(again + visible_but_style(text[len(again) :]), **options)
 
-    writer.write, writer.opscope_guarded = visible_write, True
+    writer.write = visible_write
+    return writer._file

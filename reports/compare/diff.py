@@ -28,7 +28,7 @@ from opscope.base.labels import (
 )
 from opscope.harness.record.causes import LESS_EXACT, cause_of
 from opscope.harness.record.isolation import Artefact
-from opscope.harness.record.origin import OF_ONE_RUN
+from opscope.harness.record.origin import CYCLE_MODEL, OF_ONE_RUN, conditions_of
 from opscope.reports.compare.commit_range import CommitRange, range_of
 from opscope.reports.compare.outcomes import Outcome, RunView
 from opscope.reports.database.notes import Note
@@ -157,6 +157,11 @@ class Diff:
         return range_of(before.origin, before.backend, self.b.origin, self.b.backend)
 
     @property
+    def conditions(self) -> tuple[str, ...]:
+        """The conditions that changed (harness/cache/conditions.py)."""
+        return tuple(conditions_changed(self.a.origin, self.b.origin))
+
+    @property
     def news(self) -> int:
         """Rows that fail a gate."""
         return sum(row.news for row in self.rows)
@@ -175,7 +180,15 @@ def compare(a: RunView, b: RunView, slower: Slower | None = None) -> Diff:
     order = list(Label)
     rows = sorted(labelled, key=lambda row: (order.index(Label(row.label)), -len(row.models), -row.uses, row.op_id))
     counts = Counter(row.label for row in rows)
+    changed = changes(a, b)
+    conditions = [change.what for change in changed if change.what.startswith(CONDITION)]
+    if conditions and all(change.what in (*conditions, *EXPLAINS_NOTHING) for change in changed):
+        names = ", ".join(what.removeprefix(CONDITION) for what in conditions)
+        rows = [_with_note(row, f"only {names} changed") if row.label in WORSE_NOW else row for row in rows]
     notes = [] if slower else ["compile times are not judged, because that needs five comparable runs in the database"]
+    counted = any(op.ran_on == SIMULATOR and op.cycles for op in b.ops.values())
+    if counted and CYCLE_MODEL in conditions_changed(a.origin, b.origin):
+        notes.append("cycles of the simulator are not compared: its model is another one than in the earlier run")
     for run, which in ((a, "earlier"), (b, "later")):
         if run.missing:
             rest = "ops that did not run are not gone"
@@ -193,9 +206,35 @@ def compare(a: RunView, b: RunView, slower: Slower | None = None) -> Diff:
         {str(label): counts[label] for label in Label if counts[label]},
         tuple(rates(a, b)),
         tuple(clusters(rows)),
-        tuple(changes(a, b)),
+        tuple(changed),
         tuple(notes),
     )
+
+
+SIMULATOR = "simulator"
+"""Where an op ran whose cycles the simulator has counted."""
+CONDITION = "condition "
+"""How `Change.what` begins where a condition changed."""
+EXPLAINS_NOTHING = ("models", "host", "version opscope")
+"""What else may differ between two runs where only conditions explain what became of an op of both: which of our own
+rules a newer opscope has changed, they say."""
+WORSE_NOW = (Label.NEW, Label.REASON_CHANGED, Label.PCC_DROP, Label.SLOWER)
+
+
+def conditions_changed(old: Mapping[Any, Any], new: Mapping[Any, Any]) -> dict[str, tuple[Any, Any]]:
+    """The conditions that differ between two runs, given their origins, with both values; none where one of them, of an
+    earlier version of opscope, says nothing of its own."""
+    before, now = conditions_of(old.get("options")), conditions_of(new.get("options"))
+    if not before or not now:
+        return {}
+    return {
+        name: (before.get(name), now.get(name)) for name in sorted({*before, *now}) if before.get(name) != now.get(name)
+    }
+
+
+def _with_note(row: Row, note: str) -> Row:
+    """The row with a note more, if the op was tried before: else it is new, whatever changed."""
+    return replace(row, note="; ".join(filter(None, (row.note, note)))) if row.status_a else row
 
 
 def of_cause(diff: Diff, cause: str) -> Diff:
@@ -211,12 +250,14 @@ def labelled_rows(a: RunView, b: RunView, slower: Slower | None, without: Collec
     rows = []
     known = {*a.models, *a.asked, *a.known_good.models, *a.known_good.asked}
     notes = b.notes or a.notes  # a run that is no night yet is compared with one of the database
+    recounted = CYCLE_MODEL in conditions_changed(a.origin, b.origin)
     for op_id in dict.fromkeys([*b.ops, *a.ops]):
         old, new = a.ops.get(op_id), b.ops.get(op_id)
         if new is None and a.workflow != b.workflow:
             label, note = Label.NEVER_RUN, f"the later run is of workflow {b.workflow}"
         else:
-            label, note = _label(old, new, b, slower)
+            before = replace(old, cycles=None) if recounted and old is not None and old.ran_on == SIMULATOR else old
+            label, note = _label(before, new, b, slower)
             if label is Label.NEW and old is None and new is not None and new.uses_of and not known & set(new.uses_of):
                 label, note = Label.FIRST, f"new in {', '.join(sorted(new.uses_of))}"
         if label not in without:
@@ -439,6 +480,7 @@ def changes(a: RunView, b: RunView) -> list[Change]:
         ("options", a.origin["options"], b.origin["options"]),
     ):
         pairs += [(f"{kind[:-1]} {name}", old.get(name), new.get(name)) for name in sorted({*old, *new} - OF_ONE_RUN)]
+    pairs += [(f"{CONDITION}{name}", *values) for name, values in conditions_changed(a.origin, b.origin).items()]
     return [Change(what, old, new) for what, old, new in pairs if old != new]
 
 

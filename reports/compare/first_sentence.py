@@ -23,7 +23,7 @@ from opscope.base.labels import BROKEN, NEWS, NOW_BAD, QUIET, Label, change_of
 from opscope.base.night_grid.grid import told_apart
 from opscope.base.statuses import NOT_ATTEMPTED, RIGHT
 from opscope.reports.compare.commit_range import CommitRange, range_of
-from opscope.reports.compare.diff import Diff, first_rows
+from opscope.reports.compare.diff import Diff, conditions_changed, first_rows
 from opscope.reports.compare.night_views import last_complete, newest_run
 from opscope.reports.compare.outcomes import RunView
 from opscope.reports.database.endings import DEFAULT
@@ -84,6 +84,8 @@ class SeriesFacts:
     """Whether there is nothing before it."""
     since: str
     """The commits since what it is compared with; empty if unknown."""
+    conditions: tuple[str, ...] = ()
+    """The conditions that changed since then."""
     missing: str = ""
     """What did not arrive of it; empty if it is complete."""
     broken: str = ""
@@ -135,6 +137,7 @@ def of_view(view: RunView, diff: Diff | None, missing: str = "") -> SeriesFacts:
         ),
         diff is None,
         _text(None if diff is None else diff.since),
+        () if diff is None else diff.conditions,
         missing or ", ".join(view.missing),
         view.broken,
     )
@@ -142,7 +145,7 @@ def of_view(view: RunView, diff: Diff | None, missing: str = "") -> SeriesFacts:
 
 def of_missing(series: str, place: str, previous: str) -> SeriesFacts:
     """A series of a night that has no run; `previous` is the night before it, if there is one."""
-    return SeriesFacts(series, place, 0, 0, (), not previous, "", "its run")
+    return SeriesFacts(series, place, 0, 0, (), not previous, "", missing="its run")
 
 
 def not_tonight(connection: sa.Connection, there: Iterable[SeriesFacts]) -> list[SeriesFacts]:
@@ -209,11 +212,13 @@ def of_night(connection: sa.Connection, night_id: str, series: str) -> SeriesFac
         NIGHT_COUNTS.c.night_id == night_id, NIGHT_COUNTS.c.series == series, NIGHT_COUNTS.c.model == ""
     )
     ops = {status: int(count) for status, count in connection.execute(counted.group_by(NIGHT_COUNTS.c.status))}
-    previous, since = row["previous_night"], None
+    previous, since, conditions = row["previous_night"], None, tuple[str, ...]()
     if previous:
         known_good = last_complete(connection, previous, series) or previous
         old, new = newest_run(connection, known_good, series), newest_run(connection, night_id, series)
-        since = None if old is None or new is None else range_of(old, row["backend"], new, row["backend"])
+        if old is not None and new is not None:
+            since = range_of(old, row["backend"], new, row["backend"])
+            conditions = tuple(conditions_changed(old, new))
     return SeriesFacts(
         series,
         place_of(row["backend"], board_in(connection, night_id, series, row["arch"]), row["data_format"]),
@@ -222,6 +227,7 @@ def of_night(connection: sa.Connection, night_id: str, series: str) -> SeriesFac
         changes,
         not previous,
         _text(since),
+        conditions,
         row["missing"],
         str(message) if row["status"] == BROKEN else "",
     )
@@ -295,6 +301,8 @@ def first_sentence(
         headline = _within("no failure of {}", team)
     sinces = list(dict.fromkeys(each.since for each in facts if each.since))
     about = [head, *sorted(named[each.series] for each in facts if not each.stopped), *map(_since, sinces[:MOST_NAMES])]
+    if conditions := list(dict.fromkeys(name for each in facts for name in each.conditions)):
+        about.append(f"under other conditions: {_names(conditions)}")
     chips = tuple(chip for kind, chip in _chips(facts, named) if kind != lead)
     return Said(headline, ", ".join(filter(None, about)), chips)
 

@@ -30,7 +30,7 @@ from opscope.base.server_connection import WRITING, bounded
 from opscope.base.time_limit import expired
 from opscope.base.visible_text import cut
 from opscope.harness.record.errors import InputError
-from opscope.harness.record.masking import SECRET_KEY, mask_url
+from opscope.harness.record.masking import SECRET_KEY, mask_secrets
 from opscope.harness.record.measures import MEASURES
 from opscope.reports.database.compiled_statements import SQLITE_STATEMENTS
 from opscope.reports.database.endings import with_endings
@@ -125,7 +125,7 @@ def _refuse_special_file(path: str, where: str) -> None:
 
 def shown(url: sa.URL) -> str:
     """Formats `url` for printing, with `***` for passwords in it and in its query."""
-    return mask_url(url.render_as_string(hide_password=True))
+    return mask_secrets(url.render_as_string(hide_password=True))
 
 
 @contextmanager

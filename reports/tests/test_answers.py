@@ -189,6 +189,7 @@ def cause_of_nights(folder: Path) -> str:
     return str(ask(f"sqlite:///{folder}/n.sqlite", query).rows[0][0])[:8]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "line"), [(name, line) for name, lines in OF_NIGHTS.items() for line in lines])
 def test_an_answer_about_nights_is_as_its_schema_says(
     name: str, line: str, nights: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
@@ -259,6 +260,7 @@ def kinds(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("of", ["nights", "kinds"])
 @pytest.mark.parametrize("name", OF_ANY)
 def test_answers_about_anything_of_some_nights_are_as_their_schema_says(
@@ -387,6 +389,7 @@ def _open(schema: Any, place: tuple[str, ...] = ()) -> Iterator[str]:
         yield from _open(each, (*place, word))
 
 
+@pytest.mark.slow
 def test_every_command_with_json_has_a_schema() -> None:
     def of(command: click.Command, path: tuple[str, ...]) -> Iterator[str]:
         if any("--json" in parameter.opts for parameter in command.params):

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import statistics
+import struct
 import subprocess
 import sys
 import threading
@@ -191,6 +192,7 @@ def test_a_run_folder_that_is_a_link_is_served_from_where_it_is(tmp_path: Path, 
     assert inside(folder, ["report.html"]) == (root / "called otherwise" / "report.html").resolve()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [(), ("--wait-for-roots", "/not/there/yet")], ids=["there", "not there yet"])
 def test_the_command_serves_on_loopback_until_sigterm(root: Path, words: tuple[str, ...]) -> None:
     """A host of dashboards may have a database and no run yet."""
@@ -210,3 +212,17 @@ def test_the_command_serves_on_loopback_until_sigterm(root: Path, words: tuple[s
     finally:
         process.kill()
         process.communicate()
+
+
+def test_a_client_that_leaves_is_no_fault(server: ArtifactServer, capfd: pytest.CaptureFixture[str]) -> None:
+    big = f"GET /{RUN}/artifacts/0a/big.txt HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
+    for _ in range(20):
+        with socket.create_connection(server.server_address[:2]) as client:
+            client.sendall(big * 20)
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # leaves by a reset
+    assert ask(server, "/healthy")[0] == 200
+    deadline = time.monotonic() + 20
+    while any("process_request_thread" in thread.name for thread in threading.enumerate()):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert capfd.readouterr().err == ""

@@ -17,7 +17,7 @@ from sqlalchemy.schema import CreateTable
 
 from opscope.harness.cli.main import root
 from opscope.harness.record.errors import InputError
-from opscope.harness.record.masking import mask_url
+from opscope.harness.record.masking import mask_secrets
 from opscope.harness.record.records import OpTest, Origin
 from opscope.reports.commands import new_migration
 from opscope.reports.database import rows
@@ -83,6 +83,7 @@ def test_a_changed_view_is_made_anew_and_a_dropped_one_goes(tmp_path: Path, monk
         assert connection.scalar(sa.text("SELECT one FROM only_one")) == 1
 
 
+@pytest.mark.slow
 def test_two_first_publishes_at_once_both_arrive(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/db.sqlite"
     folders = [make_run(tmp_path / f"run{n}", run_id=f"run{n}") for n in range(4)]
@@ -148,6 +149,7 @@ def test_bad_targets_are_one_line_without_a_password(url: str, expected: str) ->
     assert "tiger" not in str(error.value)
 
 
+@pytest.mark.slow
 def test_a_file_that_is_no_database_or_read_only_or_newer(tmp_path: Path) -> None:
     other = tmp_path / "notes.txt"
     other.write_text("not a database, but long enough to be read as one\n" * 100)
@@ -210,7 +212,7 @@ def test_nan_is_published_as_null() -> None:
 @pytest.mark.parametrize("key", ["password", "sslpassword", "passfile", "access_token", "api_key", "SECRET"])
 def test_a_database_is_shown_by_the_same_rule_as_every_url(key: str) -> None:
     url = f"postgresql://me:geheim@host/db?{key}=geheim&x=1"
-    assert shown(parse_url(url)) == mask_url(url) == f"postgresql://me:***@host/db?{key}=***&x=1"
+    assert shown(parse_url(url)) == mask_secrets(url) == f"postgresql://me:***@host/db?{key}=***&x=1"
 
 
 def test_commands_offered_for_an_empty_database_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

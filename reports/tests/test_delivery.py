@@ -104,6 +104,7 @@ def other_night(run: Path) -> None:
     join(run, record(0, shards=2, models=("a",)), 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", [spoil, other_night])
 def test_a_run_that_is_refused_stops_no_other_and_is_named_from_then_on(
     new: New, tmp_path: Path, damage: Callable[[Path], None]
@@ -142,6 +143,7 @@ def test_a_run_that_is_refused_stops_no_other_and_is_named_from_then_on(
     assert spool.refused(url, tmp_path) == []
 
 
+@pytest.mark.slow
 def test_a_new_run_beside_a_delivery_arrives(new: New, tmp_path: Path) -> None:
     """Another process removes what waited while this one looks at it: that is no reason to drop the new run."""
     url = new()
@@ -234,6 +236,7 @@ def rounds() -> Iterator[random.Random]:
         yield random.Random(seed)
 
 
+@pytest.mark.slow
 def test_twenty_rounds_of_publishers_deliveries_and_new_runs(new: New, tmp_path: Path) -> None:
     runs = some_runs(tmp_path / "runs")
     expected = one_after_another(new, runs)

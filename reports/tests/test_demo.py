@@ -46,6 +46,7 @@ def test_recorded_runs_are_small_and_right() -> None:
         assert "/" not in json.dumps(run.record.origin.options)
 
 
+@pytest.mark.slow
 def test_the_runs_of_a_night_are_whole(night: Path) -> None:
     for source in recorded.recorded_runs():
         run = load_run(night / f"demo-20261120-{source.name}")
@@ -93,6 +94,7 @@ def test_a_failed_op_has_a_log(night: Path) -> None:
         assert test.failed_stage not in {stage.stage for stage in test.stages}
 
 
+@pytest.mark.slow
 def test_the_same_seed_tells_the_same_story(night: Path, tmp_path: Path) -> None:
     for seed, same in ((0, True), (1, False)):
         (last,) = replay.nights(LAST, seed, 1)

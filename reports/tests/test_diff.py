@@ -21,10 +21,11 @@ from opscope.reports.commands.report import report
 from opscope.reports.compare import history as history_of_times
 from opscope.reports.compare import readiness
 from opscope.reports.compare.diff import Diff, compare
+from opscope.reports.compare.first_sentence import first_sentence, of_view
 from opscope.reports.compare.history import compared
 from opscope.reports.compare.isolated import labelled
 from opscope.reports.compare.night_diff import diffs
-from opscope.reports.compare.outcomes import from_database, from_folder
+from opscope.reports.compare.outcomes import RunView, from_database, from_folder
 from opscope.reports.compare.run_selection import Listed, Runs, open_runs
 from opscope.reports.database.reading import read_database
 from opscope.reports.publish.publish import publish
@@ -222,6 +223,61 @@ def test_changes_of_options_and_versions_are_listed(comparison: Diff) -> None:
     assert changes["revision"] == ("01" * 6, "02" * 6)
     assert changes["models"] == ("other", "")
     assert "arch" not in changes
+
+
+def under(view: RunView, **conditions: str) -> RunView:
+    """The run, under these conditions and others that both runs have; of one commit, and in a cache of its own."""
+    options = view.origin["options"] | {
+        "conditions": {"processor": "P", "simulator": "1"} | conditions,
+        "cache_dir": view.run_id,
+    }
+    return replace(
+        view, origin={**view.origin, "revision": "a", "backend_revision": "a", "compiler": "", "options": options}
+    )
+
+
+def test_where_only_conditions_changed_each_new_failure_says_so(tmp_path: Path) -> None:
+    ops = {
+        "ok": (OK, OK),
+        "worse": (OK, BAD),
+        "less": (OK, Op(pcc=0.998)),
+        "other": (BAD, Op("timeout")),
+        "first": (None, BAD),
+    }
+    a, b = (
+        from_folder(night(tmp_path, n + 1, {name: pair[n] for name, pair in ops.items() if pair[n]})) for n in (0, 1)
+    )
+    a, b = under(a), under(b, XLA_FLAGS="--xla_cpu_max_isa=AVX")
+    both = compare(a, b)
+    assert [(change.what, change.a, change.b) for change in both.changes] == [
+        ("condition XLA_FLAGS", None, "--xla_cpu_max_isa=AVX")
+    ]
+    notes = {row.op_name.removeprefix("stablehlo."): row.note for row in both.rows}
+    assert notes["worse"] == "only XLA_FLAGS changed"
+    assert notes["less"].endswith("; only XLA_FLAGS changed")
+    assert notes["other"].endswith("; only XLA_FLAGS changed")
+    assert (notes["ok"], notes["first"]) == ("", "first attempt")
+    said = first_sentence("head", [of_view(b, both)])
+    assert said.headline == first_sentence("head", [replace(of_view(b, both), conditions=())]).headline
+    assert said.about.endswith("with the same commit a, under other conditions: XLA_FLAGS")
+    newer = replace(b, origin={**b.origin, "versions": {"jaxlib": "0.11.0"}})
+    assert not any("only" in row.note for row in compare(a, newer).rows), "the new version may be why"
+    silent = replace(b, origin={**b.origin, "options": {}})
+    assert compare(a, silent).conditions == (), "a run of before says nothing of its conditions"
+
+
+def test_cycles_of_another_simulator_make_nothing_slower(tmp_path: Path) -> None:
+    slow = {"sim": Op(pcc=0.99999, cycles=5000), "card": Op(pcc=0.99999, cycles=5000, more={"ran_on": "silicon"})}
+    fast = {"sim": OK, "card": Op(pcc=0.99999, cycles=1000, more={"ran_on": "silicon"})}
+    a, b = (under(from_folder(night(tmp_path, n, ops))) for n, ops in ((1, fast), (2, slow)))
+    assert labels(compare(a, b)) == {"sim": Label.SLOWER, "card": Label.SLOWER}
+    other = compare(a, under(b, simulator="2"))
+    assert labels(other) == {"sim": Label.SAME, "card": Label.SLOWER}
+    assert "cycles of the simulator are not compared: its model is another one than in the earlier run" in other.notes
+
+
+def labels(of: Diff) -> dict[str, str]:
+    return {row.op_name.removeprefix("stablehlo."): row.label for row in of.rows}
 
 
 def test_another_version_of_the_plugin_is_a_change(tmp_path: Path) -> None:

@@ -258,6 +258,7 @@ def label_and_change(row: Mapping[str, Any]) -> tuple[str, str]:
     return row["label"], "known or flaky" if row["label"] == "FIXED" and row["flaky"] else row["label"]
 
 
+@pytest.mark.slow
 def test_every_door_says_what_the_journals_say_of_each_night(nights: tuple[str, pd.DataFrame, Path]) -> None:
     wrong, compared = told_otherwise(*nights)
     assert wrong == []

@@ -42,6 +42,7 @@ def rows(place: Path) -> list[tuple[object, ...]]:
         return sorted(connection.execute("SELECT op_id, backend, status, error_message FROM op_tests").fetchall())
 
 
+@pytest.mark.slow
 def test_a_fork_delivers_as_the_process_itself_does(targets: Targets, fork: WaitingFork, tmp_path: Path) -> None:
     steps: list[str] = []
     forked = fork.deliver(tmp_path / "run", targets, steps.append)

@@ -70,6 +70,7 @@ def test_op_tests_are_the_records(url: str, folder: Path) -> None:
     assert frame.started.iloc[0] == pd.Timestamp("2026-11-20T12:00:00Z")
 
 
+@pytest.mark.slow
 def test_every_view_has_a_function_with_its_rows_and_its_documented_columns(url: str) -> None:
     documented = metrics()
     text = DOCS.read_text(encoding="utf-8")
@@ -135,6 +136,7 @@ def test_without_pandas_the_error_says_what_to_install(url: str, monkeypatch: py
         frames.op_tests(url)
 
 
+@pytest.mark.slow
 def test_importing_frames_costs_no_pandas() -> None:
     script = "import sys, opscope.reports.exports.frames; sys.exit('pandas' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

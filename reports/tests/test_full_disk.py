@@ -39,6 +39,7 @@ def limited(folder: Path, size: int, *words: str) -> subprocess.CompletedProcess
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_a_full_disk_changes_nothing_and_the_run_arrives_later(tmp_path: Path) -> None:
     url = fresh(tmp_path / "db.sqlite")
     publish(night(tmp_path, 1, {"add": Op(uses={"a": 1})}), url)
@@ -64,6 +65,7 @@ def full_of_gaps(folder: Path) -> tuple[str, ...]:
     return "db", "prune", "--keep", "9999d", "--db", url
 
 
+@pytest.mark.slow
 def test_a_disk_that_fills_while_the_file_is_rewritten_loses_nothing(tmp_path: Path) -> None:
     prune = full_of_gaps(tmp_path)
     before = (tmp_path / "db.sqlite").stat().st_size
@@ -164,6 +166,7 @@ def test_a_disk_too_full_for_a_copy_is_an_error_before_the_file_is_rewritten(tmp
     assert (disk / "db.sqlite").stat().st_size < size
 
 
+@pytest.mark.slow
 def test_a_device_that_is_full_takes_no_export(tmp_path: Path) -> None:
     url = fresh(tmp_path / "db.sqlite")
     publish(night(tmp_path, 1, {"add": Op(uses={"a": 1})}), url)

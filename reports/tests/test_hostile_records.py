@@ -157,6 +157,7 @@ def _texts(value: Any) -> Iterator[str]:
         yield from _texts(item)
 
 
+@pytest.mark.slow
 def test_texts_and_stages_of_others_pass_through_every_command(folder: Path) -> None:
     for name in ("one", "two"):
         run_dir = make_run(folder / name, run_id=name)

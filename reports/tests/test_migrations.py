@@ -144,6 +144,7 @@ def check_stored(url: str, folder: Path, number: str) -> None:
     assert ask(url, "SELECT COUNT(*) FROM op_tests").rows == ((4 * OPS,),)
 
 
+@pytest.mark.slow
 def test_what_was_stored_is_read_and_added_to(stored: Path, request: pytest.FixtureRequest) -> None:
     check_stored(f"sqlite:///{stored}/{stored_head.SQLITE}", stored, request.node.callspec.params["stored"])
 

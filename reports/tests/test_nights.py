@@ -152,6 +152,7 @@ def test_a_run_again_supersedes_and_both_are_kept(url: str, tmp_path: Path) -> N
     }
 
 
+@pytest.mark.slow
 def test_the_order_of_arrival_changes_nothing(tmp_path: Path) -> None:
     nights = [record(number, shards=2) for number in (1, 2)]
     runs = []
@@ -354,6 +355,7 @@ def test_a_shard_does_not_speak_for_a_model(url: str, tmp_path: Path) -> None:
     assert (fix_plan.unknown, [fix.op_names for fix in fix_plan.fixes]) == ({}, [("stablehlo.add",)])
 
 
+@pytest.mark.slow
 def test_four_shards_published_one_by_one_count_as_one_run(url: str, tmp_path: Path) -> None:
     """An op counts once, by the shard that ran it; what the other shards have of it is kept and counts nowhere."""
     uses = {"a": 2, "b": 1}

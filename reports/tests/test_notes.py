@@ -127,6 +127,7 @@ def test_a_note_that_cannot_be_is_one_line(nights: str, words: tuple[str, ...], 
     assert "\n" not in str(answer.exception)
 
 
+@pytest.mark.slow
 def test_it_stands_wherever_the_cause_is(url: str, tmp_path: Path) -> None:
     noted(url, f"{MARKUP}\n\x1b[31m", None)
     cause, line = short(cause_of_night(url)), f"{MARKUP} \\u001b[31m"

@@ -96,6 +96,7 @@ def test_a_file_that_holds_no_rules_is_one_line(tmp_path: Path, text: str, messa
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.slow
 def test_every_page_names_the_same_owner(tmp_path: Path, owners_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # the project has owners of its own
     url = fresh(tmp_path / "db.sqlite")

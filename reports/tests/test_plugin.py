@@ -74,6 +74,7 @@ for words in json.loads(sys.argv[1]):
 """
 
 
+@pytest.mark.slow
 def test_a_database_that_cannot_be_had_is_one_line(folder: Path, first: tuple[Path, Done]) -> None:
     run_dir, _ = first
     op = load_run(run_dir).tests[0].op_id

@@ -136,6 +136,7 @@ def test_what_runs_on_no_device_has_no_cycles(url: str, view: str) -> None:
     assert rows(url, f"SELECT COUNT(*) > 0 FROM {view} WHERE cycles_of_all_uses > 0")[0][0]
 
 
+@pytest.mark.slow
 def test_cycles_of_a_model_over_two_weeks(url: str, runs: Path, last: dict[Place, StoredRun]) -> None:
     """Only ops measured in both nights count: lstm_ptb is no slower because its loops are lowered now."""
     expected = {}
@@ -185,6 +186,7 @@ def test_what_blocks_the_most_models(url: str, last: dict[Place, StoredRun]) -> 
     assert {row[:4]: row[4] for row in rows(url, obvious)} == counted
 
 
+@pytest.mark.slow
 def test_the_slowest_ops_over_all_models(url: str, last: dict[Place, StoredRun]) -> None:
     expected: dict[tuple[str, ...], int] = defaultdict(int)
     for place, run in last.items():

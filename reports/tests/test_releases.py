@@ -106,6 +106,7 @@ def test_without_a_database_their_runs_are_not_the_newest(url: str, tmp_path: Pa
     assert "(reference n150)" in call("unblock")
 
 
+@pytest.mark.slow
 def test_two_releases_are_compared_by_name_and_since_is_a_release(url: str) -> None:
     text = call("diff", "tt@0.1.2", "tt@0.1.3", "--db", url)
     assert "history-tt@0.1.3" in text

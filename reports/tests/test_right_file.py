@@ -47,6 +47,7 @@ def test_the_default_database_is_in_its_folder(name: str, tmp_path: Path, monkey
         pass
 
 
+@pytest.mark.slow
 def test_the_demo_is_in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = tmp_path / "w%3Fa?b"
     home.mkdir()

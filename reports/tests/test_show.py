@@ -56,6 +56,7 @@ def test_an_op_night_by_night(url: str) -> None:
     assert shown(url, op_id("add"), "--owner", "models")["history"] == []
 
 
+@pytest.mark.slow
 def test_an_op_goes_wrong_since_the_commits_after_its_last_right_night(tmp_path: Path) -> None:
     url = fresh(tmp_path / "db.sqlite")
     add = [Op("compile_failed"), Op(), Op("compile_failed"), Op("not_run"), Op("compile_failed")]

@@ -56,6 +56,7 @@ def by_history(row: Row) -> bool:
     return row.label == "SLOWER" and "more cycles" not in row.note
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "now"),
     [

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opscope.harness.record.commits.checkout import Commit, web_url
-from opscope.harness.record.masking import mask_url
+from opscope.harness.record.masking import mask_secrets
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ def _job(system: _System, values: Mapping[str, str]) -> CiJob:
     return CiJob(
         system.name,
         "/".join(values[name] for name in system.job if name in values),
-        mask_url(_first(system.url, values).removesuffix("/attempts/1")),
+        mask_secrets(_first(system.url, values).removesuffix("/attempts/1")),
         "" if revision in _NOTHING else revision,
         tuple(filter(None, heads)),
         "" if branch in _NOTHING or _begins(values, *system.tag) else branch,

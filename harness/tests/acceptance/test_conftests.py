@@ -59,6 +59,7 @@ def theirs(place: Place, text: str = THEIRS) -> Place:
     return place
 
 
+@pytest.mark.slow
 def test_their_options_and_hooks_work_and_no_op_passes_through_them(place: Place) -> None:
     done = theirs(place).pytest()
     assert done.code == 0, done.out + done.err
@@ -146,6 +147,7 @@ def test_where_no_run_is_asked_for_a_projects_options_are_its_own(place: Place) 
     assert not place.runs()
 
 
+@pytest.mark.slow
 def test_in_a_run_they_keep_name_and_value_and_ours_have_a_longer_name(place: Place) -> None:
     run = ("--op-by-op", "--no-report", "--opscope-backend", "null")
     done = with_options(place).run("pytest", *run, "--opscope-model=mnist_mlp", "--seed", "7", "--opscope-seed", "3")
@@ -159,6 +161,7 @@ def test_in_a_run_they_keep_name_and_value_and_ours_have_a_longer_name(place: Pl
     assert "--model: expected --opscope-model, as --model is an option of this project" in refused.err
 
 
+@pytest.mark.slow
 def test_an_option_of_a_run_is_refused_where_there_is_none_and_nobody_else_has_it(place: Place) -> None:
     for words in (("--model", "mnist_mlp"), ("--resume=x",)):
         done = place.run("pytest", *words)

@@ -8,6 +8,7 @@ import pytest
 
 from opscope.base.tests.captured import captured
 from opscope.base.tests.memory_group import in_group
+from opscope.harness.record import store
 from opscope.harness.tests.acceptance.conftest import Place
 
 TANH = """func.func @main(%a: tensor<6144x6144xf32>) -> tensor<6144x6144xf32> {
@@ -46,3 +47,13 @@ def test_what_the_system_kills_has_not_run_until_there_is_memory(place: Place, s
         done = captured(pytest_(*words), cwd=place.folder, env=environment, timeout=240)
         assert done.returncode == 0, done.stdout
         assert "1 success" in done.stdout
+
+
+def test_a_run_stores_what_it_ran_under_and_the_limit_of_its_container(place: Place) -> None:
+    assert place.pytest(OPENBLAS_CORETYPE="Haswell").code == 0
+    stored = store.load_run(place.runs()[-1]).record.origin.options["conditions"]
+    assert stored["OPENBLAS_CORETYPE"] == "Haswell"
+    with in_group(2000 << 20, place.command(*place.sweep("--run-dir", "limited"))) as command:
+        done = captured(command, cwd=place.folder, env=place.environment, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert store.load_run(place.folder / "limited").record.origin.options["conditions"]["memory limit"] == "2.0 GiB"

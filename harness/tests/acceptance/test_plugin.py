@@ -73,6 +73,7 @@ def test_hostile_folder(hostile: Place, results: Counts) -> None:
         assert place in done.out
 
 
+@pytest.mark.slow
 def test_hostile_folder_on_the_path_and_processes_stay_light(hostile: Place, results: Counts) -> None:
     script = "import sys, pytest; sys.path.insert(0, ''); code = pytest.main(sys.argv[1:]); "
     script += "print('loaded:', [m for m in ('jax', 'jaxlib', 'numpy', 'xdsl') if m in sys.modules]); sys.exit(code)"
@@ -108,6 +109,7 @@ sys.exit(code or pytest.main(["--op-by-op"]))
 """
 
 
+@pytest.mark.slow
 def test_lists_without_writing_and_says_that_compiled_passes_are_not_used(place: Place) -> None:
     _, *sweep = place.sweep("--collect-only")
     both = place.run("python", "-P", "-c", OF_ANOTHER_SOURCE, *sweep)
@@ -195,6 +197,7 @@ def test_failures_then_last_failed_then_one_again(place: Place, picky: str, resu
     assert {t["attempt"] for t in place.records(place.runs()[0])} == {1}, "what a run says stays as it is"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("flag", "most"), [(("-x",), 1), (("--maxfail", "3"), 3)])
 @pytest.mark.parametrize("lanes", [(), ("-n", "3")])
 def test_stops_after_as_many_failures_as_are_asked_for(
@@ -213,6 +216,7 @@ REFUSED = (
 )
 
 
+@pytest.mark.slow
 def test_what_xdist_would_do_elsewhere_is_refused_with_the_way_to_do_it(place: Place) -> None:
     for words, said in REFUSED:
         done = place.pytest(*words)
@@ -239,6 +243,7 @@ class Talks(Backend):
 """
 
 
+@pytest.mark.slow
 def test_xdists_options_say_how_many_lanes_there_are(place: Place) -> None:
     """Whoever says it: the option, a project's ini file, a variable or a hook of its conftest."""
     (place.folder / "pytest.ini").write_text("[pytest]\naddopts = -n 2 --dist loadfile\n")
@@ -258,6 +263,7 @@ def test_xdists_options_say_how_many_lanes_there_are(place: Place) -> None:
         assert logs == {"main", *(f"lane{number}" for number in range(2, lanes + 1))}, words
 
 
+@pytest.mark.slow
 def test_stops_at_the_first_failure(place: Place, picky: str) -> None:
     done = place.pytest("-x", "-v", backend=picky)
     assert done.code == 1

@@ -21,6 +21,7 @@ func.func @main(%x: tensor<8x16xf64>, %y: tensor<8x16xf32>) -> (tensor<8x16xf64>
 BOTH = ("--backend", "reference", "--backend", "xla")
 
 
+@pytest.mark.slow
 def test_what_cannot_be_asked_for_is_one_line(place: Place):
     (place.folder / "bad.yaml").write_text("stages: [{name: pack, command: [cp, '{inptu}', '{output}']}]\n")
     bad = f"{place.folder}/bad.yaml: stage 1 (pack): expected a placeholder, got {{inptu}}; try input"

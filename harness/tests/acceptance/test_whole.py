@@ -53,6 +53,21 @@ def test_ops_are_run_where_the_whole_model_failed(steady: Place, more: tuple[str
     assert len((run / "whole.jsonl").read_text().splitlines()) == 2, "neither model ran again"
 
 
+@pytest.mark.parametrize(
+    "how", ["--op-by-op-on-fail", "--workflow full", "--op-by-op --shard 1/2", "--workflow layers", "--op-by-op -n 2"]
+)
+def test_a_budget_in_which_nothing_begins_is_no_success(place: Place, how: str) -> None:
+    (place.folder / "sum.mlir").write_text(SUM)
+    model = ("--model", "sum.mlir", "--backend", "null", "--no-report", "--run-dir", "run")
+    done = place.run(f"pytest {how} --no-cache --budget 0.001s", *model)
+    assert done.code == 5, done.out + done.err
+    assert not (place.folder / "run" / "whole.jsonl").exists()
+    assert {test.status.value for test in store.load_run(place.folder / "run").tests} <= {"not_run", "skipped"}
+    if "workflow" not in how:  # which have no models that the budget did not reach
+        done = place.run("pytest", "--op-by-op", "--resume", "run", "--no-report")
+        assert done.code == 0, done.out + done.err
+
+
 def test_a_right_whole_model_spares_its_ops(place: Place) -> None:
     run = place.folder / "run"
     options = ("--op-by-op-on-fail", "--no-report", "--run-dir", str(run))

@@ -129,6 +129,7 @@ def test_a_model_without_layers_is_not_prepared_and_says_why(net: Place) -> None
     assert "Traceback" not in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("asked", "said"),
     [

@@ -89,6 +89,7 @@ def test_patterns_count_the_ops_of_a_program_of_ones_own_language(tmp_path):
         backend_of(tmp_path, text.replace("'^gemm '", "'('"))
 
 
+@pytest.mark.slow
 def test_the_fingerprint_follows_the_file_its_tools_and_what_they_say(tmp_path, monkeypatch):
     tool = tmp_path / "tool"
     tool.write_text("#!/bin/sh\necho 1\n")
@@ -271,6 +272,7 @@ def test_tools_that_are_not_there_are_named(tmp_path):
         registry.load("nowhere.yaml")
 
 
+@pytest.mark.slow
 def test_a_tool_may_lie_beside_the_file(tmp_path):
     """`{here}` is known before any op: whether the tool is there, its digest and its version."""
     text = """version: ["{here}/tool", --version]
@@ -293,6 +295,7 @@ stages:
     backend.climb(Stage("pack"), job_of())
 
 
+@pytest.mark.slow
 def test_a_file_may_require_nothing(tmp_path, monkeypatch):
     """A tool that only the lanes' machines have; where it is there, it is part of the fingerprint all the same."""
     text = "requires: []\n" + STAGE.replace("cp", "no-such-tool") % ""

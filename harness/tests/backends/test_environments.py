@@ -60,6 +60,7 @@ def lane(folder: Path, backend: str) -> Lane:
     return Lane(LaneConfig(RunContext("r1", str(folder / "run"), backend), {"toy": str(folder)}))
 
 
+@pytest.mark.slow
 def test_an_op_is_computed_by_the_release_and_one_that_kills_it_costs_itself(releases: Path, tmp_path: Path) -> None:
     with lane(tmp_path, "xla@9.1") as own:
         ready = own.ready()
@@ -88,6 +89,7 @@ def test_a_release_that_cannot_be_loaded_fails_with_each_op(releases: Path, tmp_
         assert "libodd.so.7" in str(test.error_message)
 
 
+@pytest.mark.slow
 def test_a_release_that_hangs_while_it_is_loaded_fails_with_each_op(
     releases: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,6 +124,7 @@ def test_ops_are_written_for_the_stablehlo_of_the_release(releases: Path) -> Non
         backend.close()
 
 
+@pytest.mark.slow
 def test_a_release_is_installed_once_with_what_is_missing_and_its_hashes(
     releases: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -146,6 +149,7 @@ def test_a_release_is_installed_once_with_what_is_missing_and_its_hashes(
     assert (made.folder / "odd_part.py").read_text() == ""
 
 
+@pytest.mark.slow
 def test_what_a_backend_needs_beside_a_release_comes_with_it(
     releases: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,6 +186,7 @@ def test_two_runs_at_once_make_one_and_one_that_is_killed_leaves_none(releases: 
     assert len(list(tmp_path.glob("environments/*"))) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("backend", "message"),
     [

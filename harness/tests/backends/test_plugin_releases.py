@@ -94,6 +94,7 @@ def test_a_backend_without_releases_names_those_that_have_them() -> None:
     assert able in str(refused.value)
 
 
+@pytest.mark.slow
 def test_a_release_is_fetched_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for version in ("1.0", "2.0"):
         wheel(tmp_path / "index", version)
@@ -112,6 +113,7 @@ def test_a_release_is_fetched_once(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "fetching odd-pjrt 1.0" not in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_release_that_there_is_not_names_those_that_there_are(tmp_path: Path) -> None:
     for version in ("1.0", "2.0"):
         wheel(tmp_path / "index", version)
@@ -122,6 +124,7 @@ def test_a_release_that_there_is_not_names_those_that_there_are(tmp_path: Path) 
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", ["1", "1.00"])
 def test_a_release_has_one_name(tmp_path: Path, words: str) -> None:
     """pip takes all of these for 1.0, and records would have them as releases of their own."""
@@ -133,6 +136,7 @@ def test_a_release_has_one_name(tmp_path: Path, words: str) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_release_that_its_publisher_has_withdrawn_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -147,6 +151,7 @@ def test_a_release_that_its_publisher_has_withdrawn_is_named(
     assert "pjrt:odd-pjrt@1.0: its publisher has withdrawn it: crashes\n" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_releases_that_pip_knows_and_when_one_was_made(tmp_path: Path) -> None:
     for version in ("0.10.0", "0.9.2", "0.9.10"):
         wheel(tmp_path / "index", version)
@@ -222,6 +227,7 @@ def test_a_plugin_of_a_wheel_computes(tmp_path: Path) -> None:
     assert "odd-pjrt 1.0" in backend.fingerprint(ResultOptions())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dies", [False, pytest.param(True, marks=needs_compiler)])
 def test_a_release_that_cannot_be_loaded_costs_itself_alone(tmp_path: Path, *, dies: bool) -> None:
     """Beside other backends its ops fail by the reason; alone it ends the run."""

@@ -52,6 +52,7 @@ def test_a_module_that_a_folder_has_hides_no_other(tmp_path: Path) -> None:
     assert "layers, which is new" in made_of.Lists(tmp_path).changed([name], SCOPE)
 
 
+@pytest.mark.slow
 def test_a_tool_is_known_by_its_distribution(tmp_path: Path) -> None:
     """Not by the folder that it lies in; an editable one's code lies elsewhere."""
 

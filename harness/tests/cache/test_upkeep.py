@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from opscope.base import damage
 from opscope.base.temporary_folder import alone
 from opscope.base.tests.captured import captured
 from opscope.harness.cache import upkeep
@@ -70,7 +71,7 @@ def test_everything_is_seen_with_its_size_and_in_the_order_of_its_last_use(cache
         (10_000, []),
         (5000, []),
         (4999, ["old"]),
-        (2999, ["old", "a.bin"]),
+        (2999, ["old", "new"]),
         (500, ["old", "a.bin", "abc.json", "new"]),
         (0, ["old", "a.bin", "abc.json", "new"]),
     ],
@@ -80,6 +81,29 @@ def test_the_longest_unused_goes_first_and_what_is_fresh_stays(cache: Path, limi
     left = upkeep.cached(cache)
     assert {t.path.name for t in left} == {"old", "new", "a.bin", "abc.json", "cde.json"} - set(gone)
     assert not list(cache.glob("exports/.gone*"))
+
+
+def test_what_takes_more_than_half_of_the_limit_pushes_out_no_other(cache: Path) -> None:
+    giant = thing(cache / "exports" / "giant", 9000, 0)
+    assert names(upkeep.trim(cache, 10_000)) == [], "it was used just now"
+    os.utime(giant, (time.time() - HOUR / 2,) * 2)
+    with holder(giant):
+        assert names(upkeep.trim(cache, 10_000)) == [], "and is in use"
+    assert names(upkeep.trim(cache, 10_000)) == ["giant"]
+
+
+def test_a_run_that_loses_its_export_is_named(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    damage.forget()
+    for name in ("old", "new"):
+        run = tmp_path / ".opscope" / "runs" / f"run-of-{name}"
+        run.mkdir(parents=True)
+        (run / "manifest.jsonl").write_text(f'{{"export_dirs":["exports/{name}"]}}\n')
+    assert names(upkeep.trim(cache, 4000)) == ["old"]
+    line = "exports were removed without which `--op` and `opscope repro` run no op of run-of-old; try a larger"
+    assert line in capsys.readouterr().err
 
 
 def test_unfinished_folders_are_removed_even_with_room(cache: Path) -> None:
@@ -110,7 +134,7 @@ def test_claimed_folders_stay_until_their_process_dies(cache: Path) -> None:
     old = cache / "exports" / "old"
     with holder(old) as child:
         assert names(upkeep.trim(cache, 4400)) == ["a.bin", "abc.json"], "the next ones go in its place"
-        assert names(upkeep.trim(cache, 0)) == ["new"]
+        assert names(upkeep.trim(cache, 2000)) == ["new"]
         assert (old / "values" / "1.npy").is_file()
         assert in_use(old)
         child.kill()
@@ -173,12 +197,12 @@ def test_the_command_says_what_goes_and_takes_it(cache: Path, tmp_path: Path, mo
     table = {line.split()[0]: line.split()[1:] for line in planned.output.splitlines()[1 : 3 + len(upkeep.KINDS)]}
     assert table["runs"][0] == "5"
     assert table["runs"][3] == "3"
-    assert table["exports"] == ["2", "3.9", "KiB", "1", "2.0", "KiB"]
-    assert table["executables"] == ["1", "500", "B", "1", "500", "B"]
+    assert table["exports"] == ["2", "3.9", "KiB", "2", "3.9", "KiB"]
+    assert table["executables"] == ["1", "500", "B", "0", "0", "B"]
     assert table["all"][:3] == ["10", table["all"][1], "KiB"]
     assert "1 old runs stay: they are in use" in done.output
     assert sorted(path.name[:8] for path in runs.iterdir()) == ["20260100", "20260102", "20260103"]
-    assert names(upkeep.cached(cache)) == ["abc.json", "new", "cde.json"]
+    assert names(upkeep.cached(cache)) == ["a.bin", "abc.json", "cde.json"]
     assert "stay" not in CliRunner().invoke(clean, words, catch_exceptions=False).output
     nearly = CliRunner().invoke(clean, ["--max-cache", "1B"], catch_exceptions=False)
     assert "200 B of caches stay: they are in use, or were used within the last minute" in nearly.output

@@ -110,6 +110,7 @@ def test_a_digest_is_shown_by_its_beginning(capsys: pytest.CaptureFixture[str]) 
     assert json.loads(text_of(Doctor(in_order=True, findings=(finding,))))["findings"][0]["found"] == finding.found
 
 
+@pytest.mark.slow
 def test_one_backend_is_taken_through_its_life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     library = str(BACKENDS / "library.py")
     monkeypatch.setenv("LIBRARY_NOTES", str(tmp_path / "notes"))

@@ -61,6 +61,7 @@ def failing(made: dict[str, backend_suite.Check]) -> list[str]:
     return [name for name, check in made.items() if check.result == backend_suite.FAILS]
 
 
+@pytest.mark.slow
 def test_a_backend_that_keeps_to_all_has_no_failing_check(tmp_path: Path) -> None:
     made = checked(tmp_path, GOOD)
     assert failing(made) == []
@@ -125,6 +126,7 @@ def test_a_new_yaml_file_has_the_stages_that_were_asked_for(tmp_path: Path, monk
     assert [str(stage) for stage in registry.load(str(tmp_path / "mine.yaml")).stages] == ["lower", "emit"]
 
 
+@pytest.mark.slow
 def test_a_program_is_looked_for_beside_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In any folder that this process works in, as the commands run in folders of their own."""
     place = tmp_path / "project"
@@ -153,6 +155,7 @@ def test_what_is_no_list_is_one_line_with_what_it_is(tmp_path: Path, line: str) 
         registry.check_name(str(file))
 
 
+@pytest.mark.slow
 def test_a_backend_that_sleeps_does_not_hold_the_suite_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backend_suite, "SECONDS", 1.0)
     made = checked(tmp_path, GOOD.replace("        known =", "        time.sleep(600)\n        known =", 1))

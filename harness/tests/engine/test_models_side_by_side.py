@@ -37,6 +37,7 @@ def prepared(
     return export_folder.below(cache, header), rows, files
 
 
+@pytest.mark.slow
 def test_small_models_are_the_same_however_many_are_under_way(tmp_path: Path) -> None:
     for name, text in (("a", FINE), ("b", "no module"), ("c", FINE.replace("tanh", "sine")), ("d", FINE)):
         (tmp_path / f"{name}.mlir").write_text(text)

@@ -273,6 +273,7 @@ def test_a_tmpdir_without_room_is_refused(tmp_path: Path, notes: Path, monkeypat
     assert noted(notes) == []
 
 
+@pytest.mark.slow
 def test_the_folder_of_a_process_that_was_killed_is_removed_by_the_next(tmp_path: Path, notes: Path) -> None:
     script = f"""
 import os, signal, sys

@@ -17,6 +17,7 @@ MODULE = """func.func @main(%a: tensor<3x40xbf16>, %b: tensor<3x40xbf16>) -> ten
 }"""
 
 
+@pytest.mark.slow
 def test_a_run_keeps_the_tensors_of_its_ops(tmp_path):
     (test,) = run_op_by_op(MODULE, dump_tensors="all", run_dir=tmp_path / "run", cache_dir=tmp_path / "cache")
     assert test.status == "success"

@@ -210,6 +210,7 @@ def test_a_backend_that_does_not_import_is_one_line(tmp_path):
         lane.ready()
 
 
+@pytest.mark.slow
 def test_the_child_dies_with_its_parent(tmp_path):
     add_row(tmp_path, "hang", b"run:hang")
     script = f"""

@@ -87,6 +87,7 @@ def test_values_of_variables_are_not_shown(connection: int, monkeypatch: pytest.
     assert set(change.detail.split(", ")) == details
 
 
+@pytest.mark.slow
 def test_loading_jax_is_no_change(tmp_path: Path) -> None:
     loads = (
         "import sys, socket\n"

@@ -120,6 +120,7 @@ def on(backend: str, folder: Path, row: OpRow) -> OpTest:
     return climb(row, registry.load(backend), context=RunContext("r", str(folder / "run"), backend), export_dir=folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [BOUNDS, CALLS], ids=["bounds", "calls"])
 def test_a_model_is_judged_by_what_its_backend_drew(tmp_path: Path, text: str) -> None:
     row = whole(tmp_path, text)
@@ -134,6 +135,7 @@ def test_what_draws_in_a_branch_stays_without_a_golden(tmp_path: Path) -> None:
     assert on("xla", tmp_path, whole(tmp_path, LOOP)).status is Status.NO_GOLDEN
 
 
+@pytest.mark.slow
 def test_bounds_are_drawn_in_their_order(tmp_path: Path) -> None:
     """tt-mlir#4770: the ends of the interval are arguments of the model."""
     split = split_module(BOUNDS, "m")

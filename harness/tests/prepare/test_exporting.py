@@ -82,6 +82,7 @@ def test_an_exporter_is_a_fork_that_has_its_framework_and_no_model(tmp_path: Pat
     assert b"fork_server" in Path(f"/proc/{parent}/cmdline").read_bytes()
 
 
+@pytest.mark.slow
 def test_handed_over_exports_are_kept_until_a_source_changes(tmp_path: Path) -> None:
     folder = made(tmp_path)
     handed = handed_over(folder)

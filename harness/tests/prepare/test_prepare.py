@@ -72,6 +72,7 @@ def request_for(cache: Path, *models: str, **options: Any) -> Preparation:
     return Preparation(models=models, cache_dir=str(cache), **options)
 
 
+@pytest.mark.slow
 def test_export_folder_is_whole_and_used_again(tmp_path: Path) -> None:
     cache = tmp_path / "cache"  # in which no other test has prepared the model
     events: list[dict[str, Any]] = []
@@ -118,6 +119,7 @@ def test_damaged_exports_of_a_read_only_cache_are_made_elsewhere(
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.slow
 def test_the_parent_imports_neither_jax_nor_numpy(cache: Path) -> None:
     prepare(request_for(cache, "mnist_mlp"))
     code = (
@@ -186,6 +188,7 @@ def test_a_crash_of_the_compiler_costs_the_golden_of_its_own_op(cache: Path, tmp
     assert not list((cache / "exports").glob(".making-*"))
 
 
+@pytest.mark.slow
 def test_an_endless_loop_costs_one_golden(cache: Path, tmp_path: Path) -> None:
     path = tmp_path / "endless.mlir"
     path.write_text(ENDLESS)

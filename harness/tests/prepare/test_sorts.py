@@ -133,6 +133,7 @@ def test_a_payload_proves_which_keys_have_changed_places() -> None:
     assert not right(text, [keys, places], [f32(1, 1, 2, 2, np.nan), np.array([4, 4, 2, 0, 3], np.int32)])
 
 
+@pytest.mark.slow
 def test_zeros_of_a_stable_sort_on_backends(tmp_path: Path) -> None:
     """stablehlo#1283: -1, 0, -0, 0, 3, as Python's stable sort has it."""
     pytest.importorskip("iree.compiler")

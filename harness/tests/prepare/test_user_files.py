@@ -31,6 +31,7 @@ def request_for(place: Path, word: str, **options: object) -> Preparation:
     return Preparation((word,), cache_dir=str(place / "cache"), **options)
 
 
+@pytest.mark.slow
 def test_a_broken_framework_harms_only_files_that_use_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "torch.py").write_text("raise RuntimeError('built for another driver')\n")

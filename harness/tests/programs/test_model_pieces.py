@@ -471,6 +471,7 @@ def verdicts(rows: list[OpRow], export_dir: Path, run: Path) -> dict[str, Status
     return {row.op_id: climb(row, Reference(), context=context, export_dir=export_dir).status for row in rows}
 
 
+@pytest.mark.slow
 def test_pieces_are_right_where_the_compiler_is(net: Net, tmp_path: Path) -> None:
     assert {*verdicts(net.rows, net.folder / "pieces", tmp_path).values()} == {Status.SUCCESS}
     context = RunContext("run", str(tmp_path), "xla", ResultOptions(workflow=net.workflow))
@@ -480,6 +481,7 @@ def test_pieces_are_right_where_the_compiler_is(net: Net, tmp_path: Path) -> Non
         assert test.holds == row.holds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_piece_shows_a_fault_that_no_op_alone_does(
     net: Net, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

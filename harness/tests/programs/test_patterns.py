@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from opscope.compiler.dialects.from_row import RowOp
@@ -86,6 +87,13 @@ def cumulated(x):
     return jnp.exp(jnp.cumsum(x, axis=1))
 
 
+def normed_convolution(image, weights):
+    dims = ("NHWC", "HWIO", "NHWC")
+    made = jax.lax.conv_general_dilated(image, weights, (1, 1), "SAME", dimension_numbers=dims)
+    scale, shift, mean = (np.linspace(low, 2, 32, dtype=np.float32) for low in (0.5, 1, -1))
+    return (made - mean) * scale + shift
+
+
 FORMS: dict[Callable[..., Any], tuple[tuple[int, ...], ...]] = {
     masked_attention: (HEADS, HEADS, HEADS, (1, 1, 32, 32)),
     projections: ((32, 64), (64, 64), (64, 64), (64, 64)),
@@ -98,6 +106,7 @@ FORMS: dict[Callable[..., Any], tuple[tuple[int, ...], ...]] = {
     largest_at: ((32, 64), (32, 64)),
     spread: ((32, 32), (32,)),
     cumulated: ((32, 64),),
+    normed_convolution: ((1, 8, 8, 32), (3, 3, 32, 32)),
 }
 """What models compute, and the shapes of the arguments."""
 
@@ -134,6 +143,7 @@ def fired(patch: pytest.MonkeyPatch, module: str | bytes) -> set[str]:
     return names
 
 
+@pytest.mark.slow
 def test_what_the_reference_fuses_in_a_model_it_fuses_in_a_piece_of_a_row_that_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -378,6 +388,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Callable[..., An
     return of
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_pattern_shows_a_fault_that_no_op_alone_does(
     rows: Callable[[Callable[..., Any]], Rows], name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

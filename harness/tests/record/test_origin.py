@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from opscope.harness.record import origin as module
-from opscope.harness.record.masking import mask_url, masked
+from opscope.harness.record.masking import mask_secrets, masked
 from opscope.harness.record.origin import origin
 
 
@@ -36,7 +36,7 @@ from opscope.harness.record.origin import origin
     ],
 )
 def test_passwords_are_masked(text, masked):
-    assert mask_url(text) == masked
+    assert mask_secrets(text) == masked
 
 
 def test_an_origin_says_where_and_what():

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -199,6 +200,16 @@ def test_no_run_there_is_one_line(tmp_path):
     (tmp_path / "run.json").write_text("[1]")
     with pytest.raises(InputError, match="expected a RunRecord, got list"):
         store.load_run(tmp_path)
+
+
+def test_runs_that_start_together_have_folders_of_their_own(tmp_path):
+    started = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    (tmp_path / ".opscope" / "runs").mkdir(parents=True)
+    (tmp_path / ".opscope" / "runs" / "20260102-030405-m").symlink_to("nowhere")
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(lambda _: run_folders.make_run_dir(["m"], started, tmp_path), range(40)))
+    assert len(set(made)) == 40
+    assert all(path.is_dir() for path in made)
 
 
 def test_run_folders_have_names_of_their_own(tmp_path):

@@ -210,6 +210,7 @@ def test_several_backends_and_values_of_ones_own(cache, tmp_path):
         run_op_by_op(MODULE, weights=tmp_path / "none.safetensors", cache_dir=cache, run_dir=tmp_path / "other")
 
 
+@pytest.mark.slow
 def test_a_function_of_this_process_runs_on_its_example_inputs(cache, tmp_path):
     def net(x, tree):
         return jnp.tanh(x @ tree["w"])

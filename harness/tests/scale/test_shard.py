@@ -35,6 +35,7 @@ def test_every_op_is_in_one_share_and_none_is_much_dearer(of):
     assert shard.divide(dict(shuffled), of) == shares
 
 
+@pytest.mark.slow
 def test_jobs_agree_although_hashes_of_strings_differ():
     program = (
         "from opscope.harness.scale import shard; import random; d = random.Random(5);"

@@ -80,6 +80,7 @@ def test_a_folder_is_enough(failed, folder: Path) -> None:
     assert "- the-compiler: 4.5\n" in done.output
 
 
+@pytest.mark.slow
 def test_the_smallest_form_is_that_of_the_same_failure(folder: Path) -> None:
     small = Path(shutil.copytree(folder, folder.with_name("reduced")))
     (small / bundle.TEXT).write_text("module { the_small_one }\n")

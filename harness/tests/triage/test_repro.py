@@ -237,6 +237,7 @@ def test_an_open_dimension_has_no_values(tmp_path: Path) -> None:
     assert values.size == 0
 
 
+@pytest.mark.slow
 def test_an_op_of_an_older_run_needs_only_its_id(failed, tmp_path: Path, monkeypatch) -> None:
     """The newest run has another op; runs are also named by their ids."""
     run_dir, tests = failed

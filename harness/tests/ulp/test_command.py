@@ -50,6 +50,7 @@ def test_an_op_is_measured_and_the_run_can_be_read(backend, tmp_path):
     assert picture.read_text().startswith("<svg")
 
 
+@pytest.mark.slow
 def test_a_wrong_tail_is_named_with_its_inputs(backend, tmp_path):
     spoiled = backend("y = np.where(x.astype(float) > 2, 0.96, y)")
     ended = called("tanh", *spoiled, "--run-dir", str(tmp_path / "run"), "--json", "--most", "1")
@@ -61,6 +62,7 @@ def test_a_wrong_tail_is_named_with_its_inputs(backend, tmp_path):
     assert numbers["worst"][0]["got"].startswith("0.96")
 
 
+@pytest.mark.slow
 def test_an_op_that_became_better_fails_as_one_that_became_worse(backend, tmp_path):
     file = str(tmp_path / "expected.json")
     honest, spoiled = "pass", "y = np.where(x.astype(float) > 2, 0.96, y)"

@@ -129,6 +129,7 @@ def test_what_fast_modes_get_a_unit_wrong_is_not_a_unit_too_large_everywhere(op,
     assert judged(op, module, inputs, np.where(rng.random(right.shape) < 0.5, up, down), HOST).passed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inner", [64, 2048])
 def test_operands_of_16_bits_lose_nothing_on_their_way_into_float32(inner):
     rng = np.random.default_rng(1)

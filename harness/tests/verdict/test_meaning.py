@@ -121,6 +121,7 @@ def judged(op, x, got, target=HOST):
     return result
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", sorted(TYPES))
 @pytest.mark.parametrize("name", sorted(BODIES))
 def test_honest_bodies_are_right_and_wrong_tails_are_not(name, kind):
@@ -339,6 +340,7 @@ ROW_LIES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", sorted(TYPES))
 @pytest.mark.parametrize("name", sorted(ROWS))
 def test_rows_are_held_to_their_formula_whatever_rounds_their_steps(name, kind):

@@ -191,6 +191,7 @@ def climbed(folder: Path, rows: list[OpRow], backend: Any) -> dict[str, OpTest]:
     }
 
 
+@pytest.mark.slow
 def test_ops_that_draw_are_judged(tmp_path: Path) -> None:
     _, rows = walked(PROGRAM, tmp_path)
     right = climbed(tmp_path, rows.rows, registry.load("xla"))

@@ -265,6 +265,7 @@ def test_a_fork_of_this_process_has_a_server_of_its_own() -> None:
     assert (kind(), server()) == ("fork", ours)
 
 
+@pytest.mark.slow
 def test_a_server_ends_with_its_process_however_that_ends(tmp_path: Path) -> None:
     script = f"""
 import os, sys

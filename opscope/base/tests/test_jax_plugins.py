@@ -25,6 +25,7 @@ def loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return mark
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("environment", [{}, {"JAX_ENABLE_X64": "1"}], ids=["a fork", "an interpreter of its own"])
 def test_a_child_on_the_processor_initialises_no_plugin(loaded: Path, environment: dict[str, str]) -> None:
     outcome = call(FIND, {}, seconds=120, environment=environment)

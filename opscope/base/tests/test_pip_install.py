@@ -23,6 +23,7 @@ def test_each_package_is_a_step() -> None:
     assert steps[3:5] == ["package 1 of 153, click", "package 2 of 153, typing-inspection"]
 
 
+@pytest.mark.slow
 def test_failure_prints_what_pip_said(capfd: pytest.CaptureFixture[str]) -> None:
     assert pip_install.main(["--no-index", "no-such-package-here"]) != 0
     out, err = capfd.readouterr()

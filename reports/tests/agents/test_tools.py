@@ -248,6 +248,7 @@ def empty(tmp_path: Path) -> Results:
     return Results(url)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("call", "problem"),
     [
@@ -315,6 +316,7 @@ def test_an_answer_is_short_and_counts_what_it_leaves_out() -> None:
         assert counted(row, "models") == counted(row, "uses") == 500
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [False, True])
 def test_the_ops_of_one_cause_are_asked_for_by_its_id(nights: str, more: bool) -> None:
     results = Results(nights)

@@ -74,6 +74,7 @@ def nights(
     return result, places
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "after", "headline", "since", "chips"),
     [

@@ -79,6 +79,7 @@ def test_what_is_no_release_is_refused(words: str, since: datetime | None, refus
     assert refusal in str(refused.value)
 
 
+@pytest.mark.slow
 def test_without_an_index_the_releases_in_the_cache_are_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -97,6 +98,7 @@ def test_without_an_index_the_releases_in_the_cache_are_taken(
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_release_that_cannot_be_had_gets_no_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("OPSCOPE_CACHE_DIR", str(tmp_path / "cache"))

@@ -62,6 +62,7 @@ def test_a_module_runs_on_a_card_and_its_values_are_near_numpys() -> None:
         device.push_to_inputs(X)
 
 
+@pytest.mark.slow
 def test_a_pipeline_runs_while_inputs_are_pushed_and_taps_an_op() -> None:
     first, second = Layer("first"), Layer("second")
     tap = first.insert_tapout_queue_for_op("first.product", 0)

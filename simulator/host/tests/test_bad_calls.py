@@ -124,6 +124,7 @@ def test_a_programs_own_mistake_keeps_its_traceback(tmp_path: Path, monkeypatch:
         main([str(tmp_path / "program.py")])
 
 
+@pytest.mark.slow
 def test_compile_for_with_targets_compiles_what_training_then_runs() -> None:
     device = TTDevice("a", arch=WORMHOLE, module=Layer("m"), optimizer=pybuda.optimizers.SGD(0.1, device_params=True))
     with pytest.raises(PyBudaError, match="a: expected a loss module, got none; try place_loss_module"):

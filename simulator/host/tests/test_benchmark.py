@@ -26,6 +26,7 @@ def report(path: Path, *words: str) -> dict[str, Any]:
     return json.loads(path.read_text())
 
 
+@pytest.mark.slow
 def test_a_simulated_card_is_measured(tmp_path: Path) -> None:
     words = ("-d", "tt", "-m", "mnist", "-c", "mlp", "--arch", "n150")
     full = report(tmp_path / "full.json", *words, "-mb", "3", "--loop_count", "2", "--values", "all")
@@ -104,6 +105,7 @@ def test_the_line_says_the_phases_and_the_share(monkeypatch: pytest.MonkeyPatch)
     assert [int(done) for done, _ in shares] == list(range(1, int(shares[0][1]) + 1))
 
 
+@pytest.mark.slow
 def test_every_device_computes_the_same(tmp_path: Path) -> None:
     program = runners.Program("mnist_mlp", *source("mnist_mlp"))
     (values,) = command._inputs(program, 1)

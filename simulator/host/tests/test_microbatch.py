@@ -174,6 +174,7 @@ def test_the_netlist_says_the_microbatch_and_runs_all_of_it() -> None:
         assert np.array_equal(run.pop(output), loaded.run(row).outputs[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [(4, 1, 32, 64), (1, 1, 32, 64)], ids=["each", "shared"])
 def test_gradients_of_a_microbatch_are_those_of_its_inputs(target: tuple[int, ...]) -> None:
     goal = RANDOM.standard_normal(target).astype(np.float32)
@@ -198,6 +199,7 @@ def test_gradients_of_a_microbatch_are_those_of_its_inputs(target: tuple[int, ..
     assert all(np.array_equal(of_whole[name], value) for name, value in of_single.items())
 
 
+@pytest.mark.slow
 def test_gradients_go_back_over_two_devices_as_whole_microbatches() -> None:
     got = []
     for pushed in ([FOUR], [FOUR[i : i + 1] for i in range(4)]):

@@ -200,6 +200,7 @@ def test_a_process_that_hangs_is_ended_with_an_error(monkeypatch: pytest.MonkeyP
     assert not lives(pid)
 
 
+@pytest.mark.slow
 def test_a_process_that_works_for_long_is_no_hang() -> None:
     """It works for longer than it may be silent: with signs it answers, without them it is late."""
     with Child("opscope.simulator.host.tests.slow_child:serve") as child:

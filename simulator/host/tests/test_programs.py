@@ -52,6 +52,7 @@ def needs(*packages: str) -> None:
         pytest.skip(f"{lacking[0]} is not installed")
 
 
+@pytest.mark.slow
 def test_a_wrong_call_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
     program = tmp_path / "program.txt"
     program.write_text("import pybuda\nfrom pybuda import op\npybuda.run_inference()\n")

@@ -67,6 +67,7 @@ def test_a_configuration_counts_for_one_compilation_alone() -> None:
     assert {queue["df"] for queue in netlist["queues"].values()} == {"Float32"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [False, True], ids=["outputs", "loss"])
 def test_training_is_compiled_and_every_gradient_compared(loss: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     optimizer = pybuda.optimizers.SGD(learning_rate=0.1, device_params=True)
@@ -120,6 +121,7 @@ def test_a_depth_ends_the_compilation_and_nothing_runs(monkeypatch: pytest.Monke
         pybuda.pybuda_compile(device, "d", X)
 
 
+@pytest.mark.slow
 def test_modules_in_a_row_are_verified(monkeypatch: pytest.MonkeyPatch) -> None:
     verify = pybuda.verify.verify_module_pipeline
     options = pybuda.VerifyConfig(arch=WORMHOLE, verify_all=True, skip_shutdown=True)
@@ -158,6 +160,7 @@ def trained(**options: Any) -> pybuda.VerifyConfig:
     return pybuda.VerifyConfig(**{**defaults, "fp32_fallback": pybuda.DataFormat.Float32, **options})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sgd", "adam", "adamw", "lamb", "lars"])
 def test_training_is_verified_step_by_step(kind: str) -> None:
     # Half a float holds no 0.999, of which Adam takes powers.
@@ -167,6 +170,7 @@ def test_training_is_verified_step_by_step(kind: str) -> None:
     pybuda.verify.verify_module(Layer("m"), [X.shape], verified)
 
 
+@pytest.mark.slow
 def test_schedules_microbatches_recomputation_and_devices_in_a_row_are_verified() -> None:
     optimizer = {"type": "sgd", "params": {"learning_rate": 50}}
     scheduled = trained(optimizer=optimizer, scheduler={"type": Halving}, epochs=2, skip_shutdown=True)

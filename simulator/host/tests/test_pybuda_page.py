@@ -15,6 +15,7 @@ from opscope.simulator.host.name_tables import filled
 PAGE = Path(__file__).parents[3] / "docs" / "pybuda.md"
 
 
+@pytest.mark.slow
 def test_the_walk_runs_as_it_is_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

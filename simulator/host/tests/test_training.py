@@ -159,6 +159,7 @@ def held_to_xla(
     assert not any(device.compilation.lowering.refused for device in programs), "an op was left to the host"
 
 
+@pytest.mark.slow
 def test_three_steps_of_a_layer_are_xlas(monkeypatch: pytest.MonkeyPatch) -> None:
     held_to_xla(monkeypatch, Linear, data(3, (1, 1, 32, 32), (1, 1, 32, 32)))
 
@@ -180,6 +181,7 @@ class Halving(pybuda.LearningRateScheduler):
         return self.optimizer.learning_rate / 2
 
 
+@pytest.mark.slow
 def test_epochs_steps_and_accumulation_are_loops_over_microbatches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two epochs of two steps of two times three microbatches: what an optimizer of one's own makes of their sums."""
     on_xla(monkeypatch)
@@ -217,6 +219,7 @@ def test_epochs_steps_and_accumulation_are_loops_over_microbatches(monkeypatch: 
     assert optimizer.learning_rate == 0.00025
 
 
+@pytest.mark.slow
 def test_a_pipeline_of_two_cards_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
     on_xla(monkeypatch)
     there, back = queue.Queue[Any](), queue.Queue[Any]()

@@ -83,6 +83,7 @@ def test_gradients_are_those_of_jax(recompute: bool) -> None:
     assert ("parameter.bias" in read) == recompute
 
 
+@pytest.mark.slow
 def test_microbatches_add_up_to_one_batch() -> None:
     """Four microbatches forward, then four backward: the mean of their gradients is that of the whole batch."""
     weights, inputs = arrays()
@@ -110,6 +111,7 @@ def test_microbatches_add_up_to_one_batch() -> None:
         one.backward()
 
 
+@pytest.mark.slow
 def test_three_steps_of_adamw_are_those_of_optax() -> None:
     weights, inputs = arrays()
     trained = ("up", "bias", "scale", "down")

@@ -267,6 +267,7 @@ def test_ribbon_gives_all_ops_of_an_epoch_one_height() -> None:
         assert len({planned.choices[p.op.name].model.grid.r for p in epoch.placements}) == 1
 
 
+@pytest.mark.slow
 def test_ribbon_is_at_least_as_fast_as_the_policies_that_do_not_look_at_cycles() -> None:
     graph = graphs.seed_convolution()
     cycles = {name: plan(graph, BUDGET, name).cycles for name in ("Ribbon", "MinimizeGrid", "MaximizeTMinimizeGrid")}

@@ -429,6 +429,7 @@ def test_small_tiles_are_cut_out_and_filled_up() -> None:
     np.testing.assert_array_equal(back, np.where(inside, value, 0))
 
 
+@pytest.mark.slow
 def test_the_command_says_by_its_exit_code_whether_the_test_passed(tmp_path: Path) -> None:
     text = netlist({"type": "exp"}, [q(1, 1, 1)], f(1, 1, 1))
     good, strict, none = (tmp_path / f"{name}.yaml" for name in ("good", "strict", "none"))

@@ -141,6 +141,7 @@ def test_other_branches_are_refused_by_name(body: str, line: str) -> None:
         split_module(function(body), "net")
 
 
+@pytest.mark.slow
 def test_many_blocks_take_no_more_than_their_number_and_deep_ones_are_one_line() -> None:
     count = 3000
     chain = "".join(f"  cf.br ^b{i}\n^b{i}:\n" for i in range(count))

@@ -1,0 +1,79 @@
+"""A reader who leaves, a full disk below stdout, no stdout, Ctrl-C at the very end: a line, and nothing is lost."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from opscope.harness.record import store
+from opscope.harness.tests.acceptance.conftest import Place
+from opscope.harness.tests.own_backend import own_backend
+
+SLOW = own_backend("slow", "time.sleep(0.1)", top="import time")
+
+
+def into(place: Place, target: str, *words: str) -> tuple[int, str]:
+    """The exit code and stderr of a command whose stdout is redirected by a shell."""
+    shell = ["sh", "-c", f'"$@" {target}', "sh", *place.command(*words)]
+    done = subprocess.run(
+        shell, cwd=place.folder, env=place.environment, stderr=subprocess.PIPE, text=True, timeout=120, check=False
+    )
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("lanes", ["0", "2"])
+def test_a_run_ends_once_nobody_reads_it_and_goes_on_by_resume(place: Place, lanes: str) -> None:
+    (place.folder / "slow.py").write_text(SLOW)
+    words = place.command(*place.sweep("-n", lanes, "--no-cache", "-v", backend="slow.py", report=True))
+    with subprocess.Popen(
+        words, cwd=place.folder, env=place.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as reading:
+        assert reading.stdout is not None
+        assert reading.stderr is not None
+        while "stopped" not in (line := reading.stdout.readline()) and "PASSED" not in line:
+            assert line, reading.stderr.read()
+        reading.stdout.close()
+        line = reading.stderr.read()
+    (run,) = place.runs()
+    expected = "pytest --op-by-op: stdout: expected one that can be written, got Broken pipe; try pytest --op-by-op"
+    assert (reading.returncode, line) == (2, f"{expected} --resume {run}\n")
+    assert 0 < sum(test.status.value == "stopped" for test in store.load_run(run).tests) < 24
+    done = place.run("pytest", "--op-by-op", "--resume", str(run))
+    assert done.code == 0, done.out + done.err
+    assert "24 unique ops = 24 stopped" in done.out
+
+
+@pytest.mark.parametrize("command", ["pytest", "opscope"])
+def test_a_stdout_that_takes_nothing_is_a_line_and_exit_code_2(place: Place, command: str) -> None:
+    words = place.sweep() if command == "pytest" else ("opscope", "models")
+    for target, got in ((">/dev/full", "No space left on device"), (">&-", "a closed one"), (">&- 2>&-", "")):
+        code, err = into(place, target, *words)
+        assert (code, got in err, err.count("\n")) == (2, True, bool(got)), err
+    assert into(place, "| head -1 >/dev/null", *words)[1].count("\n") <= 1
+
+
+INTERRUPTS = """
+import os, pytest, signal
+
+@pytest.hookimpl({})
+def pytest_sessionfinish():
+    os.kill(os.getpid(), signal.SIGINT)
+    signal.sigtimedwait([], 5)
+"""
+
+
+@pytest.mark.parametrize("order", ["tryfirst=True", "trylast=True"])
+def test_ctrl_c_after_the_last_op_is_a_line_and_the_records_are_there(place: Place, order: str) -> None:
+    (place.folder / "conftest.py").write_text(INTERRUPTS.format(order))
+    done = place.pytest(report=True)
+    (run,) = place.runs()
+    line = f"interrupted while the run was ended; try pytest --op-by-op --resume {run}"
+    assert (done.code, done.err) == (signal.SIGINT, f"pytest --op-by-op: {line}\n"), done.out
+    (place.folder / "conftest.py").unlink()
+    done = place.run("pytest", "--op-by-op", "--resume", str(run))
+    assert done.code == 0, done.out + done.err
+    assert "24 unique ops = 24 stopped" in done.out
+    assert Path(run, "report.html").is_file()
