@@ -6,15 +6,20 @@ numbered scope of the model's source (`layer3`, `stage1/block0`) with all that l
 the border of a loop's or a branch's body. Constants and splats in other shapes come along uncounted: whether a
 compiler fuses ops often depends on their values. Only results that an op outside the piece reads, or that the program
 returns, leave it: a value that is also returned is not fused away. Plain dataclasses without MLIR.
+
+A pattern is what compilers fuse (`patterns.PATTERNS`): the ops of the shape, what lies between them, and the moves that
+bring them their operands. Of pieces of one pattern in one another the largest stays.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import permutations
 
-from opscope.base.op_families import LAYER, WINDOW
+from opscope.base.op_families import LAYER, PATTERN, WINDOW
+from opscope.harness.prepare.patterns import PATTERNS, Shape, is_elementwise, is_move
 from opscope.harness.prepare.program import Node, Program
 
 KEEPS_SPLAT = frozenset({"stablehlo.broadcast_in_dim", "stablehlo.reshape", "stablehlo.transpose", "stablehlo.convert"})
@@ -24,6 +29,12 @@ LARGEST_CONSTANT = 64 << 10
 """Bytes of a constant, not a splat, up to which it stands inside the piece: a scale or a mask does, weights become an
 argument, which a compiler knows as a parameter."""
 
+LARGEST_PATTERN = 32
+"""The most ops of a pattern's piece: no fusion holds more."""
+REACH = 2_000
+"""How many ops before a pattern's first one are looked at for what brings it its operands."""
+MOST_STEPS = 12
+"""How many ops may lie between two of a shape."""
 
 _NUMBERED = re.compile(r"[^/.]*\d\]?")
 """A part of a scope that is one of several alike: `layer3`, `[3]`."""
@@ -60,6 +71,12 @@ def layers(program: Program) -> list[Piece]:
     as in a function that JAX has traced once for all layers, belongs to the layer that it lies in the middle of."""
     inside = _uncounted(program)
     return [piece for part in _parts(program) for piece in _layers_of(_Line(part, inside))]
+
+
+def patterns(program: Program) -> list[Piece]:
+    """What compilers fuse of a program and of its bodies, in the order of the pieces' last ops."""
+    inside = _uncounted(program)
+    return [piece for part in _parts(program) for piece in _patterns_of(_Line(part, inside))]
 
 
 def scope_of(location: str) -> str:
@@ -120,14 +137,59 @@ class _Line:
         """Value -> the place of the op that makes it."""
         self.places = sorted(set(self.makers.values()))
         """Those of the ops that pieces count."""
+        self.matched: dict[tuple[Shape, int, int], set[int] | None] = {}
         self._readers: dict[int, set[int]] = {value: {len(program.nodes)} for value in program.results}
         for place, node in enumerate(program.nodes):
             for value in (*reads(node), *(value for body in node.bodies for value in body.captures)):
                 self._readers.setdefault(value, set()).add(place)
 
+        self.after: dict[int, set[int]] = {place: set() for place in self.places}
+        """Op -> the ops that read it."""
+        for place in self.places:
+            for earlier in self.before(place):
+                self.after[earlier].add(place)
+        self.fixed: set[int] = set()
+        """Ops that constants alone decide."""
+        for place in self.places:
+            values = reads(self.nodes[place])
+            if all(value in inside or self.makers.get(value) in self.fixed for value in values):
+                self.fixed.add(place)
+
     def before(self, place: int) -> set[int]:
         """The ops that an op reads."""
         return {self.makers[value] for value in reads(self.nodes[place]) if value in self.makers}
+
+    def with_between(self, held: Iterable[int]) -> set[int]:
+        """Some ops with all that lies between two of them."""
+        places = set(held)
+        down, up = set(places), set(places)
+        span = [place for place in self.places if min(places) < place < max(places)]
+        for place in span:
+            if down & self.before(place):
+                down.add(place)
+        for place in reversed(span):
+            if up & self.after[place]:
+                up.add(place)
+        return down & up
+
+    def with_producers(self, held: set[int], taken: Callable[[Node], bool]) -> set[int]:
+        """Some ops with those before them that `taken` says or that constants alone decide, as far as nothing else lies
+        between."""
+        grown, above = set(held), self._above(held)
+        for place in sorted(above - held, reverse=True):
+            wanted = place in self.fixed or taken(self.nodes[place])
+            if wanted and len(grown) < LARGEST_PATTERN and self.after[place] & above <= grown:
+                grown.add(place)
+        return grown
+
+    def _above(self, held: set[int]) -> set[int]:
+        """Some ops with all that they are computed from, as far back as patterns reach."""
+        above, rest = set(held), list(held)
+        while rest:
+            more = {place for place in self.before(rest.pop()) - above if place > min(held) - REACH}
+            above |= more
+            rest += more
+        return above
 
     def piece(self, held: set[int], name: str) -> Piece:
         """The ops at some places as a piece."""
@@ -167,13 +229,9 @@ def _windows_of(line: _Line, size: int) -> Iterator[Piece]:
 def _layers_of(line: _Line) -> Iterator[Piece]:
     """The layers of one straight line of nodes."""
     scopes = {place: scope_of(line.nodes[place].location) for place in line.places}
-    after: dict[int, set[int]] = {place: set() for place in line.places}
-    for place in line.places:
-        for earlier in line.before(place):
-            after[earlier].add(place)
     above: dict[int, set[str]] = {}
     below: dict[int, set[str]] = {}
-    for near, places, others in ((above, line.places, line.before), (below, line.places[::-1], after.__getitem__)):
+    for near, places, others in ((above, line.places, line.before), (below, line.places[::-1], line.after.__getitem__)):
         for place in places:  # the layers that an op without one reads, or is read by, perhaps through others
             near[place] = set().union(*({scopes[other]} if scopes[other] else near[other] for other in others(place)))
     held: dict[str, set[int]] = {}
@@ -182,12 +240,76 @@ def _layers_of(line: _Line) -> Iterator[Piece]:
         if scope := scopes[place] or (between[-1] if between else ""):
             held.setdefault(scope, set()).add(place)
     for scope, places in sorted(held.items(), key=lambda item: max(item[1])):
-        down, up = set(places), set(places)
-        for place in line.places:
-            if down & line.before(place):
-                down.add(place)
-        for place in reversed(line.places):
-            if up & after[place]:
-                up.add(place)
-        if len(down & up) > 1:
-            yield line.piece(down & up, f"{LAYER}:{scope}")
+        if len(whole := line.with_between(places)) > 1:
+            yield line.piece(whole, f"{LAYER}:{scope}")
+
+
+def _patterns_of(line: _Line) -> Iterator[Piece]:
+    """The patterns of one straight line of nodes, each set of ops under its first name."""
+    named: dict[str, set[frozenset[int]]] = {}
+    for pattern in PATTERNS:
+        found = _side_by_side(line, pattern.shape) if pattern.side_by_side else _shaped(line, pattern.shape)
+        taken = is_elementwise if pattern.chain else is_move
+        whole = (frozenset(line.with_producers(line.with_between(held), taken)) for held in found)
+        named.setdefault(pattern.name, set()).update(held for held in whole if 1 < len(held) <= LARGEST_PATTERN)
+    names: dict[frozenset[int], str] = {}
+    for name, sets in named.items():
+        for held in sets:
+            if not any(held < other for other in sets):
+                names.setdefault(held, name)
+    for held, name in sorted(names.items(), key=lambda item: (max(item[0]), sorted(item[0]))):
+        yield line.piece(set(held), f"{PATTERN}:{name}")
+
+
+def _shaped(line: _Line, shape: Shape) -> Iterator[set[int]]:
+    """The ops of a shape, wherever it stands."""
+    for place in line.places:
+        if shape.is_last(line.nodes[place]) and (held := _operands(line, shape, place)) is not None:
+            yield held
+
+
+def _operands(line: _Line, shape: Shape, place: int) -> set[int] | None:
+    """The op at a place, the last one of a shape, with what the shape says of its operands; None if they do not fit."""
+    before = sorted(line.before(place), reverse=True)
+    for chosen in permutations(before, len(shape.operands)) if len(shape.operands) <= len(before) else ():
+        found = [_matched(line, operand, maker) for operand, maker in zip(shape.operands, chosen, strict=True)]
+        if all(found):
+            return {place}.union(*filter(None, found))
+    return None
+
+
+def _matched(line: _Line, shape: Shape, place: int, steps: int = MOST_STEPS) -> set[int] | None:
+    """The ops of a shape that a value comes from, with those between; what is asked again is known."""
+    if (asked := (shape, place, steps)) not in line.matched:
+        line.matched[asked] = _looked_for(line, shape, place, steps)
+    return line.matched[asked]
+
+
+def _looked_for(line: _Line, shape: Shape, place: int, steps: int) -> set[int] | None:
+    node = line.nodes[place]
+    if shape.is_last(node) and (held := _operands(line, shape, place)) is not None:
+        return held
+    if steps and (is_elementwise if shape.far else is_move)(node):
+        for maker in sorted(line.before(place), reverse=True):
+            if (held := _matched(line, shape, maker, steps - 1)) is not None:
+                return held | {place}
+    return None
+
+
+def _side_by_side(line: _Line, shape: Shape) -> Iterator[set[int]]:
+    """All ops of one kind that read one value, with what makes it and the moves of their results."""
+    readers: dict[int, set[int]] = {}
+    for place in line.places:
+        if shape.is_last(line.nodes[place]):
+            for value in reads(line.nodes[place]):
+                if value not in line.inside:
+                    readers.setdefault(value, set()).add(place)
+    for value, places in readers.items():
+        if len(places) < 2:
+            continue
+        held = {*places, line.makers[value]} if value in line.makers else set(places)
+        for place in sorted(places):
+            while len(line.after[place]) == 1 and is_move(line.nodes[next_ := min(line.after[place])]):
+                held.add(next_)
+                place = next_
+        yield held

@@ -27,14 +27,14 @@ from opscope.harness.prepare.mlir.single_op import TOKEN, CannotBuildError
 from opscope.harness.prepare.own_random_numbers import OWN_NUMBERS, own_random_numbers
 from opscope.harness.prepare.program import Node, Program, SplitModule
 from opscope.harness.prepare.split import split_module
-from opscope.harness.prepare.subgraph import Piece, layers, reads, windows
+from opscope.harness.prepare.subgraph import Piece, layers, patterns, reads, windows
 from opscope.harness.prepare.walk import Missing, Walker, WalkTask
 from opscope.harness.prepare.whole_manifest import whole_rows
 from opscope.harness.prepare.whole_row import products_in_a_row
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext
 from opscope.harness.record.records import PRODUCTS_IN_A_ROW, HeldOp, ManifestHeader, OpRow, Source, Use
-from opscope.harness.record.workflows import ops_in_a_piece
+from opscope.harness.record.workflows import PATTERNS, ops_in_a_piece
 
 PARAMETER, INPUT = "parameter", "input"
 
@@ -70,10 +70,14 @@ def rows_of(base: Path, folder: Path, workflow: str, author: str = "", *, dead_o
     split = split_module(checked(base, MODULE).read_bytes(), model)
     split = split if dead_ops else without_dead_ops(split)
     size = ops_in_a_piece(workflow)
-    pieces = windows(split.program, size) if size else layers(split.program)
+    if size:
+        pieces, some, other = windows(split.program, size), "ops that read one another", "split"
+    elif workflow == PATTERNS:
+        pieces, some, other = patterns(split.program), "ops that compilers fuse", "windows:4"
+    else:
+        some, other = "ops in numbered scopes, such as `layer3` of jax.named_scope", "windows:8"
+        pieces = layers(split.program)
     if not pieces and split.ops:
-        some = "ops that read one another" if size else "ops in numbered scopes, such as `layer3` of jax.named_scope"
-        other = "split" if size else "windows:8"
         raise InputError(f"--workflow {workflow}: {model}", some, "none", f"--workflow {other}")
     return _Rows(split, whole, base, folder, author).of(pieces)
 

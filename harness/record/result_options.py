@@ -191,15 +191,15 @@ class ResultOptions(BaseModel, frozen=True, extra="forbid", defer_build=True):
     )
     workflow: WorkflowName = row(
         SPLIT,
-        "What runs: split, full, windows:N, layers, ...",
+        "What runs: split, full, windows:N, patterns, ...",
         "WORD",
         Decides.CLIMB,
         column="what was taken through the stages",
         more=(
             "split: each op by itself, as with --op-by-op; full: the model as one program, every value "
-            "compared; windows:N: each op with the N - 1 producers before it; layers: each numbered scope"
-            " of its source; compile-split: each op of the compiled program; split-compile-split: each "
-            "op, compiled by itself, and each op of that program."
+            "compared; windows:N: each op with the N - 1 producers before it; patterns: what compilers "
+            "fuse; layers: each numbered scope of its source; compile-split: each op of the compiled "
+            "program; split-compile-split: each op, compiled by itself, and each op of that program."
         ),
     )
     unsupported_types: UnsupportedTypes = row(

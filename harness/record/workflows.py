@@ -4,6 +4,7 @@ split                 each op of the StableHLO module, compiled and run by itsel
 compile-split         the model compiled whole; each op of its TTNN run by itself
 split-compile-split   each op of the StableHLO module compiled; each op of its TTNN run by itself
 windows:N             each op of the StableHLO module with the N - 1 producers nearest to it, compiled and run together
+patterns              what compilers fuse (`prepare/patterns.py`), wherever the model has it, compiled and run together
 layers                each numbered scope of the model's source (`layer3`), its ops compiled and run together
 full                  the whole model compiled and run as one program, every value on the way compared
 """
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from opscope.harness.record.errors import InputError, closest
 
 SPLIT, COMPILE_SPLIT, SPLIT_COMPILE_SPLIT, FULL = "split", "compile-split", "split-compile-split", "full"
-WINDOWS, LAYERS = "windows", "layers"
+WINDOWS, PATTERNS, LAYERS = "windows", "patterns", "layers"
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ WORKFLOWS = {
     SPLIT_COMPILE_SPLIT: Workflow("fail", of_ttnn=True),
     FULL: Workflow("fallback", patience=10),
     WINDOWS: Workflow("fail", of_pieces=True, size=4),
+    PATTERNS: Workflow("fail", of_pieces=True),
     LAYERS: Workflow("fail", patience=5, of_pieces=True),
 }
 LARGEST = 64

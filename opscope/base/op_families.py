@@ -29,14 +29,17 @@ _FAMILIES: dict[str, str] = {
 }
 """Family -> StableHLO op names, without the dialect."""
 
+ELTWISE = "eltwise"
+"""Family of ops that compute each element of their result from those at its place."""
 WHOLE_MODEL = "whole_model"
 """Family of a model that runs as one program."""
 PIECE = "piece"
 """Family of several ops of a model that run as one program."""
 OTHER = "other"
 """Family of an op of another dialect."""
-WINDOW, LAYER = "window", "layer"
-"""How the name of a piece begins: `window:add` ends in an add, `layer:layer3` is that scope of the model."""
+WINDOW, LAYER, PATTERN = "window", "layer", "pattern"
+"""How the name of a piece begins: `window:add` ends in an add, `layer:layer3` is that scope of the model,
+`pattern:softmax` what compilers fuse by that name."""
 
 _CHLO_FAMILIES: dict[str, str] = {
     "data_movement": "broadcast_select constant_like top_k",
@@ -50,7 +53,7 @@ _FAMILY_OF |= {f"chlo.{name}": family for family, names in _CHLO_FAMILIES.items(
 NAMES = frozenset(name.partition(".")[2] for name in _FAMILY_OF)
 """Names of ops without the dialect."""
 _FAMILY_OF["model"] = WHOLE_MODEL
-_FAMILY_OF |= {WINDOW: PIECE, LAYER: PIECE}
+_FAMILY_OF |= {WINDOW: PIECE, LAYER: PIECE, PATTERN: PIECE}
 
 DATA_MOVEMENT = frozenset({"data_movement", "creation"})
 """Families that compute nothing: their results are exact if the storage format is."""
@@ -102,4 +105,4 @@ def op_family(op_name: str) -> str:
     """The family of an op, from its full name (`stablehlo.add` -> `eltwise`); text after a colon counts only where a
     custom call stands for an op."""
     base = stands_for(op_name).partition(":")[0]
-    return _FAMILY_OF.get(base) or ("eltwise" if base.startswith("chlo.") else OTHER)
+    return _FAMILY_OF.get(base) or (ELTWISE if base.startswith("chlo.") else OTHER)

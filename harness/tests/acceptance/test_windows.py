@@ -112,6 +112,15 @@ def test_a_run_of_pieces_goes_on_where_it_was_killed(net: Place, tmp_path: Path)
 
 
 @pytest.mark.slow
+def test_patterns_are_run_by_name(net: Place) -> None:
+    done = net.run("pytest", *words("patterns", "--backend", "xla"))
+    assert done.code == 0, done.out + done.err
+    (record,) = net.records()
+    assert (record["op_name"], record["workflow"]) == ("pattern:elementwise", "patterns")
+    assert [op["op_name"] for op in record["holds"]] == ["stablehlo.exponential", "stablehlo.add", "stablehlo.tanh"]
+
+
+@pytest.mark.slow
 def test_a_model_without_layers_is_not_prepared_and_says_why(net: Place) -> None:
     done = net.run("pytest", *words("layers", "--backend", "xla"))
     assert done.code not in (0, None)
@@ -128,7 +137,8 @@ def test_a_model_without_layers_is_not_prepared_and_says_why(net: Place) -> None
         (("windows:few",), "expected windows:N with N from 2 to 64, got 'windows:few'"),
         (
             ("split:3",),
-            "expected one of split, compile-split, split-compile-split, full, windows:N, layers, got 'split:3'",
+            "expected one of split, compile-split, split-compile-split, full, windows:N, patterns, layers, "
+            "got 'split:3'",
         ),
         (("windows", "--inputs", "random"), "--workflow windows:4: expected --inputs captured or a file"),
         (("windows", "--mesh", "1x2"), "--mesh: expected --workflow split with --mesh, got --workflow windows:4"),
