@@ -241,6 +241,8 @@ class Backend(ABC):
     """Whether its compiler is this project's, so that its commit is that of this project's checkout."""
     in_op_table: bool = False
     """Whether `opscope ops` shows this backend's expected failures: its ops are those of the op table."""
+    acts_elsewhere: bool = False
+    """Whether its package, once installed, acts on programs that are not ours: `elsewhere` says how."""
 
     forkable: bool = False
     """Whether lanes may be forks of a process that has called `load`, once a run. For a backend of this folder without
@@ -307,6 +309,10 @@ class Backend(ABC):
     def warm_up(self, options: ResultOptions) -> None:  # noqa: B027 - most backends have nothing to prepare
         """Called after `fingerprint`, before the first op is timed. Any exception but a StageError ends
         the run."""
+
+    def elsewhere(self) -> tuple[str, str] | None:
+        """What its package does to other programs of this environment, and the line that helps; None: nothing here."""
+        return None
 
     def close(self) -> None:  # noqa: B027 - most backends end with their process
         """Called when a lane ends or is replaced, unless its process has died. After some seconds it is killed."""

@@ -17,12 +17,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib import import_module, util
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from opscope.base.digest import words_digest
 from opscope.base.installing import install_command
+from opscope.base.plugins import version
 from opscope.harness.backends import plugin_libraries, simulated, tt_executable, tt_repro
 from opscope.harness.backends.base import BackendError, Job, StageError, Target, refuse
 from opscope.harness.backends.pjrt import Pjrt
@@ -70,6 +72,7 @@ class Tt(Pjrt):
     stages = (*tt_executable.STAGES, Stage.RUN)
     stage_files = MappingProxyType({stage: f"{_FOLDER}/{file}" for stage, file in tt_executable.WRITTEN.items()})
     writes_diagnostics = True
+    acts_elsewhere = True
 
     def __init__(self, plugin: str = "") -> None:
         super().__init__(plugin)
@@ -83,6 +86,15 @@ class Tt(Pjrt):
         if self._library is None:
             self._library = super().library() if self.plugin else self._installed()
         return self._library
+
+    def elsewhere(self) -> tuple[str, str] | None:
+        """JAX loads each plugin that is installed; runs keep it from that, other programs do not."""
+        with contextlib.suppress(PackageNotFoundError):
+            plugin = f"{self.distribution} {version(self.distribution)}"
+            if not _has_card():
+                text = f"JAX tries {plugin} first and ends where it finds no card (jax.numpy.ones(3): TT_FATAL)"
+                return text, "export JAX_PLATFORMS=cpu"
+        return None
 
     def label(self) -> str:
         """How an error names it: a release as it was asked for."""

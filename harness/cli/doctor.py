@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import platform
 import re
@@ -11,7 +10,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError
 from importlib.util import cache_from_source
 from pathlib import Path
 
@@ -19,7 +17,6 @@ from opscope.base import machine
 from opscope.base.cache_folder import NoCacheError, cache_folder
 from opscope.base.installing import install_command
 from opscope.base.page import Page
-from opscope.base.plugins import version
 from opscope.base.results_folder import results_folder, set_aside
 from opscope.base.server_connection import CONNECTING, bounded
 from opscope.base.temporary_folder import TemporaryFolder
@@ -241,14 +238,12 @@ def _refused(folder: Path) -> Iterator[Finding]:
 
 
 def _own_scripts() -> Iterator[Finding]:
-    """What a plugin that is installed for our runs, which keep JAX from it, does to JAX anywhere else."""
-    from opscope.harness.backends.tt import Tt
+    """What packages of backends do to programs that are not ours."""
+    from opscope.harness.backends import registry
 
-    if not Path(Tt.device_path).exists():
-        with contextlib.suppress(PackageNotFoundError):
-            plugin = f"{Tt.distribution} {version(Tt.distribution)}"
-            text = f"JAX tries {plugin} first and ends where it finds no card (jax.numpy.ones(3): TT_FATAL)"
-            yield Finding("backend", "your scripts", False, text, "export JAX_PLATFORMS=cpu", needed=False)
+    for name in registry.own_names():
+        if registry.declares(name, "acts_elsewhere") and (said := registry.load(name).elsewhere()) is not None:
+            yield Finding("backend", "your scripts", False, *said, needed=False)
 
 
 def _connect(url: str) -> tuple[str, str]:

@@ -304,7 +304,12 @@ def bisect_command(
     from opscope.harness.triage import bisect, reading, revisions
 
     if (op_id is None) is (model is None):
-        raise InputError("opscope bisect", "an op or --model", "both" if op_id else "neither", "opscope bisect --help")
+        raise InputError(
+            "opscope bisect",
+            "an op or --model",
+            "both" if op_id else "neither",
+            "opscope bisect ID --good REV --bad REV",
+        )
     built = bisect.Built(**{name: words.pop(name) for name in ("build", "backend", "system_desc", "python")})
     options = read_options({"workflow": workflow, **words})
     measure = reading.read_measure(on) if on else None

@@ -50,6 +50,7 @@ def test_a_request_has_defaults() -> None:
         "max_cache": upkeep.MAX_CACHE,
         "folders": (),
         "training": False,
+        "dead_ops": False,
         "max_tensor_bytes": 2 * GIB,
         "max_live_bytes": 8 * GIB,
         "op_seconds": 300.0,
@@ -523,6 +524,7 @@ def test_a_child_tells_its_steps(tmp_path: Path) -> None:
         ("stage", "fine", "export", 1, 1),
         ("stage", "fine", "split", 0, 1),
         ("stage", "fine", "split", 1, 1),
+        ("stage", "fine", "golden", 0, 1),
         ("stage", "fine", "golden", 1, 1),
     ]
     header, [row] = export_folder.read_manifest(Path(job.folder))

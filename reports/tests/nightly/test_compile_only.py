@@ -117,6 +117,7 @@ def test_every_reader_of_a_record_says_how_its_op_ended(tmp_path: Path) -> None:
             connection.execute(f"DROP VIEW {view}")
         for column in ("domain_share", "largest_ulp", "over_ulp", "holds"):  # of the versions since
             connection.execute(f"ALTER TABLE op_tests DROP COLUMN {column}")
+        connection.execute("ALTER TABLE models DROP COLUMN dead")
         connection.execute("UPDATE op_tests SET status = 'stopped', success = 0")
         connection.execute("UPDATE alembic_version SET version_num = '0035'")
     with open_database(url):
