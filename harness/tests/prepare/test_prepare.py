@@ -149,11 +149,11 @@ def test_the_process_that_is_forked_has_all_that_a_child_imports_of_ours_and_no_
 
 def test_requested_options_are_part_of_the_key(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     variants = [{}, {"dtype": "bf16"}, {"inputs": "random"}, {"seed": 1}, {"max_tensor_bytes": 5}]
-    folders = {tasks(request_for(cache, "mnist_mlp", **v))[0].folder for v in variants}
+    folders = {tasks(request_for(cache, "mnist_mlp", run="one", **v))[0].folder for v in variants}
     assert len(folders) == len(variants)
-    assert tasks(request_for(cache, "mnist_mlp", dtype="f32"))[0].folder in folders
+    assert tasks(request_for(cache, "mnist_mlp", run="one", dtype="f32"))[0].folder in folders
     monkeypatch.setattr(export_folder, "sources_digest", lambda: "changed sources")
-    assert tasks(request_for(cache, "mnist_mlp"))[0].folder not in folders
+    assert tasks(request_for(cache, "mnist_mlp", run="one"))[0].folder not in folders
 
 
 def test_the_key_covers_every_file_that_the_child_runs() -> None:
