@@ -19,7 +19,7 @@ import pytest
 import sqlalchemy as sa
 from click.testing import CliRunner
 
-from opscope.harness.cli import commands
+from opscope.harness.cli import config as config_command
 from opscope.harness.climb.result_cache import key
 from opscope.harness.lanes.flight import Ready
 from opscope.harness.lanes.lane import Lane, LaneConfig
@@ -70,7 +70,7 @@ def asked(folder: Path) -> dict[str, str]:
         "help": " ".join(page.getvalue().split()),
         "command line": resolve(GIVEN, empty, {})["rounding"],
         "environment": resolve({}, empty, {"OPSCOPE_ROUNDING": "down"})["rounding"],
-        "project": json.loads(CliRunner().invoke(commands.config, ["--json"]).stdout)["rounding"]["value"],
+        "project": json.loads(CliRunner().invoke(config_command.config, ["--json"]).stdout)["rounding"]["value"],
         "signature": inspect.signature(api.run_op_by_op).parameters["rounding"].default,
         "default": resolve({}, empty, {})["rounding"],
     }
