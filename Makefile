@@ -100,7 +100,7 @@ dashboard: $(BASE) ## serve the results database in Apache Superset, which it in
 	$(BIN)/opscope dashboard up $(ARGS)
 
 clean: ## remove .venv, caches and build output; runs in .opscope stay
-	rm -rf $(VENV) build dist *.egg-info opscope/base/passes/_passes.*.so .pytest_cache .ruff_cache .import_linter_cache .benchmarks .hypothesis
+	rm -rf $(VENV) build dist site wheelhouse *.egg-info opscope/base/passes/_passes.*.so reports/pages/assets/vega-lite-* .pytest_cache .ruff_cache .import_linter_cache .benchmarks .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:

@@ -25,12 +25,16 @@ SCRIPTS = PAGES / "assets" / f"vega-lite-{VEGA_LITE}.js.gz.base64"
 
 def assemble() -> None:
     """Writes the scripts, as a page holds them; they define `window.vegaEmbed`. They are under BSD-3-Clause."""
+    for other in set(SCRIPTS.parent.glob("vega-lite-*")) - {SCRIPTS}:  # of another version: a wheel would hold both
+        other.unlink()
     if SCRIPTS.is_file():
         return
     import vl_convert
 
     bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=VEGA_LITE)
-    SCRIPTS.write_bytes(base64.b64encode(gzip.compress(bundle.encode(), mtime=0)))
+    begun = SCRIPTS.with_name(f"{SCRIPTS.name}.new")
+    begun.write_bytes(base64.b64encode(gzip.compress(bundle.encode(), mtime=0)))
+    begun.replace(SCRIPTS)  # whole, or not there
 
 
 def _needed(by_setuptools: list[str]) -> list[str]:

@@ -107,6 +107,9 @@ def test_a_dump_is_read_by_another_database(url: str, tmp_path: Path) -> None:
     postgres_server.shared().restore(again, file)
     question = "SELECT op_id, status, pcc FROM op_tests ORDER BY op_id, run_id"
     assert ask(again, question).rows == ask(url, question).rows
+    with pytest.raises(InputError, match=r"a database that pg_dump reads, got .*nowhere"):
+        dump(f"{url.rpartition('/')[0]}/nowhere", tmp_path / "none.sql")
+    assert [path.name for path in tmp_path.glob("*.sql")] == ["results.sql"], "none that is half written"
 
 
 def test_runs_compare_and_move_as_in_folders(url: str, tmp_path: Path) -> None:

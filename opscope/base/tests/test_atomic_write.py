@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -58,3 +59,16 @@ def test_writers_at_once_do_not_mix(tmp_path: Path) -> None:
     while any(thread.is_alive() for thread in threads):
         assert not path.exists() or path.read_text() in texts
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_pieces_are_one_file_or_none(tmp_path: Path) -> None:
+    write_whole(tmp_path / "a", ["one ", b"two"])
+    assert (tmp_path / "a").read_text() == "one two"
+
+    def broken() -> Iterator[str]:
+        yield "three"
+        raise ValueError("no more")
+
+    with pytest.raises(ValueError, match="no more"):
+        write_whole(tmp_path / "a", broken())
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("a", "one two")]
