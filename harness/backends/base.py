@@ -92,7 +92,7 @@ class Job(Measures):
     argument_types: tuple[str, ...] = ()
     """`input` or `parameter` for each argument of a whole model. If empty, all are inputs."""
     ir_dir: Path | None = None
-    """The folder for each stage's IR with `--keep-ir`, otherwise None."""
+    """The folder for each stage's IR: with `--keep-ir`, and of a whole model; otherwise None."""
     state: dict[Stage | str, Any] = field(default_factory=dict)
     devices: tuple[int, ...] = ()
     """With a mesh: the devices whose inputs these are."""
@@ -325,7 +325,7 @@ class Backend(ABC):
     def structure(self, job: Job) -> Mapping[str, int]:
         """Returns op -> how many of it the compiled program has, for a compiler whose IR is neither MLIR nor HLO.
 
-        Empty if it is one of these. Called before `run` where IR is kept.
+        Empty if it is one of these. Called before `run`, of a whole model and with `--keep-ir`.
         """
         return {}
 

@@ -8,14 +8,17 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opscope.base.damage import Damaged
 from opscope.base.stablehlo.python_calls import why_not_run
 from opscope.base.stored import checked, gone
+from opscope.base.temporary_folder import TemporaryFolder
 from opscope.harness.backends import life
 from opscope.harness.backends.base import Backend, BackendError, Declined, Job, StageCrashError, StageError, Target
 from opscope.harness.lanes import (
@@ -36,8 +39,8 @@ from opscope.harness.prepare.inputs import OtherValues, row_golden, row_inputs
 from opscope.harness.record import artifacts, structure
 from opscope.harness.record.measures import MEASURES
 from opscope.harness.record.optest import DOUBT, RunContext, backend_label, build_test, now
-from opscope.harness.record.records import WHOLE_MODEL, OpRow, OpTest, ResultCheck, StageTime
-from opscope.harness.record.stages import DETERMINISTIC, Stage, Status, failed_status
+from opscope.harness.record.records import WHOLE_MODEL, OpRow, OpTest, ResultCheck, StageTime, Structure
+from opscope.harness.record.stages import DETERMINISTIC, WHOLLY_COMPILED, Stage, Status, failed_status
 from opscope.harness.record.store import artifact_dir
 from opscope.harness.verdict.compare import compare_op
 from opscope.harness.verdict.overwritten_inputs import InputSnapshot
@@ -89,11 +92,23 @@ class _ClimbState:
     """What a generator of random bits gave when it ran again."""
     on_devices: list[mesh_run.OnDevices] = field(default_factory=list)
     """With a mesh: what different devices computed."""
+    scratch: ExitStack = field(default_factory=ExitStack)
+    """What the end of the climb removes."""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """The ops of the compiled program, of a backend that counts them itself."""
 
     @property
     def judged_by(self) -> Target:
         """What the op's own program computes in, if it says so, else what was asked for."""
         return (self.job and self.job.target) or self.target
+
+    @cached_property
+    def structure(self) -> Structure | None:
+        """What is in the compiled program; None where no IR of it was left. No verdict depends on it."""
+        try:
+            return structure.of_job(self.job.ir_dir, self.counts) if self.job and self.job.ir_dir else None
+        except Exception:  # noqa: BLE001  a compiler may write whatever it likes
+            return None
 
     def timed(self, stage: Stage, step: Callable[[], Any]) -> Any:
         """Runs `step` as `stage`: announces it, times it (also if it raises), and marks it as reached if it returns."""
@@ -111,6 +126,7 @@ class _ClimbState:
         times = self.times
         if self.job is not None:
             fields = _chosen(self.row, self.job) | {"overwritten_inputs": self.overwritten} | fields
+            fields["structure"] = self.structure if failed in WHOLLY_COMPILED else None
             times = _with_own_times(times, self.job.stage_seconds)
         if self.watch is not None:
             fields |= whole_model.value_fields(self.watch, self.row, self.context)
@@ -204,10 +220,11 @@ def climb(
     SystemExit.
     """
     state = _ClimbState(row, context, backend, backend.target(context.options), attempt, listener, export_dir)
-    try:
-        return _refused(state) or _judged(state)
-    except _EndedError as end:
-        return state.ended(end.status, end.error, end.failed, **end.fields)
+    with state.scratch:
+        try:
+            return _refused(state) or _judged(state)
+        except _EndedError as end:
+            return state.ended(end.status, end.error, end.failed, **end.fields)
 
 
 def _refused(state: _ClimbState) -> OpTest | None:
@@ -217,7 +234,7 @@ def _refused(state: _ClimbState) -> OpTest | None:
         _begin(state)
         for stage in stages_from(state.row.level, backend.stages):
             if stage is Stage.RUN and state.job is not None and state.job.ir_dir is not None:
-                structure.leave(state.job.ir_dir, backend.structure(state.job))
+                state.counts = backend.structure(state.job)
             if stage is Stage.RUN and backend.compile_only:
                 break
             state.stage = stage
@@ -241,15 +258,12 @@ def _refused(state: _ClimbState) -> OpTest | None:
 
 def _begin(state: _ClimbState) -> None:
     """Reads the op's module: what its stages begin with."""
-    row, context, options = state.row, state.context, state.context.options
+    row, options = state.row, state.context.options
     if row.module is None:
         raise _EndedError(Status.COMPILE_FAILED, row.unsplittable or "no single-op module", Stage.SPLIT)
     if options.until == Stage.SPLIT:
         raise _EndedError(Status.STOPPED, "stopped after split")
-    ir_dir = None
-    if context.keep_ir:
-        ir_dir = artifact_dir(Path(context.run_dir), row.op_id) / artifacts.ir_folder(backend_label(context.backend))
-        ir_dir.mkdir(parents=True, exist_ok=True)
+    ir_dir = _ir_folder(state)
     module = checked(state.export_dir, row.module).read_bytes()
     if reason := why_not_run(module):
         raise Declined(f"it {reason}")
@@ -262,6 +276,22 @@ def _begin(state: _ClimbState) -> None:
         module = whole_model.tagged(module)
     state.job = Job(row.op_id, module, [], options, row.outputs, row.argument_types, ir_dir)
     state.job.several_devices = row.devices > 1
+
+
+def _ir_folder(state: _ClimbState) -> Path | None:
+    """Where the op's IR is written: with `--keep-ir` below its artifacts. Of a whole model it always is, since its
+    structure is read from it; the climb removes it."""
+    row, context = state.row, state.context
+    if context.keep_ir:
+        ir_dir = artifact_dir(Path(context.run_dir), row.op_id) / artifacts.ir_folder(backend_label(context.backend))
+        ir_dir.mkdir(parents=True, exist_ok=True)
+        return ir_dir
+    if row.op_name != WHOLE_MODEL:
+        return None
+    try:
+        return Path(state.scratch.enter_context(TemporaryFolder("ir")))
+    except OSError:
+        return None
 
 
 def _take(state: _ClimbState, stage: Stage) -> None:

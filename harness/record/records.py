@@ -321,6 +321,30 @@ class Jump(Record):
     known."""
 
 
+class Structure(Record):
+    """What a compiler made of a program (harness/record/structure.py)."""
+
+    ops: dict[str, Int] = Field(default_factory=dict)
+    """Op -> how many there are in each execution."""
+    ahead: dict[str, Int] = Field(default_factory=dict)
+    """The same of what is evaluated once, before the first (const-eval)."""
+    fused: dict[str, Int] = Field(default_factory=dict)
+    """What is fused into other ops: `ttnn.linear relu`, or `multiply` in a fusion of XLA."""
+    memory: dict[str, dict[str, Int]] = Field(default_factory=dict)
+    """Op -> memory and layout of its first result (`l1 width_sharded`) -> how many."""
+    casts: Int = 0
+    on_host: Int = 0
+    """Ops that the host computes, and values that go back to it."""
+    launches: Int = 0
+    """Ops that are started one by one."""
+    temp_bytes: Int | None = None
+    """Temporary memory, of compilers that say so."""
+    cycles: dict[str, Int] = Field(default_factory=dict)
+    """Kernel -> cycles of all its calls in one execution, where it ran on the simulator."""
+    counted: bool = False
+    """Whether a backend has counted the ops itself, since its IR is neither MLIR nor HLO: there is no graph of them."""
+
+
 if TYPE_CHECKING:
     _WithOptions = Record
 else:
@@ -449,6 +473,8 @@ class OpTest(_Measured):
     intermediates: Int | None = None
     """For a whole model: how many of its values were compared during the run; None if the backend shows none."""
     jump: Jump | None = None
+    structure: Structure | None = None
+    """For a whole model, and with `--keep-ir` for every op: what is in its program, where the compiler shows that."""
 
     @model_validator(mode="after")
     def _as_it_ended(self) -> OpTest:

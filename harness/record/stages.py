@@ -141,6 +141,9 @@ FAILED = frozenset(
 )
 """Statuses that fail a test unless a limitation names them."""
 
+WHOLLY_COMPILED = (None, Stage.RUN, Stage.COMPARE)
+"""Where an op failed, if it did, that the whole compiler took."""
+
 WENT_THROUGH = frozenset({Status.SUCCESS, Status.PASSED, Status.STOPPED, Status.NO_GOLDEN, Status.GOLDEN_IN_DOUBT})
 """Statuses of ops that their backend took through its stages as far as it was asked to, and nothing is known to be
 wrong."""

@@ -23,7 +23,6 @@ from opscope.base.places import HOME, PACKAGE
 from opscope.base.results_folder import make_folder, results_folder
 from opscope.base.temporary_folder import TemporaryFolder
 from opscope.harness.cache import verdict_fingerprint
-from opscope.harness.record import structure
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpTest
 from opscope.harness.record.signature import shorten
@@ -140,9 +139,7 @@ class Model:
                 lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
                 refused = [line for line in lines if ": expected " in line]
                 return Reading(why=shorten((refused or lines or ["no run"])[-1], 160))
-            tests = sorted(load_run(run_dir).tests, key=lambda test: test.op_id)
-            found = [structure.left_of(run_dir, test) for test in tests]
-            return Reading(tests=tuple(tests), structures=tuple(structure.read(*each) for each in found if each))
+            return Reading(tests=tuple(sorted(load_run(run_dir).tests, key=lambda test: test.op_id)))
 
 
 _QUIET = ("-p", "no:cacheprovider", "-p", "no:benchmark", "--noconftest", "-q", "--op-by-op", "--no-report")

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 from opscope.base.digest import json_digest
 from opscope.harness.record.errors import InputError
-from opscope.harness.record.records import OpTest, Record
-from opscope.harness.record.structure import Structure
+from opscope.harness.record.records import OpTest, Record, Structure
 
 ON = "--on"
 _SUMS: dict[str, Callable[[Structure], int | None]] = {
@@ -42,10 +41,13 @@ class Reading(Record):
 
     tests: tuple[OpTest, ...] = ()
     """The records; none where the revision could not be tried."""
-    structures: tuple[Structure, ...] = ()
-    """Of their programs, where the compiler has shown them."""
     why: str = ""
     """Why it could not be tried."""
+
+    @property
+    def structures(self) -> list[Structure]:
+        """Of their programs, where the compiler has shown them."""
+        return [test.structure for test in self.tests if test.structure is not None]
 
     @property
     def verdict(self) -> str:

@@ -27,6 +27,11 @@ _SHORT = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\0": "\\0"}
 """NUL as the database has it (reports/records/columns.py)."""
 
 
+def percent_change(before: float, now: float) -> str:
+    """By how much a number rose or fell: `+1.49 %`."""
+    return f"{100 * (now / before - 1):+.2f} %"
+
+
 def counted(number: int, noun: str) -> str:
     """`1 op`, `2 ops`."""
     return f"{number} {noun}{'' if number == 1 else 's'}"

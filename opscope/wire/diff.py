@@ -7,6 +7,7 @@ from pydantic.dataclasses import dataclass
 
 from opscope.harness.record.isolation import Artefact
 from opscope.reports.compare import diff
+from opscope.reports.compare.changed_programs import ChangedProgram
 from opscope.reports.compare.lowered_differently import Lowered
 from opscope.reports.compare.outcomes import RunView
 from opscope.wire.answer import CONFIG, Answer, Time
@@ -75,6 +76,8 @@ class Series(Answer):
     notes: tuple[str, ...]
     isolation: tuple[Artefact, ...]
     """Ops whose verdicts differ, if one run has ops alone and the other models as one program."""
+    programs: tuple[ChangedProgram, ...]
+    """Whole models of which the compiler made another program."""
     lowered: LoweredDifferently | MISSING = MISSING
     """Left out where neither run has kept an IR, and with --cause."""
 
@@ -111,6 +114,7 @@ def series_of(compared: diff.Diff, lowered: Lowered | None) -> Series:
         clusters=compared.clusters,
         notes=compared.notes,
         isolation=compared.isolation,
+        programs=compared.programs,
         **more,
     )
 

@@ -29,6 +29,7 @@ from opscope.base.labels import (
 from opscope.harness.record.causes import LESS_EXACT, cause_of
 from opscope.harness.record.isolation import Artefact
 from opscope.harness.record.origin import CYCLE_MODEL, OF_ONE_RUN, conditions_of
+from opscope.reports.compare.changed_programs import ChangedProgram, changed_programs
 from opscope.reports.compare.commit_range import CommitRange, range_of
 from opscope.reports.compare.outcomes import Outcome, RunView
 from opscope.reports.database.notes import Note
@@ -148,6 +149,8 @@ class Diff:
     notes: tuple[str, ...]
     isolation: tuple[Artefact, ...] = ()
     """Ops whose verdicts differ, if one run has ops alone and the other models as one program."""
+    programs: tuple[ChangedProgram, ...] = ()
+    """Whole models of which the compiler made another program."""
 
     @property
     def since(self) -> CommitRange | None:
@@ -208,6 +211,7 @@ def compare(a: RunView, b: RunView, slower: Slower | None = None) -> Diff:
         tuple(clusters(rows)),
         tuple(changed),
         tuple(notes),
+        programs=changed_programs(a, b),
     )
 
 

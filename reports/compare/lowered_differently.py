@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import sqlalchemy as sa
 
+from opscope.base.visible_text import percent_change
 from opscope.harness.record import program_changes
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.program_changes import Change
@@ -27,7 +28,6 @@ from opscope.harness.record.records import WHOLE_MODEL
 from opscope.harness.record.result_options import PROGRAM_OPTIONS, ResultOptions, flag
 from opscope.harness.record.stages import Status
 from opscope.harness.record.store import read_run
-from opscope.harness.record.structure import Structure
 from opscope.reports.compare.night_views import newest_run
 from opscope.reports.compare.outcomes import Outcome, RunView
 from opscope.reports.records import lowered
@@ -64,11 +64,6 @@ class Place:
             of = "" if self.priced_by == "run" else f" of {self.priced_by}"
             price = f"cycles{of} {before:,} -> {now:,}{share}"
         return f"{self.name}: {'; '.join(filter(None, (counts, price)))}" if counts or price else self.name
-
-
-def percent_change(before: float, now: float) -> str:
-    """By how much a number rose or fell: `+1.49 %`."""
-    return f"{100 * (now / before - 1):+.2f} %"
 
 
 @dataclass(frozen=True)
@@ -159,8 +154,7 @@ def compare_lowered(a: RunView, b: RunView, folder_a: Path, folder_b: Path) -> L
     computing: dict[str, list[Outcome]] = {}
     verdicts: dict[str, list[Outcome]] = {}
     both = [op_id for op_id in now if op_id in before and op_id in b.ops]
-    structures = lowered.structures_of(folder_a, a.backend), lowered.structures_of(folder_b, b.backend)
-    lowering, folded = _lowering({op_id: (before[op_id], now[op_id]) for op_id in both}, a, b, structures)
+    lowering, folded = _lowering({op_id: (before[op_id], now[op_id]) for op_id in both}, a, b)
     without = 0
     for op_id, new in b.ops.items():
         old = a.ops.get(op_id)
@@ -191,26 +185,21 @@ class _Alike(NamedTuple):
     places: list[Place]
 
 
-Structures = Mapping[str, Structure]
-
-
-def _lowering(
-    texts: Mapping[str, tuple[str, str]], a: RunView, b: RunView, structures: tuple[Structures, Structures]
-) -> tuple[list[_Alike], int]:
+def _lowering(texts: Mapping[str, tuple[str, str]], a: RunView, b: RunView) -> tuple[list[_Alike], int]:
     """What differs in the programs of ops, changes that are alike together, and how many have but another text."""
     alike: dict[str, _Alike] = {}
     folded = 0
     for op_id, (old, new) in texts.items():
         if old == new:
             continue
-        own = [each.get(op_id) for each in structures]
+        own = [op.structure if (op := run.ops.get(op_id)) is not None else None for run in (a, b)]
         if all(of is not None and of.counted for of in own):
             of_op = program_changes.changes_of_counts(*(of.ops for of in own if of is not None))
         else:
             of_op = program_changes.changes_of_texts(old, new)
         folded += not of_op
         for change in of_op:
-            place = _place(change, of_op, (a.ops.get(op_id), b.ops[op_id]), own)
+            place = _place(change, of_op, (a.ops.get(op_id), b.ops[op_id]))
             group = alike.setdefault(change.alike, _Alike([], [], []))
             group.changes.append(change)
             group.ops.append(b.ops[op_id])
@@ -222,10 +211,10 @@ def _place(
     change: Change,
     all_changes: Sequence[Change],
     ops: tuple[Outcome | None, Outcome],
-    structures: Sequence[Structure | None],
 ) -> Place:
     """A change in one op, with its price."""
     old, new = ops
+    structures = old.structure if old is not None else None, new.structure
     sizes = [Counter(of.ops) + Counter(of.ahead) if of is not None else Counter[str]() for of in structures]
     counts = {name: (sizes[0][name], sizes[1][name]) for name in change.net}
     counts = {name: both if any(both) else change.counts[name] for name, both in counts.items()}

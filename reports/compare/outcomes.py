@@ -13,21 +13,22 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
+from pydantic import ValidationError
 
 from opscope.base.statuses import NOT_ATTEMPTED, PASSED, RIGHT
 from opscope.base.visible_text import cut
 from opscope.harness.record.causes import UNSPLITTABLE, cause_of, cause_of_test
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.optest import board_of, release_in
-from opscope.harness.record.records import import_fails
+from opscope.harness.record.records import Structure, import_fails
 from opscope.harness.record.selection import DESELECTED
 from opscope.harness.record.stages import FAILED, Stage, Status
 from opscope.harness.record.store import StoredRun, load_run
 from opscope.reports.database.database import DamagedValueError
 from opscope.reports.database.notes import Note, read_notes
 from opscope.reports.database.reading import how_to_publish
-from opscope.reports.database.rows import RAN, compile_seconds, compiler_of, series_text, signature
-from opscope.reports.database.schema import MODELS, MODULE_OPS, OP_ALIAS, OP_TESTS, OPS, RUNS
+from opscope.reports.database.rows import RAN, compile_seconds, compiler_of, series_text, signature, structure_from
+from opscope.reports.database.schema import MODELS, MODULE_OPS, OP_ALIAS, OP_TESTS, OPS, RUNS, STRUCTURES
 from opscope.reports.database.series_names import series_name
 from opscope.reports.records.columns import plain
 
@@ -35,6 +36,7 @@ TAKEN = (
     "op_id",
     "op_name",
     "op_kind",
+    "backend",
     "status",
     "stage_reached",
     "failed_stage",
@@ -107,6 +109,8 @@ class Outcome:
     """Its attributes; from the database only those of ops that did not come out right."""
     uses_of: Mapping[str, int] = field(default_factory=dict)
     """Model -> number of uses of the op."""
+    structure: Structure | None = None
+    """What is in its program, where the run has kept that."""
 
     @property
     def uses(self) -> int:
@@ -273,7 +277,7 @@ def from_stored(run: StoredRun, place: str, backend: str = "") -> RunView:
         {name: plain(getattr(test, name, None)) for name in TAKEN}
         | {"types": signature(test.inputs, test.outputs), "compile_seconds": compile_seconds(test)}
         | {"cause": cause_of_test(test)}
-        | {"op_params": plain(test.op_params)}
+        | {"op_params": plain(test.op_params), "structure": test.structure}
         for test in run.tests
         if backend in ("", test.backend)
     )
@@ -410,7 +414,24 @@ def _tests(connection: sa.Connection, which: sa.ColumnElement[bool]) -> list[dic
             if not isinstance(test[name], int | float | None):
                 raise DamagedValueError(f"{name} of {test['op_id']}: expected a number, got {test[name]!r:.80}")
         test["op_params"] = params_of_ops.get(test["op_id"], {})
+    structures = _structures(connection, which)
+    for test in tests:
+        test["structure"] = structures.get((test["op_id"], test["backend"]))
     return tests
+
+
+def _structures(connection: sa.Connection, which: sa.ColumnElement[bool]) -> dict[tuple[str, str], Structure]:
+    """Op id and backend -> what is in its program, of the op tests that `which` selects."""
+    query = sa.select(STRUCTURES).join(
+        OP_TESTS, sa.and_(*(OP_TESTS.c[name] == STRUCTURES.c[name] for name in ("run_id", "op_id", "backend")))
+    )
+    found: dict[tuple[str, str], list[tuple[str, str, str, int]]] = {}
+    for row in connection.execute(query.where(which)):
+        found.setdefault((row.op_id, row.backend), []).append((row.part, row.name, row.place, row.number))
+    try:
+        return {key: structure_from(of) for key, of in found.items()}
+    except ValidationError as error:
+        raise DamagedValueError(f"structures: expected counts, got {error.errors()[0]['msg']}") from error
 
 
 def _untested(connection: sa.Connection, op_ids: list[str]) -> list[Mapping[Any, Any]]:
@@ -515,4 +536,5 @@ def _outcome(test: Mapping[Any, Any], uses: Mapping[str, int]) -> Outcome:
         repro=test["repro"],
         params=test["op_params"],
         uses_of=uses,
+        structure=test.get("structure"),
     )

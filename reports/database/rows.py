@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +14,16 @@ from opscope.harness.record.causes import UNSPLITTABLE, cause_of, cause_of_test,
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import release_in
 from opscope.harness.record.option_types import without_folder
-from opscope.harness.record.records import ManifestHeader, ModelFailure, OpRow, OpTest, RunRecord, TensorDesc, fails_run
+from opscope.harness.record.records import (
+    ManifestHeader,
+    ModelFailure,
+    OpRow,
+    OpTest,
+    RunRecord,
+    Structure,
+    TensorDesc,
+    fails_run,
+)
 from opscope.harness.record.result_options import OPTIONS
 from opscope.harness.record.selection import count_deselected, none_selected
 from opscope.harness.record.stages import Stage
@@ -344,6 +353,44 @@ def op_test_rows(published: Published, run: Row) -> Iterator[list[Any]]:
             cause_of_test(test) or None,
         ]
         yield row
+
+
+def structure_rows(published: Published) -> Iterator[tuple[Any, ...]]:
+    """The rows of `structures`, in column order: of attempts that count, and of models that ran before their ops."""
+    run_id = published.record.run_id
+    tests = {(test.op_id, test.backend): test for test in (*published.whole, *latest(published.attempts))}
+    for test in tests.values():
+        if test.structure is None:
+            continue
+        for part in Structure.model_fields:
+            for name, place, number in _numbers(getattr(test.structure, part)):
+                yield run_id, test.op_id, test.backend, part, plain(name), plain(place), number
+
+
+def _numbers(value: Any) -> Iterator[tuple[str, str, int]]:
+    """The numbers of a field of a structure, each with its name and place."""
+    if not isinstance(value, Mapping):
+        if value is not None:
+            yield "", "", int(value)
+        return
+    for name, of in value.items():
+        if isinstance(of, Mapping):
+            yield from ((name, place, number) for place, number in of.items())
+        else:
+            yield name, "", of
+
+
+def structure_from(rows: Iterable[tuple[str, str, str, int]]) -> Structure:
+    """The structure that these rows are of: part, name, place, number."""
+    fields: dict[str, Any] = {}
+    for part, name, place, number in rows:
+        if place:
+            fields.setdefault(part, {}).setdefault(name, {})[place] = number
+        elif name:
+            fields.setdefault(part, {})[name] = number
+        else:
+            fields[part] = number
+    return Structure.model_validate(fields)
 
 
 def compile_seconds(test: OpTest) -> float:

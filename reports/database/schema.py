@@ -8,6 +8,7 @@
     module_ops   per module: how often each op is used in it
     ops          one row per unique op, for all runs: everything that follows from its id
     op_tests     per run, op and attempt: the result on a backend (OpTest)
+    structures   per run, op and backend: what the compiler made of it (Structure), mostly of whole models
     whole_models per run, model and backend: the model as one program (whole_models.py)
     errors       each fingerprint of an error, with an example message
     limitations  each limitation that named a failure
@@ -165,8 +166,9 @@ MODULE_OPS = sa.Table(
 )
 """The number of rows in `uses` per module and op."""
 
-DROPPED = ("op_params", "models", "locations", "jump")
-"""Fields of OpTest that follow from the op and from the modules of its run; `jump` is in `whole_models`."""
+DROPPED = ("op_params", "models", "locations", "jump", "structure")
+"""Fields of OpTest that follow from the op and from the modules of its run; `jump` is in `whole_models`, `structure` in
+`structures`."""
 
 HAS_ERROR = sa.text("error_signature IS NOT NULL")
 """Condition of the index on error signatures: only the few ops that have one are in it."""
@@ -195,6 +197,22 @@ OP_TESTS = sa.Table(
 other rows it names the run of the row that counts (the same run, if a later attempt counts). `is_failure`: whether the
 op fails its run (rows.py); `compile_seconds`: seconds of the stages before `run`; `cause`: the cause of its failure
 (harness/record/causes.py), NULL where it did not go wrong."""
+
+STRUCTURES = sa.Table(
+    "structures",
+    METADATA,
+    text("run_id", sa.ForeignKey("runs.run_id", ondelete="CASCADE"), key=True),
+    text("op_id", key=True),
+    text("backend", key=True),
+    text("part", key=True),
+    text("name", key=True),
+    text("place", key=True),
+    count("number"),
+    sqlite_with_rowid=False,
+)
+"""What is in the program of a record that has a Structure: a row per number. `part` is the field: `ops`, `ahead`,
+`fused`, `memory`, `cycles`, each of whose rows has a `name`, or one that is a number itself (`casts`, `launches`, ...),
+without a name. `place` is the memory and layout of a row of `memory`, else empty."""
 
 ERRORS = sa.Table(
     "errors",

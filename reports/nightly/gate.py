@@ -30,7 +30,7 @@ from opscope.reports.nightly.findings import SeriesResult
 from opscope.reports.nightly.journal_counter import Counter
 from opscope.reports.nightly.running import FINISHED, Watch, child, last_line, outcome_of
 from opscope.reports.nightly.sweeps import Sweep, first_command, labels, sweeps
-from opscope.reports.nightly.verdict import Problem, Verdict, acknowledged, import_lines, worse_than
+from opscope.reports.nightly.verdict import Problem, Verdict, acknowledged, compiled_otherwise, import_lines, worse_than
 
 GATES = Path(NAME) / "gates"
 
@@ -180,7 +180,7 @@ def _gate_of(comparisons: Sequence[SweepComparison], night_id: str, folder: Path
     if news:
         problems.append(Problem("regression", worse_than(diffs, night_id), True))
     quiet = acknowledged(diffs)
-    problems += quiet
+    problems += [*quiet, *compiled_otherwise(diffs)]
     imports = {model: text for comparison in comparisons for model, text in _new_imports(comparison).items()}
     problems += [Problem("import", line, True) for line in import_lines(imports)]
     fixed, _ = each_once(

@@ -17,6 +17,7 @@ from typing import Any
 from opscope.base.labels import NEWS, Label
 from opscope.base.results_folder import make_folder
 from opscope.base.statuses import RIGHT
+from opscope.base.visible_text import percent_change
 from opscope.harness.backends import registry
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import backend_label
@@ -25,7 +26,7 @@ from opscope.harness.record.run_folders import runs_root
 from opscope.harness.record.store import RUN_FILE, load_run
 from opscope.harness.record.workflows import SPLIT
 from opscope.reports.compare.diff import Row, compare
-from opscope.reports.compare.lowered_differently import Group, Lowered, compare_lowered, percent_change
+from opscope.reports.compare.lowered_differently import Group, Lowered, compare_lowered
 from opscope.reports.compare.outcomes import RunView, from_folder
 from opscope.reports.database.owners import owner, rules_here
 from opscope.reports.nightly.config import Config
@@ -147,7 +148,6 @@ class _Pair:
     """The runs of both builds."""
 
     views: tuple[RunView, RunView]
-    folders: tuple[Path, Path]
     tests: tuple[Mapping[str, OpTest], Mapping[str, OpTest]]
     lowered: Lowered
 
@@ -191,7 +191,7 @@ class _Sweeps:
         new = self._run(self.asked.new, models, workflow, again)
         views = from_folder(old), from_folder(new)
         tests = [{test.op_id: test for test in load_run(each).tests} for each in (old, new)]
-        return _Pair(views, (old, new), (tests[0], tests[1]), compare_lowered(*views, old, new))
+        return _Pair(views, (tests[0], tests[1]), compare_lowered(*views, old, new))
 
     def _run(self, backend: str, models: tuple[str, ...], workflow: str, again: str = "") -> Path:
         asked = self.asked
@@ -301,16 +301,13 @@ def _compiler(view: RunView) -> str:
 
 def _models(pair: _Pair) -> list[Model]:
     """Each model or op that both builds have tried."""
-    structures = [
-        lowered.structures_of(each, view.backend) for each, view in zip(pair.folders, pair.views, strict=True)
-    ]
     differing = {op_id for group in pair.lowered.lowering for op_id in group.ops}
     found = []
     for op_id, new in pair.tests[1].items():
         old = pair.tests[0].get(op_id)
         if old is None:
             continue
-        own = [each.get(op_id) for each in structures]
+        own = [view.ops[op_id].structure for view in pair.views]
         outcome = pair.views[1].ops[op_id]
         numbers, reason = numbers_of(old, new)
         found.append(

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from opscope.base.visible_text import counted, cut
-from opscope.reports.compare.lowered_differently import Group, percent_change
+from opscope.base.visible_text import counted, cut, percent_change
+from opscope.reports.compare.lowered_differently import Group
 from opscope.reports.nightly.markdown import code, escaped, table
 
 if TYPE_CHECKING:

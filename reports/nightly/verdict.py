@@ -18,6 +18,8 @@ CHANGES = NEWS | {Label.FIXED, Label.VANISHED}
 
 MOST_IMPORTS = 5
 """Imports that a summary names."""
+MOST_PROGRAMS = 5
+"""Models that a summary names since their programs changed."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class Problem:
     """A problem of a kind that the policy names."""
 
     kind: str
-    """A key of `POLICY`, or `acknowledged`, which fails nothing, or `lost`, which always fails."""
+    """A key of `POLICY`, `acknowledged` or `compiled_otherwise`, which fail nothing, or `lost`, which always fails."""
     text: str
     fails: bool
 
@@ -72,7 +74,7 @@ def verdict_of(results: Sequence[SeriesResult], delivered: Delivered, policy: Ma
     rows = [row for _, diff in diffs for row in diff.rows]
     changed = any(row.label in CHANGES and not row.acknowledged for row in rows)
     changed = changed or any(problem.fails for problem in problems)
-    return Verdict((*problems, *acknowledged(diffs)), changed)
+    return Verdict((*problems, *acknowledged(diffs), *compiled_otherwise(diffs)), changed)
 
 
 def broken_line(result: SeriesResult) -> str:
@@ -97,6 +99,16 @@ def acknowledged(diffs: Iterable[tuple[str, Diff]]) -> list[Problem]:
         text = f"{_ops(ops, 'is', 'are')} worse{_results(ops)}, cause {short(first.cluster)}: {first.remark}"
         problems.append(Problem("acknowledged", text, False))
     return problems
+
+
+def compiled_otherwise(diffs: Sequence[tuple[str, Diff]]) -> list[Problem]:
+    """A line for each whole model of which the compiler made another program, those that cost more first."""
+    programs = [(series, program) for series, diff in diffs for program in diff.programs]
+    several = len({series for series, _ in programs}) > 1
+    lines = [f"{program.text}{f' ({series})' if several else ''}" for series, program in programs[:MOST_PROGRAMS]]
+    if len(programs) > MOST_PROGRAMS:
+        lines.append(f"and {len(programs) - MOST_PROGRAMS} more models: opscope diff")
+    return [Problem("compiled_otherwise", line, False) for line in lines]
 
 
 def _ops(ops: Sequence[tuple[str, str]], one: str, several: str) -> str:

@@ -37,6 +37,7 @@ def show(diff: Diff, page: Page, most: int = MOST, team: str | None = None) -> N
     _changes(diff, page)
     _rates(diff, page)
     _isolation(diff, page, most)
+    _programs(diff, page, most)
     counts = "  ".join(f"{change} {count}" for change, count in counts_of(diff).items())
     page.prose(counts or (f"nothing here belongs to {team}" if team else "no op in either run"), "bold")
     _sections(diff, page, most, FEW)
@@ -80,6 +81,18 @@ def _isolation(diff: Diff, page: Page, most: int) -> None:
         page.line(text, "dim", indent=4)
     if len(diff.isolation) > most:
         page.line(f"and {len(diff.isolation) - most} more; see --limit, --json", indent=2)
+    page.line()
+
+
+def _programs(diff: Diff, page: Page, most: int) -> None:
+    if not diff.programs:
+        return
+    page.line()
+    page.line(f"Whole models of which the compiler made another program ({len(diff.programs)})", "bold")
+    for program in diff.programs[:most]:
+        page.prose(program.text, indent=2)
+    if len(diff.programs) > most:
+        page.line(f"and {len(diff.programs) - most} more; see --limit, --json", indent=2)
     page.line()
 
 

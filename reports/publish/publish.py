@@ -31,6 +31,7 @@ from opscope.reports.database.schema import (
     OP_TESTS,
     OPS,
     RUNS,
+    STRUCTURES,
     USES,
 )
 from opscope.reports.database.upsert import upsert
@@ -95,6 +96,7 @@ def write(connection: sa.Connection, published: Published, where: str = "--to") 
     if models:
         connection.execute(sa.insert(MODELS), models)
     tests = bulk.insert(connection, OP_TESTS, rows.op_test_rows(published, run), clean=published.clean)
+    bulk.insert(connection, STRUCTURES, rows.structure_rows(published))
     whole = list(whole_model_rows(published, run))
     if whole:
         connection.execute(sa.insert(WHOLE_MODELS), whole)

@@ -16,8 +16,6 @@ from opscope.harness.backends import life, registry
 from opscope.harness.backends.base import Job, StageCrashError, StageError
 from opscope.harness.backends.commands import identity
 from opscope.harness.lanes.ladder import climb
-from opscope.harness.record import structure
-from opscope.harness.record.artifacts import ARTIFACT_DIR, ir_folder
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext
 from opscope.harness.record.program_changes import changes_of_counts
@@ -79,9 +77,10 @@ def test_patterns_count_the_ops_of_a_program_of_ones_own_language(tmp_path):
     backend = backend_of(tmp_path, text)
     row, run_dir = add_row(tmp_path, "op1"), tmp_path / "run"
     context = RunContext("r", str(run_dir), str(tmp_path / "mine.yaml"), keep_ir=True)
-    assert climb(row, backend, context=context, export_dir=tmp_path).status == Status.SUCCESS
-    folder = run_dir / ARTIFACT_DIR / row.op_id / ir_folder("mine")
-    found = structure.read(folder, (folder / "pack.txt").read_text())
+    test = climb(row, backend, context=context, export_dir=tmp_path)
+    assert test.status == Status.SUCCESS
+    found = test.structure
+    assert found is not None
     assert (found.ops, found.launches, found.counted) == ({"add": 1, "conv": 0, "gemm": 2}, 3, True)
     [change] = changes_of_counts(found.ops, {"gemm": 1, "add": 1, "fused": 1})
     assert change.what == "fused +1, gemm -1"
