@@ -6,6 +6,8 @@ revision; in another one, the backend is: its file (`backend`, a path in the rep
 from the top of it. A state that cannot be built or started, or that has no value, is skipped.
 
     .opscope/bisect/KEY.json    what was read at a state: it is built once, also if the search is ended and begun again
+
+What the machine may have ended is tried once more, and is not kept.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,14 +25,15 @@ from opscope.base.places import HOME, PACKAGE
 from opscope.base.results_folder import make_folder, results_folder
 from opscope.base.temporary_folder import TemporaryFolder
 from opscope.harness.cache import verdict_fingerprint
+from opscope.harness.climb.reruns import fault_of_machine, pressure
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpTest
 from opscope.harness.record.signature import shorten
-from opscope.harness.record.stages import WENT_THROUGH
+from opscope.harness.record.stages import WENT_THROUGH, Status
 from opscope.harness.record.store import has_run, load_run, write_whole
 from opscope.harness.settings.program_options import words_of
 from opscope.harness.triage import bundle
-from opscope.harness.triage.reading import Measure, Reading, Value
+from opscope.harness.triage.reading import Measure, Reading, Value, ended_by_machine
 from opscope.harness.triage.revisions import Chain, Checkouts, Repository, State, is_ancestor, revision, top_of
 
 KEPT = "bisect"
@@ -80,7 +83,7 @@ class AsRecorded:
     def value(self, reading: Reading) -> Value | None:
         """How the op ended; None if it failed in another way."""
         (test,) = reading.tests
-        known = test.status in WENT_THROUGH or self.any_failure or self.failure.same(test)
+        known = test.status in WENT_THROUGH or self.failure.same(test) or (self.any_failure and not reading.by_machine)
         return str(test.status) if known else None
 
     def is_bad(self, value: Value, good: Value, bad: Value) -> bool:
@@ -110,9 +113,9 @@ class Op:
         command = [python, "-P", "-m", program, str(self.folder), "--json", *files]
         done = subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, check=False)
         try:
-            return Reading(tests=(OpTest.model_validate_json(done.stdout),))
+            return _of_tests([OpTest.model_validate_json(done.stdout)])
         except ValueError:  # an exit code alone may be that of an interpreter that did not get so far
-            return Reading(why=(done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1])
+            return _refused(done.returncode, done.stderr, self.folder)
 
 
 @dataclass(frozen=True)
@@ -134,14 +137,31 @@ class Model:
             command = [python, "-P", "-m", "pytest", *_QUIET, *words_of({**self.options, **_ONCE})]
             command += ["--model", self.name, "--run-dir", str(run_dir), *files]
             with log.open("wb") as output:
-                subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, env=environment, check=False)
+                done = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, env=environment, check=False)
             if not has_run(run_dir):
-                lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
-                refused = [line for line in lines if ": expected " in line]
-                return Reading(why=shorten((refused or lines or ["no run"])[-1], 160))
-            return Reading(tests=tuple(sorted(load_run(run_dir).tests, key=lambda test: test.op_id)))
+                return _refused(done.returncode, log.read_text(errors="replace"), Path(scratch))
+            return _of_tests(load_run(run_dir).tests)
 
 
+def _of_tests(tests: Iterable[OpTest]) -> Reading:
+    """What was read of these records."""
+    lacking = pressure()
+    ended = any(test.status is Status.NOT_RUN or fault_of_machine(test, lacking) for test in tests)
+    return Reading(tests=tuple(sorted(tests, key=lambda test: test.op_id)), by_machine=ended)
+
+
+def _refused(code: int, text: str, folder: Path, why: str = "") -> Reading:
+    """A revision that could not be tried, by how a process that wrote to `folder` ended; `why` precedes its words."""
+    lines = [line.strip() for line in text[-_LAST_WORDS:].splitlines() if line.strip()]
+    said = [line for line in lines if ": expected " in line] or lines or [f"exit code {code}"]
+    why = shorten(": ".join(filter(None, (why, said[-1]))), 160)
+    return Reading(why=why, by_machine=ended_by_machine(code, "\n".join(lines), folder))
+
+
+_MOST_BY_MACHINE = 2
+"""States in a row, each tried twice, after which the search ends: the others would fare no better."""
+_LAST_WORDS = 8192
+"""Characters at the end of a log, in which a process says why it ended."""
 _QUIET = ("-p", "no:cacheprovider", "-p", "no:benchmark", "--noconftest", "-q", "--op-by-op", "--no-report")
 _ONCE = {"no_cache": True, "keep_ir": True, "reruns": 0, "repro_size": 0}
 
@@ -187,6 +207,8 @@ class _Trials:
     built: Built
     report: Callable[[str], None]
     steps: list[str] = field(default_factory=list)
+    by_machine: int = 0
+    """States in a row that the machine has ended."""
 
     def value(self, state: State) -> Value | None:
         """The judge's value at a state; None where there is none."""
@@ -195,11 +217,19 @@ class _Trials:
             reading, again = Reading.model_validate_json(kept.read_bytes()), " (read before)"
         except (OSError, ValueError):
             reading, again = self._read(state), ""
-            write_whole(kept, reading.model_dump_json(), "another current folder")
+            if reading.by_machine:
+                reading, again = self._read(state), " (read twice)"
+            if not reading.by_machine:
+                write_whole(kept, reading.model_dump_json(), "another current folder")
         value = self.judge.value(reading) if reading.tests else None
         said = reading.why or f"{reading.verdict}, {self.judge.missing}"
+        said += " (the machine may be at fault)" if reading.by_machine else ""
         self.steps.append(f"{self.chain.name(state)} {f'skipped: {said}' if value is None else value}{again}")
         self.report(self.steps[-1])
+        self.by_machine = self.by_machine + 1 if reading.by_machine else 0
+        if self.by_machine == _MOST_BY_MACHINE:
+            hint = "the same command once it is mended; what was read is kept"
+            raise InputError("opscope bisect", "a machine on which revisions can be built and run", said, hint)
         return value
 
     def _key(self, state: State) -> str:
@@ -218,17 +248,19 @@ class _Trials:
             "PYTHONDONTWRITEBYTECODE": "1",
         }
         if self.built.build:
-            built = subprocess.run(
-                self.built.build,
-                shell=True,
-                cwd=tree,
-                env=environment,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                check=False,
-            )
-            if built.returncode:
-                return Reading(why="cannot be built")
+            log = self.checkouts.folder / "build.log"
+            with log.open("wb") as output:
+                done = subprocess.run(
+                    self.built.build,
+                    shell=True,
+                    cwd=tree,
+                    env=environment,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    check=False,
+                )
+            if done.returncode:
+                return _refused(done.returncode, log.read_text(errors="replace"), tree, "cannot be built")
         files: list[str] = []
         for option, value in (("--backend", self.built.backend), ("--system-desc", self.built.system_desc)):
             kind, colon, file = value.rpartition(":")  # tt:build/libtt.so

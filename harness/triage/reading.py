@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import operator
 import re
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
+from opscope.base.children.ending import FROM_OUTSIDE, signal_name
 from opscope.base.digest import json_digest
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpTest, Record, Structure
@@ -32,6 +35,16 @@ _COMPARISONS = {
 _MEASURE = re.compile(
     rf"\s*(?:count\(\s*(?P<op>[^()\s]+)\s*\)|(?P<name>\w+))\s*(?:(?P<sign>{'|'.join(_COMPARISONS)})\s*(?P<number>\S+))?\s*"
 )
+_OF_A_SHELL, _OF_TIMEOUT = 128, 124
+"""What a shell adds to the number of the signal that ended its child; the exit code of `timeout`."""
+_OF_THE_MACHINE = re.compile(
+    r"No space left on device|Disk quota exceeded|Cannot allocate memory|out of memory|bad_alloc|MemoryError"
+    r"|\bKilled\b|\bTerminated\b|Connection (?:timed out|reset|refused)|Could not resolve host|name resolution",
+    re.IGNORECASE,
+)
+"""What tools of a build say where the machine lacks something; a Python program's `Errno` may be any file's."""
+_LEAST_ROOM = 2**24
+"""Bytes; with less, a disk counts as full."""
 Value = float | str
 """A number, or a text that is equal or not."""
 
@@ -43,6 +56,9 @@ class Reading(Record):
     """The records; none where the revision could not be tried."""
     why: str = ""
     """Why it could not be tried."""
+    by_machine: bool = False
+    """Whether the machine may have ended it: a signal from outside, no room, no memory, no network, a time limit. That
+    says nothing of the revision, and is not kept."""
 
     @property
     def structures(self) -> list[Structure]:
@@ -80,6 +96,8 @@ class Measure:
 
     def value(self, reading: Reading) -> Value | None:
         """The value of a reading; None if it has none."""
+        if reading.by_machine:
+            return None
         if self.name == "verdict":
             return reading.verdict
         if self.name in ("cycles", "pcc"):
@@ -103,6 +121,20 @@ class Measure:
         if self.compare is not None:
             return self.compare(value, self.number)
         return abs(value - bad) < abs(value - good)
+
+
+def ended_by_machine(code: int, text: str, folder: Path) -> bool:
+    """Whether the machine may have ended a process, by its return code and its last words.
+
+    The code is as `subprocess` gives it, or as a shell and `timeout` pass it on; `folder` is where it wrote.
+    """
+    number = -code if code < 0 else code - _OF_A_SHELL
+    return (
+        code == _OF_TIMEOUT
+        or f"signal {signal_name(number)}" in FROM_OUTSIDE
+        or bool(_OF_THE_MACHINE.search(text))
+        or shutil.disk_usage(folder).free < _LEAST_ROOM
+    )
 
 
 def read_measure(text: str) -> Measure:

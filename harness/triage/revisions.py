@@ -150,7 +150,7 @@ class Checkouts:
 
     def __init__(self, chain: Chain, folder: Path) -> None:
         """`folder` is empty and the worktrees' own."""
-        self._chain = chain.repositories
+        self._chain, self.folder = chain.repositories, folder
         self._places: list[Path] = []
         for number, repository in enumerate(self._chain):
             inside = number and repository.pattern is None

@@ -166,6 +166,62 @@ def test_the_commit_of_a_chain_with_unbuildable_ones_and_after_a_kill(place: Pat
     assert chain.builds == built
 
 
+def sickly(chain: Chain, fault: str) -> tuple[list[str], Path]:
+    """The words of a search, and a file as long as which every build but those of both ends ends by a fault."""
+    words, sick = [*chain.words, "--on", "cycles"], chain.folder / "sick"
+    sick.write_text("")
+    build = words.index("--build") + 1
+    words[build] += f" && {{ [ $(wc -l < {chain.log}) -lt 3 ] || [ ! -e {sick} ] || {{ {fault}; }}; }}"
+    return words, sick
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("head -c 9 /dev/zero > /dev/full", "No space left on device"),
+        ("bash -c 'kill -KILL $$'", "Killed"),
+        ("timeout 0.1 sleep 9", "exit code 124"),
+    ],
+    ids=["full-disk", "killed", "time-limit"],
+)
+def test_what_the_machine_ended_is_not_kept_and_is_tried_again(place: Path, fault: str, said: str) -> None:
+    chain = Chain(place)
+    words, sick = sickly(chain, fault)
+    done = CliRunner().invoke(opscope, words)
+    assert "expected a machine on which revisions can be built and run" in str(done.exception)
+    skipped = [line for line in done.output.splitlines() if "skipped" in line]
+    assert len(skipped) == 2
+    assert all(said in line and line.endswith("(the machine may be at fault) (read twice)") for line in skipped)
+    assert (chain.builds, len([*place.glob(".opscope/bisect/*.json")])) == (6, 2), "the two ends alone are kept"
+    sick.unlink()
+    again = CliRunner().invoke(opscope, words)
+    assert again.exit_code == 0, again.output
+    assert again.output.splitlines()[-1].startswith(f"deep {chain.guilty} "), again.output
+    assert again.output.count("(read before)") == 2
+
+
+@pytest.mark.slow
+def test_a_build_that_was_killed_once_is_built_again_at_once(place: Path) -> None:
+    chain = Chain(place)
+    words, sick = sickly(chain, f"rm {place / 'sick'}; kill -TERM $$")
+    done = CliRunner().invoke(opscope, words)
+    assert done.output.splitlines()[-1].startswith(f"deep {chain.guilty} "), done.output
+    assert ("skipped" in done.output, done.output.count("(read twice)"), sick.exists()) == (False, 1, False)
+    assert chain.builds == len([*place.glob(".opscope/bisect/*.json")]) + 1
+
+
+@pytest.mark.slow
+def test_a_build_that_fails_says_its_last_words_and_is_kept(place: Path) -> None:
+    chain = Chain(place)
+    words = [*chain.words, "--on", "cycles"]
+    words[words.index("--build") + 1] = f"echo build >> {chain.log}; echo 'a.c:3: no such file: [Errno 2]' >&2; exit 3"
+    for _ in range(2):
+        refused = CliRunner().invoke(opscope, words)
+        assert "cannot be built: a.c:3: no such file: [Errno 2]" in refused.output + str(refused.exception)
+    assert chain.builds == 1, "the commit is at fault, not the machine"
+
+
 @pytest.mark.slow
 def test_a_merge_is_followed_into_its_branch(place: Path) -> None:
     chain = Chain(place)
