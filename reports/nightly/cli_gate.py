@@ -164,8 +164,9 @@ def _builds(
         )
     place = pull_request.place() if comment else None
     try:
-        with running.ended_by_signal(), Display(4, aside=True) as display:
-            result = uplift.run(uplift.Asked(old=old, new=new, root=Path.cwd(), **asked), display.watch, display.line)
+        builds = uplift.Asked(old=old, new=new, root=Path.cwd(), **asked)
+        with running.ended_by_signal(), Display(builds.most_sweeps, aside=True) as display:
+            result = uplift.run(builds, display.watch, display.line)
     except KeyboardInterrupt:
         click.echo("interrupted; nothing was compared", err=True)
         raise SystemExit(130) from None

@@ -142,6 +142,21 @@ class Asked:
     commits: str = ""
     """What the builds were made of, as `OLD..NEW`."""
 
+    @property
+    def whole(self) -> tuple[str, ...]:
+        """What both builds take as one program."""
+        return tuple(model for model in self.models if not model.startswith(SUITE))
+
+    @property
+    def suites(self) -> tuple[str, ...]:
+        """Sets of single ops."""
+        return tuple(model for model in self.models if model.startswith(SUITE))
+
+    @property
+    def most_sweeps(self) -> int:
+        """How many runs there are, those of the ops of models that may have changed included."""
+        return 2 * bool(self.whole) + 2 * bool(self.suites or self.smallest)
+
 
 @dataclass(frozen=True)
 class _Pair:
@@ -165,8 +180,7 @@ def run(asked: Asked, watch: Watch, say: Callable[[str], None]) -> Uplift:
     folder = asked.root / GATES / f"{datetime.now(UTC):%Y%m%d-%H%M%S-%f}"
     make_folder(folder)
     seconds: dict[str, float] = {}
-    whole = tuple(model for model in asked.models if not model.startswith(SUITE))
-    suites = tuple(model for model in asked.models if model.startswith(SUITE))
+    whole, suites = asked.whole, asked.suites
     sweep = _Sweeps(asked, folder, watch, say, seconds)
     pair = sweep.pair(whole, FULL) if whole else None
     changed = _changed_models(pair, whole) if pair is not None and asked.smallest else ()

@@ -27,7 +27,7 @@ LONGEST = 160
 def text(uplift: Uplift) -> str:
     """The comment."""
     parts = [
-        f"{MARK}\n### {escaped(title(uplift))}",
+        f"{MARK}\n### {title(uplift)}",
         escaped(_about(uplift)),
         _failures("❌ fails now", [_failing(row, uplift.owners.get(row.op_id, "")) for row in uplift.news]),
         _changes(uplift),
@@ -42,7 +42,7 @@ def text(uplift: Uplift) -> str:
 
 
 def title(uplift: Uplift) -> str:
-    """The verdict in one line."""
+    """The verdict in one line. Names of builds are code, in which `tt@0.1.2` is neither a mention nor an address."""
     priced = [model for model in uplift.models if model.cycles is not None]
     slower = sum(model.cycles[1] > model.cycles[0] for model in priced if model.cycles)
     faster = sum(model.cycles[1] < model.cycles[0] for model in priced if model.cycles)
@@ -57,7 +57,7 @@ def title(uplift: Uplift) -> str:
         *([f"{len(uplift.fixed)} right now"] if uplift.fixed else []),
     ]
     mark = "🔴" if uplift.worse else "🟢"
-    return f"{mark} {uplift.old.name} → {uplift.new.name}: {', '.join(words)}"
+    return f"{mark} {code(uplift.old.name)} → {code(uplift.new.name)}: {escaped(', '.join(words))}"
 
 
 def _about(uplift: Uplift) -> str:

@@ -256,6 +256,7 @@ def test_a_comment_has_sixty_lines_at_most_and_no_text_of_others_acts(models: in
     assert not re.search(r"(?<!\\)\]\(", text)
     assert not [line for line in text.splitlines() if line.startswith(("# ", "/"))]
     assert text.startswith(f"{uplift_comment.MARK}\n### ")
+    assert "\u200b" not in text.splitlines()[1], "what is printed can be pasted"
 
 
 class Server(BaseHTTPRequestHandler):
