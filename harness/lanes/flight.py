@@ -85,6 +85,8 @@ class Flight:
         names the cause."""
         if ending.cause is Cause.TIMEOUT:
             return self._record(Status.TIMEOUT, None, ending.text, output)
+        if ending.cause is Cause.PROTOCOL and self._begun and self._begun[-1][0] is Stage.COMPARE:
+            self._begun.pop()  # what compares writes nothing to the socket: the backend did, before
         return self._record(Status.CRASHED, ending.kind, ending.text, output, cause)
 
     def crashed(self, kind: str, text: str, output: str) -> OpTest:
