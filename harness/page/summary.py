@@ -156,7 +156,7 @@ def show(run: Run, console: Console) -> None:
         page.line(with_short_paths(note, run.folder), TERMINAL["known"])
     for text, style in _totals(run):
         page.prose(text, style)
-    for name, place in (run.places | _what_next(run)).items():
+    for name, place in {**run.places, **_what_next(run)}.items():
         page.line(f"{name:<9} {with_short_paths(place, run.folder)}")
 
 
