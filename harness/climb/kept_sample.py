@@ -11,9 +11,10 @@ import random
 import time
 from collections.abc import Iterator, Sequence
 
-from opscope.harness.climb.reruns import fault_of_machine, outcome, pressure
+from opscope.harness.climb.reruns import outcome
 from opscope.harness.climb.result_cache import ResultCache
 from opscope.harness.lanes.lane import Lane
+from opscope.harness.record.machine_faults import fault_of_machine, pressure
 from opscope.harness.record.records import OpRow, OpTest
 
 SHARE, LEAST = 0.01, 3

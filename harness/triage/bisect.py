@@ -25,8 +25,8 @@ from opscope.base.places import HOME, PACKAGE
 from opscope.base.results_folder import make_folder, results_folder
 from opscope.base.temporary_folder import TemporaryFolder
 from opscope.harness.cache import verdict_fingerprint
-from opscope.harness.climb.reruns import fault_of_machine, pressure
 from opscope.harness.record.errors import InputError
+from opscope.harness.record.machine_faults import fault_of_machine, pressure
 from opscope.harness.record.records import OpTest
 from opscope.harness.record.signature import shorten
 from opscope.harness.record.stages import WENT_THROUGH, Status

@@ -16,7 +16,7 @@ from opscope.harness.climb.reruns import Reruns
 from opscope.harness.climb.result_cache import ResultCache
 from opscope.harness.engine.climber import Climber, Terms
 from opscope.harness.lanes.lane import Lane, LaneConfig
-from opscope.harness.record import store
+from opscope.harness.record import machine_faults, store
 from opscope.harness.record.optest import RunContext, build_test, now
 from opscope.harness.record.records import OpTest
 from opscope.harness.record.stages import Stage, Status
@@ -177,7 +177,7 @@ def test_only_runs_that_all_failed_by_the_machine_are_put_down_to_it(tmp_path: P
     ],
 )
 def test_which_failures_are_faults_of_the_machine(tmp_path: Path, fields: dict, lacking: str, fault: bool) -> None:
-    assert reruns.fault_of_machine(record(tmp_path, "op", **fields), lacking) is fault
+    assert machine_faults.fault_of_machine(record(tmp_path, "op", **fields), lacking) is fault
 
 
 @pytest.mark.parametrize(
@@ -200,13 +200,13 @@ def test_pressure_is_twice_a_load_per_processor_or_less_than_a_twentieth_of_memo
     monkeypatch.setattr(os, "cpu_count", lambda: processors)
     monkeypatch.setattr(machine, "free_memory", lambda: available)
     monkeypatch.setattr(machine, "machine_memory", lambda: 100)
-    assert reruns.pressure() == said
+    assert machine_faults.pressure() == said
 
 
 def test_pressure_is_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reruns, "LOADED", 1e9)
-    monkeypatch.setattr(reruns, "SCARCE", 1.1)
-    assert reruns.pressure().endswith("of memory free")
+    monkeypatch.setattr(machine_faults, "LOADED", 1e9)
+    monkeypatch.setattr(machine_faults, "SCARCE", 1.1)
+    assert machine_faults.pressure().endswith("of memory free")
 
 
 OWNER = """
