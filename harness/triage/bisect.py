@@ -146,7 +146,11 @@ class Model:
 def _of_tests(tests: Iterable[OpTest]) -> Reading:
     """What was read of these records."""
     lacking = pressure()
-    ended = any(test.status is Status.NOT_RUN or fault_of_machine(test, lacking) for test in tests)
+    ended = any(
+        # A crash is the revision's, however busy the machine is.
+        test.status is Status.NOT_RUN or fault_of_machine(test, lacking if test.status is Status.TIMEOUT else "")
+        for test in tests
+    )
     return Reading(tests=tuple(sorted(tests, key=lambda test: test.op_id)), by_machine=ended)
 
 
@@ -158,7 +162,7 @@ def _refused(code: int, text: str, folder: Path, why: str = "") -> Reading:
     return Reading(why=why, by_machine=ended_by_machine(code, "\n".join(lines), folder))
 
 
-_MOST_BY_MACHINE = 2
+_MOST_LOST = 2
 """States in a row, each tried twice, after which the search ends: the others would fare no better."""
 _LAST_WORDS = 8192
 """Characters at the end of a log, in which a process says why it ended."""
@@ -207,8 +211,15 @@ class _Trials:
     built: Built
     report: Callable[[str], None]
     steps: list[str] = field(default_factory=list)
-    by_machine: int = 0
+    lost: int = 0
     """States in a row that the machine has ended."""
+
+    def _value(self, reading: Reading) -> Value | None:
+        return self.judge.value(reading) if reading.tests else None
+
+    def _is_lost(self, reading: Reading) -> bool:
+        """Whether the machine, and no more than that, is known to have ended it: a failure as recorded is one."""
+        return reading.by_machine and self._value(reading) is None
 
     def value(self, state: State) -> Value | None:
         """The judge's value at a state; None where there is none."""
@@ -217,17 +228,17 @@ class _Trials:
             reading, again = Reading.model_validate_json(kept.read_bytes()), " (read before)"
         except (OSError, ValueError):
             reading, again = self._read(state), ""
-            if reading.by_machine:
+            if self._is_lost(reading):
                 reading, again = self._read(state), " (read twice)"
-            if not reading.by_machine:
+            if not self._is_lost(reading):
                 write_whole(kept, reading.model_dump_json(), "another current folder")
-        value = self.judge.value(reading) if reading.tests else None
+        value, lost = self._value(reading), self._is_lost(reading)
         said = reading.why or f"{reading.verdict}, {self.judge.missing}"
-        said += " (the machine may be at fault)" if reading.by_machine else ""
+        said += " (the machine may be at fault)" if lost else ""
         self.steps.append(f"{self.chain.name(state)} {f'skipped: {said}' if value is None else value}{again}")
         self.report(self.steps[-1])
-        self.by_machine = self.by_machine + 1 if reading.by_machine else 0
-        if self.by_machine == _MOST_BY_MACHINE:
+        self.lost = self.lost + 1 if lost else 0
+        if self.lost == _MOST_LOST:
             hint = "the same command once it is mended; what was read is kept"
             raise InputError("opscope bisect", "a machine on which revisions can be built and run", said, hint)
         return value
