@@ -6,6 +6,7 @@ that does would take each child longer than its work, and would load every plugi
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,6 +17,7 @@ import numpy as np
 
 from opscope.base.xla import ieee_denormals
 from opscope.harness.prepare.pjrt.c_interface import ApiVersion, PluginError, read_api
+from opscope.harness.prepare.pjrt.host_copy import host_copy
 
 _NO_CHECKS_TO_SKIP = 489
 """The version of jaxlib's extension (0.11.2 has it) from which on a handler of results takes no `_skip_checks`."""
@@ -127,8 +129,12 @@ class Client:
         try:
             try:
                 return np.asarray(memoryview(buffer))
-            except Exception:  # noqa: BLE001 - on a device, or of a type that only JAX has views of, such as bf16
-                return buffer._single_device_array_to_np_array_did_copy()[0]
+            except BufferError:  # of a type that has none, such as bf16, or on a device
+                with contextlib.suppress(Exception):
+                    return host_copy(buffer)
+            except Exception:  # noqa: BLE001 - the client raises many types
+                pass
+            return buffer._single_device_array_to_np_array_did_copy()[0]
         except Exception as error:  # a failed computation is reported here
             raise self.refusal(error) from error
 
