@@ -28,7 +28,7 @@ def of_classes(row: OpRow, test_of: Callable[[OpRow], TestOrNone]) -> TestOrNone
     tests: list[OpTest] = []
     for part in row.by_class:
         test = test_of(part)
-        if test is None or test.status in WITHOUT_INPUTS:
+        if test is None or (not tests and test.status in WITHOUT_INPUTS):
             return test
         tests.append(test)
     return _joined(tests) if len(tests) > 1 else tests[0]

@@ -112,12 +112,12 @@ class ResultCache:
 
     def has(self, row: OpRow) -> bool:
         """Whether an op's verdict is kept and may be read, on each class of its inputs."""
-        for each in row.by_class:
+        for number, each in enumerate(row.by_class):
             if (entry := self._entry(each)) is None:
                 return False
             if len(self._seen) < MOST_SEEN:
                 self._seen[each.op_id, each.input_class] = entry
-            if entry["test"]["status"] in WITHOUT_INPUTS:
+            if not number and entry["test"]["status"] in WITHOUT_INPUTS:
                 break
         return True
 

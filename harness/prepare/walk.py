@@ -507,8 +507,10 @@ class Walker:
             for known in (self.sources, self.goldens, self.term_sizes, self.reasons, self.second):
                 known.pop(op.op_id, None)
             self.evaluate_drawn(op, node, distributions, f".c{number}" if number else "")
-            fields = {name: getattr(self.row(op), name) for name in ClassInputs.model_fields}
-            held.append(ClassInputs(**(fields | {"input_class": name})))
+            row = self.row(op)
+            held.append(
+                ClassInputs(**{each: getattr(row, each) for each in ClassInputs.model_fields} | {"input_class": name})
+            )
         self.classes[op.op_id] = tuple(reversed(held))
 
     def evaluate_drawn(self, op: SingleOp, node: Node, distributions: Sequence[str], part: str) -> None:

@@ -129,12 +129,11 @@ class Client:
         try:
             try:
                 return np.asarray(memoryview(buffer))
-            except BufferError:  # of a type that has none, such as bf16, or on a device
-                with contextlib.suppress(Exception):
-                    return host_copy(buffer)
-            except Exception:  # noqa: BLE001 - the client raises many types
-                pass
-            return buffer._single_device_array_to_np_array_did_copy()[0]
+            except Exception:  # noqa: BLE001 - of a type that Python's buffers lack, such as bf16, or on a device
+                if self.platform == "cpu":
+                    with contextlib.suppress(Exception):
+                        return host_copy(buffer)
+                return buffer._single_device_array_to_np_array_did_copy()[0]
         except Exception as error:  # a failed computation is reported here
             raise self.refusal(error) from error
 
