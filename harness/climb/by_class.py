@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import overload
 
 from opscope.harness.record.records import ClassEnding, OpRow, OpTest, StageTime
 from opscope.harness.record.stages import FAILED, Stage, Status
@@ -16,10 +16,12 @@ from opscope.harness.record.stages import FAILED, Stage, Status
 WITHOUT_INPUTS = frozenset({Status.COMPILE_FAILED, Status.SKIPPED, Status.PASSED, Status.STOPPED})
 """Endings that no inputs decide."""
 
-TestOrNone = TypeVar("TestOrNone", OpTest, OpTest | None)
 
-
-def of_classes(row: OpRow, test_of: Callable[[OpRow], TestOrNone]) -> TestOrNone:
+@overload
+def of_classes(row: OpRow, test_of: Callable[[OpRow], OpTest]) -> OpTest: ...
+@overload
+def of_classes(row: OpRow, test_of: Callable[[OpRow], OpTest | None]) -> OpTest | None: ...
+def of_classes(row: OpRow, test_of: Callable[[OpRow], OpTest | None]) -> OpTest | None:
     """The record of an op, from those that `test_of` has of it on each class of its inputs; None if one is missing.
 
     It is that of the last class that failed, whose files are in the run's folder; of one that is right everywhere that

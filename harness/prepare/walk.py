@@ -507,10 +507,8 @@ class Walker:
             for known in (self.sources, self.goldens, self.term_sizes, self.reasons, self.second):
                 known.pop(op.op_id, None)
             self.evaluate_drawn(op, node, distributions, f".c{number}" if number else "")
-            row = self.row(op)
-            held.append(
-                ClassInputs(**{each: getattr(row, each) for each in ClassInputs.model_fields} | {"input_class": name})
-            )
+            row = self.row(op).model_copy(update={"input_class": name})
+            held.append(ClassInputs(**{each: getattr(row, each) for each in ClassInputs.model_fields}))
         self.classes[op.op_id] = tuple(reversed(held))
 
     def evaluate_drawn(self, op: SingleOp, node: Node, distributions: Sequence[str], part: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -131,8 +132,11 @@ class Client:
                 return np.asarray(memoryview(buffer))
             except Exception:  # noqa: BLE001 - of a type that Python's buffers lack, such as bf16, or on a device
                 if self.platform == "cpu":
+                    buffer.block_until_ready()
                     with contextlib.suppress(Exception):
-                        return host_copy(buffer)
+                        extension: Any = sys.modules[type(buffer).__module__]
+                        capsule = extension.buffer_to_dlpack_managed_tensor(buffer)
+                        return host_copy(capsule, np.dtype(buffer.aval.dtype))
                 return buffer._single_device_array_to_np_array_did_copy()[0]
         except Exception as error:  # a failed computation is reported here
             raise self.refusal(error) from error

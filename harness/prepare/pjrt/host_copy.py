@@ -31,17 +31,12 @@ class _Tensor(ctypes.Structure):
     )
 
 
-def host_copy(buffer: Any) -> np.ndarray:
-    """A copy of a buffer's values, in its type. Raises ValueError where they are not in host memory, row by row and
-    each in bytes of its own; whatever the client raises where it could not compute them, or has no DLPack of them."""
-    from jaxlib import xla_client
-
-    buffer.block_until_ready()
-    capsule = xla_client._xla.buffer_to_dlpack_managed_tensor(buffer)
+def host_copy(capsule: Any, dtype: np.dtype) -> np.ndarray:
+    """A copy of the values of a capsule of DLPack that nobody has used, in their type. Raises ValueError where they are
+    not in host memory, row by row and each in bytes of its own."""
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
     tensor = _Tensor.from_address(pointer(capsule, b"dltensor"))
-    dtype = np.dtype(buffer.aval.dtype)
     shape = tuple(tensor.shape[: tensor.ndim])
     like = np.empty(shape, np.dtype(f"V{dtype.itemsize}"))
     if tensor.device_type != _CPU or (tensor.bits, tensor.lanes) != (8 * dtype.itemsize, 1):
