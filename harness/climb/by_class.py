@@ -33,14 +33,14 @@ def of_classes(row: OpRow, test_of: Callable[[OpRow], OpTest | None]) -> OpTest 
         if test is None or (not tests and test.status in WITHOUT_INPUTS):
             return test
         tests.append(test)
-    return _joined(tests) if len(tests) > 1 else tests[0]
+    return _joined(tests) if row.input_class else tests[0]
 
 
 def _joined(tests: Sequence[OpTest]) -> OpTest:
     place = max(range(len(tests)), key=lambda place: _badness(tests[place], place))
     shown = tests[place]
     message = shown.error_message
-    if wrong := [test.input_class for test in tests if not test.right]:
+    if wrong := [test.input_class for test in tests if test.status in FAILED]:
         message = f"{message or shown.status}; with inputs: {', '.join(reversed(wrong))}"
     shares = [test.domain_share for test in tests if test.domain_share is not None]
     return shown.model_copy(

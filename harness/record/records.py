@@ -453,7 +453,7 @@ class _Ended(_WithOptions):
     input_class: str = ""
     """With `--inputs classes`, the class of inputs that this record is of: the last that failed, or the worst."""
     input_classes: tuple[ClassEnding, ...] = ()
-    """How the op ended on each class of its inputs, where it has several."""
+    """How the op ended on each class of its inputs."""
     cached_from: str = ""
     """The earlier run that the verdict and stage times come from; empty if they are from this run. Where
     another release had made an equal program of the op, that release and its run, with TAKEN between them; stage times

@@ -87,3 +87,14 @@ def test_what_does_not_compile_is_asked_once() -> None:
 
 def test_a_class_without_a_kept_verdict_leaves_the_op_without_one() -> None:
     assert of_classes(ROW, lambda row: None) is None
+
+
+def test_an_op_of_one_class_names_it_and_one_without_classes_is_as_it_was() -> None:
+    only = ROW.model_copy(update={"other_classes": ()})
+    plain = only.model_copy(update={"input_class": ""})
+
+    def wrong(row: OpRow) -> OpTest:
+        return build_test(row, RunContext("run", "."), status=Status.WRONG_RESULT, started=START, error="far off")
+
+    assert of_classes(only, wrong).error_message == "far off; with inputs: hard"
+    assert (of_classes(plain, wrong).error_message, of_classes(plain, wrong).input_classes) == ("far off", ())
