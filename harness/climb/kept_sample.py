@@ -39,7 +39,7 @@ def difference(cache: ResultCache, lane: Lane, rows: Sequence[OpRow], day: str) 
     for row in drawn(kept, day):
         if time.monotonic() > end:
             break
-        before = cache.find(row)
+        before = cache.of_class(row)
         if before is None:
             continue
         now = lane.run(row)

@@ -123,10 +123,10 @@ class ResultCache:
 
     def find(self, row: OpRow, attempt: int = 1) -> OpTest | None:
         """The kept record of an op, as this run would write it. Returns None if no verdict is kept."""
-        return of_classes(row, lambda each: self._found(each, attempt))
+        return of_classes(row, lambda each: self.of_class(each, attempt))
 
-    def _found(self, row: OpRow, attempt: int) -> OpTest | None:
-        """The kept record of an op on one class of inputs."""
+    def of_class(self, row: OpRow, attempt: int = 1) -> OpTest | None:
+        """The kept record of an op on one class of inputs, as it ran. Returns None if no verdict is kept."""
         entry = self._seen.pop((row.op_id, row.input_class), None) or self._entry(row)
         if entry is None:
             return None

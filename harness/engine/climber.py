@@ -106,7 +106,7 @@ class Climber:
         """Returns the record of an op that has no record in this run yet."""
         terms = self._terms
         asked = self._doubts.asked(row) if self._doubts is not None else row
-        kept = terms.cache.find(row, attempt) if terms.cache is not None else None
+        kept = terms.cache.of_class(row, attempt) if terms.cache is not None else None
         if kept is not None and asked is not row and kept.status is Status.SUCCESS and not kept.second_authority:
             kept = None
         if kept is not None and (self._reruns.settled(kept) or not self._is_news(kept)):
