@@ -159,7 +159,9 @@ def unblock(
         print_answer(SeriesOfNight(series=tuple(series)) if night or len(series) > 1 else series[0])
         return
     page = Page()
-    for plan in plans:
+    for place, plan in enumerate(plans):
+        if place:
+            page.line()
         show(to_fix.document(plan, limit, team, left_out_line(left_out)), page)
 
 
