@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 
 from opscope.harness.record.causes import Cause as Group
-from opscope.harness.record.causes import by_cause, parts_within, short
+from opscope.harness.record.causes import by_cause, parts_within
 
 
 class Words(NamedTuple):
@@ -120,10 +120,8 @@ class Cause:
         """What is the same for all its ops, after its id and, where there are several, their numbers; may be empty."""
         if not self.what:
             return ""
-        counts = f"{self.count} ops, {self.uses} uses" if self.count > 1 else ""
-        head = ", ".join(filter(None, (f"cause {short(self.cause)}" if self.cause else "", counts)))
         text = "; ".join([self.what, *self.about]) + (f": {self.error}" if self.error else "")
-        return f"{head}: {text}" if head else text
+        return Group((), self.count, self.uses).with_counts(text, self.cause)
 
     def said(self, op: Op, *, whole: bool = True) -> str:
         """What happened to one of its ops, beyond what the heading says; `whole`: also its own words for the error."""
