@@ -188,11 +188,11 @@ def readiness(
 
     of_series, night = readiness_of(model, url, run, team, owners_file)
     if as_json:
+        from opscope.wire import readiness as wire
         from opscope.wire.answer import print_answer
-        from opscope.wire.readiness import SeriesOfNight
 
-        series = [each.answer() for each in of_series]
-        print_answer(SeriesOfNight(series=tuple(series)) if night or len(series) > 1 else series[0])
+        series = [wire.readiness_of(each) for each in of_series]
+        print_answer(wire.SeriesOfNight(series=tuple(series)) if night or len(series) > 1 else series[0])
         return
     page = Page()
     for each in of_series:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
@@ -24,9 +23,6 @@ from opscope.reports.compare.whole_since import Night, Since, whole_since
 from opscope.reports.database.newest import begun
 from opscope.reports.database.owners import rules_here
 from opscope.reports.database.schema import MODELS, MODULE_OPS, NIGHTS, OP_TESTS, OPS, RUNS
-
-if TYPE_CHECKING:
-    from opscope.wire import readiness as wire
 
 HISTORY = 30
 """Most runs in a model's history."""
@@ -61,20 +57,6 @@ class Readiness:
     since: Since | None = None
     left_out: Sequence[Listed] = ()
     """Later runs, of selected ops, that do not count."""
-
-    def answer(self) -> wire.Readiness:
-        """The same as `--json` prints it."""
-        from opscope.wire import readiness as wire
-
-        return wire.Readiness(
-            model=self.model,
-            run_id=self.view.run_id,
-            missing=tuple(self.missing),
-            history=tuple(self.runs),
-            nights=tuple(self.nights),
-            since=self.since,
-            left_out=tuple(run.run_id for run in self.left_out),
-        )
 
 
 def readiness_of(
