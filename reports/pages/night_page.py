@@ -16,6 +16,7 @@ from urllib.parse import quote
 import sqlalchemy as sa
 
 from opscope.base.labels import COMPLETE, PARTIAL
+from opscope.base.visible_text import counted
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpTest
 from opscope.reports.compare.diff import Diff, compare
@@ -187,7 +188,7 @@ def _ledger(series: NightSeries) -> tuple[str, bool]:
     ops = " + ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
     right = asked == sum(parts) and sum(statuses.values()) == len(series.view.ops)
     prefix = f"{series.name}: " if series.name else ""
-    return f"{prefix}{asked} models = {models or 0}; {len(series.view.ops)} unique ops = {ops or 0}", right
+    return f"{prefix}{asked} models = {models or 0}; {counted(len(series.view.ops), 'unique op')} = {ops or 0}", right
 
 
 def _chips(nights: Sequence[Any], all_series: Sequence[NightSeries], models: Sequence[str]) -> list[tuple[str, str]]:
