@@ -49,6 +49,7 @@ def test_what_the_system_kills_has_not_run_until_there_is_memory(place: Place, s
         assert "1 success" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_run_stores_what_it_ran_under_and_the_limit_of_its_container(place: Place) -> None:
     assert place.pytest(OPENBLAS_CORETYPE="Haswell").code == 0
     stored = store.load_run(place.runs()[-1]).record.origin.options["conditions"]
