@@ -112,7 +112,7 @@ class Guard:
         self._user = user
         self.on = True
 
-        # Each `id()` of a library is an event: a function costs 0.14 us for one that is not watched, a bound method 0.6.
+        # Each `id()` of a library is an event: 0.14 us of a function that lets it pass, 0.6 of a bound method.
         def watch(event: str, arguments: tuple[Any, ...], watched: frozenset[str] = WATCHED) -> None:
             if event in watched and self.on:
                 self._check(event, arguments)

@@ -65,7 +65,10 @@ def rounded(values, dtype, way):
 
 
 @pytest.mark.parametrize("op", ["add", "subtract", "multiply", "tanh"])
-@pytest.mark.parametrize(("kind", "shape"), [("bf16", (64, 64)), pytest.param("bf16", (200, 300), marks=pytest.mark.slow), ("f16", (256, 256))])
+@pytest.mark.parametrize(
+    ("kind", "shape"),
+    [("bf16", (64, 64)), pytest.param("bf16", (200, 300), marks=pytest.mark.slow), ("f16", (256, 256))],
+)
 def test_roundings_in_one_direction_have_a_mean(op, kind, shape):
     """The values of float16 have denormals among their operands, which excuse a few elements, and no mean."""
     rng, count = np.random.default_rng(0), 1 if op == "tanh" else 2
