@@ -11,6 +11,8 @@ from opscope.base.tests.memory_group import in_group
 from opscope.harness.record import store
 from opscope.harness.tests.acceptance.conftest import Place
 
+pytestmark = pytest.mark.slow
+
 TANH = """func.func @main(%a: tensor<6144x6144xf32>) -> tensor<6144x6144xf32> {
   %0 = stablehlo.tanh %a : tensor<6144x6144xf32>
   return %0 : tensor<6144x6144xf32>
@@ -20,7 +22,6 @@ MIB = 330
 """In so much memory neither the golden of this op nor the lane that runs it finds room."""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("stage", ["golden of stablehlo.tanh", "run"])
 def test_what_the_system_kills_has_not_run_until_there_is_memory(place: Place, stage: str) -> None:
     (place.folder / "big.mlir").write_text(TANH)
