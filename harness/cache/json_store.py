@@ -18,15 +18,15 @@ class JsonStore:
     """The values below one folder."""
 
     def __init__(self, root: Path) -> None:
-        self.root = root
+        self.root, self._prefix = root, f"{root}{os.sep}"
 
     def place(self, key: str) -> Path:
         """The file of a key, in one of 256 folders so that none grows too large."""
-        return self.root / key[:2] / f"{key}.json"
+        return Path(f"{self._prefix}{key[:2]}{os.sep}{key}.json")
 
     def has(self, key: str) -> bool:
         """Whether there is a value, whole or damaged."""
-        return self.place(key).is_file()
+        return os.path.isfile(f"{self._prefix}{key[:2]}{os.sep}{key}.json")  # noqa: PTH113 - once an op
 
     def get(self, key: str) -> dict[str, Any] | None:
         """Returns the value, or None if there is none that can be read."""

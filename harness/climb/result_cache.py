@@ -102,6 +102,8 @@ class ResultCache:
         self._seen: dict[str, dict[str, Any]] = {}
         """Verdicts that were read to know whether an op has one, until they are used."""
         self._made: dict[int, made_of.Made] = {}
+        self._noted: made_of.Made | None = None
+        """The list that was kept last: most ops of a run have the same."""
         self._reports: tuple[Any, ...] = ()
         """The report of that list, so that its id is no other's."""
         self._reads = ready is not None
@@ -228,7 +230,7 @@ class ResultCache:
         if ir := self._ir(test):
             entry["ir"] = ir
         name = key(row, self._context, ready)
-        earlier = (self._store.get(name) or {}).get("results", ()) if self._store.has(name) else ()
+        earlier = (self._store.get(name) or {}).get("results", ())
         entry |= {"lists": lists, "backend": registry.absolute(self._context.backend)}
         others_kept = [each for each in earlier if each.get("lists") != lists][: made_of.MOST - 1]
         self._store.put(name, {"results": [entry, *others_kept]})
@@ -250,6 +252,9 @@ class ResultCache:
             if unseen:
                 self._say(f"a verdict is not kept: {unseen}{_HINT if 'declares' in unseen else ''}")
                 return None
+            if made is self._noted:
+                names.append(made.digest)
+                continue
             names.append(self._lists.keep(made))
             label = backend_label(self._context.backend)
             if path := self._lists.other_in_run(made, words_digest(self._context.run_id, label, digits=32)):
@@ -257,6 +262,7 @@ class ResultCache:
                 self.unseen = f"lanes do not have the same {path}"
                 drop(self._store.root.parent, self._context.run_id, label, 0.0)
                 return None
+            self._noted = made
         return list(dict.fromkeys(names))
 
     def _other_there(self, made: made_of.Made) -> str:

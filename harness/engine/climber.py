@@ -15,7 +15,7 @@ from opscope.harness.engine.goldens import AwaitedGoldens, CutOff, NoGoldens
 from opscope.harness.engine.ready_ops import OpsToCome
 from opscope.harness.lanes.flight import Ready
 from opscope.harness.lanes.protocol import AnyLane
-from opscope.harness.limitations.limitations import Limitation, Verdict, judged
+from opscope.harness.limitations.limitations import ByName, Limitation, Verdict, judged
 from opscope.harness.record import store
 from opscope.harness.record.optest import RunContext, unrun_test
 from opscope.harness.record.records import OpRow, OpTest
@@ -60,6 +60,7 @@ class Climber:
         self._sent: dict[str, OpRow] = {}
         """Ops that were sent to a cluster, with their inputs and goldens, until they are climbed."""
         self._in_time = budget.clock(terms.deadline)
+        self._limitations = ByName(terms.limitations, context.backend)
         self._others: list[Ready] = []
         """The reports of the reruns of an op."""
         self._keeper: ThreadPoolExecutor | None = None
@@ -139,7 +140,7 @@ class Climber:
 
     def _judged(self, test: OpTest) -> tuple[OpTest, Verdict]:
         """Judges a record by the current limitations."""
-        return judged(test, self._terms.limitations)
+        return judged(test, self._limitations.about(test))
 
     def _once_more(self, row: OpRow, attempt: int) -> OpTest:
         """Runs an op again, in a child in which no other op has run."""

@@ -9,8 +9,8 @@ from typing import Any
 
 from opscope.base.slots import SlotAddress
 from opscope.harness.cache.claims import Claims
+from opscope.harness.engine.jobs import Job, Kind, side_by_side
 from opscope.harness.engine.model_jobs import Check
-from opscope.harness.engine.side_by_side import Job, side_by_side
 from opscope.harness.import_check import hold
 from opscope.harness.limitations.import_rows import judged_import
 from opscope.harness.limitations.limitations import Limitation
@@ -38,7 +38,7 @@ def check_all(
     """One check for each model of the header that a framework exported, `at_once` of them side by side."""
     by_name = {task.name: task for task in tasks}
     jobs = [
-        Job(partial(check, task, Path(folder), None))
+        Job(Kind.CHECK, model, partial(check, task, Path(folder), None))
         for model, folder in zip(header.models, header.export_dirs, strict=True)
         if (task := by_name.get(model)) is not None and task.export is not None
     ]

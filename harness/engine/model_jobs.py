@@ -6,7 +6,7 @@
        |        |        |
     check a  check b  check c        against the model's own framework
 
-The first of this list that has what it needs comes first (`side_by_side.py`): all ops are known
+The first of this list that has what it needs comes first (`jobs.py`): all ops are known
 early, cached models' at once. This file imports neither jax nor numpy: pytest processes call it.
 """
 
@@ -27,7 +27,7 @@ from opscope.base.slots import SlotAddress, SlotServer
 from opscope.harness.cache import export_folder, upkeep
 from opscope.harness.cache.claims import Claims, alone_in
 from opscope.harness.cache.growing_export import GrowingExport
-from opscope.harness.engine.side_by_side import Job, Turn, side_by_side
+from opscope.harness.engine.jobs import Job, Kind, Turn, side_by_side
 from opscope.harness.prepare.allowance import EXPORT, BudgetSpent, Killed, ModelRefused
 from opscope.harness.prepare.exporting import ExportFailed
 from opscope.harness.prepare.make_folder import Elsewhere, Event, Making, Unpreparable, make
@@ -121,32 +121,33 @@ class ModelJobs:
     def done(self) -> Manifest:
         """Does all jobs. Raises InputError, or Stopped where `stop` says so."""
         self._report({"event": "models", "total": len(self.tasks)})
-        order = self._jobs()
-
-        def postponed(number: int) -> None:
-            waits = {"event": "stage", "stage": "waiting for memory", "done": 0, "total": 1}
-            self._report({**waits, "model": order[number][0].name})
-
-        side_by_side([job for _, job in order], self._means.at_once, self._report, postponed, stop=self._stop)
+        side_by_side(self._jobs(), self._means.at_once, self._report, stop=self._stop)
         header, rows = merge_all([self.outcomes[task.name] for task in self.tasks])
         checks = tuple(self._checks[task.name] for task in self.tasks if task.name in self._checks)
         return header.model_copy(update={"imports": checks}), rows
 
-    def _jobs(self) -> list[tuple[Task, Job[None]]]:
-        """The jobs, each with its model, in the order in which they begin where nothing holds them up."""
-        means = self._means
-        new = {task.name: task for task in self.tasks if self._is_new(task)}
+    def _jobs(self) -> list[Job[None]]:
+        """The jobs in the order in which they begin where nothing holds them up."""
+        means, jobs = self._means, list[Job[None]]()
+        new = [task for task in self.tasks if self._is_new(task)]
         apart = means.elsewhere is not None or len(new) > means.at_once
-        jobs = [(task, Job(partial(self.walk, task))) for task in self.tasks if task.name not in new]
-        splits = {name: len(jobs) + number for number, name in enumerate(new)} if apart else {}
-        jobs += [(task, Job(partial(self.split, task))) for task in new.values() if apart]
-        for task in new.values():
-            needs = (splits[task.name],) if apart else ()
-            jobs.append((task, Job(partial(self.walk, task), needs, means.elsewhere is not None)))
-        if means.check is not None:
-            walks = {task.name: number for number, (task, _) in enumerate(jobs)}  # a model's walk comes last
-            exported = [task for task in self.tasks if task.export is not None]
-            jobs += [(task, Job(partial(self.check, task), (walks[task.name],))) for task in exported]
+        numbers: dict[tuple[Kind, str], int] = {}
+
+        def add(kind: Kind, task: Task, work: Callable[[Task, Turn], None], *after: Kind, away: bool = False) -> None:
+            numbers[kind, task.name] = len(jobs)
+            needs = [numbers[other, task.name] for other in after]
+            jobs.append(Job(kind, task.name, partial(work, task), needs, away))
+
+        for task in self.tasks:
+            if task not in new:
+                add(Kind.WALK, task, self.walk)
+        for task in new if apart else ():
+            add(Kind.SPLIT, task, self.split)
+        for task in new:
+            add(Kind.WALK, task, self.walk, *([Kind.SPLIT] if apart else []), away=means.elsewhere is not None)
+        for task in self.tasks if means.check is not None else ():
+            if task.export is not None:
+                add(Kind.CHECK, task, self.check, Kind.WALK)
         return jobs
 
     def _is_new(self, task: Task) -> bool:

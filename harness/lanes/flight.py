@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from opscope.base.children.ending import Cause, Ending
@@ -59,9 +60,16 @@ class Flight:
     context: RunContext
     ready: Ready
     attempt: int
+    marks: Callable[[], list[tuple[Stage, float]]] = list
+    """The stages that it has begun, each with its moment (time.monotonic)."""
     started: datetime = field(default_factory=now)
-    _begun: list[tuple[Stage, float]] = field(default_factory=list)
     _passed: Stage | None = None
+    """The last stage that the files of its compiler show as passed, where the process did not say so."""
+
+    @cached_property
+    def _begun(self) -> list[tuple[Stage, float]]:
+        """As it stands when the op has ended."""
+        return self.marks()
 
     def came_to(self, passed: Stage | None) -> None:
         """Notes the last stage that the files of its compiler show as passed, where the process did not say so."""
@@ -72,15 +80,13 @@ class Flight:
                 self._begun = [*self._begun[:-1], (stages[at], self._begun[-1][1])]
                 self._passed = passed
 
-    def enter(self, stage: Stage) -> None:
-        """Notes that a stage began, so the one before it has passed."""
-        self._begun.append((stage, time.monotonic()))
-
     def ended(self, ending: Ending, output: str, cause: str = "") -> OpTest:
         """Returns the record of an op that ended its child, with the child's last output, and the line of it that
         names the cause."""
         if ending.cause is Cause.TIMEOUT:
             return self._record(Status.TIMEOUT, None, ending.text, output)
+        if ending.cause is Cause.PROTOCOL and self._begun and self._begun[-1][0] is Stage.COMPARE:
+            self._begun.pop()  # what compares writes nothing to the socket: the backend did, before
         return self._record(Status.CRASHED, ending.kind, ending.text, output, cause)
 
     def crashed(self, kind: str, text: str, output: str) -> OpTest:

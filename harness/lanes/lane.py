@@ -28,6 +28,7 @@ from opscope.harness.lanes.flight import Flight, Ready
 from opscope.harness.lanes.leftovers import Leftovers, leftovers
 from opscope.harness.lanes.protocol import OpsToSend
 from opscope.harness.lanes.scratch import Place
+from opscope.harness.lanes.stage_marks import SeenMarks
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.explanation import SECONDS
 from opscope.harness.record.optest import RunContext, release_in, unrun_test
@@ -95,6 +96,10 @@ class Lane:
         self._child: Child | None = None
         self._ready: Ready | None = None
         self._last_ready: Ready | None = None
+        self._context = config.context
+        """The run's, with the card of the child's report."""
+        self._marks = SeenMarks()
+        """The stages that the op in flight has begun."""
         self._number = 0
         self._served = 0
         """Ops that the child has run."""
@@ -106,8 +111,8 @@ class Lane:
         self._closes = False
         """Whether the child's backend is to be closed."""
         self._refused = config.refused
-        self._read: Mapping[str, Any] | None = None
-        """What the child has read, by its last report."""
+        self._has_read: Ready | None = None
+        """The child's report about its backend, with what it has read by now."""
         self._folder: Path | None = None
         """The child's own folder, where the backend's library may write."""
 
@@ -221,9 +226,15 @@ class Lane:
                 self._stop()
                 raise InputError(*message["input_error"])
             self._check_room()
+            try:
+                self._marks.of(*message["marks"])
+            except (OSError, ValueError) as error:
+                self._stop()
+                raise InputError("lane", "a process whose memory can be read", str(error), "`opscope doctor`") from None
             values = message["ready"]
             stages = tuple(Stage(stage) for stage in values["stages"])
             self._ready = Ready(**{**values, "stages": stages, "refused": self._refused})
+            self._context = replace(self.config.context, card_type=self._ready.card_type)
             self._idle, self._closes = True, message.get("closes", False)
         assert self._ready is not None
         return self._ready
@@ -278,10 +289,10 @@ class Lane:
     def _climbed(self, row: OpRow, ready: Ready, attempt: int) -> OpTest:
         """Climbs an op whose turn it is and returns its record."""
         assert self._child is not None
-        self._number, self._last_ready = self._number + 1, replace(ready, read=None)
+        self._number, self._last_ready = self._number + 1, ready
         self._log.mark()
         self._idle = False
-        flight = Flight(row, replace(self.config.context, card_type=ready.card_type), ready, attempt)
+        flight = Flight(row, self._context, ready, attempt, lambda: self._marks.begun(self._number))
         failure: OpTest | None = None
         try:
             export_dir = self.config.export_dirs[row.uses[0].model]
@@ -304,9 +315,7 @@ class Lane:
                     continue
                 if message.get("op") != self._number:
                     raise ChildEnded(Ending(Cause.PROTOCOL, f"unexpected frame {cut(str(message), 80)}"))
-                if "stage" in message:
-                    flight.enter(Stage(message["stage"]))
-                elif "explaining" in message:
+                if "explaining" in message:
                     # The verdict stands: its explanation has a limit of its own, and may cost the child, not the op.
                     failure = failure or _failure(message["explaining"], row)
                     deadline = explaining = explaining or Deadline(SECONDS + _EXPLAINED)
@@ -342,8 +351,9 @@ class Lane:
         """
         assert self._child is not None
         left = leftovers(message["changed"])
-        self._read = message.get("read", self._read)
-        self._last_ready = replace(flight.ready, read=self._read)
+        if "read" in message:
+            self._has_read = replace(flight.ready, read=message["read"])
+        self._last_ready = self._has_read or flight.ready
         if message["test"] is None:
             test = flight.crashed("record", f"no record: {message['unreadable']}", self._log.tail())
         else:
@@ -400,6 +410,7 @@ class Lane:
     def close(self) -> None:
         """Ends the child. The lane may be used again."""
         self._stop()
+        self._marks.close()
         self._log.close()
 
     def _check_room(self) -> None:
@@ -422,7 +433,7 @@ class Lane:
     def _stop(self) -> None:
         """Ends the child. Its backend is closed before, unless an op is in flight or the child has died."""
         child, self._child, self._ready = self._child, None, None
-        self._read = None
+        self._has_read = None
         folder, self._folder = self._folder, None
         closes, self._idle = self._idle and self._closes, False
         try:

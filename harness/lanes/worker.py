@@ -1,8 +1,8 @@
 """The child of a lane: takes ops through one backend, one at a time.
 
 `opscope.harness.lanes.lane` starts `serve` in a child process. The first message holds the run's context, each later
-one an op. The child imports the backend once. It answers with `stage` messages (which stage begins) and one `test`
-message per op, each with the op's number; its output goes to the lane's log.
+one an op. The child imports the backend once. It marks which stage begins (`stage_marks.py`), and answers with one
+`test` message per op, with the op's number; its output goes to the lane's log.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import inspect
 import os
 import sys
 import tempfile
+import time
 import traceback
 from functools import partial
 from pathlib import Path
@@ -28,6 +29,7 @@ from opscope.harness.backends.unusable import Unusable
 from opscope.harness.cache import verdict_fingerprint
 from opscope.harness.lanes import scratch, worker_ahead
 from opscope.harness.lanes.ladder import Listener, climb
+from opscope.harness.lanes.stage_marks import Marks
 from opscope.harness.lanes.worker_hygiene import WorkerState
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.optest import RunContext, backend_label
@@ -67,6 +69,7 @@ def serve(parent: Parent) -> None:
         )
         return
     context = dataclasses.replace(context, card_type=target.card_type)
+    marks = Marks()
     parent.send(
         {
             "ready": {
@@ -84,12 +87,16 @@ def serve(parent: Parent) -> None:
                 "commit": commit,
             },
             "closes": type(backend).close is not Backend.close,
+            "marks": marks.place,
         }
     )
     state = WorkerState(parent.descriptor)
     while (message := parent.receive()) is not None and "close" not in message:
         message["export_dir"] = str(Path(began_in, message["export_dir"]))
-        answer = {"op": message["number"], **state.run(partial(_climbed, message, backend, context, parent, state))}
+        answer = {
+            "op": message["number"],
+            **state.run(partial(_climbed, message, backend, context, parent, state, marks)),
+        }
         if (report := reading.report()) is not None:
             answer["read"] = report
         answer["changed"] = [change.as_json() for change in state.changes()]
@@ -98,6 +105,7 @@ def serve(parent: Parent) -> None:
         except frames.ProtocolError as error:
             parent.send({**answer, "test": None, "unreadable": str(error)})
     life.close(backend)
+    marks.close()
 
 
 def _names_no_commit(name: str, backend: Backend) -> bool:
@@ -142,12 +150,13 @@ def _words(error: InputError) -> list[str]:
 
 
 def _climbed(
-    message: dict[str, Any], backend: Backend, context: RunContext, parent: Parent, state: WorkerState
+    message: dict[str, Any], backend: Backend, context: RunContext, parent: Parent, state: WorkerState, marks: Marks
 ) -> dict[str, Any]:
     """Climbs the op of a message. Returns its record as JSON, or why it has none."""
     number, export_dir = message["number"], Path(message["export_dir"])
+    marks.begin(number)
     listener = Listener(
-        lambda stage: parent.send({"op": number, "stage": stage}),
+        lambda stage: marks.enter(stage, time.monotonic()),
         state.before_compare,
         lambda test: parent.send({"op": number, "explaining": test.model_dump_json()}),
     )
@@ -164,7 +173,12 @@ def _climbed(
     except Damaged as error:
         if message.get("final_dir") and not export_dir.is_dir():  # the export has been completed, and so was moved
             return _climbed(
-                {**message, "export_dir": message["final_dir"], "final_dir": None}, backend, context, parent, state
+                {**message, "export_dir": message["final_dir"], "final_dir": None},
+                backend,
+                context,
+                parent,
+                state,
+                marks,
             )
         return {"damaged": [error.where, error.got]}
     except BackendError as error:

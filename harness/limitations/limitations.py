@@ -93,8 +93,7 @@ class Limitation:
 
     def _named_within(self, op: OpRow | OpTest) -> bool:
         """Whether this op failed because of one in it that the row is about."""
-        holds = op_family(op.op_name) == "control" or BODY in op.op_params
-        return bool(self.within) and isinstance(op, OpTest) and holds and _says(op, self.within)
+        return bool(self.within) and isinstance(op, OpTest) and holds_others(op) and _says(op, self.within)
 
     def expired(self, today: date) -> bool:
         """Whether the row has reached its day of expiry."""
@@ -103,6 +102,11 @@ class Limitation:
     def excuses(self, today: date) -> bool:
         """Whether the row still turns a failure into an expected one."""
         return self.expires is None or today < self.expires + GRACE
+
+
+def holds_others(op: OpRow | OpTest) -> bool:
+    """Whether an op has others in it: a loop, a branch, a composite, what has a body."""
+    return op_family(op.op_name) == "control" or BODY in op.op_params
 
 
 def _says(test: OpTest, pattern: str) -> bool:
@@ -194,6 +198,26 @@ def judged(test: OpTest, rows: Sequence[Limitation] = (), today: date | None = N
     if outcome.outcome == "xfail" or outcome.reason.startswith("unexpected pass"):
         test = test.model_copy(update={"expected": outcome.reason})
     return test, outcome
+
+
+class ByName:
+    """The rows of one backend, of which few may name an op of a name."""
+
+    def __init__(self, rows: Iterable[Limitation], backend: str) -> None:
+        label = backend_label(backend)
+        self._rows = [row for row in rows if row.backend == label]
+        self._known: dict[tuple[str, bool], list[Limitation]] = {}
+
+    def about(self, op: OpRow | OpTest) -> list[Limitation]:
+        """The rows that may name an op, or what is in it."""
+        known = (op.op_name, holds_others(op))
+        if known not in self._known:
+            self._known[known] = [
+                row
+                for row in self._rows
+                if (row.within and known[1]) or any(fnmatchcase(op.op_name, pattern) for pattern in row.op)
+            ]
+        return self._known[known]
 
 
 def now() -> date:

@@ -23,6 +23,7 @@ from opscope.harness.record.ledger import MANY
 from opscope.harness.record.optest import board_of, title
 from opscope.harness.record.origin import ANSWERS
 from opscope.harness.record.records import ImportCheck, Ledger, ManifestHeader, ModelFailure, OpRow, OpTest, RunRecord
+from opscope.harness.record.run_folders import about_held
 from opscope.harness.record.selection import count_deselected, kills
 from opscope.harness.record.spared_work import savings
 from opscope.harness.record.stages import FAILED, VARYING, ImportStatus, Status
@@ -35,6 +36,10 @@ if TYPE_CHECKING:
     from opscope.wire.show import StoredRun
 
 SLOWEST = 5
+MOST_HELD = 10**9
+"""Bytes of all run folders above which the page names what removes old ones."""
+UNFINISHED = frozenset({"interrupted", "out_of_budget"})
+"""Outcomes of runs that `--resume` goes on with."""
 EXPLAINED = 3
 """How many wrong results are explained at the end of a run; `opscope show ID` explains any of them."""
 
@@ -151,7 +156,7 @@ def show(run: Run, console: Console) -> None:
         page.line(with_short_paths(note, run.folder), TERMINAL["known"])
     for text, style in _totals(run):
         page.prose(text, style)
-    for name, place in run.places.items():
+    for name, place in {**run.places, **_what_next(run)}.items():
         page.line(f"{name:<9} {with_short_paths(place, run.folder)}")
 
 
@@ -366,6 +371,18 @@ def _totals(run: Run) -> Iterator[tuple[str, str]]:
         yield f"{asked} model{'s' * (asked != 1)} asked for = {parts}", TERMINAL["good"]
     if said := imports_line(run.header.imports):
         yield said, TERMINAL["bad" if any(check.fails_run for check in run.header.imports) else "good"]
+
+
+def _what_next(run: Run) -> dict[str, str]:
+    """The command that a person would type next: what did not run is run, or the first failure is shown."""
+    lines = {}
+    if (held := about_held(run.folder)) > MOST_HELD:
+        lines["clean"] = f"opscope clean: the runs in .opscope/runs hold about {held / 1e9:.1f} GB"
+    if "run" in run.places and (run.record.outcome in UNFINISHED or kills(run.tests, run.header.failed)):
+        lines["next"] = f"pytest --op-by-op --resume {run.places['run']}"
+    elif failing := failing_ops.causes([test for test in run.tests if test.fails_run]):
+        lines["next"] = f"opscope show {failing[0].first.op_id}"
+    return lines
 
 
 def _by_reason(expected: Sequence[OpTest]) -> Iterator[tuple[str, str]]:

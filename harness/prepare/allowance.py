@@ -93,3 +93,7 @@ class Allowance:
         if ending.from_outside:
             return f"{killed_from_outside(ending.kind)}, at {at}"
         return f"{ending.kind} at {at}: {line[:200] or 'no output'}"
+
+
+Allowing = Callable[[Callable[[], None]], Allowance]
+"""Makes the allowance of one model, by what is called while a child works on it."""

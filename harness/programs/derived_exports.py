@@ -11,6 +11,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +20,16 @@ from opscope.base.damage import Damaged
 from opscope.harness.backends import registry
 from opscope.harness.cache import export_folder
 from opscope.harness.cache.claims import Claims
+from opscope.harness.engine.jobs import Job, Kind, side_by_side
 from opscope.harness.lanes.flight import Ready
-from opscope.harness.prepare.allowance import Allowance, BudgetSpent, Killed
+from opscope.harness.prepare.allowance import Allowance, Allowing, BudgetSpent, Killed
 from opscope.harness.prepare.authorities import golden_author
+from opscope.harness.prepare.turn import Turn
 from opscope.harness.record import workflows
 from opscope.harness.record.errors import InputError
-from opscope.harness.record.manifests import merge
+from opscope.harness.record.manifests import Manifest, merge_all
 from opscope.harness.record.optest import RunContext
-from opscope.harness.record.records import ManifestHeader, ModelFailure, OpRow
+from opscope.harness.record.records import ManifestHeader, ModelFailure
 from opscope.harness.record.result_options import Decides
 from opscope.harness.record.stages import ModelStatus
 
@@ -50,45 +53,48 @@ def derive(
     ready: Ready,
     cache: Path,
     report: Callable[[dict[str, Any]], None],
-    claims: Claims | None = None,
-    allowance: Callable[[], Allowance] = Allowance,
-) -> tuple[ManifestHeader, list[OpRow]]:
-    """Returns the manifest of all models of `header` for `workflow`. A model whose child ended counts as failed.
+    claims: Claims,
+    allowance: Allowing,
+    at_once: int = 1,
+) -> Manifest:
+    """Returns the manifest of all models of `header` for `workflow`, `at_once` of them made side by side. A model whose
+    child ended counts as failed.
 
-    `allowance` makes the time and memory of each: its export was made within another one, maybe in an earlier run.
+    `allowance` makes the time and memory of each: its export was made within another one, maybe in an earlier run. It
+    is given what to call while a child works.
     """
-    manifests: list[tuple[ManifestHeader, list[OpRow]]] = []
-    failed: list[ModelFailure] = []
     sources = export_folder.sources_digest()
     of_ttnn = workflows.workflow(workflow).of_ttnn
     code = Path(__file__).with_name("pieces.py" if of_ttnn else "model_pieces.py")
-    for model, base in zip(header.models, header.export_dirs, strict=True):
+
+    def derived(model: str, base: str, turn: Turn) -> Manifest | ModelFailure:
         arguments: dict[str, object] = {"base": Path(base).name, "workflow": workflow}
         if of_ttnn:
             arguments |= {"backend": ready.fingerprint, "options": context.options.decisive(Decides.COMPILATION)}
         folder = cache / "exports" / export_folder.key([code], arguments, sources)
         try:
             if not export_folder.intact(folder):
-                report({"event": "stage", "model": model, "stage": workflow, "done": 0, "total": 1})
-                _make(workflow, model, Path(base), folder, context, allowance())
-                report({"event": "stage", "model": model, "stage": workflow, "done": 1, "total": 1})
+                turn.report({"event": "stage", "model": model, "stage": workflow, "done": 0, "total": 1})
+                _make(workflow, model, Path(base), folder, context, allowance(turn.check))
+                turn.report({"event": "stage", "model": model, "stage": workflow, "done": 1, "total": 1})
             manifest = export_folder.read_manifest(folder)
         except (RuntimeError, Damaged) as error:
-            failed.append(ModelFailure(model=model, framework="", status=ModelStatus.PREPARE_FAILED, error=str(error)))
-            continue
+            return ModelFailure(model=model, framework="", status=ModelStatus.PREPARE_FAILED, error=str(error))
         except BudgetSpent as error:
             reason = f"budget: it was at {error} when the time of --budget was over"
-            failed.append(ModelFailure(model=model, framework="", status=ModelStatus.NOT_RUN, error=reason))
-            continue
+            return ModelFailure(model=model, framework="", status=ModelStatus.NOT_RUN, error=reason)
         except Killed as error:
-            failed.append(ModelFailure(model=model, framework="", status=ModelStatus.NOT_RUN, error=str(error)))
-            continue
-        if claims is not None:
-            claims.hold(folder)
+            return ModelFailure(model=model, framework="", status=ModelStatus.NOT_RUN, error=str(error))
+        claims.hold(folder)
         export_folder.mark_used(folder)
-        manifests.append(manifest)
-    merged_header, rows = merge(manifests)
-    return merged_header.model_copy(update={"failed": (*header.failed, *failed)}), rows
+        return manifest
+
+    jobs = [
+        Job(Kind.DERIVE, model, partial(derived, model, base))
+        for model, base in zip(header.models, header.export_dirs, strict=True)
+    ]
+    merged, rows = merge_all(side_by_side(jobs, at_once, report))
+    return merged.model_copy(update={"failed": (*header.failed, *merged.failed)}), rows
 
 
 def _make(workflow: str, model: str, base: Path, folder: Path, context: RunContext, allowance: Allowance) -> None:
@@ -113,6 +119,7 @@ def _make(workflow: str, model: str, base: Path, folder: Path, context: RunConte
             seconds=allowance.left(),
             memory=allowance.memory,
             environment=environment,
+            watch=allowance.check,
         )
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

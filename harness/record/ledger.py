@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from opscope.base.visible_text import counted
 from opscope.harness.record.records import Ledger, ManifestHeader, OpRow, OpTest
 from opscope.harness.record.stages import Status
 from opscope.harness.record.store import latest
@@ -56,7 +57,7 @@ def line(books: Mapping[str, Ledger]) -> str:
         parts = " + ".join(f"{count} {ending}" for ending, count in counts.by_status.items() if count) or "0"
         total = sum(counts.by_status.values())
         whose = f"{backend}: " if len(books) > 1 else ""
-        lines.append(f"{whose}{counts.unique} unique ops {_sign(counts.unique == total)} {parts}")
+        lines.append(f"{whose}{counted(counts.unique, 'unique op')} {_sign(counts.unique == total)} {parts}")
     counts = next(iter(books.values()))
     parts = (counts.module_ops, counts.uses, counts.unsplittable_uses, counts.structural, counts.dead)
     sums = {model: [part.get(model, 0) for part in parts] for model in counts.module_ops}
@@ -66,7 +67,7 @@ def line(books: Mapping[str, Ledger]) -> str:
     for model, (ops, *terms) in sums.items():
         dead = f" + {terms[3]} dead" if terms[3] else ""
         lines.append(
-            f"{model}: {ops} ops {_sign(ops == sum(terms))} "
+            f"{model}: {counted(ops, 'op')} {_sign(ops == sum(terms))} "
             f"{terms[0]} uses of unique ops + {terms[1]} unsplittable + {terms[2]} structural{dead}"
         )
     return "; ".join(lines)

@@ -113,6 +113,12 @@ def _flags(options: ResultOptions) -> list[str]:
     return options.flags(usual=folder)
 
 
+@lru_cache(maxsize=16)
+def _recorded(options: ResultOptions) -> dict[str, Any]:
+    """The values of a run's options as its records hold them; not to be changed."""
+    return options.recorded()
+
+
 def build_test(
     row: OpRow,
     context: RunContext,
@@ -168,7 +174,7 @@ def build_test(
         "models": models,
         "provenance": row.provenance,
         "repro": repro_line(row.op_id, context),
-        **context.options.recorded(),
+        **_recorded(context.options),
     }
     return OpTest(**(values | fields))
 

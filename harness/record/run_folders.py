@@ -14,6 +14,8 @@ from opscope.base.results_folder import make_folder, results_folder
 
 RUN_FILE = "run.json"
 MANIFEST_FILE = "manifest.jsonl"
+_WEIGHED = 8
+"""So many runs say how large all are."""
 
 
 def default_run_dir(models: Iterable[str], started: datetime, root: Path | None = None) -> Path:
@@ -49,6 +51,19 @@ def file_name(text: str) -> str:
 def runs_root(root: Path | None = None) -> Path:
     """The folder of all runs without `--run-dir`."""
     return results_folder(root) / "runs"
+
+
+def about_held(root: Path | None = None) -> int:
+    """About how many bytes all runs below `root` hold: their number times what the newest few of them hold."""
+    folder = runs_root(root)
+    names = sorted(os.listdir(folder)) if folder.is_dir() else []  # noqa: PTH208
+    newest = names[-_WEIGHED:]
+    sizes = 0
+    for name in newest:
+        for place, _, files in os.walk(folder / name):
+            with contextlib.suppress(OSError):  # of a run that is removed meanwhile
+                sizes += sum(os.stat(f"{place}/{file}").st_size for file in files)  # noqa: PTH116
+    return sizes * len(names) // max(1, len(newest))
 
 
 def named(run: str, root: Path | None = None) -> Path | None:

@@ -33,7 +33,8 @@ class Savings:
         if self.uses > self.unique:
             models = f" ({self.by_model:,} with each model alone)" if self.by_model > self.unique else ""
             share = _percent(self.uses - self.unique, self.uses)
-            texts.append(f"merging: {self.uses:,} uses are {self.unique:,} unique ops{models}, {share} saved")
+            ops = f"{self.unique:,} unique op{'s' * (self.unique != 1)}"
+            texts.append(f"merging: {self.uses:,} uses are {ops}{models}, {share} saved")
         if self.kept:
             share = _percent(self.kept, self.verdicts)
             took = f", which took {self.kept_seconds:.1f} s to run" if self.kept_seconds else ""

@@ -161,8 +161,10 @@ def refused(path: Path, error: OSError, hint: str = "another --run-dir") -> Inpu
 class Journal:
     """One writer's segment of the journal. The file is created at the first append."""
 
-    def __init__(self, run_dir: Path, writer: str) -> None:
-        self.path = run_dir / JOURNAL_DIR / f"{writer}.jsonl"
+    def __init__(self, run_dir: Path, writer: str, name: str = "") -> None:
+        """With a `name`, it is that file of the run's folder."""
+        self._run_dir, self._name = run_dir, name or f"{JOURNAL_DIR}/{writer}.jsonl"
+        self.path = run_dir / self._name
         self._fd: int | None = None
         self._lock = threading.Lock()
 
@@ -183,7 +185,7 @@ class Journal:
 
     def _open(self) -> int:
         if self._fd is None:
-            inside(self.path.parent.parent, f"{JOURNAL_DIR}/{self.path.name}")  # no link of a run from elsewhere
+            inside(self._run_dir, self._name)  # no link of a run from elsewhere
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
             _drop_torn_tail(self._fd)

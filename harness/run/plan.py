@@ -107,8 +107,14 @@ class RunPlan:
         return dict(zip(self.header.models, self.header.export_dirs, strict=True))
 
 
-def lane_of(orders: Orders, export_dirs: dict[str, str], writer: str, dry: bool = False) -> AnyLane:
-    """A lane that follows the orders."""
+def lane_of(
+    orders: Orders,
+    export_dirs: dict[str, str],
+    writer: str,
+    check: Callable[[], None] = lambda: None,
+    dry: bool = False,
+) -> AnyLane:
+    """A lane that follows the orders; `check` is called while it waits, and raises what is to end it."""
     config = LaneConfig(
         context=orders.context,
         export_dirs=export_dirs,
@@ -120,6 +126,7 @@ def lane_of(orders: Orders, export_dirs: dict[str, str], writer: str, dry: bool 
         alone=orders.alone,
         refused=orders.ready.refused if orders.ready is not None else "",
         scratch=orders.scratch,
+        check=check,
     )
     if orders.cluster is None:
         return Lane(config)

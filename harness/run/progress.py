@@ -14,7 +14,7 @@ from typing import Any, TextIO
 
 from opscope.base.live.status_line import MINUTE, SECOND, Estimate, StatusLine, duration
 from opscope.base.terminal import plain
-from opscope.base.visible_text import one_line
+from opscope.base.visible_text import counted, one_line
 from opscope.harness.record.stages import FAILED, Status
 
 Event = Mapping[str, Any]
@@ -263,8 +263,9 @@ class Live(_Shown):
         counts[word] += 1
         if self._open().ended(test, status, expected):
             seconds = time.monotonic() - self._begun.get(model, time.monotonic())
-            counted = ", ".join(f"{count} {word}" for word, count in sorted(counts.items()))
-            self._write_line(one_line(f"{model}: {counts.total()} ops in {duration(seconds)}: {counted}"))
+            endings = ", ".join(f"{count} {word}" for word, count in sorted(counts.items()))
+            ops = counted(counts.total(), "op")
+            self._write_line(one_line(f"{model}: {ops} in {duration(seconds)}: {endings}"))
 
 
 def display(*, terminal: bool, verbosity: int, file: TextIO, write_line: Callable[[str], None]) -> Quiet:

@@ -25,7 +25,7 @@ class RunLanes:
     def __init__(self, plan: RunPlan, folders: dict[str, str], dry: bool = False) -> None:
         """`folders` gets the export folders of models as they become known. No lane starts yet."""
         self._sides = plan.sides()
-        self.lanes: list[AnyLane] = [lane_of(side.orders, folders, side.writer(MAIN), dry) for side in self._sides]
+        self.lanes: list[AnyLane] = [lane_of(side.orders, folders, side.writer(MAIN), dry=dry) for side in self._sides]
         self._recalled: list[Ready | None] = [None] * len(self.lanes)
         """Each backend's report in an earlier run."""
 

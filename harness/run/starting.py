@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from opscope.base import machine
 from opscope.harness.cache import export_folder
 from opscope.harness.cache.claims import Claims
-from opscope.harness.climb import budget
 from opscope.harness.lanes.flight import Ready
 from opscope.harness.limitations import limitation_file
-from opscope.harness.prepare.allowance import Allowance
+from opscope.harness.prepare.allowance import Allowing
 from opscope.harness.prepare.whole_manifest import of_models
 from opscope.harness.programs import derived_exports
 from opscope.harness.record import artifacts, store
@@ -123,7 +122,7 @@ def prepared(
 
 
 def by_workflow(
-    start: Start, orders: Orders, ready: Sequence[Ready], manifest: Manifest, allowance: Callable[[], Allowance]
+    start: Start, orders: Orders, ready: Sequence[Ready], manifest: Manifest, allowance: Allowing
 ) -> Manifest:
     """Returns the manifest for the run's workflow, derived from the models' own within an `allowance` for each."""
     name = orders.context.options.workflow
@@ -131,7 +130,15 @@ def by_workflow(
         return of_models(manifest[0])
     if workflow(name).derived:
         return derived_exports.derive(
-            name, manifest[0], orders.context, ready[0], orders.caches, start.report, start.claims, allowance
+            name,
+            manifest[0],
+            orders.context,
+            ready[0],
+            orders.caches,
+            start.report,
+            start.claims,
+            allowance,
+            start.at_once,
         )
     return manifest
 
@@ -149,8 +156,8 @@ def run_whole(
     sides = RunPlan(orders, header, ()).sides()
     options = ResultOptions.of({**settings, "workflow": FULL})
     run_dir = Path(orders.context.run_dir)
-    in_time = budget.clock(until)
-    whole_models.run(sides, ready, header, start.report, options, cached=not settings["no_cache"], in_time=in_time)
+    cached = not settings["no_cache"]
+    whole_models.run(sides, ready if cached else None, header, start.report, options, until, start.at_once)
     models = whole_models.ran(store.whole_tests(run_dir))
     return replace(orders, whole=models, others=tuple(replace(other, whole=models) for other in orders.others))
 

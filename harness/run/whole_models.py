@@ -7,18 +7,22 @@ if every model that uses it ran whole on every backend of the run.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opscope.harness.climb import result_cache
+from opscope.harness.engine.climber import Climber, Terms
+from opscope.harness.engine.cluster import ClusterEngine
+from opscope.harness.engine.engine import Done, OpJob
+from opscope.harness.engine.local import LocalEngine
 from opscope.harness.prepare.whole_manifest import whole_rows
 from opscope.harness.record import store
-from opscope.harness.record.optest import DEFAULT_BACKEND
+from opscope.harness.record.optest import DEFAULT_BACKEND, backend_label
 from opscope.harness.record.records import ManifestHeader, OpTest
 from opscope.harness.record.result_options import ResultOptions
-from opscope.harness.record.stages import FAILED
+from opscope.harness.record.stages import FAILED, Status
 from opscope.harness.record.workflows import FULL, workflow
 from opscope.harness.run.plan import RunPlan, lane_of
 from opscope.harness.run.process_plan import Orders
@@ -33,59 +37,82 @@ SPARED = "its models ran whole"
 
 def run(
     sides: Sequence[RunPlan],
-    ready: Sequence[Ready],
+    ready: Sequence[Ready] | None,
     header: ManifestHeader,
     report: Callable[[Any], None],
     options: ResultOptions,
-    *,
-    cached: bool,
-    in_time: Callable[[], bool],
+    until: float | None,
+    at_once: int,
 ) -> None:
-    """Runs each model whole on each backend, unless the run folder already has its record; none begins that is not
-    `in_time`. Raises a lane's InputError.
+    """Runs each model whole on each backend, unless the run folder already has its record; none begins after `until`
+    (time.time). Raises a lane's InputError.
 
     `options` are those of whole models, which may use the host even if their single ops may not. `ready` is each
-    backend's report. With `cached`, kept verdicts are used.
+    backend's report; with None, no kept verdict is used. Models run in `at_once` lanes of this machine.
     """
-    run_dir = sides[0].run_dir
-    recorded = {(test.model_name, test.backend) for test in store.whole_tests(run_dir)}
-    for side, backend_ready in zip(sides, ready, strict=True):
+    recorded = {(test.model_name, test.backend) for test in store.whole_tests(sides[0].run_dir)}
+    rows = whole_rows(header.export_dirs)
+    wholes = [_Side(side, options, header) for side in sides]
+    jobs = [
+        OpJob(row, whole.plan.tag)
+        for whole in wholes
+        for row in rows
+        if (row.uses[0].model, backend_label(whole.plan.orders.context.backend)) not in recorded
+    ]
+    if not jobs:
+        return
+    reports = dict(zip([whole.plan.tag for whole in wholes], ready or [None] * len(wholes), strict=True))
+
+    def climbers(number: int, check: Callable[[], None], on_lane: Callable[[], None]) -> Mapping[str, Climber]:
+        terms = Terms(deadline=until, check=check, on_lane=on_lane)
+        return {tag: whole.climber(number, reports[tag], terms) for tag, whole in by_tag.items()}
+
+    by_tag = {whole.plan.tag: whole for whole in wholes}
+    nothing = lambda: None  # noqa: E731
+    on_cluster = sides[0].orders.cluster is not None
+    engine = ClusterEngine(climbers(0, nothing, nothing)) if on_cluster else LocalEngine(climbers, at_once)
+    try:
+        engine.start(jobs)
+        for event in engine.records(jobs):
+            done = int(isinstance(event, Done))
+            report({"event": "stage", "model": event.job.row.uses[0].model, "stage": "whole", "done": done, "total": 1})
+    finally:
+        engine.close()
+        for whole in wholes:
+            whole.journal.close()
+
+
+class _Side:
+    """One backend, as it runs models whole."""
+
+    def __init__(self, plan: RunPlan, options: ResultOptions, header: ManifestHeader) -> None:
         orders = replace(
-            side.orders,
-            op_timeout=workflow(FULL).patience * side.orders.op_timeout,
-            context=replace(side.orders.context, options=options),
+            plan.orders,
+            op_timeout=workflow(FULL).patience * plan.orders.op_timeout,
+            context=replace(plan.orders.context, options=options),
         )
-        patient = replace(side, orders=orders, header=header)
-        rows = whole_rows(header.export_dirs)
-        rows = [row for row in rows if (row.uses[0].model, _label(side)) not in recorded]
-        if not rows:
-            continue
-        cache = result_cache.ResultCache(
-            orders.caches, orders.context, backend_ready if cached else None, patient.folders
-        )
-        lane = lane_of(orders, patient.folders, side.writer("whole"))
-        try:
-            for row in rows:
-                model = row.uses[0].model
-                test = cache.find(row)
-                if test is None and not in_time():
-                    continue
-                report({"event": "stage", "model": model, "stage": "whole", "done": 0, "total": 1})
-                if test is None:
-                    test = lane.run(row)
-                    cache.keep(row, test, lane.last_ready or backend_ready)
-                test = test.model_copy(update={"repro": _repro(model, orders)})
-                with (run_dir / store.WHOLE_FILE).open("ab") as file:
-                    file.write(store.line_of(test))
-                report({"event": "stage", "model": model, "stage": "whole", "done": 1, "total": 1})
-        finally:
-            lane.close()
+        self.plan = replace(plan, orders=orders, header=header)
+        self.journal = _Journal(self.plan)
+
+    def climber(self, number: int, ready: Ready | None, terms: Terms) -> Climber:
+        """What runs models in the lane of a number."""
+        plan, orders = self.plan, self.plan.orders
+        lane = lane_of(orders, plan.folders, plan.writer(f"whole{number + 1}" if number else "whole"), terms.check)
+        cache = result_cache.ResultCache(orders.caches, orders.context, ready, plan.folders)
+        return Climber(orders.context, lane, self.journal, replace(terms, cache=cache))
 
 
-def _label(side: RunPlan) -> str:
-    from opscope.harness.record.optest import backend_label
+class _Journal(store.Journal):
+    """RUN/whole.jsonl, with the records of models that have begun."""
 
-    return backend_label(side.orders.context.backend)
+    def __init__(self, plan: RunPlan) -> None:
+        super().__init__(plan.run_dir, plan.writer("whole"), store.WHOLE_FILE)
+        self._orders = plan.orders
+
+    def append(self, test: OpTest) -> None:
+        """Adds a record, unless its model did not run: then its ops do."""
+        if test.status is not Status.NOT_RUN:
+            super().append(test.model_copy(update={"repro": _repro(test.model_name, self._orders)}))
 
 
 def _repro(model: str, orders: Orders) -> str:

@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Iterable
 from pathlib import Path
+from typing import BinaryIO
 
 from opscope.base.results_folder import make_folder
 
@@ -18,15 +19,28 @@ def write_whole(path: Path, content: str | bytes | Iterable[str | bytes], *, per
     is then unchanged, and no temporary file is left.
     """
     pieces = [content] if isinstance(content, str | bytes) else content
-    part = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_native_id()}")
+    folder, name = os.path.split(path)
+    part = os.path.join(folder, f".{name}.{os.getpid()}-{threading.get_native_id()}")  # noqa: PTH118 - once an op
     try:
-        make_folder(path.parent)
-        part.unlink(missing_ok=True)  # left by a killed process with the same number
-        with open(part, "xb", opener=lambda name, flags: os.open(name, flags, permissions)) as file:
+        with _new(part, permissions) as file:
             for piece in pieces:
                 file.write(piece if isinstance(piece, bytes) else piece.encode("utf-8", "replace"))
-        part.replace(path)
+        os.replace(part, path)  # noqa: PTH105
     except BaseException:
         with contextlib.suppress(OSError):  # the first error is the one to report
-            part.unlink(missing_ok=True)
+            os.unlink(part)  # noqa: PTH108
         raise
+
+
+def _new(part: str, permissions: int) -> BinaryIO:
+    """A new temporary file, in a folder that is created if needed. Raises OSError."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    try:
+        descriptor = os.open(part, flags, permissions)
+    except FileNotFoundError:
+        make_folder(Path(part).parent)
+        descriptor = os.open(part, flags, permissions)
+    except FileExistsError:  # left by a killed process with the same number
+        os.unlink(part)  # noqa: PTH108
+        descriptor = os.open(part, flags, permissions)
+    return os.fdopen(descriptor, "wb")

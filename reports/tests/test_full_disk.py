@@ -138,7 +138,7 @@ def test_a_run_whose_database_has_no_room_ends_as_its_ops_did_and_arrives_later(
     ]
     done = subprocess.run(sweep, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "1 unique ops = 1 success" in done.stdout
+    assert "1 unique op = 1 success" in done.stdout
     assert f"--publish: expected to write {url}, got database or disk is full; try opscope publish" in done.stdout
     (disk / "fill").unlink()
     subprocess.run(["mount", "-o", "remount,size=8m", str(disk)], check=True)

@@ -59,7 +59,8 @@ def apart(count: int) -> str:
     types = [f"tensor<{size}xf32>" for size in range(1, count + 1)]
     arguments = ", ".join(f"%a{n}: {kind}" for n, kind in enumerate(types))
     lines = "\n".join(f"%{n} = stablehlo.tanh %a{n} : {kind}" for n, kind in enumerate(types))
-    return f"func.func @main({arguments}) -> {types[0]} {{ {lines}\n return %0 : {types[0]} }}"
+    results, all_types = ", ".join(f"%{n}" for n in range(len(types))), ", ".join(types)
+    return f"func.func @main({arguments}) -> ({all_types}) {{ {lines}\n return {results} : {all_types} }}"
 
 
 def digests(cache: Path) -> list[dict[str, object]]:

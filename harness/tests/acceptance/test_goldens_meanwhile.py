@@ -150,8 +150,9 @@ def test_as_many_processes_are_busy_as_there_are_workers(place: Place) -> None:
     types = [f"tensor<{size}xf32>" for size in range(1, 121)]
     arguments = ", ".join(f"%a{n}: {kind}" for n, kind in enumerate(types))
     lines = "\n".join(f"%{n} = stablehlo.tanh %a{n} : {kind}" for n, kind in enumerate(types))
+    results, all_types = ", ".join(f"%{n}" for n in range(len(types))), ", ".join(types)
     (place.folder / "apart.mlir").write_text(
-        f"func.func @main({arguments}) -> {types[0]} {{ {lines}\n return %0 : {types[0]} }}"
+        f"func.func @main({arguments}) -> ({all_types}) {{ {lines}\n return {results} : {all_types} }}"
     )
     words = (
         "--model",

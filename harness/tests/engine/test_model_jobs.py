@@ -11,8 +11,8 @@ import pytest
 from opscope.base import stored
 from opscope.harness.cache import export_folder
 from opscope.harness.engine import model_jobs
+from opscope.harness.engine.jobs import Turn
 from opscope.harness.engine.model_jobs import Means, ModelJobs
-from opscope.harness.engine.side_by_side import Turn
 from opscope.harness.prepare.make_folder import Elsewhere
 from opscope.harness.prepare.preparation import Preparation
 from opscope.harness.record.records import ImportCheck
@@ -30,11 +30,7 @@ def jobs_of(folder: Path, names: Sequence[str], means: Means) -> ModelJobs:
 
 def order_of(jobs: ModelJobs) -> list[tuple[str, str, tuple[int, ...], bool]]:
     """Step, model, needs and place of each job."""
-    rows = []
-    for task, job in jobs._jobs():
-        step = cast("Any", job.work).func.__name__
-        rows.append((step, task.name, tuple(job.needs), job.elsewhere))
-    return rows
+    return [(job.kind.value, job.model, tuple(job.needs), job.elsewhere) for job in jobs._jobs()]
 
 
 def checked(*_: object) -> ImportCheck:

@@ -10,7 +10,7 @@ import pytest
 from opscope.harness.backends.base import Job, StageError
 from opscope.harness.backends.reference import Reference
 from opscope.harness.limitations.limitation_file import project_rows
-from opscope.harness.limitations.limitations import GRACE, Limitation, judged, match, verdict
+from opscope.harness.limitations.limitations import BODY, GRACE, ByName, Limitation, judged, match, verdict
 from opscope.harness.prepare.split import split_module
 from opscope.harness.record.optest import RunContext, build_test, now
 from opscope.harness.record.records import TensorDesc
@@ -247,3 +247,18 @@ def climbed(tmp_path, text):
                 tests.append(test.model_copy(update={**told, "op_params": op.op_params}))
                 break
     return sorted(tests, key=lambda test: test.op_name not in ("stablehlo.while", "stablehlo.case"))
+
+
+def test_rows_that_are_looked_up_by_name_are_all_that_name_the_op(tmp_path):
+    rows = [*project_rows(), ROW, dataclasses.replace(ROW, op=("stablehlo.add",), within="*needs add*")]
+    names = {name.replace("*", "x") for row in rows for name in row.op} | {"stablehlo.while", "stablehlo.add"}
+    asked = 0
+    for backend in sorted({row.backend for row in rows} | {"buda"}):
+        by_name = ByName(rows, backend)
+        for name in sorted(names):
+            for params in ({}, {BODY: "stablehlo.add"}):
+                test = outcome(tmp_path, Status.COMPILE_FAILED, Stage.COMPILE, "it needs add here")
+                test = test.model_copy(update={"op_name": name, "op_params": params, "backend": backend})
+                assert match(test, rows=by_name.about(test)) is match(test, rows=rows)
+                asked += match(test, rows=rows) is not None
+    assert asked > 50

@@ -236,3 +236,27 @@ def test_a_run_says_what_share_of_their_domains_its_ops_saw(page: summary.Run, t
     assert summary.domain_line(tests) == said
     assert said in " ".join(shown(dataclasses.replace(page, tests=tests), width=200).split())
     assert "3.9 % of its domain" in summary.result_text(tests[0])
+
+
+def test_the_last_line_is_the_command_that_one_types_next(page: summary.Run, tmp_path: Path) -> None:
+    def last(of: summary.Run) -> str:
+        return shown(of, width=200).rstrip().splitlines()[-1]
+
+    assert last(page) == f"next      opscope show {list(NAMES)[1]}"
+    cut_off = page.record.model_copy(update={"outcome": "out_of_budget"})
+    assert last(dataclasses.replace(page, record=cut_off)) == f"next      pytest --op-by-op --resume {tmp_path}/run"
+    right = [test for test in page.tests if not test.fails_run]
+    assert "next  " not in shown(dataclasses.replace(page, tests=right))
+
+
+def test_old_runs_that_hold_much_are_said(page: summary.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = dataclasses.replace(page, folder=tmp_path)
+    for name in ("a", "b"):
+        folder = tmp_path / ".opscope" / "runs" / name
+        folder.mkdir(parents=True)
+        (folder / "report.html").write_bytes(bytes(1000))
+    assert "opscope clean" not in shown(here)
+    monkeypatch.setattr(summary, "MOST_HELD", 1999)
+    assert "clean     opscope clean: the runs in .opscope/runs hold about 0.0 GB" in shown(here)
+    monkeypatch.setattr(summary, "MOST_HELD", 2000)
+    assert "opscope clean" not in shown(here)

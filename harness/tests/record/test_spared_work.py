@@ -33,7 +33,7 @@ def test_shares_of_merging_and_cache() -> None:
     alone = savings(rows[:1], [tests[1].model_copy(update={"stages": ()})])
     assert (alone.by_model, alone.unique) == (2, 1)
     assert alone.lines[1] == "cache: 1 of 1 verdicts come from earlier runs, 100 % saved (--no-cache runs every op)"
-    assert savings([row("a", "x", "x")], []).lines == ["merging: 2 uses are 1 unique ops, 50 % saved"]
+    assert savings([row("a", "x", "x")], []).lines == ["merging: 2 uses are 1 unique op, 50 % saved"]
     two = savings([row("a", "x", "x"), row("b", "y")], [])
     assert (two.by_model, two.lines) == (2, ["merging: 3 uses are 2 unique ops, 33 % saved"])
     thousand = savings([row(f"{n}", "x", "y") for n in range(1000)], [])

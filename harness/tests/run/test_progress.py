@@ -169,7 +169,7 @@ def test_live_leaves_a_line_for_each_model() -> None:
         shown.close()
     text = "".join(piece for _, piece in screen.drawn())
     os.close(screen.master)
-    assert lines == ["mnist: 2 ops in 0 s: 1 known limitation, 1 success", "resnet: 1 ops in 0 s: 1 unexpected pass"]
+    assert lines == ["mnist: 2 ops in 0 s: 1 known limitation, 1 success", "resnet: 1 op in 0 s: 1 unexpected pass"]
     assert "m · exporting · 0 s" in text
     assert "model 2/2 · op 2/3 · stablehlo.convolution 0 s" in text
     assert "\n" not in text, "nothing scrolls"

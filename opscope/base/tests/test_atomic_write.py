@@ -35,10 +35,10 @@ def test_what_fails_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.Mo
     path = tmp_path / "file"
     write_whole(path, "before")
 
-    def refuse(self: Path, target: Path) -> None:
+    def refuse(part: str, target: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "replace", refuse)
+    monkeypatch.setattr(os, "replace", refuse)
     with pytest.raises(OSError, match="No space left"):
         write_whole(path, "after")
     assert path.read_text() == "before"

@@ -8,13 +8,31 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from opscope.base.children.call import call
-from opscope.harness.engine import side_by_side as module
-from opscope.harness.engine.side_by_side import Job, side_by_side
+from opscope.harness.engine import jobs as module
+from opscope.harness.engine.jobs import Job, Kind, side_by_side
 from opscope.harness.prepare.turn import Stopped, Turn
+
+
+def walk(
+    work: Callable[[Turn], Any], needs: tuple[int, ...] = (), elsewhere: bool = False, model: str = "m"
+) -> Job[Any]:
+    """A job of a model."""
+    return Job(Kind.WALK, model, work, needs, elsewhere)
+
+
+def waiting_models(events: list[dict[str, Any]]) -> list[str]:
+    """The models whose jobs were postponed, of all that was reported."""
+    return [event["model"] for event in events if event.get("stage") == "waiting for memory"]
+
+
+def never(event: Any) -> None:
+    """Hears nothing, or a job was stopped."""
+    pytest.fail(str(event))
 
 
 def waits_for(turn: Turn, is_true: Callable[[], object], seconds: float = 30.0) -> None:
@@ -50,7 +68,7 @@ def test_results_are_in_order_and_no_more_jobs_than_asked_for_are_under_way() ->
         return number * number
 
     results = side_by_side(
-        [Job(partial(job, number)) for number in range(6)],
+        [walk(partial(job, number)) for number in range(6)],
         2,
         lambda event: heard.append((event, threading.get_ident())),
     )
@@ -63,8 +81,8 @@ def test_results_are_in_order_and_no_more_jobs_than_asked_for_are_under_way() ->
 
 def test_one_at_a_time_needs_no_thread() -> None:
     here = threading.get_ident()
-    assert side_by_side([Job(lambda turn: threading.get_ident())] * 3, 1, print) == [here] * 3
-    assert side_by_side([Job(lambda turn: threading.get_ident())], 4, print) == [here]
+    assert side_by_side([walk(lambda turn: threading.get_ident())] * 3, 1, print) == [here] * 3
+    assert side_by_side([walk(lambda turn: threading.get_ident())], 4, print) == [here]
 
 
 @pytest.mark.parametrize("whose", ["job", "listener"])
@@ -89,7 +107,7 @@ def test_an_error_ends_the_other_jobs_and_their_children(whose: str, tmp_path: P
         raise ValueError(event)
 
     with pytest.raises(ValueError, match="no"):
-        side_by_side([Job(long), Job(short)], 2, listen)
+        side_by_side([walk(long), walk(short)], 2, listen)
     assert ended == ["stopped"]
     pid = int(mark.read_text())
     waits_for(Turn(print), lambda: not exists(pid))  # its parent has still to wait for it
@@ -98,21 +116,21 @@ def test_an_error_ends_the_other_jobs_and_their_children(whose: str, tmp_path: P
 
 def test_the_youngest_job_waits_where_all_together_hold_too_much() -> None:
     begun: list[int] = []
-    postponed: list[int] = []
+    events: list[dict[str, Any]] = []
 
     def first(turn: Turn) -> str:
         begun.append(0)
-        waits_for(turn, lambda: postponed)
+        waits_for(turn, lambda: events)
         return "first"
 
     def second(turn: Turn) -> str:
         begun.append(1)
-        if not postponed:
+        if not events:
             waits_for(turn, lambda: False)
         return "second"
 
-    assert side_by_side([Job(first), Job(second)], 2, print, postponed.append, memory=1) == ["first", "second"]
-    assert postponed == [1]
+    assert side_by_side([walk(first), walk(second, model="n")], 2, events.append, memory=1) == ["first", "second"]
+    assert waiting_models(events) == ["n"]
     assert begun.count(0) == 1, "the older job goes on"
     assert begun.count(1) == 2
 
@@ -120,8 +138,8 @@ def test_the_youngest_job_waits_where_all_together_hold_too_much() -> None:
 def test_no_job_waits_where_what_they_hold_is_the_same_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[int] = []
     monkeypatch.setattr(module, "exact_resident", lambda pid: looked.append(pid) or 0)
-    jobs = [Job(lambda turn: waits_for(turn, lambda: looked))] * 2
-    side_by_side(jobs, 2, print, lambda number: pytest.fail("it was stopped"), memory=1)
+    jobs = [walk(lambda turn: waits_for(turn, lambda: looked))] * 2
+    side_by_side(jobs, 2, never, memory=1)
 
 
 def test_a_job_begins_once_what_it_needs_has_ended_and_before_later_ones() -> None:
@@ -137,7 +155,7 @@ def test_a_job_begins_once_what_it_needs_has_ended_and_before_later_ones() -> No
         return name
 
     names = ["split slow", "split a", "split b", "walk slow", "walk a", "walk b"]
-    jobs = [Job(partial(job, name), needs=(number - 3,) if number > 2 else ()) for number, name in enumerate(names)]
+    jobs = [walk(partial(job, name), needs=(number - 3,) if number > 2 else ()) for number, name in enumerate(names)]
     assert side_by_side(jobs, 2, print) == names
     assert begun == ["split slow", "split a", "split b", "walk a", "walk b", "walk slow"]
 
@@ -153,23 +171,23 @@ def test_jobs_elsewhere_take_no_place_of_those_here_and_need_no_memory_of_this_m
     def here(turn: Turn) -> None:
         all_there.wait()
 
-    jobs = [*(Job(partial(away, number), elsewhere=True) for number in range(3)), Job(here)]
-    side_by_side(jobs, 1, print, lambda number: pytest.fail("it was stopped"), memory=1)
+    jobs = [*(walk(partial(away, number), elsewhere=True) for number in range(3)), walk(here)]
+    side_by_side(jobs, 1, never, memory=1)
     assert under_way == {0, 1, 2}
 
 
 def test_what_needs_a_postponed_job_waits_for_its_second_try() -> None:
-    postponed: list[int] = []
+    events: list[dict[str, Any]] = []
     begun: list[int] = []
 
     def first(turn: Turn) -> None:
-        waits_for(turn, lambda: postponed)
+        waits_for(turn, lambda: events)
 
     def second(turn: Turn) -> None:
-        if not postponed:
+        if not events:
             waits_for(turn, lambda: False)
         begun.append(1)
 
-    jobs = [Job(first), Job(second), Job(lambda turn: begun.append(2), needs=(1,))]
-    side_by_side(jobs, 2, print, postponed.append, memory=1)
-    assert (postponed, begun) == ([1], [1, 2])
+    jobs = [walk(first), walk(second, model="n"), walk(lambda turn: begun.append(2), needs=(1,))]
+    side_by_side(jobs, 2, events.append, memory=1)
+    assert (waiting_models(events), begun) == (["n"], [1, 2])

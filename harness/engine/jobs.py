@@ -1,6 +1,19 @@
-"""Jobs side by side, each on a thread that mostly waits for its children; they report to the caller's own thread.
+"""The jobs of a run, and the scheduler of those that are known before they begin: `side_by_side`.
 
-A job begins once the jobs that it needs have ended, the first of the list first.
+| kind | key | needs | where |
+|---|---|---|---|
+| split | a model | nothing | here: exported and split by a child |
+| walk | a model | its split, where others are split meanwhile | here, or on a machine of the cluster |
+| check | a model | its walk | here, in the model's own framework |
+| derive | a model | its walk | here: the pieces of a workflow, made by a child |
+| whole | a model and a backend | its walk | a lane, here or on the cluster |
+| op | an op and a backend | its goldens | a lane, here or on the cluster |
+
+How many ops there are is known after the splits, so they have a heap (`local.py`) and these a graph. What mends a
+damaged export and what runs a failed op again are parts of the op that needs it.
+
+Each job is on a thread that mostly waits for its children; they report to the caller's own thread. A job begins once
+those that it needs have ended, the first of the list first.
 
 Jobs that together hold more memory than this machine can spare are stopped, the youngest first, and begun again one by
 one once the others have ended. So what a job returns must not depend on how often it was begun.
@@ -16,6 +29,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from enum import StrEnum
 from graphlib import TopologicalSorter
 from typing import Any, Generic, TypeVar
 
@@ -33,10 +47,23 @@ EXACT_SHARE = 1 / 20
 Result = TypeVar("Result")
 
 
+class Kind(StrEnum):
+    """What a job does (the table above)."""
+
+    SPLIT = "split"
+    WALK = "walk"
+    CHECK = "check"
+    DERIVE = "derive"
+    WHOLE = "whole"
+    OP = "op"
+
+
 @dataclass(frozen=True)
 class Job(Generic[Result]):
     """A job, and what it waits for."""
 
+    kind: Kind
+    model: str
     work: Callable[[Turn], Result]
     needs: Sequence[int] = ()
     """Numbers of the jobs, all of them before it, that have ended when it begins."""
@@ -48,20 +75,19 @@ def side_by_side(
     jobs: Sequence[Job[Result]],
     at_once: int,
     on_event: Callable[[Any], None],
-    on_postponed: Callable[[int], None] = lambda number: None,
     memory: int | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> list[Result]:
     """The results of all jobs, in their order; the first that has what it needs comes first, `at_once` are under way.
 
-    `memory` is how many bytes this process and all its children may hold before a job is postponed (`on_postponed`
-    gets its number); None means three quarters of the machine's. Raises what the first job raises, or what `on_event`
+    `memory` is how many bytes this process and all its children may hold before a job is postponed, which is an event
+    of its model; None means three quarters of the machine's. Raises what the first job raises, or what `on_event`
     does, or Stopped where `stop` says so, once all jobs under way have ended. A single job, or one at a time, needs no
     thread.
     """
     if len(jobs) == 1 or (at_once == 1 and not any(job.elsewhere for job in jobs)):
         return [job.work(Turn(on_event, stop)) for job in jobs]
-    return _Crew(jobs, at_once, on_event, on_postponed, memory_limit(memory), stop).run()
+    return _Crew(jobs, at_once, on_event, memory_limit(memory), stop).run()
 
 
 class _Crew(Generic[Result]):
@@ -72,12 +98,11 @@ class _Crew(Generic[Result]):
         jobs: Sequence[Job[Result]],
         at_once: int,
         on_event: Callable[[Any], None],
-        on_postponed: Callable[[int], None],
         memory: int,
         stop: Callable[[], bool],
     ) -> None:
         self._stop = stop
-        self._jobs, self._on_event, self._on_postponed = jobs, on_event, on_postponed
+        self._jobs, self._on_event = jobs, on_event
         self._memory = memory
         self._graph = TopologicalSorter({number: job.needs for number, job in enumerate(jobs)})
         self._graph.prepare()
@@ -160,7 +185,8 @@ class _Crew(Generic[Result]):
     def _postponed(self, number: int) -> None:
         del self._running[number]
         self._alone.append(number)
-        self._on_postponed(number)
+        waits = {"event": "stage", "stage": "waiting for memory", "done": 0, "total": 1}
+        self._on_event({**waits, "model": self._jobs[number].model})
 
     def _spare_memory(self) -> None:
         """Stops the youngest of several jobs if all together hold too much."""
