@@ -125,10 +125,7 @@ def _in_float32(op: ir.Operation) -> None:
     """Puts an op on float32 in the place of one on f16; of conversions from and to float32 nothing is left of it."""
     with ir.InsertionPoint(op):
         operands = [_inlined(_TO_FLOAT, value) if _is_half(value.type) else value for value in op.operands]
-        if op.name == _CONVERT and _is_half(op.results[0].type):
-            types = [_float32(op.results[0].type)]
-        else:
-            types = [_float32(result.type) if _is_half(result.type) else result.type for result in op.results]
+        types = [_float32(result.type) if _is_half(result.type) else result.type for result in op.results]
         if op.name == _CONVERT and operands[0].type == types[0]:
             results = operands
         else:
