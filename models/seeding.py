@@ -13,7 +13,11 @@ A distribution (the field `law` of an `ArgSpec`) is a word and its numbers, join
 | `range` | 0, 1, 2, ... in row-major order |
 | `every:LOW:HIGH` | numbers of all exponents in [LOW, HIGH], of a type of 16 bits each once before one comes again |
 | `every:LOW:HIGH:NEAR` | the same, with a share NEAR of numbers near 1 |
-| `rows:WIDTH` | rows of WIDTH, each of another class of `ROW_CLASSES` |
+| `spiked:WIDTH:X` | normal rows of WIDTH, one value of each replaced by X |
+| `repeated:WIDTH:COUNT` | rows of WIDTH of COUNT different normal values |
+| `sorted:WIDTH:SIGN` | normal rows of WIDTH, ascending, or descending with SIGN -1 |
+| `scaled:WIDTH:LOW:HIGH` | normal rows of WIDTH, each times a power of two with an exponent in [LOW, HIGH) |
+| `cancelling:WIDTH` | normal rows of WIDTH with the negative of each value, in any order |
 
 Each array has its own stream of bits (PCG64DXSM), seeded by (seed, index): no value depends on what else was drawn.
 Floats are drawn as float32 and rounded to the type, so that a bfloat16 weight is the rounding of the float32 one.
@@ -177,48 +181,46 @@ def _of_all_exponents(rng: np.random.Generator, size: int, kind: np.dtype, low: 
     return np.where(inside, value, ends[0] + (ends[1] / 2 - ends[0] / 2) * 2 * rng.random(size)).astype(kind)
 
 
-def _standard(rng: np.random.Generator, size: int) -> np.ndarray:
-    """Normal values, float32."""
-    out = np.empty(size, np.float32)
+def _rows(rng: np.random.Generator, count: int, width: int) -> np.ndarray:
+    """Rows of normal values, float32."""
+    out = np.empty(count * width, np.float32)
     _normal(rng, out, (1.0,))
-    return out
+    return out.reshape(count, width)
 
 
-def _with_one(value: float, rng: np.random.Generator, width: int) -> np.ndarray:
-    """Normal values, one of them replaced."""
-    return np.where(np.arange(width) == rng.integers(width), value, _standard(rng, width))
+def _spiked(rng: np.random.Generator, count: int, width: int, value: float) -> np.ndarray:
+    rows = _rows(rng, count, width)
+    rows[np.arange(count), rng.integers(width, size=count)] = value
+    return rows
 
 
-def _mirrored(rng: np.random.Generator, width: int) -> np.ndarray:
-    """Values that cancel: each beside its negative, in any order."""
-    half = _standard(rng, width - width // 2)
-    return rng.permutation(np.concatenate([half, -half])[:width])
+def _repeated(rng: np.random.Generator, count: int, width: int, different: float) -> np.ndarray:
+    values = _rows(rng, count, int(different))
+    return np.take_along_axis(values, rng.integers(values.shape[1], size=(count, width)), axis=1)
 
 
-ROW_CLASSES: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
-    "normal": _standard,
-    "one sign": _unit,
-    "cancelling": _mirrored,
-    "an outlier": lambda rng, width: _with_one(256.0, rng, width),
-    "scaled": lambda rng, width: _standard(rng, width) * 2.0 ** rng.integers(-8, 7),
-    "constant": lambda rng, width: np.full(width, _standard(rng, 1)[0]),
-    "zeros": lambda rng, width: np.zeros(width),
-    "integers": lambda rng, width: rng.integers(120, 136, width).astype(np.float64),
-    "far from zero": lambda rng, width: 100 + _standard(rng, width),
-    "sorted": lambda rng, width: np.sort(_standard(rng, width)),
-    "reversed": lambda rng, width: -np.sort(_standard(rng, width)),
-    "duplicates": lambda rng, width: rng.choice(_standard(rng, 3), width),
-    "one dominant": lambda rng, width: _with_one(20.0, rng, width),
-}
-"""Class of a row -> what draws it: what sums, products, norms, softmax and sorts are hard on."""
+def _sorted(rng: np.random.Generator, count: int, width: int, sign: float) -> np.ndarray:
+    return np.sort(_rows(rng, count, width), axis=1) * np.float32(sign)
 
 
-def _rows(rng: np.random.Generator, out: np.ndarray, numbers: Sequence[float]) -> None:
-    """Rows of WIDTH, each of another class, beginning with any."""
-    width, classes, first = max(1, int(numbers[0])), list(ROW_CLASSES.values()), int(rng.integers(len(ROW_CLASSES)))
-    for number, start in enumerate(range(0, out.size, width)):
-        row = out[start : start + width]
-        row[:] = classes[(first + number) % len(classes)](rng, row.size).astype(out.dtype)
+def _scaled(rng: np.random.Generator, count: int, width: int, low: float, high: float) -> np.ndarray:
+    return np.ldexp(_rows(rng, count, width), rng.integers(int(low), int(high), (count, 1)))
+
+
+def _cancelling(rng: np.random.Generator, count: int, width: int) -> np.ndarray:
+    half = _rows(rng, count, width - width // 2)
+    return rng.permuted(np.concatenate([half, -half], axis=1)[:, :width], axis=1)
+
+
+def _in_rows(draw_rows: Callable[..., np.ndarray]) -> Drawer:
+    """What draws rows of a width, the first of its numbers, until an array is full."""
+
+    def drawer(rng: np.random.Generator, out: np.ndarray, numbers: Sequence[float]) -> None:
+        width = max(1, int(numbers[0]))
+        rows = draw_rows(rng, -(-out.size // width), width, *numbers[1:])
+        out[:] = rows.reshape(-1)[: out.size].astype(out.dtype)
+
+    return drawer
 
 
 # word -> (how many numbers it takes, function)
@@ -233,7 +235,11 @@ DISTRIBUTIONS: dict[str, tuple[tuple[int, ...], Drawer]] = {
     "const": ((1,), lambda rng, out, numbers: out.fill(numbers[0])),
     "range": ((0,), _range),
     "every": ((2, 3), _every),
-    "rows": ((1,), _rows),
+    "spiked": ((2,), _in_rows(_spiked)),
+    "repeated": ((2,), _in_rows(_repeated)),
+    "sorted": ((2,), _in_rows(_sorted)),
+    "scaled": ((3,), _in_rows(_scaled)),
+    "cancelling": ((1,), _in_rows(_cancelling)),
 }
 
 

@@ -284,9 +284,10 @@ def located(header: ManifestHeader, *caches: Path) -> ManifestHeader:
 
 def value_files(row: OpRow) -> list[str]:
     """The files with the values that the verdict on an op rests on, relative to its export folder."""
-    parts = row.shards or (row,)
+    parts = row.shards or row.by_class
     sources = [source.path for part in parts for source in part.sources if source.path is not None]
-    second = row.second.values if row.second is not None else ()
+    seconds = [each.second.values for each in row.by_class if each.second is not None]
+    second = [path for paths in seconds for path in paths]
     goldens = [path for part in parts for path in (*part.golden, *part.term_sizes)]
     return list(dict.fromkeys([*sources, *goldens, *second]))
 

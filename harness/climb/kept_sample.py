@@ -31,7 +31,7 @@ def drawn(rows: Sequence[OpRow], day: str) -> list[OpRow]:
 def difference(cache: ResultCache, lane: Lane, rows: Sequence[OpRow], day: str) -> str:
     """What one op of a day's sample says otherwise than its kept verdict, which is removed then with all that rest on
     the same; empty if all say the same. Raises InputError if the lane does not start."""
-    kept = [row for row in rows if row.module is not None and cache.has(row)]
+    kept = [each for row in rows if row.module is not None for each in row.by_class if cache.has(each)]
     if not kept:
         return ""
     lane.ready()
@@ -39,7 +39,7 @@ def difference(cache: ResultCache, lane: Lane, rows: Sequence[OpRow], day: str) 
     for row in drawn(kept, day):
         if time.monotonic() > end:
             break
-        before = cache.find(row)
+        before = cache.of_class(row)
         if before is None:
             continue
         now = lane.run(row)

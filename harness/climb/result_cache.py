@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache, partial
 from pathlib import Path, PurePath
@@ -29,6 +29,7 @@ from opscope.harness.backends import compiler_commits, registry
 from opscope.harness.backends.commands import description, identity
 from opscope.harness.cache import export_folder, made_of, op_key, verdict_fingerprint
 from opscope.harness.cache.json_store import JsonStore
+from opscope.harness.climb.by_class import WITHOUT_INPUTS, of_classes
 from opscope.harness.climb.doubts import Doubts
 from opscope.harness.lanes.flight import Ready
 from opscope.harness.lanes.lists import scope_of
@@ -65,6 +66,7 @@ OF_THE_RUN = (
     "locations",
     "models",
     "provenance",
+    "input_class",
     "repro",
     "expected",
     "flaky",
@@ -99,7 +101,7 @@ class ResultCache:
         self.unseen = "a sample of them does not hold" if doubted else _unseen(context.backend)
         """Why no verdict of this backend is kept; empty if some may be."""
         self._says = True
-        self._seen: dict[str, dict[str, Any]] = {}
+        self._seen: dict[tuple[str, str], dict[str, Any]] = {}
         """Verdicts that were read to know whether an op has one, until they are used."""
         self._made: dict[int, made_of.Made] = {}
         self._noted: made_of.Made | None = None
@@ -111,15 +113,23 @@ class ResultCache:
         self._ready = None if context.keep_ir or context.dump_tensors != "none" else ready
 
     def has(self, row: OpRow) -> bool:
-        """Whether an op's verdict is kept and may be read."""
-        entry = self._entry(row)
-        if entry is not None and len(self._seen) < MOST_SEEN:
-            self._seen[row.op_id] = entry
-        return entry is not None
+        """Whether an op's verdict is kept and may be read, on each class of its inputs."""
+        for number, each in enumerate(row.by_class):
+            if (entry := self._entry(each)) is None:
+                return False
+            if len(self._seen) < MOST_SEEN:
+                self._seen[each.op_id, each.input_class] = entry
+            if not number and entry["test"]["status"] in WITHOUT_INPUTS:
+                break
+        return True
 
     def find(self, row: OpRow, attempt: int = 1) -> OpTest | None:
         """The kept record of an op, as this run would write it. Returns None if no verdict is kept."""
-        entry = self._seen.pop(row.op_id, None) or self._entry(row)
+        return of_classes(row, lambda each: self.of_class(each, attempt))
+
+    def of_class(self, row: OpRow, attempt: int = 1) -> OpTest | None:
+        """The kept record of an op on one class of inputs, as it ran. Returns None if no verdict is kept."""
+        entry = self._seen.pop((row.op_id, row.input_class), None) or self._entry(row)
         if entry is None:
             return None
         try:
@@ -168,7 +178,7 @@ class ResultCache:
     def changed(self, rows: Iterable[OpRow]) -> str:
         """The first thing that is another by now of what earlier runs' verdicts on some ops rest on; empty if there are
         no such verdicts."""
-        for row in rows:
+        for row in _each_class(rows):
             for entry in self._entries(row):
                 if self._context.run_id != entry["test"]["run_id"]:
                     what = self._lists.changed(entry.get("lists", ()), self._scope)
@@ -179,7 +189,8 @@ class ResultCache:
 
     def rests_on(self, rows: Iterable[OpRow]) -> tuple[dict[str, int], list[str]]:
         """How many files, folders and variables the newest verdicts on some ops rest on, and the user's files."""
-        names = {name: None for row in rows for entry in self._entries(row)[:1] for name in entry.get("lists", ())}
+        newest = [entry for row in _each_class(rows) for entry in self._entries(row)[:1]]
+        names = {name: None for entry in newest for name in entry.get("lists", ())}
         return self._lists.contents(names)
 
     def forget(self, row: OpRow) -> None:
@@ -334,6 +345,11 @@ def _drop(folder: Path, since: float, goes: Callable[[dict[str, Any]], bool]) ->
     return dropped
 
 
+def _each_class(rows: Iterable[OpRow]) -> Iterator[OpRow]:
+    """Ops on each class of their inputs: each has verdicts of its own."""
+    return (each for row in rows for each in row.by_class)
+
+
 def key(row: OpRow, context: RunContext, ready: Ready) -> str:
     """The key of a kept verdict; 32 hex digits."""
     return json_digest({**_of_the_run(context, ready), **op_key.of_row(row)}, digits=32)
@@ -421,7 +437,7 @@ def changed_since(
     kept, lists = JsonStore(cache_dir / FOLDER), made_of.Lists(cache_dir)
     scope = scope_of(context.backend, cache_dir, context.run_dir)
     known = None
-    for row in rows:
+    for row in _each_class(rows):
         if (test := tests.get(row.op_id)) is None or test.status not in KEPT:
             continue
         for entry in (kept.get(key(row, context, ready)) or {}).get("results", ()):

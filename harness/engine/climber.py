@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from opscope.base.children.ending import KILLED
 from opscope.base.slots import Slots
 from opscope.harness.climb import budget
+from opscope.harness.climb.by_class import of_classes
 from opscope.harness.climb.reruns import Reruns
 from opscope.harness.climb.result_cache import ResultCache
 from opscope.harness.engine.goldens import AwaitedGoldens, CutOff, NoGoldens
@@ -91,18 +92,22 @@ class Climber:
             unrun = unrun_test(row, self._context, Status.NOT_RUN, reason)
             test, verdict = self._judged(unrun.model_copy(update={"attempt": attempt}))
         else:
-            test = self._test(ready, attempt)
-            if self._doubts is not None:
-                self._doubts.note(ready, test)
-            test, verdict = self._judged(test)
+            test, verdict = self._judged(of_classes(ready, lambda row: self._test(row, attempt)))
         self._journal.append(test)
         return test, verdict
 
     def _test(self, row: OpRow, attempt: int) -> OpTest:
+        """Returns the record of an op on one class of inputs, and notes what it says of the golden."""
+        test = self._kept_or_new(row, attempt)
+        if self._doubts is not None:
+            self._doubts.note(row, test)
+        return test
+
+    def _kept_or_new(self, row: OpRow, attempt: int) -> OpTest:
         """Returns the record of an op that has no record in this run yet."""
         terms = self._terms
         asked = self._doubts.asked(row) if self._doubts is not None else row
-        kept = terms.cache.find(row, attempt) if terms.cache is not None else None
+        kept = terms.cache.of_class(row, attempt) if terms.cache is not None else None
         if kept is not None and asked is not row and kept.status is Status.SUCCESS and not kept.second_authority:
             kept = None
         if kept is not None and (self._reruns.settled(kept) or not self._is_news(kept)):

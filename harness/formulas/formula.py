@@ -37,6 +37,10 @@ class Formula:
     """Whether it multiplies matrices."""
     chooses: bool = False
     """Whether each result is one of its operands' values, and nothing is rounded."""
+    mistaken: Callable[..., Any] | None = None
+    """What it is computed as by mistake, where its size hides the difference: a variance with 1 / (N - 1)."""
+    grouped: Callable[..., np.ndarray] = lambda y, **_: y.reshape(-1, 1)
+    """A result with a row for each group of values that has a variance of its own."""
     tail: str = ""
     """Where the size is far above the result."""
     body: Callable[..., Any] | None = None

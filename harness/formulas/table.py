@@ -10,7 +10,9 @@ Numer. Anal. 41(4), for softmax), each tried on honest bodies and on wrong ones 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -52,10 +54,20 @@ def _scaled(y: np.ndarray, rest: Arrays) -> np.ndarray:
     return y
 
 
-def _layer_norm(x: np.ndarray, *rest: np.ndarray, epsilon: float, normalized_shape: tuple[int, ...]) -> np.ndarray:
+def _sample(count: int, fewer: int) -> float:
+    """What a mean over `count` values becomes where it is taken over `fewer` of them."""
+    return count / (count - fewer) if count > fewer else math.nan
+
+
+def _layer_norm(
+    x: np.ndarray, *rest: np.ndarray, epsilon: float, normalized_shape: tuple[int, ...], fewer: int = 0
+) -> np.ndarray:
     axes = _axes(x, normalized_shape)
     centred = x - x.mean(axis=axes, keepdims=True)
-    return _scaled(centred / np.sqrt(np.square(centred).mean(axis=axes, keepdims=True) + epsilon), rest)
+    variance = np.square(centred).mean(axis=axes, keepdims=True)
+    if fewer:
+        variance = variance * _sample(_last(x, normalized_shape=normalized_shape), fewer)
+    return _scaled(centred / np.sqrt(variance + epsilon), rest)
 
 
 def _layer_norm_size(x: np.ndarray, *rest: np.ndarray, epsilon: float, normalized_shape: tuple[int, ...]) -> np.ndarray:
@@ -116,10 +128,10 @@ def _sdpa_size(
 
 
 def _batch_norm_training(
-    x: np.ndarray, scale: np.ndarray, offset: np.ndarray, epsilon: float, feature_index: int
+    x: np.ndarray, scale: np.ndarray, offset: np.ndarray, epsilon: float, feature_index: int, fewer: int = 0
 ) -> list[np.ndarray]:
     axes = tuple(axis for axis in range(x.ndim) if axis != feature_index)
-    mean, variance = x.mean(axis=axes), x.var(axis=axes)
+    mean, variance = x.mean(axis=axes), x.var(axis=axes, ddof=fewer)
     along = [1] * x.ndim
     along[feature_index] = -1
     wide = [each.reshape(along) for each in (mean, variance, scale, offset)]
@@ -164,9 +176,9 @@ def _over_channels_of(x: np.ndarray, each: np.ndarray) -> np.ndarray:
     return each.reshape(1, -1, *(1,) * (x.ndim - 2))
 
 
-def _group_norm(x: np.ndarray, *rest: np.ndarray, num_groups: int, epsilon: float) -> np.ndarray:
+def _group_norm(x: np.ndarray, *rest: np.ndarray, num_groups: int, epsilon: float, fewer: int = 0) -> np.ndarray:
     grouped = _in_groups(x, num_groups)
-    y = _layer_norm(grouped, epsilon=epsilon, normalized_shape=(1,)).reshape(x.shape)
+    y = _layer_norm(grouped, epsilon=epsilon, normalized_shape=(1,), fewer=fewer).reshape(x.shape)
     return _scaled(y, [_over_channels_of(x, each) for each in rest])
 
 
@@ -238,12 +250,25 @@ def _rows(
     return Formula(exact, size, operands, attributes, _no_floor, terms, elementwise=False, products=products)
 
 
+def _varied(formula: Formula, grouped: Callable[..., np.ndarray]) -> Formula:
+    """A formula with a variance, of all N values that there are: of a sample's N - 1 it is another's."""
+    return replace(formula, mistaken=partial(formula.exact, fewer=1), grouped=grouped)
+
+
+def _by_channel(y: np.ndarray, feature_index: int, **_: Any) -> np.ndarray:
+    along = feature_index if y.ndim > 1 else 0
+    return np.moveaxis(y, along, 0).reshape(y.shape[along], -1)
+
+
 _NORM = {"epsilon": 1e-5, "normalized_shape": ()}
 FORMULAS: dict[str, Formula] = {
     **POINTWISE,
     "softmax": _rows(_softmax, _softmax_size, _reduced, {"axis": -1}),
     "log_softmax": _rows(_log_softmax, _log_softmax_size, _reduced, {"axis": -1}),
-    "layer_norm": _rows(_layer_norm, _layer_norm_size, _last, _NORM, (1, 2, 3)),
+    "layer_norm": _varied(
+        _rows(_layer_norm, _layer_norm_size, _last, _NORM, (1, 2, 3)),
+        lambda y, normalized_shape, **_: y.reshape(-1, _last(y, normalized_shape=normalized_shape)),
+    ),
     "rms_norm": _rows(
         _rms_norm, lambda *x, **by: 2 * np.abs(_rms_norm(*x, **by)), _last, {**_NORM, "epsilon": 1e-6}, (1, 2)
     ),
@@ -262,16 +287,22 @@ FORMULAS: dict[str, Formula] = {
         _reduced,
         {"axis": None},
     ),
-    "var": _rows(lambda x, axis: x.var(axis=axis), _var_size, _reduced, {"axis": None}),
+    "var": _varied(
+        _rows(lambda x, axis, fewer=0: x.var(axis=axis, ddof=fewer), _var_size, _reduced, {"axis": None}),
+        lambda y, **_: y.reshape(-1, 1),
+    ),
     "l2_norm": _rows(
         _l2_norm, lambda *x, **by: 2 * np.abs(_l2_norm(*x, **by)), _reduced, {"axis": -1, "epsilon": 1e-6}
     ),
-    "group_norm": _rows(
-        _group_norm,
-        _group_norm_size,
-        lambda x, *_, num_groups, **__: x.size // max(1, x.shape[0] * num_groups),
-        {"num_groups": 1, "epsilon": 1e-5},
-        (1, 2, 3),
+    "group_norm": _varied(
+        _rows(
+            _group_norm,
+            _group_norm_size,
+            lambda x, *_, num_groups, **__: x.size // max(1, x.shape[0] * num_groups),
+            {"num_groups": 1, "epsilon": 1e-5},
+            (1, 2, 3),
+        ),
+        lambda y, num_groups, **_: y.reshape(y.shape[0] * num_groups, -1),
     ),
     "cross_entropy": _rows(
         _cross_entropy,
@@ -296,8 +327,9 @@ FORMULAS: dict[str, Formula] = {
         elementwise=False,
         chooses=True,
     ),
-    "batch_norm_training": _rows(
-        _batch_norm_training, _batch_norm_size, _over_channels, {"epsilon": 1e-5, "feature_index": 1}, (3,)
+    "batch_norm_training": _varied(
+        _rows(_batch_norm_training, _batch_norm_size, _over_channels, {"epsilon": 1e-5, "feature_index": 1}, (3,)),
+        _by_channel,
     ),
 }
 """Name -> formula. `what` of the judge, and what composites are called by (`COMPOSITES`)."""

@@ -12,6 +12,7 @@ from opscope.harness.prepare.domains import domain
 from opscope.harness.prepare.program import Node, SplitModule
 from opscope.harness.prepare.subgraph import KEEPS_SPLAT
 from opscope.harness.record.records import TensorDesc
+from opscope.models import input_classes
 
 POSITIVE = "uniform:0.1:4"
 INSIDE_ONE = "uniform:-0.9:0.9"
@@ -197,26 +198,42 @@ ROWS = frozenset({"matmul", "conv", "reduce", "pool", "norm"})
 ORDERED = ("stablehlo.sort", "chlo.top_k")
 
 
-def class_distribution(split: SplitModule, node: Node, index: int) -> str:
-    """The distribution of the classes that reach an op's domain, for a float input of `node`.
+def class_distributions(split: SplitModule, node: Node) -> dict[str, list[str]]:
+    """The distributions of an op's inputs, for each class of inputs that suits it (opscope/models/input_classes.py).
 
-    Of an elementwise op every number that it takes, of one that sums, multiplies or sorts rows of many kinds; others
-    have the usual one.
+    All floats that its op takes any value of are of the class, others have their usual distribution. Empty for an op
+    without such floats: it has the usual inputs alone.
     """
-    plain = domain_distribution(split, node, index)
-    value = node.inputs[index]
-    desc = split.values[value]
-    if value not in node.operands or not desc.data_type.startswith(("f", "bf")) or desc.data_type == "f8E8M0FNU":
-        return plain
+    usual = [domain_distribution(split, node, index) for index in range(len(node.inputs))]
     family = op_family(node.name)
-    if family in ROWS or node.name in ORDERED or (family == "control" and node.name == "stablehlo.composite"):
-        width = max(1, desc.shape[-1]) if desc.shape else 1
-        return plain if plain != default_distribution(desc.data_type) else f"rows:{width}"
-    if family != "eltwise" or node.name == "stablehlo.clamp":
-        return plain
-    low, high = domain(node.name, node.operands.index(value))
-    floats = [split.values[each].data_type for each in node.inputs]
-    return f"every:{low:g}:{high:g}" + (":0.5" if len(floats) > 1 else "")
+    floats = [index for index, value in enumerate(node.inputs) if _is_float_operand(split, node, value)]
+    if family in ROWS or node.name in ORDERED or node.name == "stablehlo.composite":
+        table = input_classes.ROWS
+        floats = [
+            index for index in floats if usual[index] == default_distribution(_desc(split, node, index).data_type)
+        ]
+    elif family == "eltwise" and node.name != "stablehlo.clamp":
+        table = input_classes.ONE_OPERAND if len(node.inputs) == 1 else input_classes.SEVERAL_OPERANDS
+    else:
+        return {}
+
+    def drawn(law: str, index: int) -> str:
+        if index not in floats:
+            return usual[index]
+        low, high = domain(node.name, node.operands.index(node.inputs[index]))
+        return law.format(low=low, high=high, width=(_desc(split, node, index).shape or (1,))[-1])
+
+    every = {name: [drawn(law, index) for index in range(len(usual))] for name, law in table.items()}
+    return every if floats else {}
+
+
+def _desc(split: SplitModule, node: Node, index: int) -> TensorDesc:
+    return split.values[node.inputs[index]]
+
+
+def _is_float_operand(split: SplitModule, node: Node, value: int) -> bool:
+    data_type = split.values[value].data_type
+    return value in node.operands and data_type.startswith(("f", "bf")) and data_type != "f8E8M0FNU"
 
 
 def _never_nan(split: SplitModule, node: Node) -> str:

@@ -26,7 +26,7 @@ from opscope.harness.prepare.onnx_suite import node_tests
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.result_options import DRAWN, DTYPES, INPUTS
 from opscope.harness.record.signature import shorten
-from opscope.models import frontends, registry
+from opscope.models import frontends, input_classes, registry
 from opscope.models.frontends.base import Source
 
 _OWN_NAME = re.compile(r"[\w.+-]+(/[\w.+-]+)*")
@@ -186,6 +186,7 @@ def _task(named: Named, request: Preparation, cache: Path, sources: str) -> Task
         **({"mesh": request.mesh} if request.mesh else {}),
         **golden_author.key(request.goldens_by),
         **({"dead_ops": True} if request.dead_ops else {}),
+        **({"classes": input_classes.TABLES} if request.inputs == "classes" else {}),
         "seed": request.seed,
         "limits": (request.max_tensor_bytes, request.max_live_bytes),
     }

@@ -24,12 +24,12 @@ from opscope.harness.cache.export_folder import JOURNAL, OPS, VALUES
 from opscope.harness.prepare import golden
 from opscope.harness.prepare.authorities import beside_goldens, formulas, known_wrong
 from opscope.harness.prepare.authorities.beside_goldens import save_anew
-from opscope.harness.prepare.input_distributions import class_distribution, domain_distribution
+from opscope.harness.prepare.input_distributions import class_distributions, domain_distribution
 from opscope.harness.prepare.inputs import drawn
 from opscope.harness.prepare.own_random_numbers import OWN_NUMBERS, own_random_numbers
 from opscope.harness.prepare.program import Node, Program, SingleOp, SplitModule, last_uses
 from opscope.harness.record.element_types import MOST_DIMS, NUMPY_NAMES, byte_size, load, numpy_dtype, size_text
-from opscope.harness.record.records import OpRow, SecondAuthority, Source, TensorDesc
+from opscope.harness.record.records import ClassInputs, OpRow, SecondAuthority, Source, TensorDesc
 from opscope.models.seeding import draw
 
 BARRIER = "stablehlo.optimization_barrier"
@@ -122,7 +122,7 @@ def walk(plan: WalkTask, kind: Callable[[WalkTask], Walker] | None = None) -> Wa
         first = {node.op_id: node for node in reversed(list(plan.split.program.walk())) if node.kind == "op"}
         for done, op in enumerate(plan.split.ops.values()):
             if op.op_id in first:
-                walker.evaluate_alone(op, first[op.op_id])
+                walker.evaluate_apart(op, first[op.op_id])
                 walker.announce(op)
             plan.on_progress(done + 1, len(plan.split.ops))
         results: list[np.ndarray | Missing] = []
@@ -150,6 +150,7 @@ class Walker:
         self.second: dict[str, SecondAuthority] = {}
         self.reasons: dict[str, str] = {}
         self.provenance: dict[str, str] = {}
+        self.classes: dict[str, tuple[ClassInputs, ...]] = {}
         self.stored: set[int] = set()
         self.executables: dict[str, golden.Executable | str] = {}
         self.ahead = JobsAhead(self.jobs(), plan.compile_threads) if plan.compile_threads else None
@@ -365,9 +366,9 @@ class Walker:
             return Source(kind="captured", path=self.plan.value_files[index])
         return drawn("seeded", self.plan.distributions[index], self.plan.seed, index)
 
-    def random(self, op: SingleOp, node: Node, index: int) -> tuple[Source, Any]:
-        """A random input by the distribution of the op's domain."""
-        distribution = (class_distribution if self.plan.classes else domain_distribution)(self.split, node, index)
+    def random(self, op: SingleOp, node: Node, index: int, distribution: str = "") -> tuple[Source, Any]:
+        """A random input, by the distribution of the op's domain unless another is asked for."""
+        distribution = distribution or domain_distribution(self.split, node, index)
         source = drawn("random", distribution, self.plan.seed, index)
         return source, golden.put(self.draw(op.inputs[index], distribution, index))
 
@@ -495,31 +496,45 @@ class Walker:
         if sizes:
             self.term_sizes[op.op_id] = tuple(sizes)
 
-    def ask_second(self, op: SingleOp) -> None:
-        """Keeps what a second authority gives for an op whose golden is known to be wrong."""
+    def ask_second(self, op: SingleOp, part: str = "") -> None:
+        """Keeps what a second authority gives for an op whose golden is known to be wrong; `part` as for its terms."""
         form = known_wrong.form_of(op)
         if form is None or op.op_id in self.second or op.op_id not in self.goldens or (row := self.row(op)).shards:
             return
-        self.second[op.op_id] = beside_goldens.second_authority(row, form, self.plan.folder)
+        self.second[op.op_id] = beside_goldens.second_authority(row, form, self.plan.folder, part)
 
-    def evaluate_alone(self, op: SingleOp, node: Node) -> None:
-        """Random inputs and the golden on them, for one op apart from all others."""
-        absent = next((reason for desc in op.inputs if (reason := self.no_random(desc))), "")
-        drawn = [] if absent else [self.random(op, node, index) for index in range(len(op.inputs))]
-        self.sources[op.op_id] = tuple(source for source, _ in drawn)
+    def evaluate_apart(self, op: SingleOp, node: Node) -> None:
+        """Random inputs and the golden on them, for one op apart from all others; several of each, if it has classes
+        of inputs."""
         self.provenance[op.op_id] = f"{'classes' if self.plan.classes else 'random'}:{self.plan.seed}"
+        usual = {"": [""] * len(op.inputs)}
+        laws = (self.plan.classes and class_distributions(self.split, node)) or usual
+        held: list[ClassInputs] = []
+        for number, (name, distributions) in reversed(list(enumerate(laws.items()))):  # the first is the row's own
+            for known in (self.sources, self.goldens, self.term_sizes, self.reasons, self.second):
+                known.pop(op.op_id, None)
+            self.evaluate_drawn(op, node, distributions, f".c{number}" if number else "")
+            row = self.row(op).model_copy(update={"input_class": name})
+            held.append(ClassInputs(**{each: getattr(row, each) for each in ClassInputs.model_fields}))
+        self.classes[op.op_id] = tuple(reversed(held))
+
+    def evaluate_drawn(self, op: SingleOp, node: Node, distributions: Sequence[str], part: str) -> None:
+        """Inputs by their distributions, and the golden on them; `part` names which of several sets they are."""
+        absent = next((reason for desc in op.inputs if (reason := self.no_random(desc))), "")
+        drawn = [] if absent else [self.random(op, node, index, law) for index, law in enumerate(distributions)]
+        self.sources[op.op_id] = tuple(source for source, _ in drawn)
         buffers = Missing(absent) if absent else [buffer for _, buffer in drawn]
         results = self.evaluate(op, buffers)
         reason = self.no_golden(op, results)
         if reason:
             self.reasons[op.op_id] = reason
             return
-        paths = tuple(f"{VALUES}/{op.op_id}.{k}.npy" for k in range(len(results)))
+        paths = tuple(f"{VALUES}/{op.op_id}{part}.{k}.npy" for k in range(len(results)))
         for path, result in zip(paths, results, strict=True):
             save_anew(self.plan.folder / path, golden.view(result))
         self.goldens[op.op_id] = paths
-        self.measure_terms(op, buffers)
-        self.ask_second(op)
+        self.measure_terms(op, buffers, part)
+        self.ask_second(op, part)
 
     def announce(self, op: SingleOp) -> None:
         """Hands on the row of an op whose inputs and goldens are stored."""
@@ -533,6 +548,7 @@ class Walker:
             return row
         write_module(self.plan.folder, op)
         reason = self.reasons.get(op.op_id, "" if op.op_id in self.goldens else "never evaluated")
+        own, *others = self.classes.get(op.op_id, ()) or (None,)
         return row.model_copy(
             update={
                 "sources": self.sources.get(op.op_id, ()),
@@ -541,6 +557,8 @@ class Walker:
                 "no_golden": reason,
                 "second": self.second.get(op.op_id),
                 "provenance": (place := self.provenance.get(op.op_id, "")) + (self.plan.author if place else ""),
+                "input_class": own.input_class if own is not None else "",
+                "other_classes": tuple(others),
             }
         )
 

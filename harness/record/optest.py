@@ -173,6 +173,7 @@ def build_test(
         "locations": tuple(dict.fromkeys(here(use.location) for use in row.uses if use.location)),
         "models": models,
         "provenance": row.provenance,
+        "input_class": row.input_class,
         "repro": repro_line(row.op_id, context),
         **_recorded(context.options),
     }

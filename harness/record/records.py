@@ -91,15 +91,6 @@ class Shard(Record):
     term_sizes: tuple[str, ...] = ()
 
 
-class HeldOp(Record):
-    """An op that a piece of a model holds."""
-
-    op_id: Id
-    op_name: str
-    path: str
-    """Where it stands, in the first place of the piece."""
-
-
 class SecondAuthority(Record):
     """What a second authority computes for an op whose golden is known to be wrong in this form, and why it was asked.
 
@@ -111,6 +102,26 @@ class SecondAuthority(Record):
     """One .npy per result, relative to the export folder. Empty if they are the golden itself, or if there are none."""
     text: str
     """In one line: what is known to be wrong and its source, or why there is no second authority."""
+
+
+class ClassInputs(Record):
+    """The operands and goldens of one class of inputs (`--inputs classes`)."""
+
+    input_class: str
+    sources: tuple[Source, ...] = ()
+    golden: tuple[InnerPath, ...] = ()
+    term_sizes: tuple[str, ...] = ()
+    no_golden: str = ""
+    second: SecondAuthority | None = None
+
+
+class HeldOp(Record):
+    """An op that a piece of a model holds."""
+
+    op_id: Id
+    op_name: str
+    path: str
+    """Where it stands, in the first place of the piece."""
 
 
 class OpRow(Record):
@@ -155,13 +166,27 @@ class OpRow(Record):
     """With a mesh: one per different set of operands, in the order of their first devices, of a collective one per
     device. The first is what `sources`, `golden` and `term_sizes` hold too."""
 
+    input_class: str = ""
+    """The class that these inputs are of; empty without `--inputs classes`."""
+    other_classes: tuple[ClassInputs, ...] = ()
+    """The other classes of inputs that the op is run on."""
+
+    @property
+    def by_class(self) -> tuple[OpRow, ...]:
+        """The op on each class of its inputs; itself alone where there are none."""
+        own = self.model_copy(update={"other_classes": ()}) if self.other_classes else self
+        return own, *(own.model_copy(update=dict(each)) for each in self.other_classes)
+
     def on(self, shard: Shard) -> OpRow:
         """The op on some devices of the mesh."""
         values = {"sources": shard.sources, "golden": shard.golden, "term_sizes": shard.term_sizes}
         return self.model_copy(update={**values, "shards": ()})
 
     def of_failure(self, test: OpTest) -> OpRow:
-        """The op on the first devices of a mesh with a wrong result alone; unchanged if all compute it together."""
+        """The op on the first devices of a mesh with a wrong result alone, unchanged if all compute it together; on the
+        class of inputs that the record is of."""
+        if self.other_classes:
+            return next((row for row in self.by_class if row.input_class == test.input_class), self.by_class[0])
         if not self.shards or self.devices > 1:
             return self
         device = next((check.device for check in test.results if not check.passed), None)
@@ -321,6 +346,17 @@ class Jump(Record):
     known."""
 
 
+class ClassEnding(Record):
+    """How an op ended on one class of its inputs."""
+
+    input_class: str
+    status: Status
+    error: str = ""
+    z_max: float | None = None
+    cached_from: str = ""
+    """The earlier run that its verdict is from; empty if it ran."""
+
+
 if TYPE_CHECKING:
     _WithOptions = Record
 else:
@@ -414,6 +450,10 @@ class _Ended(_WithOptions):
     (harness/climb/reruns.py); of a right op with other bits in another run `varying` (harness/lanes/repeated.py)."""
     outcomes: tuple[str, ...] = ()
     """How each of these runs ended; the first is this record's own."""
+    input_class: str = ""
+    """With `--inputs classes`, the class of inputs that this record is of: the last that failed, or the worst."""
+    input_classes: tuple[ClassEnding, ...] = ()
+    """How the op ended on each class of its inputs."""
     cached_from: str = ""
     """The earlier run that the verdict and stage times come from; empty if they are from this run. Where
     another release had made an equal program of the op, that release and its run, with TAKEN between them; stage times

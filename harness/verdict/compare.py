@@ -40,6 +40,10 @@ from opscope.harness.verdict.unrounded import Unrounded
 
 BITS = "stablehlo.rng_bit_generator"
 TOP = "chlo.top_k"
+GROUPS = 4
+"""Groups of values from which a mistaken formula is looked for: in few of them roundings may come to one by chance."""
+MISTAKEN = 0.2
+"""How far from 1 the mean share of groups may be that a mistaken formula made; its deviation may be half of it."""
 """What composites are judged as that pick values."""
 
 
@@ -119,6 +123,8 @@ def compare(
             steps = steps_of(target, op_family(op_name), name, op_name=op_name)
             part = _judged(given, got, index, row, steps, op_name, whole)
             result = part if part.passed else result
+        if result.passed and isinstance(operands, ExactOperands):
+            result = _unless_mistaken(result, got[index], index, operands)
         if index in documented:
             result = result.model_copy(update={"flags": (*result.flags, "documented_tail")})
         checks.append(result if target.tiled else _without_tiles(result))
@@ -127,6 +133,27 @@ def compare(
     if op_name == TOP and ties.picks(params) and operands is not None and not all(check.passed for check in checks):
         checks = ties.picked(operands.inputs[0], golden, got, params, checks)
     return checks
+
+
+def _unless_mistaken(result: ResultCheck, got: np.ndarray, index: int, operands: ExactOperands) -> ResultCheck:
+    """A result that is right within what its steps may cost, unless it is another formula's.
+
+    Its errors are measured along what the two formulas differ by, in each group of values (row of a norm, channel) by
+    itself: 1 in each is that formula's. Of honest steps a variance is off by chance, in each group by another share.
+    """
+    if not result.max_abs or operands.meaning is None or (other := operands.mistaken) is None:
+        return result
+    exact = operands.exact[index]
+    with np.errstate(all="ignore"):
+        error, step = (operands.meaning.grouped(each - exact) for each in (wide(got), other[index]))
+        shares = (error * step).sum(axis=1) / np.square(step).sum(axis=1)
+    shares = shares[np.isfinite(shares)]
+    if shares.size < GROUPS or float(shares.std(ddof=1)) / math.sqrt(shares.size) > MISTAKEN / 2:
+        return result
+    if abs(float(shares.mean()) - 1) > MISTAKEN:
+        return result
+    reason = f"a variance over N - 1 in place of N in {shares.size} groups of values"
+    return result.model_copy(update={"passed": False, "reason": reason, "question": "systematic"})
 
 
 def _beside_body(

@@ -74,6 +74,10 @@ class Meaning:
     """The steps in which it is usually evaluated, of float64 operands that are traced or rounded; None: not known."""
     products: bool = False
     """Whether it multiplies matrices."""
+    mistaken: Callable[[Arrays], list[np.ndarray]] | None = None
+    """What it is computed as by mistake: float64 operands -> float64 results; None: nothing that its sizes hide."""
+    grouped: Callable[[np.ndarray], np.ndarray] = lambda y: y.reshape(-1, 1)
+    """A result with a row for each group of values that has a variance of its own."""
     own_body: bool = False
     """Whether it is what the op's own body says, and not a formula that the body has to agree with."""
 
@@ -104,6 +108,8 @@ def of_formula(name: str, given: Mapping[str, Any], operands: int, terms: int | 
         elementwise=formula.elementwise,
         steps=partial(formula.steps, **given),
         products=formula.products,
+        mistaken=None if formula.mistaken is None else results(formula.mistaken),
+        grouped=partial(formula.grouped, **given),
     )
 
 
@@ -298,6 +304,13 @@ class ExactOperands(Operands):
             bits = np.ascontiguousarray(x).reshape(-1).view(f"u{x.dtype.itemsize}")
             codes, places = np.unique(bits, return_inverse=True)
             return [codes.view(x.dtype).astype(np.float64)], places
+
+    @cached_property
+    def mistaken(self) -> list[np.ndarray] | None:
+        """What its formula gives where it is computed as by mistake, not rounded; None if there is no such mistake."""
+        if self.meaning is None or self.meaning.mistaken is None:
+            return None
+        return self.meaning.mistaken([each.astype(np.float64) for each in self.inputs])
 
     @cached_property
     def golden(self) -> list[np.ndarray]:

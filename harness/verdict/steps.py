@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any, Self
 
 from opscope.base.number_formats import FORMATS
 from opscope.base.op_families import DATA_MOVEMENT, op_family
@@ -175,105 +176,144 @@ def steps_of(
     row = table.tolerance(target, kind, element_type, inner, op_name=op_name, body=body, ulp=ulp)
     if row.exact:
         return None
-    part = table.part_type(element_type)
-    own, stored_as = table.formats_of(target, kind, part)
-    stored_as = table.ROW_OF_FORMAT.get(stored_as, stored_as)
-    lossless = stored_as == own or part in table.LOSSLESS.get(stored_as, ())
-    block = stored_as in BLOCKS
-    common = {
-        "stored": 0.0 if lossless else unit(stored_as),
-        "packed": unit(stored_as) if stored_as != "Float32" or own == "Float64" else 0.0,
-        "declared": unit(own) if FRACTION_BITS[own] < FRACTION_BITS["Float32"] else 0.0,
-        "block": block,
-        "stored_as": stored_as,
-        "packer": target.math_fidelity != "exact",
-        # The packer cuts FP8's mantissa.
-        "short": unit(stored_as) if stored_as == "Float8" and target.math_fidelity != "exact" else 0.0,
-    }
-    moves = kind in DATA_MOVEMENT or (kind in table.REDUCING_KINDS and table.chooses(kind, body))
-    if moves:
-        return Steps("bound", **common)
-    floor = unit(own) if own == stored_as == "Float64" else FLOAT32
-    # Values that are packed in blocks leave a Dst of 16 bits, already rounded once.
-    dst = unit("Float16_b") if block else 0.0
+    kept = _Kept.of(target, kind, table.part_type(element_type))
+    if kind in DATA_MOVEMENT or (kind in table.REDUCING_KINDS and table.chooses(kind, body)):
+        return Steps("bound", **kept.common)
     if sums_terms(op_name, body):
-        cut, left_out, added = (0.0, 0.0), 0.0, 2 * floor * math.sqrt(inner)
-        bits = min(FRACTION_BITS[stored_as], _operand_bits(operand_types))
-        in_registers = stored_as not in ("Float32", "Float64") or (
-            stored_as == "Float32"
-            and target.matrix_format is not None
-            and not table.on_vector_unit(target, kind, stored_as)
-        )
-        if target.math_fidelity != "exact" and in_registers:
-            cut = _cut(bits, target.math_fidelity, one=kind not in table.PRODUCTS)
-            left_out = HIFI3_LEAVES if target.math_fidelity == "HiFi3" else 0.0
-            if target.exact_order:
-                added = max(added, ALIGNED)
-            if target.narrow_dst:
-                added = max(added, RANDOM * unit("Float16_b") * math.sqrt(4 * math.ceil(inner / DST_DEPTH)))
-        elif table.in_tf32(target, kind, stored_as):
-            lost = 2.0 ** -FRACTION_BITS["Tf32"] if bits > FRACTION_BITS["Tf32"] else 0.0
-            cut = lost, lost
-        elif target.sums_in_own_type:
-            added = max(added, RANDOM * unit(own) * math.sqrt(inner + 1))  # each product and each sum is rounded
-        reads = KEPT.get(target.math_fidelity, KEPT["HiFi4"])[1] if cut[0] and kind not in table.PRODUCTS else None
-        joined = 0.0
-        if kind == "scatter":  # over how many updates it sums, only its indices say
-            joined = (
-                dst or unit(stored_as) if FRACTION_BITS[stored_as] < FRACTION_BITS["Float32"] else SCATTERED * floor
-            )
-        return Steps(
-            "sum",
-            cut=cut,
-            left_out=left_out,
-            reads=reads,
-            added=added,
-            joined=joined,
-            function=2 * floor + dst,
-            **common,
-        )
+        return _of_sum(kept, inner, operand_types)
     if kind in ("reduce", "pool") and body == "stablehlo.multiply":
-        return Steps("sum", added=4 * floor * math.sqrt(inner), function=4 * floor + dst, **common)
+        terms = 4 * kept.floor
+        return Steps("sum", added=terms * math.sqrt(inner), function=terms + kept.dst, **kept.common)
     if kind == "eltwise" or op_name == "stablehlo.batch_norm_inference":
-        cut, left_out, between = (0.0, 0.0), 0.0, floor
-        by_matrix_unit = stored_as not in ("Float32", "Float64", "Float16_b") and target.math_fidelity != "exact"
-        if op_name in table.MULTIPLYING and by_matrix_unit:
-            cut = _cut(FRACTION_BITS[stored_as], target.math_fidelity, one=False)
-            left_out = HIFI3_LEAVES if target.math_fidelity == "HiFi3" else 0.0
-        if target.math_fidelity == "exact" and op_name in IEEE_ROUNDED and part == element_type:
-            function = table.ULP_MARGIN * min(unit(own), FLOAT32)
-            common["last_place"] = floor if stored_as == own and own in ("Float32", "Float64") else 0.0
-        else:
-            # Of a composite the steps are known, and what rounding them costs is evaluated (`meaning.py`).
-            alone = ulp is None and op_family(op_name) == kind
-            rounds = alone and stored_as != "Float32" and (target.math_fidelity != "exact" or target.sums_in_own_type)
-            function = _function(own, stored_as, op_name, ulp, rounds, target.math_fidelity == "exact") + dst
-            if rounds:
-                between = function
-            elif alone and op_name.startswith("chlo."):  # a formula, of which each step rounds, the golden's too
-                between = table.FORMULA_MARGIN * floor
-        if op_name in GOLDEN_IN_STEPS.get(part, ()):
-            function += GOLDEN_HALVES * unit(own)
-        if target.cuts_result is not None and target.cuts_result(op_name) and (block or stored_as in DST_FORMATS):
-            common["short"] = dst or unit(stored_as)
-            function += dst
+        return _of_elements(kept, element_type, op_name, ulp)
+    tf32 = table.in_tf32(target, kind, kept.stored_as)
+    read = unit("Tf32") if tf32 else unit("Float16_b") if target.narrow_dst else 0.0
+    resolution = 2 * max(unit(kept.stored_as), unit(kept.own), read) + cut_of(target, "matmul", kept.part)
+    return Steps("part", function=row.relative_l2, resolution=resolution, **kept.common)
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """What a result of a kind of op is computed in and stored as, and what that costs whatever the op is."""
+
+    target: Target
+    kind: str
+    part: str
+    own: str
+    """The format of its declared type."""
+    stored_as: str
+
+    @classmethod
+    def of(cls, target: Target, kind: str, part: str) -> Self:
+        own, stored_as = table.formats_of(target, kind, part)
+        return cls(target, kind, part, own, table.ROW_OF_FORMAT.get(stored_as, stored_as))
+
+    @property
+    def exact(self) -> bool:
+        """Whether no unit of a card computes it."""
+        return self.target.math_fidelity == "exact"
+
+    @property
+    def floor(self) -> float:
+        """What a rounding inside the op costs."""
+        return unit(self.own) if self.own == self.stored_as == "Float64" else FLOAT32
+
+    @property
+    def dst(self) -> float:
+        """Values that are packed in blocks leave a Dst of 16 bits, already rounded once."""
+        return unit("Float16_b") if self.stored_as in BLOCKS else 0.0
+
+    @property
+    def common(self) -> dict[str, Any]:
+        """The fields of Steps that follow."""
+        own, stored_as = self.own, self.stored_as
+        lossless = stored_as == own or self.part in table.LOSSLESS.get(stored_as, ())
+        return {
+            "stored": 0.0 if lossless else unit(stored_as),
+            "packed": unit(stored_as) if stored_as != "Float32" or own == "Float64" else 0.0,
+            "declared": unit(own) if FRACTION_BITS[own] < FRACTION_BITS["Float32"] else 0.0,
+            "block": stored_as in BLOCKS,
+            "stored_as": stored_as,
+            "packer": not self.exact,
+            # The packer cuts FP8's mantissa.
+            "short": unit(stored_as) if stored_as == "Float8" and not self.exact else 0.0,
+        }
+
+
+def _of_sum(kept: _Kept, inner: int, operand_types: Sequence[str]) -> Steps:
+    """The steps of a sum of `inner` terms: what its terms lose before they are added up, and the additions."""
+    target, kind, stored_as, floor = kept.target, kept.kind, kept.stored_as, kept.floor
+    cut, left_out, added = (0.0, 0.0), 0.0, 2 * floor * math.sqrt(inner)
+    bits = min(FRACTION_BITS[stored_as], _operand_bits(operand_types))
+    in_registers = stored_as not in ("Float32", "Float64") or (
+        stored_as == "Float32"
+        and target.matrix_format is not None
+        and not table.on_vector_unit(target, kind, stored_as)
+    )
+    if not kept.exact and in_registers:
+        cut = _cut(bits, target.math_fidelity, one=kind not in table.PRODUCTS)
+        left_out = HIFI3_LEAVES if target.math_fidelity == "HiFi3" else 0.0
+        if target.exact_order:
+            added = max(added, ALIGNED)
+        if target.narrow_dst:
+            added = max(added, RANDOM * unit("Float16_b") * math.sqrt(4 * math.ceil(inner / DST_DEPTH)))
+    elif table.in_tf32(target, kind, stored_as):
+        lost = 2.0 ** -FRACTION_BITS["Tf32"] if bits > FRACTION_BITS["Tf32"] else 0.0
+        cut = lost, lost
+    elif target.sums_in_own_type:
+        added = max(added, RANDOM * unit(kept.own) * math.sqrt(inner + 1))  # each product and each sum is rounded
+    joined = 0.0
+    if kind == "scatter":  # over how many updates it sums, only its indices say
+        narrow = FRACTION_BITS[stored_as] < FRACTION_BITS["Float32"]
+        joined = kept.dst or unit(stored_as) if narrow else SCATTERED * floor
+    return Steps(
+        "sum",
+        cut=cut,
+        left_out=left_out,
+        reads=KEPT.get(target.math_fidelity, KEPT["HiFi4"])[1] if cut[0] and kind not in table.PRODUCTS else None,
+        added=added,
+        joined=joined,
+        function=2 * floor + kept.dst,
+        **kept.common,
+    )
+
+
+def _of_elements(kept: _Kept, element_type: str, op_name: str, ulp: float | None) -> Steps:
+    """The steps of a function of single elements: its own error, and what its operands lose on their way to it."""
+    target, own, stored_as, floor = kept.target, kept.own, kept.stored_as, kept.floor
+    cut, left_out, between, more = (0.0, 0.0), 0.0, floor, kept.common
+    if op_name in table.MULTIPLYING and stored_as not in ("Float32", "Float64", "Float16_b") and not kept.exact:
+        cut = _cut(FRACTION_BITS[stored_as], target.math_fidelity, one=False)
+        left_out = HIFI3_LEAVES if target.math_fidelity == "HiFi3" else 0.0
+    if kept.exact and op_name in IEEE_ROUNDED and kept.part == element_type:
+        function = table.ULP_MARGIN * min(unit(own), FLOAT32)
+        more["last_place"] = floor if stored_as == own and own in ("Float32", "Float64") else 0.0
+    else:
+        # Of a composite the steps are known, and what rounding them costs is evaluated (`meaning.py`).
+        alone = ulp is None and op_family(op_name) == kept.kind
+        rounds = alone and stored_as != "Float32" and (not kept.exact or target.sums_in_own_type)
+        function = _function(own, stored_as, op_name, ulp, rounds, kept.exact) + kept.dst
+        if rounds:
+            between = function
+        elif alone and op_name.startswith("chlo."):  # a formula, of which each step rounds, the golden's too
+            between = table.FORMULA_MARGIN * floor
+    if op_name in GOLDEN_IN_STEPS.get(kept.part, ()):
+        function += GOLDEN_HALVES * unit(own)
+    if target.cuts_result is not None and target.cuts_result(op_name) and (more["block"] or stored_as in DST_FORMATS):
+        more["short"] = kept.dst or unit(stored_as)
+        function += kept.dst
+    return Steps(
+        "bound",
+        cut=cut,
+        left_out=left_out,
+        function=function,
+        between=between,
         # A host's library takes multiples of pi / 2 away in the op's type, near 0 too: IREE's sine of 0.0045 in float32
         # is 1e-7 off.
-        reduced = 2 * floor if target.math_fidelity == "exact" and op_name in PERIODIC else 0.0
-        cancelled = table.FORMULA_MARGIN * floor * FORMULA_TERMS.get(op_name, 0.0)
-        return Steps(
-            "bound",
-            cut=cut,
-            left_out=left_out,
-            function=function,
-            between=between,
-            reduced=reduced,
-            cancelled=cancelled,
-            **common,
-        )
-    read = unit("Tf32") if table.in_tf32(target, kind, stored_as) else unit("Float16_b") if target.narrow_dst else 0.0
-    resolution = 2 * max(unit(stored_as), unit(own), read) + cut_of(target, "matmul", part)
-    return Steps("part", function=row.relative_l2, resolution=resolution, **common)
+        reduced=2 * floor if kept.exact and op_name in PERIODIC else 0.0,
+        cancelled=table.FORMULA_MARGIN * floor * FORMULA_TERMS.get(op_name, 0.0),
+        **more,
+    )
 
 
 def cut_of(target: Target, kind: str, element_type: str) -> float:

@@ -21,7 +21,7 @@ from opscope.base.op_families import DATA_MOVEMENT, TO_THE_LAST_BIT
 from opscope.harness.record.records import TensorDesc
 from opscope.harness.verdict.target import Target
 
-VERSION = 16
+VERSION = 17
 REFERENCE_INNER = 2304
 """Inner size K that the start values hold for; above it they grow with sqrt(K / 2304)."""
 DEFAULT_PCC = 0.99
@@ -152,31 +152,10 @@ def tolerance(
     Integers, booleans and values that are only moved or chosen are exact; floats only where the target's storage
     format holds them.
     """
-    part = part_type(element_type)
-    if not part.startswith(("f", "bf")):
-        return TABLE["exact"]
-    own, stored = formats_of(target, kind, part)
-    of_ieee = target.math_fidelity == "exact" and stored == own and element_type in ("f32", "f64")
-    if op_name in TO_THE_LAST_BIT and of_ieee:
-        return _OF_IEEE if own == "Float32" else TABLE["exact"]
-    computes = not (kind in DATA_MOVEMENT or (kind in REDUCING_KINDS and chooses(kind, body)))
-    if not computes and (stored == own or part in LOSSLESS.get(stored, ())):
-        return _TO_THE_SIGN if _keeps_zeros(target, kind, own, op_name) else TABLE["exact"]
-    if op_name in OF_BITS and part == element_type and stored == own and (ulp == 0 or target.math_fidelity == "exact"):
-        return _TO_THE_SIGN if _keeps_zeros(target, kind, own, op_name) else TABLE["exact"]
-    if op_name == "chlo.next_after" and stored == own:
-        return TABLE["exact"]
-    if in_tf32(target, kind, stored):
-        row = TABLE["Float32 matrix TF32"]
-    elif _sums(kind, body) and not on_vector_unit(target, kind, stored):
-        row = _matrix_row(target, stored, "16-bit Dst" if target.narrow_dst else "")
-    elif op_name in MULTIPLYING and stored != "Float32":
-        row = _matrix_row(target, stored)
-    else:
-        row = TABLE[ROW_OF_FORMAT.get(stored, stored)]
-    if own != "Float8" and row.relative_l2 < TABLE[own].relative_l2:
-        # The result is rounded to the declared type whatever the device computes in.
-        row = TABLE[own]
+    if (exact := _exact_row(target, kind, element_type, op_name, body, ulp)) is not None:
+        return exact
+    own, stored = formats_of(target, kind, part_type(element_type))
+    row = _row_of(target, kind, own, stored, op_name, body)
     if kind == "whole_model":
         return replace(
             row,
@@ -198,6 +177,40 @@ def tolerance(
             row, name=f"{row.name} K={inner}", relative_l2=row.relative_l2 * factor, pcc=1 - (1 - row.pcc) * factor**2
         )
     return row
+
+
+def _exact_row(
+    target: Target, kind: str, element_type: str, op_name: str, body: str | None, ulp: float | None
+) -> Tolerance | None:
+    """The row of a result that the target has no choice of: the same bits, or the same but for signs of zeros and
+    denormals; None of another."""
+    part = part_type(element_type)
+    if not part.startswith(("f", "bf")):
+        return TABLE["exact"]
+    own, stored = formats_of(target, kind, part)
+    of_ieee = target.math_fidelity == "exact" and stored == own and element_type in ("f32", "f64")
+    if op_name in TO_THE_LAST_BIT and of_ieee:
+        return _OF_IEEE if own == "Float32" else TABLE["exact"]
+    computes = not (kind in DATA_MOVEMENT or (kind in REDUCING_KINDS and chooses(kind, body)))
+    moved = not computes and (stored == own or part in LOSSLESS.get(stored, ()))
+    of_bits = op_name in OF_BITS and part == element_type and stored == own
+    if moved or (of_bits and (ulp == 0 or target.math_fidelity == "exact")):
+        return _TO_THE_SIGN if _keeps_zeros(target, kind, own, op_name) else TABLE["exact"]
+    return TABLE["exact"] if op_name == "chlo.next_after" and stored == own else None
+
+
+def _row_of(target: Target, kind: str, own: str, stored: str, op_name: str, body: str | None) -> Tolerance:
+    """The table's row of what computes a result, and of what it is rounded to."""
+    if in_tf32(target, kind, stored):
+        row = TABLE["Float32 matrix TF32"]
+    elif _sums(kind, body) and not on_vector_unit(target, kind, stored):
+        row = _matrix_row(target, stored, "16-bit Dst" if target.narrow_dst else "")
+    elif op_name in MULTIPLYING and stored != "Float32":
+        row = _matrix_row(target, stored)
+    else:
+        row = TABLE[ROW_OF_FORMAT.get(stored, stored)]
+    # The result is rounded to the declared type whatever the device computes in.
+    return TABLE[own] if own != "Float8" and row.relative_l2 < TABLE[own].relative_l2 else row
 
 
 def _keeps_zeros(target: Target, kind: str, own: str, op_name: str) -> bool:

@@ -12,7 +12,7 @@ import pytest
 
 from opscope.base import passes
 from opscope.models.arguments import GENERATOR
-from opscope.models.seeding import BLOCK, DISTRIBUTIONS, ROW_CLASSES, draw, numbers_between, parse_distribution
+from opscope.models.seeding import BLOCK, DISTRIBUTIONS, draw, numbers_between, parse_distribution
 
 SAMPLES = [
     "normal:2",
@@ -27,7 +27,11 @@ SAMPLES = [
     "range",
     "every:-inf:inf",
     "every:0:inf:0.5",
-    "rows:16",
+    "spiked:16:256",
+    "repeated:16:3",
+    "sorted:16:-1",
+    "scaled:16:-8:7",
+    "cancelling:16",
 ]
 
 
@@ -82,16 +86,6 @@ def test_a_wide_type_is_drawn_with_every_exponent_and_a_share_near_one() -> None
     assert abs(((np.abs(near) >= 1 / 16) & (np.abs(near) <= 16)).mean() - 0.52) < 0.02
     bounded = draw("every:-1:4", (1 << 16,), "float32", 0, 0)
     assert (bounded.min() >= -1, bounded.max() <= 4) == (True, True)
-
-
-def test_rows_are_of_all_classes() -> None:
-    rows = draw("rows:64", (len(ROW_CLASSES), 64), "float32", 0, 0)
-    assert (np.ptp(rows, axis=1) == 0).sum() == 2  # a constant, and zeros
-    assert (np.diff(rows, axis=1) >= 0).all(axis=1).sum() == 3  # these, and the sorted one
-    assert (rows == 256).sum() == 1
-    assert (rows.min(axis=1) > 90).sum() == 2
-    cancelling = np.abs(rows.astype(np.float64).sum(axis=1)) < 1e-6
-    assert (cancelling & (np.ptp(rows, axis=1) > 1)).sum() == 1
 
 
 def test_bfloat16_is_the_rounding_of_float32() -> None:

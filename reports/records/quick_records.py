@@ -40,7 +40,7 @@ from opscope.harness.record.store import (
 )
 from opscope.reports.records.columns import plain
 
-UNREAD = frozenset({"locations", "sources", "golden"})
+UNREAD = frozenset({"locations", "sources", "golden", "other_classes"})
 """Fields that no table has; they are not parsed."""
 OWN = frozenset({"op_id", "test_case_name", "full_test_name", "error_message", "repro", "artifact", "hypothesis"})
 """Texts that few records have in common. Each other one is kept once, however many have it."""

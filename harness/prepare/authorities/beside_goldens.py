@@ -66,14 +66,14 @@ def by_another(op: SingleOp, row: OpRow, inputs: Sequence[np.ndarray], why: str)
     return second, *answer.values
 
 
-def second_authority(row: OpRow, form: known_wrong.KnownWrong, folder: Path) -> SecondAuthority:
+def second_authority(row: OpRow, form: known_wrong.KnownWrong, folder: Path, part: str = "") -> SecondAuthority:
     """Has a second authority compute an op whose golden is known to be wrong, and stores what it gives beside the
-    golden, where the lane compares them."""
+    golden, where the lane compares them. `part` names which of several sets of operands these are."""
     try:
         answer = ask.ask(row, folder, None)
     except (OSError, ValueError, MemoryError) as error:  # the golden is there all the same
         answer = ask.Answer("", refusal=shorten(str(error), 200) or type(error).__name__)
-    paths = tuple(f"{VALUES}/{row.op_id}.second{number}.npy" for number in range(len(answer.values)))
+    paths = tuple(f"{VALUES}/{row.op_id}{part}.second{number}.npy" for number in range(len(answer.values)))
     for path, array in zip(paths, answer.values, strict=True):
         save_anew(folder / path, array)
     return SecondAuthority(by=answer.by, values=paths, text=answer.none or f"{form.what} ({form.source})")

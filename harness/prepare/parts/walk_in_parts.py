@@ -49,7 +49,7 @@ class PartWalker(Walker):
         """Evaluates a part; the final outputs that come of it, with their places."""
         if self.plan.random:
             for node in part.nodes:
-                self.evaluate_alone(self.split.ops[node.op_id], node)
+                self.evaluate_apart(self.split.ops[node.op_id], node)
                 self.announce(self.split.ops[node.op_id])
             return []
         program, env = self.split.program, dict(self._constants)

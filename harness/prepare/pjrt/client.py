@@ -6,8 +6,10 @@ that does would take each child longer than its work, and would load every plugi
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +18,7 @@ import numpy as np
 
 from opscope.base.xla import ieee_denormals
 from opscope.harness.prepare.pjrt.c_interface import ApiVersion, PluginError, read_api
+from opscope.harness.prepare.pjrt.host_copy import host_copy
 
 _NO_CHECKS_TO_SKIP = 489
 """The version of jaxlib's extension (0.11.2 has it) from which on a handler of results takes no `_skip_checks`."""
@@ -127,7 +130,13 @@ class Client:
         try:
             try:
                 return np.asarray(memoryview(buffer))
-            except Exception:  # noqa: BLE001 - on a device, or of a type that only JAX has views of, such as bf16
+            except Exception:  # noqa: BLE001 - of a type that Python's buffers lack, such as bf16, or on a device
+                if self.platform == "cpu":
+                    buffer.block_until_ready()
+                    with contextlib.suppress(Exception):
+                        extension: Any = sys.modules[type(buffer).__module__]
+                        capsule = extension.buffer_to_dlpack_managed_tensor(buffer)
+                        return host_copy(capsule, np.dtype(buffer.aval.dtype))
                 return buffer._single_device_array_to_np_array_did_copy()[0]
         except Exception as error:  # a failed computation is reported here
             raise self.refusal(error) from error

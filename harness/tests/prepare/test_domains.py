@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from opscope.harness.prepare import domains
-from opscope.harness.prepare.input_distributions import class_distribution
+from opscope.harness.prepare.input_distributions import class_distributions
 from opscope.harness.prepare.split import split_module
+from opscope.models import input_classes
 from opscope.models.seeding import draw
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -46,10 +47,10 @@ def test_values_outside_of_a_domain_are_no_part_of_it() -> None:
 
 
 MODULE = """module {
-  func.func @main(%x: tensor<8x16xf32>, %y: tensor<16x4xf32>, %i: tensor<8x16xi32>) -> (tensor<8x16xf32>,
-      tensor<8x16xf32>, tensor<8x4xf32>, tensor<8x16xi32>) {
+  func.func @main(%x: tensor<8x16xf32>, %y: tensor<16x4xf32>, %i: tensor<8x16xi32>,
+      %z: tensor<8x16xf32>) -> (tensor<8x16xf32>, tensor<8x16xf32>, tensor<8x4xf32>, tensor<8x16xi32>) {
     %0 = stablehlo.log %x : tensor<8x16xf32>
-    %1 = stablehlo.add %x, %x : tensor<8x16xf32>
+    %1 = stablehlo.add %x, %z : tensor<8x16xf32>
     %2 = stablehlo.dot_general %x, %y, contracting_dims = [1] x [0]
         : (tensor<8x16xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
     %3 = stablehlo.add %i, %i : tensor<8x16xi32>
@@ -61,7 +62,41 @@ MODULE = """module {
 def test_each_family_has_inputs_of_its_own_classes() -> None:
     split = split_module(MODULE.encode(), "case")
     log, add, dot, integers = [node for node in split.program.nodes if node.kind == "op"]
-    assert class_distribution(split, log, 0) == "every:0:inf"
-    assert class_distribution(split, add, 0) == "every:-inf:inf"
-    assert [class_distribution(split, dot, index) for index in (0, 1)] == ["rows:16", "rows:4"]
-    assert class_distribution(split, integers, 0) == "int:-8:8"
+    assert class_distributions(split, log) == {"every number": ["every:0:inf"]}
+    assert class_distributions(split, add) == {
+        "every number": ["every:-inf:inf"] * 2,
+        "near 1": ["every:-inf:inf:1"] * 2,
+    }
+    of_rows = class_distributions(split, dot)
+    assert list(of_rows) == list(input_classes.ROWS)
+    assert of_rows["cancelling"] == ["cancelling:16", "cancelling:4"]
+    assert of_rows["an outlier"] == ["spiked:16:256", "spiked:4:256"]
+    assert class_distributions(split, integers) == {}
+
+
+ROWS_ARE = {
+    "normal": lambda rows: abs(rows.mean()) < 0.2,
+    "one sign": lambda rows: ((rows >= 0) & (rows <= 1)).all(),
+    "cancelling": lambda rows: (np.abs(rows.sum(1)) < 1e-5).all() and rows.std() > 0.5,
+    "scaled": lambda rows: np.ptp(np.log2(np.abs(rows).max(1))) > 8,
+    "constant": lambda rows: (rows == rows[:, :1]).all() and np.unique(rows[:, 0]).size > 1,
+    "zeros": lambda rows: not rows.any(),
+    "integers": lambda rows: (rows == np.round(rows)).all() and rows.min() >= 120 and rows.max() < 136,
+    "far from zero": lambda rows: abs(rows.mean() - 100) < 1 and rows.std() < 2,
+    "sorted": lambda rows: (np.diff(rows) >= 0).all(),
+    "reversed": lambda rows: (np.diff(rows) <= 0).all(),
+    "duplicates": lambda rows: {np.unique(row).size for row in rows} <= {1, 2, 3},
+    "an outlier": lambda rows: ((rows == 256).sum(1) == 1).all(),
+    "one dominant": lambda rows: ((rows == 20).sum(1) == 1).all(),
+}
+
+
+@pytest.mark.parametrize("kind", [BF16, np.dtype(np.float32)])
+@pytest.mark.parametrize("name", input_classes.ROWS)
+def test_rows_are_as_their_class_says(name: str, kind: np.dtype) -> None:
+    law = input_classes.ROWS[name].format(width=32)
+    rows = draw(law, (64, 32), kind, 0, 0).astype(np.float64)
+    assert ROWS_ARE[name](rows)
+    for width in (1, 7):
+        law = input_classes.ROWS[name].format(width=width)
+        assert draw(law, (width * 3,), kind, 0, 0).shape == (width * 3,)

@@ -195,3 +195,27 @@ def test_bits_of_a_number_are_as_many_booleans_and_back(wide, value):
 )
 def test_an_error_of_xla_is_its_first_line(text: str, line: str) -> None:
     assert short(ValueError(text)) == line
+
+
+def test_values_of_types_that_python_has_no_buffers_of_are_taken_without_jax() -> None:
+    program = """if True:
+        import sys
+        import ml_dtypes
+        import numpy as np
+        from opscope.harness.prepare import golden
+        for kind in ("bfloat16", "float8_e4m3fn", "float16", "float32", "bool"):
+            for shape in ((3, 4), (2, 1, 5), (), (0, 4)):
+                array = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(getattr(ml_dtypes, kind, kind))
+                taken = golden.take(golden.put(array))
+                assert (taken.dtype, taken.shape) == (array.dtype, array.shape), (kind, shape)
+                assert taken.tobytes() == array.tobytes(), (kind, shape)
+        small = np.full(4, 1e-39, np.float32)
+        text = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> { return %x : tensor<4xf32> }"
+        text = text.replace("{ return %x", "{ %0 = stablehlo.add %x, %x : tensor<4xf32> return %0")
+        (kept,) = golden.compile_module(text, denormals=True)([small])
+        assert (kept == 2 * small).all()
+        assert "jax" not in sys.modules
+        packed = np.arange(8).astype(ml_dtypes.int4)
+        assert (golden.take(golden.put(packed)) == packed).all()
+    """
+    subprocess.run([sys.executable, "-P", "-c", program], check=True, timeout=120)
