@@ -63,10 +63,10 @@ def test_a_run_stores_what_it_ran_under_and_the_limit_of_its_container(place: Pl
 def test_lanes_side_by_side_with_too_little_memory_name_it_and_no_keyboard(place: Place) -> None:
     words = place.command("pytest", "--model", "resnet50", "--op-by-op", "--no-report", "-n", "2")
     environment = place.environment | {"OPSCOPE_CACHE_DIR": str(place.folder / "cache")}
-    with in_group(150 << 20, words) as command:
+    with in_group(250 << 20, words) as command:
         done = captured(command, cwd=place.folder, env=environment, timeout=240)
     text = " ".join((done.stdout + done.stderr).split())
-    assert done.returncode in (1, 5), text
-    assert "memory at " in text or "out of memory" in text, text
+    assert done.returncode in (1, 2, 5), text
+    assert any(word in text for word in ("memory at ", "out of memory", "try --op-memory")), text
     assert "keyboard" not in text.lower()
     assert "Traceback" not in text
