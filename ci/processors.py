@@ -1,8 +1,9 @@
 """The same bits, the same verdict, on every processor: `python -m ci.processors`.
 
 Judges the results of `ci.wrong_numbers` on this machine as it is, with the kernels that OpenBLAS has for other
-processors and with NumPy's instructions switched off, each in a process of its own. Where golden and result have the
-same bits the verdicts must be the same, their figures to nine digits; it ends with 1 if one is not.
+processors, with NumPy's instructions switched off, and with code that XLA compiles for older ones, each in a process of
+its own. Where golden and result have the same bits the verdicts must be the same, their figures to nine digits; it ends
+with 1 if one is not.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 from opscope.base.digest import words_digest
 
 BLAS = ("Haswell", "SkylakeX", "Zen", "Nehalem")
+XLA = ("AVX2", "SSE4_2")
 DIGITS = 9
 
 
@@ -32,7 +34,8 @@ def settings() -> dict[str, dict[str, str]]:
         f"NumPy without {' '.join(levels[start:])}": {"NPY_DISABLE_CPU_FEATURES": " ".join(levels[start:])}
         for start in range(len(levels))
     }
-    return {"as it is": {}, **blas, **numpy}
+    xla = {f"XLA for {name}": {"XLA_FLAGS": f"--xla_cpu_max_isa={name}"} for name in XLA}
+    return {"as it is": {}, **blas, **numpy, **xla}
 
 
 def verdicts(seed: int, only: str) -> dict[str, dict[str, Any]]:

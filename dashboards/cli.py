@@ -8,7 +8,7 @@ import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import click
@@ -16,6 +16,9 @@ import click
 from opscope.base.finite_number import FiniteNumber
 from opscope.base.live import progress
 from opscope.dashboards.errors import DashboardError
+
+if TYPE_CHECKING:
+    from opscope.dashboards.home import Served
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 HOME = click.option(
@@ -153,26 +156,13 @@ def up(
     """
     from opscope.dashboards import alerts, asset_files, processes
     from opscope.dashboards.home import Served
-    from opscope.dashboards.layout import NIGHT
     from opscope.dashboards.results import artifact_roots, notes_uri, results_uri, source
     from opscope.dashboards.up import UpRequest, artifact_command, bring_up
 
     home = _home(folder)
     before = home.served()
     running = processes.running(home)
-    for root in roots:
-        if not root.is_dir():
-            raise DashboardError("--runs", "a folder of run folders", str(root), ".opscope/runs")
-    for option, text in (("--public-url", public_url), ("--artifact-url", artifact_url)):
-        parts = urlsplit(text)
-        if text and (parts.scheme not in ("http", "https") or not parts.hostname):
-            raise DashboardError(option, "an address with http:// or https://", repr(text), "https://host")
-    for origin in embed:
-        parts = urlsplit(origin)
-        if parts.scheme not in ("http", "https") or not parts.hostname or origin != f"{parts.scheme}://{parts.netloc}":
-            raise DashboardError("--embed", "an origin without a path", repr(origin), "https://team.example.org")
-    if urlsplit(public_url).path.strip("/"):
-        raise DashboardError("--public-url", "an address without a path", public_url, "a host name of its own")
+    _check(roots, public_url, artifact_url, embed)
     assets, settings = asset_files.read(), _settings()
     mail = alerts.as_served(
         alerts.read_mail(alerts_to or [settings["alerts_to"] or ""], mail_server or settings["mail_server"])
@@ -209,18 +199,44 @@ def up(
     command = artifact_command(host, artifact_port, run_folders, allowed) if artifact_host else []
     request = UpRequest(served, source(database, served.artifact_url), command, f"{local}/healthy", python)
     bring_up(home, request, _echo)
-    if host not in LOOPBACK:
-        _echo(f"note: the server listens on {host}, so anybody who can reach this machine can reach the login page")
     signals = _signals() if foreground else []  # installed before the command prints that the server runs
-    click.echo(f"{served.url}{NIGHT}")
-    if artifact_host and not any(root.is_dir() for root in run_folders):
-        _echo(f"note: there are no run folders in {run_folders[0]}, so logs of ops lead nowhere; try --runs FOLDER")
-    if wall:
-        hint = "" if anonymous else "; sign in once on that screen, or use --anonymous"
-        click.echo(f"for a screen on the wall: {served.url}/wall/{hint}")
-    click.echo(f"user admin, password in {home.admin_password}")
+    lead_nowhere = bool(artifact_host) and not any(root.is_dir() for root in run_folders)
+    _print_addresses(served, home.admin_password, run_folders[0] if lead_nowhere else None)
     if foreground:
         _stay(home, signals)
+
+
+def _print_addresses(served: Served, password: Path, lacking: Path | None) -> None:
+    """Where the dashboards are and who may see them; `lacking`: the folder of run folders, if there are none."""
+    from opscope.dashboards.layout import NIGHT
+
+    if served.host not in LOOPBACK:
+        who = "anybody who can reach this machine can reach the login page"
+        _echo(f"note: the server listens on {served.host}, so {who}")
+    click.echo(f"{served.url}{NIGHT}")
+    if lacking is not None:
+        _echo(f"note: there are no run folders in {lacking}, so logs of ops lead nowhere; try --runs FOLDER")
+    if served.wall:
+        hint = "" if served.anonymous else "; sign in once on that screen, or use --anonymous"
+        click.echo(f"for a screen on the wall: {served.url}/wall/{hint}")
+    click.echo(f"user admin, password in {password}")
+
+
+def _check(roots: tuple[Path, ...], public_url: str, artifact_url: str, embed: tuple[str, ...]) -> None:
+    """Raises DashboardError for folders that are not there, and for addresses that no browser takes."""
+    for root in roots:
+        if not root.is_dir():
+            raise DashboardError("--runs", "a folder of run folders", str(root), ".opscope/runs")
+    for option, text in (("--public-url", public_url), ("--artifact-url", artifact_url)):
+        parts = urlsplit(text)
+        if text and (parts.scheme not in ("http", "https") or not parts.hostname):
+            raise DashboardError(option, "an address with http:// or https://", repr(text), "https://host")
+    for origin in embed:
+        parts = urlsplit(origin)
+        if parts.scheme not in ("http", "https") or not parts.hostname or origin != f"{parts.scheme}://{parts.netloc}":
+            raise DashboardError("--embed", "an origin without a path", repr(origin), "https://team.example.org")
+    if urlsplit(public_url).path.strip("/"):
+        raise DashboardError("--public-url", "an address without a path", public_url, "a host name of its own")
 
 
 def _signals() -> list[int]:

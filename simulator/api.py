@@ -26,6 +26,7 @@ from opscope.simulator.errors import (
 from opscope.simulator.kernels import KERNELS
 from opscope.simulator.profile import OpCost, Profile
 from opscope.simulator.program_run import ProgramRun
+from opscope.simulator.timing.flops import flops_of
 
 
 def kernels() -> tuple[str, ...]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ci.sample_slow import choose, files, left
+import re
+
+from ci.sample_slow import ROOT, choose, files, left
 
 IDS = [f"room/tests/test_{file}.py::test_{number}" for file in "abcdef" for number in range(5)]
 
@@ -30,3 +32,16 @@ def test_only_files_with_slow_tests_are_asked_for_them() -> None:
     assert {"ci/tests/test_wheel.py", "harness/tests/acceptance/test_kills.py"} <= set(asked)
     assert "ci/tests/test_sample_slow.py" in asked, "this one speaks of them"
     assert "ci/tests/test_changelog.py" not in asked
+
+
+def test_a_file_of_slow_tests_alone_says_so_once() -> None:
+    """Each worker of the quick tests would import it otherwise, and what it needs."""
+    singly = []
+    for path in files():
+        text = (ROOT / path).read_text(encoding="utf-8")
+        marks, tests = (
+            len(re.findall(pattern, text, re.MULTILINE)) for pattern in (r"^@pytest\.mark\.slow$", r"^def test_")
+        )
+        if marks == tests > 0 and "\nclass Test" not in text:
+            singly.append(path)
+    assert singly == [], "try pytestmark = pytest.mark.slow"

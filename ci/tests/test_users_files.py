@@ -13,6 +13,8 @@ import pytest
 
 from ci.tests import tries_at_users_files
 
+pytestmark = pytest.mark.slow
+
 CONFTEST = Path(__file__).resolve().parents[2] / "conftest.py"
 
 
@@ -25,7 +27,7 @@ def outcomes(folder: Path, *words: str) -> dict[str, set[str]]:
     shutil.copy(tries_at_users_files.__file__, checkout / "test_tries.py")
     shutil.copy(CONFTEST, checkout)
     settings = dict.fromkeys(("OPSCOPE_BACKEND", "OPSCOPE_PUBLISH", "XDG_RUNTIME_DIR", "GITHUB_JOB"), "the user's")
-    settings |= {"HOME": str(home), "OPSCOPE_CACHE_DIR": str(cache)}
+    settings |= {"HOME": str(home), "OPSCOPE_CACHE_DIR": str(cache), "PYTHONDONTWRITEBYTECODE": "1"}
     # Without plugins that take long to import.
     flags = [
         word for name in ("randomly", "hypothesispytest", "benchmark", "cacheprovider") for word in ("-p", f"no:{name}")
@@ -48,7 +50,6 @@ def outcomes(folder: Path, *words: str) -> dict[str, set[str]]:
     return names_of
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("words", [(), ("-n", "1")], ids=["alone", "xdist"])
 def test_every_try_fails(tmp_path: Path, words: tuple[str, ...]) -> None:
     left = {"leave a file behind"}
@@ -56,7 +57,13 @@ def test_every_try_fails(tmp_path: Path, words: tuple[str, ...]) -> None:
     assert outcomes(tmp_path, *words) == {"PASSED": left | {"what_a_test_sees"}, "FAILED": caught, "ERROR": left}
 
 
-@pytest.mark.slow
+def test_rewritten_assertions_are_stored_whatever_the_shell_says(tmp_path: Path) -> None:
+    """Or each worker rewrites those of all tests again."""
+    for flags, stored in (((), True), (("--noconftest",), False)):
+        outcomes(tmp_path / str(stored), *flags)
+        assert any((tmp_path / str(stored) / "checkout").glob("__pycache__/test_tries*-pytest-*.pyc")) is stored
+
+
 def test_every_try_succeeds_where_nothing_guards(tmp_path: Path) -> None:
     tries = set(tries_at_users_files.TRIES)
     assert outcomes(tmp_path, "--noconftest") == {"PASSED": tries, "FAILED": {"what_a_test_sees"}}

@@ -98,12 +98,33 @@ class Nights:
             rows, newest, others = self._kept[key]
         return rows, due.read(lambda *_: newest, now), others
 
+    def shown(self, now: datetime, owner: str, kind: str, database: str) -> dict[str, Any]:
+        """What the page shows of the grid, or why `database` gives none."""
+        from sqlalchemy.exc import SQLAlchemyError
+
+        values: dict[str, Any] = {
+            "grid": grid.Grid(),
+            "problem": "",
+            "teams": None,
+            "age": "",
+            "old": False,
+            "late": "",
+        }
+        try:
+            values["grid"], asked, values["teams"] = self.grid(now, owner, kind)
+            values["late"] = asked.text if asked and asked.late else ""
+        except SQLAlchemyError as error:
+            reason = str(getattr(error, "orig", None) or type(error).__name__)
+            values["problem"] = f"{database}: {grid.cut(reason, 200)}"
+        if newest := values["grid"].newest:
+            values |= {"age": grid.age(newest.started, now), "old": now - newest.started > due.OLD}
+        return values
+
 
 def install(app: Any, served: dict[str, Any], lets_in: Callable[[], bool]) -> None:
     """Adds the page to Superset's application."""
     from flask import redirect, render_template, request
     from flask_login import current_user
-    from sqlalchemy.exc import SQLAlchemyError
 
     nights = Nights(served["database_uri"])
     app.jinja_env.globals |= {"corner": nights.corner, "team": lambda: teams.of_page(current_user, request)}
@@ -131,22 +152,7 @@ def install(app: Any, served: dict[str, Any], lets_in: Callable[[], bool]) -> No
         team = teams.of_user(current_user)
         owner = team or request.args.get("owner", "")[: note_form.LONGEST]
         kind = grid.RELEASE if request.args.get("axis") == "version" else "night"
-        values: dict[str, Any] = {
-            "grid": grid.Grid(),
-            "problem": "",
-            "teams": None,
-            "age": "",
-            "old": False,
-            "late": "",
-        }
-        try:
-            values["grid"], asked, values["teams"] = nights.grid(now, owner, kind)
-            values["late"] = asked.text if asked and asked.late else ""
-        except SQLAlchemyError as error:
-            reason = str(getattr(error, "orig", None) or type(error).__name__)
-            values["problem"] = f"{served['shown_database']}: {grid.cut(reason, 200)}"
-        if newest := values["grid"].newest:
-            values |= {"age": grid.age(newest.started, now), "old": now - newest.started > due.OLD}
+        values = nights.shown(now, owner, kind, served["shown_database"])
         page = render_template(
             "night.html",
             wall=wall,

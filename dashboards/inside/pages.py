@@ -25,6 +25,19 @@ WALL_SECONDS, WALL_ZOOM = 20, 1.4
 """How long a dashboard stays on the wall, and how much larger it is than at a desk."""
 
 
+def _lay_out(response: Any, path: str, wide: frozenset[str]) -> None:
+    """The layout of a dashboard for a telephone, without the charts of `wide`, which Superset else adds at its end."""
+    answer = response.get_json() if DASHBOARD_API.fullmatch(path) or CHARTS_API.fullmatch(path) else {"result": {}}
+    result = answer["result"]
+    if CHARTS_API.fullmatch(path):
+        answer["result"] = [chart for chart in result if chart["slice_name"] not in wide]
+    elif result.get("position_json"):
+        result["position_json"] = json.dumps(narrow.narrow(json.loads(result["position_json"]), wide))
+    else:
+        return
+    response.set_data(json.dumps(answer))
+
+
 def install(app: Any, served: dict[str, Any], answers: Any) -> None:
     """Adds the pages to Superset's application; `answers` has those that need not be made again."""
     import jinja2
@@ -69,16 +82,7 @@ def install(app: Any, served: dict[str, Any], answers: Any) -> None:
         made = "opscope_answer" in g  # otherwise it is kept as it has been laid out before
         on_telephone = request.method == "GET" and request.cookies.get("opscope_narrow") == "1"
         if made and on_telephone and response.status_code == 200:
-            if DASHBOARD_API.fullmatch(request.path):
-                answer = response.get_json()
-                result = answer["result"]
-                if result.get("position_json"):
-                    result["position_json"] = json.dumps(narrow.narrow(json.loads(result["position_json"]), wide))
-                    response.set_data(json.dumps(answer))
-            elif CHARTS_API.fullmatch(request.path):  # Superset adds a chart that the layout lacks at its end
-                answer = response.get_json()
-                answer["result"] = [chart for chart in answer["result"] if chart["slice_name"] not in wide]
-                response.set_data(json.dumps(answer))
+            _lay_out(response, request.path, wide)
         answers.keep(response)
         return response
 

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.append(os.environ["OPSCOPE_NIGHT_GRID"])
+import grouped_links
 import pages
 import query_limits
 from answers import Answers
@@ -31,6 +32,7 @@ SQLALCHEMY_DATABASE_URI = f"sqlite:///{_HOME / 'superset.sqlite'}?check_same_thr
 SQLALCHEMY_ENGINE_OPTIONS = {"connect_args": {"timeout": 60}, "poolclass": QueuePool, "pool_size": 8}
 EVENT_LOGGER = EventLog()
 DB_CONNECTION_MUTATOR = query_limits.limited
+SQL_QUERY_MUTATOR = grouped_links.by_columns
 
 # By default Superset refuses SQLite as a data source; ours is opened read-only.
 PREVENT_UNSAFE_DB_CONNECTIONS = False

@@ -118,10 +118,10 @@ class Reference(Backend):
         return f"pip install {' '.join(missing)}" if missing else None
 
     def remark(self) -> str:
-        """Who makes the simulator's passes over arrays."""
+        """Who makes the simulator's passes over arrays, and how large an op may be."""
         from opscope.simulator.api import passes_by
 
-        return f"passes by {passes_by()}"
+        return f"passes by {passes_by()}; {simulated.LIMIT}"
 
 
 def _to_ttir(job: Job, board: SystemDesc) -> None:
@@ -160,6 +160,7 @@ def _run(job: Job, board: SystemDesc) -> None:
     written, decoded = job.state.pop(_DECODED, (None, None))
     device = Device(board.board, exact_order=job.options.exact_order)
     executable = device.load_decoded(decoded) if decoded and written is binary else device.load(binary)
+    simulated.decline_large(executable)
     watched = observer(job.watch, executable.programs.values()) if job.watch is not None else None
     if job.several_devices:
         together = executable.run_mesh(job.mesh_inputs)

@@ -9,12 +9,18 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from opscope.harness.backends.base import Job, StageError
+from opscope.harness.backends.base import Declined, Job, StageError
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.structure import CYCLES
 
 if TYPE_CHECKING:
     from opscope.compiler.api import SystemDesc
+
+MOST_FLOPS = 6e12
+"""Floating point operations of one op above which it is not run: the simulator makes some 6e10 a second on one core
+(a product of 8192 x 8192 took 18 s), so that such an op would meet its time limit, with gigabytes of its values."""
+LIMIT = f"an op above {MOST_FLOPS:.0e} floating point operations (a product of 14,400 x 14,400) is not run"
+"""The same in words."""
 
 
 @contextlib.contextmanager
@@ -34,6 +40,18 @@ def refusals() -> Iterator[None]:
     except (CompilerInputError, DeviceError) as failure:
         kind = "" if isinstance(failure, CompilerInputError) else f"{type(failure).__name__}: "
         raise StageError(f"{kind}{failure}") from failure
+
+
+def decline_large(executable: Any) -> None:
+    """Raises Declined if an op of what is to run is above MOST_FLOPS."""
+    from opscope.simulator.api import flops_of
+
+    for program in executable.programs.values():
+        for op in program.operations:
+            if (flops := flops_of(op, program)) > MOST_FLOPS:
+                raise Declined(
+                    f"too large for the simulator: {op.kernel} of {flops:.1e} floating point operations; {LIMIT}"
+                )
 
 
 def count(job: Job, result: Any, executable: Any) -> None:

@@ -321,6 +321,7 @@ class Tt(Pjrt):
         with simulated.refusals():
             program = tt_mlir_program(job.state[Stage.TTNN_TO_FLATBUFFER].ttnn, board)
             executable = Device(board.board, exact_order=job.options.exact_order).load_decoded(program.binary)
+            simulated.decline_large(executable)
             result = executable.run(program.inputs_of(job.inputs))
         types = [(numpy_dtype(desc.data_type), desc.shape) for desc in job.results]
         job.outputs = program.outputs_as(result.outputs, types)

@@ -169,6 +169,8 @@ def begin_compiling(
             export_folder.mark_used(path)
             return lambda: executable
     _cpu()  # made by one thread, however many compile
+    if "f16" in text and not tested and not _converts_halves():
+        loaded = _without_halves(loaded)
     return functools.partial(_compile, mlir.to_bytecode(loaded), path, level, tested)
 
 
@@ -211,6 +213,28 @@ def _with_declared_bits(module: mlir.Module) -> mlir.Module:
     from opscope.harness.prepare.mlir.generated_bits import in_declared_types
 
     return in_declared_types(module)
+
+
+@functools.cache
+def _converts_halves() -> bool:
+    """Whether XLA compiles conversions of f16 on this processor, by its flags."""
+    from opscope.harness.prepare.mlir import halves
+
+    try:
+        _cpu().compile(mlir.to_bytecode(mlir.load(halves.CONVERSION)), _options(level=0))
+    except GoldenError:
+        return False
+    return True
+
+
+def _without_halves(module: mlir.Module) -> mlir.Module:
+    """The module with f16 computed by integer operations and in float32; itself if an op of it has no such form."""
+    from opscope.harness.prepare.mlir import halves
+
+    try:
+        return halves.spelled_out(module)
+    except Exception:  # noqa: BLE001 - MLIR's verifier; XLA says then what it lacks
+        return module
 
 
 @functools.cache

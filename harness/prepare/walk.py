@@ -28,7 +28,7 @@ from opscope.harness.prepare.input_distributions import class_distributions, dom
 from opscope.harness.prepare.inputs import drawn
 from opscope.harness.prepare.own_random_numbers import OWN_NUMBERS, own_random_numbers
 from opscope.harness.prepare.program import Node, Program, SingleOp, SplitModule, last_uses
-from opscope.harness.record.element_types import NUMPY_NAMES, byte_size, load, numpy_dtype, size_text
+from opscope.harness.record.element_types import MOST_DIMS, NUMPY_NAMES, byte_size, load, numpy_dtype, size_text
 from opscope.harness.record.records import ClassInputs, OpRow, SecondAuthority, Source, TensorDesc
 from opscope.models.seeding import draw
 
@@ -301,7 +301,10 @@ class Walker:
         return byte_size(desc.shape, desc.data_type)
 
     def above_cap(self, value: int, what: str) -> Missing | None:
-        """Why an argument or a constant is not made: it alone takes more than all values may take together."""
+        """Why an argument or a constant is not made: it alone takes more than all values may take together, or has too
+        many dims."""
+        if reason := _no_array(self.split.values[value]):
+            return Missing(reason)
         size, limit = self.bytes_of(value), self.plan.limits.live_bytes
         return Missing(f"{what} of {size_text(size)} is above the cap of {size_text(limit)}") if size > limit else None
 
@@ -373,6 +376,8 @@ class Walker:
         """Why no random value of that type is made; empty if one is."""
         if desc.data_type not in NUMPY_NAMES:
             return f"no value of {desc.data_type}"
+        if reason := _no_array(desc):
+            return reason
         size = byte_size(desc.shape, desc.data_type)
         limit = self.plan.limits.input_bytes
         return f"input of {size_text(size)} is above the cap of {size_text(limit)}" if size > limit else ""
@@ -447,6 +452,8 @@ class Walker:
     def too_large(self, op: SingleOp) -> str:
         """Why the results, or the op, are too large to be computed; empty if they are not."""
         if reason := nesting.too_deep(self.nested.get(op.op_id, 0)):
+            return reason
+        if reason := next(filter(None, map(_no_array, op.outputs)), ""):
             return reason
         sizes = [byte_size(d.shape, d.data_type) for d in op.outputs]
         limits = self.plan.limits
@@ -554,6 +561,12 @@ class Walker:
                 "other_classes": tuple(others),
             }
         )
+
+
+def _no_array(desc: TensorDesc) -> str:
+    """Why there is no array of a shape; empty if there is."""
+    rank = len(desc.shape)
+    return f"no value of rank {rank}: NumPy has at most {MOST_DIMS} dims" if rank > MOST_DIMS else ""
 
 
 def _note_nesting(program: Program, depths: dict[str, int]) -> int:

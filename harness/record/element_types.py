@@ -17,6 +17,8 @@ from opscope.harness.record.signature import shorten
 if TYPE_CHECKING:
     import numpy as np
 
+MOST_DIMS = 64
+"""Dims that an array of NumPy may have."""
 NUMPY_NAMES = {name: row.numpy_name for name, row in ELEMENT_TYPES.items()} | {"tf32": "float32"}
 """MLIR's name of an element type -> the name in NumPy or ml_dtypes."""
 

@@ -15,6 +15,7 @@ from opscope.base.children.ending import KILLED
 from opscope.base.damage import Damaged
 from opscope.harness.cache import export_folder
 from opscope.harness.cache.claims import in_use
+from opscope.harness.prepare.whole_manifest import of_models
 from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.manifests import merge
@@ -23,7 +24,7 @@ from opscope.harness.record.records import ManifestHeader, OpRow, OpTest
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import ModelStatus, Status
 from opscope.harness.record.store import StoredRun
-from opscope.harness.record.workflows import SPLIT
+from opscope.harness.record.workflows import FULL, SPLIT
 from opscope.harness.settings.settings import BY_NAME, Resolved
 
 ANEW = frozenset(
@@ -146,7 +147,7 @@ def prepared(run: StoredRun, make: Callable[[], tuple[Sequence[str], ManifestHea
     ops are meant. A model that the budget of now cuts off stays unfinished; none of its ops can start after it. Raises
     InputError if the run's own models become other ones.
     """
-    header, split = run.header, ResultOptions.of_run(run.record).workflow == SPLIT
+    header, workflow = run.header, ResultOptions.of_run(run.record).workflow
     killed = {use.model for row in run.rows if KILLED.search(row.no_golden) for use in row.uses}
     folders = {
         model: Path(folder)
@@ -159,7 +160,7 @@ def prepared(run: StoredRun, make: Callable[[], tuple[Sequence[str], ManifestHea
     skipped = {
         failure.model
         for failure in header.failed
-        if failure.status is ModelStatus.NOT_RUN and failure.model not in header.models and split and not some
+        if failure.status is ModelStatus.NOT_RUN and failure.model not in header.models and not some
     }
     if not (skipped or header.unfinished) and all(map(export_folder.complete, folders.values())):
         return run
@@ -172,7 +173,7 @@ def prepared(run: StoredRun, make: Callable[[], tuple[Sequence[str], ManifestHea
         raise InputError(
             "--resume", "the models and the exporter that the run started with", "different ones", "a new run"
         )
-    if cut_off and not split:
+    if cut_off and workflow != SPLIT:
         got = f"{failures[min(cut_off)].error} ({min(cut_off)})"
         raise InputError("--budget", "the time to prepare the models of the run again", got, "a longer time")
     if not (skipped or header.unfinished or cut_off or killed):
@@ -183,7 +184,7 @@ def prepared(run: StoredRun, make: Callable[[], tuple[Sequence[str], ManifestHea
     manifests = []
     for model in names:
         if model in folders and model not in lost:
-            manifests.append(_known(run, model) if model in cut_off else _stored(folders[model]))
+            manifests.append(_known(run, model) if model in cut_off else _stored(folders[model], workflow))
     failed = [failure for failure in header.failed if failure.model not in {*header.unfinished, *folders, *skipped}]
     failed += [failure for model, failure in failures.items() if model in {*absent, *skipped}]
     for failure in failed:
@@ -198,10 +199,11 @@ def prepared(run: StoredRun, make: Callable[[], tuple[Sequence[str], ManifestHea
     return run._replace(header=joined.model_copy(update=kept), rows=rows)
 
 
-def _stored(folder: Path) -> tuple[ManifestHeader, list[OpRow]]:
-    """The manifest of a complete export. Raises InputError."""
+def _stored(folder: Path, workflow: str) -> tuple[ManifestHeader, list[OpRow]]:
+    """What a complete export has for a workflow. Raises InputError."""
     try:
-        return export_folder.read_manifest(folder)
+        header, rows = export_folder.read_manifest(folder)
+        return of_models(header) if workflow == FULL else (header, rows)
     except Damaged as error:
         raise InputError("--resume", "exports that can be read", str(error), "--resume once more") from error
 

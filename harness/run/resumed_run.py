@@ -17,8 +17,11 @@ from opscope.harness.import_check import hold
 from opscope.harness.limitations import limitation_file
 from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
+from opscope.harness.record.manifests import Manifest
 from opscope.harness.record.optest import backend_label, now
 from opscope.harness.record.records import ManifestHeader
+from opscope.harness.record.result_options import ResultOptions
+from opscope.harness.record.workflows import workflow
 from opscope.harness.run import kept_verdicts, resume, starting
 from opscope.harness.run.plan import RunPlan
 from opscope.harness.run.process_plan import mending, orders_of, settled, shared
@@ -125,7 +128,8 @@ class _ResumedRun:
         self._folders.update(zip(run.header.models, run.header.export_dirs, strict=True))  # of models not reached
         if run is not before or hold.out_of_time(run.header.imports):
             if not start.dry:
-                there = export_folder.those_complete(run.header)
+                derived = workflow(ResultOptions.of_run(run.record).workflow).derived
+                there = export_folder.those_complete(self._own_exports[0] if derived else run.header)
                 run = run._replace(header=run.header.model_copy(update={"imports": self._checks(there)}))
             self._plan = replace(self._plan, header=run.header, rows=run.rows)
             if not start.dry:
@@ -136,10 +140,15 @@ class _ResumedRun:
     def _made(self) -> tuple[Sequence[str], ManifestHeader]:
         """The names of all models, and the header of those that are prepared again."""
         start, orders = self._start, self._plan.orders
-        listener = self.lanes.listener(start.report)
-        manifest = starting.prepared(start, self._preparation, self._named, orders, listener, checks=False)
-        header, _ = starting.by_workflow(start, orders, self._ready, manifest, self._preparation.allowance)
+        header, _ = starting.by_workflow(start, orders, self._ready, self._own_exports, self._preparation.allowance)
         return [task.name for task in self._named], header
+
+    @cached_property
+    def _own_exports(self) -> Manifest:
+        """What the models themselves export, whatever the workflow makes of it."""
+        start, orders = self._start, self._plan.orders
+        listener = self.lanes.listener(start.report)
+        return starting.prepared(start, self._preparation, self._named, orders, listener, checks=False)
 
     @cached_property
     def _named(self) -> Sequence[Task]:

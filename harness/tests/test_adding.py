@@ -18,6 +18,8 @@ import pytest
 
 from opscope.base.tests.captured import captured
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("opscope", "compiler", "harness", "models", "reports", "simulator")
 
@@ -107,7 +109,6 @@ def append(path: Path, text: str) -> None:
     path.write_text(path.read_text() + text)
 
 
-@pytest.mark.slow
 def test_an_op_a_model_and_a_backend(copy: Path, tmp_path: Path):
     append(copy / "compiler" / "ops" / "eltwise.py", ROW)
     append(copy / "simulator" / "kernels" / "eltwise.py", KERNEL)
@@ -118,7 +119,6 @@ def test_an_op_a_model_and_a_backend(copy: Path, tmp_path: Path):
     assert '"ttnn.lgamma"' in ttnn
 
 
-@pytest.mark.slow
 def test_a_format(copy: Path, tmp_path: Path):
     formats, board = (
         copy / "opscope" / "base" / "number_formats.py",
@@ -149,7 +149,6 @@ def swept(copy: Path, tmp_path: Path, *options: str) -> tuple[dict[str, Any], st
     return record, "".join(p.read_text(errors="replace") for p in (run / "artifacts").rglob("*ttnn*") if p.is_file())
 
 
-@pytest.mark.slow
 def test_an_op_without_cycles_is_refused_by_name(copy: Path):
     append(copy / "simulator" / "kernels" / "eltwise.py", KERNEL.replace(', cycles=("log", "exp")', ""))
     done = python_in(copy, "-c", "import opscope.simulator.api")
@@ -169,7 +168,6 @@ def python_in(copy: Path, *words: str | Path) -> subprocess.CompletedProcess[str
     return captured([sys.executable, "-P", *words], cwd=copy, env=os.environ | {"PYTHONPATH": str(copy)})
 
 
-@pytest.mark.slow
 def test_an_option(copy: Path, tmp_path: Path):
     options = copy / "harness" / "record" / "result_options.py"
     before, after = options.read_text().split(LAST_OPTION)
@@ -201,7 +199,6 @@ def test_an_option(copy: Path, tmp_path: Path):
     }
 
 
-@pytest.mark.slow
 def test_a_measure(copy: Path, tmp_path: Path):
     append(copy / "compiler" / "ops" / "eltwise.py", ROW)
     append(copy / "simulator" / "kernels" / "eltwise.py", KERNEL)
@@ -228,7 +225,6 @@ def test_a_measure(copy: Path, tmp_path: Path):
     assert "| `energy_nj` | float64 | nanojoules of one execution |" in page
 
 
-@pytest.mark.slow
 def test_a_chart(copy: Path):
     shutil.copytree(ROOT / "dashboards", copy / "dashboards", ignore=shutil.ignore_patterns("tests"))
     (copy / "dashboards" / "assets" / "charts" / "example_chart.yaml").write_text(CHART)

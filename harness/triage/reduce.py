@@ -191,9 +191,15 @@ def _all(form: Form, name: str, value: int) -> Iterable[Form]:
         yield dataclasses.replace(form, attributes=tuple(texts.items()))
 
 
+MOST_OPERANDS = 6
+"""Operands in a line."""
+
+
 def form_text(form: Form) -> str:
     """An op on one line: name, types, how many attributes and inner ops it has."""
-    types = ", ".join("x".join([*map(str, shape), kind]) for shape, kind in zip(form.operands, form.types, strict=True))
+    types = ["x".join([*map(str, shape), kind]) for shape, kind in zip(form.operands, form.types, strict=True)]
+    if len(types) > MOST_OPERANDS:  # of a whole model, its weights
+        types[MOST_OPERANDS - 1 :] = [f"and {len(types) - MOST_OPERANDS + 1} more"]
     more = [f"{len(form.attributes)} attribute{'s' * (len(form.attributes) != 1)}"] * bool(form.attributes)
     more += [f"{form.region_ops} inner ops"] * bool(form.region_ops)
-    return f"{form.name}({types}){', ' if more else ''}{', '.join(more)}"
+    return f"{form.name}({', '.join(types)}){', ' if more else ''}{', '.join(more)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from opscope.reports.compare import readiness
 from opscope.reports.compare.readiness import Counted
 from opscope.reports.compare.unblock import Missing
 from opscope.reports.compare.whole_since import Night, Since
@@ -21,6 +22,19 @@ class Readiness(Answer):
     since: Since | None
     left_out: tuple[str, ...]
     """Ids of later runs of selected ops, which do not count."""
+
+
+def readiness_of(found: readiness.Readiness) -> Readiness:
+    """The readiness of a model as `--json` prints it."""
+    return Readiness(
+        model=found.model,
+        run_id=found.view.run_id,
+        missing=tuple(found.missing),
+        history=tuple(found.runs),
+        nights=tuple(found.nights),
+        since=found.since,
+        left_out=tuple(run.run_id for run in found.left_out),
+    )
 
 
 class SeriesOfNight(Answer):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
+from opscope.reports.database import status
 from opscope.wire.answer import Answer, Time
 
 
@@ -13,6 +16,14 @@ class Night(Answer):
     missing: str
     """What is missing, by series; empty if the night is complete."""
     age_hours: float
+
+
+def night_of(night: status.Night | None, now: datetime) -> Night | None:
+    """A night as `--json` prints it."""
+    if night is None:
+        return None
+    hours = round(night.age(now).total_seconds() / 3600, 3)
+    return Night(night_id=night.night_id, started=night.started, missing=night.missing, age_hours=hours)
 
 
 class Refused(Answer):

@@ -95,9 +95,8 @@ def diff(
     """
     from opscope.base.page import Page
     from opscope.harness.record.errors import InputError
-    from opscope.reports.compare.first_sentence import age
     from opscope.reports.compare.what_changed import what_changed
-    from opscope.reports.pages.diff_page import show, show_cause, show_lowered
+    from opscope.reports.pages.diff_page import show
 
     changed = what_changed(url, run_a, run_b, since, cause_id, team, owners_file)
     if as_json:
@@ -105,18 +104,7 @@ def diff(
 
         print_answer(changed.answer())
     else:
-        page = Page()
-        if not changed.cause:
-            page.prose(changed.said.headline, "bold")
-            dated = "" if changed.of_release else f" ({age(changed.newest)})"
-            for line in filter(None, (f"{changed.said.about}{dated}", ", ".join(changed.said.chips))):
-                page.prose(line, "dim")
-        for series_diff, of in zip(changed.compared, changed.lowered, strict=False):
-            if changed.cause:
-                show_cause(series_diff, page, limit)
-            else:
-                show_lowered(of, page, limit)
-                show(series_diff, page, limit, team)
+        show(changed, Page(), limit, team)
     compared = changed.compared
     if check and any(series_diff.news for series_diff in compared):
         raise SystemExit(1)
@@ -149,30 +137,17 @@ def unblock(
     of the newest run's series. A later run of selected ops (--ops, -k) is left out.
     """
     from opscope.base.page import Page
+    from opscope.reports.compare import to_fix
     from opscope.reports.compare import unblock as ranking
-    from opscope.reports.compare.night_diff import names_night, tonight
-    from opscope.reports.compare.night_views import night_view, night_views
     from opscope.reports.compare.owned import own_plan
-    from opscope.reports.compare.readiness import newer_selections, newest_views, views_of
-    from opscope.reports.compare.run_selection import Listed, left_out_line, open_runs
+    from opscope.reports.compare.readiness import newer_selections, views_asked_for
+    from opscope.reports.compare.run_selection import left_out_line, open_runs
     from opscope.reports.database.owners import rules_here
-    from opscope.reports.pages.unblock_page import show_plan
+    from opscope.reports.pages.terminal import show
 
-    left_out: list[Listed] = []
     with open_runs(url, named=(run,)) as runs:
-        night = run is not None and runs.folder(run) is None and names_night(runs.connection, run)
-        newest = tonight(runs.connection) if run is None and runs.connection is not None else {}
-        if newest and runs.connection is not None:
-            views = [views_of(night_view(runs.connection, of, series)) for series, of in newest.items()]
-            left_out = [each for views_by_model in views for each in newer_selections(runs, views_by_model)]
-        elif run is None:
-            runs.newest()
-            views = newest_views(runs)
-            left_out = newer_selections(runs, views[0])
-        elif night and runs.connection is not None:
-            views = [views_of(view) for view in night_views(runs.connection, run)]
-        else:
-            views = [views_of(view) for view in runs.views(run)]
+        views, night = views_asked_for(runs, run)
+        left_out = newer_selections(runs, views) if run is None else []
         rules = rules_here(runs.connection, owners_file, team=team)
     plans = [own_plan(ranking.plan(plan, by), rules, team) for plan in views]
     if as_json:
@@ -182,10 +157,12 @@ def unblock(
         names = tuple(run.run_id for run in left_out)
         series = [Unblock(**vars(plan), left_out=names) for plan in plans]
         print_answer(SeriesOfNight(series=tuple(series)) if night or len(series) > 1 else series[0])
-    else:
-        page = Page()
-        for plan in plans:
-            show_plan(plan, page, limit, team, left_out_line(left_out))
+        return
+    page = Page()
+    for place, plan in enumerate(plans):
+        if place:
+            page.line()
+        show(to_fix.document(plan, limit, team, left_out_line(left_out)), page)
 
 
 @click.command(short_help="List the ops that keep a model from running as a whole.")
@@ -205,58 +182,18 @@ def readiness(
     each that has not stopped; a date stands for all nights of that day.
     """
     from opscope.base.page import Page
-    from opscope.harness.record.errors import InputError, closest
-    from opscope.reports.compare.night_diff import names_night, tonight
-    from opscope.reports.compare.night_views import night_view, night_views
-    from opscope.reports.compare.owned import own_missing
-    from opscope.reports.compare.readiness import history, newer_selections, newest_views, nights_of, since_of
-    from opscope.reports.compare.run_selection import open_runs
-    from opscope.reports.compare.unblock import missing
-    from opscope.reports.database.owners import rules_here
-    from opscope.reports.pages.unblock_page import Readiness, show_readiness
+    from opscope.reports.compare import to_fix
+    from opscope.reports.compare.readiness import readiness_of
+    from opscope.reports.pages.terminal import show
 
-    with open_runs(url) as runs:
-        night = run is not None and runs.folder(run) is None and names_night(runs.connection, run)
-        of_series = tonight(runs.connection) if run is None and runs.connection is not None else {}
-        views = []
-        if runs.connection is not None:
-            views = [night_view(runs.connection, of, series) for series, of in of_series.items()]
-            views = [view for view in views if model in view.models]
-        if run is None:
-            views = views or [newest[model] for newest in newest_views(runs, [model])]
-        elif night and runs.connection is not None:
-            views = night_views(runs.connection, run, "--run")
-        else:
-            views = runs.views(run, "--run")
-        known = sorted({name for view in views for name in view.models})
-        if model not in known:
-            what = f"night {run}" if night else f"run {views[0].run_id}"
-            raise InputError("MODEL", f"a model of {what}", f"`{model}`", closest(model, known, 3))
-        rules = rules_here(runs.connection, owners_file, team=team)
-        shown = []
-        for view in views:
-            if model not in view.models:
-                continue
-            left_out = newer_selections(runs, {model: view}) if run is None else []
-            nights = nights_of(runs.connection, view, model)
-            shown.append(
-                Readiness(
-                    view,
-                    model,
-                    own_missing(missing(view, model), model, rules, team),
-                    history(runs, view, model),
-                    nights,
-                    since_of(runs.connection, view, nights) if run is None else None,
-                    left_out,
-                )
-            )
+    of_series, night = readiness_of(model, url, run, team, owners_file)
     if as_json:
+        from opscope.wire import readiness as wire
         from opscope.wire.answer import print_answer
-        from opscope.wire.readiness import SeriesOfNight
 
-        series = [each.answer() for each in shown]
-        print_answer(SeriesOfNight(series=tuple(series)) if night or len(series) > 1 else series[0])
-    else:
-        page = Page()
-        for each in shown:
-            show_readiness(each, page, limit)
+        series = [wire.readiness_of(each) for each in of_series]
+        print_answer(wire.SeriesOfNight(series=tuple(series)) if night or len(series) > 1 else series[0])
+        return
+    page = Page()
+    for each in of_series:
+        show(to_fix.of_model(each, limit), page, few=limit)

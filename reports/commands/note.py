@@ -40,13 +40,12 @@ def note(
     is acknowledged: nights up to DATE count its failures and show them, but neither fail nor send a message for them.
     After DATE they do again, and say so.
     """
-    from opscope.base.page import Page
     from opscope.harness.record.causes import cause_named, short
     from opscope.harness.record.errors import InputError
     from opscope.reports.compare.op_history import causes_beginning
     from opscope.reports.database.database import open_database
     from opscope.reports.database.notes import note_of, read_notes, remove_note, write_note
-    from opscope.reports.database.reading import database_url, read_database, refuse_missing
+    from opscope.reports.database.reading import database_url, refuse_missing
     from opscope.reports.publish.sentences import renew_newest
 
     target = database_url(url)
@@ -55,17 +54,7 @@ def note(
         got = " and ".join(asked) if len(asked) > 1 else "no TEXT" if cause else "nothing"
         raise InputError("opscope note", "CAUSE and TEXT, --list or --remove CAUSE", got, "opscope note --list")
     if listed:
-        with read_database(target) as connection:
-            notes = read_notes(connection).values()
-        if as_json:
-            from opscope.wire import answer
-            from opscope.wire import note as wire
-
-            answer.print_answer(list(notes), wire.PRINTS)
-        else:
-            heads = ("cause", "until", "by", "written (UTC)", "note")
-            rows = [(short(each.cause), each.until, each.author, each.written, each.text) for each in notes]
-            Page().table([(head, "") for head in heads], rows, fillable=("until",))
+        _list(target, as_json=as_json)
         return
     refuse_missing(target)
     with open_database(target, "--db") as connection:
@@ -86,3 +75,23 @@ def note(
                 said += f"; it takes the place of the note of {earlier.author}: {earlier.text}"
         renew_newest(connection)
     click.echo(said)
+
+
+def _list(target: str, *, as_json: bool) -> None:
+    """Prints the notes of a database."""
+    from opscope.base.page import Page
+    from opscope.harness.record.causes import short
+    from opscope.reports.database.notes import read_notes
+    from opscope.reports.database.reading import read_database
+
+    with read_database(target) as connection:
+        notes = read_notes(connection).values()
+    if as_json:
+        from opscope.wire import answer
+        from opscope.wire import note as wire
+
+        answer.print_answer(list(notes), wire.PRINTS)
+    else:
+        heads = ("cause", "until", "by", "written (UTC)", "note")
+        rows = [(short(each.cause), each.until, each.author, each.written, each.text) for each in notes]
+        Page().table([(head, "") for head in heads], rows, fillable=("until",))

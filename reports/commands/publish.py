@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from opscope.base.finite_number import FiniteNumber
+
+if TYPE_CHECKING:
+    from opscope.reports.publish.spool import Delivery
 
 
 @click.command(short_help="Write runs to a results database.")
@@ -43,13 +47,11 @@ def publish(
     other run and is said each time; the exit code is 2. Without RUN_DIR, the runs in the spool are delivered, and those
     that were refused are tried again.
     """
-    from opscope.base.live import progress
     from opscope.base.visible_text import counted_each, visible
     from opscope.harness.record.errors import InputError, refusal
     from opscope.reports.database.database import DatabaseAwayError, parse_url, shown
     from opscope.reports.database.files import default_url
     from opscope.reports.publish import benchmarks, spool
-    from opscope.reports.records.night_record import join, read_night
 
     if shard and night_file is None:
         raise InputError("--shard", "--night FILE, the night of the shard", "none", "--night night.json")
@@ -58,22 +60,14 @@ def publish(
             "--night", "runs that belong to the night", "no RUN_DIR", "opscope publish RUN_DIR --night FILE"
         )
     target, root = url or default_url(), Path.cwd()
-    counts: dict[str, dict[str, int]] = {}
-    deliveries: list[spool.Delivery] = []
-    problems: list[InputError] = []
-    from_spool: list[str] = []
-    if not run_dirs:
-        progress.step("runs that waited")
-        deliveries.append(spool.drain(target, root, seconds=seconds, again=True))
-    for run_dir in progress.each(run_dirs, "run", len(run_dirs)):
-        if night_file is not None:
-            join(run_dir, read_night(night_file), shard)
-        deliveries.append(delivery := spool.deliver(run_dir, target, root, seconds=seconds))
-        if delivery.rows is not None:
-            counts[str(run_dir)] = dict(delivery.rows)
-    for delivery in deliveries:
-        from_spool += delivery.from_spool
-        problems += delivery.problems
+    deliveries = _deliver(run_dirs, target, root, night_file, shard, seconds)
+    counts = {
+        str(run_dir): dict(delivery.rows)
+        for run_dir, delivery in zip(run_dirs, deliveries, strict=False)
+        if delivery.rows is not None
+    }
+    problems = [problem for delivery in deliveries for problem in delivery.problems]
+    from_spool = [name for delivery in deliveries for name in delivery.from_spool]
     if not run_dirs and not any(isinstance(problem, DatabaseAwayError) for problem in problems):
         try:
             if late := benchmarks.drain(target, root):
@@ -102,3 +96,22 @@ def publish(
         click.echo(refusal("opscope publish", problem), err=True)
     if problems:
         raise SystemExit(spool.exit_code(problems))
+
+
+def _deliver(
+    run_dirs: tuple[Path, ...], target: str, root: Path, night_file: Path | None, shard: int, seconds: float
+) -> list[Delivery]:
+    """What became of each run, or of all in the spool where none is named."""
+    from opscope.base.live import progress
+    from opscope.reports.publish import spool
+    from opscope.reports.records.night_record import join, read_night
+
+    if not run_dirs:
+        progress.step("runs that waited")
+        return [spool.drain(target, root, seconds=seconds, again=True)]
+    deliveries = []
+    for run_dir in progress.each(run_dirs, "run", len(run_dirs)):
+        if night_file is not None:
+            join(run_dir, read_night(night_file), shard)
+        deliveries.append(spool.deliver(run_dir, target, root, seconds=seconds))
+    return deliveries

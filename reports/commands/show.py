@@ -13,9 +13,11 @@ from opscope.base.page import Page, percent
 from opscope.base.statuses import RIGHT, TERMINAL
 from opscope.base.visible_text import counted
 from opscope.harness.record import explanation, explanation_text, run_folders
-from opscope.harness.record.causes import by_cause, parts_within, short
+from opscope.harness.record.causes import by_cause, short
+from opscope.reports.compare.document import Cause, Op, grouped
 from opscope.reports.compare.night_times import night_column, timed
 from opscope.reports.compare.op_history import find
+from opscope.reports.pages.terminal import show_causes
 
 if TYPE_CHECKING:
     from opscope.wire import show as wire
@@ -216,24 +218,22 @@ def _causes(
     failures: Sequence[Failing], page: Page, same: tuple[str, ...], message: str, types: str, notes: Sequence[wire.Note]
 ) -> None:
     """Prints each cause once with its ops below; `same`: columns that are equal for all ops of a cause."""
+    day = f"{datetime.now(UTC):%Y-%m-%d}"
+    noted = {note.cause: note.line(day) for note in notes}
 
-    def cause(entry: Failing) -> tuple[object, ...]:
+    def key(entry: Failing) -> tuple[object, ...]:
         return tuple(getattr(entry, name) for name in (*same, "known", "owner", "cluster"))
 
-    for group in parts_within(by_cause(failures, cause, lambda entry: entry.uses), SHOWN):
-        first = group.first
-        *before, stage = (str(getattr(first, name) or "") for name in same)
-        heading = "; ".join(before) + (f" at {stage}" if stage else "")
-        heading += f"; known: {first.known}" if first.known else ""
-        heading += f"; owner {first.owner}" if first.owner else ""
-        page.prose(group.with_counts(f"{heading}: {getattr(first, message)}", first.cluster), indent=2)
-        _note(notes, first.cluster, page)
-        for entry in group.failures:
-            page.prose(f"{entry.op_name} [{entry.op_id}] {getattr(entry, types)}", indent=4)
-            said = getattr(entry, message)
-            own = f": {said}" if said != getattr(first, message) else ""
-            page.prose(f"{entry.uses} use{'' if entry.uses == 1 else 's'}{own}", "dim", indent=6)
-            page.line(entry.repro, "dim", indent=6)
+    def cause_of(entry: Failing) -> Cause:
+        *before, stage = (str(getattr(entry, name) or "") for name in same)
+        what, note = "; ".join(before) + (f" at {stage}" if stage else ""), noted.get(entry.cluster, "")
+        return Cause(entry.cluster, what, getattr(entry, message) or "", stage, entry.owner, entry.known, note)
+
+    def op_of(entry: Failing) -> Op:
+        where, error = counted(entry.uses, "use"), getattr(entry, message) or ""
+        return Op(entry.op_id, entry.op_name, getattr(entry, types), entry.uses, where, error, repro=entry.repro)
+
+    show_causes(grouped(failures, key, cause_of, op_of, SHOWN), page)
 
 
 def _cause(details: wire.Cause, page: Page) -> None:

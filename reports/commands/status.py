@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from opscope.base.results_folder import SetAside
 
 
 @click.command(short_help="Show the newest nights; --max-age checks their age.")
@@ -23,12 +28,11 @@ def status(max_age: str | None, name: str | None, url: str | None, as_json: bool
     configuration says, if a receiver did not take the message of the newest night here, or if a night is dated later
     than now, which is never the newest; 2 if the database cannot be read.
     """
-    from opscope.base.visible_text import visible
     from opscope.harness.record.errors import InputError, closest
     from opscope.reports.database.files import default_url
     from opscope.reports.database.newest import ahead_line
     from opscope.reports.database.reading import NIGHTLY, read_database
-    from opscope.reports.database.status import age_text, demo_nights, missed_hour, names_of_nights, newest_nights
+    from opscope.reports.database.status import demo_nights, missed_hour, names_of_nights, newest_nights
     from opscope.reports.publish import spool
     from opscope.reports.publish.upkeep import age_of
     from opscope.reports.records.night_record import unsent
@@ -36,12 +40,9 @@ def status(max_age: str | None, name: str | None, url: str | None, as_json: bool
     limit = None if max_age is None else age_of("--max-age", max_age)
     target = url or default_url()
     waiting = [run.name for run in spool.waiting(target, Path.cwd())]
-    if waiting and not as_json:
-        runs = "1 run waits" if len(waiting) == 1 else f"{len(waiting)} runs wait"
-        click.echo(f"{runs} in the spool for the database: {', '.join(waiting[:5])}; deliver with opscope publish")
     refused = spool.refused(target, Path.cwd())
-    for each in () if as_json else refused:
-        click.echo(visible(each.line))
+    if not as_json:
+        _print_spool(waiting, refused)
     with read_database(target, "--database", NIGHTLY) as connection:
         newest, complete = newest_nights(connection, name)
         if name is not None and newest is None and limit is None:
@@ -52,25 +53,15 @@ def status(max_age: str | None, name: str | None, url: str | None, as_json: bool
     of_night, undelivered = unsent(Path.cwd())
     late = limit is not None and (complete is None or complete.age(now) >= limit)
     if as_json:
+        from opscope.wire import status as wire
         from opscope.wire.answer import print_answer
-        from opscope.wire.status import Night, Refused, Status
 
-        shown = [
-            night
-            and Night(
-                night_id=night.night_id,
-                started=night.started,
-                missing=night.missing,
-                age_hours=round(night.age(now).total_seconds() / 3600, 3),
-            )
-            for night in (newest, complete)
-        ]
         print_answer(
-            Status(
-                newest=shown[0],
-                newest_complete=shown[1],
+            wire.Status(
+                newest=wire.night_of(newest, now),
+                newest_complete=wire.night_of(complete, now),
                 spool=tuple(waiting),
-                refused=tuple(Refused(folder=str(each.folder), reason=each.reason) for each in refused),
+                refused=tuple(wire.Refused(folder=str(each.folder), reason=each.reason) for each in refused),
                 late=late,
                 missed=missed,
                 unsent=tuple(undelivered),
@@ -80,10 +71,8 @@ def status(max_age: str | None, name: str | None, url: str | None, as_json: bool
         )
     else:
         for line in (
-            f"newest complete night: {complete.night_id}, {age_text(complete.age(now))} old"
-            if complete
-            else "newest complete night: none",
-            f"newest night: {newest.night_id}, {age_text(newest.age(now))} old, partial: {newest.missing}"
+            f"newest complete night: {f'{complete.night_id}, {complete.age_text(now)} old' if complete else 'none'}",
+            f"newest night: {newest.night_id}, {newest.age_text(now)} old, partial: {newest.missing}"
             if newest and not newest.complete
             else "",
             f"not counted: demo data of {demos} night{'s' * (demos != 1)}" if demos else "",
@@ -96,3 +85,14 @@ def status(max_age: str | None, name: str | None, url: str | None, as_json: bool
                 click.echo(line)
     if late or missed or undelivered or ahead:
         raise SystemExit(1)
+
+
+def _print_spool(waiting: Sequence[str], refused: Sequence[SetAside]) -> None:
+    """Which runs the database has not got, before it is asked anything."""
+    from opscope.base.visible_text import visible
+
+    if waiting:
+        runs = "1 run waits" if len(waiting) == 1 else f"{len(waiting)} runs wait"
+        click.echo(f"{runs} in the spool for the database: {', '.join(waiting[:5])}; deliver with opscope publish")
+    for each in refused:
+        click.echo(visible(each.line))

@@ -1,104 +1,62 @@
-"""What changed between two runs or nights, cause by cause, as plain data.
-
-Terminal, report.html, markdown and assistants render this, and group nothing themselves.
-"""
+"""What there is to say of two runs or nights compared: what else changed, rates, and what changed cause by cause."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
-from opscope.base.labels import CHANGES, LABELS, QUIET, Label
-from opscope.harness.record.causes import Cause, by_cause
-from opscope.reports.compare.diff import Diff, Row
+from opscope.base.labels import CHANGES, LABELS, NEWS, QUIET, Label
+from opscope.base.page import percent
+from opscope.base.visible_text import counted
+from opscope.harness.record import isolation
+from opscope.reports.compare.commit_range import named
+from opscope.reports.compare.diff import Diff, Rate, Row
+from opscope.reports.compare.document import Cause, Causes, Column, Node, Op, Table, Words, grouped
 
 FLAKY = "flaky: these do not fail the gate"
 
 
-class Section(NamedTuple):
-    """The causes of one label, or all that came and went by itself."""
-
-    title: str
-    """The label, or FLAKY."""
-    tone: str
-    causes: tuple[ChangedCause, ...]
-    """The one with the most uses first."""
-
-    @property
-    def rows(self) -> list[Row]:
-        """The ops of all its causes."""
-        return [row for cause in self.causes for row in cause.failures]
-
-    @property
-    def heading(self) -> str:
-        """The title with its numbers: `PERSISTING (3, 2 of them expected failures)`."""
-        rows = self.rows
-        counts = {
-            "of them expected failures": sum(bool(row.known) for row in rows),
-            "acknowledged": sum(row.acknowledged for row in rows),
-        }
-        parts = [str(len(rows)), *(f"{count} {what}" for what, count in counts.items() if count)]
-        return f"{self.title} ({', '.join(parts)})"
-
-
-class ChangedCause(Cause[Row]):
-    """The ops that one cause made change in one way."""
-
-    @property
-    def names(self) -> str:
-        """`stablehlo.add (3), stablehlo.abs`: the names of its ops, the most frequent first."""
-        names = Counter(row.op_name for row in self.failures)
-        return ", ".join(f"{name} ({count})" if count > 1 else name for name, count in names.most_common())
-
-    @property
-    def models(self) -> list[str]:
-        """The models that have one of its ops."""
-        return sorted({model for row in self.failures for model in row.models})
-
-    @property
-    def heading(self) -> str:
-        """What is the same for all its ops; empty for an op without an error, which is a cause of its own."""
-        row = self.first
-        owner = f"owner {row.owner}" if row.owner else ""
-        if not row.cluster:
-            return ""
-        if row.label == Label.PCC_DROP:
-            return "; ".join(filter(None, ["less exact than before", owner]))
-        where = f" at {row.failed_stage}" if row.failed_stage and row.status_b else ""
-        parts = [turn(row) + where, owner, f"known: {row.known}" if row.known else ""]
-        return "; ".join(filter(None, parts)) + (f": {error_of(row)}" if error_of(row) else "")
-
-    def brief(self) -> dict[str, Any]:
-        """The cause in a few words, for who reads many: `opscope diff --cause ID` has the rest."""
-        row, models = self.first, self.models
-        told = {
-            "cause": row.cluster,
-            "label": str(row.label),
-            "ops": self.ops,
-            "names": self.names,
-            "models": models[:3],
-            "models_left_out": max(0, len(models) - 3),
-            "stage": row.failed_stage,
-            "error": error_of(row) or row.note,
-            "owner": row.owner,
-            "known": row.known,
-            "flaky": row.flaky,
-            "note": row.remark,
-            "op_id": row.op_id,
-            "repro": row.repro,
-        }
-        return {name: value for name, value in told.items() if value}
+def document(diff: Diff, most: int, team: str | None = None) -> Iterator[Node]:
+    """All of a comparison, or that none of its rows belongs to the team; at most `most` rows of a table."""
+    for side, run in (("A", diff.a), ("B", diff.b)):
+        yield Words(f"{side}  {run.run_id}  {', '.join(run.models)} on {run.on}, {len(run.ops)} ops")
+    if since := diff.since:
+        authors = named(since.authors(Path.cwd()))
+        yield Words(f"commits  {since.text}{f' by {authors}' if authors else ''}", link=since.url)
+    if diff.changes:
+        rows = [(c.what, *("none" if side in (None, "") else side for side in (c.a, c.b))) for c in diff.changes]
+        yield Table([Column("changed"), Column("A"), Column("B")], rows)
+    else:
+        yield Words("Revisions, versions, models and options are the same in both.")
+    yield _rates(diff)
+    if diff.isolation:
+        title = f"Ops whose verdict changes when they run alone ({len(diff.isolation)})"
+        lines = isolation.lines(diff.isolation[:most])
+        yield Table([Column("what"), Column("op")], lines, title, len(diff.isolation) - len(lines), "--json")
+    if diff.programs:
+        title = f"Whole models of which the compiler made another program ({len(diff.programs)})"
+        programs = [(program.model, program.price, program.what) for program in diff.programs[:most]]
+        columns = [Column("model"), Column("price"), Column("what changed")]
+        yield Table(columns, programs, title, len(diff.programs) - len(programs), "--json")
+    counts = "  ".join(f"{change} {count}" for change, count in counts_of(diff).items())
+    yield Words(counts or (f"nothing here belongs to {team}" if team else "no op in either run"), "strong")
+    yield from sections_of(diff)
+    yield from (Words(f"note: {note}", "idle") for note in diff.notes)
 
 
-def turn(row: Row) -> str:
-    """`success -> wrong_result`, or the status that an op had in both."""
-    return f"{row.status_a or 'absent'} -> {row.status_b}" if row.status_a != row.status_b else row.status_b
+def _rates(diff: Diff) -> Table:
+    def cell(rate: Rate, what: str) -> str:
+        right, attempted, share = (getattr(rate, f"{name}_{what}") for name in ("right", "attempted", "rate"))
+        return f"{right} / {attempted}  {percent(share):>7}"
 
-
-def error_of(row: Row) -> str:
-    """The error that the row is about: that of the later run, and of the earlier where that is fixed."""
-    return row.error_b or (row.error_a if row.label == Label.FIXED else "")
+    places = ("ops_a", "ops_b", "uses_a", "uses_b")
+    heads = [Column(f"{what} {side}", "right") for what in ("ops", "uses") for side in "AB"]
+    rows = [
+        (rate.scope, "" if rate.ran_on == "none" else rate.ran_on, *(cell(rate, place) for place in places))
+        for rate in diff.rates
+    ]
+    return Table([Column("right of attempted"), Column("on", fillable=True), *heads], rows)
 
 
 def counts_of(diff: Diff) -> dict[str, int]:
@@ -107,17 +65,59 @@ def counts_of(diff: Diff) -> dict[str, int]:
     return {change: counts[change] for change in CHANGES if counts[change]}
 
 
-def causes_of(rows: Iterable[Row]) -> tuple[ChangedCause, ...]:
-    """Rows of one label by cause; of one without an error each op is a cause."""
-    found = by_cause(rows, lambda row: (row.cluster or row.op_id, row.known, row.owner), lambda row: row.uses)
-    return tuple(ChangedCause(cause.failures, cause.ops, cause.uses) for cause in found)
-
-
-def sections_of(diff: Diff) -> list[Section]:
-    """What changed, the most urgent first, without what is only counted."""
+def sections_of(diff: Diff) -> list[Causes]:
+    """What changed, the most urgent label first, and what came and went by itself; without what is only counted."""
     listed = [row for row in diff.rows if row.label not in QUIET]
     parts = [
         (str(label), LABELS[label].tone, [r for r in listed if r.label == label and not r.flaky]) for label in Label
     ]
     parts.append((FLAKY, "", [row for row in listed if row.flaky]))
-    return [Section(title, tone, causes_of(rows)) for title, tone, rows in parts if rows]
+    return [_section(title, tone, rows) for title, tone, rows in parts if rows]
+
+
+def _section(title: str, tone: str, rows: list[Row]) -> Causes:
+    counts = {
+        "of them expected failures": sum(bool(row.known) for row in rows),
+        "acknowledged": sum(row.acknowledged for row in rows),
+    }
+    return Causes(title, causes_of(rows), tone, [f"{count} {what}" for what, count in counts.items() if count])
+
+
+def causes_of(rows: Iterable[Row]) -> list[Cause]:
+    """Rows of one label by cause; of one without an error each op is a cause."""
+    return grouped(rows, lambda row: (row.cluster or row.op_id, row.known, row.owner), _cause, _op)
+
+
+def _cause(row: Row) -> Cause:
+    drop, at = row.label == Label.PCC_DROP, row.failed_stage if row.status_b else ""
+    turn = _turn(row) or row.status_b
+    what = "less exact than before" if drop else f"{turn} at {at}" if at else turn
+    return Cause(
+        cause=row.cluster,
+        what=what if row.cluster else "",
+        error="" if drop else _error(row),
+        stage=row.failed_stage,
+        owner=row.owner,
+        known=row.known,
+        note=row.remark,
+        acknowledged=row.acknowledged,
+        label=row.label,
+        tone=LABELS[row.label].tone,
+        flaky=row.flaky,
+    )
+
+
+def _op(row: Row) -> Op:
+    where = f"{counted(row.uses, 'use')} in {', '.join(row.models) or 'no model'}"
+    turn, repro = _turn(row) if row.status_b else "", row.repro if row.label in NEWS else ""
+    return Op(row.op_id, row.op_name, row.types, row.uses, where, _error(row), turn, row.note, repro, row.models)
+
+
+def _turn(row: Row) -> str:
+    """`success -> wrong_result`; empty for an op that ended as before."""
+    return f"{row.status_a or 'absent'} -> {row.status_b}" if row.status_a != row.status_b else ""
+
+
+def _error(row: Row) -> str:
+    """The error that the row is about: that of the later run, and of the earlier where that is fixed."""
+    return row.error_b or (row.error_a if row.label == Label.FIXED else "")

@@ -35,10 +35,19 @@ class ChangedProgram:
     """`cycles` of one execution and `temporary bytes`, where they changed."""
 
     @property
+    def price(self) -> str:
+        """What the model costs more or less; empty where that is not known or as before."""
+        return ", ".join(_priced(self.costs))
+
+    @property
+    def what(self) -> str:
+        """What there is more or less of in its program."""
+        return "; ".join(filter(None, (_listed(self.counts), _listed(self.layouts))))
+
+    @property
     def text(self) -> str:
         """In one line."""
-        parts = (", ".join(_priced(self.costs)), _listed(self.counts), _listed(self.layouts))
-        return f"{self.model}: {'; '.join(filter(None, parts))}"
+        return f"{self.model}: {'; '.join(filter(None, (self.price, self.what)))}"
 
 
 def changed_programs(a: RunView, b: RunView) -> tuple[ChangedProgram, ...]:

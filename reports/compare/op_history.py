@@ -211,8 +211,17 @@ def op(
         "places": _places(connection, ids, [module_id for _, module_id, _ in modules]),
         "since": since,
         "history": [night for night in history if team is None or night["owner"] == team],
-        "repro": next((night["repro"] for night in history if night["repro"]), ""),
+        "repro": _repro(history),
     }
+
+
+def _repro(history: Sequence[Details]) -> str:
+    """The command that runs the op again where it goes wrong in the newest night of a series, else in the newest."""
+    newest: dict[str, Details] = {}
+    for night in history:
+        newest.setdefault(night["on"], night)
+    wrong = [night for night in newest.values() if night["cause"]]
+    return next((night["repro"] for night in (*wrong, *history) if night["repro"]), "")
 
 
 def _since(connection: sa.Connection, history: Sequence[Details], authors: bool) -> list[Details]:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
 import sqlalchemy as sa
 
 from opscope.base.statuses import NOT_ATTEMPTED
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.stages import FAILED
+from opscope.reports.compare.night_diff import names_night, tonight
 from opscope.reports.compare.night_times import with_zones
+from opscope.reports.compare.night_views import night_view, night_views
 from opscope.reports.compare.outcomes import RunView
-from opscope.reports.compare.run_selection import Listed, Runs
+from opscope.reports.compare.owned import own_missing
+from opscope.reports.compare.run_selection import Listed, Runs, open_runs
+from opscope.reports.compare.unblock import Missing, missing
 from opscope.reports.compare.whole_since import Night, Since, whole_since
 from opscope.reports.database.newest import begun
+from opscope.reports.database.owners import rules_here
 from opscope.reports.database.schema import MODELS, MODULE_OPS, NIGHTS, OP_TESTS, OPS, RUNS
 
 HISTORY = 30
@@ -35,6 +41,72 @@ class Counted:
     missing: int
     not_attempted: int
     right: int
+
+
+@dataclass(frozen=True)
+class Readiness:
+    """What keeps one model from being whole in a run, and how it was before."""
+
+    view: RunView
+    model: str
+    missing: Sequence[Missing]
+    """Its ops that are not right."""
+    runs: Sequence[Counted]
+    """Earlier runs and this one, oldest first."""
+    nights: Sequence[Night] = ()
+    since: Since | None = None
+    left_out: Sequence[Listed] = ()
+    """Later runs, of selected ops, that do not count."""
+
+
+def readiness_of(
+    model: str, url: str | None, run: str | None, team: str | None, owners: Path | None
+) -> tuple[list[Readiness], bool]:
+    """How near a model is to being whole in each series of a night or run (default: `views_asked_for`), and whether
+    these are series of a night that was named. Raises InputError for a model that none of them has."""
+    with open_runs(url) as runs:
+        views, night = views_asked_for(runs, run, "--run", model)
+        known = sorted({name for view in views for name in view})
+        if model not in known:
+            what = f"night {run}" if night else f"run {next(iter(views[0].values())).run_id}"
+            raise InputError("MODEL", f"a model of {what}", f"`{model}`", closest(model, known, 3))
+        rules = rules_here(runs.connection, owners, team=team)
+        of_series = []
+        for view in (view[model] for view in views if model in view):
+            nights = nights_of(runs.connection, view, model)
+            of_series.append(
+                Readiness(
+                    view,
+                    model,
+                    own_missing(missing(view, model), model, rules, team),
+                    history(runs, view, model),
+                    nights,
+                    since_of(runs.connection, view, nights) if run is None else None,
+                    newer_selections(runs, [{model: view}]) if run is None else [],
+                )
+            )
+    return of_series, night
+
+
+def views_asked_for(
+    runs: Runs, run: str | None, where: str = "RUN", model: str | None = None
+) -> tuple[list[dict[str, RunView]], bool]:
+    """Model -> its run, for each series that is asked about, and whether these are series of a night that was named.
+
+    Without a name the newest night of each series that has not stopped; where there is none (with that model), or a run
+    is newer, each model in its newest run. Raises InputError for what no run has.
+    """
+    connection = runs.connection
+    if run is not None:
+        if connection is not None and runs.folder(run) is None and names_night(connection, run):
+            return [views_of(view) for view in night_views(connection, run, where)], True
+        return [views_of(view) for view in runs.views(run, where)], False
+    newest = tonight(connection) if connection is not None else {}
+    views = [views_of(night_view(connection, of, series)) for series, of in newest.items() if connection is not None]
+    if views := [view for view in views if model is None or model in view]:
+        return views, False
+    runs.newest()  # or there is none
+    return newest_views(runs, [model] if model is not None else ()), False
 
 
 def newest_views(runs: Runs, models: Sequence[str] = ()) -> list[dict[str, RunView]]:
@@ -59,15 +131,13 @@ def newest_views(runs: Runs, models: Sequence[str] = ()) -> list[dict[str, RunVi
     return of_backends
 
 
-def newer_selections(runs: Runs, views: Mapping[str, RunView]) -> list[Listed]:
+def newer_selections(runs: Runs, views: Iterable[Mapping[str, RunView]]) -> list[Listed]:
     """The runs of selected ops that are newer than the run in which their model was looked at, and were left out."""
+    seen = [(model, view) for of_series in views for model, view in of_series.items()]
     return [
         run
         for run in runs.left_out()
-        if any(
-            model in views and run.series == views[model].series and run.started > views[model].started
-            for model in run.models
-        )
+        if any(model in run.models and run.series == view.series and run.started > view.started for model, view in seen)
     ]
 
 

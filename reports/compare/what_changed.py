@@ -13,8 +13,9 @@ from opscope.base.labels import Label
 from opscope.harness.record.causes import cause_named
 from opscope.harness.record.errors import InputError
 from opscope.reports.compare import diff as comparison
-from opscope.reports.compare.changed_causes import ChangedCause, sections_of
+from opscope.reports.compare.changed_causes import sections_of
 from opscope.reports.compare.diff import Diff
+from opscope.reports.compare.document import Cause
 from opscope.reports.compare.first_sentence import Said, first_sentence, head_of, not_tonight, of_view
 from opscope.reports.compare.lowered_differently import Lowered, compare_lowered, folder_of
 from opscope.reports.compare.night_diff import diffs, series_alone, series_missing, since_date
@@ -61,11 +62,11 @@ class WhatChanged:
 
     def brief(self) -> dict[str, Any]:
         """Each cause once, the most urgent first, with the series that have it; of each series only its numbers."""
-        places: dict[tuple[str, str], list[tuple[str, ChangedCause]]] = {}
+        places: dict[tuple[str, str], list[tuple[str, Cause]]] = {}
         for each in self.compared:
             for section in sections_of(each):
                 for cause in section.causes:
-                    key = section.title, cause.first.cluster or cause.first.op_id
+                    key = section.title, cause.cause or cause.ops[0].op_id
                     places.setdefault(key, []).append((each.b.name, cause))
         order = [*map(str, Label)]
         causes = []

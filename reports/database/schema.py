@@ -175,6 +175,13 @@ HAS_ERROR = sa.text("error_signature IS NOT NULL")
 HAS_CAUSE = sa.text("cause IS NOT NULL")
 """Condition of the index on causes."""
 
+TOLD_APART_BY = (
+    *("night_id", "series", "op_id", "superseded_by", "status", "failed_stage", "error_signature", "crash_kind"),
+    *("pcc", "largest_ulp", "cycles", "cycles_error"),
+)
+"""What an op's label depends on (opscope/base/labels.py), after what finds its row: two nights are compared in this
+index alone, and only rows of ops that differ are read."""
+
 OP_TESTS = sa.Table(
     "op_tests",
     METADATA,
@@ -189,7 +196,7 @@ OP_TESTS = sa.Table(
     sa.ForeignKeyConstraint(["run_id"], ["runs.run_id"], ondelete="CASCADE"),
     sa.ForeignKeyConstraint(["op_id"], ["ops.op_id"]),
     sa.Index(None, "op_id"),
-    sa.Index(None, "night_id", "series", "op_id"),
+    sa.Index("ix_op_tests_labels", *TOLD_APART_BY),
     sa.Index(None, "error_signature", sqlite_where=HAS_ERROR, postgresql_where=HAS_ERROR),
     sa.Index(None, "cause", sqlite_where=HAS_CAUSE, postgresql_where=HAS_CAUSE),
 )

@@ -72,6 +72,7 @@ NIGHT_MODELS = sa.Table(
     *(count(name) for name in ("ops", "attempted_ops", "right_ops", "bad_ops", "flaky_ops")),
     *(count(name) for name in ("uses", "attempted_uses", "right_uses", "bad_uses")),
     sa.Index(None, "model", "night_id"),
+    sa.Index(None, "module_id", "night_id", "series"),
 )
 """One row per model that was requested or expected; `missing` is an outcome too. An op counts as right if its numbers
 are right, wherever it ran; `night_counts` separates the places (`ran_on`)."""
@@ -205,6 +206,7 @@ NEWEST_OPS = sa.Table(
     text("ran_on"),
     *(sa.Column(name, sa.Double(), nullable=True) for name in ("z_max", "pcc")),
     *(sa.Column(name, sa.BigInteger(), nullable=True) for name in ("cycles", "l1_peak_bytes", "dram_peak_bytes")),
+    sa.Column("cycles_error", sa.Double(), nullable=True),
     sa.Column("limiter", sa.Text(), nullable=True),
     sa.Column("utilisation", sa.Double(), nullable=True),
     *(sa.Column(name, sa.BigInteger(), nullable=True) for name in ("dram_bytes", "noc_bytes")),

@@ -29,6 +29,11 @@ class Night:
         """Time since the night started."""
         return now - self.started
 
+    def age_text(self, now: datetime) -> str:
+        """The same as text: `3 h`, `2.5 d`."""
+        hours = self.age(now).total_seconds() / 3600
+        return f"{hours:.0f} h" if hours < 48 else f"{hours / 24:.1f} d"
+
 
 def newest_nights(connection: sa.Connection, name: str | None = None) -> tuple[Night | None, Night | None]:
     """Returns the newest night and the newest complete night, or None for each; demo nights do not count.
@@ -82,9 +87,3 @@ def names_of_nights(connection: sa.Connection) -> list[str]:
     """The names of all nights but those of the demo."""
     query = sa.select(NIGHTS.c.name).where(NIGHTS.c.kind == "night", sa.not_(NIGHTS.c.demo))
     return sorted(connection.scalars(query.distinct()))
-
-
-def age_text(age: timedelta) -> str:
-    """Formats an age as text: `3 h`, `2.5 d`."""
-    hours = age.total_seconds() / 3600
-    return f"{hours:.0f} h" if hours < 48 else f"{hours / 24:.1f} d"

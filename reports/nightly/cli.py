@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from opscope.reports.nightly.night import NightResult
+    from opscope.reports.nightly.progress import Display
+    from opscope.reports.nightly.running import SweepResult
 
 INTERRUPTED = 130
 """Exit code of a program that Ctrl-C ended."""
@@ -72,10 +78,9 @@ def nightly(
     no data, or an op that is NEW, REASON-CHANGED or PCC-DROP) or a run is neither in the database nor kept, 2 for bad
     input, 130 if it was interrupted.
     """
-    from opscope.base.page import Page
     from opscope.harness.record.errors import InputError
     from opscope.reports.database.owners import rules_here
-    from opscope.reports.nightly import first_files, night_folder, running
+    from opscope.reports.nightly import night_folder, running
     from opscope.reports.nightly.config import CONFIG_FILE, read_config, with_backends, with_commit
     from opscope.reports.nightly.night import add_to_page_of_job, deliver
     from opscope.reports.nightly.progress import Display
@@ -83,11 +88,7 @@ def nightly(
 
     root = Path.cwd()
     if init:
-        if config is not None:
-            raise InputError("--init", "no other file than ci/nightly.yaml", str(config), "opscope nightly --init")
-        for line in first_files.write(root):
-            click.echo(line)
-        click.echo("next      edit ci/nightly.yaml, then: opscope nightly --dry-run; opscope nightly; opscope gate")
+        _init(root, config)
         return
     settings = read_config(config or CONFIG_FILE)
     if backends is not None:
@@ -103,35 +104,57 @@ def nightly(
         _print_commands(settings, all_sweeps, root, start)
         return
     url = "" if number else settings.database_url(root, database)
-    sweep_results: list[running.SweepResult] = []
     try:
         with running.ended_by_signal():
             if places:
                 night, runs = night_folder.joined(list(places), root, settings, start)
-                display = Display(0)
+                result = deliver(settings, night, runs, url, root, rules, say=Display(0).line)
             else:
                 night = night_folder.begin(settings, root, start, new)
                 display = Display(len(all_sweeps))
                 with _alone(night_folder.folder_of(root, night)), display:
-                    sweep_results = running.run(all_sweeps, settings, night, root, display.watch, display.ended)
+                    ended = running.run(all_sweeps, settings, night, root, display.watch, display.ended)
+                if number:
+                    _end_of_shard(ended, display)
                 runs = night_folder.runs_of(root, night)
-            if number:
-                for ended in sweep_results:
-                    display.line(f"run       {ended.run_dir}" if ended.has_run else f"no run    {ended.sweep.label}")
-                raise SystemExit(0 if all(ended.has_run for ended in sweep_results) else 1)
-            result = deliver(settings, night, runs, url, root, rules, sweep_results, display.line)
+                result = deliver(settings, night, runs, url, root, rules, ended, display.line)
     except KeyboardInterrupt:
         click.echo("interrupted; run the same command again to continue this night", err=True)
         raise SystemExit(INTERRUPTED) from None
-    problem = add_to_page_of_job(result.summary, summary_file)
+    _print(result, add_to_page_of_job(result.summary, summary_file))
+    if result.verdict.fails:
+        raise SystemExit(1)
+
+
+def _init(root: Path, config: Path | None) -> None:
+    """Writes the first files of a night."""
+    from opscope.harness.record.errors import InputError
+    from opscope.reports.nightly import first_files
+
+    if config is not None:
+        raise InputError("--init", "no other file than ci/nightly.yaml", str(config), "opscope nightly --init")
+    for line in first_files.write(root):
+        click.echo(line)
+    click.echo("next      edit ci/nightly.yaml, then: opscope nightly --dry-run; opscope nightly; opscope gate")
+
+
+def _end_of_shard(ended: Sequence[SweepResult], display: Display) -> None:
+    """Names the runs of a shard, which others publish."""
+    for each in ended:
+        display.line(f"run       {each.run_dir}" if each.has_run else f"no run    {each.sweep.label}")
+    raise SystemExit(0 if all(each.has_run for each in ended) else 1)
+
+
+def _print(result: NightResult, problem: str) -> None:
+    """What the night comes to, and where its summary and its results are."""
+    from opscope.base.page import Page
+
     problems = (f"{item.kind.replace('_', ' ')}: {item.text}" for item in result.verdict.problems)
     page = Page()
     for sentence in filter(None, (*str(result.said).splitlines(), problem, *problems)):
         page.prose(sentence)
     page.line(f"summary   {result.path}")
     page.line(f"database  {result.delivered.line}")
-    if result.verdict.fails:
-        raise SystemExit(1)
 
 
 def _number(shard: str | None, shards: int) -> int | None:

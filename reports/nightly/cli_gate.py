@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from opscope.harness.settings.program_options import program_options, read_options
+
+if TYPE_CHECKING:
+    from opscope.reports.nightly.config import Config
 
 
 @click.command(short_help="Check whether a change, or a new build of a compiler, makes anything worse.")
@@ -117,19 +120,28 @@ def gate(
 
         got = next(iter(options), "comment" if comment else "json")
         raise InputError(f"--{got.replace('_', '-')}", "--old and --new", "neither", "opscope gate --old A --new B")
+    from opscope.reports.nightly.config import CONFIG_FILE, read_config, with_commit
+
+    settings = with_commit(read_config(config_file or CONFIG_FILE), revision, branch)
+    settings = replace(settings, models=models or settings.models)
+    _with_a_night(settings, baseline, budget, database, summary_file)
+
+
+def _with_a_night(
+    settings: Config, baseline: str | None, budget: str, database: str | None, summary_file: Path | None
+) -> None:
+    """Runs what a change invalidates, and prints what is worse than in the last complete night."""
     from opscope.harness.settings.settings import BY_NAME
     from opscope.reports.database.owners import rules_here
     from opscope.reports.nightly import running
     from opscope.reports.nightly.baseline import usual_baselines
-    from opscope.reports.nightly.config import CONFIG_FILE, read_config, with_commit
     from opscope.reports.nightly.gate import run
     from opscope.reports.nightly.night import add_to_page_of_job
     from opscope.reports.nightly.progress import Display
     from opscope.reports.nightly.sweeps import expected_models, sweeps
 
     root = Path.cwd()
-    settings = with_commit(read_config(config_file or CONFIG_FILE), revision, branch)
-    settings = replace(settings, budget=BY_NAME["budget"].read("--budget", budget), models=models or settings.models)
+    settings = replace(settings, budget=BY_NAME["budget"].read("--budget", budget))
     expected_models(settings)
     url = settings.database_url(root, database)
     rules = rules_here(None, settings.owners, root)

@@ -13,7 +13,9 @@ from opscope.harness.settings.program_options import program_options, read_optio
 from opscope.reports.nightly.cli import INTERRUPTED
 
 if TYPE_CHECKING:
-    from opscope.reports.nightly.history import First, Line
+    from opscope.reports.compare.outcomes import Outcome
+    from opscope.reports.nightly.history import First, History, Line, Night, Release
+    from opscope.reports.nightly.progress import Display
 
 
 @click.command(short_help="Run a night of each release of a compiler.")
@@ -58,7 +60,6 @@ def history(
     from opscope.harness.settings.settings import BY_NAME
     from opscope.reports.database.database import usable_url
     from opscope.reports.database.files import default_url
-    from opscope.reports.database.reading import read_database
     from opscope.reports.nightly import history as nights_of_releases
     from opscope.reports.nightly import running
     from opscope.reports.nightly.progress import Display
@@ -71,30 +72,9 @@ def history(
     options |= read_options(words)
     asked = nights_of_releases.History(models, arch, workers, options, target, Path.cwd(), tuple(releases))
     display = Display(len(releases), aside=as_json)
-    ran: list[nights_of_releases.Night] = []
-
-    def one(release: nights_of_releases.Release) -> nights_of_releases.Night:
-        night = asked.run(release, display.watch, display.ended)
-        ran.append(night)
-        return night
-
-    def failing(release: nights_of_releases.Release) -> dict[str, nights_of_releases.Outcome] | None:
-        night = one(release)
-        if night.problem:
-            return None
-        with read_database(target, "--database") as connection:
-            return {op.op_id: op for op in asked.view(connection, night.night_id).ops.values() if op.bad}
-
-    firsts: list[nights_of_releases.First] = []
     try:
         with running.ended_by_signal(), display:
-            if bisect:
-                for backend in dict.fromkeys(release.backend for release in releases):
-                    own = [release for release in releases if release.backend == backend]
-                    firsts += nights_of_releases.bisected(own, failing)
-            else:
-                for release in releases:
-                    one(release)
+            ran, firsts = _run(asked, display, bisect=bisect)
     except KeyboardInterrupt:
         click.echo("interrupted; run the same command again to continue this history", err=True)
         raise SystemExit(INTERRUPTED) from None
@@ -103,20 +83,49 @@ def history(
     lines = asked.lines(there) if there else []
     problems = {night.release.name: night.problem for night in ran if night.problem}
     if as_json:
+        from opscope.wire import history as wire
         from opscope.wire.answer import print_answer
-        from opscope.wire.history import First, History
 
         found = (
-            First(op_id=each.op.op_id, op_name=each.op.op_name, right=each.right, failing=each.failing)
+            wire.First(op_id=each.op.op_id, op_name=each.op.op_name, right=each.right, failing=each.failing)
             for each in firsts
         )
-        print_answer(History(releases=tuple(lines), problems=problems, first_failing=tuple(found)))
+        print_answer(wire.History(releases=tuple(lines), problems=problems, first_failing=tuple(found)))
     else:
         _show(lines, problems)
         if bisect:
             _show_firsts(firsts, len(there), len(releases))
     if not there:
         raise SystemExit(1)
+
+
+def _run(asked: History, display: Display, *, bisect: bool) -> tuple[list[Night], list[First]]:
+    """Runs the nights of all releases; with `bisect` of those alone that tell since which one each failing op fails."""
+    from opscope.reports.database.reading import read_database
+    from opscope.reports.nightly import history as nights_of_releases
+
+    ran: list[Night] = []
+
+    def one(release: Release) -> Night:
+        ran.append(night := asked.run(release, display.watch, display.ended))
+        return night
+
+    def failing(release: Release) -> dict[str, Outcome] | None:
+        night = one(release)
+        if night.problem:
+            return None
+        with read_database(asked.url, "--database") as connection:
+            return {op.op_id: op for op in asked.view(connection, night.night_id).ops.values() if op.bad}
+
+    firsts: list[First] = []
+    if bisect:
+        for backend in dict.fromkeys(release.backend for release in asked.releases):
+            own = [release for release in asked.releases if release.backend == backend]
+            firsts += nights_of_releases.bisected(own, failing)
+    else:
+        for release in asked.releases:
+            one(release)
+    return ran, firsts
 
 
 def _show(lines: list[Line], problems: dict[str, str]) -> None:

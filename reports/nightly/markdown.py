@@ -8,16 +8,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from opscope.base.labels import COMPLETE, NEWS, Label
 from opscope.base.page import percent
 from opscope.base.visible_text import counted, one_line
 from opscope.harness.record.causes import short
 from opscope.harness.record.signature import shorten
-from opscope.reports.compare.changed_causes import ChangedCause, causes_of, error_of
+from opscope.reports.compare.changed_causes import causes_of
 from opscope.reports.compare.diff import Row
+from opscope.reports.compare.document import NAMES, Cause, Table
 from opscope.reports.compare.first_sentence import Said, each_once
-from opscope.reports.compare.unblock import Fix, plan
+from opscope.reports.compare.to_fix import ranking
+from opscope.reports.compare.unblock import plan
 from opscope.reports.nightly.delivery import Delivered
 from opscope.reports.nightly.findings import SeriesResult
 from opscope.reports.nightly.verdict import Verdict
@@ -159,35 +162,33 @@ def _rows(label: Label, results: Sequence[SeriesResult]) -> list[str]:
         causes.sort(key=lambda one: -one[0].uses)
         heads = ("cause", "op", "types", "on", "models", "at", "error message", "owner", "command")
         parts.append(table(heads, [_row(*cause) for cause in causes[:MOST_ROWS]]))
-        if more := sum(cause.ops for cause, _ in causes[MOST_ROWS:]):
+        if more := sum(cause.count for cause, _ in causes[MOST_ROWS:]):
             parts.append(f"and {more} more; see {code('opscope diff')}")
     for cause in causes_of(quiet):
-        noted = f"{counted(cause.ops, 'op')} of cause {code(short(cause.first.cluster))}"
-        parts.append(f"{noted}: {escaped(cause.first.remark)}")
+        parts.append(f"{counted(cause.count, 'op')} of cause {code(short(cause.cause))}: {escaped(cause.note)}")
     if apart:
         parts.append(f"{apart} more, known or flaky, {'does' if apart == 1 else 'do'} not fail the night.")
     return parts
 
 
-def _row(cause: ChangedCause, series: str) -> list[str]:
+def _row(cause: Cause, series: str) -> list[str]:
     """The line of a cause: its first op, and how many others it has."""
-    row = cause.first
-    drop = row.label == Label.PCC_DROP
-    message = row.note or f"PCC {row.pcc_a} → {row.pcc_b}" if drop else error_of(row) or row.status_b.replace("_", " ")
-    models = cause.models[:3] + ([f"and {len(cause.models) - 3} more"] if len(cause.models) > 3 else [])
-    names = [name for name in dict.fromkeys(each.op_name for each in cause.failures) if name != row.op_name]
-    others = f" and {cause.ops - 1} more" if cause.ops > 1 else ""
+    op, told = cause.ops[0], cause.brief()
+    models = [*told["models"], *([f"and {told['models_left_out']} more"] if "models_left_out" in told else [])]
+    names = [name for name in dict.fromkeys(each.op_name for each in cause.ops) if name != op.op_name]
+    others = f" and {cause.count - 1} more" if cause.count > 1 else ""
     others += f", also {', '.join(map(code, names[:3]))}{' …' * (len(names) > 3)}" if names else ""
     return [
-        code(short(row.cluster)),
-        f"{code(row.op_name)} {code(row.op_id)}{others}",
-        code(row.types),
+        code(short(cause.cause)),
+        f"{code(op.op_name)} {code(op.op_id)}{others}",
+        code(op.types),
         escaped(series),
         escaped(", ".join(models)),
-        escaped(row.failed_stage),
-        escaped(shortened(message)) + (f"<br>note: {escaped(row.remark)}" if row.remark else ""),
-        escaped(row.owner),
-        code(row.repro),
+        escaped(cause.stage),
+        escaped(shortened(told.get("error") or cause.what))
+        + (f"<br>note: {escaped(cause.note)}" if cause.note else ""),
+        escaped(cause.owner),
+        code(op.repro),
     ]
 
 
@@ -204,26 +205,29 @@ def _fixed(results: Sequence[SeriesResult]) -> list[str]:
 
 def _fixes(results: Sequence[SeriesResult]) -> list[str]:
     """The fixes that help most, of every series that has a run."""
-    rows = []
+    parts = []
     for series in results:
         if series.view is None:
             continue
-        best: Sequence[Fix] = plan(dict.fromkeys(series.view.models, series.view)).fixes[:MOST_FIXES]
-        rows += [
-            [
-                escaped(series.name),
-                code(short(fix.fix)),
-                ", ".join(map(code, fix.op_names[:3])) + " …" * (len(fix.op_names) > 3),
-                str(len(fix.models)),
-                str(fix.uses),
-                escaped(shortened(fix.error)),
-            ]
-            for fix in best
-        ]
-    if not rows:
-        return []
-    heads = ("series", "cause", "ops", "models blocked", "uses", "error message")
-    return ["<details><summary>What to fix first</summary>", table(heads, rows), "</details>"]
+        ranked = ranking(plan(dict.fromkeys(series.view.models, series.view)), MOST_FIXES)
+        if ranked.rows:
+            parts += [f"**{escaped(series.name)}**"] * (len(results) > 1) + [rendered(ranked)]
+    return ["<details><summary>What to fix first</summary>", *parts, "</details>"] if parts else []
+
+
+def rendered(node: Table) -> str:
+    """A table of a document (compare/document.py)."""
+    node = node.filled
+    rows = [[_cell(cell, column.kind) for cell, column in zip(row, node.columns, strict=True)] for row in node.rows]
+    return table([column.head for column in node.columns], rows)
+
+
+def _cell(value: Any, kind: str) -> str:
+    if kind == "names":
+        return ", ".join(map(code, value[:NAMES])) + " …" * (len(value) > NAMES)
+    if kind == "code":
+        return code(value)
+    return escaped(shortened(str(value)))
 
 
 # --- text

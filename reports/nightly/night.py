@@ -82,30 +82,20 @@ def deliver(
     notes += more
     verdict = verdict_of(results, delivered, config.policy)
     said = first_sentence(head([(night.name, night.label, night.zone)]), [result.facts for result in results], rules)
-    title = said.headline
     job = ci_job(environment).url
     links += [("job", job)] if job else []
     page = markdown.Page(said, results, verdict, delivered, notes, links)
     summary = markdown.text(page)
     path = write_whole(folder_of(root, night) / SUMMARY, summary, "a writable folder")
-    message = Message(
-        title=title,
-        summary=summary,
-        short=_short(said, verdict, job),
-        name=night.name,
-        night=night.night_id,
-        date=night.label,
-        status="failed" if verdict.fails else "passed",
-        url=job,
-    )
-    unsent = notify(config.notices, message, verdict.changed, environment)
+    result = NightResult(night, results, delivered, verdict, said, summary, path)
+    unsent = notify(config.notices, _message(result, job), verdict.changed, environment)
     for line in unsent:
         say(line)
     end(
         root,
         night,
         {
-            "title": title,
+            "title": said.headline,
             "about": said.about,
             "fails": verdict.fails,
             "problems": list(map(asdict, verdict.problems)),
@@ -114,11 +104,26 @@ def deliver(
             "unsent": unsent,
         },
     )
-    return NightResult(night, results, delivered, verdict, said, summary, path)
+    return result
 
 
 SHORT = 1500
 """Most characters of a short message; the strictest of the usual chat systems takes 2,000."""
+
+
+def _message(result: NightResult, job: str) -> Message:
+    """What receivers get of a night; `job` is the address of its CI job."""
+    night, said, verdict = result.night, result.said, result.verdict
+    return Message(
+        title=said.headline,
+        summary=result.summary,
+        short=_short(said, verdict, job),
+        name=night.name,
+        night=night.night_id,
+        date=night.label,
+        status="failed" if verdict.fails else "passed",
+        url=job,
+    )
 
 
 def _short(said: Said, verdict: Verdict, job: str) -> str:

@@ -16,6 +16,7 @@ from urllib.parse import quote
 import sqlalchemy as sa
 
 from opscope.base.labels import COMPLETE, PARTIAL
+from opscope.base.visible_text import counted
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpTest
 from opscope.reports.compare.diff import Diff, compare
@@ -71,6 +72,7 @@ def render_night(connection: sa.Connection, night_ids: Sequence[str], runs: Path
     ledgers = [_ledger(series) for series in all_series]
     plans = [(series.name, _plan(series)) for series in all_series]
     diffs = list(_changes(connection, all_series))
+    demo = [SAID] if any(each["demo"] for each in nights) else []
     context = {
         **frame(rows, shown(diffs, plans, owned), owned),
         "night": night_causes.of_night(connection, night, runs, out, owned),
@@ -80,15 +82,7 @@ def render_night(connection: sa.Connection, night_ids: Sequence[str], runs: Path
         if night["kind"] == "night"
         else night["night_id"],
         "on": ", ".join(series.name or series.view.on for series in all_series),
-        "warnings": [
-            f"{series.name or 'This night'} is partial: {series.row['missing']} missing. Ops that did not run are not "
-            "gone."
-            if series.row["status"] == PARTIAL
-            else f"{series.name or 'The backend'} fails every op with one text: it may not work here."
-            for series in all_series
-            if series.row["status"] != COMPLETE
-        ]
-        + ([SAID] if any(each["demo"] for each in nights) else []),
+        "warnings": [*map(_warning, (each for each in all_series if each.row["status"] != COMPLETE)), *demo],
         "since": "Since the previous night",
         "chips": _chips(nights, all_series, models),
         "tiles": page_rows.tiles(tests, models, rows),
@@ -113,6 +107,14 @@ def render_night(connection: sa.Connection, night_ids: Sequence[str], runs: Path
         "origin": _origin(connection, nights),
     }
     return filled(context)
+
+
+def _warning(series: NightSeries) -> str:
+    """Of a series that is not complete."""
+    if series.row["status"] == PARTIAL:
+        lacks = f"is partial: {series.row['missing']} missing. Ops that did not run are not gone."
+        return f"{series.name or 'This night'} {lacks}"
+    return f"{series.name or 'The backend'} fails every op with one text: it may not work here."
 
 
 def _series_of(connection: sa.Connection, nights_of_series: Mapping[str, str]) -> Iterator[NightSeries]:
@@ -186,7 +188,7 @@ def _ledger(series: NightSeries) -> tuple[str, bool]:
     ops = " + ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
     right = asked == sum(parts) and sum(statuses.values()) == len(series.view.ops)
     prefix = f"{series.name}: " if series.name else ""
-    return f"{prefix}{asked} models = {models or 0}; {len(series.view.ops)} unique ops = {ops or 0}", right
+    return f"{prefix}{asked} models = {models or 0}; {counted(len(series.view.ops), 'unique op')} = {ops or 0}", right
 
 
 def _chips(nights: Sequence[Any], all_series: Sequence[NightSeries], models: Sequence[str]) -> list[tuple[str, str]]:

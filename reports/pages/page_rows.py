@@ -21,6 +21,16 @@ from opscope.reports.database.rows import NAMED, is_failure, signature
 from opscope.reports.records.columns import plain
 
 Row = dict[str, Any]
+RESULT = {
+    "pcc": "pcc",
+    "l2": "relative_l2",
+    "max": "max_abs",
+    "z": "z_max",
+    "z_limit": "z_limit",
+    "place": "z_place",
+    **{name: name for name in ("passed", "question", "device", "tolerance", "reason")},
+}
+"""What the page calls a field of a compared result -> the field."""
 UNTRIED = frozenset({Status.SKIPPED, Status.NOT_RUN})
 
 
@@ -83,20 +93,7 @@ def _op_row(test: OpTest, owned: Owned) -> Row:
         "params": test.op_params,
         "layouts": [_layout(tensor) for tensor in (*test.inputs, *test.outputs)],
         "results": [
-            {
-                "passed": check.passed,
-                "pcc": check.pcc,
-                "l2": check.relative_l2,
-                "max": check.max_abs,
-                "z": check.z_max,
-                "z_limit": check.z_limit,
-                "place": check.z_place,
-                "question": check.question,
-                "device": check.device,
-                "tolerance": check.tolerance,
-                "reason": check.reason,
-                "flags": list(check.flags),
-            }
+            {name: getattr(check, field) for name, field in RESULT.items()} | {"flags": list(check.flags)}
             for check in test.results
         ],
         "ran_on": test.ran_on,

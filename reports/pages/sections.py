@@ -9,14 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from opscope.base.labels import LABELS
-from opscope.base.page import percent
 from opscope.base.statuses import STATUSES
-from opscope.harness.record.causes import parts_within, short
+from opscope.harness.record.causes import short
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.store import StoredRun
 from opscope.reports.compare import diff as comparison
-from opscope.reports.compare.changed_causes import counts_of, sections_of
+from opscope.reports.compare import to_fix
+from opscope.reports.compare.changed_causes import document
 from opscope.reports.compare.diff import Diff
 from opscope.reports.compare.first_sentence import first_sentence, head_of, of_view
 from opscope.reports.compare.history import slower_between
@@ -30,7 +29,7 @@ from opscope.reports.pages import night_causes
 from opscope.reports.pages.vega_lite import Spec, channel, chart, layer, tooltip
 
 MOST_ROWS = 200
-"""Largest number of rows of the comparison on the page; `opscope diff --json` has them all."""
+"""Largest number of causes below a heading of the comparison; `opscope diff --json` has them all."""
 MOST_FIXES = 30
 
 
@@ -56,10 +55,13 @@ def shown(diffs: Sequence[tuple[str, Diff]], plans: Sequence[tuple[str, FixPlan]
     diffs = [(series, own_diff(diff, owned.rules, owned.team)) for series, diff in diffs]
     plans = [(series, own_plan(fix_plan, owned.rules, owned.team)) for series, fix_plan in plans]
     return {
-        "changes": [{"series": series, **_changes(diff)} for series, diff in diffs],
-        "fixes": [{"series": series, **_fixes(fix_plan)} for series, fix_plan in plans if fix_plan.fixes],
-        "label_tones": {label: word.tone for label, word in LABELS.items()},
-        "percent": percent,
+        "changes": [{"series": series, "nodes": [*document(diff, MOST_ROWS)]} for series, diff in diffs],
+        "fixes": [
+            {"series": series, "plan": fix_plan, "nodes": [*to_fix.document(fix_plan, MOST_FIXES, curve=False)]}
+            for series, fix_plan in plans
+            if fix_plan.fixes
+        ],
+        "most_rows": MOST_ROWS,
         "short": short,
     }
 
@@ -78,22 +80,6 @@ def since_last(view: RunView, url: str | None) -> Diff | None:
             return comparison.compare(before, view, slower_between(runs, before, view))
     except InputError:
         return None  # publishing reports what is wrong with a database; the rest of the report does not need it
-
-
-def _changes(diff: Diff) -> dict[str, Any]:
-    causes = [cause for section in sections_of(diff) for cause in section.causes]
-    listed = sum(cause.ops for cause in causes)
-    return {
-        "diff": diff,
-        "counts": counts_of(diff),
-        "listed": listed,
-        "causes": parts_within(causes, MOST_ROWS),
-        "more": max(0, listed - MOST_ROWS),
-    }
-
-
-def _fixes(fix_plan: FixPlan) -> dict[str, Any]:
-    return {"plan": fix_plan, "rows": fix_plan.fixes[:MOST_FIXES], "more": max(0, len(fix_plan.fixes) - MOST_FIXES)}
 
 
 def unlock_chart(fix_plan: FixPlan) -> Spec | None:

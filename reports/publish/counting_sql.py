@@ -63,8 +63,9 @@ FORGET_OPS = sa.text(f"DELETE FROM night_newest_ops WHERE series = :series AND n
 NEWEST_OPS = sa.text(f"""
 INSERT INTO night_newest_ops
        (night_id, series, model, op_id, op_kind, op_name, signature, dtype, rank, uses, status, stage_reached,
-        failed_stage, cluster, error_message, expected, ran_on, z_max, pcc, cycles, l1_peak_bytes, dram_peak_bytes,
-        limiter, utilisation, dram_bytes, noc_bytes, compile_seconds, seconds, flaky, run_id, artifact, repro)
+        failed_stage, cluster, error_message, expected, ran_on, z_max, pcc, cycles, cycles_error, l1_peak_bytes,
+        dram_peak_bytes, limiter, utilisation, dram_bytes, noc_bytes, compile_seconds, seconds, flaky, run_id, artifact,
+        repro)
 SELECT m.night_id, m.series, m.model, COALESCE(a.new_id, u.op_id), COALESCE(NULLIF(o.op_kind, ''), 'other'), o.op_name,
        o.signature, o.dtype, o.rank, u.uses,
        COALESCE(t.status, CASE WHEN o.unsplittable <> '' THEN 'unsplittable' ELSE 'not_run' END),
@@ -72,8 +73,9 @@ SELECT m.night_id, m.series, m.model, COALESCE(a.new_id, u.op_id), COALESCE(NULL
        CASE WHEN t.op_id IS NOT NULL THEN t.failed_stage WHEN o.unsplittable <> '' THEN 'split' END,
        CASE WHEN t.op_id IS NOT NULL THEN t.cause WHEN o.unsplittable <> '' THEN o.cause END,
        CASE WHEN t.op_id IS NOT NULL THEN t.error_message WHEN o.unsplittable <> '' THEN o.unsplittable END,
-       COALESCE(t.expected, ''), COALESCE(t.ran_on, 'none'), t.z_max, t.pcc, t.cycles, t.l1_peak_bytes,
-       t.dram_peak_bytes, t.limiter, t.utilisation, t.dram_bytes, t.noc_bytes, t.compile_seconds, t.seconds,
+       COALESCE(t.expected, ''), COALESCE(t.ran_on, 'none'), t.z_max, t.pcc, t.cycles,
+       t.cycles_error, t.l1_peak_bytes, t.dram_peak_bytes, t.limiter, t.utilisation, t.dram_bytes, t.noc_bytes,
+       t.compile_seconds, t.seconds,
        COALESCE(t.flaky, FALSE), COALESCE(t.run_id, m.run_id), t.artifact, t.repro
 FROM night_models m
 JOIN module_ops u ON u.module_id = m.module_id

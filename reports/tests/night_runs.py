@@ -34,6 +34,12 @@ def fresh(path: Path) -> str:
     return f"sqlite:///{path}"
 
 
+def copied(built: Path, folder: Path) -> str:
+    """The URL of `db.sqlite` in `folder`, into which goes all that a fixture has built once for the tests of a file."""
+    shutil.copytree(built, folder, dirs_exist_ok=True)
+    return f"sqlite:///{folder}/db.sqlite"
+
+
 def copy_of(url: str, path: Path) -> str:
     """The URL of a copy at `path` of the SQLite database at `url`: what several tests begin with is published once."""
     shutil.copyfile(url.removeprefix("sqlite:///"), path)

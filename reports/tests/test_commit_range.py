@@ -10,10 +10,11 @@ from opscope.base.page import Page
 from opscope.harness.record.commits.checkout import Commit
 from opscope.harness.record.origin import SOURCE
 from opscope.reports.compare import commit_range
+from opscope.reports.compare.changed_causes import document
 from opscope.reports.compare.commit_range import CommitRange, commit_of, named, range_of
 from opscope.reports.compare.diff import compare
 from opscope.reports.compare.outcomes import from_folder
-from opscope.reports.pages.diff_page import show
+from opscope.reports.pages.terminal import show
 from opscope.reports.tests.nights import Op, night
 from opscope.wire.diff import series_of
 
@@ -104,7 +105,7 @@ def test_a_comparison_begins_with_its_commits(tmp_path: Path, capsys) -> None:
         view.origin.update(revision=revision, backend_revision=revision)
         view.origin["options"][SOURCE] = {"url": GITHUB, "author": "Ada L"}
     comparison = compare(a, b)
-    show(comparison, Page())
+    show(document(comparison, 30), Page())
     line = " ".join(capsys.readouterr().out.split())
     assert f"commits a1b2c3d4..d4e5f6a7 by Ada L {GITHUB}/compare/" in line
     assert series_of(comparison, None).model_dump(mode="json")["since"] == {

@@ -18,6 +18,8 @@ from opscope.reports.publish.upkeep import prune as remove
 from opscope.reports.tests.night_runs import fresh
 from opscope.reports.tests.nights import Op, night
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 OPS = {f"op{number}": Op(uses={"a": 1}, error="x" * 400, status="crashed") for number in range(60)}
 
@@ -39,7 +41,6 @@ def limited(folder: Path, size: int, *words: str) -> subprocess.CompletedProcess
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.slow
 def test_a_full_disk_changes_nothing_and_the_run_arrives_later(tmp_path: Path) -> None:
     url = fresh(tmp_path / "db.sqlite")
     publish(night(tmp_path, 1, {"add": Op(uses={"a": 1})}), url)
@@ -65,7 +66,6 @@ def full_of_gaps(folder: Path) -> tuple[str, ...]:
     return "db", "prune", "--keep", "9999d", "--db", url
 
 
-@pytest.mark.slow
 def test_a_disk_that_fills_while_the_file_is_rewritten_loses_nothing(tmp_path: Path) -> None:
     prune = full_of_gaps(tmp_path)
     before = (tmp_path / "db.sqlite").stat().st_size
@@ -93,7 +93,6 @@ def disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", str(place)], check=True)
 
 
-@pytest.mark.slow
 def test_a_disk_with_no_room_left_changes_nothing_and_the_run_arrives_later(tmp_path: Path, disk: Path) -> None:
     """The same of a whole disk, on which nothing else can be written either."""
     url = fresh(tmp_path / "db.sqlite")
@@ -115,7 +114,6 @@ def test_a_disk_with_no_room_left_changes_nothing_and_the_run_arrives_later(tmp_
     assert ask(url, "SELECT COUNT(*) FROM op_tests").rows == ((61,),)
 
 
-@pytest.mark.slow
 def test_a_run_whose_database_has_no_room_ends_as_its_ops_did_and_arrives_later(tmp_path: Path, disk: Path) -> None:
     url = f"sqlite:///{disk}/db.sqlite"
     with (disk / "fill").open("wb") as fill:
@@ -147,7 +145,6 @@ def test_a_run_whose_database_has_no_room_ends_as_its_ops_did_and_arrives_later(
     assert ask(url, "SELECT COUNT(*) FROM op_tests").rows == ((1,),)
 
 
-@pytest.mark.slow
 def test_a_disk_too_full_for_a_copy_is_an_error_before_the_file_is_rewritten(tmp_path: Path, disk: Path) -> None:
     prune = full_of_gaps(tmp_path)
     size = (tmp_path / "db.sqlite").stat().st_size
@@ -166,7 +163,6 @@ def test_a_disk_too_full_for_a_copy_is_an_error_before_the_file_is_rewritten(tmp
     assert (disk / "db.sqlite").stat().st_size < size
 
 
-@pytest.mark.slow
 def test_a_device_that_is_full_takes_no_export(tmp_path: Path) -> None:
     url = fresh(tmp_path / "db.sqlite")
     publish(night(tmp_path, 1, {"add": Op(uses={"a": 1})}), url)

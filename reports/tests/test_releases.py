@@ -22,7 +22,7 @@ from opscope.reports.publish.publish import publish
 from opscope.reports.publish.upkeep import prune
 from opscope.reports.records import lowered
 from opscope.reports.records.night_record import NightRecord
-from opscope.reports.tests.night_runs import fresh, publish_night, rows, shard_run
+from opscope.reports.tests.night_runs import copied, fresh, publish_night, rows, shard_run
 from opscope.reports.tests.nights import Op, night, op_id
 
 SERIES = "tt@* n150 float32 0"
@@ -52,18 +52,24 @@ def release_run(folder: Path, number: int, release: str, ops: dict[str, Op]) -> 
     return shard_run(folder, night, 60 + number, ops, backend=f"tt@{release}")
 
 
-@pytest.fixture
-def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A database with two nights and the nights of three releases, published in another order than theirs."""
-    monkeypatch.chdir(tmp_path)
-    url = fresh(tmp_path / "db.sqlite")
-    root = tmp_path / ".opscope" / "runs"
+    folder = tmp_path_factory.mktemp("releases")
+    url = fresh(folder / "db.sqlite")
+    root = folder / ".opscope" / "runs"
     for number in (1, 2):
         publish_night(url, root, number, {"add": Op()}, models=("m",))
     for number in (2, 0, 1):
         release = [*RELEASES][number]
         publish(release_run(root, number, release, RELEASES[release]), url)
-    return url
+    return folder
+
+
+@pytest.fixture
+def url(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    return copied(built, tmp_path)
 
 
 def call(*words: str) -> str:

@@ -22,7 +22,7 @@ from opscope.reports.pages.scoreboard import _repro
 from opscope.reports.publish.publish import publish
 from opscope.reports.records.demo_data import SAID
 from opscope.reports.records.night_record import NightRecord
-from opscope.reports.tests.night_runs import copy_of, fresh, publish_night, shard_run
+from opscope.reports.tests.night_runs import copied, copy_of, fresh, publish_night, shard_run
 from opscope.reports.tests.nights import Op, op_id
 
 HOSTILE = "</script><b>x</b>\u202e"
@@ -38,11 +38,11 @@ RELEASES = {
 PAGE = "tt-n150-0.10.1.html"
 
 
-@pytest.fixture
-def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three releases of one compiler, and two nights of another."""
-    monkeypatch.chdir(tmp_path)
-    url = fresh(tmp_path / "db.sqlite")
+    folder = tmp_path_factory.mktemp("scoreboard")
+    url = fresh(folder / "db.sqlite")
     for number, (release, ops) in enumerate(RELEASES.items()):
         night = NightRecord(
             name=f"history-tt@{release}",
@@ -52,10 +52,16 @@ def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
             archs=("n150",),
             release=release,
         )
-        publish(shard_run(tmp_path / "runs", night, 60 + number, ops, backend=f"tt@{release}"), url)
+        publish(shard_run(folder / "runs", night, 60 + number, ops, backend=f"tt@{release}"), url)
     for number in (1, 2):
-        publish_night(url, tmp_path / "runs", number, {"add": RIGHT})
-    return url
+        publish_night(url, folder / "runs", number, {"add": RIGHT})
+    return folder
+
+
+@pytest.fixture
+def url(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    return copied(built, tmp_path)
 
 
 def written(url: str, folder: Path) -> dict[str, str]:

@@ -11,6 +11,7 @@ import pytest
 
 from opscope.harness.record.store import load_run
 from opscope.reports.compare.diff import compare
+from opscope.reports.compare.document import Causes
 from opscope.reports.compare.outcomes import from_folder
 from opscope.reports.compare.readiness import views_of
 from opscope.reports.compare.unblock import plan
@@ -39,13 +40,16 @@ def test_the_page_shows_what_the_commands_print(place: tuple[Path, str], tmp_pat
     assert diff is not None
     assert diff.rows == compare(from_folder(tmp_path / "night01"), view).rows
     filled = context(load_run(run_dir), url)
-    causes = filled["changes"][0]["causes"]
-    assert [(cause.first.label, cause.ops) for cause in causes] == [("NEW", 1), ("FIXED", 1)]
+    labels = [node for node in filled["changes"][0]["nodes"] if isinstance(node, Causes)]
+    assert [(causes.title, [cause.count for cause in causes.causes]) for causes in labels] == [
+        ("NEW", [1]),
+        ("FIXED", [1]),
+    ]
     assert filled["fixes"][0]["plan"] == plan(views_of(view))
     altair.Chart.from_dict(filled["charts"]["chart-unlock-0"])
     text = write_report(run_dir, url).read_text(encoding="utf-8")
     assert "Since the last comparable run" in text
-    assert "1 NEW, 1 FIXED, 1 SAME" in re.sub(r"\s+", " ", text)
+    assert "NEW 1 FIXED 1 SAME 1" in re.sub(r"\s+", " ", text)
     assert "What to fix first" in text
     assert "<script>alert" not in text
     assert "&lt;script&gt;alert" in text

@@ -23,7 +23,7 @@ from opscope.reports.database.reading import read_database
 from opscope.reports.pages.night_page import render_night
 from opscope.reports.publish.publish import publish
 from opscope.reports.publish.upkeep import prune
-from opscope.reports.tests.night_runs import fresh, publish_night, rows
+from opscope.reports.tests.night_runs import copied, fresh, publish_night, rows
 from opscope.reports.tests.nights import START, Op, night
 
 OUT = Op("skipped", more={"error_message": DESELECTED})
@@ -33,13 +33,19 @@ SELECTED = {"add": Op(), "exp": OUT}
 COUNTED = "SELECT night_id FROM night_series ORDER BY night_id"
 
 
-@pytest.fixture
-def url(tmp_path: Path) -> str:
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two whole runs of `m`, then one in which `exp` was deselected."""
-    url = fresh(tmp_path / "db.sqlite")
+    folder = tmp_path_factory.mktemp("selections")
+    url = fresh(folder / "db.sqlite")
     for number, ops in ((1, WHOLE), (2, WHOLE), (3, SELECTED)):
-        publish(night(tmp_path, number, ops), url)
-    return url
+        publish(night(folder, number, ops), url)
+    return folder
+
+
+@pytest.fixture
+def url(built: Path, tmp_path: Path) -> str:
+    return copied(built, tmp_path)
 
 
 def said(command: object, *args: str) -> str:

@@ -77,6 +77,18 @@ def test_an_op_goes_wrong_since_the_commits_after_its_last_right_night(tmp_path:
     assert shown(url, op_id("exp"))["since"][0]["range"] == "up to 11111111"
 
 
+def test_the_line_runs_it_where_it_goes_wrong(tmp_path: Path) -> None:
+    """Not where it is right, however new that night is; nor where it went wrong once."""
+    url = fresh(tmp_path / "db.sqlite")
+    for number, arch, op in ((1, "p150", Op("crashed")), (2, "n150", Op("crashed")), (3, "p150", Op())):
+        night = record(number, archs=(arch,))
+        publish(shard_run(tmp_path / f"{number}", night, number, {"add": op, "exp": Op()}, arch=arch), url)
+    repros = {night["arch"]: night["repro"] for night in reversed(shown(url, op_id("add"))["history"])}
+    assert repros["n150"] != repros["p150"]
+    assert shown(url, op_id("add"))["repro"] == repros["n150"]
+    assert "p150" in shown(url, op_id("exp"))["repro"]
+
+
 def test_the_compiler_of_the_program_and_what_it_narrowed_are_shown(tmp_path: Path) -> None:
     url = fresh(tmp_path / "db.sqlite")
     build, narrowed = "jax-tt-plugin 0.1.3", "f32 -> bf16 at ttnn.max_pool2d"

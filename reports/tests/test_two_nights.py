@@ -30,12 +30,19 @@ ABSENT = {"add": Op(uses={"a": 1})}
 
 @pytest.fixture(scope="module", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
 def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Every label by hand on three dates, and three nights of the demo."""
+    """Every label by hand, on three dates."""
     folder = tmp_path_factory.mktemp("two_nights")
     url = fresh(folder / "db.sqlite") if request.param == "sqlite" else postgres_server.shared().database()
     for number, side in ((1, 0), (2, 1)):
         publish_night(url, folder, number, {name: row[side] for name, row in test_diff.TABLE.items() if row[side]})
     publish_night(url, folder, 3, ABSENT)
+    return url
+
+
+@pytest.fixture(scope="module")
+def with_demo(url: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The same database with three nights of the demo beside them."""
+    folder = tmp_path_factory.mktemp("demo")
     for night in replay.nights(LAST, 0):
         if night.number in (12, 28, 29):
             for run_dir in replay.write_night(folder, night):
@@ -67,14 +74,14 @@ def by_history(row: Row) -> bool:
         ("2026-11-19", "2026-11-20"),
     ],
 )
-def test_the_rows_of_two_nights_are_those_of_diff(url: str, before: str, now: str) -> None:
-    with read_database(url) as connection:
+def test_the_rows_of_two_nights_are_those_of_diff(with_demo: str, before: str, now: str) -> None:
+    with read_database(with_demo) as connection:
         diffs: list[Diff] = compared_nights(connection, before, now)
     labels = set()
     for diff in diffs:
         listed = [row for row in diff.rows if row.label not in QUIET and not by_history(row)]
         where = f"night = '{now} 02:00 UTC' AND night_before = '{before} 02:00 UTC' AND series = '{diff.b.series}'"
-        answer = ask(url, f"SELECT {COLUMNS} FROM dashboard_two_nights WHERE {where}")
+        answer = ask(with_demo, f"SELECT {COLUMNS} FROM dashboard_two_nights WHERE {where}")
         assert sorted(answer.rows) == sorted(map(fields, listed)), diff.b.series
         labels |= {row.label for row in listed}
     if (before, now) == ("2026-11-02", "2026-11-03"):

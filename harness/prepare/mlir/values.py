@@ -10,6 +10,7 @@ from jaxlib.mlir import ir
 
 from opscope.base.number_formats import ELEMENT_TYPES
 from opscope.base.quantised.types import storage_of
+from opscope.harness.record.element_types import MOST_DIMS
 from opscope.harness.record.records import TensorDesc
 
 DTYPES: dict[str, Any] = {name: row.numpy for name, row in ELEMENT_TYPES.items()} | {"index": np.dtype(np.int64)}
@@ -82,7 +83,7 @@ def dense_array(attr: Any) -> np.ndarray | None:
     if isinstance(attr, ir.DenseElementsAttr):
         type_: Any = attr.type
         dtype = DTYPES.get(str(type_.element_type))
-        if dtype is None:
+        if dtype is None or type_.rank > MOST_DIMS:
             return None
         if attr.is_splat:
             value = attr.get_splat_value().value  # pyright: ignore[reportAttributeAccessIssue]

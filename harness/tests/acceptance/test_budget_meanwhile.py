@@ -124,3 +124,30 @@ def test_models_that_a_budget_did_not_reach_are_in_the_rest_of_the_run(place: Pl
     assert records(run) == records(whole)
     assert store.read_manifest(run) == store.read_manifest(whole)
     assert store.read_run(run).models == store.read_run(whole).models == ("quick", "shares")
+
+
+@pytest.mark.parametrize("workflow", ["full", "layers", "patterns", "compile-split"])
+def test_so_are_those_of_other_workflows(place: Place, workflow: str) -> None:
+    """Also the check of an import, which is one of the model's own export whatever the workflow makes of it."""
+    place = Place(place.folder, place.environment | {"OPSCOPE_CACHE_DIR": str(place.folder / "cache")})
+    run, whole = place.folder / "run", place.folder / "whole"
+    common = (
+        "pytest",
+        "--model",
+        "mnist_mlp",
+        "--op-by-op",
+        "--workflow",
+        workflow,
+        "--no-report",
+        "--no-cache",
+        "--run-dir",
+    )
+    over = place.run(*common, str(run), "--budget", "0.1s")
+    assert over.code == 5, over.out + over.err
+    assert "1 model asked for = 0 ran + 1 not_run" in over.out
+    rest = place.run("pytest", "--op-by-op", "--resume", str(run), "--no-report")
+    assert rest.code == 0, rest.out + rest.err
+    assert "1 import = 1 agrees" in rest.out
+    assert place.run(*common, str(whole)).code == 0
+    assert records(run) == records(whole) != {}
+    assert store.read_manifest(run) == store.read_manifest(whole)

@@ -16,6 +16,8 @@ from opscope.harness.tests.acceptance.test_cluster import Cluster, cluster, line
 from opscope.harness.tests.acceptance.test_resume import words
 from opscope.harness.tests.own_backend import own_backend
 
+pytestmark = pytest.mark.slow
+
 assert cluster, "a fixture, used by name"
 SECONDS = 300
 
@@ -76,7 +78,6 @@ def wait_for(path: Path, child: subprocess.Popen[str]) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.slow
 def test_a_joining_worker_of_another_revision_ends_no_sweep(
     gated: Place, cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -102,7 +103,6 @@ def test_a_joining_worker_of_another_revision_ends_no_sweep(
     assert "Traceback" not in out
 
 
-@pytest.mark.slow
 def test_a_scheduler_that_dies_ends_a_run_that_can_be_resumed(gated: Place, cluster: Cluster) -> None:
     cluster.worker()
     run = gated.folder / "run"

@@ -19,6 +19,8 @@ from opscope.harness.tests.own_backend import own_backend
 from opscope.harness.tests.test_adding import ROOMS, ROOT
 from opscope.models import input_classes
 
+pytestmark = pytest.mark.slow
+
 MODULE = """func.func @main(%x: tensor<8x16xf32>, %y: tensor<16x16xf32>) -> tensor<8x16xf32> {
   %0 = stablehlo.dot_general %x, %y, contracting_dims = [1] x [0]
       : (tensor<8x16xf32>, tensor<16x16xf32>) -> tensor<8x16xf32>
@@ -41,7 +43,6 @@ def one_op(folder: Path) -> OpTest:
     return test
 
 
-@pytest.mark.slow
 def test_each_class_has_a_verdict_and_a_changed_one_runs_alone(place: Place, tmp_path: Path) -> None:
     (place.folder / "m.mlir").write_text(MODULE)
     (place.folder / "lossy.py").write_text(LOSES_OUTLIERS)

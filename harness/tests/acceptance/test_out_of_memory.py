@@ -11,6 +11,8 @@ from opscope.base.tests.memory_group import in_group
 from opscope.harness.record import store
 from opscope.harness.tests.acceptance.conftest import Place
 
+pytestmark = pytest.mark.slow
+
 TANH = """func.func @main(%a: tensor<6144x6144xf32>) -> tensor<6144x6144xf32> {
   %0 = stablehlo.tanh %a : tensor<6144x6144xf32>
   return %0 : tensor<6144x6144xf32>
@@ -20,7 +22,6 @@ MIB = 330
 """In so much memory neither the golden of this op nor the lane that runs it finds room."""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("stage", ["golden of stablehlo.tanh", "run"])
 def test_what_the_system_kills_has_not_run_until_there_is_memory(place: Place, stage: str) -> None:
     (place.folder / "big.mlir").write_text(TANH)
@@ -57,3 +58,16 @@ def test_a_run_stores_what_it_ran_under_and_the_limit_of_its_container(place: Pl
         done = captured(command, cwd=place.folder, env=place.environment, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     assert store.load_run(place.folder / "limited").record.origin.options["conditions"]["memory limit"] == "2.0 GiB"
+
+
+@pytest.mark.slow
+def test_lanes_side_by_side_with_too_little_memory_name_it_and_no_keyboard(place: Place) -> None:
+    words = place.command("pytest", "--model", "resnet50", "--op-by-op", "--no-report", "-n", "2")
+    environment = place.environment | {"OPSCOPE_CACHE_DIR": str(place.folder / "cache")}
+    with in_group(250 << 20, words) as command:
+        done = captured(command, cwd=place.folder, env=environment, timeout=240)
+    text = " ".join((done.stdout + done.stderr).split())
+    assert done.returncode in (1, 2, 5), text
+    assert any(word in text for word in ("memory at ", "out of memory", "try --op-memory")), text
+    assert "keyboard" not in text.lower()
+    assert "Traceback" not in text

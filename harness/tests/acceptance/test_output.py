@@ -24,7 +24,7 @@ def into(place: Place, target: str, *words: str) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
-@pytest.mark.parametrize("lanes", ["0", "2"])
+@pytest.mark.parametrize("lanes", ["0", pytest.param("2", marks=pytest.mark.slow)])
 def test_a_run_ends_once_nobody_reads_it_and_goes_on_by_resume(place: Place, lanes: str) -> None:
     (place.folder / "slow.py").write_text(SLOW)
     words = place.command(*place.sweep("-n", lanes, "--no-cache", "-v", backend="slow.py", report=True))
@@ -46,7 +46,7 @@ def test_a_run_ends_once_nobody_reads_it_and_goes_on_by_resume(place: Place, lan
     assert "24 unique ops = 24 stopped" in done.out
 
 
-@pytest.mark.parametrize("command", ["pytest", "opscope"])
+@pytest.mark.parametrize("command", [pytest.param("pytest", marks=pytest.mark.slow), "opscope"])
 def test_a_stdout_that_takes_nothing_is_a_line_and_exit_code_2(place: Place, command: str) -> None:
     words = place.sweep() if command == "pytest" else ("opscope", "models")
     for target, got in ((">/dev/full", "No space left on device"), (">&-", "a closed one"), (">&- 2>&-", "")):
@@ -65,7 +65,7 @@ def pytest_sessionfinish():
 """
 
 
-@pytest.mark.parametrize("order", ["tryfirst=True", "trylast=True"])
+@pytest.mark.parametrize("order", ["tryfirst=True", pytest.param("trylast=True", marks=pytest.mark.slow)])
 def test_ctrl_c_after_the_last_op_is_a_line_and_the_records_are_there(place: Place, order: str) -> None:
     (place.folder / "conftest.py").write_text(INTERRUPTS.format(order))
     done = place.pytest(report=True)

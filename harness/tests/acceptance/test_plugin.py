@@ -123,7 +123,8 @@ def test_lists_without_writing_and_says_that_compiled_passes_are_not_used(place:
     assert MODEL in alone
 
 
-@pytest.mark.parametrize("workers", [(), pytest.param(("-n", "1"), marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [(), ("-n", "1")])
 def test_a_plugin_that_shuffles_tests_changes_no_order(place: Place, workers: tuple[str, ...]) -> None:
     pytest.importorskip("pytest_randomly")
     done = place.pytest("--randomly-seed=1", "-v", *workers, PYTEST_ADDOPTS="-p no:hypothesispytest -p no:benchmark")

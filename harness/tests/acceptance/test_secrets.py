@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from opscope.harness.record import store
 from opscope.harness.tests.acceptance.conftest import Place
 from opscope.harness.tests.own_backend import own_backend
@@ -24,6 +26,7 @@ def test_an_error_repeats_no_login(place: Place) -> None:
         assert SECRET not in done.out + done.err
 
 
+@pytest.mark.slow
 def test_what_a_run_writes_has_no_secret_and_who_goes_on_names_it_again(place: Place) -> None:
     (place.folder / "own.py").write_text(OWN)
     option = ("--backend-option", f"api_token={SECRET},level=2")

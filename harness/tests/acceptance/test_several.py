@@ -10,6 +10,8 @@ from opscope.harness.record.stages import Status
 from opscope.harness.run import finish_run
 from opscope.harness.tests.acceptance.conftest import Place
 
+pytestmark = pytest.mark.slow
+
 # The card has no 64-bit float: the first op passes on the host alone, the second on both.
 SPLIT = """
 func.func @main(%x: tensor<8x16xf64>, %y: tensor<8x16xf32>) -> (tensor<8x16xf64>, tensor<8x16xf32>) {
@@ -21,7 +23,6 @@ func.func @main(%x: tensor<8x16xf64>, %y: tensor<8x16xf32>) -> (tensor<8x16xf64>
 BOTH = ("--backend", "reference", "--backend", "xla")
 
 
-@pytest.mark.slow
 def test_what_cannot_be_asked_for_is_one_line(place: Place):
     (place.folder / "bad.yaml").write_text("stages: [{name: pack, command: [cp, '{inptu}', '{output}']}]\n")
     bad = f"{place.folder}/bad.yaml: stage 1 (pack): expected a placeholder, got {{inptu}}; try input"
@@ -38,7 +39,6 @@ def test_what_cannot_be_asked_for_is_one_line(place: Place):
         assert len(done.err.strip().splitlines()) == 1
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("workers", [(), ("-n", "2")])
 def test_the_records_of_both_and_where_they_disagree(place: Place, workers):
     (place.folder / "split.mlir").write_text(SPLIT)
@@ -69,7 +69,6 @@ def test_the_records_of_both_and_where_they_disagree(place: Place, workers):
     assert f"split.mlir::stablehlo.add[{op_id}@xla]" in listed.replace("split::", "split.mlir::")
 
 
-@pytest.mark.slow
 def test_a_run_on_both_goes_on_where_it_was_cut(place: Place):
     known = "stablehlo.add %x, %x : tensor<8x16xf64>"
     unknown = "stablehlo.custom_call @no_such_target(%x) : (tensor<8x16xf64>) -> tensor<8x16xf64>"

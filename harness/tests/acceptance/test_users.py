@@ -14,6 +14,8 @@ import pytest
 from opscope.base.tests.captured import captured
 from opscope.harness.tests.acceptance.conftest import MODEL, Done, Place
 
+pytestmark = pytest.mark.slow
+
 USER = "12345"
 """A user that no system knows."""
 
@@ -49,7 +51,6 @@ def as_stranger(place: Place, line: str, *words: str, **environment: str) -> Don
     return Done(done.returncode, done.stdout, done.stderr)
 
 
-@pytest.mark.slow
 def test_a_user_without_a_home_folder_is_told_of_the_variable(stranger: Place) -> None:
     line = (
         "cache folder: expected one that this user can read, got a user without a home folder; try OPSCOPE_CACHE_DIR="
@@ -66,7 +67,6 @@ def test_a_user_without_a_home_folder_is_told_of_the_variable(stranger: Place) -
     assert "a user without a home folder" in done.out
 
 
-@pytest.mark.slow
 def test_with_the_variable_all_of_a_run_is_there(stranger: Place) -> None:
     cache = str(stranger.folder / "cache")
     run = ("--model", MODEL, "--op-by-op", "--backend", "null")
@@ -76,7 +76,6 @@ def test_with_the_variable_all_of_a_run_is_there(stranger: Place) -> None:
     assert "expected" not in done.out
 
 
-@pytest.mark.slow
 def test_a_cache_folder_that_cannot_be_looked_into_is_a_line_and_a_row(place: Place) -> None:
     """A name that is too long stands here for a folder of another user, which root can read."""
     folder = str(place.folder / ("n" * 300))

@@ -15,6 +15,8 @@ from opscope.harness.record import isolation
 from opscope.harness.tests.acceptance.conftest import Place
 from opscope.harness.tests.faulty_backends import hidden
 
+pytestmark = pytest.mark.slow
+
 NET = """func.func @main(%x: tensor<8x16xf32>, %y: tensor<8x16xf32>) -> tensor<8x16xf32> {
   %0 = stablehlo.exponential %x : tensor<8x16xf32>
   %1 = stablehlo.add %0, %y : tensor<8x16xf32>
@@ -34,7 +36,6 @@ def words(workflow: str, *more: str) -> tuple[str, ...]:
     return ("--model", "net.mlir", "--workflow", workflow, "--no-report", *more)
 
 
-@pytest.mark.slow
 def test_a_piece_that_fails_while_its_ops_are_right_is_an_interaction(net: Place, tmp_path: Path) -> None:
     rule = '"exponential" in str(op.module) and "add" in str(op.module)'
     backend = hidden.write(tmp_path, "joined", rule, hidden.WRONG)
@@ -64,7 +65,6 @@ def test_a_piece_that_fails_while_its_ops_are_right_is_an_interaction(net: Place
     assert shows.code == 1, shows.out + shows.err  # it fails as recorded
 
 
-@pytest.mark.slow
 def test_backends_share_the_pieces_and_verdicts_are_kept(net: Place, cache: Path) -> None:
     both = ("--backend", "xla", "--backend", "reference", "--optimization-level", "2")
     before = set((cache / "exports").glob("*"))
@@ -92,7 +92,6 @@ SLOW = """
 """
 
 
-@pytest.mark.slow
 def test_a_run_of_pieces_goes_on_where_it_was_killed(net: Place, tmp_path: Path) -> None:
     run = net.folder / "cut"
     backend = hidden.write(tmp_path, "slow", "False", SLOW)
@@ -111,7 +110,6 @@ def test_a_run_of_pieces_goes_on_where_it_was_killed(net: Place, tmp_path: Path)
     assert {record["workflow"] for record in net.records(run)} == {"windows:2"}
 
 
-@pytest.mark.slow
 def test_patterns_are_run_by_name(net: Place) -> None:
     done = net.run("pytest", *words("patterns", "--backend", "xla"))
     assert done.code == 0, done.out + done.err
@@ -120,7 +118,6 @@ def test_patterns_are_run_by_name(net: Place) -> None:
     assert [op["op_name"] for op in record["holds"]] == ["stablehlo.exponential", "stablehlo.add", "stablehlo.tanh"]
 
 
-@pytest.mark.slow
 def test_a_model_without_layers_is_not_prepared_and_says_why(net: Place) -> None:
     done = net.run("pytest", *words("layers", "--backend", "xla"))
     assert done.code not in (0, None)
@@ -129,7 +126,6 @@ def test_a_model_without_layers_is_not_prepared_and_says_why(net: Place) -> None
     assert "Traceback" not in text
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("asked", "said"),
     [

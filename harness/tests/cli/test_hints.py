@@ -20,6 +20,8 @@ ROOMS = ("compiler", "dashboards", "harness", "models", "opscope/base", "opscope
 GENERATORS = frozenset({"harness/cli/command_reference.py", "reports/commands/new_migration.py"})
 """Programs of `make`, which a wheel has but nobody calls there."""
 OF_A_CHECKOUT = re.compile(r"\bdocs/|\bmake [a-z-]+|\bpython -m (opscope\.)?ci\b|(?<![\w.])\.?ci/(?!owners|nightly)")
+_MAY_HINT = re.compile(r"""; (["']\s*f?["'])?try |hint|Error\(""", re.IGNORECASE)
+"""What a source with a hint has in it: to parse the others takes as long again."""
 _COMMAND = re.compile(r"\bopscope ((?:[a-z][a-z-]*\b ?)+)")
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 
@@ -43,7 +45,8 @@ def _hints() -> Iterator[Hint]:
             name = path.relative_to(HOME).as_posix()
             if "/tests/" in name or name in GENERATORS:
                 continue
-            for node in ast.walk(ast.parse(path.read_text())):
+            source = path.read_text()
+            for node in ast.walk(ast.parse(source)) if _MAY_HINT.search(source) else ():
                 for text in texts_of(node):
                     yield Hint(f"{name}:{getattr(node, 'lineno', 0)}", text)
 

@@ -15,6 +15,8 @@ from opscope.harness.record.records import ManifestHeader, OpRow
 from opscope.harness.record.stages import ModelStatus
 from opscope.harness.tests.prepare.test_prepare import FINE
 
+pytestmark = pytest.mark.slow
+
 
 def contents(cache: Path, header: ManifestHeader) -> dict[str, Any]:
     """Size and digest of each file of the models' exports, without manifests: those say where the cache is."""
@@ -37,7 +39,6 @@ def prepared(
     return export_folder.below(cache, header), rows, files
 
 
-@pytest.mark.slow
 def test_small_models_are_the_same_however_many_are_under_way(tmp_path: Path) -> None:
     for name, text in (("a", FINE), ("b", "no module"), ("c", FINE.replace("tanh", "sine")), ("d", FINE)):
         (tmp_path / f"{name}.mlir").write_text(text)
@@ -56,7 +57,6 @@ def test_small_models_are_the_same_however_many_are_under_way(tmp_path: Path) ->
     assert together == prepared(tmp_path / "one", models, 1)
 
 
-@pytest.mark.slow
 def test_five_models_are_the_same_side_by_side(tmp_path: Path) -> None:
     models = ("mnist_mlp", "resnet50", "bert_base", "vit_base", "gpt2_small")
     assert prepared(tmp_path / "together", models, 3) == prepared(tmp_path / "one", models, 1)

@@ -14,6 +14,8 @@ import pytest
 from opscope.harness.tests.acceptance.test_endings import children
 from opscope.harness.tests.own_backend import own_backend
 
+pytestmark = pytest.mark.slow
+
 LIMIT, STOPPED = 9.0, 13.0
 WORK = "began = time.process_time()\nwhile time.process_time() - began < SECONDS: pass"
 
@@ -54,7 +56,6 @@ def ran(folder: Path, seconds: float, *, all_of_it: bool = True) -> tuple[str, f
     return status, float(took)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("all_of_it", [True, False], ids=["pause", "Ctrl-Z"])
 def test_an_op_that_was_stopped_has_its_time_still(tmp_path: Path, all_of_it: bool) -> None:
     status, took = ran(tmp_path, 1.0, all_of_it=all_of_it)
@@ -62,7 +63,6 @@ def test_an_op_that_was_stopped_has_its_time_still(tmp_path: Path, all_of_it: bo
     assert status in ("success", "stopped"), "a backend that computes nothing"
 
 
-@pytest.mark.slow
 def test_an_op_that_never_ends_is_ended_after_its_limit_and_the_gap_on_a_busy_machine(tmp_path: Path) -> None:
     others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * (os.cpu_count() or 1))]
     try:

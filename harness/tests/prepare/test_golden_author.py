@@ -19,6 +19,8 @@ from opscope.harness.run.api import run_op_by_op
 from opscope.harness.tests.triage.runs import unary
 from opscope.harness.tests.wheels import INSTALLED, only_index, wheel
 
+pytestmark = pytest.mark.slow
+
 TANH = unary("stablehlo.tanh %a : tensor<4x6xf32>", "4x6xf32")
 
 
@@ -37,7 +39,6 @@ def mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return mark
 
 
-@pytest.mark.slow
 def test_goldens_are_made_by_the_release_and_the_record_names_it(tmp_path: Path, mark: Path) -> None:
     def run(name: str, **options: str) -> tuple[str, list[np.ndarray]]:
         [test] = run_op_by_op(TANH, name="net", run_dir=tmp_path / name, cache_dir=tmp_path / "cache", **options)
@@ -57,7 +58,6 @@ def test_goldens_are_made_by_the_release_and_the_record_names_it(tmp_path: Path,
     assert len(seen) == 2, "neither is taken for the other"
 
 
-@pytest.mark.slow
 def test_a_release_that_cannot_make_them_is_one_line(tmp_path: Path, mark: Path) -> None:
     file = tmp_path / "net.mlir"
     file.write_text(TANH, encoding="utf-8")
@@ -74,7 +74,6 @@ def test_a_release_that_cannot_make_them_is_one_line(tmp_path: Path, mark: Path)
         run_op_by_op(TANH, name="net", run_dir=tmp_path / "run", goldens_by="jaxlib@9.2")
 
 
-@pytest.mark.slow
 def test_a_model_that_the_release_cannot_read_is_a_row(tmp_path: Path, mark: Path) -> None:
     (tmp_path / "net.mlir").write_bytes(MAGIC + b"no bytecode")
     header, rows = prepare(Preparation((str(tmp_path / "net.mlir"),), goldens_by="jaxlib@9.1"))

@@ -21,6 +21,7 @@ from opscope.harness.record.optest import DOUBT, REFUTED, RunContext
 from opscope.harness.record.records import OpRow, OpTest, SecondAuthority, Source, TensorDesc, Use
 from opscope.harness.record.stages import Stage, Status
 from opscope.harness.tests.ops import FAULTY, add_row
+from opscope.harness.tests.prepare import off_by
 
 SCATTER = """
 func.func @main(%i: tensor<3x1xi32>, %u: tensor<3xf32>, %v: tensor<3xf32>) -> (tensor<5xf32>, tensor<5xf32>) {
@@ -346,22 +347,9 @@ def pad_row(folder: Path, *added: float) -> OpRow:
     return op(folder, "stablehlo.pad", PAD, [x], "f32", [TensorDesc(shape=(8,), data_type="f32")], {}, [right])
 
 
-OFF = """import numpy as np
-
-def computed(row, module, inputs):
-    result = np.pad(inputs[0], (1, 2))
-    result[2] += {off}
-    return [result]
-"""
-
-
-def voices(folder: Path, monkeypatch: pytest.MonkeyPatch, *others: float) -> None:
-    """StableHLO's interpreter, and others, each in a file of its own, that are off by so much."""
-    more = []
-    for number, off in enumerate(others):
-        (folder / f"other_voice{number}.py").write_text(OFF.format(off=off))
-        more.append(Voice(f"voice {number}", f"own{number}", f"other_voice{number}"))
-    monkeypatch.setenv("PYTHONPATH", str(folder))
+def voices(monkeypatch: pytest.MonkeyPatch, *others: int) -> None:
+    """StableHLO's interpreter, and others, each a module of its own, that are off by so much."""
+    more = (Voice(f"voice {n}", f"own{n}", f"{off_by.__name__}.by_{off}") for n, off in enumerate(others))
     monkeypatch.setattr(ask, "VOICES", (VOICES[1], *more))
 
 
@@ -372,24 +360,24 @@ INTERPRETER = "StableHLO's interpreter"
     ("golden_is_off", "others", "status", "text"),
     [
         (1.0, (), Status.GOLDEN_IN_DOUBT, f"{DOUBT}result 0[2]: XLA has 3, {INTERPRETER} 2; 1 of 8 elements differ"),
-        (1.0, (0.0,), Status.SUCCESS, f"{REFUTED}result 0[2]: XLA has 3, {INTERPRETER} 2, voice 0 2; "),
-        (1.0, (5.0,), Status.GOLDEN_IN_DOUBT, f"{DOUBT}result 0[2]: XLA has 3, {INTERPRETER} 2, voice 0 7; "),
-        (1.0, (1.0,), Status.GOLDEN_IN_DOUBT, f"{DOUBT}result 0[2]: XLA has 3, {INTERPRETER} 2, voice 0 3; "),
-        (1.0, (5.0, 0.0), Status.SUCCESS, f"{REFUTED}result 0[2]: XLA has 3, {INTERPRETER} 2, voice 0 7, voice 1 2; "),
-        (0.0, (5.0,), Status.SUCCESS, ""),
+        (1.0, (0,), Status.SUCCESS, f"{REFUTED}result 0[2]: XLA has 3, {INTERPRETER} 2, voice 0 2; "),
+        (1.0, (5,), Status.GOLDEN_IN_DOUBT, f"{DOUBT}result 0[2]: XLA has 3, {INTERPRETER} 2, voice 0 7; "),
+        (1.0, (1,), Status.GOLDEN_IN_DOUBT, f"{DOUBT}result 0[2]: XLA has 3, {INTERPRETER} 2, voice 0 3; "),
+        (1.0, (5, 0), Status.SUCCESS, f"{REFUTED}result 0[2]: XLA has 3, {INTERPRETER} 2, voice 0 7, voice 1 2; "),
+        (0.0, (5,), Status.SUCCESS, ""),
     ],
 )
 def test_a_golden_falls_stands_or_is_in_doubt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, golden_is_off, others, status, text
 ) -> None:
-    voices(tmp_path, monkeypatch, *others)
+    voices(monkeypatch, *others)
     row = pad_row(tmp_path, golden_is_off).model_copy(update={"op_id": f"op{golden_is_off}{others}"})
     test = on("xla", tmp_path, row)
     assert (test.status, test.second_authority[: len(text)]) == (status, text)
 
 
 def test_one_in_favour_and_none_against_is_enough_and_nobody_leaves_the_verdict(tmp_path: Path, monkeypatch) -> None:
-    voices(tmp_path, monkeypatch, 7.0)
+    voices(monkeypatch, 7)
     row = pad_row(tmp_path).model_copy(update={"second": QUESTIONED, "op_id": "op7"})
     assert on("xla", tmp_path, row).second_authority == f"{INTERPRETER} agrees with the golden", (
         "the cheapest is enough"

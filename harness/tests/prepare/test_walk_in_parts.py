@@ -12,7 +12,7 @@ from opscope.base.children.call import call
 from opscope.base.children.ending import Cause
 from opscope.base.children.inside import Parent
 from opscope.base.slots import Slots, SlotServer
-from opscope.harness.cache.export_folder import JOURNAL
+from opscope.harness.cache.export_folder import JOURNAL, MODULE
 from opscope.harness.prepare import whole_row
 from opscope.harness.prepare.export import export_model
 from opscope.harness.prepare.input_distributions import argument_distributions
@@ -216,7 +216,7 @@ def _crash_at(name: str) -> None:
 
 def walked_in_child(module: bytes | str, folder: Path, processes: int, **more: Any) -> Any:
     folder.mkdir(parents=True)
-    path = folder.parent / "module"
+    path = folder / MODULE
     path.write_bytes(module.encode() if isinstance(module, str) else module)
     task = {"module": str(path), "folder": str(folder), "processes": processes, "random": False, **more}
     return call("opscope.harness.tests.prepare.test_walk_in_parts:in_child", task, seconds=300)

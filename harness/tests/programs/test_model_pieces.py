@@ -221,7 +221,7 @@ LOOPS = CALLS.replace("\n      %t = stablehlo.tanh %v : tensor<4x4xf32>", STEP).
 """A loop, and after it two ops of its body once more."""
 
 
-@pytest.mark.parametrize("size", [2, 4, 9])
+@pytest.mark.parametrize("size", [2, pytest.param(4, marks=pytest.mark.slow), 9])
 @pytest.mark.parametrize("module", [DIAMOND, LOOPS, KINDS])
 def test_a_piece_computes_what_the_walk_does(tmp_path: Path, module: str, size: int) -> None:
     rows = pieces(tmp_path, module, f"windows:{size}")

@@ -48,7 +48,7 @@ backend = "null"
 
 @pytest.mark.parametrize(
     ("words", "environment"),
-    [(("--preset", "small"), {}), ((), {"OPSCOPE_PRESET": "small"})],
+    [(("--preset", "small"), {}), pytest.param((), {"OPSCOPE_PRESET": "small"}, marks=pytest.mark.slow)],
     ids=["option", "variable"],
 )
 def test_a_preset_is_a_usual_line(tmp_path: Path, words: tuple[str, ...], environment: dict[str, str]) -> None:

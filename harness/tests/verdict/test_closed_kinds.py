@@ -65,7 +65,10 @@ def rounded(values, dtype, way):
 
 
 @pytest.mark.parametrize("op", ["add", "subtract", "multiply", "tanh"])
-@pytest.mark.parametrize(("kind", "shape"), [("bf16", (64, 64)), ("bf16", (200, 300)), ("f16", (256, 256))])
+@pytest.mark.parametrize(
+    ("kind", "shape"),
+    [("bf16", (64, 64)), pytest.param("bf16", (200, 300), marks=pytest.mark.slow), ("f16", (256, 256))],
+)
 def test_roundings_in_one_direction_have_a_mean(op, kind, shape):
     """The values of float16 have denormals among their operands, which excuse a few elements, and no mean."""
     rng, count = np.random.default_rng(0), 1 if op == "tanh" else 2
@@ -144,7 +147,7 @@ def test_operands_of_16_bits_lose_nothing_on_their_way_into_float32(inner):
             assert result.passed is right, (target.card_type, result)
 
 
-@pytest.mark.parametrize("count", [300, 4000, 30_000])
+@pytest.mark.parametrize("count", [300, 4000, pytest.param(30_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("positive", [False, True])
 def test_a_scatter_of_many_updates_may_be_exact_or_in_another_order_but_lose_none(count, positive):
     rng = np.random.default_rng(0)
@@ -180,7 +183,7 @@ HALVES = {
 
 
 @pytest.mark.parametrize("kind", ["UNIFORM", "NORMAL"])
-@pytest.mark.parametrize("count", [8000, 65_537])
+@pytest.mark.parametrize("count", [8000, pytest.param(65_537, marks=pytest.mark.slow)])
 def test_numbers_made_of_others_are_not_independent_wherever_those_stand(kind, count):
     for seed in range(3):
         rng = np.random.default_rng(seed)

@@ -136,8 +136,12 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("backend", ["reference", "xla"])
-@pytest.mark.parametrize("name", MODELS)
+EACH_MODEL = ["newton", *(pytest.param(name, marks=pytest.mark.slow) for name in MODELS if name != "newton")]
+"""The one that takes the fewest steps is the quick one."""
+
+
+@pytest.mark.parametrize("backend", ["reference", pytest.param("xla", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", EACH_MODEL)
 def test_solvers_and_searches_are_right(name, backend, tmp_path):
     model, inputs = MODELS[name]
     tests = run_op_by_op(model, *inputs, backend=backend, run_dir=tmp_path / "run", cache_dir=tmp_path / "cache")
@@ -160,7 +164,7 @@ def loop_of(model: Callable[..., object], inputs: Sequence[np.ndarray]) -> tuple
     raise AssertionError("no loop")
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", EACH_MODEL)
 def test_a_wrong_result_or_number_of_steps_is_no_honest_error(name):
     module, inputs = loop_of(*MODELS[name])
     verdict = ModuleVerdict(module, inputs)

@@ -89,6 +89,7 @@ def test_no_number_may_be_infinite_where_it_is_packed():
     assert not judge("log", x, np.where(np.isnan(right), BF16.type(0), right), target="card")
 
 
+@pytest.mark.slow
 def test_kernels_in_exact_order_return_what_the_table_says(tmp_path):
     ops = sorted({tail.ops.split()[-1] for tail in TTNN} | {"erfc", "gelu", "log", "sine"})
     parts = [part for op in ops for kind in ("bf16", "f32") for part in asked(named(op), kind)]

@@ -37,8 +37,7 @@ SELECT r.night_id, w.started, w.date, w.day, w.tonight, w.backend, w.board AS ar
        COALESCE((SELECT d.owner FROM night_diff d WHERE d.night_id = r.night_id AND d.series = r.series
                  AND d.op_id = r.op_id), '') AS owner,
        r.z_max, r.pcc, r.cycles, r.cycles * r.uses AS cycles_of_all_uses, r.l1_peak_bytes, r.dram_peak_bytes, r.limiter,
-       (SELECT MAX(t.cycles_error) FROM op_tests t  -- as with the owner
-        WHERE t.night_id = r.night_id AND t.series = r.series AND t.op_id = r.op_id AND t.superseded_by = '') AS cycles_error,
+       r.cycles_error,
        r.utilisation, r.dram_bytes, r.noc_bytes, r.compile_seconds, r.seconds,
        CASE WHEN r.flaky THEN 'flaky' ELSE '' END AS flaky, r.run_id, r.artifact, r.repro
 -- SQLite takes tables of a CROSS JOIN in their order: the newest nights first.

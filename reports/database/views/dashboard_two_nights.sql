@@ -24,8 +24,8 @@
 SELECT y.night_id, y.before_id, y.started, y.night, y.night_before, y.series, y.backend, w.board AS arch, w.platform, y.label,
        y.change, {place y.change} AS place,
        COALESCE(NULLIF(o.op_kind, ''), 'other') AS op_kind, o.op_name, y.op_id, o.op_name || ' ' || y.op_id AS op, o.signature,
-       (SELECT SUM(u.uses) FROM night_models m JOIN module_ops u ON u.module_id = m.module_id
-        WHERE m.night_id = CASE y.status_now WHEN '' THEN y.before_id ELSE y.night_id END AND m.series = y.series
+       (SELECT SUM(u.uses) FROM module_ops u CROSS JOIN night_models m
+        WHERE m.module_id = u.module_id AND m.night_id = CASE y.status_now WHEN '' THEN y.before_id ELSE y.night_id END AND m.series = y.series
           AND m.outcome = 'ran' AND u.op_id = y.op_id) AS uses,
        y.status_before, y.status_now, y.failed_stage, SUBSTR(y.cluster, 1, 8) AS cause, y.error_message, y.expected, y.flaky, y.pcc_before, y.pcc_now,
        y.cycles_before, y.cycles_now, CASE y.label WHEN 'SLOWER' THEN y.cycles_before || ' → ' || y.cycles_now || ' cycles' WHEN 'PCC-DROP' THEN 'PCC ' || ROUND(CAST(y.pcc_before AS NUMERIC), 6) || ' → ' || ROUND(CAST(y.pcc_now AS NUMERIC), 6) ELSE '' END AS numbers,
@@ -61,6 +61,7 @@ FROM (
       ON e.night_id = b.night_id AND e.series = s.series AND e.op_id = t.op_id AND e.superseded_by = ''
     WHERE s.night_id = n.night_id AND b.series = s.series AND b.started < s.started AND p.night_id = b.night_id
       AND t.night_id = s.night_id AND t.series = s.series AND t.superseded_by = ''
+      AND {label e t} NOT IN {QUIET}  -- before anything else of the rows is read
     UNION ALL
     -- Ops without one: no module could be made of them, they were not reached, or only the earlier night has them.
     SELECT s.night_id, b.night_id AS before_id, s.series, s.started, s.backend,

@@ -115,6 +115,10 @@ def test_every_reader_of_a_record_says_how_its_op_ended(tmp_path: Path) -> None:
     with sqlite3.connect(url.removeprefix("sqlite:///")) as connection:
         for view in views():
             connection.execute(f"DROP VIEW {view}")
+        connection.execute("DROP INDEX ix_op_tests_labels")
+        connection.execute("DROP INDEX ix_night_models_module_id_night_id_series")
+        connection.execute("CREATE INDEX ix_op_tests_night_id_series_op_id ON op_tests (night_id, series, op_id)")
+        connection.execute("ALTER TABLE night_newest_ops DROP COLUMN cycles_error")
         for column in ("domain_share", "largest_ulp", "over_ulp", "holds"):  # of the versions since
             connection.execute(f"ALTER TABLE op_tests DROP COLUMN {column}")
         connection.execute("ALTER TABLE models DROP COLUMN dead")

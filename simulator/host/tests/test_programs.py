@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 PROGRAMS = Path(__file__).parent / "programs"
 NEEDS = {
     "jax": ("jax",),
@@ -52,7 +54,6 @@ def needs(*packages: str) -> None:
         pytest.skip(f"{lacking[0]} is not installed")
 
 
-@pytest.mark.slow
 def test_a_wrong_call_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
     program = tmp_path / "program.txt"
     program.write_text("import pybuda\nfrom pybuda import op\npybuda.run_inference()\n")
@@ -60,7 +61,6 @@ def test_a_wrong_call_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
     assert done.stderr == "pybuda: run: expected a module on a device, got none; try place_module\n"
 
 
-@pytest.mark.slow
 def test_a_program_loads_no_plugin_of_jax(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a_plugin.py").write_text("def initialize():\n    print('a plugin was loaded')\n")
     about = tmp_path / "a_plugin-1.dist-info"
@@ -74,25 +74,21 @@ def test_a_program_loads_no_plugin_of_jax(tmp_path: Path, monkeypatch: pytest.Mo
     assert run(tmp_path, str(program)).stdout == "cpu\n"
 
 
-@pytest.mark.slow
 def test_a_program_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     gone = run(tmp_path, "nothing.py", code=2)
     assert gone.stderr.endswith("nothing.py: expected a Python program, got no such file\n")
 
 
-@pytest.mark.slow
 def test_the_matmul_of_the_tutorial(tmp_path: Path) -> None:
     needs("torch")
     assert run(tmp_path, "buda_matmul.py").stdout == "near\n"
 
 
-@pytest.mark.slow
 def test_the_encoder_of_the_tutorial(tmp_path: Path) -> None:
     needs("torch", "torchax", "transformers")
     assert "correlation 0.99" in run(tmp_path, "bert_encoder.py").stdout
 
 
-@pytest.mark.slow
 def test_the_devices_of_the_tutorial(tmp_path: Path) -> None:
     descriptor = tmp_path / "cluster.yaml"
     ids = ", ".join(f"{chip}: Wormhole_B0" for chip in range(4))
@@ -101,7 +97,6 @@ def test_the_devices_of_the_tutorial(tmp_path: Path) -> None:
     assert done.stdout.splitlines() == ["[0, 1, 2, 3]", "[0, 1, 2]", "[0, 2, 3]"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arch", "harvested", "grid", "rows"),
     [("Grayskull", "", "[10, 12]", "0"), ("Grayskull", "harvested", "[8, 12]", "2050"), ("Wormhole_B0", "", "", "")],
@@ -115,14 +110,12 @@ def test_the_images_of_the_tutorials(tmp_path: Path, arch: str, harvested: str, 
         assert INFO.format(arch=arch, grid=grid, rows=rows) in printed
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("framework", NEEDS)
 def test_a_module_of_each_framework(tmp_path: Path, framework: str) -> None:
     needs(*NEEDS[framework])
     assert "largest difference" in run(tmp_path, "frameworks.py", framework).stdout
 
 
-@pytest.mark.slow
 def test_a_pytorch_module_is_trained_as_pytorch_trains_it(tmp_path: Path) -> None:
     needs("torch", "torchax")
     assert "largest difference" in run(tmp_path, "torch_training.py").stdout

@@ -1,0 +1,77 @@
+"""One document of a comparison and of a ranking, by each of its renderers: the same causes with the same numbers."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from opscope.base.page import Page
+from opscope.reports.compare import to_fix
+from opscope.reports.compare.changed_causes import document, sections_of
+from opscope.reports.compare.diff import compare
+from opscope.reports.compare.document import NAMES, Column, Table
+from opscope.reports.compare.outcomes import from_folder
+from opscope.reports.compare.readiness import views_of
+from opscope.reports.compare.unblock import plan
+from opscope.reports.nightly import markdown
+from opscope.reports.pages.html import write_report
+from opscope.reports.pages.terminal import FEW, show
+from opscope.reports.publish.publish import publish
+from opscope.reports.tests.night_runs import fresh
+from opscope.reports.tests.nights import Op, night
+
+OPS = ("exp", "log", "add", "tanh", "sine")
+EARLY = {name: Op(uses={"a": 2}) for name in OPS}
+LATE = {name: Op("compile_failed", uses={"a": 2}, error="expected <4> tiles, got 5 | of `them`") for name in OPS}
+
+
+def words(text: str) -> str:
+    return " ".join(re.sub(r"<[^>]+>", " ", text).split())
+
+
+def test_each_medium_has_the_same_causes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    url = fresh(tmp_path / "db.sqlite")
+    publish(night(tmp_path, 1, EARLY), url)
+    late = night(tmp_path, 2, LATE)
+    diff = compare(from_folder(tmp_path / "night01"), from_folder(late))
+    [new] = sections_of(diff)
+    [cause] = new.causes
+    assert (new.heading, cause.count, cause.uses, cause.models) == ("NEW (5)", 5, 10, ["a"])
+    brief = cause.brief()
+    assert (brief["ops"], brief["cause"], brief["error"]) == (5, cause.cause, cause.error)
+
+    show(document(diff, 30), Page())
+    terminal = " ".join(capsys.readouterr().out.split())
+    assert f"NEW (5) cause {cause.cause[:8]}, 5 ops, 10 uses: success -> compile_failed at" in terminal
+    assert f"and {5 - FEW} more: --cause {cause.cause[:8]}" in terminal
+    page = words(write_report(late, url).read_text(encoding="utf-8").partition('id="data"')[0])
+    assert f"NEW (5) cause what happened ops models uses NEW cause {cause.cause[:8]} {cause.what.split(' ')[0]}" in page
+    assert "5 ops : " in page
+    assert "expected &lt;4&gt; tiles, got 5 | of `them`" in page
+
+
+def test_a_ranking_is_one_table_everywhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ranked = plan(views_of(from_folder(night(tmp_path, 1, LATE))))
+    table = to_fix.ranking(ranked, 30)
+    heads = [column.head for column in table.filled.columns]
+    assert "owner" not in heads, "nobody owns anything here"
+    show([table], Page())
+    lines = capsys.readouterr().out.splitlines()
+    assert all(head in " ".join(lines) for head in heads)
+    text = markdown.rendered(table)
+    assert text.splitlines()[0] == f"| {' | '.join(heads)} |"
+    [row] = table.rows
+    assert f"`{row[0]}`" in text
+    assert r"got 5 \| of \`them\`" in text
+
+
+def test_names_are_cut_and_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    table = Table([Column("names", "names"), Column("none", fillable=True)], [([*"abcde"], "")], "Title", 7, "--json")
+    show([table], Page())
+    printed = " ".join(capsys.readouterr().out.split())
+    assert ", ".join("abcde"[:NAMES]) + " …" in printed
+    assert "and 7 more; see --json" in printed
+    assert "none" not in printed
+    assert markdown.rendered(table) == "| names |\n| --- |\n| `a`, `b`, `c` … |"
