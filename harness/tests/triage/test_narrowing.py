@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from opscope.base.tests.captured import captured
-from opscope.harness.prepare.mlir.variant import region_kinds
+from opscope.harness.prepare.mlir.variant import Form, region_kinds
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.store import load_run
 from opscope.harness.tests.faulty_backends import hidden
@@ -17,7 +17,7 @@ from opscope.harness.tests.triage.runs import binary, run, unary
 from opscope.harness.triage import bundle, in_child, narrowing
 from opscope.harness.triage.lab import Lab
 from opscope.harness.triage.probe import Probed, probe
-from opscope.harness.triage.reduce import Reduced, reduce
+from opscope.harness.triage.reduce import Reduced, form_text, reduce
 
 CONV = """func.func @main(%a: tensor<2x12x12x40xf32>, %b: tensor<3x3x40x24xf32>) -> tensor<2x8x8x24xf32> {
   %0 = stablehlo.convolution(%a, %b) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f],
@@ -366,3 +366,12 @@ def test_a_model_is_reduced_by_way_of_the_op_or_window_that_differs_alone(
     twin = in_child.Search(lanes=1, budget=600.0, against=str(tmp_path / "new.py"))
     with pytest.raises(InputError, match="lower differently, got the same lowering"):
         in_child.narrow(folder, "test", twin, lambda text: None, tmp_path / "same")
+
+
+@pytest.mark.parametrize(
+    ("operands", "said"),
+    [(2, "model(4xf32, 4xf32)"), (6, f"model({', '.join(['4xf32'] * 6)})"), (90, f"model({'4xf32, ' * 5}and 85 more)")],
+)
+def test_a_whole_model_with_all_its_weights_is_one_line(operands: int, said: str) -> None:
+    form = Form("model", ((4,),) * operands, ("f32",) * operands, (), (), (), tuple(range(operands)))
+    assert form_text(form) == said
