@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import time
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -23,30 +22,46 @@ def marks() -> Iterator[Marks]:
     marks.close()
 
 
+MARKING = """
+import time
+from opscope.harness.lanes.stage_marks import Marks
+from opscope.harness.record.stages import Stage
+
+marks = Marks()
+marks.begin(7)
+marks.enter(Stage.COMPILE, 1.5)
+marks.enter(Stage("a-stage.of_somebody"), 2.5)
+print(*marks.place, flush=True)
+time.sleep(60)
+"""
+FORKING = """
+import os
+from opscope.harness.lanes.stage_marks import Marks, SeenMarks
+from opscope.harness.record.stages import Stage
+
+marks = Marks()
+marks.begin(1)
+if (pid := os.fork()) == 0:
+    marks.enter(Stage.RUN, 1.0)
+    os._exit(0)
+os.waitpid(pid, 0)
+seen = SeenMarks()
+seen.of(*marks.place)
+print(seen.begun(1))
+"""
+
+
 def test_the_marks_of_a_killed_child_stay() -> None:
-    read, write = os.pipe()
-    pid = os.fork()
-    if pid == 0:  # pragma: no cover - another process
-        own = Marks()
-        own.begin(7)
-        for number, stage in enumerate((Stage.COMPILE, LINK)):
-            own.enter(stage, 1.5 + number)
-        os.write(write, f"{own.place[0]} {own.place[1]}".encode())
-        time.sleep(60)
-    try:
-        place, size = os.read(read, 1000).decode().split()
-        seen = SeenMarks()
+    seen = SeenMarks()
+    with subprocess.Popen([sys.executable, "-c", MARKING], stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        place, size = child.stdout.readline().split()
         seen.of(place, int(size))
-    finally:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-        os.close(read)
-        os.close(write)
+        child.kill()
     assert seen.begun(7) == [(Stage.COMPILE, 1.5), (LINK, 2.5)]
     assert seen.begun(8) == [], "of another op"
     with pytest.raises((OSError, ValueError)):
-        seen.of(place, int(size))
-    assert seen.begun(7) == []
+        SeenMarks().of(place, int(size))
 
 
 def test_the_next_op_begins_with_none(marks: Marks) -> None:
@@ -58,15 +73,8 @@ def test_the_next_op_begins_with_none(marks: Marks) -> None:
     assert (seen.begun(1), seen.begun(2)) == ([], [])
 
 
-def test_a_fork_of_the_child_marks_nothing(marks: Marks) -> None:
-    marks.begin(1)
-    if (pid := os.fork()) == 0:  # pragma: no cover - another process
-        marks.enter(Stage.RUN, 1.0)
-        os._exit(0)
-    os.waitpid(pid, 0)
-    seen = SeenMarks()
-    seen.of(*marks.place)
-    assert seen.begun(1) == []
+def test_a_fork_of_the_child_marks_nothing() -> None:
+    assert subprocess.run([sys.executable, "-c", FORKING], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
 @pytest.mark.parametrize("garbage", [b"\xff" * 64, b"\x01" + b"\0" * 7 + b"\xff\xff\xff\xff" + b"\xee" * 100])
