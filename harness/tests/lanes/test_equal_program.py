@@ -134,10 +134,13 @@ class Priced(Release):
             (job.ir_dir / CYCLES).write_text('{"my.add": 7}')
 
 
-def test_a_whole_model_takes_the_verdict_too_with_the_price_of_its_kernels(tmp_path: Path) -> None:
-    row = add_row(tmp_path / "toy", "op1", MODEL).model_copy(update={"op_name": WHOLE_MODEL})
+@pytest.mark.parametrize("whole", [True, False], ids=["model", "op"])
+def test_a_verdict_is_taken_with_the_price_of_its_kernels(tmp_path: Path, whole: bool) -> None:
+    row = add_row(tmp_path / "toy", "op1", MODEL)
+    row = row.model_copy(update={"op_name": WHOLE_MODEL}) if whole else row
     assert taken(tmp_path, Priced("0"), row).cached_from == ""
-    for keep_ir, ran in ((False, 0), (True, 1), (True, 0)):  # the first that asks for a price has to run
+    # A whole model has its price from the start; of an op, the first that asks for it has to run.
+    for keep_ir, ran in ((False, 0), (True, int(not whole)), (True, 0)):
         release = Priced("1")
         test = taken(tmp_path, release, row, keep_ir=keep_ir)
         assert (test.status, test.cycles, release.ran) == (Status.SUCCESS, 7, ran)
