@@ -62,6 +62,7 @@ class Climber:
         """Ops that were sent to a cluster, with their inputs and goldens, until they are climbed."""
         self._in_time = budget.clock(terms.deadline)
         self._limitations = ByName(terms.limitations, context.backend)
+        self._last: tuple[OpTest, tuple[OpTest, Verdict]] | None = None
         self._others: list[Ready] = []
         """The reports of the reruns of an op."""
         self._keeper: ThreadPoolExecutor | None = None
@@ -144,8 +145,10 @@ class Climber:
         return self._judged(test)[1].outcome == "fail"
 
     def _judged(self, test: OpTest) -> tuple[OpTest, Verdict]:
-        """Judges a record by the current limitations."""
-        return judged(test, self._limitations.about(test))
+        """Judges a record by the current limitations; the one that was judged last is not judged again."""
+        if self._last is None or self._last[0] is not test:
+            self._last = test, judged(test, self._limitations.about(test))
+        return self._last[1]
 
     def _once_more(self, row: OpRow, attempt: int) -> OpTest:
         """Runs an op again, in a child in which no other op has run."""
