@@ -60,16 +60,18 @@ class Flight:
     context: RunContext
     ready: Ready
     attempt: int
-    marks: Callable[[], list[tuple[Stage, float]]] = list
-    """The stages that it has begun, each with its moment (time.monotonic)."""
+    marks: Callable[[bool], list[tuple[Stage, float]]] = lambda rubbish: []
+    """The stages that it has begun, each with its moment (time.monotonic); those before its process sent rubbish."""
     started: datetime = field(default_factory=now)
+    rubbish: bool = False
+    """Whether its process has sent what is no answer."""
     _passed: Stage | None = None
     """The last stage that the files of its compiler show as passed, where the process did not say so."""
 
     @cached_property
     def _begun(self) -> list[tuple[Stage, float]]:
         """As it stands when the op has ended."""
-        return self.marks()
+        return self.marks(self.rubbish)
 
     def came_to(self, passed: Stage | None) -> None:
         """Notes the last stage that the files of its compiler show as passed, where the process did not say so."""
@@ -85,8 +87,6 @@ class Flight:
         names the cause."""
         if ending.cause is Cause.TIMEOUT:
             return self._record(Status.TIMEOUT, None, ending.text, output)
-        if ending.cause is Cause.PROTOCOL and self._begun and self._begun[-1][0] is Stage.COMPARE:
-            self._begun.pop()  # what compares writes nothing to the socket: the backend did, before
         return self._record(Status.CRASHED, ending.kind, ending.text, output, cause)
 
     def crashed(self, kind: str, text: str, output: str) -> OpTest:

@@ -228,6 +228,7 @@ class Lane:
             self._check_room()
             try:
                 self._marks.of(*message["marks"])
+                self._child.before_reading = self._marks.look
             except (OSError, ValueError) as error:
                 self._stop()
                 raise InputError("lane", "a process whose memory can be read", str(error), "`opscope doctor`") from None
@@ -292,7 +293,7 @@ class Lane:
         self._number, self._last_ready = self._number + 1, ready
         self._log.mark()
         self._idle = False
-        flight = Flight(row, self._context, ready, attempt, lambda: self._marks.begun(self._number))
+        flight = Flight(row, self._context, ready, attempt, self._begun)
         failure: OpTest | None = None
         try:
             export_dir = self.config.export_dirs[row.uses[0].model]
@@ -334,6 +335,7 @@ class Lane:
                 self._stop()
                 return failure
             ending = error.ending if isinstance(error, ChildEnded) else Ending(Cause.PROTOCOL, str(error))
+            flight.rubbish = ending.cause is Cause.PROTOCOL
             written = None if self._folder is None else self._folder / scratch.TEMPORARY
             flight.came_to(left_ir.last_passed(written, ready.stages, ready.stage_files))
             left_ir.keep(written, ready.stage_files, flight.context, row.op_id)
@@ -342,6 +344,10 @@ class Lane:
         except BaseException:
             self._stop()  # an op was in flight, and its answer must not be taken for the next op's
             raise
+
+    def _begun(self, rubbish: bool) -> list[tuple[Stage, float]]:
+        """The stages that the op in flight has begun; where its child sent `rubbish`, before that was read."""
+        return self._marks.begun(self._number, before_reading=rubbish)
 
     def _answered(self, flight: Flight, message: Mapping[str, Any], late: bool) -> OpTest:
         """The record of an op whose child has answered. Ends the child if the next op needs another one.

@@ -16,6 +16,8 @@ _OP = struct.Struct("<QI")
 _MARK = struct.Struct("<dB")
 """When a stage began (time.monotonic), and the bytes of its name, which follow."""
 _MOST = 1 << 16
+_SEEN = 1 << 11
+"""So many bytes of marks are looked at before a message is read: some thirty stages."""
 
 
 class Marks:
@@ -25,6 +27,7 @@ class Marks:
         """Raises OSError if there is no memory or no descriptor left."""
         block = SharedBlock()
         self._memory, self._process = block.reserve(_MOST), os.getpid()
+        block.seal()  # what a backend writes to descriptors at random is no mark
         self.place = (block.path, block.size)
         """What the lane finds it by."""
         self._block = block
@@ -57,23 +60,29 @@ class SeenMarks:
     def __init__(self) -> None:
         self._block = MappedBlock()
         self._memory: mmap.mmap | bytes = b""
+        self._before = b""
 
     def of(self, path: str, size: int) -> None:
         """Looks at those of another child from now on. Raises OSError or ValueError if it has none."""
         self.close()
         self._memory = self._block.at(path, size)
 
-    def begun(self, op: int) -> list[tuple[Stage, float]]:
-        """The stages that the op of a number has begun, each with its moment (time.monotonic); empty if what is there
-        are no marks, since the child's backend may write anywhere."""
+    def look(self) -> None:
+        """Notes what is marked before a message is read, for one that turns out to be rubbish."""
+        self._before = bytes(self._memory[:_SEEN])
+
+    def begun(self, op: int, before_reading: bool = False) -> list[tuple[Stage, float]]:
+        """The stages that the op of a number has begun, or had at the last `look`, each with its moment
+        (time.monotonic); empty if what is there are no marks, since the child's backend may write anywhere."""
         marks: list[tuple[Stage, float]] = []
+        memory = self._before if before_reading else self._memory
         try:
-            number, count = _OP.unpack_from(self._memory)
+            number, count = _OP.unpack_from(memory)
             at = _OP.size
             for _ in range(count if number == op else 0):
-                moment, length = _MARK.unpack_from(self._memory, at)
+                moment, length = _MARK.unpack_from(memory, at)
                 at += _MARK.size + length
-                marks.append((Stage(bytes(self._memory[at - length : at]).decode()), moment))
+                marks.append((Stage(bytes(memory[at - length : at]).decode()), moment))
         except (struct.error, ValueError):
             return []
         return marks

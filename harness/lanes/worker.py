@@ -156,7 +156,7 @@ def _climbed(
     number, export_dir = message["number"], Path(message["export_dir"])
     marks.begin(number)
     listener = Listener(
-        lambda stage: marks.enter(stage, time.monotonic()),
+        lambda stage: None if parent.unread() else marks.enter(stage, time.monotonic()),
         state.before_compare,
         lambda test: parent.send({"op": number, "explaining": test.model_dump_json()}),
     )

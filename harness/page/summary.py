@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 from opscope.base.op_families import COMPUTING
 from opscope.base.statuses import PASSED, TERMINAL
 from opscope.base.terminal import print_prose, wrapped
-from opscope.base.visible_text import cut, one_line, visible
+from opscope.base.visible_text import counted, cut, one_line, visible
 from opscope.harness.page import failing_ops, ladder_table
 from opscope.harness.page.failing_ops import FAILING, Listing, place_text, verdict_text, with_short_paths
 from opscope.harness.record import ledger, one_failure
 from opscope.harness.record.agreement import Disagreement, disagreements
 from opscope.harness.record.bodies import otherwise_right
+from opscope.harness.record.errors import resuming
 from opscope.harness.record.isolation import Artefact
 from opscope.harness.record.isolation import lines as isolation_lines
 from opscope.harness.record.ledger import MANY
@@ -334,7 +335,7 @@ def _how_it_ended(run: Run) -> Iterator[tuple[str, str]]:
     outcome, known = run.record.outcome, TERMINAL["known"]
     if outcome == "interrupted":
         yield "the run was interrupted: ops that did not run count as not_run", known
-    if reasons := kills(run.tests, run.header.failed):
+    if reasons := _kills(run):
         more = f", and {len(reasons) - 1} more" if len(reasons) > 1 else ""
         yield f"{reasons[0]}{more}: no answer of any op; --resume runs again what did not run", known
     if outcome == "out_of_budget":
@@ -373,13 +374,18 @@ def _totals(run: Run) -> Iterator[tuple[str, str]]:
         yield said, TERMINAL["bad" if any(check.fails_run for check in run.header.imports) else "good"]
 
 
+def _kills(run: Run) -> list[str]:
+    """How ops, whole models and preparations were killed."""
+    return kills([*run.tests, *run.whole], run.header.failed)
+
+
 def _what_next(run: Run) -> dict[str, str]:
     """The command that a person would type next: what did not run is run, or the first failure is shown."""
     lines = {}
     if (held := about_held(run.folder)) > MOST_HELD:
         lines["clean"] = f"opscope clean: the runs in .opscope/runs hold about {held / 1e9:.1f} GB"
-    if "run" in run.places and (run.record.outcome in UNFINISHED or kills(run.tests, run.header.failed)):
-        lines["next"] = f"pytest --op-by-op --resume {run.places['run']}"
+    if "run" in run.places and (run.record.outcome in UNFINISHED or _kills(run)):
+        lines["next"] = resuming(with_short_paths(run.places["run"], run.folder))
     elif failing := failing_ops.causes([test for test in run.tests if test.fails_run]):
         lines["next"] = f"opscope show {failing[0].first.op_id}"
     return lines
@@ -473,7 +479,7 @@ def whole_text(test: OpTest) -> str:
     """How a model that ran as one program ended, and where its error jumps."""
     text = result_text(test)
     if test.intermediates is not None:
-        text += f"; {test.intermediates} values inside the model compared"
+        text += f"; {counted(test.intermediates, 'value')} inside the model compared"
     jump = test.jump
     if jump is None:
         return text + (", and in none does the error jump" if test.intermediates else "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
+import shlex
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -38,6 +39,13 @@ def refuse_closed_stdout() -> None:
 
 PYTEST = "pytest --op-by-op"
 """How pytest's options of a run are called in a refusal."""
+
+
+def resuming(run_dir: Path | str) -> str:
+    """The command line that goes on with a run, as a shell takes it."""
+    return f"{PYTEST} --resume {shlex.quote(str(run_dir))}"
+
+
 USAGES = {PYTEST: "pytest --model MODEL --op-by-op, whose options `opscope config --explain NAME` explains"}
 """Programs that are no command of opscope -> how they are called rightly."""
 _COMMAND = re.compile(r"^opscope(?: [a-z][a-z-]*)*: ")

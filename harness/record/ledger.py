@@ -68,7 +68,7 @@ def line(books: Mapping[str, Ledger]) -> str:
         dead = f" + {terms[3]} dead" if terms[3] else ""
         lines.append(
             f"{model}: {counted(ops, 'op')} {_sign(ops == sum(terms))} "
-            f"{terms[0]} uses of unique ops + {terms[1]} unsplittable + {terms[2]} structural{dead}"
+            f"{counted(terms[0], 'use')} of unique ops + {terms[1]} unsplittable + {terms[2]} structural{dead}"
         )
     return "; ".join(lines)
 

@@ -31,7 +31,7 @@ from opscope.base import atomic_write, damage, regular_file, stored
 from opscope.base.inner_path import inside
 from opscope.base.visible_text import cut
 from opscope.harness.record import artifacts
-from opscope.harness.record.errors import InputError
+from opscope.harness.record.errors import InputError, resuming
 from opscope.harness.record.records import SCHEMA_VERSION, WHOLE_MODEL, ManifestHeader, OpRow, OpTest, Record, RunRecord
 from opscope.harness.record.run_folders import MANIFEST_FILE, RUN_FILE
 
@@ -332,7 +332,7 @@ def refuse_unprepared(header: ManifestHeader, rows: Iterable[OpRow], run_dir: Pa
     for model in dict.fromkeys(row.uses[0].model for row in rows):
         if model in header.unfinished:
             got = f"{model}, whose goldens were not all made when {run_dir} ended"
-            raise InputError(where, "an op of a model that was prepared", got, f"pytest --op-by-op --resume {run_dir}")
+            raise InputError(where, "an op of a model that was prepared", got, resuming(run_dir))
         if model in failed:
             got = f"{model}, which is {failed[model].status.value} in {run_dir}"
             raise InputError(where, "an op of a model that was prepared", got, f"pytest --op-by-op --model {model}")

@@ -70,7 +70,7 @@ def close(plan: RunPlan, selected: set[str] | None, *, interrupted: bool) -> Clo
     doubted = list(doubts.found_later(stored.tests))
     _drop_verdicts_of_one_text(plan, stored)
     outcome = "out_of_budget" if missing or unprepared else "complete"
-    killed = bool(kills(stored.tests, plan.header.failed))
+    killed = bool(kills([*stored.tests, *store.whole_models(plan.run_dir, ())], plan.header.failed))
     if interrupted or killed or not all(budget.left_out(test) for test in missing):
         outcome = "interrupted"
     record = stored.record.model_copy(update={"ended": now(), "outcome": outcome})

@@ -16,7 +16,7 @@ from opscope.base.inner_path import copy_folder, inside
 from opscope.harness.cache import export_folder, made_of
 from opscope.harness.cache.claims import in_use
 from opscope.harness.record import artifacts, store
-from opscope.harness.record.errors import InputError
+from opscope.harness.record.errors import InputError, resuming
 from opscope.harness.record.optest import RunContext, backend_label, repro_line, unrun_test
 from opscope.harness.record.origin import CONDITIONS, FOLDER, SOURCE, conditions_of
 from opscope.harness.record.records import OpRow, OpTest, RunRecord
@@ -60,7 +60,7 @@ def merge(folders: Sequence[Path], into: Path, *, partial: bool = False) -> RunR
     cut = [part for part in parts if part.run.record.outcome != "complete"]
     if cut and not partial:
         got = f"{cut[0].folder}, which is {cut[0].run.record.outcome}"
-        raise InputError(WHERE, "shares that have finished", got, f"--resume {cut[0].folder}, or --partial")
+        raise InputError(WHERE, "shares that have finished", got, f"{resuming(cut[0].folder)}, or --partial")
     if (into / store.RUN_FILE).exists():
         raise InputError("--into", "a new folder", f"{into}, which contains a run", "another folder")
     record = _record(parts, PARTIAL if missing or cut else "complete", into)

@@ -18,7 +18,7 @@ from opscope.harness.engine.engine import Begun, Engine, OpJob
 from opscope.harness.lanes import scratch
 from opscope.harness.page.failure_text import FailureText
 from opscope.harness.record import store
-from opscope.harness.record.errors import PYTEST, InputError, refusal
+from opscope.harness.record.errors import PYTEST, InputError, refusal, resuming
 from opscope.harness.record.selection import kills, none_ran, unmatched_globs
 from opscope.harness.record.stages import ModelStatus
 from opscope.harness.run import (
@@ -56,7 +56,7 @@ LONG = 1.0
 def nothing_ran(run: Run) -> bool:
     """Whether none of the ops of a run, or of its share, was attempted, nor a model as one program; or no model was, in
     time; or the system killed what some needed."""
-    if kills(run.tests, run.header.failed):
+    if kills([*run.tests, *run.whole], run.header.failed):
         return True
     if tests := [test for test in (*run.tests, *run.whole) if test.error_message != ELSEWHERE]:
         return none_ran(tests)
@@ -148,7 +148,7 @@ class OpByOp:
     def _refuse_unread(self) -> None:
         """Raises InputError if what is written to stdout goes nowhere: nobody waits for the end of such a run."""
         if self._output is not None and self._output.lost:
-            hint = "again" if self.plan is None else f"{PYTEST} --resume {self.plan.run_dir}"
+            hint = "again" if self.plan is None else resuming(self.plan.run_dir)
             raise InputError("stdout", "one that can be written", self._output.lost, hint)
 
     def _refuse(self, line: str) -> NoReturn:
@@ -406,7 +406,7 @@ class OpByOp:
         session.exitstatus = pytest.ExitCode.INTERRUPTED
         self.display.close()
         if self.plan is not None and not self._refused:
-            line = why if "; try " in why else f"{why}; try {PYTEST} --resume {self.plan.run_dir}"
+            line = why if "; try " in why else f"{why}; try {resuming(self.plan.run_dir)}"
             sys.stderr.write(f"{PYTEST}: {line}\n")
 
     @pytest.hookimpl(tryfirst=True)

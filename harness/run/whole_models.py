@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opscope.harness.climb import result_cache
+from opscope.harness.climb import budget, result_cache
 from opscope.harness.engine.climber import Climber, Terms
 from opscope.harness.engine.cluster import ClusterEngine
 from opscope.harness.engine.engine import Done, OpJob
@@ -50,7 +50,8 @@ def run(
     `options` are those of whole models, which may use the host even if their single ops may not. `ready` is each
     backend's report; with None, no kept verdict is used. Models run in `at_once` lanes of this machine.
     """
-    recorded = {(test.model_name, test.backend) for test in store.whole_tests(sides[0].run_dir)}
+    ended = [test for test in store.whole_tests(sides[0].run_dir) if test.status is not Status.NOT_RUN]
+    recorded = {(test.model_name, test.backend) for test in ended}
     rows = whole_rows(header.export_dirs)
     wholes = [_Side(side, options, header) for side in sides]
     jobs = [
@@ -74,6 +75,8 @@ def run(
     try:
         engine.start(jobs)
         for event in engine.records(jobs):
+            if isinstance(event, Done) and event.test.status is Status.NOT_RUN:
+                continue
             done = int(isinstance(event, Done))
             report({"event": "stage", "model": event.job.row.uses[0].model, "stage": "whole", "done": done, "total": 1})
     finally:
@@ -103,15 +106,15 @@ class _Side:
 
 
 class _Journal(store.Journal):
-    """RUN/whole.jsonl, with the records of models that have begun."""
+    """RUN/whole.jsonl."""
 
     def __init__(self, plan: RunPlan) -> None:
         super().__init__(plan.run_dir, plan.writer("whole"), store.WHOLE_FILE)
         self._orders = plan.orders
 
     def append(self, test: OpTest) -> None:
-        """Adds a record, unless its model did not run: then its ops do."""
-        if test.status is not Status.NOT_RUN:
+        """Adds a record, but of a model that the budget left out: its ops say so."""
+        if not budget.left_out(test):
             super().append(test.model_copy(update={"repro": _repro(test.model_name, self._orders)}))
 
 
@@ -129,8 +132,9 @@ def _repro(model: str, orders: Orders) -> str:
 
 
 def ran(tests: Iterable[OpTest]) -> tuple[str, ...]:
-    """The models that failed on no backend."""
+    """The models that ran, and failed on no backend, by the last record of each on each."""
     failed: dict[str, bool] = {}
-    for test in tests:
-        failed[test.model_name] = failed.get(test.model_name, False) or test.status in FAILED
+    for test in {(test.model_name, test.backend): test for test in tests}.values():
+        bad = test.status in FAILED or test.status is Status.NOT_RUN
+        failed[test.model_name] = failed.get(test.model_name, False) or bad
     return tuple(model for model, bad in failed.items() if not bad)

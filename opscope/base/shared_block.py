@@ -6,6 +6,7 @@ than Linux have a temporary file in its place, which is removed with the block.
 
 from __future__ import annotations
 
+import fcntl
 import mmap
 import os
 import tempfile
@@ -13,6 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
+_NO_WRITES = 0x10
+"""F_SEAL_FUTURE_WRITE, which Python has no name for."""
 _LEAST = 1 << 16
 """Bytes of the smallest block; a block that grows at least doubles."""
 
@@ -23,7 +26,7 @@ class SharedBlock:
     def __init__(self, anonymous: bool = hasattr(os, "memfd_create")) -> None:
         """Without `anonymous` it is a temporary file. Raises OSError if there is no descriptor left."""
         if anonymous:
-            self._descriptor = os.memfd_create("opscope", os.MFD_CLOEXEC)
+            self._descriptor = os.memfd_create("opscope", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
             self.path = f"/proc/{os.getpid()}/fd/{self._descriptor}"
         else:
             self._descriptor, self.path = tempfile.mkstemp(prefix="opscope-block-")
@@ -42,6 +45,13 @@ class SharedBlock:
                 self._memory.close()
             self._memory = mmap.mmap(self._descriptor, self.size)
         return self._memory
+
+    def seal(self) -> None:
+        """From now on nothing but the mapping that is there writes to the memory, and nothing gives it another size:
+        neither this process by its descriptors nor another one. Other systems than Linux cannot do so."""
+        if self._anonymous:
+            with suppress(OSError):  # a kernel before 5.1
+                fcntl.fcntl(self._descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | _NO_WRITES)
 
     def close(self) -> None:
         """Gives the memory back; whoever has mapped it keeps it until then."""

@@ -174,3 +174,35 @@ def test_a_derived_program_has_its_model_s_limits(place: Place, option: tuple[st
     (failure,) = store.load_run(run).header.failed
     assert failure.status.value == "prepare_failed"
     assert failure.error.startswith(message)
+
+
+KILLED = """
+import os, pathlib, signal
+from opscope import Backend, Stage, Target
+class Killed(Backend):
+    name = "killed"
+    stages = (Stage.COMPILE,)
+    def target(self, options): return Target(card_type="host", float_format=None, math_fidelity="exact")
+    def fingerprint(self, options): return "killed-1"
+    def available(self): return None
+    def climb(self, stage, job):
+        if job.options.workflow == "full" and not pathlib.Path("enough memory").exists():
+            os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_whole_model_that_was_killed_is_no_answer_and_is_said(place: Place) -> None:
+    (place.folder / "killed.py").write_text(KILLED)
+    (place.folder / "sum.mlir").write_text(SUM)
+    words = ("--model", "sum.mlir", "--backend", "killed.py", "--op-by-op-on-fail", "--no-cache", "--no-report")
+    done = place.run("pytest", *words, "--run-dir", "my run")
+    assert done.code == 5, done.out + done.err
+    assert whole(place.folder / "my run") == {"sum": "not_run"}
+    assert "run as one program in" not in done.out + done.err
+    assert "no answer of any op; --resume runs again what did not run" in " ".join(done.out.split()), done.out
+    assert "next      pytest --op-by-op --resume 'my run'" in done.out
+    assert {test.status.value for test in store.load_run(place.folder / "my run").tests} == {"passed"}
+    (place.folder / "enough memory").touch()
+    done = place.run("pytest", "--op-by-op", "--resume", "my run", "--no-report", "--no-cache")
+    assert done.code == 0, done.out + done.err
+    assert whole(place.folder / "my run") == {"sum": "passed"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -148,6 +149,20 @@ class Faulty:
         test = build_test(other, RunContext("r", "run"), status=Status.SUCCESS, started=now())
         answer = {"op": 999, "test": test.model_dump_json(), "changed": []}
         _parent().send(answer)
+
+    def spoil_memory(self, job: Job) -> None:
+        """Writes to all memory that it shares, as by a wrong descriptor, and cuts it off."""
+        for place in Path("/proc/self/fd").iterdir():
+            with contextlib.suppress(OSError):
+                if str(place.readlink()).startswith("/memfd:"):
+                    with contextlib.suppress(OSError):
+                        os.pwrite(int(place.name), b"rubbish" * 100, 0)
+                    os.ftruncate(int(place.name), 0)
+        self.abort(job)
+
+    def close_pipe_and_go_on(self, job: Job) -> None:
+        """Closes the socket by its number, as who closes all descriptors does."""
+        os.close(_parent().descriptor)
 
     def close_pipe(self, job: Job) -> None:
         socket.socket(fileno=int(sys.argv[1])).close()

@@ -39,6 +39,8 @@ FAULTS = [
     ("garbage", "protocol"),
     ("early-reply", "protocol"),
     ("close-pipe", "protocol"),
+    ("close-pipe-and-go-on", "exit 1"),
+    ("spoil-memory", "signal SIGABRT"),
     ("memory", "memory"),
     ("threads", "threads"),
 ]
@@ -285,3 +287,9 @@ def test_memory_that_leaves_no_room_for_an_op_is_refused_at_the_start(tmp_path):
             assert refused.value.hint == "--op-memory 8GiB"
     with Lane(config(tmp_path, memory_limit=2 * held)) as lane:
         assert lane.run(add_row(tmp_path, "fine")).status is Status.SUCCESS
+
+
+def test_rubbish_is_always_of_the_stage_that_wrote_it(shared):
+    lane, folder = shared
+    row = add_row(folder, "early-reply", b"run:early-reply")
+    assert {lane.run(row).failed_stage for _ in range(8)} == {Stage.RUN}

@@ -223,6 +223,8 @@ class Child:
         self._outgoing = bytearray(f"{token.hex()} {folder}\n".encode())
         self._messages: deque[Message] = deque()
         self._checked = 0.0
+        self.before_reading: Callable[[], None] = lambda: None
+        """Called before bytes of the child are read."""
         self._garbage = ""
         """The error for received bytes that are no frame; the frames before them are still messages."""
         self._selector = selectors.DefaultSelector()
@@ -356,6 +358,7 @@ class Child:
             self._selector.modify(self._socket, events)
 
     def _take_frames(self) -> None:
+        self.before_reading()
         while (data := self._read(self._socket.fileno(), lambda: receive_from(self._socket, self.pid))) is not None:
             try:
                 for message in self._decoder.feed(data):

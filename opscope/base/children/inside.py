@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import fcntl
 import importlib
 import os
 import socket
 import sys
+import termios
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -47,6 +49,16 @@ class Parent:
         if os.getpid() != self._process:
             os._exit(_FORKED)
         self._connection.sendall(frames.encode(message, self._token))
+
+    def unread(self) -> int:
+        """Bytes that this process has sent and its parent has not read; 0 on other systems than Linux.
+
+        Raises OSError if the connection was closed.
+        """
+        if sys.platform != "linux":
+            os.fstat(self._connection.fileno())
+            return 0
+        return int.from_bytes(fcntl.ioctl(self._connection.fileno(), termios.TIOCOUTQ, bytes(4)), sys.byteorder)
 
     def receive(self) -> dict[str, Any] | None:
         """The next message; None once the parent has closed its end."""
