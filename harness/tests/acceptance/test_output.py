@@ -65,7 +65,8 @@ def pytest_sessionfinish():
 """
 
 
-@pytest.mark.parametrize("order", ["tryfirst=True", pytest.param("trylast=True", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("order", ["tryfirst=True", "trylast=True"])
 def test_ctrl_c_after_the_last_op_is_a_line_and_the_records_are_there(place: Place, order: str) -> None:
     (place.folder / "conftest.py").write_text(INTERRUPTS.format(order))
     done = place.pytest(report=True)
