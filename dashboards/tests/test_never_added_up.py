@@ -109,7 +109,7 @@ def test_each_number_has_a_unit_and_a_rule(name: str) -> None:
 
 
 WHOLE = "dashboard_programs"
-"""The view of models that were compiled whole, of which these nights have none (reports/tests/test_changed_programs.py)."""
+"""The view of models that were compiled whole, none in these nights (reports/tests/test_changed_programs.py)."""
 BOARDS = [name for name, dataset in ASSETS.datasets.items() if "arch" in dataset.columns and name != WHOLE]
 
 
