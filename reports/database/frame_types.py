@@ -37,6 +37,7 @@ OF_VIEW = {
     "dashboard_changes": {"flaky": TEXT, "place": COUNT},
     "dashboard_history": {"flaky": TEXT},
     "dashboard_ops": {"flaky": TEXT},
+    "dashboard_programs": {"changed": COUNT, "number": COUNT, "number_before": COUNT},
     "dashboard_two_nights": {"flaky": TEXT, "place": COUNT},
     "ledger": {"is_expected": COUNT},
 }

@@ -272,7 +272,7 @@ def test_a_publish_that_waits_for_a_lock_ends_in_time(
             "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() "
             "AND backend_type = 'client backend'"
         )
-        for _ in range(100):
+        for _ in range(300):
             left = holder.execute(sa.text(others)).scalar()
             if not left:
                 break

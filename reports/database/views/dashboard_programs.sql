@@ -31,7 +31,8 @@ WITH compiled AS (
     FROM pairs p
     JOIN structures s ON s.run_id = p.run_before AND s.op_id = p.op_id AND s.backend = p.backend
 ), both_nights AS (
-    SELECT night_id, series, model, part, name, place, SUM(number) AS number, SUM(number_before) AS number_before
+    SELECT night_id, series, model, part, name, place, CAST(SUM(number) AS BIGINT) AS number,
+           CAST(SUM(number_before) AS BIGINT) AS number_before
     FROM numbers
     GROUP BY night_id, series, model, part, name, place
 )
