@@ -48,14 +48,12 @@ Result = TypeVar("Result")
 
 
 class Kind(StrEnum):
-    """What a job does (the table above)."""
+    """What a job does that is known before it begins (the table above)."""
 
     SPLIT = "split"
     WALK = "walk"
     CHECK = "check"
     DERIVE = "derive"
-    WHOLE = "whole"
-    OP = "op"
 
 
 @dataclass(frozen=True)
