@@ -129,7 +129,7 @@ class ModelJobs:
     def _jobs(self) -> list[Job[None]]:
         """The jobs in the order in which they begin where nothing holds them up."""
         means, jobs = self._means, list[Job[None]]()
-        new = [task for task in self.tasks if self._is_new(task)]
+        new = {task.name: task for task in self.tasks if self._is_new(task)}
         apart = means.elsewhere is not None or len(new) > means.at_once
         numbers: dict[tuple[Kind, str], int] = {}
 
@@ -139,11 +139,11 @@ class ModelJobs:
             jobs.append(Job(kind, task.name, partial(work, task), needs, away))
 
         for task in self.tasks:
-            if task not in new:
+            if task.name not in new:
                 add(Kind.WALK, task, self.walk)
-        for task in new if apart else ():
+        for task in new.values() if apart else ():
             add(Kind.SPLIT, task, self.split)
-        for task in new:
+        for task in new.values():
             add(Kind.WALK, task, self.walk, *([Kind.SPLIT] if apart else []), away=means.elsewhere is not None)
         for task in self.tasks if means.check is not None else ():
             if task.export is not None:

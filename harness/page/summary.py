@@ -24,7 +24,7 @@ from opscope.harness.record.ledger import MANY
 from opscope.harness.record.optest import board_of, title
 from opscope.harness.record.origin import ANSWERS
 from opscope.harness.record.records import ImportCheck, Ledger, ManifestHeader, ModelFailure, OpRow, OpTest, RunRecord
-from opscope.harness.record.run_folders import about_held
+from opscope.harness.record.run_folders import size_of_runs
 from opscope.harness.record.selection import count_deselected, kills
 from opscope.harness.record.spared_work import savings
 from opscope.harness.record.stages import FAILED, VARYING, ImportStatus, Status
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from opscope.wire.show import StoredRun
 
 SLOWEST = 5
-MOST_HELD = 10**9
+MOST_BYTES = 10**9
 """Bytes of all run folders above which the page names what removes old ones."""
 UNFINISHED = frozenset({"interrupted", "out_of_budget"})
 """Outcomes of runs that `--resume` goes on with."""
@@ -382,8 +382,8 @@ def _kills(run: Run) -> list[str]:
 def _what_next(run: Run) -> dict[str, str]:
     """The command that a person would type next: what did not run is run, or the first failure is shown."""
     lines = {}
-    if (held := about_held(run.folder)) > MOST_HELD:
-        lines["clean"] = f"opscope clean: the runs in .opscope/runs hold about {held / 1e9:.1f} GB"
+    if (size := size_of_runs(run.folder)) > MOST_BYTES:
+        lines["clean"] = f"opscope clean: the runs in .opscope/runs hold about {size / 1e9:.1f} GB"
     if "run" in run.places and (run.record.outcome in UNFINISHED or _kills(run)):
         lines["next"] = resuming(with_short_paths(run.places["run"], run.folder))
     elif failing := failing_ops.causes([test for test in run.tests if test.fails_run]):

@@ -16,6 +16,8 @@ RUN_FILE = "run.json"
 MANIFEST_FILE = "manifest.jsonl"
 _WEIGHED = 8
 """So many runs say how large all are."""
+_LOOKED_AT = 2000
+"""So many files are enough to say it."""
 
 
 def default_run_dir(models: Iterable[str], started: datetime, root: Path | None = None) -> Path:
@@ -53,17 +55,20 @@ def runs_root(root: Path | None = None) -> Path:
     return results_folder(root) / "runs"
 
 
-def about_held(root: Path | None = None) -> int:
+def size_of_runs(root: Path | None = None) -> int:
     """About how many bytes all runs below `root` hold: their number times what the newest few of them hold."""
     folder = runs_root(root)
-    names = sorted(os.listdir(folder)) if folder.is_dir() else []  # noqa: PTH208
-    newest = names[-_WEIGHED:]
-    sizes = 0
-    for name in newest:
-        for place, _, files in os.walk(folder / name):
+    runs = sorted(folder.iterdir(), reverse=True) if folder.is_dir() else []
+    weighed = files = size = 0
+    for run in runs[:_WEIGHED]:
+        if files > _LOOKED_AT:  # of runs with many files one is enough: each run ends with this look
+            break
+        weighed += 1
+        for path in run.rglob("*"):
             with contextlib.suppress(OSError):  # of a run that is removed meanwhile
-                sizes += sum(os.stat(f"{place}/{file}").st_size for file in files)  # noqa: PTH116
-    return sizes * len(names) // max(1, len(newest))
+                size += path.lstat().st_size
+                files += 1
+    return size * len(runs) // max(1, weighed)
 
 
 def named(run: str, root: Path | None = None) -> Path | None:

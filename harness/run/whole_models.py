@@ -69,9 +69,8 @@ def run(
         return {tag: whole.climber(number, reports[tag], terms) for tag, whole in by_tag.items()}
 
     by_tag = {whole.plan.tag: whole for whole in wholes}
-    nothing = lambda: None  # noqa: E731
     on_cluster = sides[0].orders.cluster is not None
-    engine = ClusterEngine(climbers(0, nothing, nothing)) if on_cluster else LocalEngine(climbers, at_once)
+    engine = ClusterEngine(climbers(0, lambda: None, lambda: None)) if on_cluster else LocalEngine(climbers, at_once)
     try:
         engine.start(jobs)
         for event in engine.records(jobs):
