@@ -46,6 +46,13 @@ def resuming(run_dir: Path | str) -> str:
     return f"{PYTEST} --resume {shlex.quote(str(run_dir))}"
 
 
+def interrupted(run_dir: Path | None) -> str:
+    """The line of Ctrl-C after the ops of a run, or before there is a run."""
+    if run_dir is None:
+        return f"{PYTEST}: interrupted while preparing; no op has run"
+    return f"{PYTEST}: interrupted while the run was ended; try {resuming(run_dir)}"
+
+
 USAGES = {PYTEST: "pytest --model MODEL --op-by-op, whose options `opscope config --explain NAME` explains"}
 """Programs that are no command of opscope -> how they are called rightly."""
 _COMMAND = re.compile(r"^opscope(?: [a-z][a-z-]*)*: ")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from opscope.base import gc_pause, machine
-from opscope.harness.record.errors import PYTEST, InputError, refusal, refuse_closed_stdout
+from opscope.harness.record.errors import PYTEST, InputError, interrupted, refusal, refuse_closed_stdout
 from opscope.harness.run import command_line
 from opscope.harness.settings import foreign_options
 
@@ -67,17 +67,24 @@ XDIST = pytest.StashKey[InputError]()
 
 
 @pytest.hookimpl(wrapper=True, specname="pytest_cmdline_main")
-def pytest_options_as_given(config: pytest.Config) -> Generator[None, Any, Any]:
-    """Looks at the options of pytest-xdist as they were given: wrappers come before all other hooks."""
+def pytest_whole_command(config: pytest.Config) -> Generator[None, Any, Any]:
+    """Looks at the options of pytest-xdist as they were given, since wrappers come before all other hooks. Says in one
+    line that Ctrl-C came where no session hears it: between two hooks, or while plugins clean up."""
     option = config.option
-    if option.opscope_op_by_op:
-        from opscope.harness.run import slots_asked
+    if not option.opscope_op_by_op:
+        return (yield)
+    from opscope.harness.run import slots_asked
 
-        try:
-            slots_asked.check(config)
-        except InputError as error:
-            config.stash[XDIST] = error
-    return (yield)
+    try:
+        slots_asked.check(config)
+    except InputError as error:
+        config.stash[XDIST] = error
+    try:
+        return (yield)
+    except KeyboardInterrupt:
+        line = interrupted(getattr(config, "opscope_run_dir", None))
+        sys.stderr.write(f"{line}\n")
+        return USAGE
 
 
 AT_ONCE = pytest.StashKey[int]()

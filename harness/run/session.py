@@ -18,7 +18,7 @@ from opscope.harness.engine.engine import Begun, Engine, OpJob
 from opscope.harness.lanes import scratch
 from opscope.harness.page.failure_text import FailureText
 from opscope.harness.record import store
-from opscope.harness.record.errors import PYTEST, InputError, refusal, resuming
+from opscope.harness.record.errors import PYTEST, InputError, interrupted, refusal, resuming
 from opscope.harness.record.selection import kills, none_ran, unmatched_globs
 from opscope.harness.record.stages import ModelStatus
 from opscope.harness.run import (
@@ -136,7 +136,7 @@ class OpByOp:
         try:
             return start_run.make(start)
         except KeyboardInterrupt:
-            self._refuse(f"{PYTEST}: interrupted while preparing; no op has run")
+            self._refuse(interrupted(None))
         except InputError as error:
             self._refuse(refusal(PYTEST, error))
 
@@ -394,20 +394,19 @@ class OpByOp:
         try:
             yield
         except KeyboardInterrupt:
-            self._end_badly(session, "interrupted while the run was ended")
+            self._end_badly(session, interrupted(self.plan.run_dir if self.plan else None))
         if self._output is not None:
             self._output.flush()
             try:
                 self._refuse_unread()
             except InputError as error:
-                self._end_badly(session, str(error))
+                self._end_badly(session, f"{PYTEST}: {error}")
 
-    def _end_badly(self, session: pytest.Session, why: str) -> None:
+    def _end_badly(self, session: pytest.Session, line: str) -> None:
         session.exitstatus = pytest.ExitCode.INTERRUPTED
         self.display.close()
         if self.plan is not None and not self._refused:
-            line = why if "; try " in why else f"{why}; try {resuming(self.plan.run_dir)}"
-            sys.stderr.write(f"{PYTEST}: {line}\n")
+            sys.stderr.write(f"{line}\n")
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:

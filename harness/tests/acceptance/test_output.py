@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -56,25 +54,34 @@ def test_a_stdout_that_takes_nothing_is_a_line_and_exit_code_2(place: Place, com
 
 
 INTERRUPTS = """
-import os, pytest, signal
+import pathlib, pytest, signal
 
-@pytest.hookimpl({})
-def pytest_sessionfinish():
-    os.kill(os.getpid(), signal.SIGINT)
-    signal.sigtimedwait([], 5)
+@pytest.hookimpl({order})
+def {hook}():
+    once = pathlib.Path("interrupted")
+    if not once.exists():
+        once.touch()
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
+        signal.raise_signal(signal.SIGINT)
 """
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("order", ["tryfirst=True", "trylast=True"])
-def test_ctrl_c_after_the_last_op_is_a_line_and_the_records_are_there(place: Place, order: str) -> None:
-    (place.folder / "conftest.py").write_text(INTERRUPTS.format(order))
-    done = place.pytest(report=True)
-    (run,) = place.runs()
+@pytest.mark.parametrize(
+    ("hook", "order"),
+    [
+        ("pytest_sessionfinish", "tryfirst=True"),
+        pytest.param("pytest_sessionfinish", "trylast=True", marks=pytest.mark.slow),
+        pytest.param("pytest_unconfigure", "tryfirst=True", marks=pytest.mark.slow),
+        ("pytest_unconfigure", "trylast=True"),
+    ],
+)
+def test_ctrl_c_after_the_last_op_is_a_line_and_the_records_are_there(place: Place, hook: str, order: str) -> None:
+    (place.folder / "conftest.py").write_text(INTERRUPTS.format(hook=hook, order=order))
+    run = place.folder / "run"
+    words, again = place.sweep("--run-dir", str(run), report=True), ("pytest", "--op-by-op", "--resume", str(run))
+    first, second = place.one_after_another(words, again)
     line = f"interrupted while the run was ended; try pytest --op-by-op --resume {run}"
-    assert (done.code, done.err) == (signal.SIGINT, f"pytest --op-by-op: {line}\n"), done.out
-    (place.folder / "conftest.py").unlink()
-    done = place.run("pytest", "--op-by-op", "--resume", str(run))
-    assert done.code == 0, done.out + done.err
-    assert "24 unique ops = 24 stopped" in done.out
-    assert Path(run, "report.html").is_file()
+    assert (first.code, first.err) == (2, f"pytest --op-by-op: {line}\n"), first.out
+    assert second.code == 0, second.out + second.err
+    assert "24 unique ops = 24 stopped" in second.out
+    assert (run / "report.html").is_file()
