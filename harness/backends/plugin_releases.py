@@ -12,7 +12,6 @@ import os
 import re
 import shutil
 import sys
-import tempfile
 import zipfile
 from collections.abc import Sequence
 from datetime import datetime
@@ -20,6 +19,7 @@ from functools import cache
 from pathlib import Path
 
 from opscope.base import stored
+from opscope.base.atomic_write import new_folder
 from opscope.base.damage import Damaged
 from opscope.base.plugins import plugins
 from opscope.base.temporary_folder import TemporaryFolder
@@ -108,7 +108,7 @@ def _unpacked(where: str, wheel: Path, cache_dir: Path, name: str = "") -> Libra
     if not name and (library := _kept(folder)) is not None:
         return library
     cache_dir.mkdir(parents=True, exist_ok=True)
-    making = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=cache_dir))
+    making = new_folder(cache_dir, UNFINISHED)
     try:
         _extract(where, wheel, making)
         unpacked = _library_in(where, making, wheel)

@@ -12,7 +12,6 @@ import os
 import re
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope.base import stored
+from opscope.base.atomic_write import new_folder
 from opscope.base.damage import Damaged
 from opscope.base.digest import words_digest
 from opscope.base.temporary_folder import TemporaryFolder
@@ -133,7 +133,7 @@ def _made(
     """Has pip install a release into a folder of the cache, as a whole or not at all. What decides the release, a wheel
     or a version, is the first of the requirements."""
     print(f"{where}: installing {packages[0]} {release} beside what is here, once", file=sys.stderr, flush=True)
-    making = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=folder.parent))
+    making = new_folder(folder.parent, UNFINISHED)
     with Claims() as claims, TemporaryFolder("wheel") as fetched:
         claims.hold(making)
         try:

@@ -170,11 +170,6 @@ def remove(folder: Path) -> None:
     shutil.rmtree(gone, ignore_errors=True)
 
 
-def read_only(cache: Path) -> bool:
-    """Whether a cache exists and cannot be written."""
-    return cache.is_dir() and not os.access(cache, os.W_OK)
-
-
 def publish(temporary: Path, folder: Path) -> None:
     """Seals a finished folder and renames it into place. If another process was faster, its folder stays and this one
     is removed."""

@@ -14,7 +14,7 @@ from importlib.util import cache_from_source
 from pathlib import Path
 
 from opscope.base import machine
-from opscope.base.cache_folder import NoCacheError, cache_folder
+from opscope.base.cache_folder import NoCacheError, cache_folder, read_only
 from opscope.base.installing import install_command
 from opscope.base.page import Page
 from opscope.base.results_folder import results_folder, set_aside
@@ -123,7 +123,10 @@ def _machine(settings: Resolved, folder: Path) -> Iterator[Finding]:
     yield _disk("disk for runs", folder, "change to a writable folder")
     remedy = "export OPSCOPE_CACHE_DIR=<a writable folder>"
     try:
-        yield _disk("disk for the cache", cache_folder(settings["cache_dir"]), remedy)
+        folder = cache_folder(settings["cache_dir"])
+        if read_only(folder):
+            raise NoCacheError(f"{folder}, which is not writable, or a part of it is not")
+        yield _disk("disk for the cache", folder, remedy)
     except NoCacheError as error:
         yield Finding("machine", "disk for the cache", False, error.got, remedy)
 

@@ -120,5 +120,7 @@ def _kind(error: click.BadParameter) -> str:
         return "a date such as 2026-12-31"
     if isinstance(kind, click.Path) and kind.file_okay != kind.dir_okay:
         return "a file" if kind.file_okay else "a folder"
+    if "not readable" in error.message:
+        return "one that this user can read"
     names = {"integer": "a whole number", "float": "a number", "boolean": "true or false"}
     return names.get(getattr(kind, "name", ""), "what its help says")

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from opscope.base import clocks, damage, stored
+from opscope.base.cache_folder import read_only
 from opscope.base.damage import Damaged
 from opscope.base.file_names import as_text
 from opscope.base.inner_path import inside
@@ -240,7 +241,7 @@ def _claimed(folder: Path, claims: Claims | None) -> bool:
 def _writable(task: Task, claims: Claims) -> Task:
     """The task, with a folder that its claims hold if a read-only cache lacks the model or has it damaged."""
     cache = Path(str(task.request.cache_dir))
-    if not export_folder.read_only(cache):
+    if not read_only(cache):
         return task
     damage.say(f"{cache} is read-only: nothing is kept in it")
     folder = Path(task.folder)
@@ -285,7 +286,7 @@ def mend(request: Preparation, row: OpRow, error: Damaged, claims: Claims) -> tu
             raise error  # the export has failed
     elif task is None or not Path(error.where).is_relative_to(task.folder):
         raise error  # its sources have changed since, so another folder would be made
-    if export_folder.read_only(Path(str(task.request.cache_dir))):
+    if read_only(Path(str(task.request.cache_dir))):
         damage.say(f"{error.where}: {error.state}; {task.name} is prepared for this run alone")
         task = _for_this_run(task, claims)
     folder = Path(task.folder)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from opscope.base.cache_folder import read_only
 from opscope.base.children.call import Outcome, call
 from opscope.base.damage import Damaged
 from opscope.base.digest import digest_of_sources, source_files, words_digest
@@ -103,7 +104,7 @@ def _check(task: Task, folder: Path, claims: Claims, slots: SlotAddress | None, 
     if not allowance.left():
         raise BudgetSpent("its beginning")
     cache_dir = Path(str(request.cache_dir))
-    if export_folder.read_only(cache_dir):
+    if read_only(cache_dir):
         cache_dir = claims.temporary()
     (row,) = whole_rows([folder])
     if not row.golden:

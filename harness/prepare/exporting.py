@@ -12,7 +12,6 @@ import math
 import os
 import queue
 import shutil
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opscope.base import clocks, damage, stored
+from opscope.base.atomic_write import new_folder
 from opscope.base.children.call import Outcome, call
 from opscope.base.children.ending import Cause, ChildEnded, Ending
 from opscope.base.damage import Damaged
@@ -232,7 +232,7 @@ def _made(export: Export, folder: Path, max_cache: int, allowance: Allowance, ow
     place = export_folder.make_dir(folder.parent)
     upkeep.trim(folder.parent.parent, max_cache, every=upkeep.EVERY_SECONDS)
     try:
-        temporary = Path(tempfile.mkdtemp(prefix=upkeep.UNFINISHED, dir=place))
+        temporary = new_folder(place, upkeep.UNFINISHED)
     except OSError as error:
         raise export_folder.unwritable(place, error) from None
     claims = Claims()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import tempfile
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from opscope.base import clocks, damage, jobs_ahead
+from opscope.base.atomic_write import new_folder
 from opscope.base.children.call import Outcome, call
 from opscope.base.children.ending import Cause, ChildEnded, Ending, killed_from_outside
 from opscope.harness.cache import export_folder, upkeep
@@ -151,7 +151,7 @@ def _make_from(making: Making, module: str, claims: Claims) -> None:
 
         def temporary() -> Path:
             try:
-                folder = Path(tempfile.mkdtemp(prefix=upkeep.UNFINISHED, dir=exports))
+                folder = new_folder(exports, upkeep.UNFINISHED)
             except OSError as error:
                 raise export_folder.unwritable(exports, error) from None
             stack.callback(shutil.rmtree, folder, ignore_errors=True)

@@ -9,12 +9,12 @@ make their contents). Imports neither jax nor numpy, as pytest processes call it
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from opscope.base.atomic_write import new_folder
 from opscope.base.children.call import call
 from opscope.base.damage import Damaged
 from opscope.harness.backends import registry
@@ -100,7 +100,7 @@ def derive(
 def _make(workflow: str, model: str, base: Path, folder: Path, context: RunContext, allowance: Allowance) -> None:
     """Lets a child make one folder. Raises RuntimeError with a one-line message if it fails, BudgetSpent, Killed."""
     exports = export_folder.make_dir(folder.parent)
-    temporary = Path(tempfile.mkdtemp(prefix=".making-", dir=exports))
+    temporary = new_folder(exports, ".making-")
     task = {
         "workflow": workflow,
         "model": model,

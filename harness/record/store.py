@@ -101,7 +101,15 @@ def _line_counts(run_dir: Path) -> dict[str, int]:
 
 
 def _segments(run_dir: Path) -> list[Path]:
-    return sorted((run_dir / JOURNAL_DIR).glob("*.jsonl"))
+    folder = run_dir / JOURNAL_DIR
+    if folder.is_dir() and not os.access(folder, os.R_OK | os.X_OK):  # where `glob` finds nothing
+        raise _closed(folder)
+    return sorted(folder.glob("*.jsonl"))
+
+
+def _closed(folder: Path) -> InputError:
+    """The error for a folder of another user, which is not damaged."""
+    return InputError(str(folder), "a folder that may be entered", os.strerror(errno.EACCES), "as its owner")
 
 
 def write_manifest(run_dir: Path, header: ManifestHeader, rows: Iterable[OpRow]) -> None:
@@ -255,8 +263,8 @@ def has_run(folder: Path) -> bool:
     """Whether a folder holds a run. Raises InputError for one that may not be entered."""
     try:
         return (folder / RUN_FILE).is_file()
-    except PermissionError as error:
-        raise InputError(str(folder), "a folder that may be entered", f"{error.strerror}", "its owner") from error
+    except PermissionError:
+        raise _closed(folder) from None
 
 
 def _run_file(run_dir: Path) -> tuple[bytes, dict[str, int]]:

@@ -32,6 +32,14 @@ def write_whole(path: Path, content: str | bytes | Iterable[str | bytes], *, per
         raise
 
 
+def new_folder(place: Path, prefix: str) -> Path:
+    """Makes a folder with a name of its own, to be filled and renamed. Others may read it as far as the umask allows,
+    who may share a cache; one of `mkdtemp` is its user's alone. Raises OSError."""
+    folder = place / f"{prefix}{os.urandom(8).hex()}"
+    folder.mkdir()
+    return folder
+
+
 def _new(part: str, permissions: int) -> BinaryIO:
     """A new temporary file, in a folder that is created if needed. Raises OSError."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 VARIABLE = "OPSCOPE_CACHE_DIR"
@@ -44,6 +46,18 @@ def _usable(folder: Path) -> Path:
         return folder  # whoever makes it says whether that can be done
     except OSError as error:
         raise NoCacheError(f"{folder} ({error.strerror})") from None
-    if not os.access(folder, os.R_OK | os.X_OK):
-        raise NoCacheError(f"{folder} (Permission denied)")
+    if closed := next((each for each in _folders(folder) if not os.access(each, os.R_OK | os.X_OK)), None):
+        raise NoCacheError(f"{closed} (Permission denied)")
     return folder
+
+
+def read_only(cache: Path) -> bool:
+    """Whether a cache exists in which this user may not keep everything: after `sudo`, a part of it is root's."""
+    return cache.is_dir() and not all(os.access(folder, os.W_OK) for folder in _folders(cache))
+
+
+def _folders(cache: Path) -> Iterator[str]:
+    """A cache folder and those directly below it, as far as they can be listed."""
+    yield str(cache)
+    with contextlib.suppress(OSError), os.scandir(cache) as entries:
+        yield from (entry.path for entry in entries if entry.is_dir())

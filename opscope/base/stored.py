@@ -196,8 +196,11 @@ def expected(folder: Path, paths: Iterable[str]) -> dict[str, FileMark]:
 
 
 def is_sealed_folder(folder: Path) -> bool:
-    """Whether a folder has been sealed, so that it is complete."""
-    return (folder / DIGESTS).is_file()
+    """Whether a folder has been sealed, so that it is complete, or is another user's: whoever reads it says so."""
+    try:
+        return (folder / DIGESTS).is_file()
+    except PermissionError:
+        return True
 
 
 def check_sizes(folder: Path) -> None:

@@ -76,6 +76,22 @@ def test_with_the_variable_all_of_a_run_is_there(stranger: Place) -> None:
     assert "expected" not in done.out
 
 
+def test_a_cache_that_root_has_filled_is_read_and_not_written(stranger: Place) -> None:
+    cache = stranger.folder / "cache"
+    run = ("--model", MODEL, "--op-by-op", "--backend", "null", "--no-report", "-p", "no:cacheprovider")
+    done = as_stranger(stranger, "pytest", *run, OPSCOPE_CACHE_DIR=str(cache))
+    assert (done.code, done.err) == (0, ""), done.out + done.err
+    folders = [path for path in cache.rglob("*") if path.is_dir()]
+    assert all(path.stat().st_mode & 0o055 == 0o055 for path in folders), "anybody may share it"
+    for path in folders:
+        os.chown(path, 0, 0)
+    done = as_stranger(stranger, "pytest", *run, OPSCOPE_CACHE_DIR=str(cache))
+    assert (done.code, done.err) == (0, ""), done.out + done.err
+    assert f"{cache} is read-only: nothing is kept in it" in " ".join(done.out.split())
+    done = as_stranger(stranger, "opscope", "doctor", OPSCOPE_CACHE_DIR=str(cache))
+    assert f"{cache}, which is not writable" in " ".join(done.out.split())
+
+
 def test_a_cache_folder_that_cannot_be_looked_into_is_a_line_and_a_row(place: Place) -> None:
     """A name that is too long stands here for a folder of another user, which root can read."""
     folder = str(place.folder / ("n" * 300))

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from opscope.base import damage, stored
+from opscope.base.tests.another_user import as_another_user, open_folder
 from opscope.harness.record import run_folders, store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext, build_test, now
@@ -97,6 +98,18 @@ def test_a_damaged_line_is_named(run, capsys):
     assert [test.op_id for test in store.load_run(folder).tests] == ["b"]
     assert damage.losses() == 1
     assert "w.jsonl:1: damaged (invalid JSON" in capsys.readouterr().err
+
+
+def test_a_journal_of_another_user_is_no_damage():
+    with open_folder() as folder:
+        with store.Journal(folder, "main") as journal:
+            journal.append(result(add_row(folder / "export", "a")))
+        (folder / store.JOURNAL_DIR).chmod(0)
+        try:
+            with as_another_user(), pytest.raises(InputError, match=r"expected a folder that may be entered"):
+                list(store.read_journal(folder))
+        finally:
+            (folder / store.JOURNAL_DIR).chmod(0o755)
 
 
 def test_a_journal_survives_sigkill(run):
