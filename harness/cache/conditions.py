@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from opscope.base import machine
@@ -26,10 +26,10 @@ INSTRUCTIONS = ("sse4_2", "avx", "f16c", "fma", "avx2", "avx512f", "amx_tile", "
 """Sets of instructions by which XLA, NumPy and BLAS choose their code, as Linux calls them."""
 
 
-def conditions(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+def conditions(blas: Iterable[str] = (), environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Each condition and its value, as a run's options hold them (`origin.CONDITIONS`): variables that native code
-    reads, processor and instructions, what a container grants, and digests of our own simulator, goldens and verdict
-    rules."""
+    reads, processor, instructions and the kernels of `blas` that lanes compute with, what a container grants, and
+    digests of our own simulator, goldens and verdict rules."""
     found = {
         name: _FOLDERS.sub("", mask_secrets(value))
         for name, value in sorted(environment.items())
@@ -38,6 +38,8 @@ def conditions(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     found["processor"] = cpu_name()
     if flags := _instructions():
         found["instructions"] = " ".join(flags)
+    if kernels := sorted({name for name in blas if name}):
+        found["BLAS kernel"] = " ".join(kernels)
     found["processors"] = str(machine.processors())
     if limits := [limit for _, limit in machine.memory_limits()]:
         found["memory limit"] = f"{min(limits) / (1 << 30):.1f} GiB"

@@ -55,7 +55,8 @@ def of_all_sources(backend: str) -> str:
 
 
 def _machine() -> tuple[str, ...]:
-    return sys.version, export_folder.cpu_fingerprint(), os.environ.get("XLA_FLAGS", "")
+    chosen = (os.environ.get(name, "") for name in ("XLA_FLAGS", "OPENBLAS_CORETYPE"))
+    return sys.version, export_folder.cpu_fingerprint(), *chosen
 
 
 @cache

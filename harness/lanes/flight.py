@@ -44,6 +44,8 @@ class Ready:
     """Name -> version of what the backend consists of, where it says so."""
     commit: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False)
     """The compiler's own commit, where the backend names one (harness/backends/life.py). No part of a verdict's key."""
+    blas: str = field(default="", hash=False, compare=False)
+    """The kernels of BLAS that the child computes with (`machine.blas_kernel`). No part of a verdict's key."""
     refused: str = ""
     """Why the backend cannot be used here: then each op fails so."""
     read: Mapping[str, Any] | None = field(default=None, hash=False, compare=False, repr=False)

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from opscope.base import gc_pause, reading, stored
+from opscope.base import gc_pause, machine, reading, stored
 from opscope.base.children import frames
 from opscope.base.children.inside import Parent
 from opscope.base.damage import Damaged
@@ -85,6 +85,7 @@ def serve(parent: Parent) -> None:
                 "writes_diagnostics": backend.writes_diagnostics,
                 "versions": versions,
                 "commit": commit,
+                "blas": machine.blas_kernel(),
             },
             "closes": type(backend).close is not Backend.close,
             "marks": marks.place,

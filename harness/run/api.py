@@ -363,7 +363,7 @@ class _Run:
                     **asked,
                     "models": list(self._request.models),
                     FOLDER: str(self.folder.absolute()),
-                    CONDITIONS: conditions(),
+                    CONDITIONS: conditions(lane.ready().blas for lane in lanes),
                 },
                 compilers=compiler_commits.commits(commits, Path.cwd()),
             ),

@@ -219,7 +219,7 @@ def write(plan: RunPlan, start: Start, started: datetime, ready: Sequence[Ready]
         **own,
         origin.FOLDER: str(plan.run_dir),
         "fingerprint": starting.fingerprint(ready),
-        origin.CONDITIONS: conditions(),
+        origin.CONDITIONS: conditions(answer.blas for answer in ready),
     }
     if options.get("publish"):
         options["publish"] = _anywhere(options["publish"], request.folder)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import sys
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -68,6 +70,21 @@ def processors() -> int:
         if quota.isdecimal() and period.isdecimal():
             count = min(count, max(1, int(quota) // int(period)))
     return count
+
+
+def blas_kernel() -> str:
+    """The kernels that NumPy's BLAS has chosen for this processor, such as `SkylakeX`; empty where NumPy is not loaded,
+    or not of a wheel with OpenBLAS."""
+    numpy = sys.modules.get("numpy")
+    if numpy is None or numpy.__file__ is None:
+        return ""
+    for path in (Path(numpy.__file__).parents[1] / "numpy.libs").glob("libscipy_openblas*"):
+        library = ctypes.CDLL(str(path))  # it is loaded by now
+        for name in ("scipy_openblas_get_corename64_", "scipy_openblas_get_corename"):
+            if (corename := getattr(library, name, None)) is not None:
+                corename.restype = ctypes.c_char_p
+                return corename().decode()
+    return ""
 
 
 def machine_memory() -> int:

@@ -19,10 +19,11 @@ def test_variables_that_count_without_secrets_and_places() -> None:
         "PYTHONUNBUFFERED": "1",
         "EDITOR": "vi",
     }
-    found = conditions(environment)
+    found = conditions(("Haswell", "", "Haswell"), environment)
     assert {name: value for name, value in found.items() if name not in OF_NO_RUN} == {
         "XLA_FLAGS": "--xla_cpu_max_isa=AVX --xla_dump_to=dump",
         "LD_PRELOAD": "libjemalloc.so:libb.so",
+        "BLAS kernel": "Haswell",
         "OPENBLAS_CORETYPE": "Haswell",
         "JAX_COORDINATOR": "http://me:***@host",
     }

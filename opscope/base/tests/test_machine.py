@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -106,3 +107,12 @@ def test_what_the_kernel_takes_back_is_free(tmp_path: Path, monkeypatch: pytest.
     }
     laid_out(tmp_path, "0::/\n", TWO.format(root="/"), files, monkeypatch)
     assert machine.free_memory() == 5 * MIB
+
+
+def test_the_kernels_of_blas_are_those_that_numpy_computes_with() -> None:
+    environment = {**os.environ, "OPENBLAS_CORETYPE": "Nehalem", "OPENBLAS_NUM_THREADS": "1"}
+    kernels = (
+        "from opscope.base.machine import blas_kernel; print([blas_kernel()]); import numpy; print([blas_kernel()])"
+    )
+    done = captured([sys.executable, "-P", "-c", kernels], env=environment, check=True)
+    assert done.stdout == "['']\n['Nehalem']\n"
