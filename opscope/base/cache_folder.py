@@ -34,9 +34,12 @@ def users_folder() -> Path:
     import platformdirs
 
     try:
-        return _usable(Path(platformdirs.user_cache_dir("opscope")))
+        folder = Path(platformdirs.user_cache_dir("opscope"))
     except (RuntimeError, KeyError):
-        raise NoCacheError("a user without a home folder") from None
+        folder = Path("~")  # as earlier versions of platformdirs answer
+    if not folder.is_absolute():
+        raise NoCacheError("a user without a home folder")
+    return _usable(folder)
 
 
 def _usable(folder: Path) -> Path:
