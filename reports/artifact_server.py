@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import quote, unquote, urlsplit
 
+from opscope.base.file_names import as_text
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.store import RUN_FILE
 
@@ -96,8 +97,8 @@ class Handler(BaseHTTPRequestHandler):
         if not self.server.knows(self.headers.get("Host", "")):
             return self._refuse(HTTPStatus.MISDIRECTED_REQUEST, "this server is not reached by that name")
         try:
-            parts = [unquote(part, errors="strict") for part in urlsplit(self.path).path.split("/")]
-        except (UnicodeDecodeError, ValueError):
+            parts = [unquote(part, errors="surrogateescape") for part in urlsplit(self.path).path.split("/")]
+        except ValueError:
             return self._refuse(HTTPStatus.BAD_REQUEST, "no path")
         if any("\0" in part or "/" in part or part in (".", "..") for part in parts):
             return self._refuse(HTTPStatus.BAD_REQUEST, "no path")
@@ -114,9 +115,12 @@ class Handler(BaseHTTPRequestHandler):
         if not path.is_dir():
             return self._file(path, path == folder.resolve() / REPORT, body)
         if parts[-1]:
-            return self._move(f"{quote('/'.join(parts))}/")
-        rows = [(quote(p.name) + "/" * p.is_dir(), p.name + "/" * p.is_dir()) for p in sorted(path.iterdir())]
-        return self._list("/".join(parts[1:]), rows, body)
+            return self._move(f"{quote(os.fsencode('/'.join(parts)))}/")
+        rows = [
+            (quote(os.fsencode(p.name)) + "/" * p.is_dir(), as_text(p.name) + "/" * p.is_dir())
+            for p in sorted(path.iterdir())
+        ]
+        return self._list(as_text("/".join(parts[1:])), rows, body)
 
     def _file(self, path: Path, page: bool, body: bool) -> None:
         try:

@@ -6,6 +6,7 @@ Whatever is not as expected gives no answer here; reports/database/reading.py th
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 import time
 from contextlib import closing
@@ -33,7 +34,7 @@ def path_of(url: str) -> Path | None:
 
 def uri(path: Path) -> str:
     """The URI that opens `path` for reading."""
-    return f"file:{quote(str(path.absolute()))}?mode=ro"
+    return f"file:{quote(os.fsencode(path.absolute()))}?mode=ro"
 
 
 def error_code(error: BaseException | None) -> int:

@@ -153,7 +153,7 @@ def _tests(connection: sa.Connection, view: RunView, shown_as: str) -> list[OpTe
 
 def _link(path: Path, out: Path) -> str:
     """The relative link from the page to a file; empty if the file does not exist."""
-    return quote(os.path.relpath(path, out.parent)) if path.is_file() else ""
+    return quote(os.fsencode(os.path.relpath(path, out.parent))) if path.is_file() else ""
 
 
 def _changes(connection: sa.Connection, all_series: Sequence[NightSeries]) -> Iterator[tuple[str, Any]]:

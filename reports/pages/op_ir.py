@@ -6,6 +6,7 @@ is shown. A line is marked only where the text says which: the error names an op
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -112,7 +113,7 @@ def _shown(name: str, path: Path, text: str, marked: list[int]) -> Ir:
     part = lines[first : first + MOST_LINES]
     return {
         "name": name,
-        "file": quote(path.as_posix()),
+        "file": quote(os.fsencode(path)),
         "first": first + 1,
         "lines": [line if len(line) <= MOST_LETTERS else f"{line[:MOST_LETTERS]} …" for line in part],
         "marked": [number for number in marked if first < number <= first + len(part)],

@@ -167,6 +167,15 @@ def test_folder_lists_escape_names(server: ArtifactServer) -> None:
     assert b"<c>" not in got
 
 
+def test_a_file_whose_name_is_no_text_is_listed_and_sent(server: ArtifactServer, root: Path) -> None:
+    folder = root / "called otherwise" / "artifacts" / "0b"
+    folder.mkdir()
+    Path(os.fsdecode(os.fsencode(folder) + b"/caf\xe9.txt")).write_text("coffee")
+    status, _, body = ask(server, f"/{RUN}/artifacts/0b/")
+    assert (status, b'<a href="caf%E9.txt">caf\\xe9.txt</a>' in body) == (200, True), body
+    assert ask(server, f"/{RUN}/artifacts/0b/caf%E9.txt")[::2] == (200, b"coffee")
+
+
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
 def test_the_server_only_reads(server: ArtifactServer, method: str) -> None:
     assert ask(server, f"/{RUN}/report.html", method)[0] == 501

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sqlite3
 from contextlib import closing
@@ -16,6 +17,7 @@ from opscope.harness.record.ledger import ledger
 from opscope.harness.record.stages import Stage, Status
 from opscope.harness.record.store import load_run
 from opscope.models.registry import names
+from opscope.reports.commands import demo_mark
 from opscope.reports.database.owners import owner
 from opscope.reports.demo import recorded, replay, story
 from opscope.reports.publish.publish import publish
@@ -215,3 +217,9 @@ def test_the_nights_of_tt_are_those_of_the_real_compiler(night: Path) -> None:
             kept[test.op_id].get("pcc"),
         )
     assert {words for test in run.tests for words in test.narrowed} == {"f32 -> bf16 at ttnn.max_pool2d"}
+
+
+def test_a_database_whose_name_is_no_text_is_no_demo(tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(b"caf\xe9.sqlite")
+    path.touch()
+    assert not demo_mark.is_demo(f"sqlite:///{path}")
