@@ -194,4 +194,6 @@ def pytest_configure(config: pytest.Config) -> None:
             foreign_options.take(setting, config)
         # Otherwise pytest's header would name the folders of the project's own tests, which this run does not collect.
         config.args_source = pytest.Config.ArgsSource.INVOCATION_DIR
-        config.pluginmanager.register(OpByOp(config, config.stash[AT_ONCE]), SESSION)
+        session = OpByOp(config, config.stash[AT_ONCE])
+        config.pluginmanager.register(session, SESSION)
+        config.add_cleanup(session.end)

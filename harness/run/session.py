@@ -452,9 +452,13 @@ class OpByOp:
         )
 
     def pytest_unconfigure(self) -> None:
-        """Ends all children, however the session ended."""
+        """Leaves no garbage to pytest, which collects it ten times at its end."""
         self.display.close()
-        gc_pause.set_aside()  # at its end pytest collects all garbage ten times
+        gc_pause.set_aside()
+
+    def end(self) -> None:
+        """Ends all children and gives up the run, however the session ended: Ctrl-C may have cut the hooks short."""
+        self.display.close()
         self._close()
         scratch.close()
         self._claims.close()

@@ -39,7 +39,7 @@ def test_what_the_system_kills_has_not_run_until_there_is_memory(place: Place, s
     (test,) = place.records(run)
     assert (done.returncode, test["status"]) == (5, "not_run"), done.stdout
     # The one that makes the golden may be killed before, while it is loaded: the processor's libraries differ in size.
-    ends = (stage,) if stage == "run" else (stage, "split")
+    ends = (stage,) if stage == "run" else ("golden", "split")
     killed = "killed by the system (SIGKILL), probably out of memory, at"
     assert any(f"{killed} {each}" in test["error_message"] for each in ends), test["error_message"]
     assert test["error_message"] in " ".join(done.stdout.split()), "the page says why"
