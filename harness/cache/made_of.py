@@ -26,7 +26,7 @@ from typing import Any
 from opscope.base import content_digests, patterns_files, reading
 from opscope.base.digest import json_digest
 from opscope.base.places import HOME, PACKAGE
-from opscope.base.variables import OF_NATIVE_CODE, is_harmless, is_one_of
+from opscope.base.variables import OF_NATIVE_CODE, is_harmless, is_one_of, variables_now
 from opscope.harness.cache.json_store import JsonStore
 from opscope.harness.record.store import MANIFEST_FILE
 
@@ -452,7 +452,7 @@ def _variables(names: Iterable[str], salt: str, roots: Sequence[tuple[str, str]]
     """Salted digests of the variables that count and are set."""
     names = set(names)
     counted = {}
-    for name, value in os.environ.items():
+    for name, value in variables_now().items():
         if is_harmless(name) or not (EVERY in names or name in names or is_one_of(name, OF_NATIVE_CODE)):
             continue
         whole = os.path.abspath if name in _PATHS else str

@@ -6,6 +6,7 @@ A name that ends in `*` stands for all that begin so.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 
 _OF_BUILDS = (
@@ -60,6 +61,12 @@ OF_NATIVE_CODE = (
     *("MALLOC_*", "LC_*", "LANG*", "TZ", "FAKETIME*"),
 )
 """Variables that libraries read without Python's knowing."""
+
+
+def variables_now() -> dict[str, str]:
+    """The variables that are set. Another thread may take one away meanwhile, as pytest does at the end of each test:
+    `dict(os.environ)` then raises KeyError."""
+    return {name: value for name in os.environ if (value := os.environ.get(name)) is not None}
 
 
 def is_one_of(name: str, table: Iterable[str]) -> bool:

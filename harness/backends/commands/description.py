@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from opscope.base.variables import variables_now
 from opscope.base.visible_text import cut
 from opscope.base.yaml_text import YamlError, read_yaml
 from opscope.harness.record.commits.checkout import web_url
@@ -236,7 +237,7 @@ def _check_order(stages: tuple[CommandStage, ...], where: str) -> None:
 def _settled(words: Iterable[str], path: Path) -> tuple[str, ...]:
     """The words with those placeholders filled in that are the same for every op; the others stay as they are."""
     values = {"here": str(path.parent.resolve()), "python": sys.executable}
-    values |= {f"env:{name}": value for name, value in os.environ.items()}
+    values |= {f"env:{name}": value for name, value in variables_now().items()}
     return tuple(_BRACES.sub(lambda match: values.get(match[1] or "", match[0]), word) for word in words)
 
 

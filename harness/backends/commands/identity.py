@@ -18,7 +18,7 @@ from pathlib import Path
 from opscope.base import content_digests, patterns_files
 from opscope.base.children.process import child_environment
 from opscope.base.digest import words_digest
-from opscope.base.variables import is_harmless
+from opscope.base.variables import is_harmless, variables_now
 from opscope.harness.backends.commands.description import CommandFile
 
 REVISION_SECONDS = 10.0
@@ -118,7 +118,7 @@ def _loader_lists(program: str, mark: tuple[int, ...], variables: tuple[tuple[st
     try:
         done = subprocess.run(
             ["ldd", program],
-            env={**os.environ, **dict(variables)},
+            env=variables_now() | dict(variables),
             capture_output=True,
             text=True,
             timeout=REVISION_SECONDS,
@@ -188,7 +188,7 @@ def revision(file: CommandFile) -> str:
 
 def environment(file: CommandFile) -> dict[str, str]:
     """The variables of every command."""
-    return {**os.environ, **file.environment}
+    return variables_now() | dict(file.environment)
 
 
 def tool_path(tool: str) -> str | None:

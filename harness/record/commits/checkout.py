@@ -6,7 +6,6 @@ another user, commit and branch are read from its files.
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import time
@@ -14,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, urlsplit
+
+from opscope.base.variables import variables_now
 
 PATIENCE = 10.0
 """Seconds that git has to answer."""
@@ -113,7 +114,7 @@ def _page(scheme: str, host: str, path: str) -> str:
 
 def _answers(folder: Path, *commands: Sequence[str]) -> list[str | None]:
     """What git prints for each of the commands, which run side by side; None where it fails or takes too long."""
-    environment = {name: value for name, value in os.environ.items() if name not in OF_A_HOOK}
+    environment = {name: value for name, value in variables_now().items() if name not in OF_A_HOOK}
     environment |= {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C.UTF-8"}
     processes: list[subprocess.Popen[bytes] | None] = []
     answers: list[str | None] = []

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from opscope.base.children import parent_death, process_tree
+from opscope.base.variables import variables_now
 
 
 class Program(ABC):
@@ -133,7 +134,7 @@ def child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     flags = os.environ.get("XLA_FLAGS", "")
     if XLA_FLAG not in flags.split():
         flags = f"{flags} {XLA_FLAG}".strip()
-    return {**os.environ, **SINGLE_THREADED, **OFFLINE, **QUIET, "XLA_FLAGS": flags, **(extra or {})}
+    return {**variables_now(), **SINGLE_THREADED, **OFFLINE, **QUIET, "XLA_FLAGS": flags, **(extra or {})}
 
 
 _LONGEST_PAUSE = 0.01
