@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 from opscope.base.places import HOME
 
@@ -39,3 +40,14 @@ def test_every_file_that_is_named_is_there(tmp_path: Path) -> None:
         if absent := {path for path in names if not ((root / path).exists() or (root / "opscope" / path).exists())}:
             missing[name] = sorted(absent)
     assert not missing
+
+
+@pytest.mark.parametrize("table", ["known", "equivalent"])
+def test_each_row_of_a_table_of_mutants_is_a_line_of_its_file(table: str) -> None:
+    """What moves takes its rows along: the mutants themselves are made in longer runs alone."""
+    text = (HOME / "ci/mutation" / f"{table}.yaml").read_text(encoding="utf-8")
+    rows = [row.get("mutant", row) for row in yaml.safe_load(text)]
+    assert rows
+    files = {path: (HOME / path).read_text(encoding="utf-8").splitlines() for path in {row["path"] for row in rows}}
+    lines = {path: {line.strip() for line in content} for path, content in files.items()}
+    assert [row for row in rows if row["before"] not in lines[row["path"]]] == []
