@@ -48,6 +48,8 @@ def test_each_row_of_a_table_of_mutants_is_a_line_of_its_file(table: str) -> Non
     text = (HOME / "ci/mutation" / f"{table}.yaml").read_text(encoding="utf-8")
     rows = [row.get("mutant", row) for row in yaml.safe_load(text)]
     assert rows
-    files = {path: (HOME / path).read_text(encoding="utf-8").splitlines() for path in {row["path"] for row in rows}}
-    lines = {path: {line.strip() for line in content} for path, content in files.items()}
-    assert [row for row in rows if row["before"] not in lines[row["path"]]] == []
+    texts = {path: (HOME / path).read_text(encoding="utf-8") for path in {row["path"] for row in rows}}
+    for row in rows:
+        text, names = texts[row["path"]], row["function"].split(".")
+        assert row["before"] in {line.strip() for line in text.splitlines()}, row
+        assert all(re.search(rf"(def|class) {name}\b", text) for name in names if name != "<module>"), row
