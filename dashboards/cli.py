@@ -44,14 +44,13 @@ def _home(folder: Path | None) -> Any:
 
     from opscope.dashboards.home import Home
     from opscope.harness.cache.export_folder import cache_dir
-    from opscope.harness.record.errors import InputError
 
     settings = _settings()
     folder_of_server = folder or settings["dashboard_home"]
     try:
         folder_of_server = folder_of_server or platformdirs.user_state_path("opscope") / "dashboard"
     except RuntimeError:
-        raise InputError("--home", "a folder", "none, and a user without a home folder", "--home DIR") from None
+        raise DashboardError("--home", "a folder", "none, and a user without a home folder", "--home DIR") from None
     return Home(Path(folder_of_server).absolute(), cache_dir(settings["cache_dir"]))
 
 
