@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opscope.base import damage
+from opscope.base.cache_folder import KINDS
 from opscope.base.digest import words_digest
 from opscope.base.temporary_folder import alone
 from opscope.harness.cache import export_folder
@@ -29,24 +30,6 @@ from opscope.harness.settings.settings import BY_NAME
 
 MAX_CACHE: int = BY_NAME["max_cache"].default
 """Default of `max_cache`: the largest size of all caches together, in bytes."""
-
-KINDS = {
-    "exports": 1,
-    "modules": 1,
-    "executables": 1,
-    "results": 2,
-    "authorities": 2,
-    "imports": 2,
-    "lists": 2,
-    "requests": 2,
-    "entries": 2,
-    "suites": 1,
-    "templates": 1,
-    "tt-metal": 1,
-    "releases": 1,
-    "environments": 1,
-}
-"""Folder of each cache -> the depth below it of the entries, which are removed as a whole."""
 
 FRESH_SECONDS = 60.0
 """Entries younger than this stay, because a process may be about to claim them."""

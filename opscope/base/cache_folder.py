@@ -10,6 +10,24 @@ from pathlib import Path
 VARIABLE = "OPSCOPE_CACHE_DIR"
 HINT = f"{VARIABLE}=FOLDER, one that this user can write"
 
+KINDS = {
+    "exports": 1,
+    "modules": 1,
+    "executables": 1,
+    "results": 2,
+    "authorities": 2,
+    "imports": 2,
+    "lists": 2,
+    "requests": 2,
+    "entries": 2,
+    "suites": 1,
+    "templates": 1,
+    "tt-metal": 1,
+    "releases": 1,
+    "environments": 1,
+}
+"""Folder of each cache -> the depth below it of the entries, which are removed as a whole."""
+
 
 class NoCacheError(ValueError):
     """There is no folder for caches that this user can use; `got` is what was found in its place."""
@@ -60,7 +78,8 @@ def read_only(cache: Path) -> bool:
 
 
 def _folders(cache: Path) -> Iterator[str]:
-    """A cache folder and those directly below it, as far as they can be listed."""
+    """A cache folder and those of the caches in it, as far as they can be listed. Others, such as the `lost+found` of a
+    volume, are nobody's business."""
     yield str(cache)
     with contextlib.suppress(OSError), os.scandir(cache) as entries:
-        yield from (entry.path for entry in entries if entry.is_dir())
+        yield from (entry.path for entry in entries if entry.name in KINDS and entry.is_dir())

@@ -25,6 +25,7 @@ def cache() -> Iterator[Path]:
 
 
 def test_a_cache_that_may_be_read_is_usable(cache: Path) -> None:
+    (cache / "lost+found").mkdir(0o700)
     with as_another_user():
         assert cache_folder(str(cache)) == cache
     assert not read_only(cache)
