@@ -25,6 +25,7 @@ from typing import Any
 
 from opscope.base import regular_file
 from opscope.base.places import HOME
+from opscope.base.python_text import parsed
 from opscope.models import frontends
 
 ROOT = HOME / "models"
@@ -141,7 +142,7 @@ def _decorators(text: bytes) -> bytes:
 
 
 def _declared_in(text: bytes, path: Path) -> list[Declared]:
-    tree = ast.parse(text, str(path))
+    tree = parsed(text, str(path))
     models = []
     for node in tree.body:
         for decorator in getattr(node, "decorator_list", []):

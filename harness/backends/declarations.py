@@ -13,6 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from opscope.base.python_text import parsed
+
 _OURS = "opscope."
 _BASE = "Backend"
 """The class at which reading ends: it declares nothing but defaults."""
@@ -46,7 +48,7 @@ def read(source: Path, name: str) -> Declarations:
 def _file(source: Path) -> tuple[dict[str, ast.ClassDef], dict[str, tuple[str, str]]]:
     """The classes of a file, and the names that it imports from modules of ours, each with its module."""
     try:
-        tree = ast.parse(source.read_text(encoding="utf-8"))
+        tree = parsed(source.read_text(encoding="utf-8"))
     except (OSError, SyntaxError, ValueError):
         return {}, {}
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}

@@ -18,7 +18,7 @@ import sys
 import sysconfig
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from typing import Any
 from opscope.base import content_digests, patterns_files, reading
 from opscope.base.digest import json_digest
 from opscope.base.places import HOME, PACKAGE
+from opscope.base.python_text import parsed
 from opscope.base.variables import OF_NATIVE_CODE, is_harmless, is_one_of, variables_now
 from opscope.harness.cache.json_store import JsonStore
 from opscope.harness.record.store import MANIFEST_FILE
@@ -92,16 +93,20 @@ def scope_of(file: str, *ignored: str, declared: tuple[str, ...] | None = (), al
 def declared_in(path: str) -> tuple[str, ...]:
     """The files that a model's file declares as what the programs that it runs are made of: `made_of = ("op.sh",)`."""
     try:
-        tree = ast.parse(Path(path).read_bytes()) if path.endswith(".py") else ast.Module([], [])
-        words = [
-            ast.literal_eval(line.value)
-            for line in tree.body
-            if isinstance(line, ast.Assign) and any(getattr(each, "id", "") == "made_of" for each in line.targets)
-        ]
+        patterns = _declared_patterns(Path(path).read_bytes()) if path.endswith(".py") else ()
     except (OSError, SyntaxError, ValueError):
         return ()
-    patterns = [str(each) for word in words for each in ([word] if isinstance(word, str) else word)]
     return tuple(str(file) for pattern in patterns for file in patterns_files.of(Path(path).parent, pattern))
+
+
+@lru_cache(maxsize=1024)  # a file may hold hundreds of models, and each asks more than once
+def _declared_patterns(text: bytes) -> tuple[str, ...]:
+    words = [
+        ast.literal_eval(line.value)
+        for line in parsed(text).body
+        if isinstance(line, ast.Assign) and any(getattr(each, "id", "") == "made_of" for each in line.targets)
+    ]
+    return tuple(str(each) for word in words for each in ([word] if isinstance(word, str) else word))
 
 
 @cache

@@ -20,6 +20,7 @@ from pathlib import Path
 from opscope.base import regular_file
 from opscope.base.installing import install_command
 from opscope.base.plugins import version
+from opscope.base.python_text import parsed
 from opscope.base.xla.xla_releases import number
 from opscope.models.frontends.base import Frontend
 
@@ -73,7 +74,7 @@ def _libraries(frontend: Frontend, model: Path | None) -> tuple[str, ...]:
 def _imports(text: bytes) -> frozenset[str]:
     """The first words of what a Python file imports, wherever in it."""
     imported = set()
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(parsed(text)):
         if isinstance(node, ast.Import):
             imported |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -165,7 +166,7 @@ def sources(framework: str) -> tuple[Path, ...]:
         if path in paths:
             continue
         paths.append(path)
-        for node in ast.walk(ast.parse(path.read_bytes())):
+        for node in ast.walk(parsed(path.read_bytes())):
             if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith(f"{__name__}."):
                 module = HERE.joinpath(*str(node.module).removeprefix(__name__).split("."))
                 imported = [module.with_suffix(".py"), *(module / f"{alias.name}.py" for alias in node.names)]
