@@ -6,6 +6,7 @@ import dataclasses
 from datetime import date, timedelta
 
 import pytest
+from jaxlib import lapack
 
 from opscope.harness.backends.base import Job, StageError
 from opscope.harness.backends.reference import Reference
@@ -218,6 +219,23 @@ def test_what_is_known_alone_is_known_within(tmp_path, text, kind, back):
     [said] = {judged(test, project_rows())[1] for test in (holder, *inner)}
     assert said.outcome == "xfail"
     assert said.reason.startswith("never: no ")
+
+
+LAPACK = [name for name, *_ in lapack.registrations()["cpu"] if name not in ("lapack_strsm_ffi", "lapack_spotrf_ffi")]
+"""What jaxlib has for a CPU, but for what is lowered."""
+TYPES = {"d": "f64", "c": "complex<f32>", "z": "complex<f64>"}
+
+
+@pytest.mark.parametrize("name", LAPACK)
+def test_what_only_the_host_has_the_code_of_is_known(tmp_path, name):
+    kind = TYPES.get(name.removeprefix("lapack_")[0], "f32")
+    call = f"%s = stablehlo.custom_call @{name}(%v) : (tensor<4x{kind}>) -> tensor<4x{kind}>"
+    text = LOOP.format(body=call).replace("tensor<4xf32>", f"tensor<4x{kind}>")
+    tests = climbed(tmp_path, text)
+    assert {test.op_name for test in tests} >= {"stablehlo.while", f"stablehlo.custom_call:{name}"}
+    said = [judged(test, project_rows())[1] for test in tests]
+    assert {each.outcome for each in said} == {"xfail"}, [test.error_message for test in tests]
+    assert kind != "f32" or len({each.reason for each in said}) == 1
 
 
 def test_an_op_that_holds_others_fails_for_other_reasons_too(tmp_path):
