@@ -57,8 +57,8 @@ def export_result(built: TfBuilt, source: Source, packages: tuple[str, ...]) -> 
 
     if source.training:
         raise Refused("--training", "a model whose frontend makes a JAX function of it", source.name)
-    bytecode, arguments, values = lower(built, source.name)
-    return ExportResult(bytecode, arguments, package_versions(packages), values)
+    bytecode, lowered = lower(built, source.name)
+    return ExportResult(bytecode, lowered.arguments, package_versions(packages), lowered.values, notes=lowered.notes)
 
 
 FRONTEND = Tf()

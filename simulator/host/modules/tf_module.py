@@ -50,8 +50,8 @@ class TFModule(FrameworkModule):
                 return self.module(*args, **named)
             return self.module(passed) if names else self.module(*tensors)
 
-        bytecode, all_arguments, values = lower(TfBuilt(call, arguments), "forward")
-        return ExportResult(bytecode, all_arguments, package_versions(("tensorflow-cpu",)), values)
+        bytecode, lowered = lower(TfBuilt(call, arguments), "forward")
+        return ExportResult(bytecode, lowered.arguments, package_versions(("tensorflow-cpu",)), lowered.values)
 
     def forward(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Returns what XLA computes of it on the CPU."""
