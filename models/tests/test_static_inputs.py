@@ -222,6 +222,24 @@ def test_modules_of_torch_are_looked_through(tmp_path: Path, text: str) -> None:
     np.testing.assert_array_equal(own, [0, 2, 4, 6])
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def model(levels, how): return levels[0] * how['k'] + levels[1][how['at']]\n"
+        "example_inputs = ([y, (torch.zeros(4), torch.ones(4))], {'k': torch.tensor(2.0), 'at': 0})",
+        "class Head(Net):\n"
+        "    def forward(self, levels, image=None): return super().forward(levels[0], train=False) + levels[1]\n"
+        "model = Head()\nexample_inputs = {'image': None, 'levels': [y, torch.zeros(4)]}",
+    ],
+)
+def test_trees_of_tensors_are_inputs(tmp_path: Path, text: str) -> None:
+    if any(find_spec(name) is None for name in ("torch", "torchax")):
+        pytest.skip("without PyTorch")
+    result, [own] = export(tmp_path, f"{TORCH}{text}")
+    assert {"levels.0"} <= {spec.name for spec in result.arguments if spec.role == "input"}
+    np.testing.assert_array_equal(own, [0, 2, 4, 6])
+
+
 @pytest.mark.parametrize("text", ["model = torch.relu", "def model(x): return torch.clamp(x, 0) * torch.ones(4)"])
 def test_a_function_of_torch_is_a_model(tmp_path: Path, text: str) -> None:
     if any(find_spec(name) is None for name in ("torch", "torchax")):

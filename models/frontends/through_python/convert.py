@@ -153,30 +153,40 @@ def _called(loaded: Loaded, trees: Mapping[str, Again], model: Again | None = No
 
 
 def _torch(loaded: Loaded) -> Converted:
+    import jax
     import torch
 
     from opscope.models.frontends import torch_eager, torch_trace
     from opscope.models.frontends.torch import TorchBuilt
 
-    fixed = {n: v.value if isinstance(v, Fixed) else v for n, v in loaded.inputs.items() if is_static(v)}
-    arrays = {name: _array(value) for name, value in loaded.inputs.items() if name not in fixed}
-    specs = [ArgSpec(n, a.shape, str(a.dtype), "", "input") for n, a in arrays.items()]
+    inputs = jax.tree.map(lambda leaf: leaf if is_static(leaf) else _array(leaf), dict(loaded.inputs))
+    trees = {name: _leaves(inputs[name], name, "input") for name in loaded.inputs}
+    specs = [spec for specs_of_tree, _, _ in trees.values() for spec in specs_of_tree]
+    arrays = {name: value for _, values, _ in trees.values() for name, value in values.items()}
     module: Any = loaded.model
-    keywords = {**fixed, **loaded.keywords}
+    keywords = loaded.keywords
     while not isinstance(module, torch.nn.Module):
         if isinstance(module, functools.partial):
             if module.args:
                 raise Refused("functools.partial", "arguments by name", f"{len(module.args)} in order", "name=value")
             keywords, module = {**module.keywords, **keywords}, module.func
         elif isinstance(module, MethodType) and isinstance(module.__self__, torch.nn.Module):
-            module = _by_method(module)
+            module = _called_by(module.__func__, module.__self__)
         else:
             module = _by_function(module)
+    plain = [*arrays] == [*loaded.inputs]
+    if not plain:  # lists of tensors, None, ...
+
+        def on_trees(own: torch.nn.Module, *flat: torch.Tensor, **named: Any) -> Any:
+            tensors = dict(zip(arrays, flat, strict=True))
+            values = {name: again(tensors) for name, (_, _, again) in trees.items()}
+            return own.forward(*values.values(), **named) if loaded.positional else own.forward(**values, **named)
+
+        module = _called_by(on_trees, module)
     with contextlib.suppress(NotImplementedError):  # what `torch.export` has made has its mode for good
         module.eval()
     weights, names = torch_trace.parameter_specs(module, {})
-    positional = loaded.positional and not fixed  # what follows a fixed one would be in its place
-    torch_built = TorchBuilt(lambda: module, tuple(specs), positional=positional, keywords=keywords)
+    torch_built = TorchBuilt(lambda: module, tuple(specs), positional=loaded.positional or not plain, keywords=keywords)
     call = torch_trace.by_trace(module, torch_built)
 
     def forward(w: Mapping[str, Any]) -> Any:
@@ -193,20 +203,22 @@ def _torch(loaded: Loaded) -> Converted:
     return Converted(Built(forward, (*weights, *specs)), {**values, **arrays}, "torch", own)
 
 
-def _by_method(method: MethodType) -> Any:
-    """A module of PyTorch that is called by another method than `forward`, which may itself call that."""
-    module = copy.copy(method.__self__)  # the user's own stays as it is
+def _called_by(function: Callable[..., Any], module: Any) -> Any:
+    """A copy of a module of PyTorch whose forward pass is a function of it, which may call the module's own."""
+    made = copy.copy(module)  # the user's stays as it is
+    before = vars(made).get("forward")
 
-    @functools.wraps(method)
     def forward(*args: Any, **kwargs: Any) -> Any:
-        del module.forward
+        del made.forward
+        if before is not None:
+            made.forward = before
         try:
-            return method.__func__(module, *args, **kwargs)
+            return function(made, *args, **kwargs)
         finally:
-            module.forward = forward
+            made.forward = forward
 
-    module.forward = forward
-    return module
+    made.forward = forward
+    return made
 
 
 def _by_function(function: Any) -> Any:
