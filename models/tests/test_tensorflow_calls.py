@@ -47,8 +47,8 @@ def test_what_lives_is_computed_once(found: dict[str, Any], model: str, calls: i
 
 
 def test_what_shows_is_left_out(found: dict[str, Any]) -> None:
-    assert found["two"]["notes"][1:] == ["1 call of tf.print left out"]
-    assert found["shows_in_a_loop"]["notes"] == ["1 call of tf.print left out"]
+    assert found["two"]["notes"][1:] == ["2 calls without results left out"]
+    assert found["shows_in_a_loop"]["notes"] == ["1 call without results left out"]
     np.testing.assert_allclose(found["shows_in_a_loop"]["own"][0], 8 * X, rtol=1e-6)
 
 

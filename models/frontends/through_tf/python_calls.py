@@ -1,8 +1,8 @@
 """Calls of Python in a TensorFlow graph (`tf.numpy_function`, `tf.py_function`): their results become arguments.
 
 Such a function lives in the process that traced it. Where that is this one, it runs once, on the model's own
-values; a SavedModel's is in no file, and what it gives is drawn as inputs are. `tf.print` is left out. XLA has kernels
-for neither.
+values; a SavedModel's is in no file, and what it gives is drawn as inputs are. What only shows something
+(`tf.print`) is left out. XLA has kernels for neither.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from tensorflow.python.eager import wrap_function
 from tensorflow.python.framework import convert_to_constants
 from tensorflow.python.ops import script_ops
 
+from opscope.base.visible_text import counted
 from opscope.models.arguments import ArgSpec
 from opscope.models.frontends.base import Refused
 from opscope.models.seeding import draw, dtype_of
@@ -44,10 +45,10 @@ def settled(built: TfBuilt, traced: Any, values: Mapping[str, np.ndarray]) -> Tf
     Raises Refused for a call within a loop or a branch, and for a result of unknown shape; else what Python raises.
     """
     graph = convert_to_constants._run_inline_graph_optimization(traced, False, True)
-    if any(node.op in CALLS for function in graph.library.function for node in function.node_def):
-        raise Refused(WHERE, "a call that is made once", "one in a loop or a branch", "TensorFlow's own ops there")
     if shown := _show_nothing(graph):
         _rename_functions(graph)
+    if any(node.op in CALLS for function in graph.library.function for node in function.node_def):
+        raise Refused(WHERE, "a call that is made once", "one in a loop or a branch", "TensorFlow's own ops there")
     whole = wrap_function.function_from_graph_def(
         graph, [tensor.name for tensor in traced.graph.inputs], [tensor.name for tensor in traced.graph.outputs]
     )
@@ -84,8 +85,8 @@ def _nodes(graph: Any) -> Iterator[Any]:
 
 
 def _show_nothing(graph: Any) -> int:
-    """Makes what prints, and the text that it prints, nodes that do nothing; how many print."""
-    shown = [node for node in _nodes(graph) if node.op == SHOWS]
+    """Makes what gives nothing back, and the text that it prints, nodes that do nothing; how many there are."""
+    shown = [n for n in _nodes(graph) if n.op == SHOWS or (n.op in CALLS and not n.attr["Tout"].list.type)]
     texts = {source.partition(":")[0] for node in shown for source in node.input}
     for node in (*shown, *(node for node in _nodes(graph) if node.op == "StringFormat" and node.name in texts)):
         name, order = node.name, [source for source in node.input if source.startswith("^")]
@@ -140,4 +141,4 @@ def _notes(calls: Sequence[Any], computed: bool, shown: int) -> Iterator[str]:
         became = "computed by Python and now inputs" if computed else "now inputs without values"
         yield f"calls Python, which no compiler can: {', '.join(op.type for op in calls)}; {len(calls)} {became}"
     if shown:
-        yield f"{shown} {'call' if shown == 1 else 'calls'} of tf.print left out"
+        yield f"{counted(shown, 'call')} without results left out"
