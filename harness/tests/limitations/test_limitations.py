@@ -206,17 +206,26 @@ COMPOSITE = """func.func private @d(%v: tensor<4xf32>) -> tensor<4xf32> {{
 func.func @main(%v: tensor<4xf32>) -> tensor<4xf32> {{
   %r = stablehlo.composite "a.b" %v {{decomposition = @d}} : (tensor<4xf32>) -> tensor<4xf32>
   return %r : tensor<4xf32> }}"""
+IF = BRANCH.replace("tensor<i32>", "tensor<i1>").replace("stablehlo.case", "stablehlo.if")
+CALLED = COMPOSITE.replace('stablehlo.composite "a.b" %v {{decomposition = @d}}', "func.call @d(%v)")
+REDUCE = """func.func @main(%x: tensor<8x3xf32>, %z: tensor<f32>) -> tensor<3xf32> {{
+  %r = stablehlo.reduce(%x init: %z) across dimensions = [0] : (tensor<8x3xf32>, tensor<f32>) -> tensor<3xf32>
+  reducer(%v: tensor<f32>, %b: tensor<f32>) {{ {body}
+    %o = stablehlo.add %s, %b : tensor<f32>
+    stablehlo.return %o : tensor<f32> }}
+  return %r : tensor<3xf32> }}"""
 SQUARE = """%i = stablehlo.convert %v : (tensor<4xf32>) -> tensor<4x{0}>
     %j = stablehlo.multiply %i, %i : tensor<4x{0}>
     %s = stablehlo.{1} %j : (tensor<4x{0}>) -> tensor<4xf32>"""
 
 
-@pytest.mark.parametrize("text", [LOOP, BRANCH, COMPOSITE])
+@pytest.mark.parametrize("text", [LOOP, BRANCH, IF, COMPOSITE, CALLED, REDUCE])
 @pytest.mark.parametrize(("kind", "back"), [("i64", "convert"), ("f64", "convert"), ("complex<f32>", "real")])
 def test_what_is_known_alone_is_known_within(tmp_path, text, kind, back):
     """With the reason, and the stage, of the op alone."""
-    holder, *inner = climbed(tmp_path, text.format(body=SQUARE.format(kind, back)))
-    [said] = {judged(test, project_rows())[1] for test in (holder, *inner)}
+    body = SQUARE.format(kind, back)
+    tests = climbed(tmp_path, text.format(body=body.replace("4x", "") if text is REDUCE else body))
+    [said] = {judged(test, project_rows())[1] for test in tests}
     assert said.outcome == "xfail"
     assert said.reason.startswith("never: no ")
 
