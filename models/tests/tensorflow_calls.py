@@ -17,7 +17,8 @@ import tensorflow as tf
 from opscope.models.arguments import ArgSpec
 from opscope.models.frontends.base import Refused
 from opscope.models.frontends.through_tf import saved_model
-from opscope.models.frontends.through_tf.lower import TfBuilt, lower
+from opscope.models.frontends.through_tf.built import TfBuilt
+from opscope.models.frontends.through_tf.lower import lower
 from opscope.models.frontends.through_tf.own_kernels import results
 
 X = np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)

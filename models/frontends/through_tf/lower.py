@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,25 +11,7 @@ import tensorflow as tf
 
 from opscope.models.arguments import ArgSpec
 from opscope.models.frontends.through_tf import python_calls
-
-
-@dataclass(frozen=True)
-class TfBuilt:
-    """A function of positional tensors, with everything that tracing it needs."""
-
-    function: Callable[..., Any]
-    arguments: tuple[ArgSpec, ...]
-    values: Mapping[str, np.ndarray] = field(default_factory=dict)
-    """Values of arguments that come from a file; the others are drawn from their distributions."""
-    alive: Any = None
-    """An object that must not be garbage collected while the function is traced: a loaded SavedModel."""
-    notes: tuple[str, ...] = ()
-    """What a user should know of what became of it, in lines."""
-
-    @property
-    def parameters(self) -> int:
-        """Number of weights."""
-        return sum(spec.size for spec in self.arguments if spec.role == "parameter")
+from opscope.models.frontends.through_tf.built import TfBuilt
 
 
 def lower(built: TfBuilt, name: str) -> tuple[bytes, TfBuilt]:

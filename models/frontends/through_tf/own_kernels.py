@@ -10,7 +10,8 @@ import tensorflow as tf
 
 from opscope.models.frontends.base import NoOwnResults
 from opscope.models.frontends.through_tf import python_calls
-from opscope.models.frontends.through_tf.lower import TfBuilt, captured, signature
+from opscope.models.frontends.through_tf.built import TfBuilt
+from opscope.models.frontends.through_tf.lower import captured, signature
 
 
 def results(built: TfBuilt, values: Mapping[str, np.ndarray]) -> list[np.ndarray]:

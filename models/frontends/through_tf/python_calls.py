@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -20,10 +20,8 @@ from tensorflow.python.ops import script_ops
 from opscope.base.visible_text import counted
 from opscope.models.arguments import ArgSpec
 from opscope.models.frontends.base import Refused
+from opscope.models.frontends.through_tf.built import TfBuilt
 from opscope.models.seeding import draw, dtype_of
-
-if TYPE_CHECKING:
-    from opscope.models.frontends.through_tf.lower import TfBuilt
 
 CALLS = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc"})
 SHOWS = "PrintV2"

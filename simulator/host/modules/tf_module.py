@@ -38,7 +38,8 @@ class TFModule(FrameworkModule):
             values = {name: np.asarray(v) for name, v in frontend.named_variables(self.module).items()}
             return ExportResult(result.bytecode, result.arguments, result.frontend, values)
         from opscope.models.frontends.jax import package_versions
-        from opscope.models.frontends.through_tf.lower import TfBuilt, lower
+        from opscope.models.frontends.through_tf.built import TfBuilt
+        from opscope.models.frontends.through_tf.lower import lower
 
         names = self.input_names
         arguments = input_specs(inputs, names, narrow=False)
