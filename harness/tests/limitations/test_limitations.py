@@ -6,7 +6,7 @@ import dataclasses
 from datetime import date, timedelta
 
 import pytest
-from jaxlib import lapack
+from jaxlib import cpu_sparse, lapack
 
 from opscope.harness.backends.base import Job, StageError
 from opscope.harness.backends.reference import Reference
@@ -230,12 +230,13 @@ def test_what_is_known_alone_is_known_within(tmp_path, text, kind, back):
     assert said.reason.startswith("never: no ")
 
 
-LAPACK = [name for name, *_ in lapack.registrations()["cpu"] if name not in ("lapack_strsm_ffi", "lapack_spotrf_ffi")]
+LOWERED = ("lapack_strsm_ffi", "lapack_spotrf_ffi")
+HOST = [name for library in (lapack, cpu_sparse) for name, *_ in library.registrations()["cpu"] if name not in LOWERED]
 """What jaxlib has for a CPU, but for what is lowered."""
 TYPES = {"d": "f64", "c": "complex<f32>", "z": "complex<f64>"}
 
 
-@pytest.mark.parametrize("name", LAPACK)
+@pytest.mark.parametrize("name", HOST)
 def test_what_only_the_host_has_the_code_of_is_known(tmp_path, name):
     kind = TYPES.get(name.removeprefix("lapack_")[0], "f32")
     call = f"%s = stablehlo.custom_call @{name}(%v) : (tensor<4x{kind}>) -> tensor<4x{kind}>"
