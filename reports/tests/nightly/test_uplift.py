@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import ResultCheck
 from opscope.harness.record.store import load_run
 from opscope.harness.tests.own_backend import own_backend
+from opscope.reports.compare.diff import Row
 from opscope.reports.compare.lowered_differently import Group, Place
 from opscope.reports.nightly import pull_request, uplift_comment
 from opscope.reports.nightly.uplift import Build, Model, Uplift, numbers_of
@@ -226,6 +227,8 @@ def uplift(models: int, changes: int, others: int) -> Uplift:
         for n in range(changes)
     )
     lines = tuple(f"{EVIL} {n}" for n in range(others))
+    evil: dict[str, Any] = {each.name: EVIL for each in fields(Row)}
+    failing = Row(**evil | {"models": (EVIL,)})
     build = Build(f"tt@{EVIL}", EVIL)
     return Uplift(
         build,
@@ -235,10 +238,10 @@ def uplift(models: int, changes: int, others: int) -> Uplift:
         lines,
         whole,
         groups,
-        (),
-        (),
-        (),
-        (),
+        whole[:others],
+        tuple(replace(group, alike=f"alone {group.alike}") for group in groups),
+        (failing,) * others,
+        (failing,) * others,
         9,
         1,
         lines,
@@ -248,7 +251,7 @@ def uplift(models: int, changes: int, others: int) -> Uplift:
     )
 
 
-@pytest.mark.parametrize(("models", "changes", "others"), [(0, 0, 0), (1, 1, 1), (500, 500, 500)])
+@pytest.mark.parametrize(("models", "changes", "others"), [(0, 0, 0), (1, 1, 1), (9, 9, 9), (500, 500, 500)])
 def test_a_comment_has_sixty_lines_at_most_and_no_text_of_others_acts(models: int, changes: int, others: int) -> None:
     text = uplift_comment.text(uplift(models, changes, others))
     assert len(text.splitlines()) <= uplift_comment.MOST_LINES
