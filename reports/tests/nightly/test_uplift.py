@@ -100,6 +100,46 @@ def test_a_lost_fusion_is_named_with_its_counts_and_its_price(place: Path) -> No
     assert gate("--old", "fusing.py", "--new", "apart.py", "--slower", "60", "--no-smallest", code=0)
 
 
+@pytest.fixture
+def commits(place: Path) -> tuple[str, ...]:
+    """Words for a repository of which a command makes, at one commit, the compiler that fuses, and then the other."""
+    repo = place / "compiler"
+    repo.mkdir()
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(repo)]
+    subprocess.run([*git, "init", "-q"], check=True)
+    for name, fuses in (("fusing", True), ("apart", False)):
+        source = own_backend("own", CLIMB, at="host", top=TOP.format(fuses=fuses, shift=0))
+        (repo / "own.in").write_text(source, encoding="utf-8")
+        subprocess.run([*git, "add", "own.in"], check=True)
+        subprocess.run([*git, "commit", "-qm", name], check=True)
+    return "--repo", str(repo), "--old", "HEAD~1", "--new", "HEAD", "--backend", "out/own.py"
+
+
+@pytest.mark.slow
+def test_two_commits_of_ones_own_compiler_are_built_and_compared(place: Path, commits: tuple[str, ...]) -> None:
+    build = ("--build", "mkdir out && cp own.in out/own.py")
+    answer = json.loads(gate(*commits, *build, "--no-smallest", "--json", code=1))
+    assert answer["worse"] == ["m: cycles 1,000 -> 1,500 (+50.00 %)"]
+    assert [answer[side]["name"] for side in ("old", "new")] == ["own@HEAD~1", "own@HEAD"]
+    assert [change["what"] for change in answer["changes"]] == ["my.add +1, my.fma -1, my.mul +1"]
+    listed = subprocess.run(["git", "worktree", "list"], cwd=place / "compiler", capture_output=True, check=True)
+    assert listed.stdout.count(b"\n") == 1, "the worktrees are gone"
+
+
+@pytest.mark.parametrize(
+    ("build", "said"),
+    [
+        ("echo no compiler; false", "--old HEAD~1: expected a revision that can be built, got no compiler; try echo"),
+        ("true", "--old HEAD~1: expected --backend out/own.py in it, got none; try --build"),
+    ],
+)
+def test_a_commit_that_cannot_be_built_is_named(place: Path, commits: tuple[str, ...], build: str, said: str) -> None:
+    done = CliRunner().invoke(opscope, ["gate", "--model", "m.mlir", *commits, "--build", build])
+    assert isinstance(done.exception, InputError)
+    assert str(done.exception).startswith(said)
+    assert not list(place.glob(".opscope/runs/*"))
+
+
 @pytest.mark.slow
 def test_a_build_against_itself_differs_in_nothing_and_digits_are_seen(place: Path) -> None:
     answer = json.loads(gate("--old", "fusing.py", "--new", "fusing.py", "--json", code=0))
