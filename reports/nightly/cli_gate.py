@@ -131,9 +131,8 @@ def gate(
     options = read_options(words)
     if old is not None or new is not None:
         asked = {"models": models, "arch": arch, "workers": workers, "options": options}
-        asked |= {"slower": slower, "smallest": smallest, "commits": commits}
-        checkout = (repo, backend, build) if backend else None
-        _builds(old, new, asked, checkout, summary_file, comment=comment, as_json=as_json)
+        asked |= {"slower": slower, "smallest": smallest, "commits": commits or (f"{old}..{new}" if backend else "")}
+        _builds(old, new, asked, (repo, backend, build), summary_file, comment=comment, as_json=as_json)
         return
     if options or comment or as_json or backend or build:
         from opscope.harness.record.errors import InputError
@@ -185,14 +184,14 @@ def _builds(
     old: str | None,
     new: str | None,
     asked: dict[str, Any],
-    checkout: tuple[Path, str, str] | None,
+    checkout: tuple[Path, str, str],
     summary_file: Path | None,
     *,
     comment: bool,
     as_json: bool,
 ) -> None:
-    """Compares two builds, and prints what the new one changes. `checkout`: the repository of which they are revisions,
-    the backend's file in it and the command that builds it."""
+    """Compares two builds, and prints what the new one changes. `checkout`: the repository of which they are revisions
+    if it has a backend's file, that file, and the command that builds it."""
     from opscope.harness.record.errors import InputError
     from opscope.reports.nightly import builds, pull_request, running, uplift, uplift_comment
     from opscope.reports.nightly.night import add_to_page_of_job
@@ -203,12 +202,15 @@ def _builds(
         raise InputError(
             lacks, "--old, --new and --model", f"no {lacks}", "--old tt@0.1.2 --new tt@0.1.3 --model bert_base"
         )
+    _, backend, build = checkout
+    if build and not backend:
+        raise InputError("--build", "--backend PATH with it", "no --backend", "--backend build/mine.py")
     place = pull_request.place() if comment else None
     try:
         sides = nullcontext((builds.Source(old, old), builds.Source(new, new)))
         with (
             running.ended_by_signal(),
-            builds.of_revisions(old, new, *checkout) if checkout else sides as (first, last),
+            builds.of_revisions(old, new, *checkout) if backend else sides as (first, last),
         ):
             gate_of = uplift.Asked(old=first, new=last, root=Path.cwd(), **asked)
             with Display(gate_of.most_sweeps, aside=True) as display:

@@ -145,7 +145,8 @@ def _price(group: Group) -> str:
     priced = [place for place in group.places if place.cycles is not None]
     if not priced or group.cycles is None:
         return ""
-    shares = [percent_change(*place.cycles) for place in priced if place.cycles is not None and place.cycles[0]]
+    pairs = [place.cycles for place in priced if place.cycles is not None and place.cycles[0]]
+    shares = [percent_change(*pair) for pair in sorted(pairs, key=lambda pair: pair[1] / pair[0])]
     share = f" ({shares[0]}{f' … {shares[-1]}' if len(shares) > 1 else ''})" if shares else ""
     by = "" if all(place.priced_by == "run" for place in priced) else " of its kernels"
     return f"{group.cycles:+,}{share}{by}"
