@@ -7,10 +7,12 @@ shows each change is known. Nothing is published.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -232,10 +234,19 @@ class _Sweeps:
 
 
 def _changed_models(pair: _Pair, asked: Sequence[str]) -> tuple[str, ...]:
-    """The models whose programs differ, as they were asked for: a file by its path."""
-    files = {Path(word).stem: word for word in asked if Path(word).is_file()}
+    """Words of `--model` for the models whose programs differ."""
     ids = {op_id for group in pair.lowered.lowering for op_id in group.ops}
-    return tuple(sorted({files.get(name, name) for op_id in ids for name in pair.views[1].ops[op_id].uses_of}))
+    names = {name for op_id in ids for name in pair.views[1].ops[op_id].uses_of}
+    return tuple(sorted({word for name in names for word in words_for(name, asked)}))
+
+
+def words_for(name: str, asked: Sequence[str]) -> Sequence[str]:
+    """Words of `--model` for a model of a run that was asked for so: its name, or what names its file."""
+    if files := [word for word in asked if Path(word).stem == name and Path(word).is_file()]:
+        return files
+    if "all" in asked or any(fnmatchcase(name, word) for word in asked):
+        return [name]
+    return [word for word in asked if re.search("[:=/.]", word)]  # FILE:ENTRY, NAME=FILE, a glob of files
 
 
 def _uplift(

@@ -27,7 +27,7 @@ from opscope.harness.tests.own_backend import own_backend
 from opscope.reports.compare.diff import Row
 from opscope.reports.compare.lowered_differently import Group, Place
 from opscope.reports.nightly import pull_request, uplift_comment
-from opscope.reports.nightly.uplift import Build, Model, Uplift, numbers_of
+from opscope.reports.nightly.uplift import Build, Model, Uplift, numbers_of, words_for
 from opscope.reports.tests.nights import Op, night
 
 MODEL = """func.func @main(%a: tensor<4x4xf32>, %b: tensor<4x4xf32>) -> tensor<4x4xf32> {
@@ -98,6 +98,22 @@ def test_a_lost_fusion_is_named_with_its_counts_and_its_price(place: Path) -> No
     assert "1 faster" in text
     assert "my.mul 1→0" in text
     assert gate("--old", "fusing.py", "--new", "apart.py", "--slower", "60", "--no-smallest", code=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "words"),
+    [
+        ("m", ("m.mlir", "bert_base"), ["m.mlir"]),
+        ("bert_base", ("m.mlir", "bert_*"), ["bert_base"]),
+        ("bert_base", ("all",), ["bert_base"]),
+        ("m.net", ("m.py:net", "bert_base"), ["m.py:net"]),
+        ("own", ("bert_base", "own=m.mlir"), ["own=m.mlir"]),
+    ],
+)
+def test_a_changed_model_is_asked_for_as_before(
+    place: Path, name: str, asked: tuple[str, ...], words: list[str]
+) -> None:
+    assert words_for(name, asked) == words
 
 
 @pytest.fixture
