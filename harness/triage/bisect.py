@@ -257,9 +257,10 @@ class _Trials:
                 return _refused(code, text, tree, "cannot be built")
         files: list[str] = []
         for option, name in (("--backend", self.built.backend), ("--system-desc", self.built.system_desc)):
-            if name and not (file := self.checkouts.file(name)):
+            file = self.checkouts.file(name)
+            if name and not file:
                 return Reading(why=f"has no {name.rpartition(':')[2]}")
-            files += [option, file] if name else []
+            files += [option, file] if file else []
         return self.subject.read(self.built.python or sys.executable, tree, files, self.checkouts.environment)
 
 

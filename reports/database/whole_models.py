@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -130,7 +131,7 @@ def rows_of_run(connection: sa.Connection, run_id: str, backend: str = "") -> li
     ]
 
 
-def cause_of_program(row: Row) -> str:
+def cause_of_program(row: Mapping[Any, Any]) -> str:
     """The cause of a model that went wrong as one program; empty for one that did not."""
     stage = str(row["failed_stage"] or row["stage_reached"])
     return cause_of(row["status"], stage, WHOLE_MODEL, "", row["error_message"] or "")

@@ -23,6 +23,8 @@ class Source:
     """What a run is given."""
     environment: Mapping[str, str] | None = None
     """That of its runs; None: as here."""
+    system_desc: str = ""
+    """The file of the system descriptor that it compiles for; empty: that of the board."""
 
 
 @contextmanager

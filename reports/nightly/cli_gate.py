@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -50,6 +51,13 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     metavar="PATH",
     help="With --backend: the repository; default: the current folder.",
+)
+@click.option(
+    "--system-desc",
+    "descriptors",
+    multiple=True,
+    metavar="FILE",
+    help="With --new: the system descriptor of the builds; twice: that of --old, that of --new.",
 )
 @click.option("-n", "workers", type=click.IntRange(1, 64), default=1, show_default=True, help="With --new: processes.")
 @click.option(
@@ -111,6 +119,7 @@ def gate(
     backend: str,
     build: str,
     repo: Path,
+    descriptors: tuple[str, ...],
     workers: int,
     comment: bool,
     as_json: bool,
@@ -132,7 +141,7 @@ def gate(
     if old is not None or new is not None:
         asked = {"models": models, "arch": arch, "workers": workers, "options": options}
         asked |= {"slower": slower, "smallest": smallest, "commits": commits or (f"{old}..{new}" if backend else "")}
-        _builds(old, new, asked, (repo, backend, build), summary_file, comment=comment, as_json=as_json)
+        _builds(old, new, asked, (repo, backend, build), descriptors, summary_file, comment=comment, as_json=as_json)
         return
     if options or comment or as_json or backend or build:
         from opscope.harness.record.errors import InputError
@@ -185,6 +194,7 @@ def _builds(
     new: str | None,
     asked: dict[str, Any],
     checkout: tuple[Path, str, str],
+    descriptors: Sequence[str],
     summary_file: Path | None,
     *,
     comment: bool,
@@ -205,6 +215,8 @@ def _builds(
     _, backend, build = checkout
     if build and not backend:
         raise InputError("--build", "--backend PATH with it", "no --backend", "--backend build/mine.py")
+    if len(descriptors) > 2:
+        raise InputError("--system-desc", "one file, or one for each build", f"{len(descriptors)}", "two of them")
     place = pull_request.place() if comment else None
     try:
         sides = nullcontext((builds.Source(old, old), builds.Source(new, new)))
@@ -212,6 +224,11 @@ def _builds(
             running.ended_by_signal(),
             builds.of_revisions(old, new, *checkout) if backend else sides as (first, last),
         ):
+            if descriptors:
+                first, last = (
+                    replace(side, system_desc=file)
+                    for side, file in zip((first, last), (descriptors[0], descriptors[-1]), strict=True)
+                )
             gate_of = uplift.Asked(old=first, new=last, root=Path.cwd(), **asked)
             with Display(gate_of.most_sweeps, aside=True) as display:
                 result = uplift.run(gate_of, display.watch, display.line)

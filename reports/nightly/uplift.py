@@ -212,6 +212,7 @@ class _Sweeps:
     def _run(self, source: Source, models: tuple[str, ...], workflow: str, again: str = "") -> Path:
         asked, backend = self.asked, source.backend
         options = {**asked.options, "workflow": workflow, "keep_ir": True}
+        options |= {"system_desc": source.system_desc} if source.system_desc else {}
         content = {"models": [*models], "architectures": [asked.arch], "backends": [backend]}
         config = Config(Path(WHERE), content, models, (backend,), (asked.arch,), workers=asked.workers, options=options)
         [sweep] = sweeps(config)
