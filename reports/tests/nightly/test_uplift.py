@@ -176,6 +176,7 @@ def test_a_build_against_itself_differs_in_nothing_and_digits_are_seen(place: Pa
         (("--old", "fusing.py"), "--new: expected --old, --new and --model, got no --new"),
         (("--old", "not_there", "--new", "fusing.py"), "not_there"),
         (("--optimization-level", "1"), "--optimization-level: expected --old and --new, got neither"),
+        (("--old", "fusing.py", "--new", "apart.py", *("--system-desc", "a") * 3), "--system-desc: expected one file"),
         (("--old", "fusing.py", "--new", "apart.py", "--build", "make"), "--build: expected --backend PATH with it"),
         (("--old", "fusing.py", "--new", "apart.py", "--comment"), "a CI job of a pull or merge request"),
     ],
