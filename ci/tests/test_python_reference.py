@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 
 import pytest
 
@@ -26,43 +25,19 @@ def test_a_page_without_the_mark_is_refused() -> None:
         reference.page("# From Python\n")
 
 
-@dataclass
-class Shape:
-    """What a shape is."""
-
-    size: int | None
-    """How large | how long."""
-    name: str = ""
-    _hidden: int = 0
-
-    @property
-    def area(self) -> int:
-        """Its area.
-
-        Of all of it.
-        """
-        return 1
-
-    def larger(self, by: int = 2, *, other: str | None = None) -> Shape:
-        """A larger one."""
-        return self
-
-
-Shape.__module__ = "opscope.shape"  # else it is none of opscope's
-
-
 class Kind(enum.StrEnum):
     FLAT = "flat"
 
 
 def test_a_class_is_its_fields_with_their_texts_and_its_methods_by_their_first_sentence() -> None:
-    assert "".join(reference._members(Shape)) == (
-        "\n| field | meaning |\n|---|---|\n"
-        "| `size: int \\| None` | How large \\| how long. |\n"
-        "\nAnd `name: str`.\n"
-        "\n- `area`: Its area.\n"
-        "- `larger(by: int = 2, *, other: str | None = None) -> Shape`: A larger one.\n"
+    built = "".join(reference._members(opscope.Built))
+    assert "\n| `loss: Callable[[Any], Any] \\| None` | The loss for `--training`: turns the results" in built
+    assert built.endswith(
+        "\nAnd `forward: Callable[[Mapping[str, Any]], Any]`.\n"
+        "\n- `parameters`: Number of weights as publications count them.\n"
     )
+    record = "".join(reference._members(opscope.OpTest))
+    assert "\n| `cycles` | device cycles of one execution |\n" in record, "a field that is made of a row"
     assert "".join(reference._members(Kind)) == "\nIt has `flat`.\n"
 
 
