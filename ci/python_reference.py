@@ -11,7 +11,7 @@ import inspect
 import re
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
@@ -71,6 +71,7 @@ def _described(name: str) -> Iterator[str]:
         }
         for each, function in own.items():
             yield from _function(f"{name}.{each}", function)
+            yield from _columns(getattr(thing, "COLUMNS", {}).get(each, {}))
         if name == "frames":
             views = ", ".join(f"`{each}`" for each in dir(thing) if each not in own)
             yield f"\nViews ([metrics](metrics.md)): {views}.\n"
@@ -80,6 +81,13 @@ def _described(name: str) -> Iterator[str]:
             yield from _members(thing)
     else:
         yield from _function(name, thing)
+
+
+def _columns(columns: Mapping[str, Any]) -> Iterator[str]:
+    """A table of the columns of a frame."""
+    if columns:
+        yield "\n| column | type | meaning |\n|---|---|---|\n"
+        yield from (f"| `{name}` | {column.dtype} | {column.meaning} |\n" for name, column in columns.items())
 
 
 def _function(name: str, function: Any) -> Iterator[str]:
