@@ -154,7 +154,7 @@ def _fields(kind: type) -> dict[str, str]:
 
 
 def _texts(owner: type) -> dict[str, tuple[str, str]]:
-    """Public fields that the class itself has: the type of each and the text below it."""
+    """Public fields that the class itself has: the type of each, with a plain default, and the text below it."""
     try:
         source = ast.parse(textwrap.dedent(inspect.getsource(owner))).body[0]
     except (OSError, TypeError):  # a class that is made while the program runs
@@ -167,7 +167,8 @@ def _texts(owner: type) -> dict[str, tuple[str, str]]:
             type_ = line.annotation
             if isinstance(type_, ast.Subscript) and ast.unparse(type_.value) == "Annotated":
                 type_ = cast("ast.Tuple", type_.slice).elts[0]
-            texts[line.target.id] = (ast.unparse(type_).replace("|", "\\|"), str(text))
+            default = f" = {line.value.value!r}" if isinstance(line.value, ast.Constant) else ""
+            texts[line.target.id] = (ast.unparse(type_).replace("|", "\\|") + default, str(text))
     return texts
 
 

@@ -31,7 +31,7 @@ class Kind(enum.StrEnum):
 
 def test_a_class_is_its_fields_with_their_texts_and_its_methods_by_their_first_sentence() -> None:
     built = "".join(reference._members(opscope.Built))
-    assert "\n| `loss: Callable[[Any], Any] \\| None` | The loss for `--training`: turns the results" in built
+    assert "\n| `loss: Callable[[Any], Any] \\| None = None` | The loss for `--training`: turns the results" in built
     assert built.endswith(
         "\nAnd `forward: Callable[[Mapping[str, Any]], Any]`.\n"
         "\n- `parameters`: Number of weights as publications count them.\n"
