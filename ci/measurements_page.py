@@ -71,7 +71,7 @@ def _lines(table: dict[str, Any]) -> Iterator[tuple[str, str, str, str]]:
             (subject, name), *figures = (pair for pair in row.items() if pair[0] not in {"limit", "peer", "date"})
             newer = [pair for pair in figures if not OLDER.fullmatch(pair[0])] or figures[-1:]
             yield (
-                _shortened(name if subject == "what" else f"{table['title']}: {name}", NAME),
+                _shortened(name if subject == "what" else f"{name}: {table['title']}", NAME),
                 _shortened("; ".join(text for _, text in newer), FIGURE),
                 _shortened(row["limit"], LIMIT),
                 row.get("date", table["date"]),
