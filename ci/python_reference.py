@@ -139,12 +139,12 @@ def _fields(kind: type) -> dict[str, str]:
     """Public field and its type -> the text below it in the source, else what its row says; a member of an enum has the
     meaning that reports give."""
     if issubclass(kind, enum.Enum):
-        return {str(member.value): STATUSES[member].meaning if kind is Status else "" for member in kind}
+        return {str(member.value): STATUSES[str(member.value)].meaning if kind is Status else "" for member in kind}
     told: dict[str, tuple[str, str]] = {}
     for owner in kind.__mro__:
         if owner.__module__.startswith("opscope."):
             told = {**_texts(owner), **told}
-    rows = getattr(kind, "model_fields", {})
+    rows: dict[str, Any] = getattr(kind, "model_fields", {})
     fields: dict[str, str] = {}
     for name in rows or told:
         type_, text = told.get(name, ("", ""))
