@@ -1,4 +1,4 @@
-"""The numbers of docs/measurements.md at full size: `make measure`. Starts command lines only; prints one table.
+"""The numbers of docs/measurements.yaml at full size: `make measure`. Starts command lines only; prints one table.
 
 Each figure comes from what a user's command prints or stores. The caches are in a separate folder, so that "caches
 empty" is true.

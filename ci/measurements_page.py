@@ -1,10 +1,13 @@
-"""Writes docs/measurements.md from the rows of docs/measurements.yaml: `make measurements`.
+"""Writes docs/measurements.md, a line for each figure that is held to a limit: `make measurements`.
 
-Run as `python ci/measurements_page.py` to print the page. The page leaves out figures that later ones supersede.
+docs/measurements.yaml has every figure whole. `python -m ci.measurements_page` prints the page, and
+`python -m ci.measurements_page WORD...` all that the file says about the figures that have these words.
 """
 
 from __future__ import annotations
 
+import re
+import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,44 +22,81 @@ WIDTH = 126
 """Columns of a paragraph."""
 
 INTRODUCTION = """\
-Written by `make measurements` from [measurements.yaml](measurements.yaml), which has a row for each figure, also for
-those that later ones supersede. Figures were taken on {machine}, unless stated otherwise; "load" is that of other work
-on the machine. `make measure` takes most of them again (`make measure ARGS="scale overhead"`: only these groups)."""
+The newest figure of everything that has a limit, shortened where a line ends in "…".
+[measurements.yaml](measurements.yaml) has each figure whole, those without a limit and older ones too, with command,
+machine, remarks and what others reach: `python -m ci.measurements_page resnet50 unchanged` prints those with these
+words. Taken on {machine}, unless the file says otherwise. `make measure` takes most of them again (`make measure
+ARGS="scale overhead"`: only these groups)."""
+
+OLDER = re.compile(r"before|[0-9a-f]{8}")
+"""Columns of what a figure was before: the word, or a revision."""
+
+REMARK = re.compile(r" \((?:[^()]|\([^()]*\))*\)")
+NAME, FIGURE, LIMIT = 9, 7, 5
+"""Words that each column of the page has at most."""
 
 
 def page(data: dict[str, Any]) -> str:
-    """The page of all sections."""
-    parts = ["# Measurements", textwrap.fill(INTRODUCTION.format(**data).replace("\n", " "), WIDTH)]
+    """The page of all sections that have a figure with a limit."""
+    introduction = textwrap.fill(INTRODUCTION.format(**data), WIDTH, break_long_words=False, break_on_hyphens=False)
+    parts = [f"# Measurements\n\n{introduction}\n"]
     for section in data["sections"]:
-        parts.append(f"## {section['section']}")
-        if "about" in section:
-            parts.append(_paragraph(section["about"]))
-        for table in section["tables"]:
-            parts += _table(table)
-    return "\n\n".join(parts) + "\n"
+        lines = [line for table in section["tables"] for line in _lines(table)]
+        if lines:
+            heading = ("what", "figure", "limit", "date"), ("---",) * 4
+            table = "\n".join(f"| {' | '.join(line)} |" for line in (*heading, *lines))
+            parts.append(f"## {section['section']}\n\n{table}\n")
+    return "\n".join(parts)
 
 
-def _table(table: dict[str, Any]) -> Iterator[str]:
-    """A table's title, origin and rows as paragraphs; nothing if all of it is superseded."""
-    rows = [row for row in table["rows"] if not row.get("superseded")]
-    if table.get("superseded") or not rows:
+def whole(data: dict[str, Any], words: list[str]) -> str:
+    """Tables as the file has them, of their rows only those that have all words, in themselves or in the title."""
+    tables: list[dict[str, Any]] = []
+    for table in (table for section in data["sections"] for table in section["tables"]):
+        texts = [f"{table['title']} {' '.join(map(str, row.values()))}".lower() for row in table["rows"]]
+        rows = [
+            row for row, text in zip(table["rows"], texts, strict=True) if all(word.lower() in text for word in words)
+        ]
+        if rows:
+            tables.append({**table, "rows": rows})
+    return yaml.safe_dump(tables, sort_keys=False, allow_unicode=True, width=100) if tables else ""
+
+
+def _lines(table: dict[str, Any]) -> Iterator[tuple[str, str, str, str]]:
+    """Name, figure, limit and date of the rows that have a limit and that nothing supersedes."""
+    if table.get("superseded"):
         return
-    machine, about = (f"; {table['machine']}" if "machine" in table else "", table.get("about", ""))
-    commands = ", ".join(f"`{command}`" for command in table.get("command", "").split("; ") if command)
-    origin = f"**{table['title']}** ({table['date']}{machine}{': ' if commands else ''}{commands})"
-    yield _paragraph(f"{origin}. {about}".rstrip())
-    # The limit and what others reach stand last, wherever the first row has them.
-    last = [name for name in ("date", "limit", "peer") if any(name in row for row in rows)]
-    columns = [*dict.fromkeys(name for row in rows for name in row if name not in last), *last]
-    lines = [columns, ["---"] * len(columns), *([str(row.get(name, "")) for name in columns] for row in rows)]
-    yield "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    if "note" in table:
-        yield _paragraph(table["note"])
+    for row in table["rows"]:
+        if "limit" in row and not row.get("superseded"):
+            (subject, name), *figures = (pair for pair in row.items() if pair[0] not in {"limit", "peer", "date"})
+            newer = [pair for pair in figures if not OLDER.fullmatch(pair[0])] or figures[-1:]
+            yield (
+                _shortened(name if subject == "what" else f"{name}: {table['title']}", NAME),
+                _shortened("; ".join(text for _, text in newer), FIGURE),
+                _shortened(row["limit"], LIMIT),
+                row.get("date", table["date"]),
+            )
 
 
-def _paragraph(text: str) -> str:
-    return textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)
+def _shortened(text: str, most: int) -> str:
+    """The text without remarks in brackets, cut after `most` words or where a part of it ends in their second half."""
+    words = REMARK.sub("", text).replace("**", "").split()
+    if len(words) <= most:
+        return " ".join(words)
+    ends = [count for count in range(most, most // 2, -1) if words[count - 1][-1] in ";,:."]
+    cut = " ".join(words[: (ends or [most])[0]]).rstrip(";,:.")
+    return f"{cut}{'`' * (cut.count('`') % 2)} …"
+
+
+def main(words: list[str]) -> int:
+    """Prints the page, or all that the file says about the figures with these words."""
+    data = yaml.safe_load(DATA.read_text(encoding="utf-8"))
+    text = whole(data, words) if words else page(data)
+    print(text, end="")
+    if not text:
+        print(f"measurements: expected words of a figure, got {' '.join(words)!r}; try fewer of them", file=sys.stderr)
+    return 0 if text else 2
 
 
 if __name__ == "__main__":
-    print(page(yaml.safe_load(DATA.read_text(encoding="utf-8"))), end="")
+    sys.exit(main(sys.argv[1:]))

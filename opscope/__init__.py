@@ -54,5 +54,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """All public names, imported or not."""
-    return sorted({*globals(), *NAMES})
+    """The public names, imported or not."""
+    return sorted(["__version__", *NAMES])

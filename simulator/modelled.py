@@ -1,6 +1,6 @@
 """What the simulator models of each board, from which source, how far that is from cards, and where it differs.
 
-The one table of measured errors: docs/measurements.md has the same figures with date and command, and tests hold the
+The one table of measured errors: docs/measurements.yaml has the same figures with date and command, and tests hold the
 two together.
 """
 

@@ -1,7 +1,7 @@
 """What the optimization levels make of whole models on the simulated n150: cycles, launches, traffic, accuracy, time.
 
 `OPENBLAS_NUM_THREADS=1 python -m ci.benchmarks.bench_levels [MODEL ...] [--dtypes T ...]` prints a line of
-docs/measurements.md for each model and element type. The processor time of a run is that of a model's second one, for
+docs/measurements.yaml for each model and element type. The processor time of a run is that of a model's second one, for
 which tables and what is computed once for the weights are there.
 """
 

@@ -55,7 +55,7 @@ def graph_of(model: str) -> BudaGraph:
 
 
 def row(model: str, arch: str, policy: str) -> tuple[object, ...]:
-    """One line of the table of docs/planning.md."""
+    """One line of the table."""
     graph = graph_of(model)
     started, config = time.process_time(), Configuration()
     config.set_configuration_options(balancer_policy=policy)

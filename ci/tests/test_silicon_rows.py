@@ -54,7 +54,7 @@ BEYOND = {
     "wormhole_b0/whb0-reduce-r-performance",
     "wormhole_b0/whb0-splice-op-performance",
 }
-"""Files with more than 5 % in the median or 15 % at p95 (docs/measurements.md)."""
+"""Files with more than 5 % in the median or 15 % at p95 (docs/measurements.yaml)."""
 WORSE: set[str] = set()
 """Files with a larger median and a larger p95 than TT-Buda's formulas, which were fitted to all of their rows."""
 

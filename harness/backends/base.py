@@ -78,7 +78,7 @@ class Watch(Protocol):
 
 @dataclass
 class Job(Measures):
-    """One op on its way up the ladder, and what was measured of it. Stages pass values on to later ones in `state`."""
+    """One op on its way through the stages, and what was measured. Stages pass values on to later ones in `state`."""
 
     op_id: str
     module: bytes

@@ -138,7 +138,7 @@ def show(
 
     RUN is a run folder (default: the newest in .opscope/runs) or the id of a run; its summary is printed. For an OP,
     named by its id, print its result, PCC and cycles night by night, the models and places that contain it, the
-    command that runs it again, and what its kept verdicts rest on. For a MODEL, print its ladder, the ops that block
+    command that runs it again, and what its cached verdicts rest on. For a MODEL, print its stages, the ops that block
     it, and how both changed. Anything that is not a folder is looked up in the database. --owner always reads the
     database.
     """

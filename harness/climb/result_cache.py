@@ -139,7 +139,7 @@ class ResultCache:
             return None
         values, now = entry.get("values"), self._values(row)
         if values is not None and now is not None and values != now:
-            damage.say(f"{row.op_name} [{row.op_id}]: its kept verdict rests on other values; it runs again")
+            damage.say(f"{row.op_name} [{row.op_id}]: its cached verdict rests on other values; it runs again")
             return None
         fresh = build_test(row, self._context, status=kept.status, started=None, attempt=attempt)
         values = {name: getattr(fresh, name) for name in OF_THE_RUN}
@@ -160,7 +160,7 @@ class ResultCache:
                 return entry
             changed = changed or what
         if changed:
-            self._say(f"kept verdicts are not used: {changed} changed")
+            self._say(f"cached verdicts are not used: {changed} changed")
         return None
 
     def _entries(self, row: OpRow) -> list[dict[str, Any]]:

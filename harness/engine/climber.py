@@ -132,7 +132,7 @@ class Climber:
     def _keep(self, cache: ResultCache, row: OpRow, test: OpTest, reports: Sequence[Ready]) -> None:
         """Keeps a verdict while the next op runs. Raises what has come of the one before."""
         self._wait_for_kept()
-        self._keeper = self._keeper or ThreadPoolExecutor(1, thread_name_prefix="kept verdicts")
+        self._keeper = self._keeper or ThreadPoolExecutor(1, thread_name_prefix="cached verdicts")
         self._kept = self._keeper.submit(cache.keep, row, test, *reports)
 
     def _wait_for_kept(self) -> None:

@@ -204,7 +204,7 @@ def _no_golden(row: OpRow, request: Preparation) -> str:
     if request.inputs in DRAWN:
         count = sum(math.prod(desc.shape) for desc in row.inputs)
         return f"its ops have random inputs, no result is the model's (its arguments are {count:,} numbers)"
-    return f"the walk has no result: {row.no_golden}"
+    return f"the golden evaluation has no result: {row.no_golden}"
 
 
 def _own_folder(module: Path, request: Preparation) -> Path | None:

@@ -226,7 +226,7 @@ class BorderWalk(Walker):
         super().__init__(task)
         self.sources = dict.fromkeys(split.ops, ())  # every op counts as met: nothing is stored for it
         self.whole, self.base = rows.whole, rows.base
-        self.absent: dict[int, str] = dict.fromkeys(borders, "the walk did not come to it")
+        self.absent: dict[int, str] = dict.fromkeys(borders, "the golden evaluation did not come to it")
         """Values at a border that nobody has, and why."""
 
     def argument(self, value: int) -> Any:

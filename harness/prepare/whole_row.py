@@ -50,7 +50,7 @@ def write(folder: Path, name: str, whole: WholeProgram) -> None:
     program, module, params = split.program, MODULE, {}
     missing = next((value.why for value in results if isinstance(value, Missing)), "")
     if len(results) != len(program.results):
-        missing = missing or "the walk did not evaluate the whole program"
+        missing = missing or "the golden evaluation did not evaluate the whole program"
     values = split.values
     inputs, outputs = whole.types or ([values[v] for v in program.arguments], [values[v] for v in program.results])
     only_drawn = all(OWN_NUMBERS in value.why for value in results if isinstance(value, Missing))

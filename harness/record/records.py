@@ -496,6 +496,10 @@ else:
     _Measured = create_model("_Measured", __base__=_Ended, **measure_fields())
 
 
+LINE = 120
+"""Columns of what an OpTest is printed as."""
+
+
 class OpTest(_Measured):
     """The outcome of one unique op in one run on one backend.
 
@@ -525,6 +529,15 @@ class OpTest(_Measured):
         if self.status is Status.STOPPED and ending(self.status, self.stage_reached, self.ran_on) == PASSED:
             vars(self).update(status=Status.PASSED, success=True)  # the record itself is frozen
         return self
+
+    def __repr__(self) -> str:
+        """One line: the op, how it ended and where. All fields are in `model_dump()`."""
+        place = f" at {self.failed_stage.value}" if self.failed_stage else ""
+        error = f": {self.error_message}" if self.error_message else ""
+        line = f"OpTest({self.op_name} [{self.op_id}] {self.status.value}{place} on {self.backend}{error}"
+        return f"{line if len(line) < LINE else line[: LINE - 4] + '...'})"
+
+    __str__ = __repr__
 
     @property
     def right(self) -> bool:
@@ -598,7 +611,7 @@ class RunRecord(Record):
 
 
 class Ledger(Record):
-    """The counts that must add up (docs/architecture.md, "The ledger")."""
+    """The counts that must add up (docs/architecture.md, "The counts")."""
 
     unique: Int
     by_status: dict[Status, Int]

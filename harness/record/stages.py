@@ -13,7 +13,7 @@ _WORD = re.compile(WORD)
 
 
 class Stage(StrEnum):
-    """One step of the ladder. A backend names the ones it has, in order; `split` is where every op starts.
+    """One step of a backend, which names the ones it has, in order; `split` is where every op starts.
 
     The members are the words of the backends in this tree. Any other word of small letters, digits, `-`, `_` and `.`
     is a stage of somebody's own backend: `Stage("link")` makes it, and always gives the same object.
@@ -57,7 +57,7 @@ _OWN: dict[str, Stage] = {}
 
 
 def in_order(stages: Iterable[str], climbs: Iterable[Sequence[str]]) -> list[str]:
-    """Stages from the foot of the ladder to its top.
+    """Stages from the first to the last.
 
     `climbs` are the stages that ops climbed, each in its order: they give the positions of a backend's own words. The
     members come in the order in which they are defined.
@@ -82,7 +82,7 @@ def depths(stages: Iterable[str], climbs: Collection[Sequence[str]]) -> dict[str
 
 
 class Status(StrEnum):
-    """How an op ended. Every unique op of a run has exactly one; together they are the ledger."""
+    """How an op ended. Every unique op of a run has exactly one; together they add up."""
 
     SUCCESS = "success"
     COMPILE_FAILED = "compile_failed"

@@ -139,7 +139,7 @@ def run_op_by_op(
     on_test: Callable[[OpTest], None] | None = None,
     **options: Any,
 ) -> OpTests:
-    """Takes every unique op up the ladder, each isolated in a child process, and returns one record per op.
+    """Takes every unique op through the stages of a backend, each in a child process; returns one record per op.
 
     Besides StableHLO and names of models, it takes a model of this process, with example inputs: a function of JAX, a
     module of PyTorch, Keras, Flax (nnx) or Equinox, `jax.export` and `torch.export` programs. Its ops run on the values

@@ -100,7 +100,7 @@ def close(plan: RunPlan, selected: set[str] | None, *, interrupted: bool) -> Clo
     )
     page = replace(page_of(run, plan.run_dir), notes=notes)
     if not all(books.adds_up for books in page.ledgers.values()):
-        problem = "the ledger does not add up: an op of the manifest or of a model is lost"
+        problem = "the counts do not add up: an op of the manifest or of a model is lost"
     return Closed(page, problem, run._replace(tests=store.in_order(run.rows, run.tests)), [*attempts, *doubted, *unrun])
 
 

@@ -42,7 +42,7 @@ def checked(
             cache = ResultCache(each.caches, each.context, report, folders)
             differs = kept_sample.difference(cache, lane, there, f"{day} {label}")
         if differs:
-            damage.say(f"{label}: a kept verdict does not hold, so none is used or kept in this run: {differs}")
+            damage.say(f"{label}: a cached verdict does not hold, so none is used or kept in this run: {differs}")
         sides.append(replace(each, doubted=bool(differs)))
     return replace(sides[0], others=tuple(sides[1:]))
 

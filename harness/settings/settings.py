@@ -210,14 +210,14 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "check_kept",
-        "Run a sample of the kept verdicts again first.",
+        "Run a sample of the cached verdicts again first.",
         False,
         Flag,
         more="It is 1 % of the ops that have one, and at least 3; a night does it.",
     ),
     Setting(
         "explain_kept",
-        "Say what kept verdicts rest on.",
+        "Say what cached verdicts rest on.",
         False,
         Flag,
         more="For each backend, with what has changed of it.",
@@ -277,7 +277,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("no_report", "Write neither report.html nor the database.", False, Flag),
     Setting(
         "cache_dir",
-        "Folder of exports, goldens and kept verdicts.",
+        "Folder of exports, goldens and cached verdicts.",
         metavar="DIR",
         option=False,
         more="Default: the user's cache folder.",

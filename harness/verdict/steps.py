@@ -395,7 +395,7 @@ GOLDEN_IN_STEPS = {
 }
 """Element type -> functions that XLA rounds to that type after each of several steps, in its golden or on a host."""
 GOLDEN_HALVES = 3
-"""Half units by which such a golden may be farther off than by rounding it once (docs/measurements.md: 1.0 in bf16, 2.6
-in f16)."""
+"""Half units by which such a golden may be farther off than by rounding it once (docs/measurements.yaml: 1.0 in bf16,
+2.6 in f16)."""
 SEVERAL_STEPS = 8
 """Roundings of an elementwise op that is lowered to several kernels."""

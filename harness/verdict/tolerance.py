@@ -2,7 +2,7 @@
 
 Start values are two to four times the error that a NumPy model of the hardware's operand masks gives at an inner size
 of 2304 (tenstorrent/tt-isa-documentation, WormholeB0, MVMUL and UNPACR). A change needs a measurement in
-docs/measurements.md and a new VERSION, which is part of every cached result's key.
+docs/measurements.yaml and a new VERSION, which is part of every cached result's key.
 
 What the table cannot say by kind alone: a reduction whose body only chooses among values (`maximum`, `and`) computes
 nothing and is exact, one that multiplies stays out of the matrix unit, and a Float32 function outside that unit is held
@@ -116,7 +116,7 @@ OF_BITS = frozenset({"stablehlo.abs", "stablehlo.negate"})
 BY_VECTOR_UNIT = frozenset({"stablehlo.dynamic_update_slice", "stablehlo.select", *OF_BITS})
 """Ops whose values a board's vector unit moves, by choosing between two."""
 WHOLE_MARGIN = 5
-"""The errors of layers add up: of single ops at most 1.3e-3, of whole models 1.1e-2 (docs/measurements.md)."""
+"""The errors of layers add up: of single ops at most 1.3e-3, of whole models 1.1e-2 (docs/measurements.yaml)."""
 ULP_MARGIN = 4
 """Float32 functions: so many times the bound of the kernel's error, since the golden has an error of its own."""
 FORMULA_MARGIN = 16

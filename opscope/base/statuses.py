@@ -144,7 +144,7 @@ EFFECTS: dict[str, Effect] = {
 
 def effects_table() -> str:
     """The table of docs/verdicts.md."""
-    names = ("exit code", "gate", "ledger", "unblock", "diff", "JUnit", "CSV: `is_failure`")
+    names = ("exit code", "gate", "counts", "unblock", "diff", "JUnit", "CSV: `is_failure`")
     lines = [f"| status | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
     for status, e in EFFECTS.items():
         cells = (e.exit_code, e.gate, "its own term", e.unblock, f"`{e.diff}`", e.junit, e.csv)

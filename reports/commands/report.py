@@ -41,7 +41,7 @@ def report(
     Default: the newest date of the database. A date stands for all nights of that day; each series is shown in the
     newest of them that has it. A published run is shown on the page of its night, with every series,
     what is missing, and what changed since the previous night. With --owner, lists show only that team's failures;
-    ladder, rates and charts still show all ops.
+    stages, rates and charts still show all ops.
     """
     from opscope.harness.record import artifacts
     from opscope.harness.record.errors import InputError

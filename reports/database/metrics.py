@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from opscope.base.temporary_folder import TemporaryFolder
 from opscope.harness.record.measures import MEASURES
 from opscope.harness.record.result_options import OPTIONS
+from opscope.reports.database.ask import questions
 from opscope.reports.database.database import views
 from opscope.reports.database.frame_types import OF_VIEW, type_of
 
@@ -157,6 +158,7 @@ views](../reports/database/views). A column that a view does not explain means t
 of columns of many views. Types are those of the DataFrames that `opscope.reports.exports.frames` makes of each view
 ([in Python](results.md#in-python-opscopeframes)).
 """
+QUESTIONS = "../reports/database/queries"
 TABLE = "| column | type | meaning |\n|---|---|---|"
 
 
@@ -178,6 +180,10 @@ def markdown(columns_of: dict[str, list[str]]) -> str:
             parts.append(f"Also {', '.join(names)}.\n")
     rows = "\n".join(f"| `{column}` | {type_of('', column)} | {SHARED[column]} |" for column in sorted(shared))
     parts.append(f"## Columns of many views\n\n{TABLE}\n{rows}\n")
+    stored = "\n".join(
+        f"| [`{each.name}`]({QUESTIONS}/{each.name}.sql) | {each.asks} |" for each in questions().values()
+    )
+    parts.append(f"## Stored questions\n\nWhat `opscope sql NAME` answers.\n\n| name | asks |\n|---|---|\n{stored}\n")
     return "\n".join(parts)
 
 

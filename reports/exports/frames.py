@@ -198,7 +198,8 @@ def __getattr__(name: str) -> Callable[..., pd.DataFrame]:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *views()})
+    """What there is to call: the functions of this module and the views."""
+    return sorted({"diff", "op_tests", "view", *views()})
 
 
 def _frame(name: str, rows: Iterable[Mapping[Any, Any]]) -> pd.DataFrame:

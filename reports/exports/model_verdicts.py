@@ -92,7 +92,7 @@ def _whole(view: RunView, row: Mapping[Any, Any]) -> OpTest:
 
 
 def _lost(view: RunView) -> OpTest:
-    error = "the ledger does not add up: an op of the manifest or of a model is lost"
+    error = "the counts do not add up: an op of the manifest or of a model is lost"
     return _row(view, LEDGER, "", Status.CRASHED, error)
 
 

@@ -126,7 +126,7 @@ def context(
 def frame(rows: list[dict[str, Any]], beyond: dict[str, Any], owned: Owned) -> dict[str, Any]:
     """The part of the context that follows from the ops of a run or a night. `beyond`: the sections of sections.py.
 
-    Ladder, rates and charts count all ops; lists have only the ops whose owner `owned` selects.
+    Stages, rates and charts count all ops; lists have only the ops whose owner `owned` selects.
     """
     listed = [row for row in rows if owned.lists(row["owner"])]
     specifications = charts.charts(rows)

@@ -134,13 +134,13 @@ def test_each_backend_has_a_ladder_and_rates_of_its_own(tmp_path: Path) -> None:
 
 def test_failures_come_first_and_the_most_used_is_open(report: Path, tmp_path: Path) -> None:
     text = report.read_text(encoding="utf-8")
-    assert text.index("<h2>Failing ops") < text.index("<h2>Ladder")
+    assert text.index("<h2>Failing ops") < text.index("<h2>Stages")
     # By hand from OPS: six errors that no limitation names, of which tanh stands twice in the models.
     assert "1 more, with fewer uses" in text
     assert text.index("stablehlo.tanh</code>") < text.index("stablehlo.fft</code>")
     run = load_run(make_run(tmp_path / "run"))
     good = render(run._replace(tests=[test for test in run.tests if not test.fails_run]))
-    assert good.index("<h2>Ladder") < good.index("<h2>Failing ops")
+    assert good.index("<h2>Stages") < good.index("<h2>Failing ops")
     assert "None: every attempted op is right" in good
 
 

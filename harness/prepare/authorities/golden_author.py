@@ -27,7 +27,7 @@ def environment(author: str | None) -> environments.Environment | None:
     if name != PACKAGES[1] or not release:
         raise InputError(WHERE, "a release of jaxlib", author, f"{PACKAGES[1]}@{FIRST}")
     if not release.endswith(".whl") and number(release) < number(FIRST):
-        expected = f"{PACKAGES[1]} {FIRST} or newer, since it also splits models and walks them"
+        expected = f"{PACKAGES[1]} {FIRST} or newer, since it splits models and makes goldens"
         raise InputError(WHERE, expected, release, f"{PACKAGES[1]}@{FIRST}, or --backend xla@{release}, which tests it")
     return environments.find(f"{WHERE} {author}", " ".join(reversed(PACKAGES)), release)
 

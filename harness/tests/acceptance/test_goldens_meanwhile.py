@@ -74,7 +74,7 @@ def test_verdicts_before_a_failed_preparation_stay(place: Place, workers: tuple[
         OPSCOPE_CACHE_DIR=str(place.folder / "cache"),
     )
     assert done.code == 1, done.out + done.err
-    assert "the ledger does not add up" not in done.out
+    assert "the counts do not add up" not in done.out
     assert "s for goldens" in done.out
     stored = store.load_run(run)
     status = {test.op_name.removeprefix("stablehlo."): test for test in stored.tests}

@@ -559,7 +559,7 @@ def test_a_sample_of_kept_verdicts_notices_what_no_list_can(tmp_path: Path) -> N
     (tmp_path / "broken").touch()
     assert "kept 24 of 24" in run(tmp_path, "c", case, {}), "a run without a sample knows nothing of it"
     shown = run(tmp_path, "d", sampled, {})
-    assert re.search(r"a kept verdict does not hold, so none is used or kept in this run: stablehlo\.\w+ \[", shown)
+    assert re.search(r"a cached verdict does not hold, so none is used or kept in this run: stablehlo\.\w+ \[", shown)
     assert "ends as compile_failed at lower" in shown
     assert "kept was success" in shown
     assert re.search(r"2\d failed", shown), shown[-3000:]

@@ -340,4 +340,4 @@ def test_a_kept_verdict_rests_on_the_values_that_it_was_made_with(tmp_path: Path
     (folder / "values" / "sum.npy").write_bytes(b"another golden")
     stored.seal(folder, "toy")
     assert cache.find(row) is None
-    assert "its kept verdict rests on other values; it runs again" in capfd.readouterr().err
+    assert "its cached verdict rests on other values; it runs again" in capfd.readouterr().err

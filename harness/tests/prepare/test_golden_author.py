@@ -63,7 +63,7 @@ def test_a_release_that_cannot_make_them_is_one_line(tmp_path: Path, mark: Path)
     file.write_text(TANH, encoding="utf-8")
     for author, words in {
         "iree@3.0": "--goldens-by: expected a release of jaxlib, got iree@3.0; try jaxlib@",
-        "jaxlib@0.9.2": f"jaxlib {FIRST} or newer, since it also splits models and walks them, got 0.9.2; try jaxlib@",
+        "jaxlib@0.9.2": f"jaxlib {FIRST} or newer, since it splits models and makes goldens, got 0.9.2; try jaxlib@",
         "jaxlib": "--goldens-by: expected a release of jaxlib, got jaxlib",
         "jaxlib@9.9": "a release of jaxlib for this Python and machine, got 9.9; try jaxlib@9.2, jaxlib@9.1",
     }.items():

@@ -43,6 +43,16 @@ def test_a_record_says_where_its_op_comes_from() -> None:
     assert (bare.op_kind, bare.success, bare.skipped, bare.stage_reached) == ("matmul", True, False, Stage.SPLIT)
 
 
+def test_a_record_is_printed_as_a_line() -> None:
+    right = build_test(ROW, CONTEXT, status=Status.SUCCESS, stage_reached=Stage.COMPARE, started=START)
+    assert repr(right) == str(right) == "OpTest(stablehlo.add [x1] success on own)"
+    wrong = right.model_copy(
+        update={"status": Status.RUN_FAILED, "failed_stage": Stage.RUN, "error_message": "no room " * 40}
+    )
+    assert repr(wrong).startswith("OpTest(stablehlo.add [x1] run_failed at run on own: no room no room")
+    assert (len(repr(wrong)), repr(wrong)[-4:]) == (120, "...)")
+
+
 def test_an_end_is_never_before_its_start() -> None:
     later = START + timedelta(seconds=9)
     for started, ended, times in (

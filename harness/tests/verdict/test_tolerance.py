@@ -215,7 +215,7 @@ def test_every_stablehlo_op_has_a_kind():
 
 
 def test_a_figure_of_the_verdict_changes_only_with_the_version_that_cached_verdicts_are_kept_by():
-    """A new figure needs a measurement in docs/measurements.md, a new VERSION and its digest here."""
+    """A new figure needs a measurement in docs/measurements.yaml, a new VERSION and its digest here."""
     figures = [
         f"{module.__name__}.{name} {sorted(value.items()) if isinstance(value, dict) else value}"
         for module in (table, check, compare, scores, steps, operands, meaning, displaced, moments, places, halves)

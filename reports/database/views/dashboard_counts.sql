@@ -5,7 +5,7 @@
 --   night_status: `complete`, `partial` or `broken`
 --   model: the model; empty for all models together
 --   model_on: the model, and the platform if there is more than one tonight
---   furthest_stage: the last stage that was passed, numbered in the order of the ladder
+--   furthest_stage: the last stage that was passed, numbered in the order of the stages
 --   cycles_of_all_uses: device cycles of all uses, one after another; null where none ran on a device
 --   compile_seconds: time to compile the ops
 --   attempted_ops: all but golden_in_doubt, stopped, skipped and not_run

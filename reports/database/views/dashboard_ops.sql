@@ -7,7 +7,7 @@
 --   rank_on: the number of dimensions, and the platform if there is more than one tonight
 --   op: name and id
 --   uses: how often the op occurs in that model
---   furthest_stage: the last stage that was passed, numbered in the order of the ladder
+--   furthest_stage: the last stage that was passed, numbered in the order of the stages
 --   supported: `yes` if it is right, `known gap` for an expected failure, `not tried`, else `no`
 --   right_op: 1 if it is right at the place where an op has to run to count
 --   compile_seconds: time of the stages before `run`

@@ -1,4 +1,4 @@
--- The ledger of models: every model that was asked for in a run, and whether it ran or why not.
+-- Every model that was asked for in a run, and whether it ran or why not.
 --   outcome: `ran`, `build_failed`, `export_failed`, `prepare_failed`, `framework_missing` or `not_run`
 --   reason: the error, or how to install what is missing
 --   artifact: the traceback, relative to the run's folder

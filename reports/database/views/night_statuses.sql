@@ -1,5 +1,5 @@
--- How the unique ops of each night ended, one row per status. Together the rows of a night are its ledger of ops.
---   status: a status of the ledger; `unsplittable` is an op of which no module could be made
+-- How the unique ops of each night ended, one row per status. The rows of a night add up to its ops.
+--   status: the status; `unsplittable` is an op of which no module could be made
 --   ops: unique ops that ended with it
 --   uses: their uses in the models
 SELECT c.night_id, n.label AS night, SUBSTR(n.label, 1, 10) AS day, n.kind, s.started, c.series, s.backend, {board s} AS arch, s.data_format, c.status, c.ran_on, c.known AS is_expected,
