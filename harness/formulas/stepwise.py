@@ -12,24 +12,83 @@ from opscope.harness.formulas import special
 from opscope.harness.formulas.nearest import last_place, precision, rounded
 from opscope.harness.formulas.traced import NotElementwiseError
 
+Rounding = Callable[[int, Callable[..., Any], np.ndarray, np.dtype], np.ndarray]
+"""Number, function and exact result of a step, and the type -> what the step gives, float64."""
 Direction = Callable[[int, np.ndarray], Any]
 """Number and exact result of a step -> where it is rounded: 1 up, -1 down, 0 to the nearest number."""
+EXACT = frozenset(
+    (np.absolute, np.add, np.ceil, np.divide, np.floor, np.maximum, np.minimum, np.multiply, np.negative, np.rint)
+) | {np.sqrt, np.square, np.subtract, np.trunc, np.where}
+"""What IEEE 754 leaves one result."""
+ONE_STEP = frozenset((np.cos, np.exp, np.log, np.log1p, np.sin, np.tanh, special.erf, special.erfc, special.sigmoid))
+"""Functions that hosts compute in float32 or wider."""
+IN_STEPS = frozenset((np.arccos, np.arccosh, np.arcsin, np.arcsinh, np.arctanh, np.cosh, np.expm1, np.sinh)) | {
+    np.power,
+    np.tan,
+}
+"""Functions that they make of several steps, each perhaps of 16 bits: XLA arcsines, IREE a tangent of f16."""
+LIBRARY = 1e-5
+"""Most that a host's function of float32 may be off, relative, as the table of tolerances has it."""
+
+
+def _near(exact: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    return rounded(exact, dtype).astype(np.float64)
+
+
+def _by_kernel(direction: Direction) -> Rounding:
+    """A kernel's step, which may be a unit off: the next number in a direction."""
+
+    def of(step: int, _: Callable[..., Any], exact: np.ndarray, dtype: np.dtype) -> np.ndarray:
+        near, to = _near(exact, dtype), direction(step, exact)
+        return np.where((near - exact) * to < 0, near + to * last_place(exact, dtype), near)
+
+    return of
+
+
+def _by_host(to: int) -> Rounding:
+    """A host's step: the number nearest to what its library computes, which may be off that way."""
+
+    def of(step: int, function: Callable[..., Any], exact: np.ndarray, dtype: np.dtype) -> np.ndarray:
+        if function in EXACT | ONE_STEP:
+            return _near(exact if function in EXACT else exact * (1 + to * LIBRARY), dtype)
+        last = _by_kernel(lambda *_: to)(step, function, exact, dtype)
+        return last + to * last_place(exact, dtype) if function in IN_STEPS else last
+
+    return of
+
+
+def _unrounded(bit: int, where: int) -> Rounding:
+    """A host's step: as it is where a bit of its number is so, since a compiler leaves out roundings between steps that
+    it makes one loop of; else the nearest number."""
+    return lambda step, _, exact, dtype: exact if step >> bit & 1 == where else _near(exact, dtype)
 
 
 def _by_bit(bit: int, sign: int) -> Direction:
     return lambda step, _: sign if step >> bit & 1 else -sign
 
 
-DIRECTIONS: Sequence[Direction] = (
-    lambda step, y: 0,
-    lambda step, y: 1,
-    lambda step, y: -1,
-    lambda step, y: np.sign(y),
-    lambda step, y: -np.sign(y),
-    *(_by_bit(bit, sign) for bit in (0, 1, 2) for sign in (1, -1)),
-)
+ON_CARD: Sequence[tuple[Rounding, bool]] = [
+    (_by_kernel(direction), True)
+    for direction in (
+        lambda step, y: 0,
+        lambda step, y: 1,
+        lambda step, y: -1,
+        lambda step, y: np.sign(y),
+        lambda step, y: -np.sign(y),
+        *(_by_bit(bit, sign) for bit in (0, 1, 2) for sign in (1, -1)),
+    )
+]
 """How kernels round that may be a unit off: to the nearest number, up, down, away from zero, toward it; up where a bit
-of the step's number is set and down elsewhere, so that any two of eight steps part in one."""
+of the step's number is set and down elsewhere, so that any two of eight steps part in one. With each whether functions
+of `SEVERAL` are made in several steps."""
+ON_HOST: Sequence[tuple[Rounding, bool]] = [
+    (_by_host(0), True),
+    *((_by_host(to), False) for to in (0, 1, -1)),
+    *((_unrounded(bit, where), True) for bit in (0, 1, 2) for where in (0, 1)),
+    (lambda step, function, exact, dtype: exact, True),
+]
+"""How a host rounds, which adds and multiplies as IEEE 754 says: to the nearest number, of functions as its library has
+them, or not at all; what is left then are constants of a body."""
 MOVES = frozenset({np.concatenate, np.split, np.swapaxes, np.reshape})
 """Functions that only move values: no step of an evaluation."""
 SEVERAL: dict[Callable[..., Any], Callable[..., Any]] = {special.sigmoid: lambda x: 1 / (1 + np.exp(-x))}
@@ -37,25 +96,25 @@ SEVERAL: dict[Callable[..., Any], Callable[..., Any]] = {special.sigmoid: lambda
 
 
 def evaluations(
-    function: Callable[..., Any], operands: Sequence[np.ndarray], dtype: np.dtype, flushes: bool = False
+    function: Callable[..., Any], operands: Sequence[np.ndarray], dtype: np.dtype, on_card: bool = False
 ) -> Iterator[list[np.ndarray]]:
-    """The results of a function of float64 arrays, in float64, with its steps rounded to `dtype` in each of DIRECTIONS.
-    A sum is one step: it is added up in a wider type. `flushes`: denormals become zero.
+    """The results of a function of float64 arrays, in float64, with its steps rounded to `dtype` in each of the ways
+    that hosts have, or cards, which make denormals zero. A sum is one step: it is added up in a wider type.
 
     Raises NotElementwiseError where a step is a function that is not known here.
     """
-    for direction in DIRECTIONS:
-        steps = _Steps(dtype, direction, flushes)
+    for rounding, several in ON_CARD if on_card else ON_HOST:
+        steps = _Steps(dtype, rounding, several, on_card)
         made = function(*(_Rounded(each, steps) for each in operands))
-        several = made if isinstance(made, list | tuple) else [made]
-        yield [np.asarray(each.value if isinstance(each, _Rounded) else each, np.float64) for each in several]
+        results = made if isinstance(made, list | tuple) else [made]
+        yield [np.asarray(each.value if isinstance(each, _Rounded) else each, np.float64) for each in results]
 
 
 class _Steps:
     """The steps of one evaluation."""
 
-    def __init__(self, dtype: np.dtype, direction: Direction, flushes: bool) -> None:
-        self._number, self._dtype, self._direction = 0, dtype, direction
+    def __init__(self, dtype: np.dtype, rounding: Rounding, several: bool, flushes: bool) -> None:
+        self._number, self._dtype, self._rounding, self.several = 0, dtype, rounding, several
         self._least = 2.0 ** precision(dtype)[1] if flushes else 0.0
 
     def take(self, function: Callable[..., Any], operands: Sequence[Any]) -> Any:
@@ -65,10 +124,7 @@ class _Steps:
             result = np.asarray(function(*values))
             if result.dtype.kind != "f":
                 return result
-            near = rounded(result, self._dtype).astype(np.float64)
-            direction = self._direction(self._number, result)
-            past = (near - result) * direction < 0
-            near = np.where(past, near + direction * last_place(result, self._dtype), near)
+            near = self._rounding(self._number, function, result, self._dtype)
             near = np.where(np.abs(near) < self._least, 0.0, near)
         self._number += 1
         return _Rounded(near, self)
@@ -82,7 +138,8 @@ class _Rounded(NDArrayOperatorsMixin):
 
     def take_step(self, function: Callable[..., Any], *operands: Any) -> Any:
         """One step that NumPy does not know (`special.one_step`)."""
-        return SEVERAL[function](*operands) if function in SEVERAL else self.steps.take(function, operands)
+        parts = SEVERAL.get(function) if self.steps.several else None
+        return parts(*operands) if parts is not None else self.steps.take(function, operands)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *operands: Any, **options: Any) -> Any:
         if method != "__call__" or options:
