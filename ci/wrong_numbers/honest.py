@@ -51,7 +51,7 @@ def other_zero(ran: Ran) -> np.ndarray:
     return np.where(ran.golden == 0, -ran.golden, ran.golden)
 
 
-ALL_COMPOSED = ", ".join(f"{name} {element}" for name in COMPOSED for element in ("f32", "bf16"))
+ALL_COMPOSED = ", ".join(f"{name} {element}" for name, elements in COMPOSED.items() for element in elements)
 HONEST: tuple[Changed, ...] = (
     *of_each(
         "backwards",
