@@ -57,10 +57,9 @@ def _transpose(rows: int, columns: int, make: Make) -> Case:
 ZEROS = with_negative_zeros((48, 40))
 
 COMPOSED = {
-    **dict.fromkeys(
-        "gelu gelu_tanh silu mish softplus tanhshrink elu tanh_bw gelu_bw sigmoid".split(), ("f32", "bf16")
-    ),
-    **dict.fromkeys("selu hardswish log_sigmoid softsign".split(), ("f32", "bf16", "f16")),
+    **dict.fromkeys(("gelu", "gelu_tanh", "silu", "mish", "softplus", "tanhshrink"), ("f32", "bf16")),
+    **dict.fromkeys(("elu", "tanh_bw", "gelu_bw", "sigmoid"), ("f32", "bf16")),
+    **dict.fromkeys(("selu", "hardswish", "log_sigmoid", "softsign"), ("f32", "bf16", "f16")),
 }
 """Formulas whose composites are spoiled, and in which types."""
 

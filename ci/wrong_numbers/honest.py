@@ -1,4 +1,4 @@
-"""Seventy honest results: on the host by another way to compute what the op says, on the card as the card computes.
+"""Ninety-four honest results: on the host by another way to compute what the op says, on the card as the card computes.
 
 Sums in another order or in another precision, functions by another library, ties and zeros that may go either way.
 """

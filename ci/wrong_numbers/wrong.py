@@ -1,4 +1,4 @@
-"""A hundred and thirty-three wrong results, each by a fault that a kernel, a lowering or a backend may have.
+"""A hundred and sixty-nine wrong results, each by a fault that a kernel, a lowering or a backend may have.
 
 They were written before the verdict was changed for them. What a fault is made from is the result of the backend, or
 the op in double precision (`Ran.exact`), so that it has one error and no other.
