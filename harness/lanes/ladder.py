@@ -402,7 +402,7 @@ def _compared(state: _ClimbState, job: Job) -> OpTest:
     opinion = second.text if second else ""
     if test is not None:
         return _explained(state, row, checks, test.model_copy(update={"second_authority": opinion}), plain)
-    if row.golden and not row.shards and state.watch is None:
+    if row.golden and not state.on_devices and state.watch is None:
         numbers |= repeated.fields(row, job, state.backend, state.export_dir, state.compiled, checks)
     return state.ended(Status.SUCCESS, second_authority=opinion, **numbers)
 
