@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 from opscope.base.places import HOME
 
@@ -39,3 +40,16 @@ def test_every_file_that_is_named_is_there(tmp_path: Path) -> None:
         if absent := {path for path in names if not ((root / path).exists() or (root / "opscope" / path).exists())}:
             missing[name] = sorted(absent)
     assert not missing
+
+
+@pytest.mark.parametrize("table", ["known", "equivalent"])
+def test_each_row_of_a_table_of_mutants_is_a_line_of_its_file(table: str) -> None:
+    """What moves takes its rows along: the mutants themselves are made in longer runs alone."""
+    text = (HOME / "ci/mutation" / f"{table}.yaml").read_text(encoding="utf-8")
+    rows = [row.get("mutant", row) for row in yaml.safe_load(text)]
+    assert rows
+    texts = {path: (HOME / path).read_text(encoding="utf-8") for path in {row["path"] for row in rows}}
+    for row in rows:
+        text, names = texts[row["path"]], row["function"].split(".")
+        assert row["before"] in {line.strip() for line in text.splitlines()}, row
+        assert all(re.search(rf"(def|class) {name}\b", text) for name in names if name != "<module>"), row

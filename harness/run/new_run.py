@@ -18,70 +18,49 @@ from opscope.harness.cache.claims import Claims
 from opscope.harness.lanes.flight import Ready
 from opscope.harness.record import run_folders, store
 from opscope.harness.record.errors import InputError
-from opscope.harness.record.manifests import Manifest
 from opscope.harness.record.optest import backend_label, now
-from opscope.harness.record.records import ManifestHeader, OpRow, RunRecord
+from opscope.harness.record.records import ManifestHeader, RunRecord
 from opscope.harness.record.selection import refuse_unmatched, unmatched_globs
 from opscope.harness.record.stages import ModelStatus
 from opscope.harness.record.workflows import SPLIT
-from opscope.harness.run import kept_verdicts, starting
 from opscope.harness.run.plan import RunPlan
-from opscope.harness.run.process_plan import growing, mending, orders_of, settled, shared
+from opscope.harness.run.process_plan import growing, mending, orders_of, shared
 from opscope.harness.run.request import to_prepare
-from opscope.harness.run.run_lanes import RunLanes
-from opscope.harness.run.starting import Start, Started
+from opscope.harness.run.starting import Start, Starting, fingerprint, lock
 from opscope.harness.scale import costs, shard
 
 if TYPE_CHECKING:
     from opscope.harness.engine.preparing import Preparing
 
 
-def started(start: Start) -> Started:
-    """The plan and the lanes of a new run. Raises InputError."""
-    for line in start.request.notes:
-        damage.say(line)
-    run = _NewRun(start)
-    try:
-        with run.lanes.closed_on_error():
-            run.begin()
-            manifest = run.manifest()
-            return run.plan(*manifest), run.lanes.lanes
-    except BaseException:
-        run.abandon()
-        raise
-
-
-class _NewRun:
-    """A run that starts."""
+class NewRun(Starting):
+    """A run that starts from models: its folder is made first, and removed again if it does not begin."""
 
     def __init__(self, start: Start) -> None:
         """Claims its folder. Raises InputError for one that is taken or cannot be written."""
-        from opscope.harness.prepare.preparation import tasks
-
-        self._start, request = start, start.request
-        self._started = now()
-        self._preparation = to_prepare(request, started=self._started.timestamp())
-        named = self._named = request.named or tasks(self._preparation)
+        request, moment = start.request, now()
+        for line in request.notes:
+            damage.say(line)
+        preparation = to_prepare(request, started=moment.timestamp())
         self._costs = costs.from_option(request.settings["shard_costs"], request.folder)
-        names = [task.name for task in named]
-        self._run_dir = request.run_dir or run_folders.default_run_dir(names, self._started, request.folder)
-        if (self._run_dir / store.RUN_FILE).exists():
-            raise _taken(self._run_dir)
-        caches = export_folder.cache_dir(self._preparation.cache_dir)
-        for where, folder in (("--run-dir", self._run_dir), ("cache folder", caches)):
+        names = [task.name for task in request.named]
+        run_dir = request.run_dir or run_folders.default_run_dir(names, moment, request.folder)
+        if (run_dir / store.RUN_FILE).exists():
+            raise _taken(run_dir)
+        caches = export_folder.cache_dir(preparation.cache_dir)
+        for where, folder in (("--run-dir", run_dir), ("cache folder", caches)):
             if as_text(place := str(folder)) != place:
                 hint = "a UTF-8 locale (PYTHONUTF8=1), or another folder"
                 raise InputError(where, "a folder whose name is text in this locale", repr(as_text(place)), hint)
-        self._creates_folder = not self._run_dir.exists()
+        self._creates_folder = not run_dir.exists()
         if not start.dry:
             if request.run_dir is None:
-                self._run_dir = made(names, self._started, request.folder)
-            claim(self._run_dir, start.claims)
-        run_id = f"{self._started:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:8]}"
-        self._orders = mending(orders_of(request, run_id, self._run_dir, request.settings.values), self._preparation)
+                run_dir = made(names, moment, request.folder)
+            claim(run_dir, start.claims)
+        orders = mending(orders_of(request, new_id(moment), run_dir, request.settings.values), preparation)
         none_yet = ManifestHeader(models=(), export_dirs=(), module_ops={}, structural={})
-        self._folders = {task.name: task.folder for task in named}
-        self.lanes = RunLanes(RunPlan(self._orders, none_yet, ()), self._folders, start.dry)
+        super().__init__(start, RunPlan(orders, none_yet, ()), request.settings.values, preparation, moment)
+        self.folders.update((task.name, task.folder) for task in request.named)
         self._preparing: Preparing | None = None
 
     @property
@@ -91,68 +70,62 @@ class _NewRun:
         Not where all goldens are needed first, for a model as a whole. Which ops are a share of a sweep is known from
         the split.
         """
-        settings = self._start.request.settings
-        return not self._start.dry and settings["workflow"] == SPLIT and not settings["op_by_op_on_fail"]
+        settings = self.settings
+        return not self.start.dry and settings["workflow"] == SPLIT and not settings["op_by_op_on_fail"]
 
     def begin(self) -> None:
         """Begins to prepare the models, and to load the backends."""
         # A cluster is asked before it gets a walk, which may take its only device for long.
-        self.lanes.recall(self._start.cached, start=not self._climbs_early or self._orders.cluster is not None)
-        if not self._start.dry:
-            self._preparing = starting.preparing(self._start, self._preparation, self._named, self._orders)
+        self.lanes.recall(self.start.cached, start=not self._climbs_early or self.orders.cluster is not None)
+        if not self.start.dry:
+            self._preparing = self.preparing()
 
-    def manifest(self) -> Manifest:
+    def prepared(self) -> RunPlan:
         """The models and their ops: as soon as these are known, where they are climbed early."""
-        start, early = self._start, None
-        listener = self.lanes.listener(start.report, exporters_first=self._climbs_early)
+        start, orders, settings = self.start, self.orders, self.settings
+        early, listener = None, self.lanes.listener(start.report, exporters_first=self._climbs_early)
         if self._preparing is None:
-            header, rows = starting.prepared(start, self._preparation, self._named, self._orders, listener)
+            header, rows = self.all_prepared(listener)
         else:
             early = self._preparing.split(listener) if self._climbs_early else None
             header, rows = early or self._preparing.finish(listener)
-        self._ready: Sequence[Ready] = self.lanes.ready()
         if early is not None:
-            self._orders = growing(self._orders, rows, start.at_once)
-            return header, rows
-        allowance = self._preparation.allowance
-        of_workflow, rows = starting.by_workflow(start, self._orders, self._ready, (header, rows), allowance)
-        return of_workflow.model_copy(update={"imports": header.imports}), rows
-
-    def plan(self, header: ManifestHeader, rows: list[OpRow]) -> RunPlan:
-        """The plan, which is in the run folder then."""
-        start, request, orders = self._start, self._start.request, self._orders
-        self._folders.update(zip(header.models, header.export_dirs, strict=True))
+            orders = growing(orders, rows, start.at_once)
+        else:
+            of_workflow, rows = self.by_workflow((header, rows))
+            header = of_workflow.model_copy(update={"imports": header.imports})
+        self.folders.update(zip(header.models, header.export_dirs, strict=True))
         if all(failure.status is not ModelStatus.NOT_RUN for failure in header.failed):
-            refuse_unmatched(rows, request.ops)  # else a model that the budget cut off may have the op
-        for unmatched in unmatched_globs(rows, request.ops):
+            refuse_unmatched(rows, start.request.ops)  # else a model that the budget cut off may have the op
+        for unmatched in unmatched_globs(rows, start.request.ops):
             damage.say(str(unmatched))
-        share = shard.share(rows, request.settings["shard"], self._costs) if request.settings["shard"] else None
-        if share is not None:
+        if settings["shard"]:
+            share = shard.share(rows, settings["shard"], self._costs)
             orders = shared(orders, share)
-        if request.settings["op_by_op_on_fail"] and not start.dry:
-            until = self._preparation.until
-            orders = starting.run_whole(start, orders, self._ready, header, request.settings.values, until)
-        if request.settings["check_kept"] and start.cached and not start.dry:
-            day = f"{self._started:%Y-%m-%d}"
-            orders = kept_verdicts.checked(orders, self.lanes.lanes, header, rows, self._ready, day)
-        orders = settled(orders, request, rows, self._ready, start.cached, self._started)
-        plan = RunPlan(orders, header, rows, preparing=self._preparing if header.unfinished else None)
-        if not start.dry:
-            if share is not None:
-                shard.write(self._run_dir, share)
-            options = {"models": list(request.models), "ops": list(request.ops), made_of.RUN: request.run}
-            write(plan, start, self._started, self._ready, options)
-        return plan
+            if not start.dry:
+                shard.write(self.run_dir, share)
+        return RunPlan(orders, header, rows, preparing=self._preparing if header.unfinished else None)
+
+    def write(self, plan: RunPlan) -> None:
+        """Writes run.json and manifest.jsonl."""
+        request = self.start.request
+        options = {"models": list(request.models), "ops": list(request.ops), made_of.RUN: request.run}
+        write(plan, self, options)
 
     def abandon(self) -> None:
         """Ends the preparation, and removes the folder of a run that has not begun."""
         if self._preparing is not None:
             self._preparing.stop()
-        if not self._start.dry:
+        if not self.start.dry:
             if self._creates_folder:
-                remove_unbegun(self._run_dir)
+                remove_unbegun(self.run_dir)
             else:
-                remove_empty(self._run_dir)
+                remove_empty(self.run_dir)
+
+
+def new_id(moment: datetime) -> str:
+    """The id of a run that starts at a moment."""
+    return f"{moment:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:8]}"
 
 
 def remove_unbegun(run_dir: Path) -> None:
@@ -176,7 +149,7 @@ def claim(run_dir: Path, claims: Claims) -> None:
     probe = run_dir / ".writable"
     try:
         make_folder(run_dir)
-        starting.lock(run_dir, claims, "--run-dir", "another folder")
+        lock(run_dir, claims, "--run-dir", "another folder")
         if (run_dir / store.RUN_FILE).exists():  # of a run that ended meanwhile
             raise _taken(run_dir)
         probe.write_bytes(b"opscope")
@@ -206,19 +179,19 @@ def _anywhere(url: str, folder: Path) -> str:
     return f"{relative[1]}{folder.absolute()}/{relative[2]}" if relative else url
 
 
-def write(plan: RunPlan, start: Start, started: datetime, ready: Sequence[Ready], own: Mapping[str, Any]) -> None:
+def write(plan: RunPlan, run: Starting, own: Mapping[str, Any]) -> None:
     """Writes run.json and manifest.jsonl; `own` are options that the request has not, or has otherwise."""
     from opscope.harness.backends import compiler_commits
     from opscope.harness.cache.conditions import conditions
     from opscope.harness.record import origin
 
-    request = start.request
+    request, ready = run.start.request, run.ready
     options = {
         **request.settings.masked(),
         "ops": [],
         **own,
         origin.FOLDER: str(plan.run_dir),
-        "fingerprint": starting.fingerprint(ready),
+        "fingerprint": fingerprint(ready),
         origin.CONDITIONS: conditions(),
     }
     if options.get("publish"):
@@ -232,8 +205,8 @@ def write(plan: RunPlan, start: Start, started: datetime, ready: Sequence[Ready]
         models=plan.header.models,
         backend=",".join(backend_label(side.orders.context.backend) for side in plan.sides()),
         arch=plan.orders.context.options.arch,
-        started=started,
-        origin=origin.origin(start.command_line, options, request.folder, compilers),
+        started=run.moment,
+        origin=origin.origin(run.start.command_line, options, request.folder, compilers),
     )
     store.write_manifest(plan.run_dir, export_folder.below(plan.orders.caches, plan.header), plan.rows)
     store.write_run(plan.run_dir, record)

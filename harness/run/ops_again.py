@@ -6,9 +6,9 @@ is, whatever has become of its compiler since.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -29,37 +29,39 @@ from opscope.harness.run import new_run
 from opscope.harness.run.plan import RunPlan
 from opscope.harness.run.process_plan import mending, orders_of
 from opscope.harness.run.request import Request, to_prepare
-from opscope.harness.run.run_lanes import RunLanes
-from opscope.harness.run.starting import Start, Started
+from opscope.harness.run.starting import Start, Starting
 from opscope.harness.triage import bundle, elsewhere, fetch
 
 FROM_THE_RUN = ("backend", *OPTIONS, "op_timeout", "op_memory")
 """Settings that an op of an earlier run takes from that run, unless they are given again."""
 
 
-def started(start: Start) -> Started:
-    """The plan and the lanes, which are ready; the run folder is written. Raises InputError for any bad input."""
-    moment, (plan, options) = (
-        now(),
-        _made(start.request, new_run.made if not start.dry else run_folders.default_run_dir),
-    )
-    if not start.dry:
-        new_run.claim(plan.run_dir, start.claims)
-    for folder in map(Path, plan.header.export_dirs):
-        start.claims.hold(folder)
-    if not all((Path(folder) / bundle.FILE).is_file() for folder in plan.header.export_dirs):
-        export_folder.refuse_removed(plan.header, plan.selected(), plan.run_dir, "--op")
-    lanes = RunLanes(plan, plan.folders)
-    try:
-        with lanes.closed_on_error():
-            ready = lanes.ready()
-            if not start.dry:
-                new_run.write(plan, start, moment, ready, options)
-    except BaseException:
+class OpsAgain(Starting):
+    """Ops that run again: they and their files are known."""
+
+    def __init__(self, start: Start) -> None:
+        """Claims its folder. Raises InputError for any bad input."""
+        moment, place = now(), run_folders.default_run_dir if start.dry else new_run.made
+        plan, settings, self._options = _made(start.request, moment, place)
         if not start.dry:
-            new_run.remove_unbegun(plan.run_dir)
-        raise
-    return plan, lanes.lanes
+            new_run.claim(plan.run_dir, start.claims)
+        super().__init__(start, plan, settings, None, moment)
+
+    def prepared(self) -> RunPlan:
+        """The plan. Raises InputError if files of an op were removed."""
+        plan = self.known
+        if not all((Path(folder) / bundle.FILE).is_file() for folder in plan.header.export_dirs):
+            export_folder.refuse_removed(plan.header, plan.selected(), plan.run_dir, "--op")
+        return plan
+
+    def write(self, plan: RunPlan) -> None:
+        """Writes run.json and manifest.jsonl."""
+        new_run.write(plan, self, self._options)
+
+    def abandon(self) -> None:
+        """Removes the folder."""
+        if not self.start.dry:
+            new_run.remove_unbegun(self.run_dir)
 
 
 def from_run(request: Request) -> RunPlan:
@@ -67,11 +69,14 @@ def from_run(request: Request) -> RunPlan:
 
     Raises InputError if there is no run, if it has another schema, or if there is no such op.
     """
-    return _made(request, run_folders.default_run_dir)[0]
+    return _made(request, now(), run_folders.default_run_dir)[0]
 
 
-def _made(request: Request, place: Callable[..., Path]) -> tuple[RunPlan, dict[str, Any]]:
-    """The plan, and the options that its record has in place of the request's. `place` returns the run's folder."""
+def _made(
+    request: Request, moment: datetime, place: Callable[..., Path]
+) -> tuple[RunPlan, dict[str, Any], dict[str, Any]]:
+    """The plan, the settings, and the options that the record has in place of the request's. `place` returns the run's
+    folder."""
     places = (request.settings["artifact_url"], request.settings["publish"])
     earlier = _earlier(run_of_ops(request.earlier, request.folder, request.op_ids, *places))
     ids = find_op_ids(earlier.manifest[1], request.op_ids) if request.op_ids else set()
@@ -83,12 +88,9 @@ def _made(request: Request, place: Callable[..., Path]) -> tuple[RunPlan, dict[s
     if earlier.in_cache and not (exported and all(Path(file).is_file() for file in files)):
         kept = next((path for op_id in sorted(ids) for path in _repro_folders(earlier.place, op_id, settings)), None)
         if kept is not None:
-            return _made(replace(request, earlier=str(kept)), place)
-    moment = now()
+            return _made(replace(request, earlier=str(kept)), moment, place)
     run_dir = place(["again", *sorted(ids)[:1]], moment, request.folder)
-    orders = orders_of(request, f"{moment:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:8]}", run_dir, settings)
-    rest: dict[str, Any] = {"op_ids": tuple(ids)}
-    orders = replace(orders, **rest, others=tuple(replace(other, **rest) for other in orders.others))
+    orders = orders_of(request, new_run.new_id(moment), run_dir, settings).alike(op_ids=tuple(ids))
     models, exports_of = earlier.options.get("models"), earlier.options.get(made_of.RUN, "")
     if models:
         orders = mending(orders, to_prepare(request, settings, models, run=exports_of))
@@ -96,7 +98,7 @@ def _made(request: Request, place: Callable[..., Path]) -> tuple[RunPlan, dict[s
     store.refuse_other_values(plan.rows, earlier.place, "--op")
     store.refuse_unprepared(plan.header, plan.selected(), earlier.place, "--op")
     own = {name: settings[name] for name in FROM_THE_RUN} | {"models": list(models or ()), made_of.RUN: exports_of}
-    return plan, {**masked(own), ANSWERS: {"run": earlier.run_id, "ops": sorted(ids)}}
+    return plan, settings, {**masked(own), ANSWERS: {"run": earlier.run_id, "ops": sorted(ids)}}
 
 
 @dataclass(frozen=True)

@@ -72,6 +72,10 @@ class Orders:
         """The folder of all caches."""
         return export_folder.cache_dir(self.cache_dir)
 
+    def alike(self, **changes: Any) -> Orders:
+        """The orders with changes that every backend gets."""
+        return replace(self, **changes, others=tuple(replace(other, **changes) for other in self.others))
+
 
 def orders_of(request: Request, run_id: str, run_dir: Path, settings: dict[str, Any]) -> Orders:
     """The orders for a requested run: those of its first backend, which hold the orders of the other backends."""
@@ -117,15 +121,12 @@ def mending(orders: Orders, preparation: Preparation) -> Orders:
     """The orders of a run whose models are prepared again if an export is damaged."""
     if workflow(orders.context.options.workflow).derived:
         return orders  # its exports are derived from others (harness/programs/derived_exports.py)
-    values = asdict(preparation)
-    others = tuple(replace(other, preparation=values) for other in orders.others)
-    return replace(orders, preparation=values, others=others)
+    return orders.alike(preparation=asdict(preparation))
 
 
 def growing(orders: Orders, rows: Sequence[OpRow], at_once: int) -> Orders:
     """The orders of a run some of whose models are prepared meanwhile, `at_once` side by side."""
-    order = as_they_are_made(rows, at_once) if at_once > 1 else ()
-    return replace(orders, order=order, others=tuple(replace(other, order=order) for other in orders.others))
+    return orders.alike(order=as_they_are_made(rows, at_once) if at_once > 1 else ())
 
 
 def as_they_are_made(rows: Sequence[OpRow], at_once: int) -> tuple[str, ...]:
@@ -142,8 +143,7 @@ def as_they_are_made(rows: Sequence[OpRow], at_once: int) -> tuple[str, ...]:
 
 def shared(orders: Orders, own_share: shard.Share | None) -> Orders:
     """The orders for one share of the ops; with None, for all ops."""
-    ops = None if own_share is None else own_share.ops
-    return replace(orders, share=ops, others=tuple(replace(other, share=ops) for other in orders.others))
+    return orders.alike(share=None if own_share is None else own_share.ops)
 
 
 def settled(

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from opscope.base import damage
 from opscope.harness.backends import registry
@@ -15,30 +14,19 @@ from opscope.harness.climb import result_cache
 from opscope.harness.engine.import_checks import check_all, import_check
 from opscope.harness.import_check import hold
 from opscope.harness.limitations import limitation_file
-from opscope.harness.record import store
+from opscope.harness.record import artifacts, store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.manifests import Manifest
 from opscope.harness.record.optest import backend_label, now
 from opscope.harness.record.records import ManifestHeader
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.workflows import workflow
-from opscope.harness.run import kept_verdicts, resume, starting
+from opscope.harness.run import resume
 from opscope.harness.run.plan import RunPlan
-from opscope.harness.run.process_plan import mending, orders_of, settled, shared
+from opscope.harness.run.process_plan import mending, orders_of, shared
 from opscope.harness.run.request import to_prepare
-from opscope.harness.run.run_lanes import RunLanes
-from opscope.harness.run.starting import Start, Started
+from opscope.harness.run.starting import Start, Starting, fingerprint, lock
 from opscope.harness.scale import shard
-
-if TYPE_CHECKING:
-    from opscope.harness.prepare.preparation import Task
-
-
-def started(start: Start, run_dir: Path) -> Started:
-    """The plan and the lanes of the rest of a run. Raises InputError if it would not agree with its beginning."""
-    run = _ResumedRun(start, run_dir)
-    with run.lanes.closed_on_error():
-        return run.plan(), run.lanes.lanes
 
 
 def _models(run: store.StoredRun) -> list[str]:
@@ -50,42 +38,65 @@ def _models(run: store.StoredRun) -> list[str]:
     return models
 
 
-class _ResumedRun:
+class RestOfRun(Starting):
     """A run that goes on."""
 
-    def __init__(self, start: Start, run_dir: Path) -> None:
+    def __init__(self, start: Start) -> None:
         """Reads it, and claims its folder and exports. Raises InputError."""
-        self._start, self._run_dir, self._started = start, run_dir, now()
+        assert start.request.resume is not None
+        run_dir, moment = start.request.resume, now()
         if start.dry:
             run = resume.unfinished(run_dir)
         else:
-            starting.lock(run_dir, start.claims, "--resume")
+            lock(run_dir, start.claims, "--resume")
             run = store.load_run(run_dir)
-            _models(run)
-            starting.unseal(run_dir, run.record.run_id)
+        models, exports = _models(run), run.record.origin.options.get(made_of.RUN, "")
+        if not start.dry:
+            _unseal(run_dir, run.record.run_id)
         store.refuse_other_values(run.rows, run_dir, "--resume")
-        settings = self._settings = resume.options(run, start.request.settings.values, start.request.settings.sources)
-        models = _models(run)
-        exports = run.record.origin.options.get(made_of.RUN, "")
-        self._preparation = to_prepare(start.request, settings, models, self._started.timestamp(), exports)
-        orders = mending(orders_of(start.request, run.record.run_id, run_dir, settings), self._preparation)
-        self._run = run._replace(header=starting.located(run, orders))
-        selection = resume.selection(run_dir) or ()
+        settings = resume.options(run, start.request.settings.values, start.request.settings.sources)
+        preparation = to_prepare(start.request, settings, models, moment.timestamp(), exports)
+        orders = mending(orders_of(start.request, run.record.run_id, run_dir, settings), preparation)
+        selection, share = resume.selection(run_dir) or (), shard.read(run_dir)
         attempts = resume.attempts(store.read_journal(run_dir))
-        rest: dict[str, Any] = {"resumed": True, "attempts": attempts, "op_ids": selection}
-        orders = replace(orders, **rest, others=tuple(replace(other, **rest) for other in orders.others))
-        share = shard.read(run_dir)
+        orders = shared(orders.alike(resumed=True, attempts=attempts, op_ids=selection), share)
+        own = export_folder.cache_dir(run.record.origin.options.get("cache_dir"))
+        header = export_folder.located(run.header, orders.caches, own)
+        super().__init__(start, RunPlan(orders, header, run.rows), settings, preparation, moment)
+        self._run = run._replace(header=header)
         self._some = share is not None or bool(selection)
         """Whether the run has some of its models' ops only."""
-        self._plan = RunPlan(shared(orders, share), self._run.header, self._run.rows)
-        for folder in map(Path, self._run.header.export_dirs):
-            start.claims.hold(folder)
-        self._folders = self._plan.folders
-        self.lanes = RunLanes(self._plan, self._folders)
+
+    def prepared(self) -> RunPlan:
+        """The plan of the rest: what is not there is prepared again, and imports that the budget did not reach are
+        checked. Raises InputError if it would not agree with the run's beginning."""
+        start, before = self.start, self._run
+        run = self._run = resume.prepared(before, self._made, some=self._some)
+        self.folders.update(zip(run.header.models, run.header.export_dirs, strict=True))  # of models not reached
+        if (run is not before or hold.out_of_time(run.header.imports)) and not start.dry:
+            derived = workflow(ResultOptions.of_run(run.record).workflow).derived
+            there = export_folder.those_complete(self._own_exports[0] if derived else run.header)
+            check = import_check(start.claims, limitation_file.all_rows(self.orders.limitations))
+            imports = check_all(self.named, there, check, start.report, start.at_once)
+            run = self._run = run._replace(header=run.header.model_copy(update={"imports": imports}))
+            store.write_manifest(self.run_dir, export_folder.below(self.orders.caches, run.header), run.rows)
+        resume.check_backend(run, fingerprint(self.ready))
+        self._check_compilers()
+        return replace(self.known, header=run.header, rows=run.rows)
+
+    def write(self, plan: RunPlan) -> None:
+        """Says in run.json that the run goes on."""
+        record, models = self._run.record, plan.header.models
+        models = record.models if set(models) <= set(record.models) else models
+        going_on = {"models": models, "ended": None, "outcome": "running"}
+        store.write_run(self.run_dir, record.model_copy(update=going_on))
+
+    def abandon(self) -> None:
+        """Leaves what there is: the run can go on another time."""
 
     def _check_compilers(self) -> None:
         """Raises InputError if a compiler was edited since the run began; says so where that cannot be known."""
-        for side, ready in zip(self._plan.sides(), self._ready, strict=True):
+        for side, ready in zip(self.known.sides(), self.ready, strict=True):
             context = side.orders.context
             label = backend_label(context.backend)
             tests = {test.op_id: test for test in self._run.tests if test.backend == label}
@@ -97,68 +108,19 @@ class _ResumedRun:
             if changed is None:
                 damage.say(f"--resume: {label}: compiler not checked between its parts")
 
-    def plan(self) -> RunPlan:
-        """The plan for the rest, once all models are there that it needs."""
-        start, cached = self._start, not self._settings["no_cache"]
-        self.lanes.recall(cached)
-        ready = self._ready = self.lanes.ready()
-        self._prepare()
-        run, plan = self._run, self._plan
-        resume.check_backend(run, starting.fingerprint(ready))
-        self._check_compilers()
-        if self._settings.get("op_by_op_on_fail"):
-            until = self._preparation.until
-            orders = starting.run_whole(start, plan.orders, ready, run.header, self._settings, until)
-            plan = replace(plan, orders=orders)
-        orders = plan.orders
-        if self._settings.get("check_kept") and cached and not start.dry:
-            day = f"{self._started:%Y-%m-%d}"
-            orders = kept_verdicts.checked(orders, self.lanes.lanes, run.header, run.rows, ready, day)
-        orders = settled(orders, start.request, run.rows, ready, cached, self._started)
-        if not start.dry:
-            models = run.record.models if set(run.header.models) <= set(run.record.models) else run.header.models
-            going_on = {"models": models, "ended": None, "outcome": "running"}
-            store.write_run(self._run_dir, run.record.model_copy(update=going_on))
-        return replace(plan, orders=orders)
-
-    def _prepare(self) -> None:
-        """Prepares again what is not there, and checks imports that the budget did not reach."""
-        start, before = self._start, self._run
-        run = resume.prepared(before, self._made, some=self._some)
-        self._folders.update(zip(run.header.models, run.header.export_dirs, strict=True))  # of models not reached
-        if run is not before or hold.out_of_time(run.header.imports):
-            if not start.dry:
-                derived = workflow(ResultOptions.of_run(run.record).workflow).derived
-                there = export_folder.those_complete(self._own_exports[0] if derived else run.header)
-                run = run._replace(header=run.header.model_copy(update={"imports": self._checks(there)}))
-            self._plan = replace(self._plan, header=run.header, rows=run.rows)
-            if not start.dry:
-                header = export_folder.below(self._plan.orders.caches, run.header)
-                store.write_manifest(self._run_dir, header, run.rows)
-        self._run = run
-
     def _made(self) -> tuple[Sequence[str], ManifestHeader]:
         """The names of all models, and the header of those that are prepared again."""
-        start, orders = self._start, self._plan.orders
-        header, _ = starting.by_workflow(start, orders, self._ready, self._own_exports, self._preparation.allowance)
-        return [task.name for task in self._named], header
+        return [task.name for task in self.named], self.by_workflow(self._own_exports)[0]
 
     @cached_property
     def _own_exports(self) -> Manifest:
         """What the models themselves export, whatever the workflow makes of it."""
-        start, orders = self._start, self._plan.orders
-        listener = self.lanes.listener(start.report)
-        return starting.prepared(start, self._preparation, self._named, orders, listener, checks=False)
+        return self.all_prepared(self.lanes.listener(self.start.report), checks=False)
 
-    @cached_property
-    def _named(self) -> Sequence[Task]:
-        """The models of the run, where some of them are missing."""
-        from opscope.harness.prepare.preparation import tasks
 
-        return tasks(self._preparation)
-
-    def _checks(self, header: ManifestHeader) -> tuple[Any, ...]:
-        """Each model's check against its own framework."""
-        start = self._start
-        check = import_check(start.claims, limitation_file.all_rows(self._plan.orders.limitations))
-        return check_all(self._named, header, check, start.report, start.at_once)
+def _unseal(run_dir: Path, run_id: str) -> None:
+    """Checks the artifacts of a run that goes on. Raises InputError if the disk refuses it."""
+    try:
+        artifacts.unseal(run_dir, run_id)
+    except OSError as error:
+        raise store.refused(run_dir / artifacts.FILE, error) from error

@@ -1,4 +1,4 @@
-"""Starts a run: a new one, the rest of one, or ops of one again; the plan of all of them is of one kind."""
+"""Starts a run: a new one, the rest of one, or ops of one again; all take the same steps to a plan of one kind."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from dataclasses import replace
 
 from opscope.harness.cache import export_folder
 from opscope.harness.record import store
-from opscope.harness.run import new_run, ops_again, resumed_run
+from opscope.harness.run.new_run import NewRun
+from opscope.harness.run.ops_again import OpsAgain
 from opscope.harness.run.plan import RunPlan
 from opscope.harness.run.progress import Event
-from opscope.harness.run.starting import Start, Started
+from opscope.harness.run.resumed_run import RestOfRun
+from opscope.harness.run.starting import Start, Started, Starting
 
 
 def make(start: Start) -> Started:
@@ -20,9 +22,18 @@ def make(start: Start) -> Started:
     InputError for any bad input.
     """
     request = start.request
-    if request.models:
-        return new_run.started(start)
-    return ops_again.started(start) if request.resume is None else resumed_run.started(start, request.resume)
+    kind = NewRun if request.models else OpsAgain if request.resume is None else RestOfRun
+    run: Starting = kind(start)
+    try:
+        with run.lanes.closed_on_error():
+            run.begin()
+            plan = run.settled(run.prepared())
+            if not start.dry:
+                run.write(plan)
+            return plan, run.lanes.lanes
+    except BaseException:
+        run.abandon()
+        raise
 
 
 def completed(plan: RunPlan, report: Callable[[Event], None]) -> RunPlan:

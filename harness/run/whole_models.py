@@ -20,7 +20,7 @@ from opscope.harness.engine.local import LocalEngine
 from opscope.harness.prepare.whole_manifest import whole_rows
 from opscope.harness.record import store
 from opscope.harness.record.optest import DEFAULT_BACKEND, backend_label
-from opscope.harness.record.records import ManifestHeader, OpTest
+from opscope.harness.record.records import OpTest
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import FAILED, Status
 from opscope.harness.record.workflows import FULL, workflow
@@ -36,24 +36,25 @@ SPARED = "its models ran whole"
 
 
 def run(
-    sides: Sequence[RunPlan],
+    plan: RunPlan,
     ready: Sequence[Ready] | None,
-    header: ManifestHeader,
     report: Callable[[Any], None],
-    options: ResultOptions,
+    settings: Mapping[str, Any],
     until: float | None,
     at_once: int,
 ) -> None:
-    """Runs each model whole on each backend, unless the run folder already has its record; none begins after `until`
-    (time.time). Raises a lane's InputError.
+    """Runs each model of a plan whole on each backend, unless the run folder already has its record; none begins after
+    `until` (time.time). Raises a lane's InputError.
 
-    `options` are those of whole models, which may use the host even if their single ops may not. `ready` is each
-    backend's report; with None, no kept verdict is used. Models run in `at_once` lanes of this machine.
+    `settings` are the run's: whole models may use the host even if their single ops may not. `ready` is each backend's
+    report; with None, no kept verdict is used. Models run in `at_once` lanes of this machine.
     """
-    ended = [test for test in store.whole_tests(sides[0].run_dir) if test.status is not Status.NOT_RUN]
+    sides = replace(plan, rows=()).sides()
+    options = ResultOptions.of({**settings, "workflow": FULL})
+    ended = [test for test in store.whole_tests(plan.run_dir) if test.status is not Status.NOT_RUN]
     recorded = {(test.model_name, test.backend) for test in ended}
-    rows = whole_rows(header.export_dirs)
-    wholes = [_Side(side, options, header) for side in sides]
+    rows = whole_rows(plan.header.export_dirs)
+    wholes = [_Side(side, options) for side in sides]
     jobs = [
         OpJob(row, whole.plan.tag)
         for whole in wholes
@@ -87,13 +88,13 @@ def run(
 class _Side:
     """One backend, as it runs models whole."""
 
-    def __init__(self, plan: RunPlan, options: ResultOptions, header: ManifestHeader) -> None:
+    def __init__(self, plan: RunPlan, options: ResultOptions) -> None:
         orders = replace(
             plan.orders,
             op_timeout=workflow(FULL).patience * plan.orders.op_timeout,
             context=replace(plan.orders.context, options=options),
         )
-        self.plan = replace(plan, orders=orders, header=header)
+        self.plan = replace(plan, orders=orders)
         self.journal = _Journal(self.plan)
 
     def climber(self, number: int, ready: Ready | None, terms: Terms) -> Climber:

@@ -17,6 +17,7 @@ from opscope.harness.record import store
 from opscope.harness.tests.acceptance.conftest import Place
 from opscope.harness.tests.acceptance.test_kept_results import CLASS
 from opscope.harness.tests.acceptance.test_resume import steady, words
+from opscope.harness.tests.acceptance.test_whole import PRODUCT, SUM, whole
 from opscope.harness.tests.run_folder import lasting
 from opscope.harness.triage import from_run
 
@@ -168,6 +169,25 @@ def test_each_backend_of_a_run_has_lanes_of_its_own_there(steady: Place, cluster
     tests = store.load_run(runs[0]).tests
     assert {test.backend: test.right for test in tests if "dot" in test.op_name} == {"xla": True, "steady": False}
     assert lasting(runs[0]) == lasting(runs[1])
+
+
+def test_whole_models_run_on_workers_before_the_ops_of_those_that_fail(steady: Place, cluster: Cluster) -> None:
+    cluster.worker(devices=2)
+    (steady.folder / "sum.mlir").write_text(SUM)
+    (steady.folder / "product.mlir").write_text(PRODUCT)
+    runs = {"cluster": ("--cluster", cluster.address), "here": ()}
+    client = Client(cluster.address, set_as_default=False)
+    client.get_task_stream()  # from now on
+    for run, more in runs.items():
+        models = ("--model", "sum.mlir", "--model", "product.mlir", "--backend", "steady.py")
+        options = ("--op-by-op-on-fail", "--no-cache", "--no-report", "--run-dir", run, *more)
+        done = steady.run("pytest", *models, *options)
+        assert done.code == 1, done.out + done.err
+        assert whole(steady.folder / run) == {"sum": "stopped", "product": "compile_failed"}
+    ran = [task["key"] for task in client.get_task_stream(count=10_000) if task["key"].startswith("opscope-")]
+    client.close()
+    assert len(ran) >= 2, "both models, and the ops of one"
+    assert lasting(steady.folder / "cluster") == lasting(steady.folder / "here")
 
 
 def blind(folder: Path) -> tuple[str, ...]:

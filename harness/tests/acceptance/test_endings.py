@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from opscope.base.tests.processes import are_gone
 from opscope.harness.tests import run_folder
 from opscope.harness.tests.acceptance.conftest import MODEL, Done, Place
 from opscope.harness.tests.own_backend import own_backend
@@ -58,15 +59,6 @@ def children(pid: int) -> list[int]:
     return pids
 
 
-def gone(pids: list[int]) -> bool:
-    """Whether the processes end within a few seconds."""
-    for _ in range(100):
-        if not any(Path(f"/proc/{pid}").exists() for pid in pids):
-            return True
-        time.sleep(0.05)
-    return False
-
-
 @pytest.mark.slow
 def test_killed_run_leaves_a_readable_journal(place: Place) -> None:
     child = started(place)
@@ -74,7 +66,7 @@ def test_killed_run_leaves_a_readable_journal(place: Place) -> None:
     assert below, "the lane is a process of its own"
     os.kill(child.pid, signal.SIGKILL)
     child.communicate()
-    assert gone(below), "no orphan is left"
+    assert are_gone(*below), "no orphan is left"
     tests = place.records()
     assert tests
     shown = place.run("opscope", "show", "--json")

@@ -18,6 +18,7 @@ import numpy
 import pytest
 
 from opscope.base.children import forked, process_tree
+from opscope.base.tests.processes import are_gone
 from opscope.harness.backends import declarations, life, registry
 from opscope.harness.backends.base import Backend, BackendError, Job
 from opscope.harness.lanes import scratch, stated_facts
@@ -199,7 +200,7 @@ def test_closing_has_a_limit(tmp_path: Path, notes: Path, monkeypatch: pytest.Mo
         assert lane._child is not None
         pid, begun = lane._child.pid, time.monotonic()
     assert 0.3 <= time.monotonic() - begun < 30
-    assert not Path(f"/proc/{pid}").exists()
+    assert are_gone(pid)
 
 
 def test_a_backend_that_is_not_forkable_is_loaded_in_each_lane(tmp_path: Path, notes: Path) -> None:
@@ -290,10 +291,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr
     folder, lane = done.stdout.split()
-    begun = time.monotonic()
-    while Path(f"/proc/{lane}").exists() and time.monotonic() - begun < 10:
-        time.sleep(0.05)
-    assert not Path(f"/proc/{lane}").exists(), "lane and what it is a fork of end with the run"
+    assert are_gone(int(lane)), "lane and what it is a fork of end with the run"
     assert Path(folder).is_dir()
     mine = Path(scratch.of_process().folder)
     assert not Path(folder).exists()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from opscope.base.tests.processes import are_gone, is_running
 from opscope.harness.lanes.lane import Lane, LaneConfig
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext
@@ -150,10 +151,7 @@ def test_a_hang_ends_with_its_whole_process_group(tmp_path):
         assert time.monotonic() - begin < 20
         assert (test.status, test.crash_kind) == (Status.TIMEOUT, None)
         assert (test.stage_reached, test.failed_stage) == (Stage.SPLIT, Stage.COMPILE)
-        deadline = time.monotonic() + 20
-        while (left := [process for process in _group(group) if _running(process)]) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        assert not left
+        assert are_gone(*_group(group))
         after = lane.run(add_row(tmp_path, "after"))  # and never gets the late answer of the op before
         assert (after.op_id, after.status) == ("after", Status.SUCCESS)
 
@@ -162,7 +160,7 @@ def test_a_child_that_ends_while_idle_is_no_ops_fault(tmp_path):
     with Lane(config(tmp_path)) as lane:
         lane.ready()
         os.kill(lane._child.pid, signal.SIGKILL)
-        while _running(lane._child.pid):
+        while is_running(lane._child.pid):
             time.sleep(0.01)
         assert lane.run(add_row(tmp_path, "fine")).status is Status.SUCCESS
         assert lane.starts == 2
@@ -234,10 +232,7 @@ lane.run(add_row(folder, "hang", b"run:hang"))
     parent.send_signal(signal.SIGKILL)
     parent.wait()
     parent.stdout.close()
-    deadline = time.monotonic() + 20
-    while _running(child) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not _running(child)
+    assert are_gone(child)
 
 
 def _group(leader):
@@ -255,18 +250,11 @@ def _with_variable(word):
     pids = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            if word.encode() in (process / "environ").read_bytes().split(b"\0") and _running(int(process.name)):
+            if word.encode() in (process / "environ").read_bytes().split(b"\0") and is_running(int(process.name)):
                 pids.append(int(process.name))
         except OSError:
             continue
     return pids
-
-
-def _running(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):  # the second, if it ends in between
-        return False
 
 
 def test_null_is_stopped_and_never_a_success(tmp_path):

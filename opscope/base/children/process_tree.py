@@ -226,7 +226,7 @@ def _usage_elsewhere(pid: int) -> tuple[int, int]:
     import psutil
 
     resident = threads = 0
-    for member in _members_elsewhere(pid):
+    for member in _members_elsewhere(pid, _SWEEP):
         try:
             resident += member.memory_info().rss
             threads += member.num_threads()
@@ -235,15 +235,31 @@ def _usage_elsewhere(pid: int) -> tuple[int, int]:
     return resident, threads
 
 
-def _members_elsewhere(pid: int) -> list[psutil.Process]:
-    """A process and its descendants; empty if it has ended."""
+def _members_elsewhere(pid: int, age: float = 0.0) -> list[psutil.Process]:
+    """A process and its descendants, as they were at most `age` seconds ago; empty if it has ended."""
+    global _swept
     import psutil
 
+    moment, children = _swept
+    if not moment or time.monotonic() - moment >= age:
+        children = {}
+        for process in psutil.process_iter(["ppid"]):
+            children.setdefault(process.info["ppid"], []).append(process)  # type: ignore[attr-defined]
+        _swept = time.monotonic(), children
     try:
-        process = psutil.Process(pid)
-        return [process, *process.children(recursive=True)]
+        members = [psutil.Process(pid)]
     except psutil.NoSuchProcess:
         return []
+    for member in members:
+        members += children.get(member.pid, [])
+    return members
+
+
+_SWEEP = 0.04
+"""Seconds for which one look at all processes serves: without /proc the system has to be asked for every one of them,
+and each lane of a run asks 20 times a second."""
+_swept: tuple[float, dict[int, list[psutil.Process]]] = (0.0, {})
+"""When all processes were looked at (time.monotonic), and the children of each then."""
 
 
 _PREFIX = "opscope-"

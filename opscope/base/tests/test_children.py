@@ -21,19 +21,13 @@ from opscope.base.children.ending import Cause, ChildEnded, Deadline, Ending, of
 from opscope.base.children.forks import WarmFork
 from opscope.base.children.parent_death import bound
 from opscope.base.children.process import XLA_FLAG, Local, Process, child_environment
+from opscope.base.tests.processes import are_gone
 
 HERE = "opscope.base.tests.child_functions"
 
 
 def harmed(how: str, **limits: float) -> Outcome:
     return call(f"{HERE}:harm", {"how": how}, **limits)  # type: ignore[arg-type]
-
-
-def is_running(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def comes_true(condition: Callable[[], bool], seconds: float = 20) -> bool:
@@ -113,15 +107,15 @@ def test_a_caller_may_end_a_child_and_an_error_of_its_own_leaves_none_behind() -
     with pytest.raises(KeyboardInterrupt):
         call(f"{HERE}:leave_strays", {"returns": False}, on_message=refuse)
     assert len(numbers) == 2
-    assert comes_true(lambda: not any(map(is_running, numbers)))
+    assert are_gone(*numbers)
 
 
 def test_what_a_child_started_ends_with_it() -> None:
     outcome = call(f"{HERE}:leave_strays", {"returns": False}, seconds=1, on_message=(messages := []).append)
     assert outcome.ending.cause is Cause.TIMEOUT
-    assert comes_true(lambda: not any(map(is_running, messages[0]["strays"])))
+    assert are_gone(*messages[0]["strays"])
     numbers = call(f"{HERE}:leave_strays", {"returns": True}).result
-    assert comes_true(lambda: not any(map(is_running, numbers))), "also where its function returned"
+    assert are_gone(*numbers), "also where its function returned"
 
 
 @pytest.mark.parametrize("grouped", [True, False])
@@ -139,7 +133,7 @@ def test_daemons_end_with_the_child_that_started_them(
 
     ending = call(f"{HERE}:leave_daemon", {"dies": dies}, seconds=60, on_message=messages.append, watch=watch).ending
     assert ending.cause is (Cause.SIGNAL if dies else Cause.TIMEOUT)
-    assert comes_true(lambda: not is_running(messages[0]["daemon"]))
+    assert are_gone(messages[0]["daemon"])
 
 
 def test_what_a_forked_copy_sends_is_dropped() -> None:
@@ -224,7 +218,7 @@ def test_a_child_dies_with_its_parent(tmp_path: Path) -> None:
     assert comes_true(lambda: mark.is_file() and bool(mark.read_text()))
     parent.kill()
     parent.wait()
-    assert comes_true(lambda: not is_running(int(mark.read_text())))
+    assert are_gone(int(mark.read_text()))
 
 
 def test_a_bound_program_dies_with_its_parent(tmp_path: Path) -> None:
@@ -239,7 +233,7 @@ def test_a_bound_program_dies_with_its_parent(tmp_path: Path) -> None:
         child = int(parent.stdout.readline())
     parent.kill()
     parent.wait()
-    assert comes_true(lambda: not is_running(child))
+    assert are_gone(child)
     late = [sys.executable, "-P", "-m", "opscope.base.children.parent_death", "1", *command]
     assert subprocess.run(late, check=False).returncode == 1, "its parent is gone already"
 
@@ -316,7 +310,7 @@ def test_a_warm_fork_is_made_once_and_keeps_no_file_of_its_parent(tmp_path: Path
     assert [int(size) for _, size in lines] == [0, 1, 5 << 20]
     (pid,) = {int(pid) for pid, _ in lines}
     os.kill(pid, signal.SIGKILL)
-    assert comes_true(lambda: not is_running(pid))
+    assert are_gone(pid)
     assert warm.run(b"", seconds=60).ok, "one that ended meanwhile is replaced"
     assert call(Local(lambda parent: warm.run(b"copy", seconds=60).ok), {}, seconds=60).result
     assert warm.run(b"", seconds=60).ok
@@ -324,7 +318,7 @@ def test_a_warm_fork_is_made_once_and_keeps_no_file_of_its_parent(tmp_path: Path
     forks = [int(line.split()[0]) for line in path.read_text().splitlines()]
     assert len(set(forks)) == 3, "a fork of this process uses one of its own"
     assert forks[-3] == forks[-1]
-    assert comes_true(lambda: not any(map(is_running, forks)))
+    assert are_gone(*forks)
 
 
 def test_a_warm_fork_may_hold_so_much_more_than_its_parent() -> None:

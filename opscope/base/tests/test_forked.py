@@ -21,6 +21,7 @@ from opscope.base.children.child import Child
 from opscope.base.children.ending import Cause, ChildEnded, Deadline
 from opscope.base.children.process_tree import children_of
 from opscope.base.tests.captured import captured
+from opscope.base.tests.processes import are_gone
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has what the fork server needs")
 
@@ -281,7 +282,4 @@ if sys.argv[1] == "killed":
             [sys.executable, "-W", "error", "-c", script, how], cwd=tmp_path, env=os.environ | {}, timeout=60
         )
         assert (ran.returncode, ran.stderr) == (-9 if how == "killed" else 0, "")
-        until = time.monotonic() + 10
-        while (left := Path(f"/proc/{int(ran.stdout)}").exists()) and time.monotonic() < until:
-            time.sleep(0.02)
-        assert not left, how
+        assert are_gone(int(ran.stdout)), how

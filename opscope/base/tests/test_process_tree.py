@@ -40,6 +40,23 @@ def test_a_process_and_its_children_count(monkeypatch, tmp_path, elsewhere):
     assert process_tree.usage(child.pid) == (0, 0)
 
 
+def test_without_proc_one_look_at_all_processes_serves_all_lanes(monkeypatch, tmp_path):
+    monkeypatch.setattr(process_tree, "_PROC", tmp_path)
+    looks, process_iter = [], psutil.process_iter
+    monkeypatch.setattr(psutil, "process_iter", lambda names: looks.append(names) or process_iter(names))
+    monkeypatch.setattr(process_tree, "_swept", (0.0, {}))
+    monkeypatch.setattr(process_tree, "_SWEEP", 60.0)
+    for _ in range(3):
+        assert process_tree.usage(os.getpid())[0] > 0
+    assert len(looks) == 1
+    child = subprocess.Popen([sys.executable, "-c", CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        child.stdout.readline()
+        assert child.pid in process_tree.descendants(os.getpid()), "who ends processes never looks at an old list"
+    finally:
+        child.communicate(b"\n\n")
+
+
 FORKS = """
 import os, sys
 x = bytearray(b"1") * (60 << 20)
