@@ -33,7 +33,7 @@ def test_a_query_without_end_is_stopped(connection: sqlite3.Connection, what: st
     for _ in range(2):  # the connection is as good as before
         with pytest.raises(sqlite3.OperationalError, match=r"the query took longer than 0\.1 s, so it was stopped"):
             connection.cursor().execute(ENDLESS.format(what)).fetchall()
-    assert time.monotonic() - began < 8
+    assert time.monotonic() - began < 40
     assert connection.cursor().execute("SELECT 1").fetchall() == [(1,)]
 
 

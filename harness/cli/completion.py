@@ -80,8 +80,8 @@ WORDS: dict[tuple[str, str], tuple[Callable[[], Iterator[Word]], ...]] = {
     ("gate", "models"): (registered_models,),
     ("bisect", "model"): (registered_models,),
     ("ops", "names"): (lowered_ops,),
-    **{(command, "op_id"): (ops,) for command in ("repro", "reduce", "probe", "bisect")},
-    **{(command, "run_dir"): (runs,) for command in ("repro", "reduce", "probe", "bisect")},
+    **{(command, "op_id"): (ops,) for command in ("repro", "reduce", "locate", "probe", "bisect")},
+    **{(command, "run_dir"): (runs,) for command in ("repro", "reduce", "locate", "probe", "bisect")},
 }
 """What completes a parameter, by command and name of the parameter."""
 

@@ -48,6 +48,7 @@ GROUPS = {
     "debugging": {
         "replay": "Run the op of a repro folder again.",
         "reduce": "Find the smallest op that fails in the same way.",
+        "locate": "Find the first value of a model that its compiler gets wrong.",
         "probe": "Find the rule behind a failure, such as: fails when C % 32 != 0.",
         "bisect": "Find the revision that broke an op, or changed a model.",
         "diff-tensors": "Show where two tensors, or two dumps of a run, differ; the worst first.",

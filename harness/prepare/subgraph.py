@@ -62,21 +62,21 @@ def windows(program: Program, size: int) -> list[Piece]:
     An op that reads no other has none: alone it is no piece. An op without a module of its own is in none, and neither
     are splats in other shapes.
     """
-    inside = _uncounted(program)
-    return [piece for part in _parts(program) for piece in _windows_of(_Line(part, inside), size)]
+    inside = uncounted(program)
+    return [piece for part in _parts(program) for piece in _windows_of(Line(part, inside), size)]
 
 
 def layers(program: Program) -> list[Piece]:
     """The numbered scopes of a program and of its bodies, in the order of their last ops. An op without such a scope,
     as in a function that JAX has traced once for all layers, belongs to the layer that it lies in the middle of."""
-    inside = _uncounted(program)
-    return [piece for part in _parts(program) for piece in _layers_of(_Line(part, inside))]
+    inside = uncounted(program)
+    return [piece for part in _parts(program) for piece in _layers_of(Line(part, inside))]
 
 
 def patterns(program: Program) -> list[Piece]:
     """What compilers fuse of a program and of its bodies, in the order of the pieces' last ops."""
-    inside = _uncounted(program)
-    return [piece for part in _parts(program) for piece in _patterns_of(_Line(part, inside))]
+    inside = uncounted(program)
+    return [piece for part in _parts(program) for piece in _patterns_of(Line(part, inside))]
 
 
 def scope_of(location: str) -> str:
@@ -105,7 +105,7 @@ def _parts(program: Program) -> Iterator[Program]:
             yield from _parts(body)
 
 
-def _uncounted(program: Program) -> dict[int, Node]:
+def uncounted(program: Program) -> dict[int, Node]:
     """Values that pieces hold without counting their ops -> what makes them: constants, splats in other shapes."""
     makers: dict[int, Node] = {}
     splats = set[int]()
@@ -123,10 +123,11 @@ def _uncounted(program: Program) -> dict[int, Node]:
     return makers
 
 
-class _Line:
+class Line:
     """One straight line of nodes, by their places in it."""
 
     def __init__(self, program: Program, inside: Mapping[int, Node]) -> None:
+        """`inside` are the values that pieces hold without counting their ops (`uncounted` of the whole program)."""
         self.nodes, self.inside = program.nodes, inside
         self.makers = {
             value: place
@@ -158,6 +159,13 @@ class _Line:
     def before(self, place: int) -> set[int]:
         """The ops that an op reads."""
         return {self.makers[value] for value in reads(self.nodes[place]) if value in self.makers}
+
+    def window(self, end: int, size: int) -> set[int]:
+        """An op with the producers nearest to it, the latest first, up to `size` ops."""
+        held = {end}
+        while len(held) < size and (before := set().union(*map(self.before, held)) - held):
+            held.add(max(before))
+        return held
 
     def with_between(self, held: Iterable[int]) -> set[int]:
         """Some ops with all that lies between two of them."""
@@ -213,20 +221,15 @@ class _Line:
         return Piece(name, members, tuple(nodes.values()), tuple(arguments), results)
 
 
-def _windows_of(line: _Line, size: int) -> Iterator[Piece]:
+def _windows_of(line: Line, size: int) -> Iterator[Piece]:
     """The windows of one straight line of nodes."""
     for end in line.places:
-        held = {end}
-        while len(held) < size:
-            before = set().union(*map(line.before, held)) - held
-            if not before:
-                break
-            held.add(max(before))
+        held = line.window(end, size)
         if len(held) > 1:
             yield line.piece(held, f"{WINDOW}:{line.nodes[end].name.rpartition('.')[2]}")
 
 
-def _layers_of(line: _Line) -> Iterator[Piece]:
+def _layers_of(line: Line) -> Iterator[Piece]:
     """The layers of one straight line of nodes."""
     scopes = {place: scope_of(line.nodes[place].location) for place in line.places}
     above: dict[int, set[str]] = {}
@@ -244,7 +247,7 @@ def _layers_of(line: _Line) -> Iterator[Piece]:
             yield line.piece(whole, f"{LAYER}:{scope}")
 
 
-def _patterns_of(line: _Line) -> Iterator[Piece]:
+def _patterns_of(line: Line) -> Iterator[Piece]:
     """The patterns of one straight line of nodes, each set of ops under its first name."""
     named: dict[str, set[frozenset[int]]] = {}
     for pattern in PATTERNS:
@@ -261,14 +264,14 @@ def _patterns_of(line: _Line) -> Iterator[Piece]:
         yield line.piece(set(held), f"{PATTERN}:{name}")
 
 
-def _shaped(line: _Line, shape: Shape) -> Iterator[set[int]]:
+def _shaped(line: Line, shape: Shape) -> Iterator[set[int]]:
     """The ops of a shape, wherever it stands."""
     for place in line.places:
         if shape.is_last(line.nodes[place]) and (held := _operands(line, shape, place)) is not None:
             yield held
 
 
-def _operands(line: _Line, shape: Shape, place: int) -> set[int] | None:
+def _operands(line: Line, shape: Shape, place: int) -> set[int] | None:
     """The op at a place, the last one of a shape, with what the shape says of its operands; None if they do not fit."""
     before = sorted(line.before(place), reverse=True)
     for chosen in permutations(before, len(shape.operands)) if len(shape.operands) <= len(before) else ():
@@ -278,14 +281,14 @@ def _operands(line: _Line, shape: Shape, place: int) -> set[int] | None:
     return None
 
 
-def _matched(line: _Line, shape: Shape, place: int, steps: int = MOST_STEPS) -> set[int] | None:
+def _matched(line: Line, shape: Shape, place: int, steps: int = MOST_STEPS) -> set[int] | None:
     """The ops of a shape that a value comes from, with those between; what is asked again is known."""
     if (asked := (shape, place, steps)) not in line.matched:
         line.matched[asked] = _looked_for(line, shape, place, steps)
     return line.matched[asked]
 
 
-def _looked_for(line: _Line, shape: Shape, place: int, steps: int) -> set[int] | None:
+def _looked_for(line: Line, shape: Shape, place: int, steps: int) -> set[int] | None:
     node = line.nodes[place]
     if shape.is_last(node) and (held := _operands(line, shape, place)) is not None:
         return held
@@ -296,7 +299,7 @@ def _looked_for(line: _Line, shape: Shape, place: int, steps: int) -> set[int] |
     return None
 
 
-def _side_by_side(line: _Line, shape: Shape) -> Iterator[set[int]]:
+def _side_by_side(line: Line, shape: Shape) -> Iterator[set[int]]:
     """All ops of one kind that read one value, with what makes it and the moves of their results."""
     readers: dict[int, set[int]] = {}
     for place in line.places:

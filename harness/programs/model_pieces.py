@@ -7,7 +7,7 @@ Pieces that are equal are one row, run on the values of the first. The names of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -79,13 +79,14 @@ def rows_of(base: Path, folder: Path, workflow: str, author: str = "", *, dead_o
         pieces = layers(split.program)
     if not pieces and split.ops:
         raise InputError(f"--workflow {workflow}: {model}", some, "none", f"--workflow {other}")
-    return _Rows(split, whole, base, folder, author).of(pieces)
+    return Rows(split, whole, base, folder, author).of(pieces)
 
 
-class _Rows:
+class Rows:
     """The rows of one model's pieces."""
 
-    def __init__(self, split: SplitModule, whole: OpRow, base: Path, folder: Path, author: str) -> None:
+    def __init__(self, split: SplitModule, whole: OpRow, base: Path, folder: Path, author: str = "") -> None:
+        """`whole` is the model's own row, its files in `base`; those of its pieces come into `folder`."""
         self.split, self.whole, self.base, self.folder, self.author = split, whole, base, folder, author
         self.arguments = {value: number for number, value in enumerate(split.program.arguments)}
         self.parameters = _parameters(split.program, whole.argument_types)
@@ -102,21 +103,28 @@ class _Rows:
                 model=self.whole.uses[0].model, path=end.path, location=end.location, framework_op=end.framework_op
             )
             uses.setdefault(op_id, []).append(use)
-        # Arguments of the model have sources of their own.
+        _, ops = export_folder.read_manifest(self.base)
+        refused = {row.op_id: row.no_golden for row in ops if row.no_golden not in ("", OWN_NUMBERS)}
         borders = {value for piece in first.values() for value in (*self._taken(piece), *piece.results)}
-        walk = _BorderWalk(self.split, self.whole, self.base, self.folder, borders - self.arguments.keys())
+        walk = self.walked(borders, refused)
+        return [self.row(op_id, piece, uses[op_id], walk) for op_id, piece in first.items()]
+
+    def walked(self, borders: set[int], refused: Mapping[str, str]) -> BorderWalk:
+        """The walk that has stored the values at `borders`; ops that are `refused`, by id, have none, for a reason."""
+        # Arguments of the model have sources of their own.
+        walk = BorderWalk(self, borders - self.arguments.keys(), refused)
         try:
             walk.run()
         finally:
             walk.close()
         (self.folder / JOURNAL).unlink()
-        return [self._row(op_id, piece, uses[op_id], walk) for op_id, piece in first.items()]
+        return walk
 
     def _taken(self, piece: Piece) -> list[int]:
         """The arguments of a piece's module: all but tokens, which are made inside."""
         return [value for value in piece.arguments if self.split.values[value].data_type != TOKEN]
 
-    def _row(self, op_id: str, piece: Piece, uses: Sequence[Use], walk: _BorderWalk) -> OpRow:
+    def row(self, op_id: str, piece: Piece, uses: Sequence[Use], walk: BorderWalk) -> OpRow:
         """The row of a piece; its module is written."""
         values, taken, end = self.split.values, self._taken(piece), piece.members[-1]
         module, unsplittable = f"{OPS}/{op_id}.mlirbc", ""
@@ -147,13 +155,32 @@ class _Rows:
             holds=tuple(HeldOp(op_id=node.op_id, op_name=node.name, path=node.path) for node in piece.members),
         )
 
-    def _no_golden(self, piece: Piece, walk: _BorderWalk) -> str:
+    def op(self, node: Node, uses: Sequence[Use], walk: BorderWalk) -> OpRow:
+        """The row of an op by itself, on the walk's values; its module is written."""
+        single, module = self.split.ops[node.op_id], f"{OPS}/{node.op_id}.mlirbc"
+        (self.folder / module).write_bytes(single.bytecode)
+        sources = [self._source(value, walk) for value in node.inputs]
+        reason = next((walk.absent[value] for value in (*node.inputs, *node.outputs) if value in walk.absent), "")
+        return OpRow(
+            op_id=node.op_id,
+            op_name=single.op_name,
+            module=None if single.unsplittable else module,
+            inputs=single.inputs,
+            outputs=single.outputs,
+            op_params=single.op_params,
+            sources=tuple(filter(None, sources)),
+            golden=() if reason else tuple(map(_file, node.outputs)),
+            no_golden=reason,
+            uses=tuple(uses),
+        )
+
+    def _no_golden(self, piece: Piece, walk: BorderWalk) -> str:
         """Why a piece with inputs has no golden; empty if it has one."""
         if any(own_random_numbers(self.split.ops[node.op_id]) for node in piece.members):
             return OWN_NUMBERS
         return next((walk.absent[value] for value in piece.results if value in walk.absent), "")
 
-    def _source(self, value: int, walk: _BorderWalk) -> Source | None:
+    def _source(self, value: int, walk: BorderWalk) -> Source | None:
         """Where the value of a piece's argument comes from; None if nobody has it."""
         if value in walk.absent:
             return None
@@ -161,6 +188,7 @@ class _Rows:
             return Source(kind="captured", path=_file(value))
         source = self.whole.sources[self.arguments[value]]
         if source.path is not None and not (self.folder / source.path).exists():
+            (self.folder / source.path).parent.mkdir(exist_ok=True)
             (self.folder / source.path).write_bytes(checked(self.base, source.path).read_bytes())
         return source
 
@@ -181,24 +209,23 @@ def _parameters(program: Program, types: Sequence[str]) -> frozenset[int]:
     return frozenset(fixed) if types else frozenset()
 
 
-class _BorderWalk(Walker):
+class BorderWalk(Walker):
     """A walk that keeps the values at the borders of pieces."""
 
-    def __init__(self, split: SplitModule, whole: OpRow, base: Path, folder: Path, borders: set[int]) -> None:
-        _, rows = export_folder.read_manifest(base)
-        refused = {row.op_id: row.no_golden for row in rows if row.no_golden not in ("", OWN_NUMBERS)}
+    def __init__(self, rows: Rows, borders: set[int], refused: Mapping[str, str]) -> None:
+        split = rows.split
         task = WalkTask(
             split=split,
             distributions=(),
             seed=0,
-            folder=folder,
+            folder=rows.folder,
             provenance="",
             cache_dir=export_folder.cache_dir(None),
             fatal_ops=refused,
         )
         super().__init__(task)
         self.sources = dict.fromkeys(split.ops, ())  # every op counts as met: nothing is stored for it
-        self.whole, self.base, self.borders = whole, base, borders
+        self.whole, self.base = rows.whole, rows.base
         self.absent: dict[int, str] = dict.fromkeys(borders, "the walk did not come to it")
         """Values at a border that nobody has, and why."""
 

@@ -184,6 +184,67 @@ def _points(finding: dict[str, Any]) -> list[str]:
     return [head, *(f"  {end}: {', '.join(values)}" for end, values in ends.items())]
 
 
+@click.command("locate", short_help="Find the first value of a model that its compiler gets wrong.")
+@click.argument("op_id", metavar="ID|FOLDER")
+@RUN
+@FROM
+@BUDGET
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Where to write the repro folder of the smallest piece.",
+)
+@AS_JSON
+def locate_command(
+    op_id: str, run_dir: Path | None, source: str | None, budget: str, out: Path | None, as_json: bool
+) -> None:
+    """Find the first op of a failing model, layer or window after which its values are wrong, or that does not compile.
+
+    ID is a row of a run of several ops, such as that of --workflow full; FOLDER is its repro folder. The program is cut
+    by halves: of n ops at most log2(n) + 2 modules are compiled. Each is compared with the values of the ops by
+    themselves. Then the op runs alone, and with ever more of the ops before it, on values that are right: the smallest
+    piece that still fails gets a repro folder.
+    """
+    folder = narrowing.folder_of(op_id, run_dir, "opscope locate", source)
+    target = narrowing.replaced(folder, out or folder.with_name("located"))
+    seconds = float(BY_NAME["budget"].read("--budget", budget))
+    located = in_child.locate(folder, "opscope locate", seconds, progress.step, target)
+    if as_json:
+        from opscope.wire.answer import print_answer
+        from opscope.wire.locate import Located
+
+        print_answer(Located(**located))
+        return
+    page = Page()
+    lines = _located(located)
+    page.hanging([(f"{name:<9}", "") for name in lines], list(lines.values()))
+    page.prose(
+        f"{located['compiles']} modules compiled to find it (at most {located['at_most']}), {located['tried']} in all"
+    )
+    click.echo(f"again   {target}/run.sh")
+    click.echo(f"smaller opscope reduce {shlex.quote(str(target))}")
+
+
+def _located(found: dict[str, Any]) -> dict[str, str]:
+    """The lines about the first wrong value."""
+    place = f", {found['location']}" if found["location"] else ""
+    line = f"op {found['number']} of {found['ops']}" + (f" in the body of {found['inside']}" if found["inside"] else "")
+    lines = {"first": f"{found['op_name']} at {found['path']}{place}; {line}"}
+    if (others := found["candidates"])[1:]:
+        lines["or"] = f"one of the {len(others)} ops from {others[0]} on: cuts between them end in other ways"
+    lines["wrong"] = found["accumulated_error"] or found["accumulated"]
+    lines["alone"] = (
+        "right, on the same values" if found["interaction"] else found["isolated_error"] or found["isolated"]
+    )
+    if found["right_when_returned"]:
+        lines["kept"] = "the model is right where this value is returned as well: what it is fused with is wrong"
+    elif found["changed"]:
+        lines["kept"] = f"where this value is returned as well, the model's own results are {found['changed']}"
+    lines["smallest"] = ", ".join(found["holds"])
+    return lines
+
+
 @click.command("probe", short_help="Find the rule behind a failure, such as: fails when C % 32 != 0.")
 @click.argument("op_id", metavar="ID|FOLDER")
 @RUN

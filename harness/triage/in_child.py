@@ -6,6 +6,7 @@ command's own, and so is each line that is said about damage.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,6 +17,8 @@ from opscope.base.children.call import call
 from opscope.base.children.ending import Cause
 from opscope.base.children.inside import Parent
 from opscope.base.machine import memory_limit
+from opscope.base.stored import checked
+from opscope.base.temporary_folder import TemporaryFolder
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpRow, OpTest
 from opscope.harness.triage import bundle
@@ -60,6 +63,15 @@ def narrow(folder: Path, where: str, search: Search, report: Report, target: Pat
     seconds = search.budget + 2 * options.op_timeout + SECONDS
     memory = memory_limit(None) + search.lanes * memory_limit(options.op_memory)
     return _ask(where, "narrow_in_child", task, seconds, memory, report)
+
+
+def locate(folder: Path, where: str, budget: float, report: Report, target: Path) -> dict[str, Any]:
+    """Finds the first wrong value of the module of a repro folder, and writes the folder of the smallest piece that
+    shows it to `target`. Returns what `opscope locate --json` prints. Raises InputError."""
+    options = bundle.read(folder).options
+    task = {"folder": str(folder), "target": str(target), "budget": budget}
+    memory = memory_limit(None) + memory_limit(options.op_memory)
+    return _ask(where, "locate_in_child", task, budget + 2 * options.op_timeout + SECONDS, memory, report)
 
 
 def _ask(
@@ -125,10 +137,30 @@ def narrow_in_child(parent: Parent) -> dict[str, Any]:
     def work(task: dict[str, Any]) -> dict[str, Any]:
         folder = Path(task["folder"])
         repro = bundle.read(folder)
-        with Lab(folder, repro, lanes=task["lanes"], budget=task["budget"], against=task["against"]) as lab:
-            return (
-                _probed(lab, report) if task["target"] is None else _reduced(lab, folder, Path(task["target"]), report)
-            )
+        target, against = task["target"] and Path(task["target"]), task["against"]
+        if target and not against and _several_ops(folder, repro, task["budget"]):
+            return _reduced_module(folder, repro, task, report)
+        with Lab(folder, repro, lanes=task["lanes"], budget=task["budget"], against=against) as lab:
+            return _reduced(lab, folder, target, report) if target else _probed(lab, report)
+
+    return _answered(parent, work)
+
+
+def locate_in_child(parent: Parent) -> dict[str, Any]:
+    """The child of `locate`."""
+    from opscope.harness.triage import first_bad
+    from opscope.harness.triage.lab import Lab
+
+    def report(text: str) -> None:
+        parent.send({"progress": text})
+
+    def work(task: dict[str, Any]) -> dict[str, Any]:
+        folder, target = Path(task["folder"]), Path(task["target"])
+        with Lab(folder, bundle.read(folder), budget=task["budget"], dumps=True) as lab:
+            found = first_bad.find(lab, report)
+            bundle.write(target, found.row, found.test, _origin(lab, folder))
+        module = (target / bundle.TEXT).read_text(encoding="utf-8")
+        return {**first_bad.as_answer(found), "folder": str(target), "module": module}
 
     return _answered(parent, work)
 
@@ -153,12 +185,8 @@ def _reduced(lab: Any, folder: Path, target: Path, report: Report) -> dict[str, 
 
     reduced = reduce.reduce(lab, report)
     assert reduced.tried.test is not None
-    repro = lab.repro
-    options = repro.options.model_copy(update={"backend": bundle.backend_of(folder, repro.options)})
-    of_the_run = {name: getattr(repro, name) for name in bundle.OF_THE_RUN}
-    origin = bundle.Origin(export_dir=lab.place, options=options, **of_the_run)
-    row = lab.row_of(reduced.tried)
-    bundle.write(target, row.model_copy(update={"uses": repro.row.uses}), reduced.tried.test, origin)
+    row = lab.row_of(reduced.tried).model_copy(update={"uses": lab.repro.row.uses})
+    bundle.write(target, row, reduced.tried.test, _origin(lab, folder))
     return {
         "folder": str(target),
         "module": (target / bundle.TEXT).read_text(encoding="utf-8"),
@@ -171,6 +199,55 @@ def _reduced(lab: Any, folder: Path, target: Path, report: Report) -> dict[str, 
         "before_text": _sized(reduced.before),
         "after_text": _sized(reduced.after),
     }
+
+
+def _origin(lab: Any, folder: Path) -> bundle.Origin:
+    """Where what a lab has tried of a repro folder comes from."""
+    repro = lab.repro
+    options = repro.options.model_copy(update={"backend": bundle.backend_of(folder, repro.options)})
+    of_the_run = {name: getattr(repro, name) for name in bundle.OF_THE_RUN}
+    return bundle.Origin(export_dir=lab.place, options=options, **of_the_run)
+
+
+def _several_ops(folder: Path, repro: bundle.Repro, seconds: float) -> bool:
+    """Whether the module of a repro folder has more than one op. Raises InputError for one that the parser refuses."""
+    from opscope.harness.prepare.split_guard import split_bytes
+
+    return repro.row.devices == 1 and len(split_bytes(checked(folder, repro.row.module or ""), seconds)) > 1
+
+
+def _reduced_module(folder: Path, repro: bundle.Repro, task: dict[str, Any], report: Report) -> dict[str, Any]:
+    """What `_reduced` returns, of a module of several ops: its smallest piece that fails in the same way, and of this
+    the smallest op where it is one."""
+    from opscope.harness.triage import first_bad
+    from opscope.harness.triage.lab import Lab, Variant
+
+    until, target = time.monotonic() + task["budget"], Path(task["target"])
+    with TemporaryFolder("located") as name, Lab(folder, repro, budget=task["budget"]) as lab:
+        found = first_bad.find(lab, report)
+        piece = Path(name) / "piece" if not found.row.holds else target
+        bundle.write(piece, found.row, found.test, _origin(lab, folder))
+        before = Variant(checked(folder, repro.row.module or "").read_bytes(), (), repro.row.op_name).form
+        steps = [f"{found.row.op_name} at {found.op.path}, the first of {found.line} ops that is wrong"]
+        if found.row.holds:
+            after = Variant((piece / bundle.MODULE).read_bytes(), (), found.row.op_name).form
+            answer = {
+                "folder": str(target),
+                "module": (target / bundle.TEXT).read_text(encoding="utf-8"),
+                "after": asdict(after),
+                "steps": tuple(steps),
+                "tried": found.tried,
+                "complete": not lab.out_of_budget,
+                "difference": "",
+                "after_text": _sized(after),
+            }
+        else:
+            left = max(until - time.monotonic(), 1.0)
+            with Lab(piece, bundle.read(piece), lanes=task["lanes"], budget=left) as one:
+                answer = _reduced(one, piece, target, report)
+            answer["steps"] = (*steps, *answer["steps"])
+            answer["tried"] += found.tried
+    return {**answer, "before": asdict(before), "before_text": _sized(before)}
 
 
 def _sized(form: Any) -> str:

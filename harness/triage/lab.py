@@ -93,18 +93,26 @@ class Lab:
     """A place to try variants of one failure; a context manager. Two variants at once with two lanes."""
 
     def __init__(
-        self, folder: Path, repro: bundle.Repro, *, lanes: int = 1, budget: float = 300.0, against: str = ""
+        self,
+        folder: Path,
+        repro: bundle.Repro,
+        *,
+        lanes: int = 1,
+        budget: float = 300.0,
+        against: str = "",
+        dumps: bool = False,
     ) -> None:
         """`folder` is the repro folder; after `budget` seconds nothing is tried any more. `against` is the second
-        backend, where it is two lowerings that differ and not a failure."""
+        backend, where it is two lowerings that differ and not a failure. With `dumps`, results of rows are kept."""
         self._scratch = TemporaryFolder("lab")
         self.place = Path(self._scratch.name)
-        self._folder, self.repro = resolved(folder), repro
+        self.folder, self.repro = resolved(folder), repro
         self._until = time.monotonic() + budget
-        self._backends = (bundle.backend_of(self._folder, repro.options), *([against] if against else []))
+        self._backends = (bundle.backend_of(self.folder, repro.options), *([against] if against else []))
         self._free: queue.SimpleQueue[list[Lane]] = queue.SimpleQueue()
         self._lanes: list[list[Lane]] = []
         """For each variant that is tried at once, a lane of each backend."""
+        self._dumps = dumps
         self._lane_count, self._pool = lanes, ThreadPoolExecutor(lanes)
         self._evaluator = Evaluator(repro.options.goldens_by)
         self._mlir = threading.Lock()
@@ -143,12 +151,12 @@ class Lab:
         All other modules are made of this one here, so that only this one is read in a fork first.
         """
         row = self.repro.row
-        path = checked(self._folder, row.module or "")
+        path = checked(self.folder, row.module or "")
         if row.devices > 1:
             raise InputError(str(path), "an op of one device", f"{row.op_name} of {row.devices}", "opscope repro")
         ops = split_bytes(path, max(self._until - time.monotonic(), 1.0))
         if len(ops) == 1:
-            return Variant(path.read_bytes(), tuple(row_inputs(row, self._folder)))
+            return Variant(path.read_bytes(), tuple(row_inputs(row, self.folder)))
         if not self.compares_lowerings:
             raise InputError(str(path), "a module of one op", f"one of {len(ops)}")
         return self._part(Variant(path.read_bytes(), (), WHOLE_MODEL))
@@ -239,6 +247,19 @@ class Lab:
             path.unlink()
         return tried
 
+    def run(self, row: OpRow) -> OpTest:
+        """The record of a row whose files lie in this place."""
+        lanes = self._free.get()
+        try:
+            return lanes[0].run(row)
+        finally:
+            self._free.put(lanes)
+
+    def dumps(self, op_id: str) -> Path:
+        """The folder of the results of a row that was run, if they were kept."""
+        folder = Path(self._lanes[0][0].config.context.run_dir, artifacts.ARTIFACT_DIR, op_id)
+        return folder / f"tensors-{backend_label(self._backends[0])}"
+
     def _differ(self, lanes: Sequence[Lane], row: OpRow) -> bool:
         """Whether the backends have lowered an op differently, in the way of the original, which comes first."""
         texts, folder = [], Path()
@@ -285,8 +306,13 @@ class Lab:
         until = str(self.stage) if self.stage not in (None, Stage.COMPARE) else self.repro.options.until
         options = self.repro.options
         while len(self._lanes) < self._lane_count:
-            context = bundle.context_of(self._folder, self.repro, self.place / f"lane{len(self._lanes)}")
-            context = replace(context, keep_ir=self.compares_lowerings, options=context.options.changed(until=until))
+            context = bundle.context_of(self.folder, self.repro, self.place / f"lane{len(self._lanes)}")
+            context = replace(
+                context,
+                keep_ir=self.compares_lowerings,
+                dump_tensors="all" if self._dumps else "none",
+                options=context.options.changed(until=until),
+            )
             lanes = [
                 Lane(
                     LaneConfig(

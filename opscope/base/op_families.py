@@ -37,9 +37,9 @@ PIECE = "piece"
 """Family of several ops of a model that run as one program."""
 OTHER = "other"
 """Family of an op of another dialect."""
-WINDOW, LAYER, PATTERN = "window", "layer", "pattern"
+WINDOW, LAYER, PATTERN, PREFIX = "window", "layer", "pattern", "prefix"
 """How the name of a piece begins: `window:add` ends in an add, `layer:layer3` is that scope of the model,
-`pattern:softmax` what compilers fuse by that name."""
+`pattern:softmax` what compilers fuse by that name, `prefix:17` the first 17 ops of a module."""
 
 _CHLO_FAMILIES: dict[str, str] = {
     "data_movement": "broadcast_select constant_like top_k",
@@ -53,7 +53,7 @@ _FAMILY_OF |= {f"chlo.{name}": family for family, names in _CHLO_FAMILIES.items(
 NAMES = frozenset(name.partition(".")[2] for name in _FAMILY_OF)
 """Names of ops without the dialect."""
 _FAMILY_OF["model"] = WHOLE_MODEL
-_FAMILY_OF |= {WINDOW: PIECE, LAYER: PIECE, PATTERN: PIECE}
+_FAMILY_OF |= dict.fromkeys((WINDOW, LAYER, PATTERN, PREFIX), PIECE)
 
 DATA_MOVEMENT = frozenset({"data_movement", "creation"})
 """Families that compute nothing: their results are exact if the storage format is."""

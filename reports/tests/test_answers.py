@@ -75,6 +75,7 @@ CALLS = {
 SLOW = {
     "backend-check": "backend check null --json",
     "reduce": "reduce OP --json --budget 20s",
+    "locate": "locate whole --json --budget 60s",
     "probe": "probe OP --json --budget 20s",
     "replay": "replay repro --json",
     "gate": "gate --old wrong.py --new wrong.py --model m.mlir --json",
@@ -319,6 +320,12 @@ def test_slow_answers_are_as_their_schemas_say(tmp_path: Path) -> None:
     call(*sweep)
     (test,) = load_run(next((tmp_path / ".opscope" / "runs").iterdir())).tests
     call("opscope", "repro", test.op_id, "--out", "repro")
+    (tmp_path / "two.mlir").write_text(
+        WRONG_MODEL.replace("  return %0", "  %1 = stablehlo.tanh %0 : tensor<4x6xf32>\n  return %1")
+    )
+    call(*[word.replace("m.mlir", "two.mlir") for word in sweep], "--workflow", "full", "--run-dir", "full")
+    (model,) = load_run(tmp_path / "full").tests
+    call("opscope", "repro", model.op_id, "--run", "full", "--out", "whole")
     for name, line in SLOW.items():
         held_to(name, json.loads(call("opscope", *line.replace("OP", test.op_id).split())))
 

@@ -259,7 +259,7 @@ def check_endless(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
         begun = time.monotonic()
         with pytest.raises(InputError, match=r"QUERY: expected an answer within 0\.05 s, got none; try a narrower"):
             ask(url, ENDLESS.format(what), seconds=0.05)
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < 30
     monkeypatch.setattr("opscope.reports.database.ask.MOST_ROWS", 20_000)
     with pytest.raises(InputError, match=r"QUERY: expected at most 20,000 rows, got more; try a LIMIT"):
         ask(url, ENDLESS.format("i"))

@@ -57,6 +57,7 @@ CALLS: dict[str, tuple[str, ...]] = {
     "repro": (f"repro {NOT_THERE}", f"repro {NOT_THERE} --run RUN"),
     "replay": (f"replay {NOT_THERE}",),
     "reduce": (f"reduce {NOT_THERE}", f"reduce {NOT_THERE} --run RUN"),
+    "locate": (f"locate {NOT_THERE}", f"locate {NOT_THERE} --run RUN"),
     "probe": (f"probe {NOT_THERE}", f"probe {NOT_THERE} --run RUN"),
     "bisect": (f"bisect {NOT_THERE} --good a --bad b",),
     "diff-tensors": (f"diff-tensors {NOT_THERE} RUN", "diff-tensors RUN RUN"),

@@ -201,7 +201,7 @@ def test_the_budget_ends_the_waiting_and_takes_no_other_models_golden(tmp_path: 
     since = time.monotonic()
     with pytest.raises(CutOff):
         goldens.row(row(1, "m", "n", golden=False), lambda: time.monotonic() < since + 0.05)
-    assert 0.05 <= time.monotonic() - since < 5
+    assert 0.05 <= time.monotonic() - since < 30
     one.fails("not_run: budget", cut_off=True)
     with pytest.raises(CutOff):  # a run with more time would take the golden of m
         goldens.now(row(1, "m", "n", golden=False))

@@ -61,7 +61,7 @@ def test_what_one_raises_is_raised_here(error: Exception, kind: type[Exception],
     since = time.monotonic()
     with pytest.raises(kind, match=text):
         in_forks(2, work, nothing)
-    assert time.monotonic() - since < 10
+    assert time.monotonic() - since < 40
 
 
 @pytest.mark.parametrize("ending", [of_return_code(-signal.SIGKILL), of_return_code(7)], ids=["signal", "exit"])
@@ -78,7 +78,7 @@ def test_a_fork_that_dies_ends_the_others_and_is_named(ending: Ending) -> None:
     with pytest.raises(ForkDied) as caught:
         in_forks(2, work, lambda number, message: pids.append(message["pid"]))
     assert (caught.value.number, caught.value.ending) == (1, ending)
-    assert time.monotonic() - since < 10
+    assert time.monotonic() - since < 40
     assert pids
     for pid in pids:
         with pytest.raises(ProcessLookupError):
@@ -93,4 +93,4 @@ def test_once_all_is_done_nobody_waits_for_those_that_are_left() -> None:
 
     since = time.monotonic()
     in_forks(2, work, lambda number, message: "done" in message)
-    assert time.monotonic() - since < 10
+    assert time.monotonic() - since < 40

@@ -114,7 +114,7 @@ def test_a_broken_receiver_is_reported_in_one_line(receiver: Receiver, path: str
     begun = time.monotonic()
     (line,) = notify(hook(receiver, path, timeout=0.2), MESSAGE, True)
     assert expected in line
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 30
     assert [post[0] for post in receiver.posts] == [path]
 
 

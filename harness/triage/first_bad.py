@@ -1,0 +1,306 @@
+"""Finds the first value that a backend gets wrong of a module of several ops, or the first op that it cannot compile.
+
+The program is cut after an op: the ops before it are a module of their own, which runs on the module's inputs and
+returns all that is read after the cut, a few values. Its goldens are those of the ops by themselves. Which cut is the
+first that fails as the module does, is searched by halves: at most ceil(log2 n) + 2 modules of n ops are compiled for
+it, the one that shows the failure once more and the one that shows whether the program is right when the value is also
+returned among them. In an op with a body (a loop, a branch) the search goes on, on the values of its first step.
+
+What is around that op is then left out: it runs alone, and in windows of more and more ops before it, on right values.
+Ops of the smallest window that still fails are left out one by one.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from opscope.base.op_families import PREFIX, WINDOW
+from opscope.base.stored import checked
+from opscope.harness.cache.export_folder import OPS, VALUES
+from opscope.harness.formulas.nearest import off_by
+from opscope.harness.prepare.mlir import piece_module
+from opscope.harness.prepare.operand_sizes import is_float
+from opscope.harness.prepare.program import Node
+from opscope.harness.prepare.split import split_module
+from opscope.harness.prepare.subgraph import Line, Piece, uncounted
+from opscope.harness.programs.model_pieces import Rows
+from opscope.harness.record.element_types import load
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.records import OpRow, OpTest, Use
+from opscope.harness.record.stages import WENT_THROUGH, Stage
+from opscope.harness.triage import bundle
+from opscope.harness.triage.lab import Lab
+
+WINDOWS = (1, 2, 4, 8, 16, 32)
+"""Ops of the windows that are tried before the first op that is wrong, until one fails."""
+NEIGHBOURS = 4
+"""How many cuts are tried beside one that ends in another way, such as in another failure."""
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class FirstBad:
+    """The first op of a module after which values are wrong, and the smallest piece around it that shows it."""
+
+    op: Node
+    candidates: tuple[Node, ...]
+    """All ops that it may be, in the program's order: several where cuts between them end in other ways."""
+    number: int
+    """Its place among the ops of the straight line that it is in, from 1."""
+    line: int
+    """How many ops that line has."""
+    inside: str
+    """The op in whose body it is, as name and path; empty for an op of the program itself."""
+    compiles: int
+    """Modules that were compiled to find the op."""
+    at_most: int
+    """The most that it may take, ceil(log2 n) + 2, for each line that was searched."""
+    accumulated: OpTest
+    """The program up to it, on the module's inputs."""
+    isolated: OpTest
+    """The op by itself, on values that are right."""
+    returned: OpTest | None
+    """The whole module where the op's value is returned as well; None where that was not tried."""
+    changed: str
+    """How the module's own results are others then; empty for the same bits."""
+    row: OpRow
+    """The smallest piece that fails in this way; its files are in the lab's place."""
+    test: OpTest
+    tried: int
+    """All modules that were compiled."""
+
+    @property
+    def right_when_returned(self) -> bool:
+        """Whether the module is right where the op's value is returned as well: the fault is in what is fused."""
+        return self.returned is not None and self.returned.status in WENT_THROUGH
+
+    @property
+    def interaction(self) -> bool:
+        """Whether the op by itself is right."""
+        return self.isolated.status in WENT_THROUGH
+
+
+def find(lab: Lab, report: Report = lambda text: None) -> FirstBad:
+    """The first wrong value of the module of a lab's repro folder. Raises InputError where its failure does not show
+    any more, and where the budget ends before anything is known."""
+    return _Search(lab, report).found()
+
+
+def as_answer(found: FirstBad) -> dict[str, Any]:
+    """What `opscope locate --json` prints of it."""
+    ends = {"accumulated": found.accumulated, "isolated": found.isolated, "smallest": found.test}
+    return {
+        "op_name": found.op.name,
+        "path": found.op.path,
+        "location": found.op.location,
+        "candidates": [node.path for node in found.candidates],
+        "number": found.number,
+        "ops": found.line,
+        "inside": found.inside,
+        "compiles": found.compiles,
+        "at_most": found.at_most,
+        "tried": found.tried,
+        **{name: str(test.status) for name, test in ends.items()},
+        **{f"{name}_error": test.error_message or "" for name, test in ends.items()},
+        "interaction": found.interaction,
+        "right_when_returned": found.right_when_returned,
+        "changed": found.changed,
+        "holds": [f"{op.op_name} at {op.path}" for op in found.row.holds] or [f"{found.op.name} at {found.op.path}"],
+    }
+
+
+class _Search:
+    """The search over the cuts of one module."""
+
+    def __init__(self, lab: Lab, report: Report) -> None:
+        self._lab, self._report = lab, report
+        row = lab.repro.row.model_copy(update={"uses": (Use(model=bundle.MODEL, path="main"),)})
+        for name in (OPS, VALUES):
+            (lab.place / name).mkdir()
+        self._split = split_module(checked(lab.folder, row.module or "").read_bytes())
+        self._inside = uncounted(self._split.program)
+        self._rows = Rows(self._split, row, lab.folder, lab.place)
+        nodes = [node for node in self._split.program.walk() if node.kind == "op"]
+        bodies = (body for node in nodes for body in node.bodies)
+        values = {value for node in nodes for value in node.outputs} | {v for body in bodies for v in body.arguments}
+        report(f"values of {len(nodes)} ops")
+        self._walk = self._rows.walked(values, {})
+        self._compiles = self._at_most = 0
+        self._tests: dict[str, OpTest] = {}
+
+    def found(self) -> FirstBad:
+        line = Line(self._split.program, self._inside)
+        if len(line.places) < 2:
+            raise InputError(
+                "opscope locate", "a module of several ops", f"one of {len(line.places)}", "opscope reduce"
+            )
+        whole = self._run(line.piece(set(line.places), f"{PREFIX}:all"))
+        if whole is None or not self._alike(whole):
+            got = "no time to try it" if whole is None else "a pass" if whole.status in WENT_THROUGH else _said(whole)
+            raise InputError("opscope locate", "the module to fail as recorded", got, "opscope replay")
+        inside = ""
+        low, high, accumulated = self._searched(line, whole)
+        while low == high - 1 and (deeper := self._in_body(line.nodes[line.places[low]])) is not None:
+            node = line.nodes[line.places[low]]
+            line, whole = deeper
+            inside = f"{node.name} at {node.path}"
+            low, high, accumulated = self._searched(line, whole)
+        op = line.nodes[line.places[high - 1]]
+        returned, changed = (None, "") if inside else self._returned(line, op)
+        compiles = self._compiles
+        isolated = self._isolated(op)
+        row, test = self._smallest(line, line.places[high - 1], accumulated, isolated)
+        return FirstBad(
+            op=op,
+            candidates=tuple(line.nodes[place] for place in line.places[low:high]),
+            number=high,
+            line=len(line.places),
+            inside=inside,
+            compiles=compiles,
+            at_most=self._at_most,
+            accumulated=accumulated,
+            isolated=isolated,
+            returned=returned,
+            changed=changed,
+            row=row,
+            test=test,
+            tried=self._compiles,
+        )
+
+    def _searched(self, line: Line, whole: OpTest) -> tuple[int, int, OpTest]:
+        """How many ops of a line are right before, and with which it fails, if all of it does; and that record. There
+        are others between the two where no cut there passes, or fails as the whole does."""
+        low, high, failing = 0, len(line.places), whole
+        self._at_most += math.ceil(math.log2(max(high, 2))) + 2
+        while high - low > 1:
+            for count in self._cuts(low, high):
+                test = self._run(line.piece(set(line.places[:count]), f"{PREFIX}:{count}"))
+                if test is not None and (self._alike(test) or test.status in WENT_THROUGH):
+                    break
+            else:
+                return low, high, failing
+            if self._alike(test):
+                high, failing = count, test
+            else:
+                low = count
+            self._report(f"{self._compiles} modules tried: right with {low} ops, wrong with {high}")
+        return low, high, failing
+
+    def _cuts(self, low: int, high: int) -> Iterator[int]:
+        """Where to cut between two: in the middle, then beside it."""
+        middle = (low + high) // 2
+        return iter(sorted(range(low + 1, high), key=lambda count: abs(count - middle))[:NEIGHBOURS])
+
+    def _in_body(self, node: Node) -> tuple[Line, OpTest] | None:
+        """The line of the first body of an op that fails by itself as the module does, with its record."""
+        for body in node.bodies:
+            line = Line(body, self._inside)
+            if len(line.places) > 1:
+                test = self._run(line.piece(set(line.places), f"{PREFIX}:body"))
+                if test is not None and self._alike(test):
+                    return line, test
+        return None
+
+    def _returned(self, line: Line, op: Node) -> tuple[OpTest | None, str]:
+        """The module with an op's values among its results, and how its own results are others then."""
+        whole = line.piece(set(line.places), f"{PREFIX}:all")
+        more = [value for value in op.outputs if value not in whole.results and value not in self._walk.absent]
+        if self._lab.stage is not Stage.COMPARE or not more:
+            return None, ""
+        kept = replace(whole, name=f"{PREFIX}:all", results=(*whole.results, *more))
+        test = self._run(kept)
+        if test is None:
+            return None, ""
+        plain, again = self._results(whole), self._results(kept)
+        return test, _difference(plain, again)
+
+    def _isolated(self, op: Node) -> OpTest:
+        """The record of an op by itself, on values that are right."""
+        return self._tried(self._rows.op(op, self._uses(op), self._walk))
+
+    def _smallest(self, line: Line, place: int, failing: OpTest, alone: OpTest) -> tuple[OpRow, OpTest]:
+        """The smallest piece that ends in an op and fails as the module does: the op, a window, or all before it."""
+        op = line.nodes[place]
+        if self._alike(alone):
+            return self._rows.op(op, self._uses(op), self._walk), alone
+        held = set(line.places[: line.places.index(place) + 1])
+        for size in WINDOWS[1:]:
+            window = line.window(place, size)
+            test = self._run(line.piece(window, _window(op)))
+            if test is not None and self._alike(test):
+                held, failing = window, test
+                break
+            if len(window) < size:
+                break
+        if len(held) <= WINDOWS[-1]:
+            for other in sorted(held - {place}):
+                test = self._run(line.piece(held - {other}, _window(op)))
+                if test is not None and self._alike(test):
+                    held, failing = held - {other}, test
+                    self._report(f"{self._compiles} modules tried: {len(held)} ops left")
+        piece = line.piece(held, _window(op))
+        return self._row(piece), failing
+
+    # --- one module
+
+    def _row(self, piece: Piece) -> OpRow:
+        """The row of a piece; results that nobody has a value for are left out, where others are left."""
+        results = tuple(value for value in piece.results if value not in self._walk.absent)
+        piece = replace(piece, results=results or piece.results)
+        op_id = piece_module.content_id(piece, self._split, self._rows.parameters)
+        return self._rows.row(op_id, piece, self._uses(piece.members[-1]), self._walk)
+
+    def _uses(self, node: Node) -> Sequence[Use]:
+        return (Use(model=bundle.MODEL, path=node.path, location=node.location, framework_op=node.framework_op),)
+
+    def _run(self, piece: Piece) -> OpTest | None:
+        """The record of a piece; None if the budget is spent or it is no module."""
+        if self._lab.out_of_budget:
+            return None
+        row = self._row(piece)
+        return None if row.module is None else self._tried(row)
+
+    def _tried(self, row: OpRow) -> OpTest:
+        if row.op_id not in self._tests:
+            self._compiles += 1
+            self._tests[row.op_id] = self._lab.run(row)
+        return self._tests[row.op_id]
+
+    def _alike(self, test: OpTest) -> bool:
+        """Whether a piece fails as the module does; of wrong numbers it is not asked where they are."""
+        own, other = self._lab.repro.failure, bundle.Failure.of(test)
+        names = ("status", "stage", "crash_kind", *["signature"] * (own.stage is not Stage.COMPARE))
+        return all(getattr(own, name) == getattr(other, name) for name in names)
+
+    def _results(self, piece: Piece) -> list[np.ndarray]:
+        """The module's own results of a piece that ran, as they were dumped; the dump is removed."""
+        folder = self._lab.dumps(self._row(piece).op_id)
+        types = [self._split.values[value] for value in self._split.program.results]
+        named = [(folder / f"result-{number}.npy", each) for number, each in enumerate(types)]
+        results = [load(path, each.shape, each.data_type) for path, each in named if path.is_file()]
+        shutil.rmtree(folder, ignore_errors=True)
+        return results
+
+
+def _window(op: Node) -> str:
+    return f"{WINDOW}:{op.name.rpartition('.')[2]}"
+
+
+def _said(test: OpTest) -> str:
+    return f"{test.status} ({test.error_message})" if test.error_message else str(test.status)
+
+
+def _difference(plain: Sequence[np.ndarray], again: Sequence[np.ndarray]) -> str:
+    """By how much the results of two runs differ, in units of the last place; empty for the same bits."""
+    most = 0.0
+    for one, two in zip(plain, again, strict=False):
+        if one.tobytes() != two.tobytes():
+            most = max(most, float(off_by(one, two).max(initial=0.0)) if is_float(one) else math.inf)
+    return f"changed by up to {most:.3g} ulp" if most else ""
