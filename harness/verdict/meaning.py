@@ -25,6 +25,7 @@ from opscope.harness.formulas.stepwise import evaluations
 from opscope.harness.formulas.table import FORMULAS
 from opscope.harness.formulas.traced import NotElementwiseError, Traced, step
 from opscope.harness.prepare.operand_sizes import is_float
+from opscope.harness.record.element_types import numpy_dtype
 from opscope.harness.verdict import tails
 from opscope.harness.verdict.check import element_type
 from opscope.harness.verdict.operands import Operands
@@ -196,13 +197,20 @@ def of_body(module: bytes) -> Meaning | None:
     shapes = {values[number].shape for number in (*program.arguments, *program.results)}
     if len(shapes) != 1 or len(program.results) != 1:
         return None
+    fixed = set[int]()  # constants, which a conversion rounds once and for all
     for node in program.nodes:
         if node.kind == "constant" and node.value is not None:
+            fixed.update(node.results)
             continue
+        if _keeps(node.name) and fixed.issuperset(node.operands):
+            fixed.update(node.results)
         known = node.name in ELEMENTWISE or node.name in CHOICES or _keeps(node.name) or node.name == COMPARE
         kinds = [values[number].data_type for number in node.results]
         narrows = (
-            node.name == "stablehlo.convert" and node.results != program.results and kinds[0] not in ("f32", "f64")
+            node.name == "stablehlo.convert"
+            and not fixed.issuperset(node.results)
+            and node.results != program.results
+            and kinds[0] not in ("f32", "f64")
         )
         real = len(kinds) == 1 and (node.name == COMPARE or kinds[0].startswith(("f", "bf")))
         if node.kind != "op" or not known or narrows or not real:
@@ -216,7 +224,11 @@ def of_body(module: bytes) -> Meaning | None:
                 continue
             operands = [found[number] for number in node.operands]
             if _keeps(node.name):
-                found[node.results[0]] = _spread(operands[0], values[node.results[0]].shape)
+                result = values[node.results[0]]
+                value = _spread(operands[0], result.shape)
+                if node.results[0] in fixed:
+                    value = rounded(value, numpy_dtype(result.data_type)).astype(np.float64)
+                found[node.results[0]] = value
             else:
                 direction = split.ops[node.op_id].op_params.get("comparison_direction", "")
                 function = COMPARED.get(direction[-3:-1]) if node.name == COMPARE else ELEMENTWISE.get(node.name)

@@ -422,3 +422,15 @@ def test_a_host_whose_steps_are_rounded_has_no_zero_where_its_body_has_none(name
     honest = compile_module(op.bytecode)([x])[0]
     assert judged(op, x, honest, XLA).passed
     assert not judged(op, x, np.where(x < -3, 0, honest).astype(x.dtype), XLA).passed
+
+
+def test_a_constant_that_a_body_converts_is_rounded_once():
+    text = """%k = stablehlo.constant dense<1.05070102> : tensor<f32>
+      %c = stablehlo.convert %k : (tensor<f32>) -> tensor<bf16>
+      %b = stablehlo.broadcast_in_dim %c, dims = [] : (tensor<bf16>) -> T
+      %y = stablehlo.multiply %x, %b : T
+      return %y : T"""
+    op, x = composite("my.scaled", text, "bf16", 64), np.linspace(-2, 2, 64).astype(ml_dtypes.bfloat16)
+    body = meaning.of_body(op.bytecode)
+    (exact,) = body.evaluate([x.astype(np.float64)])
+    assert np.array_equal(exact, x.astype(np.float64) * float(ml_dtypes.bfloat16(1.05070102)))
