@@ -403,6 +403,11 @@ def _compared(state: _ClimbState, job: Job) -> OpTest:
     if test is not None:
         return _explained(state, row, checks, test.model_copy(update={"second_authority": opinion}), plain)
     if row.golden and not state.on_devices and state.watch is None:
+        if job.options.batch_invariance:
+            from opscope.harness.lanes import batch  # which reads modules
+
+            numbers |= batch.fields(row, job, state.backend, state.export_dir, checks)
+        checks = numbers["results"]
         numbers |= repeated.fields(row, job, state.backend, state.export_dir, state.compiled, checks)
     return state.ended(Status.SUCCESS, second_authority=opinion, **numbers)
 

@@ -27,7 +27,7 @@ from opscope.harness.record.records import ImportCheck, Ledger, ManifestHeader, 
 from opscope.harness.record.run_folders import size_of_runs
 from opscope.harness.record.selection import count_deselected, kills
 from opscope.harness.record.spared_work import savings
-from opscope.harness.record.stages import FAILED, VARYING, ImportStatus, Status
+from opscope.harness.record.stages import BATCH_DEPENDENT, FAILED, VARYING, ImportStatus, Status
 from opscope.harness.record.store import artifact_dir
 from opscope.harness.triage import after_run
 
@@ -322,6 +322,9 @@ def _about_ops(run: Run) -> Iterator[_Listed]:
     if varying := [test for test in run.tests if test.right and test.stability == VARYING]:
         rows = [(test.backend, f"{title(test)}: {'; '.join(test.outcomes)}") for test in varying[:SLOWEST]]
         yield _Listed("Right ops whose results differ from run to run", known, len(varying), rows)
+    if batched := [test for test in run.tests if test.stability == BATCH_DEPENDENT]:
+        rows = [(test.backend, f"{title(test)}: {'; '.join(test.outcomes[1:])}") for test in batched[:SLOWEST]]
+        yield _Listed("Right ops whose results depend on the batch", known, len(batched), rows)
     if left := [test for test in run.tests if test.left_behind]:
         heading = "Ops that left their process changed, so that the next got a fresh one"
         yield _Listed(heading, known, len(left), _left_behind(left))

@@ -471,7 +471,8 @@ class _Ended(_WithOptions):
     """Whether the outcome changed when the op was run again."""
     stability: str = ""
     """Label of a failure that was run again: `deterministic`, `varying`, `flaky` or `infrastructure`
-    (harness/climb/reruns.py); of a right op with other bits in another run `varying` (harness/lanes/repeated.py)."""
+    (harness/climb/reruns.py); of a right op with other bits in another run `varying` (harness/lanes/repeated.py), in
+    a batch of one `batch_dependent` (harness/lanes/batch.py)."""
     outcomes: tuple[str, ...] = ()
     """How each of these runs ended; the first is this record's own."""
     input_class: str = ""

@@ -323,6 +323,13 @@ class ResultOptions(BaseModel, frozen=True, extra="forbid", defer_build=True):
         series=False,
         more="In its lane; default: twice on xla, iree and cards, else once.",
     )
+    batch_invariance: Flag = row(
+        False,
+        "Run rows of a batch alone too, to compare bits.",
+        decides=Decides.CLIMB,
+        series=False,
+        more="Of passing ops with a batch: up to 8 rows, each compiled as a batch of one.",
+    )
     until: LastStage | None = row(
         None,
         "Stop each op after this stage.",

@@ -128,6 +128,8 @@ DETERMINISTIC = "deterministic"
 """The label of a failure that the op has every time."""
 VARYING = "varying"
 """The label of an op, right or wrong, that another run gives other bits."""
+BATCH_DEPENDENT = "batch_dependent"
+"""The label of a right op whose rows have other bits alone than in their batch."""
 
 FAILED = frozenset(
     {

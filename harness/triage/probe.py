@@ -12,10 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from opscope.harness.prepare import axes
 from opscope.harness.prepare.mlir import attribute_text
 from opscope.harness.prepare.mlir.variant import Form
 from opscope.harness.record.stages import FAILED, Stage
-from opscope.harness.triage import axes, rules, value_variants
+from opscope.harness.triage import rules, value_variants
 from opscope.harness.triage.lab import LARGEST, Lab, Tried, Variant, refit
 
 FIRST = (1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 96, 127, 128, 256)

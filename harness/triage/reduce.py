@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from opscope.harness.prepare import axes
 from opscope.harness.prepare.mlir import attribute_text
 from opscope.harness.prepare.mlir.variant import Form, region_kinds, without_inner_ops
 from opscope.harness.record.stages import Stage
-from opscope.harness.triage import axes
 from opscope.harness.triage.lab import Lab, Tried, Variant, refit
 
 SIZES = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 33, 48, 64, 65, 96, 128, 129, 256, 512, 1024, 2048, 4096)

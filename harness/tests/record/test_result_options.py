@@ -34,6 +34,7 @@ DEFAULTS: dict[str, Any] = {
     "dead_ops": False,
     "dtype": "float32",
     "repeat": None,
+    "batch_invariance": False,
     "until": None,
 }
 
@@ -50,7 +51,12 @@ def test_unset_options_have_their_default() -> None:
 
 def test_every_option_decides_one_thing() -> None:
     options = ResultOptions(seed=5)
-    assert options.values(Decides.CLIMB) == {"workflow": "split", "repeat": None, "until": None}
+    assert options.values(Decides.CLIMB) == {
+        "workflow": "split",
+        "repeat": None,
+        "batch_invariance": False,
+        "until": None,
+    }
     assert list(options.values(Decides.PROGRAM)) == [
         *("inputs", "weights", "shape", "mesh", "seed", "export_python", "goldens_by", "training", "dead_ops", "dtype")
     ]
