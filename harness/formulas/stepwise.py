@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
@@ -67,8 +67,18 @@ def _by_bit(bit: int, sign: int) -> Direction:
     return lambda step, _: sign if step >> bit & 1 else -sign
 
 
-ON_CARD: Sequence[tuple[Rounding, bool]] = [
-    (_by_kernel(direction), True)
+class Way(NamedTuple):
+    """How the steps of one evaluation are rounded."""
+
+    rounding: Rounding
+    several: bool = True
+    """Whether functions of `SEVERAL` are made in several steps."""
+    constants: bool = False
+    """Whether numbers of the formula are rounded too, as in a body all of whose values are of the type."""
+
+
+BY_KERNELS = [
+    Way(_by_kernel(direction))
     for direction in (
         lambda step, y: 0,
         lambda step, y: 1,
@@ -79,16 +89,16 @@ ON_CARD: Sequence[tuple[Rounding, bool]] = [
     )
 ]
 """How kernels round that may be a unit off: to the nearest number, up, down, away from zero, toward it; up where a bit
-of the step's number is set and down elsewhere, so that any two of eight steps part in one. With each whether functions
-of `SEVERAL` are made in several steps."""
-ON_HOST: Sequence[tuple[Rounding, bool]] = [
-    (_by_host(0), True),
-    *((_by_host(to), False) for to in (0, 1, -1)),
-    *((_unrounded(bit, where), True) for bit in (0, 1, 2) for where in (0, 1)),
-    (lambda step, function, exact, dtype: exact, True),
+of the step's number is set and down elsewhere, so that any two of eight steps part in one."""
+BY_HOST = [
+    Way(_by_host(0)),
+    Way(_by_host(0), constants=True),
+    *(Way(_by_host(to), several=False) for to in (0, 1, -1)),
+    *(Way(_unrounded(bit, where)) for bit in (0, 1, 2) for where in (0, 1)),
+    Way(lambda step, function, exact, dtype: exact, constants=True),
 ]
 """How a host rounds, which adds and multiplies as IEEE 754 says: to the nearest number, of functions as its library has
-them, or not at all; what is left then are constants of a body."""
+them, or not at all."""
 MOVES = frozenset({np.concatenate, np.split, np.swapaxes, np.reshape})
 """Functions that only move values: no step of an evaluation."""
 SEVERAL: dict[Callable[..., Any], Callable[..., Any]] = {special.sigmoid: lambda x: 1 / (1 + np.exp(-x))}
@@ -96,15 +106,19 @@ SEVERAL: dict[Callable[..., Any], Callable[..., Any]] = {special.sigmoid: lambda
 
 
 def evaluations(
-    function: Callable[..., Any], operands: Sequence[np.ndarray], dtype: np.dtype, on_card: bool = False
+    function: Callable[..., Any],
+    operands: Sequence[np.ndarray],
+    dtype: np.dtype,
+    ways: Sequence[Way],
+    flushes: bool = False,
 ) -> Iterator[list[np.ndarray]]:
-    """The results of a function of float64 arrays, in float64, with its steps rounded to `dtype` in each of the ways
-    that hosts have, or cards, which make denormals zero. A sum is one step: it is added up in a wider type.
+    """The results of a function of float64 arrays, in float64, with its steps rounded to `dtype` in each of some ways.
+    A sum is one step: it is added up in a wider type. `flushes`: denormals become zero.
 
     Raises NotElementwiseError where a step is a function that is not known here.
     """
-    for rounding, several in ON_CARD if on_card else ON_HOST:
-        steps = _Steps(dtype, rounding, several, on_card)
+    for way in ways:
+        steps = _Steps(dtype, way, flushes)
         made = function(*(_Rounded(each, steps) for each in operands))
         results = made if isinstance(made, list | tuple) else [made]
         yield [np.asarray(each.value if isinstance(each, _Rounded) else each, np.float64) for each in results]
@@ -113,21 +127,25 @@ def evaluations(
 class _Steps:
     """The steps of one evaluation."""
 
-    def __init__(self, dtype: np.dtype, rounding: Rounding, several: bool, flushes: bool) -> None:
-        self._number, self._dtype, self._rounding, self.several = 0, dtype, rounding, several
+    def __init__(self, dtype: np.dtype, way: Way, flushes: bool) -> None:
+        self._number, self._dtype, self.way = 0, dtype, way
         self._least = 2.0 ** precision(dtype)[1] if flushes else 0.0
 
     def take(self, function: Callable[..., Any], operands: Sequence[Any]) -> Any:
         """The result of one step, rounded."""
-        values = [each.value if isinstance(each, _Rounded) else each for each in operands]
         with np.errstate(all="ignore"):
-            result = np.asarray(function(*values))
+            result = np.asarray(function(*map(self._value, operands)))
             if result.dtype.kind != "f":
                 return result
-            near = self._rounding(self._number, function, result, self._dtype)
+            near = self.way.rounding(self._number, function, result, self._dtype)
             near = np.where(np.abs(near) < self._least, 0.0, near)
         self._number += 1
         return _Rounded(near, self)
+
+    def _value(self, operand: Any) -> Any:
+        if isinstance(operand, _Rounded):
+            return operand.value
+        return _near(np.asarray(operand), self._dtype) if self.way.constants and isinstance(operand, float) else operand
 
 
 class _Rounded(NDArrayOperatorsMixin):
@@ -138,7 +156,7 @@ class _Rounded(NDArrayOperatorsMixin):
 
     def take_step(self, function: Callable[..., Any], *operands: Any) -> Any:
         """One step that NumPy does not know (`special.one_step`)."""
-        parts = SEVERAL.get(function) if self.steps.several else None
+        parts = SEVERAL.get(function) if self.steps.way.several else None
         return parts(*operands) if parts is not None else self.steps.take(function, operands)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *operands: Any, **options: Any) -> Any:

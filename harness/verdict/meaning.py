@@ -21,7 +21,7 @@ from opscope.harness.formulas.elementwise import CHOICES, COMPARED
 from opscope.harness.formulas.elementwise import FORMULAS as ELEMENTWISE
 from opscope.harness.formulas.formula import SMALLEST, moved
 from opscope.harness.formulas.nearest import precision, rounded
-from opscope.harness.formulas.stepwise import evaluations
+from opscope.harness.formulas.stepwise import BY_HOST, BY_KERNELS, evaluations
 from opscope.harness.formulas.table import FORMULAS
 from opscope.harness.formulas.traced import NotElementwiseError, Traced, step
 from opscope.harness.prepare.operand_sizes import is_float
@@ -84,6 +84,8 @@ class Meaning:
     """A result with a row for each group of values that has a variance of its own."""
     own_body: bool = False
     """Whether it is what the op's own body says, and not a formula that the body has to agree with."""
+    known_steps: bool = False
+    """Whether its steps are those of the op's own body. Of another body they say only how far some steps are off."""
 
 
 def of_formula(name: str, given: Mapping[str, Any], operands: int, terms: int | None = None) -> Meaning | None:
@@ -159,7 +161,7 @@ def meaning_of(op_name: str, params: Mapping[str, str], operands: Operands, targ
         and any(x.dtype.itemsize < 4 for x in inputs)
     ):
         body = of_body(operands.module)
-        meaning = meaning if body is None else replace(meaning, steps=body.steps)
+        meaning = meaning if body is None else replace(meaning, steps=body.steps, known_steps=True)
     return None if meaning is None or not decides(meaning, target, inputs) else meaning
 
 
@@ -245,7 +247,9 @@ def of_body(module: bytes) -> Meaning | None:
         made = run([Traced(x) for x in inputs])
         return [made.size() if isinstance(made, Traced) else np.abs(made)]
 
-    return Meaning("its body", evaluate, sizes, _float32_floors, ACTIVATION, steps=steps, own_body=True)
+    return Meaning(
+        "its body", evaluate, sizes, _float32_floors, ACTIVATION, steps=steps, own_body=True, known_steps=True
+    )
 
 
 def _keeps(op_name: str) -> bool:
@@ -412,7 +416,8 @@ class ExactOperands(Operands):
         with np.errstate(all="ignore"):
             weights = _finite(counts * exact / (np.square(exact) + np.square(size)))
         try:
-            for results in evaluations(self.meaning.steps, inputs, dtype, on_card=self.target.tiled):
+            ways = BY_HOST if self.meaning.known_steps and not self.target.tiled else BY_KERNELS
+            for results in evaluations(self.meaning.steps, inputs, dtype, ways, flushes=self.target.tiled):
                 with np.errstate(invalid="ignore"):
                     off = _finite(results[index] - exact)
                 farthest = np.maximum(farthest, np.abs(off))

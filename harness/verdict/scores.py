@@ -126,7 +126,7 @@ class Scores:
     golden_total: float = 0.0
     golden_squares: float = 0.0
     rounded: int = 0
-    """Elements whose roundings say something of their mean."""
+    """Elements that a mean of roundings is over: of float32 those whose own say something of it."""
     rounding: float = 0.0
     """Sum of what roundings were off, each in units in the last place of a `bound`, of the scale of a `sum`."""
     rounding_away: float = 0.0
@@ -228,7 +228,7 @@ class Scores:
         elif steps.last_place:
             firm = np.abs(off) <= FIRM / 2
         off = np.where(firm, off, 0.0)
-        self.rounded += int(np.count_nonzero(firm))
+        self.rounded += int(np.count_nonzero(firm)) if steps.last_place else off.size
         self.rounding += float(off.sum())
         self.rounding_away += float((off * np.sign(golden)).sum())
         self.rounding_squares += float((off * off * repeats).sum())
