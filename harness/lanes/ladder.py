@@ -407,8 +407,7 @@ def _compared(state: _ClimbState, job: Job) -> OpTest:
             from opscope.harness.lanes import batch  # which reads modules
 
             numbers |= batch.fields(row, job, state.backend, state.export_dir, checks)
-        checks = numbers["results"]
-        numbers |= repeated.fields(row, job, state.backend, state.export_dir, state.compiled, checks)
+        numbers |= repeated.fields(row, job, state.backend, state.export_dir, state.compiled, numbers["results"])
     return state.ended(Status.SUCCESS, second_authority=opinion, **numbers)
 
 
