@@ -74,6 +74,7 @@ TARGETS: tuple[Target, ...] = (
     Target("cpu_csr_sparse_dense*", "never", "a product by a sparse matrix, whose code is not in the module"),
     Target("*python*callback*", "never", "calls a Python function of the process that exported it"),
     Target("tf.call_tf_function", "never", "calls a TensorFlow function of the process that exported it"),
+    Target("tf.*PyFunc*", "never", "calls a Python function of the process that exported it"),
     Target("stablehlo.dynamic_*", "never", _RUN_TIME),
     Target("ragged_all_to_all", "never", _RUN_TIME),
     Target("cu*", "never", _FOREIGN),

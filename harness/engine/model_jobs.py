@@ -268,6 +268,8 @@ def _manifest(making: Making, claims: Claims | None) -> Manifest:
         try:
             manifest = export_folder.read_manifest(folder)
             whole_rows([folder])  # workflow `full` reads them later
+            for line in (line for lines in manifest[0].notes.values() for line in lines):
+                damage.say(line)
             return manifest
         except Damaged as error:
             export_folder.discard(folder, error)

@@ -161,6 +161,8 @@ def begin_compiling(
         text = str(loaded.operation.get_asm(enable_debug_info=False))
     if text.count("stablehlo.custom_call") > text.count(f"@{ieee_denormals.TARGET}"):
         import jax  # noqa: F401 - registers the functions behind its custom calls
+    if "@cpu_csr_" in text:
+        from jax.experimental import sparse  # noqa: F401 - registers those of sparse matrices
     if "@lapack_" in text:
         _initialise_lapack()
     if cache_dir is not None:

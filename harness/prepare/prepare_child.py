@@ -107,6 +107,7 @@ def make(job: ModelJob, emit: Emit) -> None:
         module_ops={job.name: split.program.module_ops},
         structural={job.name: split.program.structural},
         dead={job.name: split.program.dead},
+        notes={job.name: split.notes} if split.notes else {},
     )
     announcer = split.announce(header)
     if job.only_split:
@@ -144,6 +145,8 @@ class _Split:
     job: ModelJob
     emit: Emit
     exported: Exported
+    notes: tuple[str, ...]
+    """What a user should know of the export."""
     module: bytes
     """The bytecode that was split."""
     program: SplitModule
@@ -155,7 +158,7 @@ class _Split:
     @classmethod
     def of(cls, job: ModelJob, emit: Emit) -> _Split:
         """Splits the model, unless a process before this one has kept its split."""
-        exported = _exported(job)
+        exported, notes = _exported(job)
         (Path(job.temporary) / export_folder.MODULE).write_bytes(exported.bytecode)
         emit("stage", model=job.name, stage="export", done=1, total=1)
         emit("stage", model=job.name, stage="split", done=0, total=1)
@@ -180,7 +183,7 @@ class _Split:
         from opscope.harness.prepare.walk import Limits
 
         limits = Limits(request["max_tensor_bytes"], max(request["max_live_bytes"], 4 * request["max_tensor_bytes"]))
-        return cls(job, emit, exported, module, program, mesh, known is not None, limits)
+        return cls(job, emit, exported, notes, module, program, mesh, known is not None, limits)
 
     @property
     def _random(self) -> bool:
@@ -294,19 +297,22 @@ class _Split:
         )
 
 
-def _exported(job: ModelJob) -> Exported:
-    """The model as its exporter has left it, or as its StableHLO file says; left for machines that will walk it."""
+def _exported(job: ModelJob) -> tuple[Exported, tuple[str, ...]]:
+    """The model as its exporter has left it, or as its StableHLO file says; left for machines that will walk it. And
+    the lines about it, which have been said."""
     from opscope.harness.prepare.export import export_file, hand_over, handed_over
 
+    lines: list[str] = []
     if job.exported:
-        exported = handed_over(Path(job.exported), lambda line: damage.say(f"{job.name}: {line}"))
+        exported = handed_over(Path(job.exported), lambda line: lines.append(f"{job.name}: {line}"))
     else:
-        exported = export_file(Path(job.path), job.entry, job.request["shape"], damage.say)
-    for note in exported.notes:
-        damage.say(f"{job.name}: {note}")
+        exported = export_file(Path(job.path), job.entry, job.request["shape"], lines.append)
+    lines += (f"{job.name}: {note}" for note in exported.notes)
+    for line in lines:
+        damage.say(line)
     if job.handed_over is not None:
         hand_over(exported, job.handed_over)
-    return exported
+    return exported, tuple(lines)
 
 
 def walker_over(mesh: Sharded) -> Callable[[WalkTask], Walker]:

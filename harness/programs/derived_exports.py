@@ -2,8 +2,8 @@
 pieces of the model.
 
 The key of the former covers the export, the workflow, the backend's report and the options; pieces follow from the
-StableHLO alone, so all backends share them. They have the layout of any export folder (pieces.py and model_pieces.py
-make their contents). Imports neither jax nor numpy, as pytest processes call it.
+StableHLO alone, so all backends share them. They have the layout of any export folder (pieces.py and
+prepare/model_pieces.py make their contents). Imports neither jax nor numpy, as pytest processes call it.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ def derive(
     """
     sources = export_folder.sources_digest()
     of_ttnn = workflows.workflow(workflow).of_ttnn
-    code = Path(__file__).with_name("pieces.py" if of_ttnn else "model_pieces.py")
+    code = [Path(__file__).with_name("pieces.py")] if of_ttnn else []  # the sources of `prepare` are in each key
 
     def derived(model: str, base: str, turn: Turn) -> Manifest | ModelFailure:
         arguments: dict[str, object] = {"base": Path(base).name, "workflow": workflow}
         if of_ttnn:
             arguments |= {"backend": ready.fingerprint, "options": context.options.decisive(Decides.COMPILATION)}
-        folder = cache / "exports" / export_folder.key([code], arguments, sources)
+        folder = cache / "exports" / export_folder.key(code, arguments, sources)
         try:
             if not export_folder.intact(folder):
                 turn.report({"event": "stage", "model": model, "stage": workflow, "done": 0, "total": 1})
@@ -112,9 +112,9 @@ def _make(workflow: str, model: str, base: Path, folder: Path, context: RunConte
     try:
         author = golden_author.variables(context.options.goldens_by)
         environment = {"OPSCOPE_CACHE_DIR": str(exports.parent), **author}
-        child = "derived_exports_child" if workflows.workflow(workflow).of_ttnn else "model_pieces"
+        of_ttnn = workflows.workflow(workflow).of_ttnn
         outcome = call(
-            f"opscope.harness.programs.{child}:derive",
+            f"opscope.harness.{'programs.derived_exports_child' if of_ttnn else 'prepare.model_pieces'}:derive",
             task,
             seconds=allowance.left(),
             memory=allowance.memory,

@@ -30,5 +30,6 @@ def merge(manifests: Sequence[Manifest]) -> Manifest:
         module_ops={m: n for h in headers for m, n in h.module_ops.items()},
         structural={m: n for h in headers for m, n in h.structural.items()},
         dead={m: n for h in headers for m, n in h.dead.items()},
+        notes={m: lines for h in headers for m, lines in h.notes.items()},
     )
     return header, list(rows.values())

@@ -268,6 +268,8 @@ class ManifestHeader(Record):
     """Per model: ops that only hold the program together (constant, return, call, ...)."""
     dead: dict[str, Int] = Field(default_factory=dict)
     """Per model: ops that no result needs and that have no effect, which were left out; 0 where it is not named."""
+    notes: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """Per model: what a user should know of its export, in lines, which each run says that has the model."""
     failed: tuple[ModelFailure, ...] = ()
     """The models that were requested but could not be prepared. One whose goldens failed is in `models` too, and one
     that the budget cut off while they were made also in `unfinished`."""

@@ -25,11 +25,11 @@ from opscope.base.stored import checked
 from opscope.harness.cache.export_folder import OPS, VALUES
 from opscope.harness.formulas.nearest import off_by
 from opscope.harness.prepare.mlir import piece_module
+from opscope.harness.prepare.model_pieces import Rows
 from opscope.harness.prepare.operand_sizes import is_float
 from opscope.harness.prepare.program import Node
 from opscope.harness.prepare.split import split_module
 from opscope.harness.prepare.subgraph import Line, Piece, uncounted
-from opscope.harness.programs.model_pieces import Rows
 from opscope.harness.record.element_types import load
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpRow, OpTest, Use

@@ -13,7 +13,7 @@ from opscope.models.frontends.jax import package_versions
 from opscope.models.frontends.tf import ENVIRONMENT, export_result
 
 if TYPE_CHECKING:
-    from opscope.models.frontends.through_tf.lower import TfBuilt
+    from opscope.models.frontends.through_tf.built import TfBuilt
 
 
 @dataclass(frozen=True)

@@ -98,6 +98,21 @@ def as_function(model: Any, inputs: Sequence[ArgSpec], laws: Distributions = ())
     return Built(forward, (*specs, *inputs))
 
 
+def of_callable(call: Callable[[Mapping[str, Any]], Any], owners: Sequence[Any], inputs: Sequence[ArgSpec]) -> Built:
+    """A function of named arrays that calls Keras's layers, `owners`, as one of their variables too."""
+    from keras import StatelessScope
+
+    variables = named_variables(*owners)
+    trained = {id(variable) for owner in owners for variable in owner.trainable_variables}
+    specs = [_spec(n, v, (), "parameter" if id(v) in trained else "state") for n, v in variables.items()]
+
+    def forward(w: Mapping[str, Any]) -> Any:
+        with StatelessScope([(variable, w[name]) for name, variable in variables.items()], initialize_variables=False):
+            return call(w)
+
+    return Built(forward, (*specs, *inputs))
+
+
 def call_arguments(
     model: Any, inputs: Mapping[str, Any], by_name: bool = False
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -114,10 +129,10 @@ def call_arguments(
     return (values if len(taken) >= len(values) else (list(values),)), {}
 
 
-def named_variables(model: Any) -> dict[str, Any]:
-    """The variables of a model, trained ones first, by the names of its arguments."""
-    trained = _named(model.trainable_variables)
-    return {**trained, **_named(model.non_trainable_variables, taken=trained)}
+def named_variables(*models: Any) -> dict[str, Any]:
+    """The variables of models or layers, trained ones first, by the names of their arguments."""
+    trained = _named([variable for model in models for variable in model.trainable_variables])
+    return {**trained, **_named([v for model in models for v in model.non_trainable_variables], taken=trained)}
 
 
 def _named(variables: Sequence[Any], taken: Mapping[str, Any] | None = None) -> dict[str, Any]:

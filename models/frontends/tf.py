@@ -11,7 +11,7 @@ from opscope.models.frontends.base import ExportResult, Frontend, Refused, Sourc
 from opscope.models.frontends.jax import package_versions
 
 if TYPE_CHECKING:
-    from opscope.models.frontends.through_tf.lower import TfBuilt
+    from opscope.models.frontends.through_tf.built import TfBuilt
 
 ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", "TF_ENABLE_ONEDNN_OPTS": "0"}
 
@@ -28,7 +28,7 @@ class Tf(Frontend):
     def build(self, source: Source) -> TfBuilt:
         """Returns a registered model (`arguments.Built`, of TensorFlow's ops) or the signature of a SavedModel."""
         from opscope.models.frontends.through_tf import saved_model
-        from opscope.models.frontends.through_tf.lower import TfBuilt
+        from opscope.models.frontends.through_tf.built import TfBuilt
 
         if Path(source.path).is_dir():
             return saved_model.load(Path(source.path), source.entry, dict(source.shapes), source.sizes)
@@ -57,8 +57,8 @@ def export_result(built: TfBuilt, source: Source, packages: tuple[str, ...]) -> 
 
     if source.training:
         raise Refused("--training", "a model whose frontend makes a JAX function of it", source.name)
-    bytecode, arguments, values = lower(built, source.name)
-    return ExportResult(bytecode, arguments, package_versions(packages), values)
+    bytecode, lowered = lower(built, source.name)
+    return ExportResult(bytecode, lowered.arguments, package_versions(packages), lowered.values, notes=lowered.notes)
 
 
 FRONTEND = Tf()

@@ -44,6 +44,8 @@ class TracingEnvironment(Environment):
         A factory that torchax does not know (`torch.hann_window`, `torch.fft.fftfreq`, ...) is PyTorch's own, whatever
         its device: what it makes is a constant.
         """
+        if func is torch.Tensor.type and _traced(args[0]):
+            return _typed(*args, **(kwargs or {}))
         if self._makes_constant(func, args, kwargs or {}):
             with modes.no_dispatch(), torch._C.DisableTorchFunction():
                 made = func(*args, **{**(kwargs or {}), "device": "cpu"})
@@ -68,6 +70,25 @@ class TracingEnvironment(Environment):
 
     def _as_traced(self, tensor: torch.Tensor) -> torch.Tensor:
         return Tensor(_constant(tensor), self) if _plain(tensor) else tensor
+
+
+def _typed(tensor: torch.Tensor, dtype: Any = None, **_how: Any) -> Any:
+    """The name of a tensor's type (`torch.FloatTensor`), or the tensor in another type: of the processor's tensors, for
+    one of which a traced one stands."""
+    with modes.no_dispatch(), torch._C.DisableTorchFunction():
+        own = torch.empty(0, dtype=tensor.dtype)
+        if dtype is None:
+            return own.type()
+        wanted = own.type(dtype).dtype
+    return tensor.to(wanted)
+
+
+def _type_as(tensor: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """torchax's own converts the tensor itself, and takes none of PyTorch's."""
+    return tensor.to(other.dtype)
+
+
+Tensor.type_as = _type_as
 
 
 def _traced(tensor: torch.Tensor) -> bool:

@@ -65,6 +65,17 @@ def test_all_that_is_missing_is_said_at_once(tmp_path: Path) -> None:
     assert not_installed(tmp_path / "mine" / "deep" / "layers.py") == {"no_such_layers"}
 
 
+def test_packages_that_make_their_own_path_are_read_as_far_as_they_ran(tmp_path: Path) -> None:
+    inner = tmp_path / "hub" / "api"
+    inner.mkdir(parents=True)
+    (tmp_path / "hub" / "__init__.py").write_text(
+        "import os\n__path__.append(os.path.join(os.path.dirname(__file__), 'api'))"
+    )
+    (inner / "models.py").write_text("import no_such_regex\nimport no_such_tokens")
+    with pytest.raises(Refused, match=r"got no modules 'no_such_regex', 'no_such_tokens' \(models.py:1\)"):
+        build(tmp_path, "from hub.models import Net")
+
+
 def test_a_module_is_installed_by_its_packages_name() -> None:
     assert command(["cv2", "e3nn_jax", "sklearn", "yaml", "optax"]) == (
         "pip install opencv-python-headless e3nn-jax scikit-learn PyYAML optax"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from opscope.base.stablehlo.python_calls import why_not_run
 from opscope.models.frontends.base import ExportResult, Refused, Source
 from opscope.models.frontends.python import FRONTEND
+from opscope.models.tests.test_torch_models import run
 
 NET = """
 import enum, functools
@@ -187,6 +189,10 @@ class Net(torch.nn.Module):
         return torch.tanh(x) if train or mask is not None else self.weight @ x
     def encode(self, x):
         return self.weight @ x
+    def by_forward(self, x):
+        return self.forward(x, train=False)
+    def by_call(self, x):
+        return self(self.encode(x), train=False) / 2
 net = Net()
 y = torch.arange(4.0)
 """
@@ -199,11 +205,77 @@ y = torch.arange(4.0)
         "model = net\nexample_inputs = (y,)\nstatic = {'train': False}",
         "model = functools.partial(net, train=False)\nexample_inputs = (y,)",
         "model = net.encode\nexample_inputs = (y,)",
+        "model = net.by_forward\nexample_inputs = (y,)",
+        "model = functools.partial(net.by_call)\nexample_inputs = (y,)",
+        "model = torch.compile(net, backend='eager')\nexample_inputs = (y, None, False)",
+        "model = torch.export.export(net, (y,), {'train': False})\nexample_inputs = (y,)\nstatic = {'train': False}",
+        "model = lambda x: net.encode(x)\nexample_inputs = (y,)",
+        "def inner(x): return net(x, train=False)\ndef model(x): return inner(x)\nexample_inputs = (y,)",
     ],
 )
 def test_modules_of_torch_are_looked_through(tmp_path: Path, text: str) -> None:
     if any(find_spec(name) is None for name in ("torch", "torchax")):
         pytest.skip("without PyTorch")
     result, [own] = export(tmp_path, f"{TORCH}{text}")
-    assert [spec.name for spec in result.arguments] == ["weight", "x"]
+    named = "net.weight" if text.startswith(("model = lambda", "def")) else "weight"
+    assert [spec.name for spec in result.arguments] == [named, "x"]
     np.testing.assert_array_equal(own, [0, 2, 4, 6])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def model(levels, how): return levels[0] * how['k'] + levels[1][how['at']]\n"
+        "example_inputs = ([y, (torch.zeros(4), torch.ones(4))], {'k': torch.tensor(2.0), 'at': 0})",
+        "class Head(Net):\n"
+        "    def forward(self, levels, image=None): return super().forward(levels[0], train=False) + levels[1]\n"
+        "model = Head()\nexample_inputs = {'image': None, 'levels': [y, torch.zeros(4)]}",
+    ],
+)
+def test_trees_of_tensors_are_inputs(tmp_path: Path, text: str) -> None:
+    if any(find_spec(name) is None for name in ("torch", "torchax")):
+        pytest.skip("without PyTorch")
+    result, [own] = export(tmp_path, f"{TORCH}{text}")
+    assert {"levels.0"} <= {spec.name for spec in result.arguments if spec.role == "input"}
+    np.testing.assert_array_equal(own, [0, 2, 4, 6])
+
+
+@pytest.mark.parametrize("text", ["model = torch.relu", "def model(x): return torch.clamp(x, 0) * torch.ones(4)"])
+def test_a_function_of_torch_is_a_model(tmp_path: Path, text: str) -> None:
+    if any(find_spec(name) is None for name in ("torch", "torchax")):
+        pytest.skip("without PyTorch")
+    result, [own] = export(tmp_path, f"import torch\n{text}\nexample_inputs = (torch.arange(4.0) - 1,)")
+    assert [spec.role for spec in result.arguments] == ["input"]
+    np.testing.assert_array_equal(own, [0, 0, 1, 2])
+
+
+KERAS = """
+import keras
+class Net(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.dense = keras.layers.Dense(4, kernel_initializer=keras.initializers.Identity(2.0))
+    def call(self, x, training=False):
+        return x if training else self.dense(x)
+    def encode(self, x):
+        return self(x)
+net = Net()
+y = np.arange(4.0, dtype="float32")[None]
+example_inputs = (y,)
+"""
+
+
+@pytest.mark.parametrize("model", ["net", "net.encode", "functools.partial(net, training=False)", "lambda x: net(x)"])
+def test_models_of_keras_are_looked_through(tmp_path: Path, model: str) -> None:
+    """One that was never called too, which has no variables yet."""
+    path = tmp_path / "net.py"
+    path.write_text(f"{NET}{KERAS}model = {model}\n")
+    if find_spec("keras") is None:
+        pytest.skip("without Keras")
+    program = (
+        "from opscope.models.frontends.base import Source; from opscope.models.frontends.python import FRONTEND as f; "
+        f"s = Source('net', {str(path)!r}, 'float32'); b = f.build(s); r = f.export(b, s); "
+        "print([a.role for a in r.arguments], f.results(b, s, r.values)[1][0].tolist())"
+    )
+    said = run([sys.executable, "-P", "-c", program], tmp_path, more={"KERAS_BACKEND": "jax"})
+    assert said.splitlines()[-1] == "['parameter', 'parameter', 'input'] [[0.0, 2.0, 4.0, 6.0]]"

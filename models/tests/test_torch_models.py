@@ -128,6 +128,12 @@ class Makes(torch.nn.Module):
                 x * torch.fft.fftfreq(4, device=d), x * torch.asarray([1.0, 2.0, 3.0, 4.0], device=d),
                 torch.hamming_window(4, dtype=torch.bfloat16, device=d), torch.triu_indices(3, 3, device=d))
 
+class Types(torch.nn.Module):
+    def forward(self, x):
+        grid = torch.arange(4).type(x.type())
+        return (x + grid, x.type("torch.BFloat16Tensor"), x.type(torch.IntTensor), x[1:].type(torch.float16),
+                torch.ones(2) * (len(x.type()) + len(x.bfloat16().type())), x.reshape(4, 3).type_as(grid))
+
 class Writes(torch.nn.Module):
     def forward(self, x):
         kept = torch.arange(4.0)
@@ -140,7 +146,7 @@ def traced(module, x):
     return jax.jit(lambda value: call({}, [value]))(x)
 
 x = np.random.default_rng(0).standard_normal((3, 4), np.float32)
-results = [zip(traced(net, x), net(torch.from_numpy(x)), strict=True) for net in (Net(), Makes())]
+results = [zip(traced(net, x), net(torch.from_numpy(x)), strict=True) for net in (Net(), Makes(), Types())]
 for ours, theirs in [pair for pairs in results for pair in pairs]:
     theirs = theirs.to(torch.int32) if theirs.dtype is torch.int64 else theirs
     assert str(ours.dtype) == str(theirs.dtype).removeprefix("torch."), (ours.dtype, theirs.dtype)

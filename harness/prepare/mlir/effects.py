@@ -12,6 +12,7 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
+from opscope.base.stablehlo.python_calls import why_not_run
 from opscope.harness.prepare.mlir.door import Module
 from opscope.harness.prepare.mlir.single_op import TOKEN
 from opscope.harness.prepare.mlir.traversal import ops_in
@@ -21,7 +22,7 @@ _CONTROL = ("while", "if", "case", "optimization_barrier", "return")
 HAND_ON = frozenset([*(f"stablehlo.{name}" for name in _CONTROL), "func.call", "call", "func.return"])
 """Ops that hand tokens on beside values. Any other that takes one gets a token of its own."""
 MAKERS = ("stablehlo.create_token", "stablehlo.after_all")
-_TRACES = re.compile(rb"callback|jax\.token|create_token|after_all")
+_TRACES = re.compile(rb"jax\.token|create_token|after_all")
 """What the bytecode of a program has that an exporter wrote and that has effects."""
 _ALIAS = "tf.aliasing_output"
 """The number of the result that an argument's buffer may be used for."""
@@ -29,7 +30,7 @@ _ALIAS = "tf.aliasing_output"
 
 def may_have_effects(bytecode: bytes) -> bool:
     """Whether an exported program may have tokens or call Python; of one that has neither, it costs next to nothing."""
-    return _TRACES.search(bytecode) is not None
+    return _TRACES.search(bytecode) is not None or bool(why_not_run(bytecode))
 
 
 def without_effects(module: Module) -> str:
@@ -75,8 +76,7 @@ def _is_python(op: Any) -> bool:
     """Whether an op calls a Python function of the process that exported it."""
     if op.name != "stablehlo.custom_call":
         return False
-    target = ir.StringAttr(op.attributes["call_target_name"]).value
-    return "python" in target and "callback" in target
+    return bool(why_not_run(ir.StringAttr(op.attributes["call_target_name"]).value.encode()))
 
 
 def _erase_unused_meshes(module: Module) -> None:

@@ -6,6 +6,7 @@ import dataclasses
 from datetime import date, timedelta
 
 import pytest
+from jaxlib import cpu_sparse, lapack
 
 from opscope.harness.backends.base import Job, StageError
 from opscope.harness.backends.reference import Reference
@@ -205,19 +206,46 @@ COMPOSITE = """func.func private @d(%v: tensor<4xf32>) -> tensor<4xf32> {{
 func.func @main(%v: tensor<4xf32>) -> tensor<4xf32> {{
   %r = stablehlo.composite "a.b" %v {{decomposition = @d}} : (tensor<4xf32>) -> tensor<4xf32>
   return %r : tensor<4xf32> }}"""
+IF = BRANCH.replace("tensor<i32>", "tensor<i1>").replace("stablehlo.case", "stablehlo.if")
+CALLED = COMPOSITE.replace('stablehlo.composite "a.b" %v {{decomposition = @d}}', "func.call @d(%v)")
+REDUCE = """func.func @main(%x: tensor<8x3xf32>, %z: tensor<f32>) -> tensor<3xf32> {{
+  %r = stablehlo.reduce(%x init: %z) across dimensions = [0] : (tensor<8x3xf32>, tensor<f32>) -> tensor<3xf32>
+  reducer(%v: tensor<f32>, %b: tensor<f32>) {{ {body}
+    %o = stablehlo.add %s, %b : tensor<f32>
+    stablehlo.return %o : tensor<f32> }}
+  return %r : tensor<3xf32> }}"""
 SQUARE = """%i = stablehlo.convert %v : (tensor<4xf32>) -> tensor<4x{0}>
     %j = stablehlo.multiply %i, %i : tensor<4x{0}>
     %s = stablehlo.{1} %j : (tensor<4x{0}>) -> tensor<4xf32>"""
 
 
-@pytest.mark.parametrize("text", [LOOP, BRANCH, COMPOSITE])
+@pytest.mark.parametrize("text", [LOOP, BRANCH, IF, COMPOSITE, CALLED, REDUCE])
 @pytest.mark.parametrize(("kind", "back"), [("i64", "convert"), ("f64", "convert"), ("complex<f32>", "real")])
 def test_what_is_known_alone_is_known_within(tmp_path, text, kind, back):
     """With the reason, and the stage, of the op alone."""
-    holder, *inner = climbed(tmp_path, text.format(body=SQUARE.format(kind, back)))
-    [said] = {judged(test, project_rows())[1] for test in (holder, *inner)}
+    body = SQUARE.format(kind, back)
+    tests = climbed(tmp_path, text.format(body=body.replace("4x", "") if text is REDUCE else body))
+    [said] = {judged(test, project_rows())[1] for test in tests}
     assert said.outcome == "xfail"
     assert said.reason.startswith("never: no ")
+
+
+LOWERED = ("lapack_strsm_ffi", "lapack_spotrf_ffi")
+HOST = [name for library in (lapack, cpu_sparse) for name, *_ in library.registrations()["cpu"] if name not in LOWERED]
+"""What jaxlib has for a CPU, but for what is lowered."""
+TYPES = {"d": "f64", "c": "complex<f32>", "z": "complex<f64>"}
+
+
+@pytest.mark.parametrize("name", HOST)
+def test_what_only_the_host_has_the_code_of_is_known(tmp_path, name):
+    kind = TYPES.get(name.removeprefix("lapack_")[0], "f32")
+    call = f"%s = stablehlo.custom_call @{name}(%v) : (tensor<4x{kind}>) -> tensor<4x{kind}>"
+    text = LOOP.format(body=call).replace("tensor<4xf32>", f"tensor<4x{kind}>")
+    tests = climbed(tmp_path, text)
+    assert {test.op_name for test in tests} >= {"stablehlo.while", f"stablehlo.custom_call:{name}"}
+    said = [judged(test, project_rows())[1] for test in tests]
+    assert {each.outcome for each in said} == {"xfail"}, [test.error_message for test in tests]
+    assert kind != "f32" or len({each.reason for each in said}) == 1
 
 
 def test_an_op_that_holds_others_fails_for_other_reasons_too(tmp_path):

@@ -170,6 +170,27 @@ def test_the_functions_of_lapack_are_loaded_for_the_module_that_calls_them() -> 
     assert np.tril(out).tolist() == [[2.0, 0.0], [1.0, 3.0]]
 
 
+SPARSE = """func.func @main(
+    %a: tensor<4xf32>, %p: tensor<3xi32>, %c: tensor<4xi32>, %x: tensor<2x1xf32>) -> tensor<2x1xf32> {
+  %0 = stablehlo.custom_call @cpu_csr_sparse_dense_ffi(%a, %p, %c, %x) {
+    backend_config = "", mhlo.backend_config = {}, result_layouts = [dense<[1, 0]> : tensor<2xindex>],
+    operand_layouts = [dense<0> : tensor<1xindex>, dense<0> : tensor<1xindex>, dense<0> : tensor<1xindex>,
+      dense<[1, 0]> : tensor<2xindex>]
+  } : (tensor<4xf32>, tensor<3xi32>, tensor<4xi32>, tensor<2x1xf32>) -> tensor<2x1xf32>
+  return %0 : tensor<2x1xf32> }"""
+
+
+def test_products_by_sparse_matrices_run_in_a_process_that_has_none_of_its_own(tmp_path) -> None:
+    (tmp_path / "sparse.mlir").write_text(SPARSE)
+    code = """import sys, numpy as np
+from opscope.harness.prepare import golden
+operands = [np.float32([4, 1, 1, 4]), np.int32([0, 2, 4]), np.int32([0, 1, 0, 1]), np.float32([[1], [2]])]
+print(golden.compile_module(open(sys.argv[1]).read())(operands)[0].tolist())
+"""
+    command = [sys.executable, "-c", code, str(tmp_path / "sparse.mlir")]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == "[[6.0], [9.0]]"
+
+
 @pytest.mark.parametrize(
     ("wide", "value"),
     [("f64", np.array([1.5, -3.25e100])), ("i8", np.array([5, -7], np.int8)), ("f32", np.array([1, -0.0], np.float32))],

@@ -22,10 +22,10 @@ from opscope.harness.prepare import mlir, whole_row
 from opscope.harness.prepare.golden import compile_module
 from opscope.harness.prepare.input_distributions import argument_distributions
 from opscope.harness.prepare.inputs import row_golden, row_inputs
+from opscope.harness.prepare.model_pieces import rows_of
 from opscope.harness.prepare.split import split_module
 from opscope.harness.prepare.subgraph import Piece, layers, reads, scope_of, windows
 from opscope.harness.prepare.walk import WalkTask, walk
-from opscope.harness.programs.model_pieces import rows_of
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext
 from opscope.harness.record.records import ManifestHeader, OpRow

@@ -21,10 +21,10 @@ from opscope.compiler.passes.ttir_fusing.matching import RULES, Rule, orders
 from opscope.compiler.tests import programs, test_ttir_fusing
 from opscope.harness.cache import export_folder
 from opscope.harness.prepare.mlir import piece_module
+from opscope.harness.prepare.model_pieces import rows_of
 from opscope.harness.prepare.patterns import PATTERNS
 from opscope.harness.prepare.split import split_module
 from opscope.harness.prepare.subgraph import Piece, patterns, reads
-from opscope.harness.programs.model_pieces import rows_of
 from opscope.harness.record.records import OpRow
 from opscope.harness.record.stages import Status
 from opscope.harness.tests.programs.test_model_pieces import NET, exported, replaced, verdicts

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from opscope.base import damage
 from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.ledger import ledger
@@ -265,3 +266,16 @@ def test_a_module_of_torch_and_its_exported_program_are_models(cache, tmp_path):
     assert {test.status for test in run_op_by_op(program, cache_dir=cache, run_dir=tmp_path / "two")} == {
         Status.SUCCESS
     }
+
+
+def test_what_a_user_should_know_of_an_export_is_said_where_it_is_kept_too(tmp_path):
+    shows = (
+        "stablehlo.custom_call @xla_ffi_python_cpu_callback(%0) {has_side_effect = true} : (tensor<32x32xf32>) -> ()"
+    )
+    module = MODULE.replace("%1 = stablehlo.tanh", f"{shows}\n    %1 = stablehlo.tanh")
+    for run in ("first", "again"):
+        lines: list[str] = []
+        damage.forget()
+        damage.show_by(lines.append)
+        run_op_by_op(module, name="toy", run_dir=tmp_path / run, cache_dir=tmp_path / "cache")
+        assert [line.partition(": left out ")[2][:16] for line in lines] == ["1 call of Python"], run

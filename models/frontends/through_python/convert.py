@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from types import MethodType
+from types import FunctionType, MethodType
 from typing import Any
 
 import numpy as np
 
 from opscope.models.arguments import ArgSpec, Built
 from opscope.models.frontends.base import Refused
-from opscope.models.frontends.through_python.load import Fixed, Loaded, framework
+from opscope.models.frontends.through_python.load import Fixed, Loaded, framework, named_objects
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Converted:
 def convert(loaded: Loaded) -> Converted:
     """Takes the model by its framework. Raises what the framework raises."""
     kind = framework(loaded.model)
-    if kind == "torch":
+    if kind == "torch" or (kind == "jax" and any(framework(value) == "torch" for value in loaded.inputs.values())):
         return _torch(loaded)
     built, values = CONVERTERS[kind](loaded)
     return Converted(built, values, kind)
@@ -92,55 +93,100 @@ def _jax(loaded: Loaded) -> tuple[Built, dict[str, np.ndarray]]:
     weights = [_leaves(array, name, "parameter") for name, array in held.items()]
     trees = {name: _leaves(tree, name, "input") for name, tree in loaded.inputs.items()}
 
-    def forward(w: Mapping[str, Any]) -> Any:
-        inputs = {name: again(w) for name, (_, _, again) in trees.items()}
-        called = model(w)
-        return called(*inputs.values(), **loaded.keywords) if loaded.positional else called(**inputs, **loaded.keywords)
-
+    forward = _called(loaded, {name: again for name, (_, _, again) in trees.items()}, model)
     taken = [*weights, *trees.values()]
     specs = [spec for specs_of_tree, _, _ in taken for spec in specs_of_tree]
     return Built(forward, tuple(specs)), {name: value for _, values, _ in taken for name, value in values.items()}
 
 
 def _keras(loaded: Loaded) -> tuple[Built, dict[str, np.ndarray]]:
-    from opscope.models.frontends.keras import as_function, named_variables
+    import keras
 
-    specs, values = [], {}
-    fixed = [*loaded.keywords, *(name for name, tree in loaded.inputs.items() if is_static(tree))]
-    if fixed:
-        raise Refused("keras", "arrays as inputs of a keras.Model", ", ".join(fixed), "a function that calls the model")
+    from opscope.models.frontends.keras import as_function, call_arguments, named_variables, of_callable
+
+    specs, values, whole = [], {}, {}
     for name, tree in loaded.inputs.items():
-        specs_of_input, leaves, _ = _leaves(tree, name, "input")
+        specs_of_input, leaves, whole[name] = _leaves(tree, name, "input")
         specs += specs_of_input
         values |= leaves
-    built = as_function(loaded.model, specs)
-    return built, {**{n: np.asarray(v.value) for n, v in named_variables(loaded.model).items()}, **values}
+    fixed = [*loaded.keywords, *(name for name, tree in loaded.inputs.items() if is_static(tree))]
+    if isinstance(loaded.model, keras.Layer):
+        if fixed:
+            hint = "a function that calls the model"
+            raise Refused("keras", "arrays as inputs of a keras.Model", ", ".join(fixed), hint)
+        if not loaded.model.built:
+            args, named = call_arguments(loaded.model, values)
+            loaded.model(*args, **named)
+        owners, built = [loaded.model], as_function(loaded.model, specs)
+    else:
+        owners, call = _layers(loaded.model), _called(loaded, whole)
+        if not all(owner.built for owner in owners):
+            call(values)
+        built = of_callable(call, owners, specs)
+    return built, {**{n: np.asarray(v.value) for n, v in named_variables(*owners).items()}, **values}
+
+
+def _layers(called: Any) -> list[Any]:
+    """The layers and models of Keras behind a method, a partial, a function."""
+    import keras
+
+    if isinstance(called, keras.Layer):
+        return [called]
+    if isinstance(called, MethodType):
+        return _layers(called.__self__)
+    if isinstance(called, functools.partial):
+        return _layers(called.func)
+    return [value for value in named_objects(called).values() if isinstance(value, keras.Layer)]
+
+
+def _called(loaded: Loaded, trees: Mapping[str, Again], model: Again | None = None) -> Again:
+    """From argument -> value to the results of the model, or of what `model` makes of it, on the inputs made again."""
+
+    def call(w: Mapping[str, Any]) -> Any:
+        inputs = {name: again(w) for name, again in trees.items()}
+        function = model(w) if model else loaded.model
+        if loaded.positional:
+            return function(*inputs.values(), **loaded.keywords)
+        return function(**inputs, **loaded.keywords)
+
+    return call
 
 
 def _torch(loaded: Loaded) -> Converted:
+    import jax
     import torch
 
     from opscope.models.frontends import torch_eager, torch_trace
     from opscope.models.frontends.torch import TorchBuilt
 
-    fixed = {n: v.value if isinstance(v, Fixed) else v for n, v in loaded.inputs.items() if is_static(v)}
-    arrays = {name: _array(value) for name, value in loaded.inputs.items() if name not in fixed}
-    specs = [ArgSpec(n, a.shape, str(a.dtype), "", "input") for n, a in arrays.items()]
+    inputs = jax.tree.map(lambda leaf: leaf if is_static(leaf) else _array(leaf), dict(loaded.inputs))
+    trees = {name: _leaves(inputs[name], name, "input") for name in loaded.inputs}
+    specs = [spec for specs_of_tree, _, _ in trees.values() for spec in specs_of_tree]
+    arrays = {name: value for _, values, _ in trees.values() for name, value in values.items()}
     module: Any = loaded.model
-    keywords = {**fixed, **loaded.keywords}
+    keywords = loaded.keywords
     while not isinstance(module, torch.nn.Module):
-        if isinstance(module, MethodType):
-            method, module = module.__func__, copy.copy(module.__self__)  # the user's own stays as it is
-            module.forward = MethodType(method, module)
-        else:
+        if isinstance(module, functools.partial):
             if module.args:
                 raise Refused("functools.partial", "arguments by name", f"{len(module.args)} in order", "name=value")
             keywords, module = {**module.keywords, **keywords}, module.func
+        elif isinstance(module, MethodType) and isinstance(module.__self__, torch.nn.Module):
+            module = _called_by(module.__func__, module.__self__)
+        else:
+            module = _by_function(module)
+    plain = [*arrays] == [*loaded.inputs]
+    if not plain:  # lists of tensors, None, ...
+
+        def on_trees(own: torch.nn.Module, *flat: torch.Tensor, **named: Any) -> Any:
+            tensors = dict(zip(arrays, flat, strict=True))
+            values = {name: again(tensors) for name, (_, _, again) in trees.items()}
+            return own.forward(*values.values(), **named) if loaded.positional else own.forward(**values, **named)
+
+        module = _called_by(on_trees, module)
     with contextlib.suppress(NotImplementedError):  # what `torch.export` has made has its mode for good
         module.eval()
     weights, names = torch_trace.parameter_specs(module, {})
-    positional = loaded.positional and not fixed  # what follows a fixed one would be in its place
-    torch_built = TorchBuilt(lambda: module, tuple(specs), positional=positional, keywords=keywords)
+    torch_built = TorchBuilt(lambda: module, tuple(specs), positional=loaded.positional or not plain, keywords=keywords)
     call = torch_trace.by_trace(module, torch_built)
 
     def forward(w: Mapping[str, Any]) -> Any:
@@ -155,6 +201,37 @@ def _torch(loaded: Loaded) -> Converted:
         return torch_eager.results(torch_trace.Called(module, torch_built), list(arrays), argument_names, w)
 
     return Converted(Built(forward, (*weights, *specs)), {**values, **arrays}, "torch", own)
+
+
+def _called_by(function: Callable[..., Any], module: Any) -> Any:
+    """A copy of a module of PyTorch whose forward pass is a function of it, which may call the module's own."""
+    made = copy.copy(module)  # the user's stays as it is
+    before = vars(made).get("forward")
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        del made.forward
+        if before is not None:
+            made.forward = before
+        try:
+            return function(made, *args, **kwargs)
+        finally:
+            made.forward = forward
+
+    made.forward = forward
+    return made
+
+
+def _by_function(function: Any) -> Any:
+    """A function of PyTorch's tensors as a module, whose parts are the modules that the function names."""
+    import torch
+
+    module = torch.nn.Module()
+    held = named_objects(function) if isinstance(function, FunctionType) else {}
+    for name, value in held.items():
+        if isinstance(value, torch.nn.Module):
+            module.add_module(name, value)
+    module.forward = function
+    return module
 
 
 def _array(value: Any) -> np.ndarray:

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from types import MethodType
+from types import FunctionType, MethodType
 from typing import Any
 
 from opscope.models.frontends.base import Refused
@@ -66,6 +66,8 @@ def load(path: Path, name: str) -> Loaded:
         value = value()
         if isinstance(value, tuple) and len(value) == 2:
             value, inputs = value
+    value = getattr(value, "_orig_mod", value)  # of `torch.compile`
+    value = value.module() if type(value).__name__ == "ExportedProgram" else value  # of `torch.export`
     if not callable(value):
         raise Refused(f"--model {path}", "a model that can be called", f"{type(value).__name__} from {wanted!r}")
     if inputs is None:
@@ -117,14 +119,34 @@ def input_names(model: Any, count: int) -> list[str]:
     return [own[i] if i < len(own) else f"input{i}" for i in range(count)]
 
 
+def named_objects(function: FunctionType) -> dict[str, Any]:
+    """PyTorch's and Keras's objects that a function, or one that it calls, names from outside itself."""
+    found: dict[str, Any] = {}
+    seen, todo = {function}, [function]
+    while todo:
+        try:
+            outside = inspect.getclosurevars(todo.pop())
+        except ValueError:  # one of them has no value yet
+            continue
+        for name, value in {**outside.globals, **outside.nonlocals}.items():
+            if isinstance(value, FunctionType) and value not in seen:
+                seen.add(value)
+                todo.append(value)
+            elif not isinstance(value, FunctionType | type) and framework(value) in ("torch", "keras"):
+                found[name] = value
+    return found
+
+
 def framework(model: Any) -> str:
     """`torch`, `keras`, `flax`, `equinox`, or `jax` for any other callable, by the classes that it derives from.
 
-    A partial is its function's, a method its object's."""
+    A partial is its function's, a method its object's, a function that of PyTorch or Keras objects that it names."""
     if isinstance(model, partial):
         return framework(model.func)
     if isinstance(model, MethodType):
         return framework(model.__self__)
+    if isinstance(model, FunctionType):
+        return next(map(framework, named_objects(model).values()), "jax")
     roots = {(c.__module__ or "").partition(".")[0]: c.__name__ for c in type(model).__mro__}
     for root in ("torch", "keras", "flax", "equinox"):
         if root in roots:

@@ -57,7 +57,7 @@ def refused(error: ModuleNotFoundError, path: Path) -> Refused:
         return Refused(
             where, "the modules that the file imports", got, f"the release of {package} that it was written for"
         )
-    lacking = sorted({top, *not_installed(path)})
+    lacking = sorted({top, *not_installed(path, *(Path(frame.filename) for frame in _frames(error)))})
     words = ", ".join(map(repr, lacking))
     got = f"no module{'s' if len(lacking) > 1 else ''} {words}{place}"
     return Refused(where, "the modules that the file imports", got, command(lacking))
@@ -76,9 +76,12 @@ def command(modules: list[str]) -> str:
     return " ".join([install_command(",".join(own)) if own else "pip install", *others])
 
 
-def not_installed(path: Path) -> set[str]:
-    """The modules, by their first word, that a file needs when it is imported, or a file beside it that it imports."""
-    todo, seen, lacking = [path], set[Path](), set[str]()
+def not_installed(path: Path, *more: Path) -> set[str]:
+    """The modules, by their first word, that a file needs when it is imported, or a file beside it that it imports.
+
+    `more` are files that it is known to import: by a path that a package has made for itself, which its text does not
+    tell."""
+    todo, seen, lacking = [path, *more], set[Path](), set[str]()
     while todo:
         file = todo.pop()
         if file in seen:
@@ -132,5 +135,10 @@ def _files(name: str, folder: Path) -> Iterator[Path]:
 
 def _place(error: BaseException) -> str:
     """Where the import stands: ` (net.py:3)`."""
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith("<frozen importlib")]
+    frames = _frames(error)
     return f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+
+
+def _frames(error: BaseException) -> list[traceback.FrameSummary]:
+    """What an import ran until it failed, from without inwards."""
+    return [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith("<frozen importlib")]

@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError
 
 from opscope.models.arguments import ArgSpec
 from opscope.models.frontends.base import Refused
-from opscope.models.frontends.through_tf.lower import TfBuilt
+from opscope.models.frontends.through_tf.built import TfBuilt
 from opscope.models.frontends.through_tf.saved_model import given_shapes, spec_of
 
 VARIABLES = ("VarHandleOp", "VariableV2", "Variable")

@@ -2,35 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from opscope.models.arguments import ArgSpec
+from opscope.models.frontends.through_tf import python_calls
+from opscope.models.frontends.through_tf.built import TfBuilt
 
 
-@dataclass(frozen=True)
-class TfBuilt:
-    """A function of positional tensors, with everything that tracing it needs."""
-
-    function: Callable[..., Any]
-    arguments: tuple[ArgSpec, ...]
-    values: Mapping[str, np.ndarray] = field(default_factory=dict)
-    """Values of arguments that come from a file; the others are drawn from their distributions."""
-    alive: Any = None
-    """An object that must not be garbage collected while the function is traced: a loaded SavedModel."""
-
-    @property
-    def parameters(self) -> int:
-        """Number of weights."""
-        return sum(spec.size for spec in self.arguments if spec.role == "parameter")
-
-
-def lower(built: TfBuilt, name: str) -> tuple[bytes, tuple[ArgSpec, ...], dict[str, np.ndarray]]:
-    """(bytecode, arguments, values): captured variables and constants become further arguments, with their values.
+def lower(built: TfBuilt, name: str) -> tuple[bytes, TfBuilt]:
+    """(bytecode, the function that it is of): captured variables and constants become further arguments, with their
+    values, and so do results of Python functions (python_calls.py).
 
     Raises what TensorFlow raises where an op has no XLA kernel.
     """
@@ -41,14 +27,16 @@ def lower(built: TfBuilt, name: str) -> tuple[bytes, tuple[ArgSpec, ...], dict[s
     entry.__name__ = entry.__qualname__ = name.replace(":", "_").replace("+", "_")
     specs = signature(built)
     function = tf.function(entry, jit_compile=True, input_signature=specs, autograph=False)
-    graph: Any = function.get_concrete_function().graph
+    concrete: Any = function.get_concrete_function()
+    if python_calls.in_graph(concrete.graph):
+        return lower(python_calls.settled(built, concrete, {}), name)
     bytecode = function.experimental_get_compiler_ir(*specs)(stage="stablehlo_serialized")
     arguments, values = list(built.arguments), dict(built.values)
-    for label, variable, value in captured(graph, built):
+    for label, variable, value in captured(concrete.graph, built):
         role = "parameter" if variable is None or variable.trainable else "state"
         arguments.append(ArgSpec(label, value.shape, value.dtype.name, "", role))
         values[label] = value
-    return bytecode, tuple(arguments), values
+    return bytecode, replace(built, arguments=tuple(arguments), values=values)
 
 
 def signature(built: TfBuilt) -> list[Any]:

@@ -9,7 +9,9 @@ import numpy as np
 import tensorflow as tf
 
 from opscope.models.frontends.base import NoOwnResults
-from opscope.models.frontends.through_tf.lower import TfBuilt, captured, signature
+from opscope.models.frontends.through_tf import python_calls
+from opscope.models.frontends.through_tf.built import TfBuilt
+from opscope.models.frontends.through_tf.lower import captured, signature
 
 
 def results(built: TfBuilt, values: Mapping[str, np.ndarray]) -> list[np.ndarray]:
@@ -22,6 +24,8 @@ def results(built: TfBuilt, values: Mapping[str, np.ndarray]) -> list[np.ndarray
         return built.function(*tensors)
 
     function = tf.function(entry, input_signature=signature(built), autograph=False).get_concrete_function()
+    if python_calls.in_graph(function.graph):
+        return results(python_calls.settled(built, function, values), values)
     for label, variable, current in captured(function.graph, built):
         wanted = values.get(label, current)
         if variable is not None:

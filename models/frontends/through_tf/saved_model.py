@@ -11,7 +11,7 @@ import tensorflow as tf
 from opscope.models.arguments import ArgSpec
 from opscope.models.frontends import open_shapes
 from opscope.models.frontends.base import Refused
-from opscope.models.frontends.through_tf.lower import TfBuilt
+from opscope.models.frontends.through_tf.built import TfBuilt
 
 DEFAULT = "serving_default"
 """The default signature."""

@@ -38,7 +38,8 @@ class TFModule(FrameworkModule):
             values = {name: np.asarray(v) for name, v in frontend.named_variables(self.module).items()}
             return ExportResult(result.bytecode, result.arguments, result.frontend, values)
         from opscope.models.frontends.jax import package_versions
-        from opscope.models.frontends.through_tf.lower import TfBuilt, lower
+        from opscope.models.frontends.through_tf.built import TfBuilt
+        from opscope.models.frontends.through_tf.lower import lower
 
         names = self.input_names
         arguments = input_specs(inputs, names, narrow=False)
@@ -50,8 +51,8 @@ class TFModule(FrameworkModule):
                 return self.module(*args, **named)
             return self.module(passed) if names else self.module(*tensors)
 
-        bytecode, all_arguments, values = lower(TfBuilt(call, arguments), "forward")
-        return ExportResult(bytecode, all_arguments, package_versions(("tensorflow-cpu",)), values)
+        bytecode, lowered = lower(TfBuilt(call, arguments), "forward")
+        return ExportResult(bytecode, lowered.arguments, package_versions(("tensorflow-cpu",)), lowered.values)
 
     def forward(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Returns what XLA computes of it on the CPU."""
