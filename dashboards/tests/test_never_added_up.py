@@ -108,9 +108,7 @@ def test_each_number_has_a_unit_and_a_rule(name: str) -> None:
 # --- a board is shown where the backend has one
 
 
-WHOLE = "dashboard_programs"
-"""The view of models that were compiled whole, none in these nights (reports/tests/test_changed_programs.py)."""
-BOARDS = [name for name, dataset in ASSETS.datasets.items() if "arch" in dataset.columns and name != WHOLE]
+BOARDS = [name for name, dataset in ASSETS.datasets.items() if "arch" in dataset.columns]
 
 
 @pytest.mark.parametrize("name", BOARDS)
@@ -187,9 +185,7 @@ def test_a_series_that_stopped_is_shown_with_its_date(shown: Ask) -> None:
     }
 
 
-BY_DATE = [
-    name for name, chart in ASSETS.charts.items() if chart.params.get("x_axis") == "date" and chart.dataset != WHOLE
-]
+BY_DATE = [name for name, chart in ASSETS.charts.items() if chart.params.get("x_axis") == "date"]
 
 
 @pytest.mark.parametrize("name", BY_DATE)
@@ -342,6 +338,18 @@ def test_models_are_whole_where_the_list_lacks_nothing(shown: Ask, tonight: dict
     for row in shown("readiness"):
         of_list[row["platform"]] += row["not_right"] or 0
     assert by_night - Counter() == of_list - Counter()
+
+
+def test_what_a_program_lost_is_one_number_wherever_it_is_shown(shown: Ask) -> None:
+    lines = {(row["date"], row["op_on"]): row["now"] for row in shown("ops_of_programs")}
+    table = [row for row in shown("programs_tonight") if row["part"] == "ops"]
+    assert {row["platform"] for row in table} == set(PLATFORMS)
+    for platform in PLATFORMS:
+        of = {row["name"]: (row["before"], row["now"]) for row in table if row["platform"] == platform}
+        assert of == {"ttnn.mean": (0, 4), "ttnn.multiply": (2, 6), "ttnn.rms_norm": (2, 0)}
+        for name, numbers in of.items():
+            op = f"mlp: {name.removeprefix('ttnn.')}, {platform}"
+            assert tuple(lines[date, op] for date in DATES[-2:] if (date, op) in lines) in (numbers, ())
 
 
 def test_a_renamed_op_is_one_op(shown: Ask, connection: sqlite3.Connection) -> None:

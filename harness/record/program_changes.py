@@ -286,6 +286,8 @@ def _aspects(old: Program, new: Program, site: Site) -> set[tuple[str, str]]:
     for name, (gone, come) in by_name.items():
         for one, other in zip(gone, come, strict=False):
             found |= {(what, name) for what in _differing(one, other)}
+    if not found and _names(old, site.gone) == _names(new, site.come):  # the same ops, elsewhere in the graph
+        found = {("uses" if name == ARGUMENT else "operands", name) for name in by_name}
     return found
 
 

@@ -63,12 +63,14 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class StoredRun(NamedTuple):
-    """A run as stored on disk: `tests` holds the highest attempt at each op, in the manifest's order."""
+    """A run as stored on disk: `tests` holds the highest attempt at each op, in the manifest's order, `whole` what
+    `whole_tests` returns."""
 
     record: RunRecord
     header: ManifestHeader
     rows: list[OpRow]
     tests: list[OpTest]
+    whole: list[OpTest]
 
 
 def artifact_dir(run_dir: Path, op_id: str) -> Path:
@@ -237,7 +239,8 @@ def load_attempts(
     record = read_run(run_dir)
     header, rows = manifest or read_manifest(run_dir)
     attempts = list(read_journal(run_dir))
-    return StoredRun(record, header, list(rows), in_order(rows, latest(attempts))), attempts
+    tests = in_order(rows, latest(attempts))
+    return StoredRun(record, header, list(rows), tests, whole_tests(run_dir)), attempts
 
 
 def in_order(rows: Sequence[OpRow], tests: Iterable[OpTest]) -> list[OpTest]:

@@ -12,7 +12,6 @@ What the machine may have ended is tried once more, and is not kept.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope.base.digest import digest_of_sources, file_digest, json_digest
-from opscope.base.places import HOME, PACKAGE
+from opscope.base.places import HOME
 from opscope.base.results_folder import make_folder, results_folder
 from opscope.base.temporary_folder import TemporaryFolder
 from opscope.harness.cache import verdict_fingerprint
@@ -252,33 +251,17 @@ class _Trials:
         """Checks a state out, builds it and reads it."""
         self.checkouts.check_out(state)
         tree = self.checkouts.tree
-        environment = {
-            **os.environ,
-            **self.checkouts.environment,
-            "PYTHONPATH": os.pathsep.join([str(tree), str(PACKAGE.parent)]),
-            "PYTHONDONTWRITEBYTECODE": "1",
-        }
         if self.built.build:
-            log = self.checkouts.folder / "build.log"
-            with log.open("wb") as output:
-                done = subprocess.run(
-                    self.built.build,
-                    shell=True,
-                    cwd=tree,
-                    env=environment,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    check=False,
-                )
-            if done.returncode:
-                return _refused(done.returncode, log.read_text(errors="replace"), tree, "cannot be built")
+            code, text = self.checkouts.build(self.built.build)
+            if code:
+                return _refused(code, text, tree, "cannot be built")
         files: list[str] = []
-        for option, value in (("--backend", self.built.backend), ("--system-desc", self.built.system_desc)):
-            kind, colon, file = value.rpartition(":")  # tt:build/libtt.so
-            if file and not (tree / file).is_file():
-                return Reading(why=f"has no {file}")
-            files += [option, f"{kind}{colon}{tree / file}"] if file else []
-        return self.subject.read(self.built.python or sys.executable, tree, files, environment)
+        for option, name in (("--backend", self.built.backend), ("--system-desc", self.built.system_desc)):
+            file = self.checkouts.file(name)
+            if name and not file:
+                return Reading(why=f"has no {name.rpartition(':')[2]}")
+            files += [option, file] if file else []
+        return self.subject.read(self.built.python or sys.executable, tree, files, self.checkouts.environment)
 
 
 @dataclass

@@ -7,6 +7,7 @@ forward, the commits of the pinned repository between the old pin and the new on
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
@@ -14,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from opscope.base.places import PACKAGE
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.signature import shorten
 
@@ -163,10 +165,36 @@ class Checkouts:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Where the others' worktrees are, for a build: `OPSCOPE_WORKTREE_NAME`, in capitals."""
+        """Of a build, and of what runs it: what lies at the top of the first worktree can be imported, and
+        `OPSCOPE_WORKTREE_NAME`, in capitals, says where another one is."""
         others = zip(self._chain[1:], self._places[1:], strict=True)
-        named = {f"OPSCOPE_WORKTREE_{each.name.upper()}": str(place) for each, place in others}
-        return {"OPSCOPE_WORKTREE": str(self.tree), **named}
+        return {
+            **os.environ,
+            "OPSCOPE_WORKTREE": str(self.tree),
+            **{f"OPSCOPE_WORKTREE_{each.name.upper()}": str(place) for each, place in others},
+            "PYTHONPATH": os.pathsep.join([str(self.tree), str(PACKAGE.parent)]),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+
+    def build(self, command: str) -> tuple[int, str]:
+        """Runs a shell command at the top of the first worktree; its exit code, and what it wrote."""
+        log = self.folder / "build.log"
+        with log.open("wb") as output:
+            done = subprocess.run(
+                command,
+                shell=True,
+                cwd=self.tree,
+                env=self.environment,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                check=False,
+            )
+        return done.returncode, log.read_text(errors="replace")
+
+    def file(self, name: str) -> str:
+        """A file of the first worktree as an option has it, `tt:build/libtt.so`; empty if it is not there."""
+        kind, colon, path = name.rpartition(":")
+        return f"{kind}{colon}{self.tree / path}" if (self.tree / path).is_file() else ""
 
     def check_out(self, state: State) -> None:
         """Brings all worktrees to a state. Raises InputError."""

@@ -21,8 +21,7 @@ from alembic.script import ScriptDirectory
 
 from opscope.base.temporary_folder import TemporaryFolder
 from opscope.harness.record.errors import InputError
-from opscope.reports.compare import whole_models  # noqa: F401 - their tables join those of METADATA
-from opscope.reports.database import schema_nights  # noqa: F401 - their tables join those of METADATA
+from opscope.reports.database import schema_nights, whole_models  # noqa: F401 - their tables join those of METADATA
 from opscope.reports.database.database import SETTINGS, alembic_config, open_database
 from opscope.reports.database.files import head
 from opscope.reports.database.schema import METADATA

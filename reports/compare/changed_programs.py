@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from opscope.base.visible_text import percent_change
-from opscope.harness.record.records import WHOLE_MODEL, Structure
+from opscope.harness.record.records import Structure
 from opscope.reports.compare.outcomes import RunView
 
 MOST_NAMES = 6
@@ -53,16 +53,19 @@ class ChangedProgram:
 def changed_programs(a: RunView, b: RunView) -> tuple[ChangedProgram, ...]:
     """The models of both runs whose programs have other counts, layouts or costs now; what costs more first."""
     found = []
-    for op_id, new in b.ops.items():
-        old = a.ops.get(op_id)
-        if new.op_name != WHOLE_MODEL or old is None or old.structure is None or new.structure is None:
+    models: dict[str, list[str]] = {}
+    for model, program in b.programs.items():
+        models.setdefault(program.op_id, []).append(model)
+    for op_id, names in models.items():
+        old, new = a.programs.get(names[0]), b.programs[names[0]]
+        if old is None or old.op_id != op_id or old.structure is None or new.structure is None:
             continue
         before, now = old.structure, new.structure
         counts, layouts = _different(_counts(before), _counts(now)), _layouts(before, now)
         costs = {"cycles": (old.cycles, new.cycles), "temporary bytes": (before.temp_bytes, now.temp_bytes)}
         known = {name: (x, y) for name, (x, y) in costs.items() if x is not None and y is not None and x != y}
         if counts or layouts or known:
-            found.append(ChangedProgram(", ".join(new.uses_of), op_id, counts, layouts, known))
+            found.append(ChangedProgram(", ".join(names), op_id, counts, layouts, known))
     return tuple(sorted(found, key=lambda program: (-_dearer(program), program.model)))
 
 

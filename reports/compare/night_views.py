@@ -10,11 +10,12 @@ import sqlalchemy as sa
 from opscope.base.labels import COMPLETE
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.optest import backend_label, release_in
-from opscope.reports.compare.outcomes import RunFacts, RunView, imports_of, view_of
+from opscope.reports.compare.outcomes import RunFacts, RunView, imports_of, programs_of, view_of
 from opscope.reports.database.reading import how_to_publish
 from opscope.reports.database.rows import RAN, RELEASE, series_by_backend
 from opscope.reports.database.schema import NIGHTS, OP_TESTS, RUNS
 from opscope.reports.database.schema_nights import NIGHT_MODELS, NIGHT_SERIES
+from opscope.reports.database.whole_models import counting
 
 
 def is_night(connection: sa.Connection, night_id: str) -> bool:
@@ -115,7 +116,11 @@ def night_view(connection: sa.Connection, night_id: str, series: str) -> RunView
     imports = imports_of(connection, [each["run_id"] for each, _ in reversed(of_series)])
     facts = RunFacts(
         night_id, "night", backend, run["arch"], night_row.started, night_row.status, run, series, missing, imports
-    )._replace(day=night_row.label[:10], asked=tuple(row.model for row in asked if row.outcome != RAN))
+    )._replace(
+        day=night_row.label[:10],
+        asked=tuple(row.model for row in asked if row.outcome != RAN),
+        programs=programs_of(connection, counting(connection, night_id, [series])),
+    )
     return view_of(connection, facts, modules, which)
 
 
@@ -132,7 +137,8 @@ def night_before(connection: sa.Connection, night_id: str, series: str) -> RunVi
         for op_id, op in older.ops.items()
         if not (view.ops[op_id].attempted if op_id in view.ops else set(op.uses_of) & set(view.models))
     }
-    return replace(view, ops={**view.ops, **untried}, complete=older)
+    programs = {**older.programs, **view.programs}
+    return replace(view, ops={**view.ops, **untried}, programs=programs, complete=older)
 
 
 def last_complete(connection: sa.Connection, night_id: str, series: str) -> str:

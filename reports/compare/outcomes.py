@@ -9,27 +9,30 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from pydantic import ValidationError
 
+from opscope.base.op_families import WHOLE_MODEL as FAMILY_OF_MODELS
 from opscope.base.statuses import NOT_ATTEMPTED, PASSED, RIGHT
 from opscope.base.visible_text import cut
 from opscope.harness.record.causes import UNSPLITTABLE, cause_of, cause_of_test
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.optest import board_of, release_in
-from opscope.harness.record.records import Structure, import_fails
+from opscope.harness.record.records import WHOLE_MODEL, Structure, import_fails
 from opscope.harness.record.selection import DESELECTED
 from opscope.harness.record.stages import FAILED, Stage, Status
 from opscope.harness.record.store import StoredRun, load_run
 from opscope.reports.database.database import DamagedValueError
 from opscope.reports.database.notes import Note, read_notes
 from opscope.reports.database.reading import how_to_publish
-from opscope.reports.database.rows import RAN, compile_seconds, compiler_of, series_text, signature, structure_from
+from opscope.reports.database.rows import RAN, Row, compile_seconds, compiler_of, series_text, signature, structure_from
 from opscope.reports.database.schema import MODELS, MODULE_OPS, OP_ALIAS, OP_TESTS, OPS, RUNS, STRUCTURES
 from opscope.reports.database.series_names import series_name
+from opscope.reports.database.whole_models import WHOLE_MODELS, cause_of_program, columns_of, rows_of_run
 from opscope.reports.records.columns import plain
 
 TAKEN = (
@@ -170,6 +173,8 @@ class RunView:
     """Its date, in the night's time zone."""
     notes: Mapping[str, Note] = field(default_factory=dict)
     """Cause -> what the database that it was read from has of it."""
+    programs: Mapping[str, Outcome] = field(default_factory=dict)
+    """Model -> how it came out as one program, where it ran as one: before its ops, or as the op of workflow `full`."""
     complete: RunView | None = None
     """Of a partial night, the last complete one before it: what it did not try is as that one left it."""
 
@@ -212,10 +217,28 @@ class RunView:
             return ""
         return tried[0].error or tried[0].status
 
+    @cached_property
+    def lacking(self) -> Mapping[str, Sequence[Outcome]]:
+        """Model -> what keeps it from being whole: the ops that went wrong or were not attempted; where none went
+        wrong, the model itself, if it is wrong as one program. One that is right as one program needs no op attempted:
+        those may have been left out because of it. A model without ops is not here."""
+        lacking: dict[str, list[Outcome]] = {}
+        for op in self.ops.values():
+            for model in op.uses_of:
+                ops = lacking.setdefault(model, [])
+                if not op.right:
+                    ops.append(op)
+        for model, program in self.programs.items():
+            wrong = [op for op in lacking.get(model, ()) if op.bad]
+            if program.right:
+                lacking[model] = wrong
+            elif program.bad and not wrong:
+                lacking.setdefault(model, []).append(program)
+        return lacking
+
     def whole(self, model: str) -> bool:
-        """Whether a model is whole: it has ops, and all of them are right."""
-        ops = [op for op in self.ops.values() if model in op.uses_of]
-        return bool(ops) and all(op.right for op in ops)
+        """Whether a model is whole: it lacks nothing."""
+        return not self.lacking.get(model, (None,))
 
     @property
     def workflow(self) -> str:
@@ -257,6 +280,8 @@ class RunFacts(NamedTuple):
     day: str = ""
     """Empty: that of its start, in UTC."""
     notes: Mapping[str, Note] = {}
+    programs: Iterable[tuple[Mapping[Any, Any], Structure | None]] = ()
+    """Rows of `whole_models`, each with what is in its program."""
 
 
 # --- from a run folder
@@ -306,6 +331,7 @@ def from_stored(run: StoredRun, place: str, backend: str = "") -> RunView:
             imports=plain({check.model: check.text for check in run.header.imports if check.fails_run}),
             climbs=frozenset(tuple(plain(time.stage) for time in test.stages) for test in run.tests),
             asked=tuple(plain(failure.model) for failure in run.header.failed),
+            programs=[(plain(columns_of(test)), test.structure) for test in run.whole if backend in ("", test.backend)],
         ),
         plain(list(run.header.module_ops)),
         tests,
@@ -347,6 +373,7 @@ def from_database(connection: sa.Connection, run_id: str, where: str = "RUN", ba
         run,
         imports=imports_of(connection, [run_id]),
         asked=tuple(row.model for row in asked if row.outcome != RAN),
+        programs=programs_of(connection, rows_of_run(connection, run_id, backend)),
     )
     return view_of(connection, facts, modules, which)
 
@@ -414,20 +441,31 @@ def _tests(connection: sa.Connection, which: sa.ColumnElement[bool]) -> list[dic
             if not isinstance(test[name], int | float | None):
                 raise DamagedValueError(f"{name} of {test['op_id']}: expected a number, got {test[name]!r:.80}")
         test["op_params"] = params_of_ops.get(test["op_id"], {})
-    structures = _structures(connection, which)
+    structures = _structures(connection, OP_TESTS, which)
+    of_ops = {(op_id, backend): structure for (_, op_id, backend), structure in structures.items()}
     for test in tests:
-        test["structure"] = structures.get((test["op_id"], test["backend"]))
+        test["structure"] = of_ops.get((test["op_id"], test["backend"]))
     return tests
 
 
-def _structures(connection: sa.Connection, which: sa.ColumnElement[bool]) -> dict[tuple[str, str], Structure]:
-    """Op id and backend -> what is in its program, of the op tests that `which` selects."""
-    query = sa.select(STRUCTURES).join(
-        OP_TESTS, sa.and_(*(OP_TESTS.c[name] == STRUCTURES.c[name] for name in ("run_id", "op_id", "backend")))
-    )
-    found: dict[tuple[str, str], list[tuple[str, str, str, int]]] = {}
+def programs_of(connection: sa.Connection, rows: Sequence[Row]) -> list[tuple[Row, Structure | None]]:
+    """Rows of `whole_models`, each with what is in its program."""
+    if not rows:
+        return []
+    run_ids = sorted({row["run_id"] for row in rows})
+    structures = _structures(connection, WHOLE_MODELS, WHOLE_MODELS.c.run_id.in_(run_ids))
+    return [(row, structures.get((row["run_id"], row["op_id"], row["backend"]))) for row in rows]
+
+
+def _structures(
+    connection: sa.Connection, of: sa.Table, which: sa.ColumnElement[bool]
+) -> dict[tuple[str, str, str], Structure]:
+    """Run, op id and backend -> what is in the program, of the rows of a table that `which` selects."""
+    keys = ("run_id", "op_id", "backend")
+    query = sa.select(STRUCTURES).join(of, sa.and_(*(of.c[name] == STRUCTURES.c[name] for name in keys))).distinct()
+    found: dict[tuple[str, str, str], list[tuple[str, str, str, int]]] = {}
     for row in connection.execute(query.where(which)):
-        found.setdefault((row.op_id, row.backend), []).append((row.part, row.name, row.place, row.number))
+        found.setdefault((row.run_id, row.op_id, row.backend), []).append((row.part, row.name, row.place, row.number))
     try:
         return {key: structure_from(of) for key, of in found.items()}
     except ValidationError as error:
@@ -504,7 +542,37 @@ def _view(
         facts.asked,
         facts.day or f"{facts.started:%Y-%m-%d}",
         facts.notes,
+        _programs(facts.programs, outcomes),
     )
+
+
+def _programs(
+    rows: Iterable[tuple[Mapping[Any, Any], Structure | None]], ops: Mapping[str, Outcome]
+) -> dict[str, Outcome]:
+    programs: dict[str, Outcome] = {}
+    for row, structure in rows:
+        model, other = row["model"], programs.get(row["model"])
+        if other is None or not other.bad:  # as of an op on several backends
+            programs[model] = Outcome(
+                op_id=row["op_id"],
+                op_name=WHOLE_MODEL,
+                op_kind=FAMILY_OF_MODELS,
+                types="",
+                status=str(row["status"]),
+                stage=row["stage_reached"],
+                failed_stage=row["failed_stage"] or "",
+                signature=row["error_signature"] or "",
+                cause=cause_of_program(row),
+                error=row["error_message"] or "",
+                pcc=row["pcc"],
+                cycles=row["cycles"],
+                compile_seconds=row["compile_seconds"],
+                ran_on=row["ran_on"],
+                expected=row["expected"],
+                uses_of={model: 1},
+                structure=structure,
+            )
+    return programs | {model: op for op in ops.values() if op.op_name == WHOLE_MODEL for model in op.uses_of}
 
 
 def _outcome(test: Mapping[Any, Any], uses: Mapping[str, int]) -> Outcome:

@@ -13,6 +13,7 @@ from opscope.harness.record.stages import Stage
 from opscope.reports.compare.diff import Diff, Row
 from opscope.reports.compare.unblock import FixPlan, Missing
 from opscope.reports.database.owners import Rule, owner
+from opscope.reports.database.whole_models import cause_of_program
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,7 @@ class Owned:
     def owner_of_model(self, row: Mapping[str, Any]) -> str:
         """The owner of a model that went wrong as one program, from its row of `whole_models`."""
         stage = str(row["failed_stage"] or row["stage_reached"])
-        cluster = cause_of(row["status"], stage, WHOLE_MODEL, "", row["error_message"] or "")
-        return owner(self.rules, [WHOLE_MODEL], stage, cluster, [row["model"]])
+        return owner(self.rules, [WHOLE_MODEL], stage, cause_of_program(row), [row["model"]])
 
     def owner_of_unsplittable(self, op_name: str, models: Iterable[str]) -> str:
         """The owner of an op that could not be split."""

@@ -219,7 +219,7 @@ def nights_of(connection: sa.Connection | None, view: RunView, model: str) -> li
     """The model's nights in the series of this run, oldest first: the rows of the view `model_readiness`."""
     if connection is None:
         return []
-    names = ("outcome", "reason", "ops", "right_ops", "bad_ops", "not_attempted")
+    names = ("outcome", "reason", "ops", "right_ops", "bad_ops", "not_attempted", "whole")
     columns = ("night_id", "night", "started", *names, "kind", "series", "model")
     ready = sa.table("model_readiness", *(sa.column(name) for name in columns))
     started = sa.type_coerce(ready.c.started, NIGHTS.c.started.type).label("started")

@@ -107,11 +107,16 @@ def of_model(readiness: Readiness, most: int) -> Iterator[Node]:
     if view.deselected:
         yield Words(f"{view.deselected} of {len(view.ops)} ops were deselected in this run (--ops, -k)", "known")
     sums = f"{last.right} right + {last.missing} missing + {last.not_attempted} not attempted"
-    yield Words(f"{last.ops} unique ops = {sums}", "good" if last.right == last.ops else "")
+    yield Words(f"{last.ops} unique ops = {sums}", "good" if view.whole(readiness.model) else "")
+    program = view.programs.get(readiness.model)
+    if program is not None and program.op_id not in view.ops:
+        yield Words(f"as one program: {program.status}", "good" if program.right else "")
     if readiness.since is not None:
         yield Words(readiness.since.text)
     if rows := readiness.missing:
-        yield Causes("Ops that are not right", grouped(rows, _same, _cause, _op, most))
+        of_ops = all(row.op_id in view.ops for row in rows)
+        title = "Ops that are not right" if of_ops else "No op is wrong alone; as one program the model is"
+        yield Causes(title, grouped(rows, _same, _cause, _op, most))
     if len(readiness.runs) > 1:
         columns = [Column("run"), Column("started (UTC)", "spare"), Column("compiler", "spare"), *COUNTS]
         runs = [

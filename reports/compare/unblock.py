@@ -1,8 +1,9 @@
 """What to fix first: causes of failure by the models that they block, and the fixes that complete models fastest.
 
 A *fix* removes one cause of failure (an error cluster), or one op where `by` says so. A model is whole when all of its
-ops were attempted and none goes wrong (`RunView.whole`). One with ops that nobody attempted is not whole, and no fix is
-known to make it so, since nobody knows about them; nor is there a fix for ops that a limitation of kind `never` names.
+ops were attempted and none goes wrong, nor the model as one program (`RunView.lacking`). One with ops that nobody
+attempted is not whole, and no fix is known to make it so, since nobody knows about them; nor is there a fix for ops
+that a limitation of kind `never` names.
 """
 
 from __future__ import annotations
@@ -104,18 +105,11 @@ class Placed:
 
 def plan(views: Mapping[str, RunView], by: str = "cluster") -> FixPlan:
     """The ranking and the curve. `views` maps a model to its run."""
-    views_by_id = {id(view): view for view in views.values()}
-    bad = {key: [op for op in view.ops.values() if op.bad] for key, view in views_by_id.items()}
-    untried = {key: [op for op in view.ops.values() if not op.attempted] for key, view in views_by_id.items()}
-    placed = [
-        Placed(model, op, op.uses_of[model])
-        for model, view in views.items()
-        for op in bad[id(view)]
-        if model in op.uses_of
-    ]
+    lacking = {model: view.lacking.get(model, ()) for model, view in views.items()}
+    placed = [Placed(model, op, op.uses_of[model]) for model, ops in lacking.items() for op in ops if op.bad]
     never = Counter(occurrence.model for occurrence in placed if is_never_fixed(occurrence.op))
     placed = [occurrence for occurrence in placed if not is_never_fixed(occurrence.op)]
-    unknown = {model: sum(model in op.uses_of for op in untried[id(view)]) for model, view in views.items()}
+    unknown = {model: sum(not op.attempted for op in ops) for model, ops in lacking.items()}
     tried = {model for model, count in unknown.items() if not count and model not in never}
     needs: dict[str, set[str]] = {model: set() for model in views}
     groups: dict[str, list[Placed]] = {}
@@ -148,9 +142,10 @@ def plan(views: Mapping[str, RunView], by: str = "cluster") -> FixPlan:
 def for_good(view: RunView) -> list[Fix]:
     """The causes that no plan has, since a limitation of kind `never` names all their ops. They fail all the same."""
     groups: dict[str, list[Placed]] = {}
-    for op in view.ops.values():
-        if op.bad and op.uses_of:
-            groups.setdefault(op.cause, []).extend(Placed(model, op, uses) for model, uses in op.uses_of.items())
+    for model, ops in view.lacking.items():
+        for op in ops:
+            if op.bad:
+                groups.setdefault(op.cause, []).append(Placed(model, op, op.uses_of[model]))
     never = {key: group for key, group in groups.items() if all(is_never_fixed(placed.op) for placed in group)}
     return [_fix(key, group, {}, view) for key, group in sorted(never.items())]
 
@@ -279,7 +274,7 @@ class Missing:
 
 
 def missing(view: RunView, model: str) -> list[Missing]:
-    """Each op that keeps `model` from being whole or was not attempted, that with the most uses first.
+    """What keeps `model` from being whole, the op with the most uses first.
 
     Those of causes that a note acknowledges come last.
     """
@@ -304,8 +299,7 @@ def missing(view: RunView, model: str) -> list[Missing]:
             remark=remark,
             acknowledged=acknowledged,
         )
-        for op in view.ops.values()
-        if model in op.uses_of and (op.bad or not op.attempted)
+        for op in view.lacking.get(model, ())
         for remark, acknowledged in [noted(view, op.cause)]
     ]
     return sorted(rows, key=lambda row: (row.acknowledged, -row.uses, row.op_name, row.op_id))

@@ -31,6 +31,7 @@ class Night:
     right_ops: int
     bad_ops: int
     not_attempted: int
+    whole: int
     started: str
     """Date and time with its zone."""
     zone: str
@@ -65,7 +66,7 @@ def whole_since(
     ran = [night for night in nights if night.outcome == RAN]
     if not ran:
         return None
-    whole = [night.ops == night.right_ops for night in ran]
+    whole = [bool(night.whole) for night in ran]
     changed = next((place for place, each in enumerate(whole) if each != whole[0]), len(ran))
     first = ran[changed - 1]
     before = _commit(connection, ran[changed].night_id, series, backend) if changed < len(ran) else Commit()

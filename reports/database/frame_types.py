@@ -18,7 +18,7 @@ _NAMED = {
         export_failed failing_ops fixed_ops fixes flaky_ops framework_missing host_ops inputs loop_count
         microbatch model_count models_missing module_ops new_failures new_ops newest news nights_ago not_attempted
         not_run now_bad of_date one_series ops position prepare_failed ran rank right_before right_now right_op
-        right_ops right_uses right_uses_before right_uses_now simulated_cycles_per_input slower_ops stopped
+        right_ops right_uses right_uses_before right_uses_now right_whole simulated_cycles_per_input slower_ops stopped
         structural tonight uses whole""",
     NUMBER: """
         all_ms compile_ms compile_ms_before compile_ms_now compile_seconds device_seconds inputs_per_second

@@ -18,9 +18,9 @@ from opscope.harness.record.records import WHOLE_MODEL, OpTest
 from opscope.harness.record.stages import FAILED, ImportStatus, ModelStatus, Stage, Status, failed_status
 from opscope.harness.record.store import StoredRun
 from opscope.reports.compare.outcomes import RunView
-from opscope.reports.compare.whole_models import WHOLE_MODELS
 from opscope.reports.database.rows import RAN
 from opscope.reports.database.schema import MODELS
+from opscope.reports.database.whole_models import rows_of_run
 from opscope.reports.records.columns import plain
 
 EXPORT, IMPORT, LEDGER = "model.export", "model.import", "run.ledger"
@@ -53,7 +53,7 @@ def from_database(view: RunView, connection: sa.Connection, tested: Collection[s
     """The rows of a published run; a model as one program that is among its ops, `tested`, has none."""
     of_run = sa.select(MODELS).where(MODELS.c.run_id == view.run_id).order_by(MODELS.c.position)
     models = connection.execute(of_run).mappings().all()
-    whole = connection.execute(sa.select(WHOLE_MODELS).where(WHOLE_MODELS.c.run_id == view.run_id)).mappings()
+    whole = rows_of_run(connection, view.run_id)
     return [
         *_exports(view, ((row["model"], row["outcome"], row["reason"]) for row in models if row["outcome"] != RAN)),
         *_imports(

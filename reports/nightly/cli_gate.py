@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,6 +37,27 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--commits", default="", metavar="OLD..NEW", help="With --new: the commits of the builds, for the comment."
+)
+@click.option(
+    "--backend",
+    default="",
+    metavar="PATH",
+    help="Path of a backend's file: --old and --new are revisions that have it.",
+)
+@click.option("--build", default="", metavar="COMMAND", help="With --backend: command to run in each checkout.")
+@click.option(
+    "--repo",
+    default=".",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="With --backend: the repository; default: the current folder.",
+)
+@click.option(
+    "--system-desc",
+    "descriptors",
+    multiple=True,
+    metavar="FILE",
+    help="With --new: the system descriptor of the builds; twice: that of --old, that of --new.",
 )
 @click.option("-n", "workers", type=click.IntRange(1, 64), default=1, show_default=True, help="With --new: processes.")
 @click.option(
@@ -93,6 +116,10 @@ def gate(
     slower: float,
     smallest: bool,
     commits: str,
+    backend: str,
+    build: str,
+    repo: Path,
+    descriptors: tuple[str, ...],
     workers: int,
     comment: bool,
     as_json: bool,
@@ -101,8 +128,9 @@ def gate(
     """Check whether a change makes an op worse than in the last complete night of a branch.
 
     With --old and --new, compare two builds of a compiler instead: what each makes of the models given with --model, op
-    by op, layout by layout, in cycles and in numbers. Exit code 0 if nothing is worse, 1 if something fails anew or a
-    model's cycles or temporary memory rise by more than --slower, 2 if the builds cannot be compared.
+    by op, layout by layout, in cycles and in numbers. With --backend they are revisions of your own compiler, each
+    built in a checkout. Exit code 0 if nothing is worse, 1 if something fails anew or a model's cycles or temporary
+    memory rise by more than --slower, 2 if the builds cannot be compared.
 
     Without them, only ops whose verdict may have changed are run, the riskiest first: a verdict holds while op, values,
     compiler, board and options stay the same. Exit code 1 if an op is NEW, REASON-CHANGED or PCC-DROP, neither known,
@@ -112,13 +140,14 @@ def gate(
     options = read_options(words)
     if old is not None or new is not None:
         asked = {"models": models, "arch": arch, "workers": workers, "options": options}
-        asked |= {"slower": slower, "smallest": smallest, "commits": commits}
-        _builds(old, new, asked, summary_file, comment=comment, as_json=as_json)
+        asked |= {"slower": slower, "smallest": smallest, "commits": commits or (f"{old}..{new}" if backend else "")}
+        _builds(old, new, asked, (repo, backend, build), descriptors, summary_file, comment=comment, as_json=as_json)
         return
-    if options or comment or as_json:
+    if options or comment or as_json or backend or build:
         from opscope.harness.record.errors import InputError
 
-        got = next(iter(options), "comment" if comment else "json")
+        given = {"comment": comment, "json": as_json, "backend": backend, "build": build}
+        got = next(iter(options), next((name for name, value in given.items() if value), ""))
         raise InputError(f"--{got.replace('_', '-')}", "--old and --new", "neither", "opscope gate --old A --new B")
     from opscope.reports.nightly.config import CONFIG_FILE, read_config, with_commit
 
@@ -161,11 +190,20 @@ def _with_a_night(
 
 
 def _builds(
-    old: str | None, new: str | None, asked: dict[str, Any], summary_file: Path | None, *, comment: bool, as_json: bool
+    old: str | None,
+    new: str | None,
+    asked: dict[str, Any],
+    checkout: tuple[Path, str, str],
+    descriptors: Sequence[str],
+    summary_file: Path | None,
+    *,
+    comment: bool,
+    as_json: bool,
 ) -> None:
-    """Compares two builds, and prints what the new one changes."""
+    """Compares two builds, and prints what the new one changes. `checkout`: the repository of which they are revisions
+    if it has a backend's file, that file, and the command that builds it."""
     from opscope.harness.record.errors import InputError
-    from opscope.reports.nightly import pull_request, running, uplift, uplift_comment
+    from opscope.reports.nightly import builds, pull_request, running, uplift, uplift_comment
     from opscope.reports.nightly.night import add_to_page_of_job
     from opscope.reports.nightly.progress import Display
 
@@ -174,11 +212,26 @@ def _builds(
         raise InputError(
             lacks, "--old, --new and --model", f"no {lacks}", "--old tt@0.1.2 --new tt@0.1.3 --model bert_base"
         )
+    _, backend, build = checkout
+    if build and not backend:
+        raise InputError("--build", "--backend PATH with it", "no --backend", "--backend build/mine.py")
+    if len(descriptors) > 2:
+        raise InputError("--system-desc", "one file, or one for each build", f"{len(descriptors)}", "two of them")
     place = pull_request.place() if comment else None
     try:
-        builds = uplift.Asked(old=old, new=new, root=Path.cwd(), **asked)
-        with running.ended_by_signal(), Display(builds.most_sweeps, aside=True) as display:
-            result = uplift.run(builds, display.watch, display.line)
+        sides = nullcontext((builds.Source(old, old), builds.Source(new, new)))
+        with (
+            running.ended_by_signal(),
+            builds.of_revisions(old, new, *checkout) if backend else sides as (first, last),
+        ):
+            if descriptors:
+                first, last = (
+                    replace(side, system_desc=file)
+                    for side, file in zip((first, last), (descriptors[0], descriptors[-1]), strict=True)
+                )
+            gate_of = uplift.Asked(old=first, new=last, root=Path.cwd(), **asked)
+            with Display(gate_of.most_sweeps, aside=True) as display:
+                result = uplift.run(gate_of, display.watch, display.line)
     except KeyboardInterrupt:
         click.echo("interrupted; nothing was compared", err=True)
         raise SystemExit(130) from None

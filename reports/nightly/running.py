@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -129,10 +129,16 @@ def outcome_of(run_dir: Path) -> str:
         return ""
 
 
-def child(command: list[str], root: Path, log: Path, tick: Callable[[], None]) -> int:
+def child(
+    command: list[str],
+    root: Path,
+    log: Path,
+    tick: Callable[[], None],
+    environment: Mapping[str, str] | None = None,
+) -> int:
     """Runs a command with its output in the log; interrupts it and its children if the night is interrupted."""
     with log.open("ab") as output:
-        process = Process(bound(command), output.fileno(), folder=root)
+        process = Process(bound(command), output.fileno(), environment=environment, folder=root)
     try:
         while (code := process.wait(TICK)) is None:
             tick()

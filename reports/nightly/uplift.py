@@ -7,10 +7,12 @@ shows each change is known. Nothing is published.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,7 @@ from opscope.reports.compare.diff import Row, compare
 from opscope.reports.compare.lowered_differently import Group, Lowered, compare_lowered
 from opscope.reports.compare.outcomes import RunView, from_folder
 from opscope.reports.database.owners import owner, rules_here
+from opscope.reports.nightly.builds import Source
 from opscope.reports.nightly.config import Config
 from opscope.reports.nightly.gate import GATES
 from opscope.reports.nightly.journal_counter import Counter
@@ -128,8 +131,8 @@ class Uplift:
 class Asked:
     """What a gate is asked for."""
 
-    old: str
-    new: str
+    old: Source
+    new: Source
     models: tuple[str, ...]
     arch: str
     workers: int
@@ -173,10 +176,8 @@ def run(asked: Asked, watch: Watch, say: Callable[[str], None]) -> Uplift:
     Raises InputError where they cannot be compared: a build that cannot be had, a run that did not end, no program that
     both have made.
     """
-    for name in (asked.old, asked.new):
-        registry.check_name(name)
-    if backend_label(asked.old) == backend_label(asked.new) and asked.old != asked.new:
-        raise InputError("--new", "a build whose file has another name than --old", asked.new, "a copy of it")
+    for source in (asked.old, asked.new):
+        registry.check_name(source.backend)
     folder = asked.root / GATES / f"{datetime.now(UTC):%Y%m%d-%H%M%S-%f}"
     make_folder(folder)
     seconds: dict[str, float] = {}
@@ -200,28 +201,33 @@ class _Sweeps:
 
     def pair(self, models: tuple[str, ...], workflow: str) -> _Pair:
         """Both builds, one after the other: the second finds what the first has prepared."""
-        again = "again" if self.asked.old == self.asked.new else ""  # against itself it runs twice
+        labels = {backend_label(source.backend) for source in (self.asked.old, self.asked.new)}
+        again = "again" if len(labels) == 1 else ""  # against itself it runs twice
         old = self._run(self.asked.old, models, workflow)
         new = self._run(self.asked.new, models, workflow, again)
         views = from_folder(old), from_folder(new)
         tests = [{test.op_id: test for test in load_run(each).tests} for each in (old, new)]
         return _Pair(views, (tests[0], tests[1]), compare_lowered(*views, old, new))
 
-    def _run(self, backend: str, models: tuple[str, ...], workflow: str, again: str = "") -> Path:
-        asked = self.asked
+    def _run(self, source: Source, models: tuple[str, ...], workflow: str, again: str = "") -> Path:
+        asked, backend = self.asked, source.backend
         options = {**asked.options, "workflow": workflow, "keep_ir": True}
+        options |= {"system_desc": source.system_desc} if source.system_desc else {}
         content = {"models": [*models], "architectures": [asked.arch], "backends": [backend]}
         config = Config(Path(WHERE), content, models, (backend,), (asked.arch,), workers=asked.workers, options=options)
         [sweep] = sweeps(config)
         name = "-".join(filter(None, (self.folder.name, "gate", sweep.cell, workflow, again)))
         run_dir = runs_root(asked.root) / name
         log, counter, began = self.folder / f"{name}.txt", Counter(run_dir), time.monotonic()
-        child(first_command(sweep, config, run_dir, None), asked.root, log, lambda: self._look(sweep, counter))
-        self.seconds[f"{backend} {workflow}{f' {again}' if again else ''}"] = round(time.monotonic() - began, 1)
+        command = first_command(sweep, config, run_dir, None)
+        child(command, asked.root, log, lambda: self._look(sweep, counter), source.environment)
+        took = self.seconds[f"{source.name} {workflow}{f' {again}' if again else ''}"] = round(
+            time.monotonic() - began, 1
+        )
         if not (run_dir / RUN_FILE).is_file() or outcome_of(run_dir) not in FINISHED:
-            raise InputError(f"{WHERE}: {backend}", "a run to its end", last_line(log) or "none", f"less {log}")
+            raise InputError(f"{WHERE}: {source.name}", "a run to its end", last_line(log) or "none", f"less {log}")
         lowered.keep(run_dir, load_run(run_dir).tests)
-        self.say(f"{sweep.label}, {workflow}: {self.seconds.get(f'{backend} {workflow}', 0):.0f} s")
+        self.say(f"{sweep.label}, {workflow}: {took:.0f} s")
         return run_dir
 
     def _look(self, sweep: Sweep, counter: Counter) -> None:
@@ -229,10 +235,19 @@ class _Sweeps:
 
 
 def _changed_models(pair: _Pair, asked: Sequence[str]) -> tuple[str, ...]:
-    """The models whose programs differ, as they were asked for: a file by its path."""
-    files = {Path(word).stem: word for word in asked if Path(word).is_file()}
+    """Words of `--model` for the models whose programs differ."""
     ids = {op_id for group in pair.lowered.lowering for op_id in group.ops}
-    return tuple(sorted({files.get(name, name) for op_id in ids for name in pair.views[1].ops[op_id].uses_of}))
+    names = {name for op_id in ids for name in pair.views[1].ops[op_id].uses_of}
+    return tuple(sorted({word for name in names for word in words_for(name, asked)}))
+
+
+def words_for(name: str, asked: Sequence[str]) -> Sequence[str]:
+    """Words of `--model` for a model of a run that was asked for so: its name, or what names its file."""
+    if files := [word for word in asked if Path(word).stem == name and Path(word).is_file()]:
+        return files
+    if "all" in asked or any(fnmatchcase(name, word) for word in asked):
+        return [name]
+    return [word for word in asked if re.search("[:=/.]", word)]  # FILE:ENTRY, NAME=FILE, a glob of files
 
 
 def _uplift(
@@ -258,8 +273,8 @@ def _uplift(
     old, new = first.views
     since = compare(old, new).since
     return Uplift(
-        old=Build(asked.old, _compiler(old)),
-        new=Build(asked.new, _compiler(new)),
+        old=Build(asked.old.name, _compiler(old)),
+        new=Build(asked.new.name, _compiler(new)),
         board=new.board,
         options=dict(asked.options),
         worse=tuple(worse),

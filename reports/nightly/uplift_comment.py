@@ -21,21 +21,30 @@ MARK = "<!-- opscope gate -->"
 MOST_LINES = 60
 MOST_CHANGES, MOST_MODELS, MOST_OTHERS = 10, 10, 3
 MOST_NAMES = 3
+MOST_OF_NAME = 60
 LONGEST = 160
 
 
 def text(uplift: Uplift) -> str:
-    """The comment."""
+    """The comment: lists but that of failures are shorter where it would have more than 60 lines."""
+    comments = (_text(uplift, most) for most in range(MOST_OTHERS, -1, -1))
+    return next((comment for comment in comments if comment.count("\n") <= MOST_LINES), _text(uplift, 0))
+
+
+def _text(uplift: Uplift, most: int) -> str:
+    right = [f"{row.op_name} {', '.join(row.models)}: {row.error_a}" for row in uplift.fixed]
+    numbers = [f"{each.name}: {each.numbers}: {each.reason}" for each in _renumbered(uplift)]
     parts = [
         f"{MARK}\n### {title(uplift)}",
         escaped(_about(uplift)),
-        _failures("❌ fails now", [_failing(row, uplift.owners.get(row.op_id, "")) for row in uplift.news]),
+        _list("❌ fails now", [_failing(row, uplift.owners.get(row.op_id, "")) for row in uplift.news], MOST_OTHERS),
         _changes(uplift),
-        _failures("✅ right now", [f"{row.op_name} {', '.join(row.models)}: {row.error_a}" for row in uplift.fixed]),
+        _list("other changes of single ops", list(map(_change, _of_ops_alone(uplift))), most),
+        _list("✅ right now", right, most),
         _details(f"models ({len(uplift.differing)})", _model_table(uplift.differing)),
-        _failures("numbers changed", [f"{each.name}: {each.numbers}: {each.reason}" for each in _renumbered(uplift)]),
-        _failures("no price", uplift.not_priced),
-        _failures("not compared", uplift.skipped),
+        _list("numbers changed", numbers, most),
+        _list("no price", uplift.not_priced, most),
+        _list("not compared", uplift.skipped, most),
         escaped(_foot(uplift)),
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
@@ -94,6 +103,19 @@ def _changes(uplift: Uplift) -> str:
     return table(heads, rows) + more
 
 
+def _of_ops_alone(uplift: Uplift) -> list[Group]:
+    """What differs in the programs of single ops and of no model, what costs most first."""
+    of_models = {group.alike for group in uplift.changes}
+    alone = [group for group in uplift.op_changes if group.alike not in of_models] if uplift.changes else []
+    return sorted(alone, key=lambda group: -(group.cycles or 0))
+
+
+def _change(group: Group) -> str:
+    """A change in a line: of the op in which it costs or saves most."""
+    more = f"; and {counted(len(group.ops) - 1, 'other op')}" if len(group.ops) > 1 else ""
+    return f"{_mark(group)} {cut(group.what, MOST_OF_NAME)}: {group.places[0].text}{more}"
+
+
 def _failing(row: Row, team: str) -> str:
     return f"{f'{team}: ' if team else ''}{row.op_name} {', '.join(row.models)}: {row.error_b}"
 
@@ -104,7 +126,7 @@ def _mark(group: Group) -> str:
 
 
 def _names(group: Group) -> str:
-    names = [escaped(cut(place.name, 60)) for place in group.places]
+    names = [escaped(cut(place.name, MOST_OF_NAME)) for place in group.places]
     return ", ".join(names[:MOST_NAMES]) + (f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else "")
 
 
@@ -123,14 +145,15 @@ def _price(group: Group) -> str:
     priced = [place for place in group.places if place.cycles is not None]
     if not priced or group.cycles is None:
         return ""
-    shares = [percent_change(*place.cycles) for place in priced if place.cycles is not None and place.cycles[0]]
+    pairs = [place.cycles for place in priced if place.cycles is not None and place.cycles[0]]
+    shares = [percent_change(*pair) for pair in sorted(pairs, key=lambda pair: pair[1] / pair[0])]
     share = f" ({shares[0]}{f' … {shares[-1]}' if len(shares) > 1 else ''})" if shares else ""
     by = "" if all(place.priced_by == "run" for place in priced) else " of its kernels"
     return f"{group.cycles:+,}{share}{by}"
 
 
 def _smallest(group: Group) -> str:
-    return f"{escaped(cut(group.smallest, 60))} {code(group.smallest_id)}" if group.smallest else ""
+    return f"{escaped(cut(group.smallest, MOST_OF_NAME))} {code(group.smallest_id)}" if group.smallest else ""
 
 
 def _model_table(models: Sequence[Model]) -> str:
@@ -158,18 +181,19 @@ def _details(head: str, content: str) -> str:
     return f"<details><summary>{head}</summary>\n\n{content}\n\n</details>" if content else ""
 
 
-def _failures(head: str, lines: Sequence[str]) -> str:
+def _list(head: str, lines: Sequence[str], most: int) -> str:
     if not lines:
         return ""
-    shown = [f"- {escaped(cut(' '.join(line.split()), LONGEST))}" for line in lines[:MOST_OTHERS]]
-    if len(lines) > MOST_OTHERS:
-        shown.append(f"- and {len(lines) - MOST_OTHERS} more")
+    shown = [f"- {escaped(cut(' '.join(line.split()), LONGEST))}" for line in lines[:most]]
+    if len(lines) > most > 0:
+        shown.append(f"- and {len(lines) - most} more")
     return "\n".join([f"**{head} ({len(lines)})**", *shown])
 
 
 def _renumbered(uplift: Uplift) -> list[Model]:
-    """Models, or else ops, whose numbers are others than before."""
-    return [each for each in (uplift.models or uplift.ops) if each.numbers not in ("", "equal bits", "wrong in both")]
+    """Models and ops whose numbers are others than before."""
+    each = (*uplift.models, *uplift.ops)
+    return [one for one in each if one.numbers not in ("", "equal bits", "wrong in both")]
 
 
 def _foot(uplift: Uplift) -> str:

@@ -16,7 +16,6 @@ from opscope.base import gc_pause
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpTest
 from opscope.harness.record.store import StoredRun, latest, read_run
-from opscope.reports.compare.whole_models import WHOLE_MODELS, whole_model_rows
 from opscope.reports.database import rows
 from opscope.reports.database.database import analyze_nights
 from opscope.reports.database.reading import exists, read_database
@@ -35,6 +34,7 @@ from opscope.reports.database.schema import (
     USES,
 )
 from opscope.reports.database.upsert import upsert
+from opscope.reports.database.whole_models import WHOLE_MODELS, whole_model_rows
 from opscope.reports.publish import bulk, staging
 from opscope.reports.publish.counting import count_night, open_counted
 from opscope.reports.records import publish_digest

@@ -37,6 +37,7 @@ from opscope.harness.record.store import (
     parse,
     read_run,
     records_in,
+    whole_tests,
 )
 from opscope.reports.records.columns import plain
 
@@ -82,7 +83,7 @@ def stored(run_dir: Path, most: int = 0) -> StoredRun:
     places = {row.op_id: tuple(use.location for use in row.uses) for row in rows if row.op_id not in right}
     for test in tests:
         test.locations = places.get(test.op_id, ())  # type: ignore[misc]
-    return StoredRun(read_run(run_dir), header, rows, in_order(rows, tests))
+    return StoredRun(read_run(run_dir), header, rows, in_order(rows, tests), whole_tests(run_dir))
 
 
 def op_test(values: Mapping[str, Any]) -> OpTest:

@@ -3,7 +3,7 @@
 Two boards whose nights start at different minutes and on different dates in UTC, a compiler for the host, one that
 ends before `run`, a series that stopped, a night that lacks models, an op that is tried again, two nights of a series
 on one date, and ops that are expected to fail, flaky, renamed, sent back to the host, not to be split off and not
-reached.
+reached; and a model that is compiled whole too, from which its compilers lose a fusion.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from opscope.harness.record.records import ModelFailure
+from opscope.harness.record.records import ModelFailure, Structure
 from opscope.harness.record.stages import ModelStatus, Stage
 from opscope.reports.publish.publish import publish
 from opscope.reports.publish.upkeep import add_alias
 from opscope.reports.records.night_record import NightRecord, join
+from opscope.reports.tests.night_runs import run_whole
 from opscope.reports.tests.nights import Op, night, op_id
 
 ZONE = "Europe/Berlin"
@@ -28,6 +29,9 @@ PLATFORMS = ("reference n150", "reference p150", "xla", "own")
 """What speaks tonight."""
 STOPPED, STOPPED_ON = "iree", DATES[1]
 MODELS = ("conv_net", "mlp", "unbuilt", "whole_net")
+
+LOST = 3
+"""The day on which the program of `mlp`, which runs before its ops, loses a fusion; it is right."""
 
 LOG = "artifacts/numbers.txt"
 """What the ops with wrong numbers left behind."""
@@ -153,4 +157,7 @@ class _Nights:
             name=f"{backend}-{arch}", started=started, zone=ZONE, models=MODELS, backends=(backend,), archs=(arch,)
         )
         join(run_dir, night_record)
+        norms = {"ttnn.mean": 4, "ttnn.multiply": 6} if day == LOST else {"ttnn.rms_norm": 2, "ttnn.multiply": 2}
+        program = Op(cycles=1000 + 100 * day, more={"structure": Structure(ops=norms, launches=sum(norms.values()))})
+        run_whole(run_dir, {"mlp": program}, backend=backend, arch=arch, card_type=record["card_type"])
         publish(run_dir, self.url)

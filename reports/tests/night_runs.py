@@ -6,12 +6,15 @@ import functools
 import shutil
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 
+from opscope.harness.record.records import WHOLE_MODEL
+from opscope.harness.record.store import WHOLE_FILE, load_run
 from opscope.reports.database.database import open_database
 from opscope.reports.publish.publish import publish
 from opscope.reports.records.night_record import NightRecord, join
@@ -77,6 +80,16 @@ def shard_run(
     run_dir = night(folder, number, ops, models, **more)
     join(run_dir, night_record, shard)
     return run_dir
+
+
+def run_whole(run_dir: Path, models: Mapping[str, Op], **run: Any) -> None:
+    """Adds to a run what `--op-by-op-on-fail` leaves of the models that it ran as one program before their ops.
+
+    `run`: the backend and so on, where the run is not on the reference."""
+    whole = {name: replace(op, uses={name: 1}, more={**op.more, "op_name": WHOLE_MODEL}) for name, op in models.items()}
+    with tempfile.TemporaryDirectory() as folder:
+        tests = load_run(night(Path(folder), 0, whole, **run)).tests
+    (run_dir / WHOLE_FILE).write_text("".join(f"{test.model_dump_json()}\n" for test in tests))
 
 
 def publish_night(url: str, folder: Path, number: int, ops: Mapping[str, Op], **more: Any) -> str:

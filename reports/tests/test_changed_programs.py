@@ -10,17 +10,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from opscope.harness.record.records import WHOLE_MODEL, Structure
 from opscope.harness.record.store import load_run
+from opscope.reports.commands.compare import diff
 from opscope.reports.compare import changed_programs
-from opscope.reports.compare.outcomes import RunView, from_database, from_stored
+from opscope.reports.compare.night_views import night_view, series_of
+from opscope.reports.compare.outcomes import RunView, from_database, from_folder, from_stored
 from opscope.reports.database import rows as rows_of
 from opscope.reports.database.ask import ask
 from opscope.reports.database.reading import read_database
 from opscope.reports.nightly.verdict import MOST_PROGRAMS, compiled_otherwise
 from opscope.reports.publish.publish import publish
-from opscope.reports.tests.night_runs import fresh, record, rows, shard_run
+from opscope.reports.tests.night_runs import fresh, record, rows, run_whole, shard_run
 from opscope.reports.tests.nights import Op, night
 
 BEFORE = Structure(
@@ -88,6 +91,30 @@ def test_what_changed_is_named_with_its_counts_and_its_price(tmp_path: Path, bef
     assert [program.text for program in changed_programs.changed_programs(*views)] == ([text] if text else [])
 
 
+def test_models_that_run_before_their_ops_are_compared_too(tmp_path: Path) -> None:
+    """`--op-by-op-on-fail`: in folders, as published runs, and as nights."""
+    url, folders, nights = fresh(tmp_path / "db.sqlite"), [], []
+    for number, program in enumerate((whole(BEFORE), whole(NOW, 1100))):
+        night_record = record(number, models=("net",))
+        folder = shard_run(tmp_path, night_record, number, {"add": Op("skipped", uses={"net": 1})})
+        run_whole(folder, {"net": program})
+        publish(folder, url)
+        folders.append(folder)
+        nights.append(night_record.night_id)
+    with read_database(url) as connection:
+        (series,) = series_of(connection, nights[0])
+        sides = [
+            [from_folder(folder) for folder in folders],
+            [from_database(connection, folder.name) for folder in folders],
+            [night_view(connection, night_id, series) for night_id in nights],
+        ]
+    for views in sides:
+        assert [program.text for program in changed_programs.changed_programs(*views)] == [TEXT]
+    done = CliRunner().invoke(diff, [*map(str, folders)], catch_exceptions=False)
+    assert "Whole models of which the compiler made another program (1)" in done.output
+    assert "rms_norm" in done.output
+
+
 def test_long_lists_and_many_models_are_cut_and_the_dearest_stands_first(tmp_path: Path) -> None:
     many = Structure(ops={f"op{number}": 1 for number in range(9)})
     models = {f"m{number}": 1000 + number for number in range(8)}
@@ -117,11 +144,14 @@ def test_the_view_has_each_night_beside_the_one_before(tmp_path: Path) -> None:
     assert first == [
         ("fusion kLoop", None, 1, None, 1000),
         ("ttnn.matmul", None, 4, None, 1000),
+        ("ttnn.mean", None, 0, None, 1000),
         ("ttnn.rms_norm", None, 9, None, 1000),
     ]
     changed = rows(url, f"{query} WHERE changed = 1 AND part = 'ops' ORDER BY name")
     assert changed == [("ttnn.mean", 0, 18, 1000, 1100), ("ttnn.rms_norm", 9, 0, 1000, 1100)]
     assert rows(url, "SELECT DISTINCT tonight FROM dashboard_programs WHERE changed = 1") == [(0,)]
+    lost = "SELECT day, number, number_before FROM dashboard_programs WHERE op_on = 'net: rms_norm' AND part = 'ops'"
+    assert rows(url, f"{lost} ORDER BY day")[1:] == [("2026-11-03", 0, 9), ("2026-11-04", 0, 0)]
     places = "SELECT place, number_before, number FROM dashboard_programs WHERE changed = 1 AND name = 'ttnn.matmul'"
     assert rows(url, f"{places} ORDER BY place") == [("dram interleaved", 0, 1), ("l1 width_sharded", 4, 3)]
 

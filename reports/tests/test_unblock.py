@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opscope.base.tests.unhurried import UNHURRIED
+from opscope.harness.record.stages import Stage
 from opscope.reports.commands.compare import readiness, unblock
 from opscope.reports.compare.outcomes import from_folder
 from opscope.reports.compare.readiness import history, views_of
@@ -19,7 +20,7 @@ from opscope.reports.compare.run_selection import open_runs
 from opscope.reports.compare.unblock import curve, missing, plan
 from opscope.reports.database.ask import ask, questions
 from opscope.reports.publish.publish import publish
-from opscope.reports.tests.night_runs import fresh
+from opscope.reports.tests.night_runs import fresh, record, run_whole, shard_run
 from opscope.reports.tests.nights import Op, night, op_id
 
 
@@ -121,6 +122,51 @@ def test_ops_that_were_not_attempted_count_as_such_everywhere(tmp_path: Path) ->
     assert of_view == ((3, 1, 1, pytest.approx(0)),)
     assert ask(url, "SELECT whole FROM model_readiness").rows == ((0,),)
     assert ask(url, questions()["one_fix_away"].sql).rows == ()
+
+
+def test_a_model_is_whole_if_it_is_right_as_one_program_and_not_if_it_is_wrong(tmp_path: Path) -> None:
+    """`--op-by-op-on-fail`: the ops of `spared` were left out; those of `together` are right alone."""
+    ops = {
+        "add": Op("skipped", uses={"spared": 2}),
+        "exp": Op(uses={"together": 1, "unknown": 1}),
+        "sort": Op("wrong_result", uses={"apart": 1}, failed=Stage.COMPARE),
+    }
+    wrong = Op("wrong_result", failed=Stage.COMPARE, error="wrong by 3")
+    whole = {"spared": Op(), "together": wrong, "apart": wrong, "unknown": Op("not_run")}
+    url = fresh(tmp_path / "db.sqlite")
+    folder = shard_run(tmp_path, record(1, models=tuple(whole)), 1, ops)
+    run_whole(folder, whole)
+    publish(folder, url)
+    of_night = ("--db", url)
+    of_run, of_folder = ("night01", *of_night), (str(folder),)
+    answers = []
+    for words in (of_night, of_run, of_folder):
+        answer = json.loads(CliRunner().invoke(unblock, [*words, "--json"], catch_exceptions=False).output)
+        answers.append([answer.get("series", [answer])[0][name] for name in ("whole", "unknown", "fixes", "curve")])
+    assert answers[0] == answers[1] == answers[2]
+    known, unknown, fixes, curve = answers[0]
+    assert (known, unknown) == (["spared", "unknown"], {})
+    assert {tuple(fix["op_names"]): (fix["models"], fix["error"]) for fix in fixes} == {
+        ("model",): (["together"], "wrong by 3"),
+        ("stablehlo.sort",): (["apart"], "it broke"),
+    }
+    assert [step["whole"] for step in curve] == [2, 3, 4]
+    for view in ("model_readiness", "dashboard_models"):
+        assert dict(ask(url, f"SELECT model, whole FROM {view}").rows) == {
+            "apart": 0,
+            "spared": 1,
+            "together": 0,
+            "unknown": 1,
+        }
+    pages = {model: CliRunner().invoke(readiness, [model, *of_night], catch_exceptions=False).output for model in whole}
+    assert "whole since" in pages["spared"]
+    assert "as one program: success" in pages["spared"]
+    assert "not whole since" in pages["together"]
+    assert "as one program: wrong_result" in pages["together"]
+    assert "wrong by 3" in pages["together"]
+    assert "wrong by 3" not in pages["apart"]
+    assert "it broke" in pages["apart"]
+    assert json.loads(CliRunner().invoke(readiness, ["spared", *of_night, "--json"]).output)["missing"] == []
 
 
 def test_readiness_lists_what_is_missing(tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ from opscope.harness.record.records import WHOLE_MODEL, Jump
 from opscope.harness.record.stages import Stage, Status
 from opscope.harness.record.store import WHOLE_FILE, load_run
 from opscope.reports.commands.report import report
-from opscope.reports.compare.whole_models import WHOLE_MODELS
 from opscope.reports.database.database import open_database
 from opscope.reports.database.rows import series_text
+from opscope.reports.database.whole_models import WHOLE_MODELS
 from opscope.reports.publish.publish import publish
 from opscope.reports.tests.night_runs import fresh, record, shard_run
 from opscope.reports.tests.nights import Op

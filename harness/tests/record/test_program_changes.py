@@ -105,6 +105,7 @@ REAL = {
     ),
     "operands exchanged": (edited(("(%1, %2)", "(%2, %1)")), "operands of ttnn.subtract", "wiring"),
     "K for V": (edited(("%0#0, %0#1", "%0#1, %0#0")), "operands of ttnn.attention", "wiring"),
+    "an argument": (edited(("%arg2: T)", "%arg2: T, %arg3: T)")), "uses of argument", "attributes"),
     "a constant": (edited(("1.0e-05", "1.0e-06")), "fill_value of ttnn.full", "const_eval"),
     "an attribute": (edited(("scale = 0.25", "scale = 0.5")), "scale of ttnn.attention", "attributes"),
     "a layout": (

@@ -2,8 +2,9 @@
 -- the previous night of the series.
 --   part: `ops`, `ahead` (evaluated once), `fused`, `memory` and `cycles` have names; `casts`, `launches`, ... are of the program
 --   name: the op or the kernel; empty for a number of the whole program
+--   op_on: the model and the op, without its dialect, and where it was compiled, if tonight has several such places
 --   place: memory and layout, of `memory`; else empty
---   number: how many there are in this night
+--   number: how many there are in this night; 0 of ops that the model had in another
 --   number_before: how many there were in the previous night; NULL where nothing is known of it, or the model was another module
 --   changed: 1 where these two differ
 --   cycles: device cycles of one execution of the whole model
@@ -30,6 +31,15 @@ WITH compiled AS (
     SELECT p.night_id, p.series, p.model, s.part, s.name, s.place, 0, s.number
     FROM pairs p
     JOIN structures s ON s.run_id = p.run_before AND s.op_id = p.op_id AND s.backend = p.backend
+    UNION ALL
+    -- An op that a model had in another night is there with 0.
+    SELECT p.night_id, p.series, p.model, 'ops', o.name, '', 0, 0
+    FROM pairs p
+    JOIN (
+        SELECT DISTINCT c.series, c.model, c.op_id, s.name
+        FROM compiled c
+        JOIN structures s ON s.run_id = c.run_id AND s.op_id = c.op_id AND s.backend = c.backend AND s.part = 'ops'
+    ) o ON o.series = p.series AND o.model = p.model AND o.op_id = p.op_id
 ), both_nights AS (
     SELECT night_id, series, model, part, name, place, CAST(SUM(number) AS BIGINT) AS number,
            CAST(SUM(number_before) AS BIGINT) AS number_before
@@ -37,7 +47,7 @@ WITH compiled AS (
     GROUP BY night_id, series, model, part, name, place
 )
 SELECT w.night_id, w.started, w.backend, w.board AS arch, w.series, w.platform, w.date, w.day, w.newest, w.tonight, w.of_date,
-       p.model, x.part, x.name, x.place, x.number, CASE WHEN p.run_before IS NOT NULL THEN x.number_before END AS number_before,
+       p.model, p.model || ': ' || REPLACE(x.name, 'ttnn.', '') || w.named AS op_on, x.part, x.name, x.place, x.number, CASE WHEN p.run_before IS NOT NULL THEN x.number_before END AS number_before,
        CASE WHEN p.run_before IS NOT NULL AND x.number <> x.number_before THEN 1 ELSE 0 END AS changed,
        p.cycles, p.cycles_before
 FROM night_dates w

@@ -4,7 +4,7 @@
 --   ops: its unique ops = right_ops + bad_ops + not_attempted
 --   right_ops: ops that are right, on the device, on the host, or by a compiler alone
 --   bad_ops: ops that went wrong
---   whole: 1 if the model ran and all of its ops are right
+--   whole: 1 if the model ran and all of its ops are right, and so it is as one program, if it ran as one (which spares its ops)
 --   readiness: right_ops / ops
 --   readiness_of_uses: right_uses / uses
 --   right_before: of the ops attempted in both nights, those that were right in the previous night, where an op has to run to count
@@ -15,7 +15,8 @@ SELECT m.night_id, n.label AS night, SUBSTR(n.label, 1, 10) AS day, n.kind, s.st
        (SELECT a.framework FROM models a WHERE a.run_id = m.run_id AND a.model = m.model) AS framework, m.outcome, m.reason,
        m.run_id, m.ops, m.attempted_ops, m.right_ops, m.bad_ops, m.ops - m.attempted_ops AS not_attempted, m.flaky_ops,
        m.uses, m.right_uses, m.bad_uses,
-       CASE WHEN m.outcome = 'ran' AND m.right_ops = m.ops THEN 1 ELSE 0 END AS whole,
+       CASE WHEN m.outcome = 'ran' AND m.bad_ops = 0 AND COALESCE(g.right_whole, CASE WHEN m.right_ops = m.ops THEN 1 ELSE 0 END) = 1
+            THEN 1 ELSE 0 END AS whole,
        CASE WHEN m.ops > 0 THEN 1.0 * m.right_ops / m.ops END AS readiness,
        CASE WHEN m.uses > 0 THEN 1.0 * m.right_uses / m.uses END AS readiness_of_uses,
        p.right_before, p.right_now,
@@ -24,6 +25,7 @@ SELECT m.night_id, n.label AS night, SUBSTR(n.label, 1, 10) AS day, n.kind, s.st
 FROM night_models m
 JOIN night_series s ON s.night_id = m.night_id AND s.series = m.series
 JOIN nights n ON n.night_id = m.night_id
+LEFT JOIN night_programs g ON g.night_id = m.night_id AND g.series = m.series AND g.model = m.model
 LEFT JOIN (
     SELECT q.night_id, q.series, q.model, SUM(q.right_before) AS right_before, SUM(q.right_now) AS right_now
     FROM night_pairs q

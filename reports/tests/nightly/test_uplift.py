@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -24,9 +24,10 @@ from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import ResultCheck
 from opscope.harness.record.store import load_run
 from opscope.harness.tests.own_backend import own_backend
+from opscope.reports.compare.diff import Row
 from opscope.reports.compare.lowered_differently import Group, Place
 from opscope.reports.nightly import pull_request, uplift_comment
-from opscope.reports.nightly.uplift import Build, Model, Uplift, numbers_of
+from opscope.reports.nightly.uplift import Build, Model, Uplift, numbers_of, words_for
 from opscope.reports.tests.nights import Op, night
 
 MODEL = """func.func @main(%a: tensor<4x4xf32>, %b: tensor<4x4xf32>) -> tensor<4x4xf32> {
@@ -99,6 +100,62 @@ def test_a_lost_fusion_is_named_with_its_counts_and_its_price(place: Path) -> No
     assert gate("--old", "fusing.py", "--new", "apart.py", "--slower", "60", "--no-smallest", code=0)
 
 
+@pytest.mark.parametrize(
+    ("name", "asked", "words"),
+    [
+        ("m", ("m.mlir", "bert_base"), ["m.mlir"]),
+        ("bert_base", ("m.mlir", "bert_*"), ["bert_base"]),
+        ("bert_base", ("all",), ["bert_base"]),
+        ("m.net", ("m.py:net", "bert_base"), ["m.py:net"]),
+        ("own", ("bert_base", "own=m.mlir"), ["own=m.mlir"]),
+    ],
+)
+def test_a_changed_model_is_asked_for_as_before(
+    place: Path, name: str, asked: tuple[str, ...], words: list[str]
+) -> None:
+    assert words_for(name, asked) == words
+
+
+@pytest.fixture
+def commits(place: Path) -> tuple[str, ...]:
+    """Words for a repository of which a command makes, at one commit, the compiler that fuses, and then the other."""
+    repo = place / "compiler"
+    repo.mkdir()
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(repo)]
+    subprocess.run([*git, "init", "-q"], check=True)
+    for name, fuses in (("fusing", True), ("apart", False)):
+        source = own_backend("own", CLIMB, at="host", top=TOP.format(fuses=fuses, shift=0))
+        (repo / "own.in").write_text(source, encoding="utf-8")
+        subprocess.run([*git, "add", "own.in"], check=True)
+        subprocess.run([*git, "commit", "-qm", name], check=True)
+    return "--repo", str(repo), "--old", "HEAD~1", "--new", "HEAD", "--backend", "out/own.py"
+
+
+@pytest.mark.slow
+def test_two_commits_of_ones_own_compiler_are_built_and_compared(place: Path, commits: tuple[str, ...]) -> None:
+    build = ("--build", "mkdir out && cp own.in out/own.py")
+    answer = json.loads(gate(*commits, *build, "--no-smallest", "--json", code=1))
+    assert answer["worse"] == ["m: cycles 1,000 -> 1,500 (+50.00 %)"]
+    assert [answer[side]["name"] for side in ("old", "new")] == ["own@HEAD~1", "own@HEAD"]
+    assert [change["what"] for change in answer["changes"]] == ["my.add +1, my.fma -1, my.mul +1"]
+    listed = subprocess.run(["git", "worktree", "list"], cwd=place / "compiler", capture_output=True, check=True)
+    assert listed.stdout.count(b"\n") == 1, "the worktrees are gone"
+
+
+@pytest.mark.parametrize(
+    ("build", "said"),
+    [
+        ("echo no compiler; false", "--old HEAD~1: expected a revision that can be built, got no compiler; try echo"),
+        ("true", "--old HEAD~1: expected --backend out/own.py in it, got none; try --build"),
+    ],
+)
+def test_a_commit_that_cannot_be_built_is_named(place: Path, commits: tuple[str, ...], build: str, said: str) -> None:
+    done = CliRunner().invoke(opscope, ["gate", "--model", "m.mlir", *commits, "--build", build])
+    assert isinstance(done.exception, InputError)
+    assert str(done.exception).startswith(said)
+    assert not list(place.glob(".opscope/runs/*"))
+
+
 @pytest.mark.slow
 def test_a_build_against_itself_differs_in_nothing_and_digits_are_seen(place: Path) -> None:
     answer = json.loads(gate("--old", "fusing.py", "--new", "fusing.py", "--json", code=0))
@@ -119,6 +176,8 @@ def test_a_build_against_itself_differs_in_nothing_and_digits_are_seen(place: Pa
         (("--old", "fusing.py"), "--new: expected --old, --new and --model, got no --new"),
         (("--old", "not_there", "--new", "fusing.py"), "not_there"),
         (("--optimization-level", "1"), "--optimization-level: expected --old and --new, got neither"),
+        (("--old", "fusing.py", "--new", "apart.py", *("--system-desc", "a") * 3), "--system-desc: expected one file"),
+        (("--old", "fusing.py", "--new", "apart.py", "--build", "make"), "--build: expected --backend PATH with it"),
         (("--old", "fusing.py", "--new", "apart.py", "--comment"), "a CI job of a pull or merge request"),
     ],
 )
@@ -226,6 +285,8 @@ def uplift(models: int, changes: int, others: int) -> Uplift:
         for n in range(changes)
     )
     lines = tuple(f"{EVIL} {n}" for n in range(others))
+    evil: dict[str, Any] = {each.name: EVIL for each in fields(Row)}
+    failing = Row(**evil | {"models": (EVIL,)})
     build = Build(f"tt@{EVIL}", EVIL)
     return Uplift(
         build,
@@ -235,10 +296,10 @@ def uplift(models: int, changes: int, others: int) -> Uplift:
         lines,
         whole,
         groups,
-        (),
-        (),
-        (),
-        (),
+        whole[:others],
+        tuple(replace(group, alike=f"alone {group.alike}") for group in groups),
+        (failing,) * others,
+        (failing,) * others,
         9,
         1,
         lines,
@@ -248,7 +309,7 @@ def uplift(models: int, changes: int, others: int) -> Uplift:
     )
 
 
-@pytest.mark.parametrize(("models", "changes", "others"), [(0, 0, 0), (1, 1, 1), (500, 500, 500)])
+@pytest.mark.parametrize(("models", "changes", "others"), [(0, 0, 0), (1, 1, 1), (9, 9, 9), (500, 500, 500)])
 def test_a_comment_has_sixty_lines_at_most_and_no_text_of_others_acts(models: int, changes: int, others: int) -> None:
     text = uplift_comment.text(uplift(models, changes, others))
     assert len(text.splitlines()) <= uplift_comment.MOST_LINES

@@ -1,0 +1,70 @@
+"""Failing modules of 60 to 900 ops, each with a fault of a pass: what `opscope reduce` makes of them.
+
+    python -m ci.benchmarks.reducing [--count 30] [--seed 11]
+
+Two thirds have a wrong fusion of two ops that are right alone, one third an op that is wrong by itself, on a class over
+XLA. Kept is the kind: status, stage, and whether the smallest piece is an op or several.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from opscope.harness.tests.faulty_backends import edited
+from opscope.harness.tests.triage.test_first_bad import drawn, failing
+from opscope.harness.triage import bundle, in_child
+
+FUSED = """if op.name == "stablehlo.{last}":
+    for value in op.operands:
+        if getattr(value.owner, "name", "") == "stablehlo.{first}" and len(list(value.uses)) == 1:
+            scaled(op, 1.05)
+            return"""
+PAIRS = (("tanh", "add"), ("sine", "multiply"), ("cosine", "subtract"), ("add", "tanh"), ("multiply", "logistic"))
+WRONG = "if op.name == 'stablehlo.{}': scaled(op, 1.02)"
+LEAST, MOST = 60, 900
+
+
+def main() -> None:
+    """Draws modules until so many have failed, and prints a line for each and one for all."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=30)
+    parser.add_argument("--seed", type=int, default=11)
+    options = parser.parse_args()
+    draw, ops, seconds, kept = random.Random(options.seed), [], [], 0
+    while len(ops) < options.count:
+        size, alone = int(LEAST * (MOST / LEAST) ** draw.random()), len(ops) % 3 == 2
+        first, last = draw.choice(PAIRS)
+        rule = (
+            WRONG.format(draw.choice(("cosine", "logistic", "subtract")))
+            if alone
+            else FUSED.format(first=first, last=last)
+        )
+        with TemporaryDirectory(prefix="reducing") as name:
+            folder = Path(name)
+            try:
+                where = failing(folder, drawn(draw, size), edited.write(folder, "seeded", rule))
+            except AssertionError:
+                continue  # the fault is nowhere in it, or moves no result far enough
+            before, began = bundle.read(where).failure, time.monotonic()
+            reduced = in_child.narrow(
+                where, "opscope reduce", in_child.Search(1, 300.0), lambda text: None, folder / "out"
+            )
+            seconds.append(time.monotonic() - began)
+            after = bundle.read(folder / "out")
+        ops.append(max(1, len(after.row.holds)))
+        alike = (before.status, before.stage) == (after.failure.status, after.failure.stage)
+        kept += alike and (ops[-1] == 1) == alone
+        print(f"{size} ops: {ops[-1]} left, {reduced['tried']} modules tried, {seconds[-1]:.0f} s", flush=True)
+    print(
+        f"{kept} of {len(ops)} kept; ops: median {statistics.median(ops):g}, most {max(ops)}; "
+        f"median {statistics.median(seconds):.0f} s, most {max(seconds):.0f} s"
+    )
+
+
+if __name__ == "__main__":
+    main()
