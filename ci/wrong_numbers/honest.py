@@ -1,4 +1,4 @@
-"""Seventy honest results: on the host by another way to compute what the op says, on the card as the card computes.
+"""Ninety-four honest results: on the host by another way to compute what the op says, on the card as the card computes.
 
 Sums in another order or in another precision, functions by another library, ties and zeros that may go either way.
 """
@@ -51,7 +51,7 @@ def other_zero(ran: Ran) -> np.ndarray:
     return np.where(ran.golden == 0, -ran.golden, ran.golden)
 
 
-ALL_COMPOSED = ", ".join(f"{name} {element}" for name in COMPOSED for element in ("f32", "bf16"))
+ALL_COMPOSED = ", ".join(f"{name} {element}" for name, elements in COMPOSED.items() for element in elements)
 HONEST: tuple[Changed, ...] = (
     *of_each(
         "backwards",

@@ -167,15 +167,21 @@ def show(
 
 
 def _show_kept(op_id: str) -> None:
-    """What the verdicts on an op rest on that this machine keeps, and the first thing of it that has changed."""
+    """What the verdicts on an op rest on that this machine keeps, and the first thing of it that has changed; with
+    classes of inputs, those that are alike in a line, each with its worst element."""
     from opscope.harness.cache import export_folder
     from opscope.harness.climb import result_cache
 
+    classes: dict[str, list[str]] = {}
     for basis in result_cache.bases(export_folder.cache_dir(_settings()["cache_dir"]), op_id):
         counts = ", ".join(f"{count} {kind}" for kind, count in basis.counts.items())
         own = f", among them {', '.join(basis.own[:KEPT_FILES])}" if basis.own else ""
         holds = f"{basis.changed} changed" if basis.changed else "all as it was"
-        Page().prose(f"{basis.status} on {basis.backend} is kept, rests on {counts}{own}: {holds}", "dim")
+        line = f"{basis.status} on {basis.backend} is kept, rests on {counts}{own}: {holds}"
+        classes.setdefault(line, []).append(basis.inputs)
+    for line, inputs in classes.items():
+        named = ", ".join(dict.fromkeys(filter(None, inputs)))
+        Page().prose(f"{line}; largest error over its limit with inputs: {named}" if named else line, "dim")
 
 
 def _run_folder(name: str) -> Path | None:

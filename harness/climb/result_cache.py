@@ -460,6 +460,9 @@ class Basis(NamedTuple):
     """The files among them beside the backend, relative to it."""
     changed: str
     """The first thing that is another by now; empty if all of it holds."""
+    inputs: str
+    """The class of inputs with its worst element, as z over its limit and where: `cancelling (0.31 at [3, 4])`; empty
+    if the op has no classes."""
 
 
 def bases(cache_dir: Path, op_id: str) -> list[Basis]:
@@ -481,7 +484,18 @@ def bases(cache_dir: Path, op_id: str) -> list[Basis]:
 def _basis(entry: Mapping[str, Any], lists: made_of.Lists, cache_dir: Path) -> Basis:
     test, scope = entry["test"], scope_of(entry["backend"], cache_dir)
     counts, own = lists.contents(entry["lists"])
-    return Basis(test["backend"], test["run_id"], test["status"], counts, own, lists.changed(entry["lists"], scope))
+    changed = lists.changed(entry["lists"], scope)
+    return Basis(test["backend"], test["run_id"], test["status"], counts, own, changed, _inputs(test))
+
+
+def _inputs(test: Mapping[str, Any]) -> str:
+    """The class of inputs of a kept verdict, with its worst element."""
+    scored = [check for check in test.get("results", ()) if check.get("z_max") and check.get("z_limit")]
+    if not test.get("input_class") or not scored:
+        return str(test.get("input_class", ""))
+    worst = max(scored, key=lambda check: check["z_max"] / check["z_limit"])
+    where = f" at {[*worst['z_index']]}" if worst.get("z_index") else ""
+    return f"{test['input_class']} ({worst['z_max'] / worst['z_limit']:.2g}{where})"
 
 
 def _unseen(backend: str) -> str:

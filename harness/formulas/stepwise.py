@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
@@ -12,24 +12,93 @@ from opscope.harness.formulas import special
 from opscope.harness.formulas.nearest import last_place, precision, rounded
 from opscope.harness.formulas.traced import NotElementwiseError
 
+Rounding = Callable[[int, Callable[..., Any], np.ndarray, np.dtype], np.ndarray]
+"""Number, function and exact result of a step, and the type -> what the step gives, float64."""
 Direction = Callable[[int, np.ndarray], Any]
 """Number and exact result of a step -> where it is rounded: 1 up, -1 down, 0 to the nearest number."""
+EXACT = frozenset(
+    (np.absolute, np.add, np.ceil, np.divide, np.floor, np.maximum, np.minimum, np.multiply, np.negative, np.rint)
+) | {np.sqrt, np.square, np.subtract, np.trunc, np.where}
+"""What IEEE 754 leaves one result."""
+ONE_STEP = frozenset((np.cos, np.exp, np.log, np.log1p, np.sin, np.tanh, special.erf, special.erfc, special.sigmoid))
+"""Functions that hosts compute in float32 or wider."""
+IN_STEPS = frozenset((np.arccos, np.arccosh, np.arcsin, np.arcsinh, np.arctanh, np.cosh, np.expm1, np.sinh)) | {
+    np.power,
+    np.tan,
+}
+"""Functions that they make of several steps, each perhaps of 16 bits: XLA arcsines, IREE a tangent of f16."""
+LIBRARY = 1e-5
+"""Most that a host's function of float32 may be off, relative, as the table of tolerances has it."""
+
+
+def _near(exact: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    return rounded(exact, dtype).astype(np.float64)
+
+
+def _by_kernel(direction: Direction) -> Rounding:
+    """A kernel's step, which may be a unit off: the next number in a direction."""
+
+    def of(step: int, _: Callable[..., Any], exact: np.ndarray, dtype: np.dtype) -> np.ndarray:
+        near, to = _near(exact, dtype), direction(step, exact)
+        return np.where((near - exact) * to < 0, near + to * last_place(exact, dtype), near)
+
+    return of
+
+
+def _by_host(to: int) -> Rounding:
+    """A host's step: the number nearest to what its library computes, which may be off that way."""
+
+    def of(step: int, function: Callable[..., Any], exact: np.ndarray, dtype: np.dtype) -> np.ndarray:
+        if function in EXACT | ONE_STEP:
+            return _near(exact if function in EXACT else exact * (1 + to * LIBRARY), dtype)
+        last = _by_kernel(lambda *_: to)(step, function, exact, dtype)
+        return last + to * last_place(exact, dtype) if function in IN_STEPS else last
+
+    return of
+
+
+def _unrounded(bit: int, where: int) -> Rounding:
+    """A host's step: as it is where a bit of its number is so, since a compiler leaves out roundings between steps that
+    it makes one loop of; else the nearest number."""
+    return lambda step, _, exact, dtype: exact if step >> bit & 1 == where else _near(exact, dtype)
 
 
 def _by_bit(bit: int, sign: int) -> Direction:
     return lambda step, _: sign if step >> bit & 1 else -sign
 
 
-DIRECTIONS: Sequence[Direction] = (
-    lambda step, y: 0,
-    lambda step, y: 1,
-    lambda step, y: -1,
-    lambda step, y: np.sign(y),
-    lambda step, y: -np.sign(y),
-    *(_by_bit(bit, sign) for bit in (0, 1, 2) for sign in (1, -1)),
-)
+class Way(NamedTuple):
+    """How the steps of one evaluation are rounded."""
+
+    rounding: Rounding
+    several: bool = True
+    """Whether functions of `SEVERAL` are made in several steps."""
+    constants: bool = False
+    """Whether numbers of the formula are rounded too, as in a body all of whose values are of the type."""
+
+
+BY_KERNELS = [
+    Way(_by_kernel(direction))
+    for direction in (
+        lambda step, y: 0,
+        lambda step, y: 1,
+        lambda step, y: -1,
+        lambda step, y: np.sign(y),
+        lambda step, y: -np.sign(y),
+        *(_by_bit(bit, sign) for bit in (0, 1, 2) for sign in (1, -1)),
+    )
+]
 """How kernels round that may be a unit off: to the nearest number, up, down, away from zero, toward it; up where a bit
 of the step's number is set and down elsewhere, so that any two of eight steps part in one."""
+BY_HOST = [
+    Way(_by_host(0)),
+    Way(_by_host(0), constants=True),
+    *(Way(_by_host(to), several=False) for to in (0, 1, -1)),
+    *(Way(_unrounded(bit, where)) for bit in (0, 1, 2) for where in (0, 1)),
+    Way(lambda step, function, exact, dtype: exact, constants=True),
+]
+"""How a host rounds, which adds and multiplies as IEEE 754 says: to the nearest number, of functions as its library has
+them, or not at all."""
 MOVES = frozenset({np.concatenate, np.split, np.swapaxes, np.reshape})
 """Functions that only move values: no step of an evaluation."""
 SEVERAL: dict[Callable[..., Any], Callable[..., Any]] = {special.sigmoid: lambda x: 1 / (1 + np.exp(-x))}
@@ -37,41 +106,46 @@ SEVERAL: dict[Callable[..., Any], Callable[..., Any]] = {special.sigmoid: lambda
 
 
 def evaluations(
-    function: Callable[..., Any], operands: Sequence[np.ndarray], dtype: np.dtype, flushes: bool = False
+    function: Callable[..., Any],
+    operands: Sequence[np.ndarray],
+    dtype: np.dtype,
+    ways: Sequence[Way],
+    flushes: bool = False,
 ) -> Iterator[list[np.ndarray]]:
-    """The results of a function of float64 arrays, in float64, with its steps rounded to `dtype` in each of DIRECTIONS.
+    """The results of a function of float64 arrays, in float64, with its steps rounded to `dtype` in each of some ways.
     A sum is one step: it is added up in a wider type. `flushes`: denormals become zero.
 
     Raises NotElementwiseError where a step is a function that is not known here.
     """
-    for direction in DIRECTIONS:
-        steps = _Steps(dtype, direction, flushes)
+    for way in ways:
+        steps = _Steps(dtype, way, flushes)
         made = function(*(_Rounded(each, steps) for each in operands))
-        several = made if isinstance(made, list | tuple) else [made]
-        yield [np.asarray(each.value if isinstance(each, _Rounded) else each, np.float64) for each in several]
+        results = made if isinstance(made, list | tuple) else [made]
+        yield [np.asarray(each.value if isinstance(each, _Rounded) else each, np.float64) for each in results]
 
 
 class _Steps:
     """The steps of one evaluation."""
 
-    def __init__(self, dtype: np.dtype, direction: Direction, flushes: bool) -> None:
-        self._number, self._dtype, self._direction = 0, dtype, direction
+    def __init__(self, dtype: np.dtype, way: Way, flushes: bool) -> None:
+        self._number, self._dtype, self.way = 0, dtype, way
         self._least = 2.0 ** precision(dtype)[1] if flushes else 0.0
 
     def take(self, function: Callable[..., Any], operands: Sequence[Any]) -> Any:
         """The result of one step, rounded."""
-        values = [each.value if isinstance(each, _Rounded) else each for each in operands]
         with np.errstate(all="ignore"):
-            result = np.asarray(function(*values))
+            result = np.asarray(function(*map(self._value, operands)))
             if result.dtype.kind != "f":
                 return result
-            near = rounded(result, self._dtype).astype(np.float64)
-            direction = self._direction(self._number, result)
-            past = (near - result) * direction < 0
-            near = np.where(past, near + direction * last_place(result, self._dtype), near)
+            near = self.way.rounding(self._number, function, result, self._dtype)
             near = np.where(np.abs(near) < self._least, 0.0, near)
         self._number += 1
         return _Rounded(near, self)
+
+    def _value(self, operand: Any) -> Any:
+        if isinstance(operand, _Rounded):
+            return operand.value
+        return _near(np.asarray(operand), self._dtype) if self.way.constants and isinstance(operand, float) else operand
 
 
 class _Rounded(NDArrayOperatorsMixin):
@@ -82,7 +156,8 @@ class _Rounded(NDArrayOperatorsMixin):
 
     def take_step(self, function: Callable[..., Any], *operands: Any) -> Any:
         """One step that NumPy does not know (`special.one_step`)."""
-        return SEVERAL[function](*operands) if function in SEVERAL else self.steps.take(function, operands)
+        parts = SEVERAL.get(function) if self.steps.way.several else None
+        return parts(*operands) if parts is not None else self.steps.take(function, operands)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *operands: Any, **options: Any) -> Any:
         if method != "__call__" or options:

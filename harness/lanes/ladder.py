@@ -402,7 +402,7 @@ def _compared(state: _ClimbState, job: Job) -> OpTest:
     opinion = second.text if second else ""
     if test is not None:
         return _explained(state, row, checks, test.model_copy(update={"second_authority": opinion}), plain)
-    if row.golden and not row.shards and state.watch is None:
+    if row.golden and not state.on_devices and state.watch is None:
         if job.options.batch_invariance:
             from opscope.harness.lanes import batch  # which reads modules
 

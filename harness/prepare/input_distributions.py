@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from opscope.base.op_families import op_family
+from opscope.harness.formulas import attributes
+from opscope.harness.formulas.table import FORMULAS
 from opscope.harness.prepare.domains import domain
 from opscope.harness.prepare.program import Node, SplitModule
 from opscope.harness.prepare.subgraph import KEEPS_SPLAT
@@ -195,6 +197,7 @@ def domain_distribution(split: SplitModule, node: Node, index: int) -> str:
 
 ROWS = frozenset({"matmul", "conv", "reduce", "pool", "norm"})
 """Families whose elements are made of whole rows."""
+COMPOSITE = "stablehlo.composite"
 ORDERED = ("stablehlo.sort", "chlo.top_k")
 
 
@@ -205,9 +208,9 @@ def class_distributions(split: SplitModule, node: Node) -> dict[str, list[str]]:
     without such floats: it has the usual inputs alone.
     """
     usual = [domain_distribution(split, node, index) for index in range(len(node.inputs))]
-    family = op_family(node.name)
+    family = "eltwise" if _of_single_elements(split, node) else op_family(node.name)
     floats = [index for index, value in enumerate(node.inputs) if _is_float_operand(split, node, value)]
-    if family in ROWS or node.name in ORDERED or node.name == "stablehlo.composite":
+    if family in ROWS or node.name in ORDERED or (node.name == COMPOSITE and family != "eltwise"):
         table = input_classes.ROWS
         floats = [
             index for index in floats if usual[index] == default_distribution(_desc(split, node, index).data_type)
@@ -225,6 +228,12 @@ def class_distributions(split: SplitModule, node: Node) -> dict[str, list[str]]:
 
     every = {name: [drawn(law, index) for index in range(len(usual))] for name, law in table.items()}
     return every if floats else {}
+
+
+def _of_single_elements(split: SplitModule, node: Node) -> bool:
+    """Whether a node is a composite by whose name each element of its result is made of one of each operand."""
+    known = attributes.of_composite(split.ops[node.op_id].op_params) if node.name == COMPOSITE else None
+    return known is not None and FORMULAS[known[0]].elementwise
 
 
 def _desc(split: SplitModule, node: Node, index: int) -> TensorDesc:

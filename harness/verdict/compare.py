@@ -107,6 +107,8 @@ def compare(
         name = outputs[index].data_type if index < len(outputs) else element_type(golden[index].dtype)
         row = tolerance(target, kind, name, inner, op_name=op_name, body=body, ulp=ulp)
         steps = steps_of(target, kind, name, inner, op_name=op_name, body=body, ulp=ulp, operand_types=types)
+        if isinstance(operands, ExactOperands) and steps is not None:
+            steps = operands.with_mean(steps, golden[index].dtype)
         result = _judged(golden, got, index, row, steps, op_name, operands)
         if result.passed and steps is not None and operands is not None and not target.narrow_dst:
             result = _of_cut_operands(golden[index], got[index], row, steps, operands, result)
@@ -412,6 +414,9 @@ def _before_rounding(golden: np.ndarray, index: int, steps: Steps, operands: Ope
     """What a result may have been before it was rounded, as far as its mean error depends on it: by the operands as
     they are, and as they are stored, where a program may narrow them first. One value that all elements share is
     stored alike for all of them, which is no chance."""
+    if steps.last_place:
+        yield Unrounded.without_ties(golden)
+        return
     single = golden.dtype.kind == "f" and golden.dtype.itemsize >= 4
     if not steps.stored or steps.stored_as not in (*STORED_TYPES, "Bfp8"):
         counted = steps.counts_ties and golden.dtype.kind != "c"

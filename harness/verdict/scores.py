@@ -35,9 +35,9 @@ ALONE = 6.0
 UNEXPLAINED = 0.05
 """Mean of all roundings, in units in the last place, that may have no cause: golden and result round the same values,
 and what is not known of how either treats ties and denormals stays far below. Rounding in one direction: 0.36."""
-FAST = 0.3
-"""The same of what fast modes of a host get a unit wrong, whose approximations have a mean of their own. One unit too
-large everywhere is 0.72."""
+FIRM = 64.0
+"""Half units of itself that its own steps may cost an element of float32 that a mean is made of. Others say nothing:
+terms cancel."""
 PLACED = 8.0
 """Deviations by which a structure's mean square may exceed 1: 1 + 8 sqrt(2 / n). Of n elements that share operands
 sqrt(n) are taken for independent, as for a mean: one weight is cut once for all places of a channel."""
@@ -125,8 +125,12 @@ class Scores:
     """Sum of the squares of these products, of equal elements as if they were one: what their sum is by chance."""
     golden_total: float = 0.0
     golden_squares: float = 0.0
+    rounded: int = 0
+    """Elements that a mean of roundings is over: of float32 those whose own say something of it."""
     rounding: float = 0.0
     """Sum of what roundings were off, each in units in the last place of a `bound`, of the scale of a `sum`."""
+    rounding_away: float = 0.0
+    """The same away from zero."""
     rounding_squares: float = 0.0
     """Sum of their squares, of equal elements as if they were one."""
     leaning_along: float = 0.0
@@ -143,6 +147,7 @@ class Scores:
         """Adds one chunk of float64 values; whole rows, or part of one in multiples of a face's width."""
         self.count += golden.size
         if self.scale.steps.error_model == "bound" and not error.any():
+            self.rounded += golden.size
             return
         span = slice(start, start + golden.size)
         scale = self.scale.of(span, golden, self.columns)
@@ -216,9 +221,16 @@ class Scores:
             with np.errstate(divide="ignore", invalid="ignore"):
                 off = error / (2 * self._last_place * np.maximum(np.abs(golden), self.tiny))
             off = np.where(np.isfinite(off), np.clip(off, -WORST, WORST), 0.0)
+        steps = self.scale.steps
+        firm = np.ones(off.shape, bool)
         if within is not None:
-            off = np.where(FINE * within > self.scale.steps.rounded * np.abs(golden), 0.0, off)
+            firm = within <= (FIRM * steps.last_place if steps.last_place else steps.rounded / FINE) * np.abs(golden)
+        elif steps.last_place:
+            firm = np.abs(off) <= FIRM / 2
+        off = np.where(firm, off, 0.0)
+        self.rounded += int(np.count_nonzero(firm)) if steps.last_place else off.size
         self.rounding += float(off.sum())
+        self.rounding_away += float((off * np.sign(golden)).sum())
         self.rounding_squares += float((off * off * repeats).sum())
 
     @property
@@ -248,7 +260,7 @@ class Scores:
         if self.count < SYSTEMATIC_FROM or not self.golden_squares:
             return ""
         if steps.error_model == "bound" and not steps.packed:
-            return self._directed(FAST) if steps.last_place and not ties else ""
+            return self._directed(steps.leans) if steps.last_place and not ties else ""
         slope = self.along / self.golden_squares
         chance = SYSTEMATIC * self.count**0.25 / math.sqrt(self.golden_squares)
         rounded = steps.rounded
@@ -269,7 +281,7 @@ class Scores:
             return f"expected between {low:+.2%} and {high:+.2%} of the golden, got {slope:+.2%}"
         if not ties and self._rounds_alone:
             own = steps.function / (2 * steps.rounded) if steps.error_model == "bound" else 0.0
-            if said := self._directed(FAST if steps.last_place else own + UNEXPLAINED):
+            if said := self._directed(steps.leans if steps.last_place else own + UNEXPLAINED):
                 return said
         if steps.error_model == "bound":
             return ""
@@ -280,8 +292,12 @@ class Scores:
 
     def _directed(self, allowed: float) -> str:
         """What the mean of all roundings has to say, where so much of a unit has no cause."""
-        off = self.rounding / self.count
-        most = allowed + ALONE * math.sqrt(self.rounding_squares) / self.count
+        if self.rounded < SYSTEMATIC_FROM:
+            return ""
+        most = allowed + ALONE * math.sqrt(self.rounding_squares) / self.rounded
+        # Of 16 bits what leads away from zero is asked for by its slope.
+        away = self.rounding_away if self.scale.steps.last_place else 0.0
+        off = max(self.rounding, away, key=abs) / self.rounded
         if abs(off) <= most:
             return ""
         return f"expected roundings that are off by at most {most:.2g} of a unit on the mean, got {off:+.2g}"

@@ -56,6 +56,9 @@ RANDOM = 0.5
 """Standard deviation of a rounding or a truncation over the most it can be, bias included: of mantissas spread as 1/m
 it is 0.42 (rounding: sqrt(E[1/m^2] / 3); truncation the same of twice the half unit)."""
 FLOAT32 = 2.0**-24
+FAST = 0.3
+"""Mean error, in units in the last place, of what fast modes of a host get a unit wrong. One unit too large everywhere
+is 0.72."""
 SCATTERED = 4
 """Half units that a scatter in float32 or wider loses at each update, golden and result in orders of their own."""
 FLOAT64_FUNCTION = table.TABLE["Float32"].relative_l2 * 2.0**-29
@@ -102,7 +105,10 @@ class Steps:
     cancelled: float = 0.0
     """Most by which a formula is off whose terms are larger than its result; absolute."""
     last_place: float = 0.0
-    """Unit roundoff of a host's float32 or float64, of an op that IEEE 754 rounds and fast modes get a unit wrong."""
+    """Unit roundoff of a host's float32 or float64, of what is wrong where it is off on the mean: ops that IEEE 754
+    rounds and fast modes get a unit wrong, composites of single elements."""
+    leans: float = 0.0
+    """Most by which such results may be off on the mean, in units in the last place."""
     resolution: float = 0.0
     """Of a part of a model, most by which values may differ, relative, that one of its steps stores or reads alike."""
     stored_as: str = field(default="", compare=False)
@@ -287,7 +293,8 @@ def _of_elements(kept: _Kept, element_type: str, op_name: str, ulp: float | None
         left_out = HIFI3_LEAVES if target.math_fidelity == "HiFi3" else 0.0
     if kept.exact and op_name in IEEE_ROUNDED and kept.part == element_type:
         function = table.ULP_MARGIN * min(unit(own), FLOAT32)
-        more["last_place"] = floor if stored_as == own and own in ("Float32", "Float64") else 0.0
+        if stored_as == own and own in ("Float32", "Float64"):
+            more |= {"last_place": floor, "leans": FAST}
     else:
         # Of a composite the steps are known, and what rounding them costs is evaluated (`meaning.py`).
         alone = ulp is None and op_family(op_name) == kept.kind

@@ -36,8 +36,19 @@ class Unrounded:
             place = np.abs(mantissa) * 2.0 ** (bits + 1)
             ties = np.abs(place - np.floor(place) - 0.5) <= NEAR * place
             ties &= np.abs(flat) >= smallest_normal(dtype)
-        _, places, counts = np.unique(flat, return_inverse=True, return_counts=True)
-        return cls(ties, counts[np.ravel(places)], offset)
+        return cls(ties, _repeats(flat), offset)
+
+    @classmethod
+    def without_ties(cls, golden: np.ndarray) -> Unrounded:
+        """By what is rounded to so many bits that a tie is too rare for a mean."""
+        flat = np.ravel(golden)
+        return cls(np.zeros(flat.shape, bool), _repeats(flat))
+
+
+def _repeats(flat: np.ndarray) -> np.ndarray:
+    """How many elements equal each."""
+    _, places, counts = np.unique(flat, return_inverse=True, return_counts=True)
+    return counts[np.ravel(places)]
 
 
 def _fraction_bits(dtype: np.dtype) -> int:

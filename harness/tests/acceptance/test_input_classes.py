@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from opscope.harness.cli.commands import show
+from opscope.harness.cli import commands
 from opscope.harness.record import store
 from opscope.harness.record.records import OpTest
 from opscope.harness.record.stages import Status
@@ -43,7 +44,9 @@ def one_op(folder: Path) -> OpTest:
     return test
 
 
-def test_each_class_has_a_verdict_and_a_changed_one_runs_alone(place: Place, tmp_path: Path) -> None:
+def test_each_class_has_a_verdict_and_a_changed_one_runs_alone(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     (place.folder / "m.mlir").write_text(MODULE)
     (place.folder / "lossy.py").write_text(LOSES_OUTLIERS)
     copy = tmp_path / "src"
@@ -68,8 +71,17 @@ def test_each_class_has_a_verdict_and_a_changed_one_runs_alone(place: Place, tmp
     ended = {each.input_class: each.status for each in first.input_classes}
     assert set(ended) == set(input_classes.ROWS)
     assert [name for name, status in ended.items() if status is not Status.SUCCESS] == ["an outlier"]
-    for door in (out, CliRunner().invoke(show, [str(place.folder / "one")], catch_exceptions=False).output):
+    for door in (out, CliRunner().invoke(commands.show, [str(place.folder / "one")], catch_exceptions=False).output):
         assert "with inputs: an outlier" in " ".join(door.split())
+
+    monkeypatch.setenv("OPSCOPE_CACHE_DIR", str(tmp_path / "own-cache"))
+    commands._show_kept(first.op_id)
+    kept = " ".join(capsys.readouterr().out.split())
+    lines = re.findall(r"(\w+) on lossy is kept(.*?)(?=\w+ on lossy is kept|$)", kept)
+    named = {status: " ".join(text for each, text in lines if each == status) for status, _ in lines}
+    assert "with inputs: an outlier (" in named["wrong_result"]
+    assert all(name in named["success"] for name in ended if name != "an outlier")
+    assert len(lines) < len(ended), "those that are alike stand in one line"
 
     second, _ = run("two")
     assert all(each.cached_from for each in second.input_classes)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -130,3 +133,25 @@ def test_an_op_that_writes_into_its_input_is_flagged_and_still_judged(iree, tmp_
 def test_iree_has_no_device_formats(iree):
     with pytest.raises(InputError, match="--data-format: expected none with --backend iree"):
         iree.target(ResultOptions(data_format="Bfp8_b"))
+
+
+SIGNALS = """
+import re
+from opscope.harness.backends.base import climb_smallest
+from opscope.harness.backends.iree import Iree
+
+def signals():
+    return re.findall(r"Sig(?:Ign|Cgt):.*", open("/proc/self/status").read())
+
+iree = Iree()
+iree.warm_up()
+before = signals()
+climb_smallest(iree)
+assert signals() == before, (before, signals())
+"""
+
+
+@pytest.mark.slow
+def test_an_op_takes_no_signals_that_the_warm_up_has_not():
+    """What an op leaves changed costs its lane: the next op would have a process of its own."""
+    subprocess.run([sys.executable, "-c", SIGNALS], check=True, timeout=120)

@@ -6,6 +6,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from opscope.harness.formulas.pointwise import POINTWISE
+from opscope.harness.formulas.stablehlo_body import composite
 from opscope.harness.prepare import domains
 from opscope.harness.prepare.input_distributions import class_distributions
 from opscope.harness.prepare.split import split_module
@@ -72,6 +74,14 @@ def test_each_family_has_inputs_of_its_own_classes() -> None:
     assert of_rows["cancelling"] == ["cancelling:16", "cancelling:4"]
     assert of_rows["an outlier"] == ["spiked:16:256", "spiked:4:256"]
     assert class_distributions(split, integers) == {}
+
+
+@pytest.mark.parametrize(("formula", "operands"), [("gelu", 1), ("swiglu", 2)])
+def test_a_composite_of_single_elements_has_the_classes_of_such_ops(formula: str, operands: int) -> None:
+    row = POINTWISE[formula]
+    split = split_module(composite(formula, row.steps, dict(row.attributes), (8, 16, "f32"), operands), "case")
+    (node,) = [node for node in split.program.nodes if node.kind == "op"]
+    assert class_distributions(split, node)["every number"] == ["every:-inf:inf"] * operands
 
 
 ROWS_ARE = {

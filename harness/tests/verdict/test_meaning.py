@@ -390,3 +390,47 @@ def test_a_pool_that_rounds_each_sum_as_xla_does_is_right(kind):
     for got, right in ((golden, True), (stepwise, True), (lie, False), (0 * golden, False)):
         (result,) = compare_op(op, [golden], [got.astype(x.dtype)], XLA, known)
         assert result.passed is right, result
+
+
+@pytest.mark.parametrize("name", ["tenstorrent.gelu", "my.silu", "my.tanhshrink"])
+def test_a_composite_of_float32_is_wrong_where_it_is_two_units_off_throughout(name):
+    x = (3 * np.random.default_rng(0).standard_normal(4096)).astype(np.float32)
+    op = composite(name, BODIES[name], "f32", x.size)
+    honest = compile_module(op.bytecode)([x])[0]
+    known = Operands(op.op_name, op.bytecode, lambda: [x])
+    (exact,) = meaning_of(op.op_name, op.op_params, known, HOST).evaluate([x.astype(np.float64)])
+    for target in (HOST, XLA):
+        assert judged(op, x, honest, target).passed
+        for sign in (1, -1):
+            result = judged(op, x, (exact * (1 + sign * 2.0**-22)).astype(np.float32), target)
+            assert (result.passed, result.question) == (False, "systematic")
+
+
+def test_equal_elements_that_are_off_alike_are_no_mean():
+    x = np.random.default_rng(0).standard_normal(4096).astype(np.float32)
+    x[:3900] = 0.75
+    op = composite("my.silu", SILU, "f32", x.size)
+    right = compile_module(op.bytecode, widen=True)([x])[0]
+    a_unit_off = np.where(x == 0.75, np.nextafter(np.nextafter(right, np.float32(9)), np.float32(9)), right)
+    assert judged(op, x, a_unit_off, HOST).passed
+
+
+@pytest.mark.parametrize("name", ["tenstorrent.gelu", "tenstorrent.gelu_tanh"])
+def test_a_host_whose_steps_are_rounded_has_no_zero_where_its_body_has_none(name):
+    x = (3 * np.random.default_rng(0).standard_normal(4096)).astype(ml_dtypes.bfloat16)
+    op = composite(name, BODIES[name], "bf16", x.size)
+    honest = compile_module(op.bytecode)([x])[0]
+    assert judged(op, x, honest, XLA).passed
+    assert not judged(op, x, np.where(x < -3, 0, honest).astype(x.dtype), XLA).passed
+
+
+def test_a_constant_that_a_body_converts_is_rounded_once():
+    text = """%k = stablehlo.constant dense<1.05070102> : tensor<f32>
+      %c = stablehlo.convert %k : (tensor<f32>) -> tensor<bf16>
+      %b = stablehlo.broadcast_in_dim %c, dims = [] : (tensor<bf16>) -> T
+      %y = stablehlo.multiply %x, %b : T
+      return %y : T"""
+    op, x = composite("my.scaled", text, "bf16", 64), np.linspace(-2, 2, 64).astype(ml_dtypes.bfloat16)
+    body = meaning.of_body(op.bytecode)
+    (exact,) = body.evaluate([x.astype(np.float64)])
+    assert np.array_equal(exact, x.astype(np.float64) * float(ml_dtypes.bfloat16(1.05070102)))

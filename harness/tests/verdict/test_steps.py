@@ -98,8 +98,11 @@ F32_SUM = {"added": 2 * p(-24), "function": 2 * p(-24)}
         ),
         (lambda: of(HOST, "add", "f32"), None),
         (lambda: of(HOST, "multiply", "f64"), None),
-        (lambda: of(HOST, "divide", "f32"), Steps("bound", function=4 * p(-24), last_place=p(-24))),
-        (lambda: of(HOST, "divide", "f64"), Steps("bound", function=4 * p(-53), packed=p(-53), last_place=p(-53))),
+        (lambda: of(HOST, "divide", "f32"), Steps("bound", function=4 * p(-24), last_place=p(-24), leans=0.3)),
+        (
+            lambda: of(HOST, "divide", "f64"),
+            Steps("bound", function=4 * p(-53), packed=p(-53), last_place=p(-53), leans=0.3),
+        ),
         (lambda: of(HOST, "add", "complex<f32>"), Steps("bound", function=1e-5)),
         (lambda: of(HOST, "tanh", "f32"), Steps("bound", function=1e-5)),
         (lambda: of(HOST, "sine", "f32"), Steps("bound", function=1e-5, reduced=p(-23))),

@@ -193,6 +193,7 @@ def test_a_loop_with_a_collective_inside_has_goldens(tmp_path: Path, backend: st
     assert {(test.op_name, test.status, test.error_message) for test in tests if not test.success} == set()
     [loop] = [test for test in tests if test.op_name == "stablehlo.while"]
     assert {check.device for check in loop.results} == set(range(8))
+    assert {test.stability for test in tests} == {""}, "what several devices compute together does not run again alone"
     assert {test.op_name for test in tests} & {"stablehlo.all_gather", "stablehlo.all_reduce"}
 
 
