@@ -18,6 +18,7 @@ from opscope.base.stored import DIGESTS
 from opscope.base.tests.captured import captured
 from opscope.harness.cache import export_folder
 from opscope.harness.cache.claims import Claims
+from opscope.harness.engine import model_jobs
 from opscope.harness.engine.model_jobs import Means, mend, prepare
 from opscope.harness.prepare import domains
 from opscope.harness.prepare.inputs import row_golden, row_inputs
@@ -108,7 +109,7 @@ def test_damaged_exports_of_a_read_only_cache_are_made_elsewhere(
     value = folder / row.golden[0]
     value.write_bytes(value.read_bytes()[:-1] + b"\x7f")
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    monkeypatch.setattr(export_folder, "read_only", lambda cache: True)  # root may write where others may not
+    monkeypatch.setattr(model_jobs, "read_only", lambda cache: True)  # root may write where others may not
     with pytest.raises(Damaged) as damaged:
         row_golden(row, folder)
     with Claims() as claims:

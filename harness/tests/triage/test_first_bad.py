@@ -56,6 +56,7 @@ def found(folder: Path, budget: float = 600) -> FirstBad:
         return first_bad.find(lab)
 
 
+@pytest.mark.slow
 def test_a_wrong_op_is_named_and_is_wrong_alone(tmp_path: Path) -> None:
     where = failing(tmp_path, NET, edited.write(tmp_path, "op", "if op.name == 'stablehlo.logistic': scaled(op, 1.02)"))
     bad = found(where)
@@ -78,6 +79,7 @@ def test_a_fault_between_ops_is_an_interaction_of_the_ops_that_it_takes(tmp_path
     assert bundle.read(tmp_path / "located").failure.status is Status.WRONG_RESULT
 
 
+@pytest.mark.slow
 def test_a_fault_that_a_returned_value_heals_is_said_to_be_one(tmp_path: Path) -> None:
     """The fusion takes the sum into what reads it: where the sum is returned too, it is not fused."""
     rule = FUSED.replace("stablehlo.add", "stablehlo.logistic").replace("stablehlo.exponential", "stablehlo.add")
@@ -94,6 +96,7 @@ def test_what_does_not_compile_is_found_the_same_way(tmp_path: Path) -> None:
     assert (bad.op.name, bad.test.status, bad.row.holds) == ("stablehlo.logistic", Status.COMPILE_FAILED, ())
 
 
+@pytest.mark.slow
 def test_in_a_loop_the_op_of_its_body_is_named(tmp_path: Path) -> None:
     net = f"""func.func @main(%a: {TYPE}) -> {TYPE} {{
   %0 = stablehlo.tanh %a : {TYPE}
@@ -132,6 +135,7 @@ def test_refusals(tmp_path: Path) -> None:
         found(where)
 
 
+@pytest.mark.slow
 def test_reduce_takes_the_module_of_a_whole_model(tmp_path: Path) -> None:
     where = failing(tmp_path, NET, edited.write(tmp_path, "fused", FUSED))
     reduced = in_child.narrow(where, "opscope reduce", in_child.Search(1, 300.0), print, tmp_path / "reduced")
