@@ -141,8 +141,9 @@ class Steps:
 
     @property
     def counts_ties(self) -> bool:
-        """Whether a packer rounds results to 16 bits, once, so that it can be counted which of them were real ties."""
-        if not self.packer or not self.rounded or self.block:
+        """Whether a packer rounds results to 16 bits, once, so that it can be counted which of them were real ties. A
+        scatter's are packed at every update."""
+        if not self.packer or not self.rounded or self.block or self.joined:
             return False
         return not self.stored or (self.stored_as in DST_FORMATS and not self.declared and not self.short)
 

@@ -25,6 +25,16 @@ ADDED_TO = """func.func @main(%at: tensor<4096x1xi32>, %x: tensor<4096x8x{0}>) -
 }}"""
 
 
+def away(x: np.ndarray) -> np.ndarray:
+    """float32 values as bfloat16, ties away from zero."""
+    return ((x.view(np.uint32) + 0x8000) & 0xFFFF0000).view(np.float32)
+
+
+def upwards(x: np.ndarray) -> np.ndarray:
+    """float32 values as the bfloat16 that is next away from zero, unless they are one."""
+    return ((x.view(np.uint32) + 0xFFFF) & 0xFFFF0000).view(np.float32)
+
+
 @pytest.mark.parametrize("target", [DEVICE, HOST])
 @pytest.mark.parametrize(("name", "dtype"), [("bf16", ml_dtypes.bfloat16), ("f32", np.float32)])
 def test_a_scatter_may_round_after_each_update_in_its_format_but_lose_none(name, dtype, target):
@@ -54,3 +64,21 @@ def test_a_scatter_may_round_after_each_update_in_its_format_but_lose_none(name,
         without[row, 0] = float(lost[row, 0]) - largest
         explained = row == 0 and name == "bf16"  # by 1,600 roundings
         assert verdict(without).passed is explained
+
+
+@pytest.mark.parametrize(("rounding", "right"), [(away, True), (upwards, False)], ids=["a packer's", "directed"])
+def test_a_packer_rounds_each_update_and_ties_away_from_zero_leans_outwards(rounding, right):
+    """Sums of a few bfloat16 values are ties again and again: a count of ties in the results tells of none between."""
+    rng = np.random.default_rng(3)
+    at = rng.integers(0, 512, (4096, 1)).astype(np.int32)
+    updates = rng.standard_normal((4096, 8)).astype(ml_dtypes.bfloat16)
+    module = ADDED_TO.format("bf16").replace("16x8", "512x8").encode()
+    known = Operands("stablehlo.scatter", module, lambda: [at, updates], "stablehlo.add")
+    exact, got = np.zeros((512, 8)), np.zeros((512, 8), np.float32)
+    np.add.at(exact, at[:, 0], updates.astype(np.float64))
+    for row, update in zip(at[:, 0], updates.astype(np.float32), strict=True):
+        got[row] = rounding(got[row] + update)
+    params = {"body": "stablehlo.add"}
+    golden, results = [exact.astype(ml_dtypes.bfloat16)], [got.astype(ml_dtypes.bfloat16)]
+    (result,) = compare(golden, results, "stablehlo.scatter", DEVICE, params=params, operands=known)
+    assert result.passed is right, result.reason
