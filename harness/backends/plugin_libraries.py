@@ -11,12 +11,12 @@ import os
 import sys
 from collections.abc import Sequence
 from functools import cache
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, distributions
 from pathlib import Path
 
 from opscope.base.plugins import plugins
 from opscope.harness.backends import plugin_releases
-from opscope.harness.backends.plugin_library import GROUPS, SUFFIXES, Library, has_entry, short_name
+from opscope.harness.backends.plugin_library import GROUPS, SUFFIXES, Library, has_entry, libraries_below, short_name
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.optest import release_in
 
@@ -37,14 +37,17 @@ def check(where: str, word: str) -> None:
         find(where, word)
         return
     if is_file_name(word):
-        if not Path(word).is_file():
+        if Path(word).is_dir():
+            _below(where, Path(word))
+        elif not Path(word).is_file():
             raise InputError(where, "the file of a PJRT plugin", f"no file {word}", _way_out(word))
         return
     _point(where, word)
 
 
 def find(where: str, word: str) -> Library:
-    """The library of a plugin: `NAME`, `FILE.so`, or `NAME@RELEASE`, which is fetched once.
+    """The library of a plugin: `NAME`, `FILE.so`, the only one below a `FOLDER/`, or `NAME@RELEASE`, which is fetched
+    once.
 
     Raises InputError if there is none, or if several might be meant.
     """
@@ -52,7 +55,7 @@ def find(where: str, word: str) -> Library:
         return plugin_releases.find(where, plugin_releases.distribution_of(word.removesuffix(f"@{release}")), release)
     check(where, word)
     if is_file_name(word):
-        return Library(Path(word).stem, Path(word).resolve())
+        return _below(where, Path(word)) if Path(word).is_dir() else Library(Path(word).stem, Path(word).resolve())
     point = _point(where, word)
     files = _libraries(point.module, tuple(sys.path))
     if len(files) != 1:
@@ -60,6 +63,18 @@ def find(where: str, word: str) -> Library:
         raise InputError(where, "a package with one PJRT library", got, f"{where.removesuffix(word)}FILE.so")
     package = point.dist
     return Library(point.name, files[0], package.name if package else "", package.version if package else "")
+
+
+def _below(where: str, folder: Path) -> Library:
+    """The one PJRT library in a folder of a build or of an unpacked wheel. Raises InputError if there is not one."""
+    files = libraries_below(folder)
+    if len(files) != 1:
+        got = ", ".join(str(path.relative_to(folder)) for path in files[:3]) or "none"
+        raise InputError(where, f"one PJRT library in {folder}", got, "the path of the library itself")
+    path = files[0].resolve()
+    for package in distributions(path=[str(folder)]):
+        return Library(path.stem, path, package.name, package.version)
+    return Library(path.stem, path)
 
 
 def _point(where: str, word: str) -> EntryPoint:

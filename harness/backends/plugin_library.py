@@ -50,6 +50,15 @@ def short_name(name: str) -> str:
     return name
 
 
+def libraries_below(folder: Path) -> list[Path]:
+    """The files of plugins in a folder, in order of their paths; of a file and links to it, the first."""
+    found: dict[Path, Path] = {}
+    for path in sorted(folder.rglob("*")):
+        if path.suffix in SUFFIXES and has_entry(path):
+            found.setdefault(path.resolve(), path)
+    return list(found.values())
+
+
 def has_entry(path: Path) -> bool:
     """Whether a library has the entry of a plugin."""
     try:

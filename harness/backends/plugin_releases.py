@@ -23,7 +23,7 @@ from opscope.base.atomic_write import new_folder
 from opscope.base.damage import Damaged
 from opscope.base.plugins import plugins
 from opscope.base.temporary_folder import TemporaryFolder
-from opscope.harness.backends.plugin_library import GROUPS, SUFFIXES, Library, has_entry, short_name
+from opscope.harness.backends.plugin_library import GROUPS, Library, libraries_below, short_name
 from opscope.harness.cache import package_index
 from opscope.harness.cache.claims import Claims
 from opscope.harness.cache.export_folder import cache_dir
@@ -148,7 +148,7 @@ def _extract(where: str, wheel: Path, folder: Path) -> None:
 
 def _library_in(where: str, folder: Path, wheel: Path) -> Library:
     """The one PJRT library of an unpacked wheel, with the name under which its package registers it."""
-    files = [path for path in sorted(folder.rglob("*")) if path.suffix in SUFFIXES and has_entry(path)]
+    files = libraries_below(folder)
     if len(files) != 1:
         raise InputError(where, "a wheel with one PJRT library", f"{len(files)} in {wheel.name}", "pjrt:FILE.so")
     distribution, version = package_index.name_and_version(wheel)

@@ -85,7 +85,7 @@ def backend_label(backend: str) -> str:
         name = backend.removesuffix(f"@{release}")
         return f"{backend_label(name)}@{release.rsplit('/', 1)[-1].removesuffix('.whl')}"
     match = _WITH_ARGUMENT.fullmatch(backend)
-    file = (match[2] if match else backend).replace("\\", "/").rsplit("/", 1)[-1]
+    file = (match[2] if match else backend).replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
     if match is not None:
         return f"{match[1]}-{file.removesuffix('.so').removesuffix('.dylib').replace(':', '-')}"
     return file.removesuffix(".py").removesuffix(".yaml").removesuffix(".yml")

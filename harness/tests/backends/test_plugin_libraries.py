@@ -12,7 +12,7 @@ from opscope.harness.climb import result_cache
 from opscope.harness.limitations.limitation_file import check
 from opscope.harness.limitations.limitations import Limitation
 from opscope.harness.record.errors import InputError
-from opscope.harness.record.optest import RunContext
+from opscope.harness.record.optest import RunContext, backend_label
 from opscope.harness.record.stages import Stage
 
 WHERE = "--backend pjrt:x"
@@ -158,3 +158,26 @@ def test_a_report_is_made_anew_once_the_device_has_come(tmp_path: Path) -> None:
     without = registry.mark(str(backend))
     device.touch()
     assert registry.mark(str(backend)) != without
+
+
+def test_a_folder_is_the_one_library_below_it(tmp_path: Path) -> None:
+    build = tmp_path / "build"
+    (build / "lib").mkdir(parents=True)
+    (build / "lib" / "libodd.so").write_bytes(b"\x7fELF GetPjrtApi")
+    (build / "lib" / "libodd.so.1.so").symlink_to("libodd.so")
+    (build / "libother.so").write_bytes(b"\x7fELF")
+    plugin_libraries.check(WHERE, f"{build}/")
+    library = plugin_libraries.find(WHERE, f"{build}/")
+    assert (library.name, library.path, library.version) == ("libodd", build / "lib" / "libodd.so", "")
+    (build / "odd-2.5.dist-info").mkdir()
+    (build / "odd-2.5.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: odd\nVersion: 2.5\n")
+    library = plugin_libraries.find(WHERE, str(build))
+    assert (library.name, library.distribution, library.version) == ("libodd", "odd", "2.5"), "an unpacked wheel"
+    assert backend_label(f"pjrt:{build}/") == "pjrt-build"
+    assert registry.absolute("pjrt:build/", tmp_path) == f"pjrt:{build}"
+    (build / "more.so").write_bytes(b"\x7fELF GetPjrtApi of another")
+    with pytest.raises(InputError, match=r"expected one PJRT library in .*build, got lib/libodd\.so, more\.so; try"):
+        plugin_libraries.check(WHERE, f"{build}/")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match=r"expected one PJRT library in .*empty, got none"):
+        plugin_libraries.find(WHERE, f"{tmp_path}/empty")
