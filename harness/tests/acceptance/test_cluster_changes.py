@@ -120,7 +120,7 @@ def test_a_scheduler_that_dies_ends_a_run_that_can_be_resumed(gated: Place, clus
     assert child.returncode == 2, out
     assert kept
     statuses = [test.status.value for test in store.load_run(run).tests]
-    assert statuses.count("stopped") >= kept
+    assert statuses.count("passed") >= kept
     (gated.folder / "open").touch()
     done = gated.run("pytest", "--op-by-op", "--resume", str(run), "--no-report")
     assert done.code == 0, done.out + done.err
