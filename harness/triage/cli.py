@@ -219,9 +219,9 @@ def locate_command(
     page = Page()
     lines = _located(located)
     page.hanging([(f"{name:<9}", "") for name in lines], list(lines.values()))
-    page.prose(
-        f"{located['compiles']} modules compiled to find it (at most {located['at_most']}), {located['tried']} in all"
-    )
+    end = "" if located["complete"] else "; the budget is spent: try a larger --budget"
+    found = f"{located['compiles']} modules compiled to find it (at most {located['at_most']})"
+    page.prose(f"{found}, {located['tried']} in all{end}")
     click.echo(f"again   {target}/run.sh")
     click.echo(f"smaller opscope reduce {shlex.quote(str(target))}")
 
@@ -232,7 +232,8 @@ def _located(found: dict[str, Any]) -> dict[str, str]:
     line = f"op {found['number']} of {found['ops']}" + (f" in the body of {found['inside']}" if found["inside"] else "")
     lines = {"first": f"{found['op_name']} at {found['path']}{place}; {line}"}
     if (others := found["candidates"])[1:]:
-        lines["or"] = f"one of the {len(others)} ops from {others[0]} on: cuts between them end in other ways"
+        why = "cuts between them end in other ways" if found["complete"] else "the budget is spent"
+        lines["or"] = f"one of the {len(others)} ops from {others[0]} on: {why}"
     lines["wrong"] = found["accumulated_error"] or found["accumulated"]
     lines["alone"] = (
         "right, on the same values" if found["interaction"] else found["isolated_error"] or found["isolated"]

@@ -75,6 +75,8 @@ class FirstBad:
     test: OpTest
     tried: int
     """All modules that were compiled."""
+    complete: bool
+    """Whether the budget sufficed."""
 
     @property
     def right_when_returned(self) -> bool:
@@ -107,6 +109,7 @@ def as_answer(found: FirstBad) -> dict[str, Any]:
         "compiles": found.compiles,
         "at_most": found.at_most,
         "tried": found.tried,
+        "complete": found.complete,
         **{name: str(test.status) for name, test in ends.items()},
         **{f"{name}_error": test.error_message or "" for name, test in ends.items()},
         "interaction": found.interaction,
@@ -141,7 +144,7 @@ class _Search:
             raise InputError(
                 "opscope locate", "a module of several ops", f"one of {len(line.places)}", "opscope reduce"
             )
-        whole = self._run(line.piece(set(line.places), f"{PREFIX}:all"))
+        whole = self._run(line.piece(set(line.places), f"{PREFIX}:all"), dumps=True)
         if whole is None or not self._alike(whole):
             got = "no time to try it" if whole is None else "a pass" if whole.status in WENT_THROUGH else _said(whole)
             raise InputError("opscope locate", "the module to fail as recorded", got, "opscope replay")
@@ -172,6 +175,7 @@ class _Search:
             row=row,
             test=test,
             tried=self._compiles,
+            complete=not self._lab.out_of_budget,
         )
 
     def _searched(self, line: Line, whole: OpTest) -> tuple[int, int, OpTest]:
@@ -215,7 +219,7 @@ class _Search:
         if self._lab.stage is not Stage.COMPARE or not more:
             return None, ""
         kept = replace(whole, name=f"{PREFIX}:all", results=(*whole.results, *more))
-        test = self._run(kept)
+        test = self._run(kept, dumps=True)
         if test is None:
             return None, ""
         plain, again = self._results(whole), self._results(kept)
@@ -260,17 +264,17 @@ class _Search:
     def _uses(self, node: Node) -> Sequence[Use]:
         return (Use(model=bundle.MODEL, path=node.path, location=node.location, framework_op=node.framework_op),)
 
-    def _run(self, piece: Piece) -> OpTest | None:
+    def _run(self, piece: Piece, *, dumps: bool = False) -> OpTest | None:
         """The record of a piece; None if the budget is spent or it is no module."""
         if self._lab.out_of_budget:
             return None
         row = self._row(piece)
-        return None if row.module is None else self._tried(row)
+        return None if row.module is None else self._tried(row, dumps=dumps)
 
-    def _tried(self, row: OpRow) -> OpTest:
+    def _tried(self, row: OpRow, *, dumps: bool = False) -> OpTest:
         if row.op_id not in self._tests:
             self._compiles += 1
-            self._tests[row.op_id] = self._lab.run(row)
+            self._tests[row.op_id] = self._lab.run(row, dumps=dumps)
         return self._tests[row.op_id]
 
     def _alike(self, test: OpTest) -> bool:
@@ -281,7 +285,7 @@ class _Search:
 
     def _results(self, piece: Piece) -> list[np.ndarray]:
         """The module's own results of a piece that ran, as they were dumped; the dump is removed."""
-        folder = self._lab.dumps(self._row(piece).op_id)
+        folder = self._lab.dumped(self._row(piece).op_id)
         types = [self._split.values[value] for value in self._split.program.results]
         named = [(folder / f"result-{number}.npy", each) for number, each in enumerate(types)]
         results = [load(path, each.shape, each.data_type) for path, each in named if path.is_file()]

@@ -156,7 +156,7 @@ def locate_in_child(parent: Parent) -> dict[str, Any]:
 
     def work(task: dict[str, Any]) -> dict[str, Any]:
         folder, target = Path(task["folder"]), Path(task["target"])
-        with Lab(folder, bundle.read(folder), budget=task["budget"], dumps=True) as lab:
+        with Lab(folder, bundle.read(folder), budget=task["budget"]) as lab:
             found = first_bad.find(lab, report)
             bundle.write(target, found.row, found.test, _origin(lab, folder))
         module = (target / bundle.TEXT).read_text(encoding="utf-8")

@@ -100,10 +100,9 @@ class Lab:
         lanes: int = 1,
         budget: float = 300.0,
         against: str = "",
-        dumps: bool = False,
     ) -> None:
         """`folder` is the repro folder; after `budget` seconds nothing is tried any more. `against` is the second
-        backend, where it is two lowerings that differ and not a failure. With `dumps`, results of rows are kept."""
+        backend, where it is two lowerings that differ and not a failure."""
         self._scratch = TemporaryFolder("lab")
         self.place = Path(self._scratch.name)
         self.folder, self.repro = resolved(folder), repro
@@ -112,7 +111,8 @@ class Lab:
         self._free: queue.SimpleQueue[list[Lane]] = queue.SimpleQueue()
         self._lanes: list[list[Lane]] = []
         """For each variant that is tried at once, a lane of each backend."""
-        self._dumps = dumps
+        self._dumping: Lane | None = None
+        """A lane that keeps the results of its rows."""
         self._lane_count, self._pool = lanes, ThreadPoolExecutor(lanes)
         self._evaluator = Evaluator(repro.options.goldens_by)
         self._mlir = threading.Lock()
@@ -247,17 +247,21 @@ class Lab:
             path.unlink()
         return tried
 
-    def run(self, row: OpRow) -> OpTest:
-        """The record of a row whose files lie in this place."""
+    def run(self, row: OpRow, *, dumps: bool = False) -> OpTest:
+        """The record of a row whose files lie in this place; with `dumps`, `dumped` has its results afterwards."""
+        if dumps:
+            self._dumping = self._dumping or self._lane(self._backends[0], "dumping", dump_tensors="all")
+            return self._dumping.run(row)
         lanes = self._free.get()
         try:
             return lanes[0].run(row)
         finally:
             self._free.put(lanes)
 
-    def dumps(self, op_id: str) -> Path:
-        """The folder of the results of a row that was run, if they were kept."""
-        folder = Path(self._lanes[0][0].config.context.run_dir, artifacts.ARTIFACT_DIR, op_id)
+    def dumped(self, op_id: str) -> Path:
+        """The folder of the results of a row that was run with dumps."""
+        assert self._dumping is not None
+        folder = Path(self._dumping.config.context.run_dir, artifacts.ARTIFACT_DIR, op_id)
         return folder / f"tensors-{backend_label(self._backends[0])}"
 
     def _differ(self, lanes: Sequence[Lane], row: OpRow) -> bool:
@@ -303,29 +307,20 @@ class Lab:
 
     def _open(self) -> None:
         """Makes the lanes; a fault of one variant costs that lane's child only."""
-        until = str(self.stage) if self.stage not in (None, Stage.COMPARE) else self.repro.options.until
-        options = self.repro.options
         while len(self._lanes) < self._lane_count:
-            context = bundle.context_of(self.folder, self.repro, self.place / f"lane{len(self._lanes)}")
-            context = replace(
-                context,
-                keep_ir=self.compares_lowerings,
-                dump_tensors="all" if self._dumps else "none",
-                options=context.options.changed(until=until),
-            )
-            lanes = [
-                Lane(
-                    LaneConfig(
-                        replace(context, backend=backend),
-                        {bundle.MODEL: str(self.place)},
-                        op_timeout=options.op_timeout,
-                        memory_limit=options.op_memory,
-                    )
-                )
-                for backend in self._backends
-            ]
+            name = f"lane{len(self._lanes)}"
+            lanes = [self._lane(backend, name, keep_ir=self.compares_lowerings) for backend in self._backends]
             self._lanes.append(lanes)
             self._free.put(lanes)
+
+    def _lane(self, backend: str, name: str, **kept: Any) -> Lane:
+        """A lane with a run folder of its own; `kept` are fields of its context."""
+        options = self.repro.options
+        until = str(self.stage) if self.stage not in (None, Stage.COMPARE) else options.until
+        context = bundle.context_of(self.folder, self.repro, self.place / name)
+        context = replace(context, backend=backend, options=context.options.changed(until=until), **kept)
+        folders = {bundle.MODEL: str(self.place)}
+        return Lane(LaneConfig(context, folders, op_timeout=options.op_timeout, memory_limit=options.op_memory))
 
     def row_of(self, tried: Tried) -> OpRow:
         """The manifest row of a variant that was tried, its values in this place."""
@@ -334,7 +329,7 @@ class Lab:
     def close(self) -> None:
         """Ends lanes and child, and clears the place."""
         self._pool.shutdown()
-        for lane in chain.from_iterable(self._lanes):
+        for lane in chain(*self._lanes, [self._dumping] if self._dumping else ()):
             lane.close()
         self._evaluator.close()
         self._scratch.cleanup()

@@ -27,6 +27,8 @@ class Located(Answer):
     """The most that this may take."""
     tried: int
     """All modules that were compiled."""
+    complete: bool
+    """Whether the budget sufficed; else several ops may be meant, and a smaller piece may fail."""
     accumulated: str
     """Status of the program up to it."""
     accumulated_error: str

@@ -52,7 +52,7 @@ def failing(folder: Path, module: str, backend: str) -> Path:
 
 
 def found(folder: Path, budget: float = 600) -> FirstBad:
-    with Lab(folder, bundle.read(folder), budget=budget, dumps=True) as lab:
+    with Lab(folder, bundle.read(folder), budget=budget) as lab:
         return first_bad.find(lab)
 
 
@@ -66,6 +66,7 @@ def test_a_wrong_op_is_named_and_is_wrong_alone(tmp_path: Path) -> None:
     assert (bad.row.op_name, bad.row.holds) == ("stablehlo.logistic", ())
     assert bad.test.status is Status.WRONG_RESULT
     assert bad.compiles <= bad.at_most == math.ceil(math.log2(7)) + 2
+    assert bad.complete
 
 
 def test_a_fault_between_ops_is_an_interaction_of_the_ops_that_it_takes(tmp_path: Path) -> None:
