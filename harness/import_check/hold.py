@@ -18,6 +18,7 @@ from pydantic import ValidationError
 
 from opscope.base.cache_folder import read_only
 from opscope.base.children.call import Outcome, call
+from opscope.base.children.ending import KILLED
 from opscope.base.damage import Damaged
 from opscope.base.digest import digest_of_sources, source_files, words_digest
 from opscope.base.file_names import as_text
@@ -56,9 +57,10 @@ CUT_SHORT = re.compile(r"timeout|more than|killed|memory|budget|share of the tim
 """Words of a limit, which says what a run did and nothing about its model."""
 
 
-def out_of_time(checks: Sequence[ImportCheck]) -> bool:
-    """Whether the budget was over before all of some models were checked against their frameworks."""
-    return any(check.error == OUT_OF_TIME for check in checks)
+def unfinished(checks: Sequence[ImportCheck]) -> bool:
+    """Whether some models were not checked against their frameworks for what says nothing of them: the budget was over,
+    or somebody else killed the process that did it."""
+    return any(check.error == OUT_OF_TIME or KILLED.search(check.error) for check in checks)
 
 
 def kept(task: Task, folder: Path, claims: Claims, slots: SlotAddress | None, turn: Turn) -> ImportCheck:

@@ -68,12 +68,12 @@ class RestOfRun(Starting):
         """Whether the run has some of its models' ops only."""
 
     def prepared(self) -> RunPlan:
-        """The plan of the rest: what is not there is prepared again, and imports that the budget did not reach are
-        checked. Raises InputError if it would not agree with the run's beginning."""
+        """The plan of the rest: what is not there is prepared again, and imports are checked that the budget did not
+        reach, or whose check was killed. Raises InputError if it would not agree with the run's beginning."""
         start, before = self.start, self._run
         run = self._run = resume.prepared(before, self._made, some=self._some)
         self.folders.update(zip(run.header.models, run.header.export_dirs, strict=True))  # of models not reached
-        if (run is not before or hold.out_of_time(run.header.imports)) and not start.dry:
+        if (run is not before or hold.unfinished(run.header.imports)) and not start.dry:
             derived = workflow(ResultOptions.of_run(run.record).workflow).derived
             there = export_folder.those_complete(self._own_exports[0] if derived else run.header)
             check = import_check(start.claims, limitation_file.all_rows(self.orders.limitations))
