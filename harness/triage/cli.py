@@ -239,9 +239,9 @@ def _located(found: dict[str, Any]) -> dict[str, str]:
         "right, on the same values" if found["interaction"] else found["isolated_error"] or found["isolated"]
     )
     if found["right_when_returned"]:
-        lines["kept"] = "the model is right where this value is returned as well: what it is fused with is wrong"
+        lines["kept"] = "the model is right where what this op reads is returned as well: what fuses them is wrong"
     elif found["changed"]:
-        lines["kept"] = f"where this value is returned as well, the model's own results are {found['changed']}"
+        lines["kept"] = f"where what this op reads is returned as well, the model's own results are {found['changed']}"
     lines["smallest"] = ", ".join(found["holds"])
     return lines
 

@@ -3,8 +3,8 @@
 The program is cut after an op: the ops before it are a module of their own, which runs on the module's inputs and
 returns all that is read after the cut, a few values. Its goldens are those of the ops by themselves. Which cut is the
 first that fails as the module does, is searched by halves: at most ceil(log2 n) + 2 modules of n ops are compiled for
-it, the one that shows the failure once more and the one that shows whether the program is right when the value is also
-returned among them. In an op with a body (a loop, a branch) the search goes on, on the values of its first step.
+it, with the one that shows the failure once more and the one that shows whether the program is right when what the op
+reads is also returned. In an op with a body (a loop, a branch) the search goes on, on the values of its first step.
 
 What is around that op is then left out: it runs alone, and in windows of more and more ops before it, on right values.
 Ops of the smallest window that still fails are left out one by one.
@@ -67,7 +67,7 @@ class FirstBad:
     isolated: OpTest
     """The op by itself, on values that are right."""
     returned: OpTest | None
-    """The whole module where the op's value is returned as well; None where that was not tried."""
+    """The whole module where the values that the op reads are returned as well; None where that was not tried."""
     changed: str
     """How the module's own results are others then; empty for the same bits."""
     row: OpRow
@@ -80,7 +80,7 @@ class FirstBad:
 
     @property
     def right_when_returned(self) -> bool:
-        """Whether the module is right where the op's value is returned as well: the fault is in what is fused."""
+        """Whether the module is right where what the op reads is returned as well: the fault is in what fuses them."""
         return self.returned is not None and self.returned.status in WENT_THROUGH
 
     @property
@@ -124,6 +124,8 @@ class _Search:
 
     def __init__(self, lab: Lab, report: Report) -> None:
         self._lab, self._report = lab, report
+        if (devices := lab.repro.row.devices) > 1:
+            raise InputError("opscope locate", "a program of one device", f"one of {devices}", "opscope repro")
         row = lab.repro.row.model_copy(update={"uses": (Use(model=bundle.MODEL, path="main"),)})
         for name in (OPS, VALUES):
             (lab.place / name).mkdir()
@@ -156,7 +158,7 @@ class _Search:
             inside = f"{node.name} at {node.path}"
             low, high, accumulated = self._searched(line, whole)
         op = line.nodes[line.places[high - 1]]
-        returned, changed = (None, "") if inside else self._returned(line, op)
+        returned, changed = (None, "") if inside else self._returned(line, line.places[high - 1])
         compiles = self._compiles
         isolated = self._isolated(op)
         row, test = self._smallest(line, line.places[high - 1], accumulated, isolated)
@@ -212,18 +214,18 @@ class _Search:
                     return line, test
         return None
 
-    def _returned(self, line: Line, op: Node) -> tuple[OpTest | None, str]:
-        """The module with an op's values among its results, and how its own results are others then."""
+    def _returned(self, line: Line, place: int) -> tuple[OpTest | None, str]:
+        """The module with what an op reads among its results, and how its own results are others then."""
         whole = line.piece(set(line.places), f"{PREFIX}:all")
-        more = [value for value in op.outputs if value not in whole.results and value not in self._walk.absent]
+        read = (value for maker in sorted(line.before(place)) for value in line.nodes[maker].outputs)
+        more = [value for value in read if value not in whole.results and value not in self._walk.absent]
         if self._lab.stage is not Stage.COMPARE or not more:
             return None, ""
-        kept = replace(whole, name=f"{PREFIX}:all", results=(*whole.results, *more))
+        kept = replace(whole, results=(*whole.results, *more))
         test = self._run(kept, dumps=True)
         if test is None:
             return None, ""
-        plain, again = self._results(whole), self._results(kept)
-        return test, _difference(plain, again)
+        return test, _difference(self._results(whole), self._results(kept))
 
     def _isolated(self, op: Node) -> OpTest:
         """The record of an op by itself, on values that are right."""

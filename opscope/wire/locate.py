@@ -41,7 +41,7 @@ class Located(Answer):
     interaction: bool
     """Whether the op by itself is right."""
     right_when_returned: bool
-    """Whether the module is right where the op's value is returned as well."""
+    """Whether the module is right where what the op reads is returned as well."""
     changed: str
     """By how much the module's own results are others then; empty for the same bits."""
     holds: tuple[str, ...]

@@ -8,34 +8,19 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
-from opscope.harness.backends.base import Job, Target
-from opscope.harness.backends.xla import Xla
+from opscope.harness.backends.base import Job
 from opscope.harness.prepare import golden, mlir
 from opscope.harness.prepare.mlir.door import context
-from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage
+from opscope.harness.tests.faulty_backends.hidden import Hidden
 
 
-class Edited:
+class Edited(Hidden):
     """XLA behind a pass with a fault."""
-
-    stages = (Stage.COMPILE, Stage.RUN)
 
     def edit(self, op: ir.Operation) -> None:
         """What the pass does with an op, if anything."""
         raise NotImplementedError
-
-    def target(self, options: ResultOptions) -> Target:
-        return Target("host", None, "exact")
-
-    def fingerprint(self) -> str:
-        return "edited-1"
-
-    def available(self) -> str | None:
-        return None
-
-    def warm_up(self) -> None:
-        Xla().warm_up()
 
     def climb(self, stage: Stage, job: Job) -> None:
         if stage is Stage.COMPILE:

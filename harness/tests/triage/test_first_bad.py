@@ -62,7 +62,8 @@ def test_a_wrong_op_is_named_and_is_wrong_alone(tmp_path: Path) -> None:
     bad = found(where)
     assert (bad.op.name, bad.op.path, bad.number, bad.line) == ("stablehlo.logistic", "main/4", 5, 7)
     assert not bad.interaction
-    assert not bad.right_when_returned
+    assert bad.returned is not None
+    assert (bad.right_when_returned, bad.changed) == (False, "")
     assert (bad.row.op_name, bad.row.holds) == ("stablehlo.logistic", ())
     assert bad.test.status is Status.WRONG_RESULT
     assert bad.compiles <= bad.at_most == math.ceil(math.log2(7)) + 2
@@ -74,9 +75,11 @@ def test_a_fault_between_ops_is_an_interaction_of_the_ops_that_it_takes(tmp_path
     bad = found(where)
     assert (bad.op.name, bad.op.path) == ("stablehlo.add", "main/3")
     assert bad.interaction
+    assert bad.right_when_returned, "an exponential that others read too is not fused"
+    assert bad.compiles <= bad.at_most
     assert [op.op_name for op in bad.row.holds] == ["stablehlo.exponential", "stablehlo.add"]
     answer = in_child.locate(where, "opscope locate", 300, print, tmp_path / "located")
-    assert answer["interaction"]
+    assert (answer["interaction"], answer["right_when_returned"], answer["changed"] != "") == (True, True, True)
     assert bundle.read(tmp_path / "located").failure.status is Status.WRONG_RESULT
 
 
@@ -86,7 +89,7 @@ def test_a_fault_that_a_returned_value_heals_is_said_to_be_one(tmp_path: Path) -
     rule = FUSED.replace("stablehlo.add", "stablehlo.logistic").replace("stablehlo.exponential", "stablehlo.add")
     net = NET.replace("stablehlo.multiply %5, %3", "stablehlo.multiply %5, %5")
     bad = found(failing(tmp_path, net, edited.write(tmp_path, "healed", rule)))
-    assert (bad.op.name, bad.interaction, bad.right_when_returned) == ("stablehlo.logistic", True, False)
+    assert (bad.op.name, bad.interaction, bad.right_when_returned) == ("stablehlo.logistic", True, True)
     assert [op.op_name for op in bad.row.holds] == ["stablehlo.add", "stablehlo.logistic"]
 
 
