@@ -39,10 +39,10 @@ def fields(row: OpRow, job: Job, backend: Backend, export_dir: Path, checks: Seq
     """Compiles an op that has passed for a batch of one, runs rows of its batch, and returns what its record says if
     one differs; nothing of an op without a batch. Raises what no run is to blame for: Damaged, BackendError."""
     module = checked(export_dir, row.module or "").read_bytes()
-    found = _for_one(row, module)
-    if found is None:
+    batch = _for_one(row, module)
+    if batch is None:
         return {}
-    axis, small, form = found
+    axis, small, form = batch
     inputs = row_inputs(row, export_dir)
     batches = {form.arguments[n]: d for (kind, n, d), _ in axis.places if kind == "o" and form.arguments[n] >= 0}
     outputs = tuple(

@@ -220,29 +220,27 @@ def locate_command(
     lines = _located(located)
     page.hanging([(f"{name:<9}", "") for name in lines], list(lines.values()))
     end = "" if located["complete"] else "; the budget is spent: try a larger --budget"
-    found = f"{located['compiles']} modules compiled to find it (at most {located['at_most']})"
-    page.prose(f"{found}, {located['tried']} in all{end}")
+    compiles = f"{located['compiles']} modules compiled to find it (at most {located['at_most']})"
+    page.prose(f"{compiles}, {located['tried']} in all{end}")
     click.echo(f"again   {target}/run.sh")
     click.echo(f"smaller opscope reduce {shlex.quote(str(target))}")
 
 
-def _located(found: dict[str, Any]) -> dict[str, str]:
+def _located(bad: dict[str, Any]) -> dict[str, str]:
     """The lines about the first wrong value."""
-    place = f", {found['location']}" if found["location"] else ""
-    line = f"op {found['number']} of {found['ops']}" + (f" in the body of {found['inside']}" if found["inside"] else "")
-    lines = {"first": f"{found['op_name']} at {found['path']}{place}; {line}"}
-    if (others := found["candidates"])[1:]:
-        why = "cuts between them end in other ways" if found["complete"] else "the budget is spent"
+    place = f", {bad['location']}" if bad["location"] else ""
+    line = f"op {bad['number']} of {bad['ops']}" + (f" in the body of {bad['inside']}" if bad["inside"] else "")
+    lines = {"first": f"{bad['op_name']} at {bad['path']}{place}; {line}"}
+    if (others := bad["candidates"])[1:]:
+        why = "cuts between them end in other ways" if bad["complete"] else "the budget is spent"
         lines["or"] = f"one of the {len(others)} ops from {others[0]} on: {why}"
-    lines["wrong"] = found["accumulated_error"] or found["accumulated"]
-    lines["alone"] = (
-        "right, on the same values" if found["interaction"] else found["isolated_error"] or found["isolated"]
-    )
-    if found["right_when_returned"]:
+    lines["wrong"] = bad["accumulated_error"] or bad["accumulated"]
+    lines["alone"] = "right, on the same values" if bad["interaction"] else bad["isolated_error"] or bad["isolated"]
+    if bad["right_when_returned"]:
         lines["kept"] = "the model is right where what this op reads is returned as well: what fuses them is wrong"
-    elif found["changed"]:
-        lines["kept"] = f"where what this op reads is returned as well, the model's own results are {found['changed']}"
-    lines["smallest"] = ", ".join(found["holds"])
+    elif bad["changed"]:
+        lines["kept"] = f"where what this op reads is returned as well, the model's own results are {bad['changed']}"
+    lines["smallest"] = ", ".join(bad["holds"])
     return lines
 
 

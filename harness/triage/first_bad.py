@@ -54,7 +54,7 @@ class FirstBad:
     """All ops that it may be, in the program's order: several where cuts between them end in other ways."""
     number: int
     """Its place among the ops of the straight line that it is in, from 1."""
-    line: int
+    ops: int
     """How many ops that line has."""
     inside: str
     """The op in whose body it is, as name and path; empty for an op of the program itself."""
@@ -89,41 +89,42 @@ class FirstBad:
         return self.isolated.status in WENT_THROUGH
 
 
-def find(lab: Lab, report: Report = lambda text: None) -> FirstBad:
-    """The first wrong value of the module of a lab's repro folder. Raises InputError where its failure does not show
-    any more, and where the budget ends before anything is known."""
-    return _Search(lab, report).found()
+def find(lab: Lab, report: Report = lambda text: None, *, returns: bool = True) -> FirstBad:
+    """The first wrong value of the module of a lab's repro folder; `returns`: also whether the module is right where
+    what the op reads is returned. Raises InputError where its failure does not show any more, and where the budget ends
+    before anything is known."""
+    return _Search(lab, report, returns).first_bad()
 
 
-def as_answer(found: FirstBad) -> dict[str, Any]:
+def as_answer(bad: FirstBad) -> dict[str, Any]:
     """What `opscope locate --json` prints of it."""
-    ends = {"accumulated": found.accumulated, "isolated": found.isolated, "smallest": found.test}
+    ends = {"accumulated": bad.accumulated, "isolated": bad.isolated, "smallest": bad.test}
     return {
-        "op_name": found.op.name,
-        "path": found.op.path,
-        "location": found.op.location,
-        "candidates": [node.path for node in found.candidates],
-        "number": found.number,
-        "ops": found.line,
-        "inside": found.inside,
-        "compiles": found.compiles,
-        "at_most": found.at_most,
-        "tried": found.tried,
-        "complete": found.complete,
+        "op_name": bad.op.name,
+        "path": bad.op.path,
+        "location": bad.op.location,
+        "candidates": [node.path for node in bad.candidates],
+        "number": bad.number,
+        "ops": bad.ops,
+        "inside": bad.inside,
+        "compiles": bad.compiles,
+        "at_most": bad.at_most,
+        "tried": bad.tried,
+        "complete": bad.complete,
         **{name: str(test.status) for name, test in ends.items()},
         **{f"{name}_error": test.error_message or "" for name, test in ends.items()},
-        "interaction": found.interaction,
-        "right_when_returned": found.right_when_returned,
-        "changed": found.changed,
-        "holds": [f"{op.op_name} at {op.path}" for op in found.row.holds] or [f"{found.op.name} at {found.op.path}"],
+        "interaction": bad.interaction,
+        "right_when_returned": bad.right_when_returned,
+        "changed": bad.changed,
+        "holds": [f"{op.op_name} at {op.path}" for op in bad.row.holds] or [f"{bad.op.name} at {bad.op.path}"],
     }
 
 
 class _Search:
     """The search over the cuts of one module."""
 
-    def __init__(self, lab: Lab, report: Report) -> None:
-        self._lab, self._report = lab, report
+    def __init__(self, lab: Lab, report: Report, returns: bool) -> None:
+        self._lab, self._report, self._returns = lab, report, returns
         if (devices := lab.repro.row.devices) > 1:
             raise InputError("opscope locate", "a program of one device", f"one of {devices}", "opscope repro")
         row = lab.repro.row.model_copy(update={"uses": (Use(model=bundle.MODEL, path="main"),)})
@@ -140,13 +141,14 @@ class _Search:
         self._compiles = self._at_most = 0
         self._tests: dict[str, OpTest] = {}
 
-    def found(self) -> FirstBad:
+    def first_bad(self) -> FirstBad:
+        """See `find`."""
         line = Line(self._split.program, self._inside)
         if len(line.places) < 2:
             raise InputError(
                 "opscope locate", "a module of several ops", f"one of {len(line.places)}", "opscope reduce"
             )
-        whole = self._run(line.piece(set(line.places), f"{PREFIX}:all"), dumps=True)
+        whole = self._run(line.piece(set(line.places), f"{PREFIX}:all"), dumps=self._returns)
         if whole is None or not self._alike(whole):
             got = "no time to try it" if whole is None else "a pass" if whole.status in WENT_THROUGH else _said(whole)
             raise InputError("opscope locate", "the module to fail as recorded", got, "opscope replay")
@@ -158,7 +160,8 @@ class _Search:
             inside = f"{node.name} at {node.path}"
             low, high, accumulated = self._searched(line, whole)
         op = line.nodes[line.places[high - 1]]
-        returned, changed = (None, "") if inside else self._returned(line, line.places[high - 1])
+        asked = self._returns and not inside
+        returned, changed = self._returned(line, line.places[high - 1]) if asked else (None, "")
         compiles = self._compiles
         isolated = self._isolated(op)
         row, test = self._smallest(line, line.places[high - 1], accumulated, isolated)
@@ -166,7 +169,7 @@ class _Search:
             op=op,
             candidates=tuple(line.nodes[place] for place in line.places[low:high]),
             number=high,
-            line=len(line.places),
+            ops=len(line.places),
             inside=inside,
             compiles=compiles,
             at_most=self._at_most,

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opscope.base import damage
 from opscope.base.children.call import call
@@ -22,6 +22,9 @@ from opscope.base.temporary_folder import TemporaryFolder
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpRow, OpTest
 from opscope.harness.triage import bundle
+
+if TYPE_CHECKING:
+    from opscope.harness.triage import reduce
 
 SECONDS = 600.0
 """What the child may take besides trying variants: reading one op and its values, and writing them."""
@@ -139,9 +142,9 @@ def narrow_in_child(parent: Parent) -> dict[str, Any]:
         repro = bundle.read(folder)
         target, against = task["target"] and Path(task["target"]), task["against"]
         if target and not against and _several_ops(folder, repro, task["budget"]):
-            return _reduced_module(folder, repro, task, report)
+            return _as_answer(_reduced_module(folder, target, task, report), target)
         with Lab(folder, repro, lanes=task["lanes"], budget=task["budget"], against=against) as lab:
-            return _reduced(lab, folder, target, report) if target else _probed(lab, report)
+            return _as_answer(_reduced(lab, folder, target, report), target, lab) if target else _probed(lab, report)
 
     return _answered(parent, work)
 
@@ -157,10 +160,10 @@ def locate_in_child(parent: Parent) -> dict[str, Any]:
     def work(task: dict[str, Any]) -> dict[str, Any]:
         folder, target = Path(task["folder"]), Path(task["target"])
         with Lab(folder, bundle.read(folder), budget=task["budget"]) as lab:
-            found = first_bad.find(lab, report)
-            bundle.write(target, found.row, found.test, _origin(lab, folder))
+            bad = first_bad.find(lab, report)
+            bundle.write(target, bad.row, bad.test, _origin(lab, folder))
         module = (target / bundle.TEXT).read_text(encoding="utf-8")
-        return {**first_bad.as_answer(found), "folder": str(target), "module": module}
+        return {**first_bad.as_answer(bad), "folder": str(target), "module": module}
 
     return _answered(parent, work)
 
@@ -180,13 +183,19 @@ def _probed(lab: Any, report: Report) -> dict[str, Any]:
     }
 
 
-def _reduced(lab: Any, folder: Path, target: Path, report: Report) -> dict[str, Any]:
+def _reduced(lab: Any, folder: Path, target: Path, report: Report) -> reduce.Reduced:
+    """The smallest op that fails as the lab's does; its folder is written."""
     from opscope.harness.triage import reduce
 
     reduced = reduce.reduce(lab, report)
     assert reduced.tried.test is not None
     row = lab.row_of(reduced.tried).model_copy(update={"uses": lab.repro.row.uses})
     bundle.write(target, row, reduced.tried.test, _origin(lab, folder))
+    return reduced
+
+
+def _as_answer(reduced: reduce.Reduced, target: Path, lab: Any = None) -> dict[str, Any]:
+    """What `opscope reduce --json` prints, with the forms as text besides."""
     return {
         "folder": str(target),
         "module": (target / bundle.TEXT).read_text(encoding="utf-8"),
@@ -195,7 +204,7 @@ def _reduced(lab: Any, folder: Path, target: Path, report: Report) -> dict[str, 
         "steps": reduced.steps,
         "tried": reduced.count,
         "complete": reduced.complete,
-        "difference": lab.difference,
+        "difference": "" if lab is None else lab.difference,
         "before_text": _sized(reduced.before),
         "after_text": _sized(reduced.after),
     }
@@ -216,38 +225,27 @@ def _several_ops(folder: Path, repro: bundle.Repro, seconds: float) -> bool:
     return repro.row.devices == 1 and len(split_bytes(checked(folder, repro.row.module or ""), seconds)) > 1
 
 
-def _reduced_module(folder: Path, repro: bundle.Repro, task: dict[str, Any], report: Report) -> dict[str, Any]:
-    """What `_reduced` returns, of a module of several ops: its smallest piece that fails in the same way, and of this
-    the smallest op where it is one."""
-    from opscope.harness.triage import first_bad
-    from opscope.harness.triage.lab import Lab, Variant
+def _reduced_module(folder: Path, target: Path, task: dict[str, Any], report: Report) -> reduce.Reduced:
+    """The smallest piece of a module of several ops that fails in the same way, and of this the smallest op where it is
+    one; its folder is written."""
+    from opscope.harness.triage import first_bad, reduce
+    from opscope.harness.triage.lab import Lab, Tried, Variant
 
-    until, target = time.monotonic() + task["budget"], Path(task["target"])
+    until, repro = time.monotonic() + task["budget"], bundle.read(folder)
     with TemporaryFolder("located") as name, Lab(folder, repro, budget=task["budget"]) as lab:
-        found = first_bad.find(lab, report)
-        piece = Path(name) / "piece" if not found.row.holds else target
-        bundle.write(piece, found.row, found.test, _origin(lab, folder))
+        bad = first_bad.find(lab, report, returns=False)
         before = Variant(checked(folder, repro.row.module or "").read_bytes(), (), repro.row.op_name).form
-        steps = [f"{found.row.op_name} at {found.op.path}, the first of {found.line} ops that is wrong"]
-        if found.row.holds:
-            after = Variant((piece / bundle.MODULE).read_bytes(), (), found.row.op_name).form
-            answer = {
-                "folder": str(target),
-                "module": (target / bundle.TEXT).read_text(encoding="utf-8"),
-                "after": asdict(after),
-                "steps": tuple(steps),
-                "tried": found.tried,
-                "complete": not lab.out_of_budget,
-                "difference": "",
-                "after_text": _sized(after),
-            }
-        else:
-            left = max(until - time.monotonic(), 1.0)
-            with Lab(piece, bundle.read(piece), lanes=task["lanes"], budget=left) as one:
-                answer = _reduced(one, piece, target, report)
-            answer["steps"] = (*steps, *answer["steps"])
-            answer["tried"] += found.tried
-    return {**answer, "before": asdict(before), "before_text": _sized(before)}
+        step = f"{bad.row.op_name} at {bad.op.path}, the first of {bad.ops} ops that is wrong"
+        if bad.row.holds:
+            bundle.write(target, bad.row, bad.test, _origin(lab, folder))
+            piece = Variant((target / bundle.MODULE).read_bytes(), (), bad.row.op_name)
+            tried = Tried(piece, bad.test, fails=True, passes=False)
+            return reduce.Reduced(before, piece.form, tried, (step,), bad.tried, bad.complete)
+        alone = Path(name) / "alone"
+        bundle.write(alone, bad.row, bad.test, _origin(lab, folder))
+        with Lab(alone, bundle.read(alone), lanes=task["lanes"], budget=max(until - time.monotonic(), 1.0)) as one:
+            reduced = _reduced(one, alone, target, report)
+    return replace(reduced, before=before, steps=(step, *reduced.steps), count=reduced.count + bad.tried)
 
 
 def _sized(form: Any) -> str:

@@ -60,7 +60,7 @@ def found(folder: Path, budget: float = 600) -> FirstBad:
 def test_a_wrong_op_is_named_and_is_wrong_alone(tmp_path: Path) -> None:
     where = failing(tmp_path, NET, edited.write(tmp_path, "op", "if op.name == 'stablehlo.logistic': scaled(op, 1.02)"))
     bad = found(where)
-    assert (bad.op.name, bad.op.path, bad.number, bad.line) == ("stablehlo.logistic", "main/4", 5, 7)
+    assert (bad.op.name, bad.op.path, bad.number, bad.ops) == ("stablehlo.logistic", "main/4", 5, 7)
     assert not bad.interaction
     assert bad.returned is not None
     assert (bad.right_when_returned, bad.changed) == (False, "")
