@@ -23,7 +23,7 @@ import numpy as np
 from opscope.base.op_families import PREFIX, WINDOW
 from opscope.base.stored import checked
 from opscope.harness.cache.export_folder import OPS, VALUES
-from opscope.harness.formulas.nearest import off_by
+from opscope.harness.formulas.nearest import last_place
 from opscope.harness.prepare.mlir import piece_module
 from opscope.harness.prepare.model_pieces import Rows
 from opscope.harness.prepare.operand_sizes import is_float
@@ -307,9 +307,14 @@ def _said(test: OpTest) -> str:
 
 
 def _difference(plain: Sequence[np.ndarray], again: Sequence[np.ndarray]) -> str:
-    """By how much the results of two runs differ, in units of the last place; empty for the same bits."""
+    """By how much the results of two runs differ, in units in the last place of each result's largest value; empty for
+    the same bits."""
     most = 0.0
     for one, two in zip(plain, again, strict=False):
-        if one.tobytes() != two.tobytes():
-            most = max(most, float(off_by(one, two).max(initial=0.0)) if is_float(one) else math.inf)
-    return f"changed by up to {most:.3g} ulp" if most else ""
+        if one.tobytes() == two.tobytes():
+            continue
+        first, second = (each.astype(np.complex128 if each.dtype.kind == "c" else np.float64) for each in (one, two))
+        unit = last_place(np.abs(first).max(initial=0.0), one.real.dtype) if is_float(one) else 1.0
+        change = np.abs(first - second).max(initial=0.0) / unit
+        most = max(most, float(change) if np.isfinite(change) else math.inf)
+    return f"changed by up to {most:.3g} ulp of their largest value" if most else ""

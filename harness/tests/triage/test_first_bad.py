@@ -6,6 +6,7 @@ import math
 import random
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from opscope.harness.lanes.lane import Lane, LaneConfig
@@ -193,3 +194,19 @@ def test_twenty_seeded_faults_are_named(tmp_path: Path) -> None:
         within.append(bad.compiles <= bad.at_most)
     assert [each for each in named if each[0] != each[1]] == []
     assert all(within)
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "said"),
+    [
+        ([1.0, 1e-30], [1.0, 1e-30], ""),
+        ([1.0, 1e-30], [1.0, 3e-30], "changed by up to 1.68e-23 ulp of their largest value"),
+        ([1.0, 0.5], [1.0 + 2**-23, 0.5], "changed by up to 1 ulp of their largest value"),
+        ([1j, 0.5], [1j * (1 + 2**-22), 0.5], "changed by up to 2 ulp of their largest value"),
+        ([1.0, 2.0], [1.0, math.nan], "changed by up to inf ulp of their largest value"),
+        ([3, 4], [3, 6], "changed by up to 2 ulp of their largest value"),
+    ],
+)
+def test_how_results_differ(one: list[complex], two: list[complex], said: str) -> None:
+    kind = {int: np.int32, float: np.float32}.get(type(one[0]), np.complex64)
+    assert first_bad._difference([np.array(one, kind)], [np.array(two, kind)]) == said
