@@ -314,7 +314,7 @@ def _difference(plain: Sequence[np.ndarray], again: Sequence[np.ndarray]) -> str
         if one.tobytes() == two.tobytes():
             continue
         first, second = (each.astype(np.complex128 if each.dtype.kind == "c" else np.float64) for each in (one, two))
-        unit = last_place(np.abs(first).max(initial=0.0), one.real.dtype) if is_float(one) else 1.0
+        unit = last_place(np.abs(first).max(initial=0.0), np.real(one).dtype) if is_float(one) else 1.0
         change = np.abs(first - second).max(initial=0.0) / unit
         most = max(most, float(change) if np.isfinite(change) else math.inf)
     return f"changed by up to {most:.3g} ulp of their largest value" if most else ""
