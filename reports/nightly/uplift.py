@@ -27,6 +27,7 @@ from opscope.harness.record.records import WHOLE_MODEL, OpTest
 from opscope.harness.record.run_folders import runs_root
 from opscope.harness.record.store import RUN_FILE, load_run
 from opscope.harness.record.workflows import SPLIT
+from opscope.reports.compare.changed_programs import Counts, changed_totals, op_of
 from opscope.reports.compare.diff import Row, compare
 from opscope.reports.compare.lowered_differently import Group, Lowered, compare_lowered
 from opscope.reports.compare.outcomes import RunView, from_folder
@@ -43,6 +44,7 @@ WHERE = "opscope gate"
 FULL = "full"
 SUITE = "suite:"
 """Models that are sets of single ops."""
+DRAM_PEAK, L1_PEAK = "peak of DRAM bytes", "peak of L1 bytes of a core"
 NEARER = 1.1
 """By how much an error has to fall or rise for a result to be called better or worse."""
 
@@ -72,6 +74,9 @@ class Model:
     """How far they may be from a card's, in percent."""
     temp_bytes: tuple[int, int] | None
     launches: tuple[int, int] | None
+    totals: Counts
+    """What its program has more or less of: `casts`, results in `l1 width_sharded`, ops of `const-eval`,
+    `peak of DRAM bytes`."""
     pcc: tuple[float | None, float | None]
     numbers: str
     """`equal bits`, `within`, `better`, `worse`, `wrong`, `right now`, `wrong in both`; empty where nothing was
@@ -123,8 +128,8 @@ class Uplift:
 
     @property
     def differing(self) -> tuple[Model, ...]:
-        """Models of which the builds made different programs."""
-        return tuple(model for model in self.models if not model.equal)
+        """Models of which the builds made different programs, or programs that need other amounts of memory."""
+        return tuple(model for model in self.models if not model.equal or model.totals)
 
 
 @dataclass(frozen=True)
@@ -300,7 +305,7 @@ def _owners(root: Path, changes: Sequence[Group], news: Sequence[Row]) -> dict[s
     found = {
         change.what: owner(
             rules,
-            [op for place in change.places for op in place.counts],
+            [op_of(name) for place in change.places for name in (*place.counts, *place.layouts)],
             "",
             "",
             [place.name for place in change.places],
@@ -337,6 +342,7 @@ def _models(pair: _Pair) -> list[Model]:
         if old is None:
             continue
         own = [view.ops[op_id].structure for view in pair.views]
+        known = [each for each in own if each is not None]
         outcome = pair.views[1].ops[op_id]
         numbers, reason = numbers_of(old, new)
         found.append(
@@ -349,6 +355,7 @@ def _models(pair: _Pair) -> list[Model]:
                 new.cycles_error,
                 _both(each.temp_bytes if each is not None else None for each in own),
                 _both(each.launches if each is not None else None for each in own),
+                {**(changed_totals(*known) if len(known) == 2 else {}), **_peaks(old, new)},
                 (old.pcc, new.pcc),
                 numbers,
                 reason,
@@ -360,6 +367,15 @@ def _models(pair: _Pair) -> list[Model]:
 def _both(values: Any) -> tuple[int, int] | None:
     old, new = values
     return None if old is None or new is None else (old, new)
+
+
+def _peaks(old: OpTest, new: OpTest) -> Counts:
+    """The most memory that an execution has in use, where it changed."""
+    pairs = {
+        DRAM_PEAK: (old.dram_peak_bytes, new.dram_peak_bytes),
+        L1_PEAK: (old.l1_peak_bytes, new.l1_peak_bytes),
+    }
+    return {name: (a, b) for name, (a, b) in pairs.items() if a is not None and b is not None and a != b}
 
 
 def numbers_of(old: OpTest, new: OpTest) -> tuple[str, str]:
@@ -396,7 +412,10 @@ def _moved(model: Model) -> int:
 
 def _dearer(model: Model, most: float) -> Iterator[str]:
     """What a model costs more of, by more than so many percent."""
-    for what, pair in (("cycles", model.cycles), ("temporary bytes", model.temp_bytes)):
+    costs = {"cycles": model.cycles, "temporary bytes": model.temp_bytes, DRAM_PEAK: model.totals.get(DRAM_PEAK)}
+    if model.equal:  # else a result may lie there to be read sooner
+        costs[L1_PEAK] = model.totals.get(L1_PEAK)
+    for what, pair in costs.items():
         if pair is not None and pair[1] > pair[0] * (1 + most / 100):
             share = f" ({percent_change(*pair)})" if pair[0] else ""
             yield f"{model.name}: {what} {pair[0]:,} -> {pair[1]:,}{share}"
