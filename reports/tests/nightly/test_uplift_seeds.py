@@ -27,7 +27,7 @@ def skip(module, name):
 
 
 def exchange(module, name, make):
-    """Once: a lane that is kept takes several programs."""
+    # Once: a lane that is kept takes several programs.
     place = module if not isinstance(module, str) else import_module(module)
     own = getattr(place, name)
     if not hasattr(own, "changed"):
@@ -121,11 +121,13 @@ def test_a_fusion_that_is_lost(place: Path, left_out: tuple[str, ...], named: di
 
 OPTIMIZER = "PASSES + 'ttnn_optimizer'"
 IN_DRAM = f"exchange(import_module({OPTIMIZER})._Chooser, 'may_move', lambda own: lambda self, value: {{condition}})"
-NO_RULES = "RULES.update({name: [r for r in rules if r.__name__ not in LEFT_OUT] for name, rules in RULES.items()})"
 THIRD = "[op for op in self.block.ops if op.name == 'ttnn.rms_norm'][2:3]"
-EPSILON = '''exchange(import_module(PASSES + "ttnn_deallocate").TtnnDeallocate, "apply", lambda own: lambda self, ctx, m: (
-            [op.properties.update(epsilon=import_module("xdsl.dialects.builtin").FloatAttr(0.003, 32))
-             for op in m.walk() if op.name == "ttnn.layer_norm"], own(self, ctx, m)))'''
+LAST = "import_module(PASSES + 'ttnn_deallocate').TtnnDeallocate"
+NORMS = "[op for op in module.walk() if op.name == 'ttnn.layer_norm']"
+LARGER = (
+    f"[op.properties.update(epsilon=import_module('xdsl.dialects.builtin').FloatAttr(0.003, 32)) for op in {NORMS}]"
+)
+EPSILON = f"exchange({LAST}, 'apply', lambda own: lambda self, _, module: ({LARGER}, own(self, _, module)))"
 
 
 @pytest.mark.parametrize(
@@ -228,7 +230,7 @@ EPSILON = '''exchange(import_module(PASSES + "ttnn_deallocate").TtnnDeallocate, 
         (
             "gpt2_prefill",
             {
-                "fault": "import_module(PASSES + 'ttir_fusing.typecast').Typecasts.match_and_rewrite = (lambda *_: None)",
+                "fault": "import_module(PASSES + 'ttir_fusing.typecast').Typecasts.match_and_rewrite = lambda *_: None",
                 "dtype": "bfloat16",
             },
             {"typecast": 44, "softmax": -4, "layer_norm": -9},
@@ -258,7 +260,17 @@ EPSILON = '''exchange(import_module(PASSES + "ttnn_deallocate").TtnnDeallocate, 
         ("llama_prefill", {"amp_level": 1}, {}, {}, -12.61),
     ],
     ids=[
-        *("silu", "relu", "batch-norm", "embedding", "rotary", "norm-by-sums", "all-in-dram", "products", "one-of-nine"),
+        *(
+            "silu",
+            "relu",
+            "batch-norm",
+            "embedding",
+            "rotary",
+            "norm-by-sums",
+            "all-in-dram",
+            "products",
+            "one-of-nine",
+        ),
         *("no-const-eval", "control", "no-cse", "moves-that-undo-moves", "broadcasts", "casts", "on-the-host"),
         *("nothing-is-freed", "epsilon", "activation-of-a-product", "mixed-precision"),
     ],
