@@ -23,7 +23,7 @@ from opscope.base.visible_text import percent_change
 from opscope.harness.record import program_changes
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.program_changes import Change
-from opscope.harness.record.records import WHOLE_MODEL
+from opscope.harness.record.records import WHOLE_MODEL, Structure
 from opscope.harness.record.result_options import PROGRAM_OPTIONS, ResultOptions, flag
 from opscope.harness.record.stages import Status
 from opscope.harness.record.store import read_run
@@ -160,13 +160,15 @@ def compare_lowered(a: RunView, b: RunView, folder_a: Path, folder_b: Path) -> L
     sides = _Side(a, folder_a), _Side(b, folder_b)
     computing: dict[str, list[Outcome]] = {}
     verdicts: dict[str, list[Outcome]] = {}
-    both = [op_id for op_id in now if op_id in before and op_id in b.ops]
+    counted = [op_id for op_id in b.ops if all(_counted(run, op_id) for run in (a, b))]
+    both = dict.fromkeys([*(op_id for op_id in now if op_id in before and op_id in b.ops), *counted])
     calls = lowered.read_calls(folder_a, a.backend), lowered.read_calls(folder_b, b.backend)
-    lowering, folded = _lowering({op_id: (before[op_id], now[op_id]) for op_id in both}, a, b, calls)
+    lowering, folded = _lowering({op_id: (before.get(op_id, ""), now.get(op_id, "")) for op_id in both}, a, b, calls)
     without = 0
     for op_id, new in b.ops.items():
         old = a.ops.get(op_id)
-        without += old is not None and _ran(old) and _ran(new) and (op_id in before) != (op_id in now)
+        lacks = op_id not in both and (op_id in before) != (op_id in now)
+        without += old is not None and _ran(old) and _ran(new) and lacks
         if old is None or not (old.attempted and new.attempted):
             continue
         if what := _verdict(old, new):
@@ -185,6 +187,12 @@ def compare_lowered(a: RunView, b: RunView, folder_a: Path, folder_b: Path) -> L
     )
 
 
+def _counted(run: RunView, op_id: str) -> Structure | None:
+    """The structure of a program whose ops its backend has counted."""
+    structure = run.ops[op_id].structure if op_id in run.ops else None
+    return structure if structure is not None and structure.counted else None
+
+
 class _Alike(NamedTuple):
     """Changes of one kind in several ops."""
 
@@ -200,15 +208,15 @@ def _lowering(
     alike: dict[str, _Alike] = {}
     folded = 0
     for op_id, (old, new) in texts.items():
-        if old == new:
+        own = [of for run in (a, b) if (of := _counted(run, op_id)) is not None]
+        if len(own) == 2:
+            of_op = program_changes.changes_of_counts(own[0].ops, own[1].ops)
+        elif old == new:
             continue
-        own = [op.structure if (op := run.ops.get(op_id)) is not None else None for run in (a, b)]
-        if all(of is not None and of.counted for of in own):
-            of_op = program_changes.changes_of_counts(*(of.ops for of in own if of is not None))
         else:
             own_calls = calls[0].get(op_id, ()), calls[1].get(op_id, ())
             of_op = program_changes.changes_of_texts(old, new, own_calls)
-        folded += not of_op
+        folded += not of_op and old != new
         for change in of_op:
             place = _place(change, of_op, (a.ops.get(op_id), b.ops[op_id]))
             group = alike.setdefault(change.alike, _Alike([], [], []))

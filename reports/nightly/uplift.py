@@ -66,8 +66,8 @@ class Model:
     name: str
     op_id: str
     status: tuple[str, str]
-    equal: bool
-    """Whether both builds made the same program of it."""
+    equal: bool | None
+    """Whether both builds made the same program of it; None where one of them has left none to compare."""
     cycles: tuple[int, int] | None
     """Of one execution on the simulator; None where one of them has none."""
     cycles_error: float | None
@@ -129,7 +129,7 @@ class Uplift:
     @property
     def differing(self) -> tuple[Model, ...]:
         """Models of which the builds made different programs, or programs that need other amounts of memory."""
-        return tuple(model for model in self.models if not model.equal or model.totals)
+        return tuple(model for model in self.models if model.equal is False or model.totals)
 
 
 @dataclass(frozen=True)
@@ -162,8 +162,8 @@ class Asked:
 
     @property
     def most_sweeps(self) -> int:
-        """How many runs there are, those of the ops of models that may have changed included."""
-        return 2 * bool(self.whole) + 2 * bool(self.suites or self.smallest)
+        """How many runs there are at most: of models that changed or are not taken whole, the ops are run too."""
+        return 2 * bool(self.whole) + 2
 
 
 @dataclass(frozen=True)
@@ -189,9 +189,11 @@ def run(asked: Asked, watch: Watch, say: Callable[[str], None]) -> Uplift:
     whole, suites = asked.whole, asked.suites
     sweep = _Sweeps(asked, folder, watch, say, seconds)
     pair = sweep.pair(whole, FULL) if whole else None
-    changed = _changed_models(pair, whole) if pair is not None and asked.smallest else ()
-    alone = sweep.pair((*suites, *changed), SPLIT) if suites or changed else None
-    return _uplift(asked, pair, alone, suites, seconds)
+    changed = _changed(pair) if pair is not None and asked.smallest else set[str]()
+    declined = _declined(pair) if pair is not None else set[str]()
+    words = sorted({word for name in changed | declined for word in words_for(name, whole)})
+    alone = sweep.pair((*suites, *words), SPLIT) if suites or words else None
+    return _uplift(asked, pair, alone, (*suites, *declined), seconds)
 
 
 @dataclass(frozen=True)
@@ -239,11 +241,15 @@ class _Sweeps:
         self.watch(sweep, *counter.look())
 
 
-def _changed_models(pair: _Pair, asked: Sequence[str]) -> tuple[str, ...]:
-    """Words of `--model` for the models whose programs differ."""
+def _changed(pair: _Pair) -> set[str]:
+    """The models whose programs differ."""
     ids = {op_id for group in pair.lowered.lowering for op_id in group.ops}
-    names = {name for op_id in ids for name in pair.views[1].ops[op_id].uses_of}
-    return tuple(sorted({word for name in names for word in words_for(name, asked)}))
+    return {name for op_id in ids for name in pair.views[1].ops[op_id].uses_of}
+
+
+def _declined(pair: _Pair) -> set[str]:
+    """The models that a build has not tried as one program, such as those of a backend that takes single ops."""
+    return {name for view in pair.views for op in view.ops.values() if not op.attempted for name in op.uses_of}
 
 
 def words_for(name: str, asked: Sequence[str]) -> Sequence[str]:
@@ -260,7 +266,11 @@ def _uplift(
 ) -> Uplift:
     pairs = [each for each in (pair, alone) if each is not None]
     compared = sum(each.lowered.compared for each in pairs)
-    computed = any(len(each.tests[0].keys() & each.tests[1].keys()) for each in pairs)
+    computed = any(
+        op.attempted and op_id in each.views[0].ops and each.views[0].ops[op_id].attempted
+        for each in pairs
+        for op_id, op in each.views[1].ops.items()
+    )
     if not compared and not computed:
         raise InputError(WHERE, "a program that both builds made", "none", "opscope doctor; --model mnist_mlp")
     models = _models(pair) if pair is not None else []
@@ -285,7 +295,7 @@ def _uplift(
         worse=tuple(worse),
         models=tuple(sorted(models, key=lambda model: (-_moved(model), model.name))),
         changes=tuple(_with_smallest(changes, op_changes)),
-        ops=tuple(op for op in ops if not op.equal or op.numbers not in ("equal bits", "")),
+        ops=tuple(op for op in ops if op.equal is False or op.numbers not in ("equal bits", "")),
         op_changes=tuple(op_changes),
         news=news,
         fixed=tuple(row for row in rows if row.label == Label.FIXED),
@@ -350,7 +360,7 @@ def _models(pair: _Pair) -> list[Model]:
                 ", ".join(outcome.uses_of) if new.op_name == WHOLE_MODEL else f"{new.op_name} {outcome.types}",
                 op_id,
                 (old.status, new.status),
-                op_id not in differing,
+                op_id not in differing if len(known) == 2 else None,
                 None if old.cycles is None or new.cycles is None else (old.cycles, new.cycles),
                 new.cycles_error,
                 _both(each.temp_bytes if each is not None else None for each in own),
@@ -437,6 +447,11 @@ def _skipped(pairs: Sequence[_Pair]) -> list[str]:
     for pair in pairs:
         for view in pair.views:
             found |= dict.fromkeys(f"{model}: not exported for {view.backend}" for model in view.asked)
+            found |= {
+                f"{', '.join(op.uses_of)} as one program: {view.backend}: {op.error or op.status}": None
+                for op in view.ops.values()
+                if not op.attempted and op.op_name == WHOLE_MODEL
+            }
         if pair.lowered.without:
             found[f"{pair.lowered.without} programs: one of the builds has left no IR of them"] = None
     return [*found]
@@ -448,7 +463,7 @@ def _not_priced(models: Sequence[Model], pair: _Pair) -> list[str]:
     if models and all(model.cycles is None for model in models):
         return [f"all models: {pair.views[1].backend} counts no cycles"]
     for model in models:
-        if model.equal or model.cycles is not None:
+        if model.equal is not False or model.cycles is not None:
             continue
         test = pair.tests[1][model.op_id]
         why = test.error_message if test.status not in RIGHT else f"{test.backend} counts none"

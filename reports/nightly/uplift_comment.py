@@ -77,11 +77,15 @@ def _about(uplift: Uplift) -> str:
     words = [
         counted(len(uplift.models), "model") + (f" on {uplift.board}" if uplift.board else ""),
         options,
-        f"{len(uplift.differing)} lower differently, {len(uplift.models) - len(uplift.differing)} make equal programs",
+        f"{_of(uplift, equal=False)} lower differently, {_of(uplift, equal=True)} make equal programs",
         f"cycles {max(errors):.1f} % error" if errors else "",
         f"{sum(uplift.seconds.values()):.0f} s",
     ]
     return " · ".join(filter(None, words))
+
+
+def _of(uplift: Uplift, *, equal: bool) -> int:
+    return sum(model.equal is equal for model in uplift.models)
 
 
 def _changes(uplift: Uplift) -> str:
@@ -185,7 +189,7 @@ def _model_table(models: Sequence[Model]) -> str:
 def _memory(model: Model) -> dict[str, tuple[int, int]]:
     """What a model needs of memory, where it changed or where there is temporary memory."""
     pairs = {"temporary": model.temp_bytes, "DRAM": model.totals.get(DRAM_PEAK)}
-    pairs["L1"] = model.totals.get(L1_PEAK) if model.equal else None
+    pairs["L1"] = model.totals.get(L1_PEAK) if model.equal else None  # what it says of a loss, as the gate's verdict
     return {name: pair for name, pair in pairs.items() if pair is not None}
 
 
