@@ -259,20 +259,29 @@ class _Pairing:
 
 
 def _costs(program: Program, calls: Calls) -> list[int | None]:
-    """The cycles of each op: the n-th of a name costs what the n-th call of its kernel did, 0 where there is none.
+    """The cycles of each op: the n-th of a name costs what the n-th call of its kernel did, 0 where none can be its.
 
-    None where there are not as many of both, as in a loop.
+    None where there are not as many of both, as in a loop. A kernel of another name (`broadcast` of `ttnn.repeat`) is
+    that of the only ops without one of which there are as many.
     """
     of_kernel: dict[str, list[int]] = defaultdict(list)
     for kernel, cycles in calls:
         of_kernel[kernel].append(cycles)
     each_time = [(place, op.name.rpartition(".")[2]) for place, op in enumerate(program.ops) if not op.ahead]
     number = Counter(name for place, name in each_time if not program.ops[place].inside)
+    others = {name: of_kernel.pop(name) for name in [*of_kernel] if not number[name] and any(of_kernel[name])}
+    for cycles in others.values():
+        alike = [name for name, count in number.items() if count == len(cycles) and name not in of_kernel]
+        if len(alike) == 1 and [len(each) for each in others.values()].count(len(cycles)) == 1:
+            of_kernel[alike[0]] = cycles
+    known = sum(map(sum, of_kernel.values())) == sum(cycles for _, cycles in calls)
     left = {name: iter(cycles) for name, cycles in of_kernel.items() if len(cycles) == number[name]}
     costs: list[int | None] = [0 if calls else None] * len(program.ops)
     for place, name in each_time:
         if any(of_kernel.get(name, ())):
             costs[place] = next(left[name]) if name in left and not program.ops[place].inside else None
+        elif not known and name not in of_kernel:
+            costs[place] = None
     return costs
 
 

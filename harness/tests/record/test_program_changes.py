@@ -72,6 +72,9 @@ BENIGN = {
     ),
     "a float written otherwise": edited(("1.0e-05", "9.99999974E-6"), ("0.25", "2.500000e-01")),
     "an attribute without a value": edited(("causal = true", "causal = true, empty = []")),
+    "other blanks": "  " + PROGRAM.replace("\n", " \r\n\t ").replace(", ", ",  "),
+    "a function that nobody calls": edited(("module {", "module {\n" + CONST.replace("@main_const_eval_0", "@never"))),
+    "functions in another order": HEAD + "module {\n" + (MAIN + CONST).replace("T", TYPE) + "}\n",
     "memory freed elsewhere": moved("ttnn.deallocate", "ttnn.attention"),
 }
 
