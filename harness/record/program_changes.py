@@ -16,7 +16,7 @@ from math import gcd
 from operator import attrgetter
 
 from opscope.harness.record import program_graph
-from opscope.harness.record.program_graph import ARGUMENT, LOADS, RETURN, Op, Program
+from opscope.harness.record.program_graph import ARGUMENT, HANDLES, LOADS, RETURN, Op, Program
 
 MOST_NAMES = 6
 """Names of ops in a sentence."""
@@ -264,9 +264,18 @@ def _costs(program: Program, calls: Calls) -> list[int | None]:
     None where there are not as many of both, as in a loop. A kernel of another name (`broadcast` of `ttnn.repeat`) is
     that of the only ops without one of which there are as many.
     """
+    applied = {(op.name.rpartition(".")[2], word) for op in program.ops for word in _applied(op)}
     of_kernel: dict[str, list[int]] = defaultdict(list)
-    for kernel, cycles in calls:
-        of_kernel[kernel].append(cycles)
+    last, before = "", 0
+    for place, (kernel, cycles) in enumerate(calls):
+        after = calls[place + 1][0] if place + 1 < len(calls) else ""
+        if (last, kernel) in applied:  # what an op applies to its result ran as a kernel of its own
+            of_kernel[last][-1] += cycles
+        elif (after, kernel) in applied:  # and what it applies to what it reads
+            before += cycles
+        else:
+            of_kernel[kernel].append(before + cycles)
+            last, before = kernel, 0
     each_time = [(place, op.name.rpartition(".")[2]) for place, op in enumerate(program.ops) if not op.ahead]
     number = Counter(name for place, name in each_time if not program.ops[place].inside)
     others = {name: of_kernel.pop(name) for name in [*of_kernel] if not number[name] and any(of_kernel[name])}
@@ -280,9 +289,14 @@ def _costs(program: Program, calls: Calls) -> list[int | None]:
     for place, name in each_time:
         if any(of_kernel.get(name, ())):
             costs[place] = next(left[name]) if name in left and not program.ops[place].inside else None
-        elif not known and name not in of_kernel:
+        elif not known and name not in of_kernel and program.ops[place].name not in _ENDS | LOADS | HANDLES:
             costs[place] = None
     return costs
+
+
+def _applied(op: Op) -> list[str]:
+    """The words of an op's activation."""
+    return [word for name, value in op.attributes if "activation" in name for word in re.findall(r"\w+", value)]
 
 
 def _price(costs: tuple[list[int | None], list[int | None]], alike: Sequence[Site]) -> int | None:
