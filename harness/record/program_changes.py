@@ -276,7 +276,11 @@ def _costs(program: Program, calls: Calls) -> list[int | None]:
         else:
             of_kernel[kernel].append(before + cycles)
             last, before = kernel, 0
-    each_time = [(place, op.name.rpartition(".")[2]) for place, op in enumerate(program.ops) if not op.ahead]
+    each_time = [
+        (place, op.name.rpartition(".")[2])
+        for place, op in enumerate(program.ops)
+        if not op.ahead and op.name not in _ENDS | LOADS | HANDLES
+    ]
     number = Counter(name for place, name in each_time if not program.ops[place].inside)
     others = {name: of_kernel.pop(name) for name in [*of_kernel] if not number[name] and any(of_kernel[name])}
     for cycles in others.values():
@@ -289,7 +293,7 @@ def _costs(program: Program, calls: Calls) -> list[int | None]:
     for place, name in each_time:
         if any(of_kernel.get(name, ())):
             costs[place] = next(left[name]) if name in left and not program.ops[place].inside else None
-        elif not known and name not in of_kernel and program.ops[place].name not in _ENDS | LOADS | HANDLES:
+        elif not known and name not in of_kernel:
             costs[place] = None
     return costs
 
