@@ -448,7 +448,7 @@ def _skipped(pairs: Sequence[_Pair]) -> list[str]:
         for view in pair.views:
             found |= dict.fromkeys(f"{model}: not exported for {view.backend}" for model in view.asked)
             found |= {
-                f"{', '.join(op.uses_of)} as one program: {view.backend}: {op.error or op.status}": None
+                f"{', '.join(op.uses_of)} as one program: {op.error or op.status}": None
                 for op in view.ops.values()
                 if not op.attempted and op.op_name == WHOLE_MODEL
             }
