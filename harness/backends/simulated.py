@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from opscope.harness.backends.base import Declined, Job, StageError
 from opscope.harness.record.errors import InputError
-from opscope.harness.record.structure import CYCLES
+from opscope.harness.record.structure import CALLS
 
 if TYPE_CHECKING:
     from opscope.compiler.api import SystemDesc
@@ -66,10 +65,8 @@ def count(job: Job, result: Any, executable: Any) -> None:
     job.limiter, job.utilisation = counted.limiter, counted.utilisation
     job.dram_bytes, job.noc_bytes = counted.dram_bytes, counted.noc_bytes
     if job.ir_dir is not None:
-        cycles: Counter[str] = Counter()
-        for op in profile.ops:
-            cycles[op.kernel] += op.cycles
-        (job.ir_dir / CYCLES).write_text(json.dumps(cycles, sort_keys=True), encoding="utf-8")
+        calls = [(op.kernel, op.cycles) for op in profile.ops]
+        (job.ir_dir / CALLS).write_text(json.dumps(calls), encoding="utf-8")
 
 
 @cache
