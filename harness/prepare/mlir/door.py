@@ -6,6 +6,7 @@ import codecs
 import functools
 import io
 import re
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from jaxlib.mlir._mlir_libs import _jax_mlir_ext
 from jaxlib.mlir.dialects import chlo, mhlo, sdy, stablehlo
 
 from opscope.base import regular_file
-from opscope.harness.prepare.mlir import foreign
+from opscope.harness.prepare.mlir import foreign, ttir
 from opscope.harness.record.errors import InputError
 
 
@@ -116,6 +117,8 @@ def parse(source: str | bytes, where: str = "module", path: Path | None = None) 
             return _in_stablehlo(read())
         except ir.MLIRError as error:
             try:
+                if ttir.PREFIX in text:
+                    read = functools.partial(_read_ttir, ttir.readable(text), path)
                 return _in_stablehlo(_without_foreign(read, where, error))
             except ir.MLIRError as second:
                 first, refused = _refused(str(error), where, text), _refused(str(second), where, text)
@@ -132,10 +135,24 @@ def _without_foreign(read: foreign.Parse, where: str, error: Exception) -> Modul
     if not _FOREIGN.search(str(error)):
         raise error
     try:
-        return ir.Module.parse(foreign.settled(foreign.read_allowing(context(), read)))
+        module = foreign.read_allowing(context(), read)
+        return ir.Module.parse(foreign.settled(ttir.invert(module) if ttir.holds(module) else module))
+    except ttir.NoMeaningError as error:
+        expected = "ops of ttir that have a meaning in StableHLO"
+        raise InputError(f"{where}{error.place}", expected, str(error), "a module without it") from None
     except foreign.UnknownOp as op:
         got = f"the unknown dialect `{op.name.partition('.')[0]}` ({op.name})"
         raise InputError(f"{where}{op.place}", _FORMS, got, _EXPORT) from None
+
+
+def _read_ttir(text: str, path: Path | None) -> Module:
+    """The module of a text in forms that MLIR's own parser knows; its ops come from the file that it was read from."""
+    if path is None or not _is_unicode(path):
+        return ir.Module.parse(text)
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder, path.name)
+        copy.write_text(text)
+        return ir.Module.parseFile(str(copy))
 
 
 def _in_stablehlo(module: Module) -> Module:
