@@ -135,8 +135,7 @@ def _without_foreign(read: foreign.Parse, where: str, error: Exception) -> Modul
     if not _FOREIGN.search(str(error)):
         raise error
     try:
-        module = foreign.read_allowing(context(), read)
-        return ir.Module.parse(foreign.settled(ttir.invert(module) if ttir.holds(module) else module))
+        return ir.Module.parse(foreign.settled(foreign.read_allowing(context(), lambda: ttir.inverted(read()))))
     except ttir.NoMeaningError as error:
         expected = "ops of ttir that have a meaning in StableHLO"
         raise InputError(f"{where}{error.place}", expected, str(error), "a module without it") from None

@@ -7,12 +7,14 @@ function returns it anyway. Destination operands, which tt-mlir wrote until 2025
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Sequence
 from typing import Any
 
-from jaxlib.mlir import ir, passmanager
+from jaxlib.mlir import ir
 
+from opscope.base import jax_plugins
 from opscope.harness.prepare.mlir.traversal import ops_in
 from opscope.harness.record.element_types import numpy_dtype
 
@@ -46,13 +48,13 @@ def readable(text: str) -> str:
     return _SIGNED.sub(r"i\1", _DEVICE.sub("", _DEVICE_MODULE.sub("module", text)))
 
 
-def holds(module: ir.Module) -> bool:
-    """Whether an op of the dialect is in a module that was read with unknown dialects allowed."""
-    return any(op.name.startswith(PREFIX) for op in ops_in(module))
+def inverted(module: ir.Module) -> ir.Module:
+    """A module that was read with unknown dialects allowed, as they are still, with each op of the dialect in StableHLO.
 
-
-def invert(module: ir.Module) -> ir.Module:
-    """The module with each op of the dialect in StableHLO. Raises NoMeaningError for one that has no meaning there."""
+    Raises NoMeaningError for one that has no meaning there.
+    """
+    if not any(op.name.startswith(PREFIX) for op in ops_in(module)):
+        return module
     with module.context, ir.Location.unknown():
         module = _unwrapped(module)
         inverse = _Inverse()
@@ -159,7 +161,7 @@ class _Inverse:
             self.lowered[key] = _lowered(op, name, places, kinds, given)
             self.names[key] = len(self.names)
         there = [each for each in places if each is not None]
-        return _copied(self.lowered[key], op, there, f"{name}.{self.names[key]}")
+        return _Copy(self.lowered[key], op, f"{name}.{self.names[key]}").values(there)
 
 
 def _spot(op: Any) -> str:
@@ -226,8 +228,8 @@ def _constant(op: Any, name: str) -> Any:
 
 def _lowered(op: Any, name: str, places: Sequence[Any], kinds: Sequence[Any], given: dict[str, Any]) -> ir.Module:
     """A module whose `@main` takes the operands that there are, and returns what the op computes."""
+    jax_plugins.keep_out()
     import jax
-    import jax.numpy as jnp
 
     from opscope.harness.prepare.mlir import ttir_meanings as table
 
@@ -237,12 +239,15 @@ def _lowered(op: Any, name: str, places: Sequence[Any], kinds: Sequence[Any], gi
         shaped = [_shaped(each.type) for each in places if each is not None]
     except ValueError as error:
         raise NoMeaningError(f"{op.name} with {error}", _spot(op)) from None
-    if "out" in meaning.__code__.co_varnames[: meaning.__code__.co_argcount + meaning.__code__.co_kwonlyargcount]:
+    if "out" in inspect.signature(meaning).parameters:
         given = {**given, "out": out}
+
+    # JAX keeps the function for a while, which therefore holds no object of MLIR.
+    there = [each is not None for each in places]
 
     def main(*operands: Any) -> Any:
         rest = iter(operands)
-        made = meaning(*(None if each is None else next(rest) for each in places), **given)
+        made = meaning(*(next(rest) if each else None for each in there), **given)
         several = made if isinstance(made, tuple | list) else (made,)
         if [each.shape for each in several] != [each.shape for each in out]:
             raise ValueError(f"results of {' and '.join(str(list(each.shape)) for each in several)}")
@@ -254,10 +259,7 @@ def _lowered(op: Any, name: str, places: Sequence[Any], kinds: Sequence[Any], gi
         except (TypeError, ValueError, KeyError, IndexError) as error:
             line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             raise NoMeaningError(f"{op.name} with {line[:160]}", _spot(op)) from None
-    del jnp
-    module = ir.Module.parse(text)
-    passmanager.PassManager.parse("builtin.module(inline,symbol-dce)").run(module.operation)
-    return module
+    return ir.Module.parse(text)
 
 
 def _shaped(kind: Any) -> Any:
@@ -268,36 +270,57 @@ def _shaped(kind: Any) -> Any:
     return jax.ShapeDtypeStruct(tuple(kind.shape), numpy_dtype(str(kind.element_type)))
 
 
-def _copied(lowered: ir.Module, op: Any, operands: Sequence[Any], name: str) -> list[Any]:
-    """Copies the body of a lowered `@main` before `op`, and the functions that it names to the module, under `name`."""
-    functions = {ir.StringAttr(each.attributes["sym_name"]).value: each.operation for each in lowered.body.operations}
-    [body] = functions["main"].regions[0].blocks
-    value_of = dict(zip(body.arguments, operands, strict=True))
-    top = op
-    while top.parent is not None:
-        top = top.parent
-    target = top.regions[0].blocks[0]
-    known = {
-        ir.StringAttr(each.operation.attributes["sym_name"]).value
-        for each in target.operations
-        if "sym_name" in each.operation.attributes
-    }
-    for view in body.operations:
-        source: Any = view.operation
-        if source.name == "func.return":
-            return [value_of[value] for value in source.operands]
-        copy: Any = source.clone(ir.InsertionPoint(op)).operation
-        for number, operand in enumerate(source.operands):
-            copy.operands[number] = value_of[operand]
-        for inner in ops_in(copy):
-            inner.location = op.location
-        if "decomposition" in copy.attributes:
-            called = ir.FlatSymbolRefAttr(copy.attributes["decomposition"]).value
-            own = f"{PREFIX}{name}"
-            if own not in known:
-                function: Any = functions[called].clone(ir.InsertionPoint(target)).operation
-                function.attributes["sym_name"] = ir.StringAttr.get(own)
-                known.add(own)
-            copy.attributes["decomposition"] = ir.FlatSymbolRefAttr.get(own)
-        value_of.update(zip(source.results, copy.results, strict=True))
-    raise AssertionError("a function without a return")
+class _Copy:
+    """Copies a lowered `@main` to where an op stands, calls inlined; what composites name comes along."""
+
+    def __init__(self, lowered: ir.Module, op: Any, name: str) -> None:
+        self.op, self.name = op, name
+        self.functions = {_name_of(each.operation): each.operation for each in lowered.body.operations}
+        top = op
+        while top.parent is not None:
+            top = top.parent
+        self.target = top.regions[0].blocks[0]
+
+    def values(self, operands: Sequence[Any], function: str = "main") -> list[Any]:
+        """What a function returns for these operands."""
+        [body] = self.functions[function].regions[0].blocks
+        value_of = dict(zip(body.arguments, operands, strict=True))
+        for view in body.operations:
+            source: Any = view.operation
+            taken = [value_of[value] for value in source.operands]
+            if source.name == "func.return":
+                return taken
+            if source.name == "func.call":
+                made = self.values(taken, ir.FlatSymbolRefAttr(source.attributes["callee"]).value)
+            else:
+                made = self._copied(source, value_of)
+            value_of.update(zip(source.results, made, strict=True))
+        raise AssertionError("a function without a return")
+
+    def _copied(self, source: Any, value_of: dict[Any, Any]) -> list[Any]:
+        copy: Any = source.clone(ir.InsertionPoint(self.op)).operation
+        for inner, own in zip(ops_in(source), ops_in(copy), strict=True):
+            own.location = self.op.location
+            for number, operand in enumerate(inner.operands):  # a body may read what stands around it
+                if operand in value_of:
+                    own.operands[number] = value_of[operand]
+        self._named(copy)
+        return list(copy.results)
+
+    def _named(self, root: Any) -> None:
+        """Gives the functions that ops within `root` name their names in the module, and brings them."""
+        for op in ops_in(root):
+            for attribute in ("callee", "decomposition"):
+                if attribute not in op.attributes:
+                    continue
+                called = ir.FlatSymbolRefAttr(op.attributes[attribute]).value
+                own = f"{PREFIX}{self.name}.{called}"
+                op.attributes[attribute] = ir.FlatSymbolRefAttr.get(own)
+                if own not in {_name_of(each.operation) for each in self.target.operations}:
+                    function: Any = self.functions[called].clone(ir.InsertionPoint(self.target)).operation
+                    function.attributes["sym_name"] = ir.StringAttr.get(own)
+                    self._named(function)
+
+
+def _name_of(op: Any) -> str:
+    return ir.StringAttr(op.attributes["sym_name"]).value if "sym_name" in op.attributes else ""
