@@ -253,7 +253,8 @@ def _lowered(op: Any, name: str, places: Sequence[Any], kinds: Sequence[Any], gi
             raise ValueError(f"results of {' and '.join(str(list(each.shape)) for each in several)}")
         return tuple(value.astype(kind.dtype) for value, kind in zip(several, out, strict=True))
 
-    with jax.enable_x64(True):
+    wide = any(each.dtype.itemsize == 8 for each in (*shaped, *out))  # else numbers of formulas are of 32 bits
+    with jax.enable_x64(wide):
         try:
             text = jax.jit(main, keep_unused=True).trace(*shaped).lower(lowering_platforms=("cpu",)).as_text()
         except (TypeError, ValueError, KeyError, IndexError) as error:
