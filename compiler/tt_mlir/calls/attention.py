@@ -60,15 +60,30 @@ def _in_places(emit: Emit, count: int) -> list[int | None]:
     return [*places, *([None] * (count - len(places)))]
 
 
+def _with_positions(emit: Emit, tensor: int, positions: int) -> int:
+    """A tensor of at least so many positions: what fills its last tile up is zeros."""
+    desc = emit.desc(tensor)
+    more = positions - desc.shape[-2]
+    if more <= 0:
+        return tensor
+    none = (0,) * len(desc.shape)
+    filled = emit.tensor(replace(desc, shape=(*desc.shape[:-2], positions, desc.shape[-1])))
+    emit.call("pad", [tensor], [filled], PadParams(none, (*none[:-2], more, 0), none, 0.0))
+    return filled
+
+
 @emits("rotary_embedding")
 def rotary_embedding(emit: Emit) -> None:
     """Row s of the tables turns position s of (batch, heads, positions, width): tt-metal's kernel broadcasts none.
 
-    It compares sizes in whole tiles, so that tables of fewer positions are read into what fills their last tile up.
+    It compares sizes in whole tiles, so that tables of fewer positions are read into what fills their last tile up. The
+    result may be as long as its tiles.
     """
-    x, *tables = emit.inputs
+    (x, *tables), (result,) = emit.inputs, emit.results
     token = emit.attributes.get("token_index")
-    positions, width = emit.desc(x).shape[-2:]
+    given, (positions, width) = emit.desc(x).shape[-2], emit.desc(result).shape[-2:]
+    emit.only(positions in (given, -(-given // TILE) * TILE), f"expected {given} positions in tiles, got {positions}")
+    x = _with_positions(emit, x, positions)
     angles = []
     for table in tables:
         shape = emit.desc(table).shape
@@ -79,15 +94,8 @@ def rotary_embedding(emit: Emit) -> None:
             emit.only(token < rows, f"expected a token before {rows}, got {token}")
             angles.append(_sliced(emit, table, -2, token, token + 1))
             continue
-        tiles = [-(-size // TILE) for size in (rows, positions)]
-        emit.only(tiles[0] >= tiles[1], f"expected tables of {positions} positions, got {rows}")
-        if rows < positions:
-            low = (0,) * len(shape)
-            high = tuple(positions - rows if at == len(shape) - 2 else 0 for at in range(len(shape)))
-            filled = emit.tensor(replace(emit.desc(table), shape=(*shape[:-2], positions, width)))
-            emit.call("pad", [table], [filled], PadParams(low, high, low, 0.0))
-            table, rows = filled, positions
-        angles.append(_sliced(emit, table, -2, 0, positions))
+        emit.only(-(-rows // TILE) >= -(-positions // TILE), f"expected tables of {positions} positions, got {rows}")
+        angles.append(_sliced(emit, _with_positions(emit, table, positions), -2, 0, positions))
     emit.call("rotary_embedding", [x, *angles], emit.results, EltwiseParams(), emit.numerics())
 
 

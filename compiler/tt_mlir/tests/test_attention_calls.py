@@ -33,6 +33,8 @@ def test_rotary_positions_take_their_own_rows_and_no_others() -> None:
     (got,) = run_op("ttnn.rotary_embedding", CONFIG, [X, COSINE[:, :, :1], SINE[:, :, :1]], [(X.shape, "f32")])
     assert_allclose(got[:, :, :1], turned(X[:, :, :1], COSINE[:, :, :1], SINE[:, :, :1]), rtol=1e-5, atol=1e-6)
     assert_array_equal(got[:, :, 1:], 0)
+    (got,) = run_op("ttnn.rotary_embedding", CONFIG, [X[:, :, :1], COSINE, SINE], [((2, 3, 32, 8), "f32")])
+    assert_allclose(got[:, :, :1], turned(X[:, :, :1], COSINE[:, :, :1], SINE[:, :, :1]), rtol=1e-5, atol=1e-6)
 
 
 def test_one_token_turns_by_its_row() -> None:
