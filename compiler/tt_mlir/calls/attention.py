@@ -55,7 +55,9 @@ def _in_places(emit: Emit, count: int) -> list[int | None]:
     """The operands in their places; None for one that is left out, by `operandSegmentSizes` if there is that."""
     sizes = tuple(emit.attributes.get("operandSegmentSizes", (1,) * len(emit.inputs)))
     left = list(emit.inputs)
-    emit.only(sum(sizes) == len(left) and len(sizes) <= count, f"expected {len(left)} operands to be counted, got {sizes}")
+    emit.only(
+        sum(sizes) == len(left) and len(sizes) <= count, f"expected {len(left)} operands to be counted, got {sizes}"
+    )
     places: list[int | None] = [left.pop(0) if size else None for size in sizes]
     return [*places, *([None] * (count - len(places)))]
 

@@ -65,7 +65,9 @@ def test_heads_of_one_position_are_split_and_joined() -> None:
     attributes = "num_heads = 4 : ui32, num_kv_heads = 2 : ui32"
     query, key, value = run_op("ttnn.nlp_create_qkv_heads_decode", attributes, [x], results)
     assert_array_equal(np.concatenate([query, key, value], 2), x.reshape(1, 3, 8, 4))
-    (got,) = run_op("ttnn.nlp_concat_heads_decode", "num_heads = 4 : ui32", [normal(1, 3, 32, 4)], [((1, 1, 3, 16), "f32")])
+    (got,) = run_op(
+        "ttnn.nlp_concat_heads_decode", "num_heads = 4 : ui32", [normal(1, 3, 32, 4)], [((1, 1, 3, 16), "f32")]
+    )
     assert got.shape == (1, 1, 3, 16)
     (got,) = run_op("ttnn.concatenate_heads", "", [X], [((2, 5, 24), "f32")])
     assert_array_equal(got, X.swapaxes(1, 2).reshape(2, 5, 24))
@@ -95,8 +97,8 @@ def test_attention_of_one_position_up_to_its_own() -> None:
     seen = (np.arange(6) <= last[:, None])[:, None, None]
     want = attended(query.transpose(1, 2, 0, 3), key, value, seen, 0.5).transpose(2, 0, 1, 3)
     assert_allclose(got, want, rtol=0.03, atol=0.03)
+    wrong = attributes.replace("1, 1, 1, 0, 1, 0>", "1, 1, 1, 0, 0, 1>")
     with pytest.raises(StageFailure, match="got a sink"):
-        wrong = attributes.replace("1, 1, 1, 0, 1, 0>", "1, 1, 1, 0, 0, 1>")
         run_op(name, wrong, [query, key, value, last], [(query.shape, "f32")])
 
 

@@ -6,7 +6,6 @@ import codecs
 import functools
 import io
 import re
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -117,8 +116,8 @@ def parse(source: str | bytes, where: str = "module", path: Path | None = None) 
             return _in_stablehlo(read())
         except ir.MLIRError as error:
             try:
-                if ttir.PREFIX in text:
-                    read = functools.partial(_read_ttir, ttir.readable(text), path)
+                if (readable := ttir.readable(text)) != text:
+                    read = functools.partial(ttir.read, readable, str(path) if path and _is_unicode(path) else "")
                 return _in_stablehlo(_without_foreign(read, where, error))
             except ir.MLIRError as second:
                 first, refused = _refused(str(error), where, text), _refused(str(second), where, text)
@@ -142,16 +141,6 @@ def _without_foreign(read: foreign.Parse, where: str, error: Exception) -> Modul
     except foreign.UnknownOp as op:
         got = f"the unknown dialect `{op.name.partition('.')[0]}` ({op.name})"
         raise InputError(f"{where}{op.place}", _FORMS, got, _EXPORT) from None
-
-
-def _read_ttir(text: str, path: Path | None) -> Module:
-    """The module of a text in forms that MLIR's own parser knows; its ops come from the file that it was read from."""
-    if path is None or not _is_unicode(path):
-        return ir.Module.parse(text)
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder, path.name)
-        copy.write_text(text)
-        return ir.Module.parseFile(str(copy))
 
 
 def _in_stablehlo(module: Module) -> Module:

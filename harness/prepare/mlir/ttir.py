@@ -48,8 +48,26 @@ def readable(text: str) -> str:
     return _SIGNED.sub(r"i\1", _DEVICE.sub("", _DEVICE_MODULE.sub("module", text)))
 
 
+def read(text: str, path: str) -> ir.Module:
+    """The module of such a text, whose ops come from the file that it was read from, if that has a name."""
+    module = ir.Module.parse(text)
+    if path:
+        for op in ops_in(module):
+            op.location = _from(path, op.location)
+            for argument in (each for region in op.regions for block in region for each in block.arguments):
+                argument.set_location(_from(path, argument.location))
+    return module
+
+
+def _from(path: str, location: Any) -> Any:
+    """A place in a text as one in a file."""
+    if not isinstance(location, ir.FileLineColLoc) or location.filename != "-":
+        return location
+    return ir.Location.file(path, location.start_line, location.start_col)
+
+
 def inverted(module: ir.Module) -> ir.Module:
-    """A module that was read with unknown dialects allowed, as they are still, with each op of the dialect in StableHLO.
+    """A module, read with unknown dialects allowed, as they are still, with each op of the dialect in StableHLO.
 
     Raises NoMeaningError for one that has no meaning there.
     """
@@ -190,9 +208,7 @@ def _attributes(op: Any) -> dict[str, Any]:
     found = _INHERENT.search(text)
     names = [named.name for named in ir.DictAttr(ir.Attribute.parse(found[1]))] if found else []
     every = {*names, *op.attributes}
-    return {
-        name: _value(op.attributes[name], op) for name in sorted(every) if name not in _SILENT and "." not in name
-    }
+    return {name: _value(op.attributes[name], op) for name in sorted(every) if name not in _SILENT and "." not in name}
 
 
 def _value(attribute: Any, op: Any) -> Any:

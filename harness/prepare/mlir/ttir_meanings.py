@@ -35,7 +35,6 @@ AMONG_CHIPS = frozenset(
     }
 )
 """Ops that several chips take part in."""
-Ints = "int | Sequence[int]"
 
 
 def _wide(x: Any) -> Any:
@@ -72,17 +71,13 @@ def _compare(function: Meaning) -> Meaning:
     return meaning
 
 
-def _remainder(a: Any, b: Any) -> Any:
-    return lax.rem(a, b)
-
-
 def _where(condition: Any, a: Any, b: Any, out: Any) -> Any:
     truth = condition if condition.dtype == bool else condition != 0
     kind = out[0].dtype
     return lax.select(*jnp.broadcast_arrays(truth, a.astype(kind), b.astype(kind)))
 
 
-def _clamp(x: Any, min: Any, max: Any) -> Any:  # noqa: A002 - the attributes' names
+def _clamp(x: Any, min: Any, max: Any) -> Any:
     low, high = (jnp.asarray(bound, x.dtype) for bound in (min, max))
     low, high, value = jnp.broadcast_arrays(low, high, x)
     return lax.clamp(low, value, high)
@@ -162,7 +157,7 @@ def _scan(function: Meaning) -> Meaning:
     return lambda x, dim: function(x, axis=dim % x.ndim)
 
 
-def _softmax(x: Any, dimension: int, numericStable: bool = False) -> Any:
+def _softmax(x: Any, dimension: int, numericStable: bool = False) -> Any:  # noqa: N803 - the attribute's name
     wide, axis = _wide(x), dimension % x.ndim
     made = jnp.exp(wide - jnp.max(wide, axis, keepdims=True))
     return made / jnp.sum(made, axis, keepdims=True)
@@ -289,7 +284,7 @@ def _max_pool2d(x: Any, out: Any, ceil_mode: bool = False, **attributes: Any) ->
 
 
 def _avg_pool2d(x: Any, out: Any, ceil_mode: bool = False, count_include_pad: bool = True, **attributes: Any) -> Any:
-    """Divides by the elements of a window, with those of the padding where they count, never by what rounding up adds."""
+    """Divides by the elements of a window, with padding where that counts, never with what rounding up adds."""
     sizes = _windows(x, out[0], **attributes)
     counts = []
     for at, (low, high) in enumerate(_pads(attributes["padding"], 2), 1):
@@ -556,7 +551,7 @@ def _sort(x: Any, out: Any, dim: int = -1, descending: bool = False, stable: boo
     return values, indices
 
 
-def _topk(x: Any, out: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = False) -> Any:  # noqa: A002
+def _topk(x: Any, out: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = False) -> Any:
     moved = jnp.moveaxis(x, dim, -1)
     lowest = jnp.issubdtype(x.dtype, jnp.floating)
     values, indices = lax.top_k(moved if largest else -moved if lowest else ~moved, k)
@@ -590,7 +585,9 @@ def _index_select(x: Any, out: Any, dim: int, begin: int, length: int, stride: i
 
 
 def _pad(x: Any, padding: Any, value: float) -> Any:
-    return lax.pad(x, np.asarray(value, x.dtype), [(lo, hi, 0) for lo, hi in zip(padding[::2], padding[1::2], strict=True)])
+    return lax.pad(
+        x, np.asarray(value, x.dtype), [(lo, hi, 0) for lo, hi in zip(padding[::2], padding[1::2], strict=True)]
+    )
 
 
 def _repeat(x: Any, repeat_dimensions: Any) -> Any:
@@ -636,10 +633,6 @@ def _reshape(x: Any, out: Any, **_: Any) -> Any:
     return lax.reshape(x, out[0].shape)
 
 
-def _trunc(x: Any) -> Any:
-    return jnp.trunc(x)
-
-
 MEANINGS: dict[str, Meaning] = {
     **{
         name: getattr(lax, name)
@@ -650,7 +643,7 @@ MEANINGS: dict[str, Meaning] = {
     "sigmoid": lax.logistic,
     "isfinite": lambda x: lax.is_finite(x) if jnp.issubdtype(x.dtype, jnp.floating) else jnp.ones(x.shape, bool),
     "signbit": jnp.signbit,
-    "trunc": _trunc,
+    "trunc": lambda x: jnp.trunc(x),
     "frac": _each(lambda x: x - jnp.trunc(x)),
     "relu": lambda x: lax.max(x, lax.full_like(x, 0)),
     "relu6": lambda x: _clamp(x, 0, 6),
@@ -661,7 +654,6 @@ MEANINGS: dict[str, Meaning] = {
     "silu": _each(lambda x: x * lax.logistic(x)),
     "mish": _each(lambda x: x * jnp.tanh(jnp.logaddexp(x, 0.0))),
     "leaky_relu": lambda x, parameter: jnp.where(x >= 0, x, (_wide(x) * parameter).astype(x.dtype)),
-    "elu": lambda x, alpha=1.0: jnp.where(x > 0, x, (alpha * jnp.expm1(jnp.minimum(_wide(x), 0))).astype(x.dtype)),
     "selu": _selu,
     "gelu": _gelu,
     "gelu_bw": _gelu_bw,
@@ -678,7 +670,7 @@ MEANINGS: dict[str, Meaning] = {
     "minimum": _both(lax.min),
     "pow": _both(lax.pow),
     "atan2": _both(lax.atan2),
-    "remainder": _both(_remainder),
+    "remainder": _both(lax.rem),
     **{name: _both(getattr(lax, name)) for name in ("bitwise_and", "bitwise_or", "bitwise_xor")},
     "logical_left_shift": _both(lax.shift_left),
     "logical_right_shift": _both(lax.shift_right_logical),
