@@ -89,7 +89,8 @@ def _unwrapped(module: ir.Module) -> ir.Module:
     """A module whose only op is a module, as tt-mlir wraps what a device runs, is that one."""
     while [op.operation.name for op in module.body.operations] == ["builtin.module"]:
         inner = module.body.operations[0].operation
-        module = ir.Module.parse(inner.get_asm(enable_debug_info=True, print_generic_op_form=True))
+        text: Any = inner.get_asm(enable_debug_info=True, print_generic_op_form=True)
+        module = ir.Module.parse(text)
     return module
 
 
