@@ -135,3 +135,13 @@ def test_mish_and_a_bias() -> None:
     assert_allclose(got, X * np.tanh(np.log1p(np.exp(X))), rtol=1e-5, atol=1e-5)
     (got,) = run_op("ttnn.prepare_conv2d_bias", "groups = 1 : i32", [normal(1, 1, 1, 8)], [((1, 1, 1, 8), "f32")])
     assert got.shape == (1, 1, 1, 8)
+
+
+def test_a_group_norm_of_channels() -> None:
+    x, weight, bias = normal(2, 1, 6, 8), normal(1, 1, 1, 8), normal(1, 1, 1, 8)
+    attributes = f"{CONFIG}, epsilon = 1.0e-3 : f32, num_groups = 2 : i64, operandSegmentSizes = array<i32: 1, 0, 1, 1>"
+    (got,) = run_op("ttnn.group_norm", attributes, [x, weight, bias], [(x.shape, "f32")])
+    groups = x.reshape(2, 6, 2, 4)
+    centred = groups - groups.mean((1, 3), keepdims=True)
+    want = centred / np.sqrt((centred**2).mean((1, 3), keepdims=True) + 1e-3)
+    assert_allclose(got, want.reshape(x.shape) * weight + bias, rtol=1e-3, atol=1e-3)
