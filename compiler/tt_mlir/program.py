@@ -220,6 +220,7 @@ class _Function:
             raise emit.refused(f"expected attributes and shapes that go together, got: {error}") from error
         if emit.attributes.unread:
             raise emit.refused(f"expected attributes that are understood, got {', '.join(emit.attributes.unread)}")
+        self.ids |= {value: emit.written[number] for value, number in self.ids.items() if number in emit.written}
         return emit.calls
 
 

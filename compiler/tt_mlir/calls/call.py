@@ -41,6 +41,8 @@ class Emit:
         """The table of the program, which grows by what stands between calls."""
         self.attributes = Attributes(op.properties)
         self.calls: list[Call] = []
+        self.written: dict[int, int] = {}
+        """Operands that the op writes into, and the tensors that hold what is there after it."""
 
     def desc(self, tensor: int) -> TensorDesc:
         """The description of a tensor."""

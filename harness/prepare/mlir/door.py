@@ -14,7 +14,7 @@ from jaxlib.mlir._mlir_libs import _jax_mlir_ext
 from jaxlib.mlir.dialects import chlo, mhlo, sdy, stablehlo
 
 from opscope.base import regular_file
-from opscope.harness.prepare.mlir import foreign
+from opscope.harness.prepare.mlir import foreign, ttir
 from opscope.harness.record.errors import InputError
 
 
@@ -116,6 +116,8 @@ def parse(source: str | bytes, where: str = "module", path: Path | None = None) 
             return _in_stablehlo(read())
         except ir.MLIRError as error:
             try:
+                if (readable := ttir.readable(text)) != text:
+                    read = functools.partial(ttir.read, readable, str(path) if path and _is_unicode(path) else "")
                 return _in_stablehlo(_without_foreign(read, where, error))
             except ir.MLIRError as second:
                 first, refused = _refused(str(error), where, text), _refused(str(second), where, text)
@@ -132,7 +134,10 @@ def _without_foreign(read: foreign.Parse, where: str, error: Exception) -> Modul
     if not _FOREIGN.search(str(error)):
         raise error
     try:
-        return ir.Module.parse(foreign.settled(foreign.read_allowing(context(), read)))
+        return ir.Module.parse(foreign.settled(foreign.read_allowing(context(), lambda: ttir.inverted(read()))))
+    except ttir.NoMeaningError as error:
+        expected = "ops of ttir that have a meaning in StableHLO"
+        raise InputError(f"{where}{error.place}", expected, str(error), "a module without it") from None
     except foreign.UnknownOp as op:
         got = f"the unknown dialect `{op.name.partition('.')[0]}` ({op.name})"
         raise InputError(f"{where}{op.place}", _FORMS, got, _EXPORT) from None
