@@ -321,8 +321,8 @@ def _write_slices(function: Any, meshes: dict[str, Axes]) -> None:
 
 
 def _slices(sharding: Any, whole: Any, part: Any, meshes: dict[str, Axes]) -> list[tuple[int, int, int]] | None:
-    """(axis of the mesh, dim, its size) of each step from a type to its part, major axes first; None if none lead
-    there."""
+    """(axis of the mesh, dim, its size) of each step from a type to its part, in the order of dims' first axes; None if
+    none lead there."""
     mesh = meshes.get(str(sharding.mesh_or_ref).lstrip("@"))
     texts = [str(dim) for dim in sharding.dimension_shardings]
     if (
@@ -332,22 +332,22 @@ def _slices(sharding: Any, whole: Any, part: Any, meshes: dict[str, Axes]) -> li
     ):
         return None
     sizes, numbers = dict(mesh), {axis: at for at, (axis, _) in enumerate(mesh)}
-    steps = []
+    steps: list[list[tuple[int, int, int]]] = []
     for dim, text in enumerate(texts):
         axes = [axis for axis in _AXIS.findall(text) if sizes[axis] > 1]
         lasts = [axes[at:] for at in range(len(axes) + 1)]
         left = [last for last in lasts if part.shape[dim] * math.prod(sizes[axis] for axis in last) == whole.shape[dim]]
         if not left:
             return None
-        steps += [(numbers[axis], dim, sizes[axis]) for axis in left[0]]
-    return steps
+        steps.append([(numbers[axis], dim, sizes[axis]) for axis in left[0]])
+    return [step for of_dim in sorted(steps) for step in of_dim]
 
 
 def _mesh_shard(value: Any, kind: Any, cut: Cut, direction: str) -> Any:
     """A call that cuts or joins a value."""
     words = {
         "shard_dims": json.dumps([-1] if cut.whole else list(cut.dims)),
-        "shard_shape": json.dumps([1] if cut.whole else list(cut.shape) + [1] * (len(cut.dims) - len(cut.shape))),
+        "shard_shape": json.dumps([1] if cut.whole else list(cut.shape)),
         "shard_direction": direction,
         "shard_type": "replicate" if cut.whole else "devices",
     }

@@ -140,8 +140,8 @@ def _axes(e: Emit) -> tuple[int, int] | None:
 
 
 def cluster_axis(groups: list[list[int]], axes: tuple[int, int] | None) -> int | None:
-    """0 for groups of a column's devices, 1 for a row's; None for others. Without a mesh, neighbours make a row, and one
-    device alone a column, as in a line of them."""
+    """0 for groups of a column's devices, 1 for a row's; None for others. Without a mesh, neighbours make a row, one
+    device alone a column, as in a line."""
     width = len(groups[0]) if groups else 0
     if width == 1:
         return next((at for at, size in enumerate(axes or (1, 0)) if size == 1), None)

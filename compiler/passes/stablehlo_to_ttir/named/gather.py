@@ -122,7 +122,7 @@ def _along_one_dim(e: Emit, g: _Gather) -> SSAValue | None:
     if g.sizes[dim] != 1 or any(g.sizes[d] != shape[d] for d in rest) or index_batch != 0 or (batch, dim) != (0, 1):
         return None
     count = prod(places[1:-1])
-    index = e.reshape(index, [places[0], count])
+    index = e.reshape(e.reshape(index, places[:-1]), [places[0], count])
     if rest:
         index = e.reshape(index, [places[0], count, *[1] * len(rest)])
         index = e.broadcast(index, [places[0], count, *(shape[d] for d in rest)])
@@ -159,13 +159,13 @@ def _rows(e: Emit, g: _Gather) -> SSAValue | None:
         index = _clamped(e, index, shape[read[0]] - 1)
     rows = _read(e, table, index, width)
     dims = [*batch, *window, *(shape[d] for d in rest)]
-    rows = e.reshape(rows, [n for at, n in enumerate(dims) if not _dropped(at, len(batch), read, g)])
+    rows = e.reshape(rows, [n for at, n in enumerate(dims) if not _dropped(at, len(batch), read, rest, g)])
     return e.permute(rows, _back(e, g, read, rest, len(batch)))
 
 
-def _dropped(at: int, batches: int, read: list[int], g: _Gather) -> bool:
+def _dropped(at: int, batches: int, read: list[int], rest: list[int], g: _Gather) -> bool:
     """Whether a dim of batch, window and rest is one that the gather collapses."""
-    return batches <= at < batches + len(read) and read[at - batches] in g.collapsed
+    return at >= batches and [*read, *rest][at - batches] in g.collapsed
 
 
 def _back(e: Emit, g: _Gather, read: list[int], rest: list[int], batches: int) -> list[int]:
