@@ -55,11 +55,11 @@ module @annotated attributes {mhlo.num_partitions = 2 : i32, mhlo.num_replicas =
 
 // -----
 
-// Each device keeps its part of what all have: one partition for each axis that the shapes leave to do.
+// Each device keeps its part of what all have: one partition for each axis that the shapes leave to do, in their order.
 // CHECK: "ttir.mesh_partition"
-// CHECK-SAME: <{cluster_axis = 1 : ui32, dim = 0 : si32}> : (tensor<8x6xf32>) -> tensor<2x6xf32>
+// CHECK-SAME: <{cluster_axis = 0 : ui32, dim = 1 : si32}> : (tensor<8x6xf32>) -> tensor<8x3xf32>
 // CHECK: "ttir.mesh_partition"
-// CHECK-SAME: <{cluster_axis = 0 : ui32, dim = 1 : si32}> : (tensor<2x6xf32>) -> tensor<2x3xf32>
+// CHECK-SAME: <{cluster_axis = 1 : ui32, dim = 0 : si32}> : (tensor<8x3xf32>) -> tensor<2x3xf32>
 // CHECK-NOT: func.func private
 module @slices {
   sdy.mesh @mesh = <["x"=2, "y"=4]>
