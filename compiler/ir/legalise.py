@@ -109,7 +109,7 @@ def _as_empty_calls(module: mlir.Module) -> None:
     module.operation.walk(visit)
     for op in empty:
         with mlir.InsertionPoint(op), op.location:
-            name = {"call_target_name": mlir.StringAttr.get("tt.empty")}
+            name: dict[str, mlir.Attribute] = {"call_target_name": mlir.StringAttr.get("tt.empty")}
             call = mlir.Operation.create("stablehlo.custom_call", results=[op.results[0].type], attributes=name)
         op.results[0].replace_all_uses_with(call.results[0])
         op.erase()

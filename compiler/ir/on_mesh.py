@@ -176,14 +176,14 @@ def _read_calls(module: mlir.Module) -> None:
 
     Raises CompilerInputError for shardings of several meshes.
     """
-    calls = [op for op in _nested(module.operation) if _target(op) in (_TO_PARTS, _TO_WHOLE)]
+    calls = [op for op in every(module.operation) if _target(op) in (_TO_PARTS, _TO_WHOLE)]
     if not calls or any(_sharding_of(op) != _MANUAL for op in calls if _target(op) == _TO_PARTS):
         return
     passmanager.PassManager.parse("builtin.module(inline)").run(module.operation)
     mesh = _named_mesh(module)
     for function in [op for op in _operations(module) if op.name == "func.func"]:
         annotated = _annotated(function, _GSPMD)
-        for op in [op for op in _nested(function) if _target(op) in (_TO_PARTS, _TO_WHOLE)]:
+        for op in [op for op in every(function) if _target(op) in (_TO_PARTS, _TO_WHOLE)]:
             _read_call(op, mesh, annotated)
         _drop_shardings(function, _GSPMD)
         _set_type(function)
@@ -262,11 +262,12 @@ def _shape_of(text: str) -> tuple[int, int] | None:
 
 def _gspmd(module: Any) -> list[str]:
     """The shardings of GSPMD in a module, as text."""
-    texts = [_sharding_of(op) for op in _nested(module.operation)]
+    texts = [_sharding_of(op) for op in every(module.operation)]
     for function in [op for op in _operations(module) if op.name == "func.func"]:
         for key in {"arg_attrs", "res_attrs"} & set(function.attributes):
-            kept = [mlir.DictAttr(attributes) for attributes in function.attributes[key]]
-            texts += [each[_GSPMD].value for each in kept if _GSPMD in each]
+            each: Any
+            for each in function.attributes[key]:
+                texts += [each[_GSPMD].value] if _GSPMD in each else []
     return texts
 
 
@@ -277,10 +278,11 @@ def _target(op: Any) -> str:
 
 def _sharding_of(op: Any) -> str:
     """An op's sharding of GSPMD; empty if it has none."""
-    return op.attributes[_GSPMD].value if op is not None and _GSPMD in op.attributes else ""
+    return op.attributes[_GSPMD].value if _GSPMD in op.attributes else ""
 
 
-def _nested(op: Any) -> list[Any]:
+def every(op: Any) -> list[Any]:
+    """The op and all ops inside it, in program order."""
     found: list[Any] = []
 
     def visit(inner: Any) -> Any:

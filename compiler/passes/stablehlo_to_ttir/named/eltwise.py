@@ -143,17 +143,17 @@ def compare(e: Emit) -> SSAValue | None:
 
 def _in_own_type(e: Emit) -> SSAValue | None:
     """The comparison of a float that was widened for it with a constant, in the narrow type; None for another."""
-    sources = [maker(operand, "stablehlo.convert") for operand in e.op.operands]
-    wide = next(
-        (at for at, source in enumerate(sources) if source is not None and splat(e.op.operands[1 - at]) is not None),
-        None,
-    )
-    if wide is None or (source := sources[wide]) is None:
-        return None
-    number, narrow, kind = splat(e.op.operands[1 - wide]), e.values[source.operands[0]], source.operands[0].type
-    widths = [getattr(value.type.element_type, "bitwidth", 0) for value in (source.operands[0], e.op.operands[wide])]
-    if "f" not in element_of(narrow)[:2] or widths[0] >= widths[1] or number is None:
-        return None
-    sides = [narrow, narrow]
-    sides[1 - wide] = e.constant(kind, number)
-    return e.emit(e.spec("comparison_direction").value.lower(), sides, e.result_type)
+    for at, other in enumerate(e.op.operands[::-1]):
+        source, number = maker(e.op.operands[at], "stablehlo.convert"), splat(other)
+        if source is None or number is None or _float_width(source.operands[0]) >= _float_width(e.op.operands[at]):
+            continue
+        narrow = e.values[source.operands[0]]
+        sides = [narrow, e.constant(narrow.type, number)]
+        return e.emit(e.spec("comparison_direction").value.lower(), sides if at == 0 else sides[::-1], e.result_type)
+    return None
+
+
+def _float_width(value: SSAValue) -> int:
+    """Bits of a float; of anything else more than any float has."""
+    float_type = re.match(r"b?f(\d+)", element_of(value))
+    return int(float_type[1]) if float_type else 1 << 10
