@@ -117,6 +117,16 @@ class ToolPrinter(SplatPrinter):
     as many as its type may need, without zeros at the end: `0.899999976`.
     """
 
+    def _print_results(self, op: Any) -> None:
+        """Prints results without names as one: `%0:2`, of which `%0#1` is the second."""
+        if len(op.results) < 2 or any(value.name_hint for value in op.results):
+            super()._print_results(op)
+            return
+        name = self._get_new_valid_name_id()
+        for at, value in enumerate(op.results):
+            self._ssa_values[value] = f"{name}#{at}"
+        self.print_string(f"%{name}:{len(op.results)} = ")
+
     def print_float(self, value: float, type: AnyFloat) -> None:
         """Prints a float in its type's precision; infinities and NaN as their bits: `0x7F800000`."""
         if not isfinite(value):
