@@ -7,6 +7,7 @@ harmless (`values.py`): nothing is left out in silence.
 from __future__ import annotations
 
 from opscope.compiler.tt_mlir.calls import (  # noqa: F401 - each fills TABLE
+    collectives,
     control,
     creation,
     eltwise,
