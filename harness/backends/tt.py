@@ -74,6 +74,7 @@ class Tt(Pjrt):
     writes_diagnostics = True
     acts_elsewhere = True
     runs_meshes = True
+    refuses_gspmd = True
 
     def __init__(self, plugin: str = "") -> None:
         super().__init__(plugin)
