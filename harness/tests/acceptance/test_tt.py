@@ -122,7 +122,8 @@ sdy.mesh @mesh = <["y"=2]>
 func.func public @main(
     %x: tensor<8x64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"y"}]>},
     %w: tensor<64x6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}, {}]>}) -> tensor<8x6xf32> {
-  %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<8x64xf32>, tensor<64x6xf32>) -> tensor<8x6xf32>
+  %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+      : (tensor<8x64xf32>, tensor<64x6xf32>) -> tensor<8x6xf32>
   %1 = stablehlo.add %0, %0 : tensor<8x6xf32>
   return %1 : tensor<8x6xf32>
 }
