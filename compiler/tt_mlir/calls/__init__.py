@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from opscope.compiler.tt_mlir.calls import (  # noqa: F401 - each fills TABLE
     attention,
+    collectives,
     control,
     creation,
     eltwise,

@@ -125,6 +125,14 @@ def parse(source: str | bytes, where: str = "module", path: Path | None = None) 
                 raise (first if first.got == refused.got else refused) from second
 
 
+def artifact_with_other_dialects(module: bytes, version: str) -> bytes:
+    """A portable artifact of a version, in which ops of other dialects, such as Shardy's, stay as they are.
+
+    Raises ValueError for an op that the version lacks.
+    """
+    return stablehlo.serialize_portable_artifact(load(module), version, True)
+
+
 def _without_foreign(read: foreign.Parse, where: str, error: Exception) -> Module:
     """What `read` returns while dialects that jaxlib lacks are allowed, without their attributes (foreign.py).
 
