@@ -34,7 +34,7 @@ def format_of(table: str) -> str:
 def card_of(table: str) -> str:
     """The board of a row of op tests by the card that it names (`optest.board_of`); empty where that is none."""
     card, arch = f"{table}.card_type", f"{table}.arch"
-    return f"CASE WHEN {card} LIKE 'sim-%' OR {card} LIKE '%' || {arch} || '%' THEN {arch} ELSE '' END"
+    return f"CASE WHEN SUBSTR({card}, 1, 4) = 'sim-' OR REPLACE({card}, {arch}, '') <> {card} THEN {arch} ELSE '' END"
 
 
 def platform_of(table: str, board: str) -> str:
@@ -121,8 +121,7 @@ _LIST = re.compile(r"\{([A-Z_]+)\}")
 
 def with_endings(text: str) -> str:
     """The SQL of a view or a stored question, with its placeholders filled in: `{board TABLE}`, `{card TABLE}`,
-    `{platform TABLE BOARD}`, `{format TABLE}`,
-    `{label OLD NEW}`, `{change LABEL, KNOWN, FLAKY, ACKNOWLEDGED}`, `{place CHANGE}`, and lists of statuses and labels
+    `{platform TABLE BOARD}`, `{format TABLE}`, `{label OLD NEW}`, `{change LABEL, KNOWN, FLAKY, ACKNOWLEDGED}`, `{place CHANGE}`, and lists of statuses and labels
     by name, as in `status IN {RIGHT}`."""
     text = _CHANGE.sub(lambda place: change_of(*place.groups()), text)
     text = _PLACE.sub(lambda place: _FILLED[place[1]](*place[2].split()), text)
