@@ -121,8 +121,8 @@ _LIST = re.compile(r"\{([A-Z_]+)\}")
 
 def with_endings(text: str) -> str:
     """The SQL of a view or a stored question, with its placeholders filled in: `{board TABLE}`, `{card TABLE}`,
-    `{platform TABLE BOARD}`, `{format TABLE}`, `{label OLD NEW}`, `{change LABEL, KNOWN, FLAKY, ACKNOWLEDGED}`, `{place CHANGE}`, and lists of statuses and labels
-    by name, as in `status IN {RIGHT}`."""
+    `{platform TABLE BOARD}`, `{format TABLE}`, `{label OLD NEW}`, `{change LABEL, KNOWN, FLAKY, ACKNOWLEDGED}`,
+    `{place CHANGE}`, and lists of statuses and labels by name, as in `status IN {RIGHT}`."""
     text = _CHANGE.sub(lambda place: change_of(*place.groups()), text)
     text = _PLACE.sub(lambda place: _FILLED[place[1]](*place[2].split()), text)
     return _LIST.sub(lambda place: in_list(_LISTS[place[1]]), text)
