@@ -141,7 +141,10 @@ def _gated(of: Any, body: Any = None, tail: str = "", gate_first: bool = False) 
         first, second = _halves(x, gate, axis)
         return 2.0**-126 * (1 + np.abs(first)) * (1 + np.abs(second))
 
-    return Formula(exact, size, (2, 1), {"axis": -1}, floor, body=steps, tail=tail)
+    def elements(x: Any, *gate: Any, axis: int) -> Any:
+        return _halves(x, gate, axis)
+
+    return Formula(exact, size, (2, 1), {"axis": -1}, floor, elements=elements, body=steps, tail=tail)
 
 
 def _flag(of: Any) -> Formula:

@@ -58,6 +58,8 @@ class Scale:
     """How far each element moves where the operands are off by what storing them costs; None: not evaluated."""
     within: np.ndarray | None = None
     """How far the roundings of the op's own steps may move each element, perhaps all alike; None: it is one step."""
+    usual: np.ndarray | None = None
+    """The same of the usual steps alone, by which elements are taken that a mean is made of. Beside `within`."""
     leaning: np.ndarray | None = None
     """What each element is off by where these roundings all lean one way, which a mean may be too. Beside `within`."""
     unrounded: Unrounded | None = None
@@ -173,11 +175,11 @@ class Scores:
             either = np.abs(error) <= SLACK * 2 * self.scale.steps.rounded * np.abs(golden)
             mean = np.where(unrounded.ties[span] & either, 0.0, mean)
             repeats = unrounded.repeats[span]
-        within = None if self.scale.within is None else self.scale.within[span]
+        usual = None if self.scale.usual is None else self.scale.usual[span]
         if self.scale.leaning is not None:
             self.leaning_along += float((self.scale.leaning[span] * part / np.where(scale > 0, scale, 1.0)).sum())
         if self._rounds_alone:
-            self._take_roundings(golden, mean * scale, mean, repeats, within)
+            self._take_roundings(golden, mean * scale, mean, repeats, usual)
         self.total += float(mean.sum())
         products = mean * part
         self.along += float(products.sum())
@@ -211,7 +213,7 @@ class Scores:
         return self.scale.steps.rounded or self.scale.steps.last_place
 
     def _take_roundings(
-        self, golden: np.ndarray, error: np.ndarray, z: np.ndarray, repeats: np.ndarray | int, within: np.ndarray | None
+        self, golden: np.ndarray, error: np.ndarray, z: np.ndarray, repeats: np.ndarray | int, usual: np.ndarray | None
     ) -> None:
         """Adds what roundings were off in one chunk. Where a kernel's own error is granted, z is too small a number for
         them; where the terms of a sum cancel, units in the last place are too large a one. What the op's own steps may
@@ -223,8 +225,8 @@ class Scores:
             off = np.where(np.isfinite(off), np.clip(off, -WORST, WORST), 0.0)
         steps = self.scale.steps
         firm = np.ones(off.shape, bool)
-        if within is not None:
-            firm = within <= (FIRM * steps.last_place if steps.last_place else steps.rounded / FINE) * np.abs(golden)
+        if usual is not None:
+            firm = usual <= (FIRM * steps.last_place if steps.last_place else steps.rounded / FINE) * np.abs(golden)
         elif steps.last_place:
             firm = np.abs(off) <= FIRM / 2
         off = np.where(firm, off, 0.0)
