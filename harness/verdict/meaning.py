@@ -438,9 +438,12 @@ class ExactOperands(Operands):
             weights = _finite(counts * exact / (np.square(exact) + np.square(size)))
         try:
             ways = BY_HOST if self.meaning.known_steps and not self.target.tiled else BY_KERNELS
-            known = {"flushes": self.target.tiled, "otherwise": WAYS[:1] if self.meaning.known_steps else WAYS}
+            # A card's kernels may be a unit off in each step: with other steps besides nothing would be wrong.
+            one_way = self.meaning.known_steps or self.target.tiled
+            known = {"flushes": self.target.tiled, "otherwise": WAYS[:1] if one_way else WAYS}
             several = chain.from_iterable(
-                evaluations(each, inputs, dtype, ways, **known) for each in (self.meaning.steps, *self.meaning.others)
+                evaluations(each, inputs, dtype, ways, **known)
+                for each in (self.meaning.steps, *(() if one_way else self.meaning.others))
             )
             for results in several:
                 with np.errstate(invalid="ignore"):
