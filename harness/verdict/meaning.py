@@ -408,7 +408,7 @@ class ExactOperands(Operands):
                 multiplies = self.meaning.products or self.meaning.elementwise
                 rate += cut_of(self.target, "matmul" if multiplies else "reduce", element_type(dtype))
             widest = size
-            for other in self.meaning.other_sizes(inputs) if not index else ():
+            for other in self.meaning.other_sizes(inputs) if not (index or (on_card and dtype.itemsize <= 2)) else ():
                 widest = np.maximum(widest, _finite(other))
             rounds = (self.target.rounds_steps or on_card) and dtype.itemsize <= 2
             floor = floor * (2.0**least / SMALLEST) if rounds else floor
