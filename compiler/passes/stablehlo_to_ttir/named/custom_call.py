@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from xdsl.dialects.builtin import (
     BoolAttr,
@@ -160,6 +160,8 @@ def custom_call(e: Emit) -> Sequence[SSAValue] | None:
     if find(target) is not None or not target.startswith("tt."):
         return None
     call = CALLS.get(target) or _Call(target.removeprefix("tt."))
+    if e.functions is None or not e.functions.named:  # only tt-mlir's words have an operand for the result
+        call = replace(call, operands=tuple(name for name in call.operands if name != OUT))
     if TABLE.named("ttir", call.name) is None:
         raise e.refuse(f"expected a custom call of an op of ttir, got {target}")
     words = call.defaults | frontend_attributes(e)
