@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shutil
 import subprocess
 import sys
 from collections import defaultdict
@@ -41,11 +42,20 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
         path.unlink()
     settings = root / "pyproject.toml"
     settings.write_text(_VERSION.sub(f'version = "{version}"', settings.read_text(encoding="utf-8")), encoding="utf-8")
-    for words in (["build"], ["twine", "check", "--strict", *sorted(map(str, (root / "dist").glob(f"*{version}*")))]):
-        done = subprocess.run([sys.executable, "-m", *words], cwd=root, check=False)
+    shutil.rmtree(root / "dist", ignore_errors=True)
+    if code := build(root, root / "dist"):
+        return code
+    print(f"git commit -am 'Release {version}' && git tag v{version}\ntwine upload dist/*")
+    return 0
+
+
+def build(source: Path, dist: Path) -> int:
+    """Makes a source distribution and the wheel from that in an empty folder, and checks both. 0 if they are right."""
+    for words in (["build", "--outdir", str(dist), str(source)], ["twine", "check", "--strict"]):
+        made = sorted(map(str, dist.glob("*")))  # what twine is to check; none before the build
+        done = subprocess.run([sys.executable, "-m", *words, *made], check=False)
         if done.returncode:
             return done.returncode
-    print(f"git commit -am 'Release {version}' && git tag v{version}\ntwine upload dist/opscope-{version}*")
     return 0
 
 

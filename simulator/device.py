@@ -137,8 +137,8 @@ class Executable:
         self.grids = grids or {}
         """Chip of the plan -> rows and columns of its cores that are not switched off."""
         self.programs = {program.name: program for program in programs}
-        self.kept: dict[str, tuple[bytes, Images]] = {}
-        """Program that is computed once -> the digest of its inputs, and its results."""
+        self.kept: dict[tuple[str, int], tuple[bytes, Images]] = {}
+        """Program that is computed once, and the chip -> the digest of its inputs, and its results."""
         self._costs: dict[str, list[OpCost]] = {}
         self.system_of: Callable[[Operation, Program], SystemDesc] = lambda op, program: device.system
         """Operation and its program -> the system description by which it is timed."""
@@ -325,7 +325,7 @@ class _Run:
             for image in images:
                 digest.update(np.ascontiguousarray(image).view(np.uint8).reshape(-1).data)
             key = digest.digest()
-            kept = self.executable.kept.get(program.name)
+            kept = self.executable.kept.get((program.name, self.chip.chip))
             if kept is None or kept[0] != key:
                 first = _Run(self.executable, self.cores, self.chip, self.observe)
                 kept = (
@@ -335,7 +335,7 @@ class _Run:
                 for image in kept[1]:
                     image.flags.writeable = False  # a caller must not get them as its own
                 self.trips += first.trips
-                self.executable.kept[program.name] = kept
+                self.executable.kept[program.name, self.chip.chip] = kept
             return list(kept[1])
 
         return run

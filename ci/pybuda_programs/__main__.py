@@ -200,16 +200,26 @@ def rows_of_page(path: Path) -> dict[str, Row]:
         if parsed:
             why = parsed[3].replace("\\|", "|")
             rows[parsed[1]] = Row(parsed[1], parsed[2], why, int(parsed[4] or 0))
+        outcome, _, names = line.removeprefix("**").partition("**: ")
+        if outcome in OUTCOMES:
+            for name, seconds in re.findall(r"`([^`]+)`(?: (\d+))?", names):
+                rows[name] = Row(name, outcome, "", int(seconds or 0))
     return rows
 
 
 def page(rows: dict[str, Row], minutes: float, gib: int) -> str:
-    """Returns the page."""
+    """Returns the page: a table of what has a reason, and for each outcome the names of what has none."""
     counted = Counter((row.outcome, "::" in name) for name, row in rows.items())
     counts = [f"| {outcome} | {counted[outcome, False]} | {counted[outcome, True]} |" for outcome in OUTCOMES]
     table = ["| program | outcome | why, or what differs | seconds |", "|---|---|---|---|"]
-    table += [rows[name].line() for name in sorted(rows)]
-    return HEAD.format(minutes=minutes, memory=gib) + "\n".join([*counts, "", *table]) + "\n"
+    table += [rows[name].line() for name in sorted(rows) if rows[name].why]
+    lists = ["Without more to say, with seconds where it was run:"]
+    for outcome in OUTCOMES:
+        alike = [rows[name] for name in sorted(rows) if rows[name].outcome == outcome and not rows[name].why]
+        if alike:
+            named = ", ".join(f"`{row.program}`{f' {row.seconds}' if row.seconds else ''}" for row in alike)
+            lists += ["", f"**{outcome}**: {named}"]
+    return HEAD.format(minutes=minutes, memory=gib) + "\n".join([*counts, "", *table, "", *lists]) + "\n"
 
 
 def main(argv: list[str] | None = None) -> int:

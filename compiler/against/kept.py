@@ -63,11 +63,6 @@ TTIR = (
     *_ops("ttir", _BITS, "stablehlo.popcnt", "stablehlo.count_leading_zeros"),
     *_ops(
         "ttir",
-        "TTIR has no such op: the build writes it as a sign times a floor, here a kernel rounds",
-        "stablehlo.round_nearest_afz",
-    ),
-    *_ops(
-        "ttir",
         "`ttir.round` of this build is not in upstream's list; here the op says which way ties go",
         "stablehlo.round_nearest_even",
     ),

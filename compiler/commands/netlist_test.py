@@ -64,6 +64,7 @@ def run_test(file: Path, board: str, seed: int, as_json: bool) -> bool:
             positive_inputs=verdict.positive,
             encodings_of_ours=verdict.encodings,
             rounds=verdict.rounds,
+            constant_tiles=verdict.constant_tiles,
         )
         print_answer(tested, indent=None)
         return verdict.passed
@@ -73,6 +74,10 @@ def run_test(file: Path, board: str, seed: int, as_json: bool) -> bool:
     click.echo(f"{'passed' if verdict.passed else 'failed'}: {', '.join(verdict.queues)}; {inputs} compared")
     if verdict.positive:
         click.echo("inputs were drawn positive: the netlist does not say how, and others give no number")
+    if verdict.constant_tiles and verdict.passed:
+        click.echo(
+            f"PCC was not asked of {verdict.constant_tiles} tiles of one number: all of their elements are close"
+        )
     if verdict.encodings:
         click.echo(
             f"encodings of sparse tiles are ours, since the netlist asks for numbers: {', '.join(verdict.encodings)}"

@@ -37,6 +37,8 @@ def legalised(module: mlir.Module, quantised: bool = False) -> mlir.Module:
     if not quantised and any("!quant" in word for word in types):
         _without_quantised(module)
         names, types = _names_and_types(module.operation)
+    if quantised and "tensor.empty" in names:
+        _as_empty_calls(module)
     if "arith.constant" in names:
         _constants(module)
         names, types = _names_and_types(module.operation)
@@ -92,6 +94,24 @@ def _constants(module: mlir.Module) -> None:
                     reader.erase()
             if list(op.results[0].uses):
                 op.results[0].replace_all_uses_with(stablehlo.constant(value))
+        op.erase()
+
+
+def _as_empty_calls(module: mlir.Module) -> None:
+    """Turns `tensor.empty` into a call of the op of ttir that leaves its elements open, too."""
+    empty: list[Any] = []
+
+    def visit(op: Any) -> Any:
+        if op.name == "tensor.empty":
+            empty.append(op)
+        return mlir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    for op in empty:
+        with mlir.InsertionPoint(op), op.location:
+            name: dict[str, mlir.Attribute] = {"call_target_name": mlir.StringAttr.get("tt.empty")}
+            call = mlir.Operation.create("stablehlo.custom_call", results=[op.results[0].type], attributes=name)
+        op.results[0].replace_all_uses_with(call.results[0])
         op.erase()
 
 

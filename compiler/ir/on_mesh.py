@@ -2,8 +2,9 @@
 
 What `jax.shard_map` writes, `sdy.manual_computation` over all axes of its mesh, is each device's program already: its
 body takes the op's place. Calls of `tt.mesh_shard` say how a whole tensor is cut into the devices' parts, and how parts
-are joined to a whole; an argument of the entry that is annotated is handed over as a part. Every other sharding needs
-XLA's partitioner first (`opscope/base/mesh/partition.py`), whose placement of results is then written as such calls.
+are joined to a whole; an argument of the entry that is annotated is handed over as a part. What older exporters write
+for it, calls of `SPMDFullToShardShape` and `SPMDShardToFullShape`, is read alike. Every other sharding needs XLA's
+partitioner first (`opscope/base/mesh/partition.py`), whose placement of results is then written as such calls.
 """
 
 from __future__ import annotations
@@ -17,16 +18,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import jaxlib.mlir.ir as mlir
+from jaxlib.mlir import passmanager
 from jaxlib.mlir.dialects import sdy
 
-from opscope.base.mesh.placement import Placement
+from opscope.base.mesh.placement import Placement, placement, tiles_of
 from opscope.base.mesh.shardings import sharding_in
 from opscope.compiler.errors import CompilerInputError
 
 MESH, MANUAL, ALL_SLICE = "sdy.mesh", "sdy.manual_computation", "sdy.all_slice"
 MESH_SHARD, MESH_PARTITION = "tt.mesh_shard", "tt.mesh_partition"
 TO_PARTS, TO_WHOLE = "full_to_shard", "shard_to_full"
-_SHARDING = "sdy.sharding"
+_SHARDING, _GSPMD = "sdy.sharding", "mhlo.sharding"
+_CALL, _CONSTRAINT = "stablehlo.custom_call", "Sharding"
+_TO_PARTS, _TO_WHOLE = "SPMDFullToShardShape", "SPMDShardToFullShape"
+_MANUAL = "{manual}"
 _AXIS = re.compile(r'"([^"]+)"')
 Axes = tuple[tuple[str, int], ...]
 
@@ -48,6 +53,7 @@ class Cut:
 
 def inline_manual(module: mlir.Module) -> None:
     """Puts the bodies of manual computations in their place where these span their mesh. Others are left."""
+    _read_calls(module)
     meshes = _meshes(module)
     for function in [op for op in _operations(module) if op.name == "func.func"]:
         ops = [view.operation for view in function.regions[0].blocks[0].operations]
@@ -55,7 +61,7 @@ def inline_manual(module: mlir.Module) -> None:
         if manual and all(_spans(op, meshes) for op in manual):
             for op in manual:
                 _inline(op, function, meshes)
-            _drop_shardings(function)
+            _drop_shardings(function, _SHARDING)
             _write_slices(function, meshes)
 
 
@@ -100,8 +106,13 @@ def cut_of(place: Placement, mesh: Axes) -> Cut:
 
 
 def mesh_of(module: mlir.Module) -> Axes:
-    """The axes of the module's one mesh. Raises CompilerInputError if it has none, several, or one in another order."""
+    """The axes of the module's one mesh, else of that which its shardings of GSPMD are over.
+
+    Raises CompilerInputError if it has none, several, or one in another order.
+    """
     meshes = set(_meshes(module).values())
+    if not meshes and any(map(tiles_of, texts := _gspmd(module))):
+        return gspmd_mesh(texts)
     if len(meshes) != 1:
         raise CompilerInputError(
             f"stablehlo-pipeline: expected one sdy.mesh for what is sharded, got {len(meshes) or 'none'}; "
@@ -136,20 +147,10 @@ def name_of(module: mlir.Module) -> str:
 
 def _inline(op: Any, function: Any, meshes: dict[str, Axes]) -> None:
     (block,) = op.regions[0].blocks
-    arguments = list(function.regions[0].blocks[0].arguments)
-    annotated = _annotated(function)
+    annotated = _annotated(function, _SHARDING)
     takes, gives = (_cuts(op.attributes[name], meshes) for name in ("in_shardings", "out_shardings"))
-    for operand, inner, (cut, local) in zip(
-        op.operands, block.arguments, zip(takes, [a.type for a in block.arguments], strict=True), strict=True
-    ):
-        at = arguments.index(operand) if operand in arguments else -1
-        if at in annotated and len(list(operand.uses)) == 1:
-            operand.set_type(local)
-            part = operand
-        else:
-            with mlir.InsertionPoint(op), op.location:
-                part = _mesh_shard(operand, local, cut, TO_PARTS)
-        inner.replace_all_uses_with(part)
+    for operand, inner, cut in zip(op.operands, block.arguments, takes, strict=True):
+        inner.replace_all_uses_with(_entered(op, operand, inner.type, cut, annotated))
     (*body, end) = [view.operation for view in block.operations]
     for inner_op in body:
         inner_op.move_before(op)
@@ -158,6 +159,138 @@ def _inline(op: Any, function: Any, meshes: dict[str, Axes]) -> None:
             result.replace_all_uses_with(_mesh_shard(value, result.type, cut, TO_WHOLE))
     op.erase()
     _set_type(function)
+
+
+def _entered(op: Any, whole: Any, local: Any, cut: Cut, annotated: Sequence[Any]) -> Any:
+    """A device's part of what `op` takes: an annotated argument comes as a part, anything else is cut before `op`."""
+    if whole in annotated and len(list(whole.uses)) == 1:
+        whole.set_type(local)
+        return whole
+    with mlir.InsertionPoint(op), op.location:
+        return _mesh_shard(whole, local, cut, TO_PARTS)
+
+
+def _read_calls(module: mlir.Module) -> None:
+    """Writes the calls that enter and leave each device's program as cuts and joins along the mesh that they are over,
+    and names that mesh. A module that leaves some axes to XLA is left as it is.
+
+    Raises CompilerInputError for shardings of several meshes.
+    """
+    calls = [op for op in every(module.operation) if _target(op) in (_TO_PARTS, _TO_WHOLE)]
+    if not calls or any(_sharding_of(op) != _MANUAL for op in calls if _target(op) == _TO_PARTS):
+        return
+    passmanager.PassManager.parse("builtin.module(inline)").run(module.operation)
+    mesh = _named_mesh(module)
+    for function in [op for op in _operations(module) if op.name == "func.func"]:
+        annotated = _annotated(function, _GSPMD)
+        for op in [op for op in every(function) if _target(op) in (_TO_PARTS, _TO_WHOLE)]:
+            _read_call(op, mesh, annotated)
+        _drop_shardings(function, _GSPMD)
+        _set_type(function)
+
+
+def _read_call(op: Any, mesh: Axes, annotated: Sequence[Any]) -> None:
+    value, kind, enters = op.operands[0], op.results[0].type, _target(op) == _TO_PARTS
+    text = _sharding_of(op)
+    if _target(value.owner) == _CONSTRAINT:
+        constraint = value.owner.operation
+        text = _sharding_of(constraint) if enters else text
+        value = op.operands[0] = constraint.operands[0]
+        if not list(constraint.results[0].uses):
+            constraint.erase()
+    whole = value.type if enters else kind
+    try:
+        cut = cut_of(placement(text, whole.shape, math.prod(size for _, size in mesh)), mesh)
+    except ValueError as error:
+        raise CompilerInputError(f"stablehlo-pipeline: {error}") from error
+    if enters:
+        result = _entered(op, value, kind, cut, annotated)
+    else:
+        with mlir.InsertionPoint(op), op.location:
+            result = _mesh_shard(value, kind, cut, TO_WHOLE)
+    op.results[0].replace_all_uses_with(result)
+    op.erase()
+
+
+def _named_mesh(module: mlir.Module) -> Axes:
+    """The mesh of all shardings of GSPMD in a module, named in it if it has several devices."""
+    mesh = gspmd_mesh(_gspmd(module))
+    if math.prod(size for _, size in mesh) > 1 and not _meshes(module):
+        axes = ", ".join(f'"{name}"={size}' for name, size in mesh)
+        (block,) = module.operation.regions[0].blocks
+        with mlir.InsertionPoint.at_block_begin(block), mlir.Location.unknown():
+            mlir.Operation.create(
+                MESH,
+                attributes={
+                    "sym_name": mlir.StringAttr.get("mesh"),
+                    "mesh": mlir.Attribute.parse(f"#sdy.mesh<[{axes}]>"),
+                },
+            )
+    return mesh
+
+
+def gspmd_mesh(texts: Sequence[str]) -> Axes:
+    """The rows and columns of the devices that shardings such as `{devices=[2,1,4]<=[8]}` are over.
+
+    A sharding that splits one dim over all devices is over a line of them; one that names two axes, or splits over two,
+    says more. Raises CompilerInputError for shardings of several meshes.
+    """
+    shapes = {shape for shape in map(_shape_of, texts) if shape}
+    grids = {shape for shape in shapes if 1 not in shape} or shapes or {(1, 1)}
+    if len(grids) > 1 or len({math.prod(shape) for shape in shapes}) > 1:
+        raise CompilerInputError(
+            f"stablehlo-pipeline: expected shardings over one mesh, got {', '.join(map(str, sorted(shapes)))}"
+        )
+    return tuple(zip(("x", "y"), grids.pop(), strict=True))
+
+
+def _shape_of(text: str) -> tuple[int, int] | None:
+    """The mesh that one sharding is over; None for one that splits nothing, or over more than two axes."""
+    read = tiles_of(text)
+    if read is None:
+        return None
+    tiles, sizes, ids = read
+    split = [size for size in tiles if size > 1]
+    if len(sizes) == 2:
+        return sizes[0], sizes[1]
+    if len(split) == 1:
+        return 1, split[0]
+    if len(split) != 2:
+        return None
+    return (split[0], split[1]) if ids[0] + 1 == ids[1] else (split[1], split[0])
+
+
+def _gspmd(module: Any) -> list[str]:
+    """The shardings of GSPMD in a module, as text."""
+    texts = [_sharding_of(op) for op in every(module.operation)]
+    for function in [op for op in _operations(module) if op.name == "func.func"]:
+        for key in {"arg_attrs", "res_attrs"} & set(function.attributes):
+            each: Any
+            for each in function.attributes[key]:
+                texts += [each[_GSPMD].value] if _GSPMD in each else []
+    return texts
+
+
+def _target(op: Any) -> str:
+    """What a custom call calls; empty for anything else."""
+    return op.attributes["call_target_name"].value if getattr(op, "name", "") == _CALL else ""
+
+
+def _sharding_of(op: Any) -> str:
+    """An op's sharding of GSPMD; empty if it has none."""
+    return op.attributes[_GSPMD].value if _GSPMD in op.attributes else ""
+
+
+def every(op: Any) -> list[Any]:
+    """The op and all ops inside it, in program order."""
+    found: list[Any] = []
+
+    def visit(inner: Any) -> Any:
+        found.append(inner)
+        return mlir.WalkResult.ADVANCE
+
+    op.walk(visit, mlir.WalkOrder.PRE_ORDER)
+    return found
 
 
 def _write_slices(function: Any, meshes: dict[str, Axes]) -> None:
@@ -190,8 +323,8 @@ def _write_slices(function: Any, meshes: dict[str, Axes]) -> None:
 
 
 def _slices(sharding: Any, whole: Any, part: Any, meshes: dict[str, Axes]) -> list[tuple[int, int, int]] | None:
-    """(axis of the mesh, dim, its size) of each step from a type to its part, major axes first; None if none lead
-    there."""
+    """(axis of the mesh, dim, its size) of each step from a type to its part, in the order of dims' first axes; None if
+    none lead there."""
     mesh = meshes.get(str(sharding.mesh_or_ref).lstrip("@"))
     texts = [str(dim) for dim in sharding.dimension_shardings]
     if (
@@ -201,22 +334,22 @@ def _slices(sharding: Any, whole: Any, part: Any, meshes: dict[str, Axes]) -> li
     ):
         return None
     sizes, numbers = dict(mesh), {axis: at for at, (axis, _) in enumerate(mesh)}
-    steps = []
+    steps: list[list[tuple[int, int, int]]] = []
     for dim, text in enumerate(texts):
         axes = [axis for axis in _AXIS.findall(text) if sizes[axis] > 1]
         lasts = [axes[at:] for at in range(len(axes) + 1)]
         left = [last for last in lasts if part.shape[dim] * math.prod(sizes[axis] for axis in last) == whole.shape[dim]]
         if not left:
             return None
-        steps += [(numbers[axis], dim, sizes[axis]) for axis in left[0]]
-    return steps
+        steps.append([(numbers[axis], dim, sizes[axis]) for axis in left[0]])
+    return [step for of_dim in sorted(steps) for step in of_dim]
 
 
 def _mesh_shard(value: Any, kind: Any, cut: Cut, direction: str) -> Any:
     """A call that cuts or joins a value."""
     words = {
         "shard_dims": json.dumps([-1] if cut.whole else list(cut.dims)),
-        "shard_shape": json.dumps([1] if cut.whole else list(cut.shape) + [1] * (len(cut.dims) - len(cut.shape))),
+        "shard_shape": json.dumps([1] if cut.whole else list(cut.shape)),
         "shard_direction": direction,
         "shard_type": "replicate" if cut.whole else "devices",
     }
@@ -271,21 +404,16 @@ def _meshes(module: Any) -> dict[str, Axes]:
     return meshes
 
 
-def _annotated(function: Any) -> set[int]:
-    """Numbers of the arguments that have a sharding."""
-    if "arg_attrs" not in function.attributes:
-        return set()
-    return {
-        at for at, attributes in enumerate(function.attributes["arg_attrs"]) if _SHARDING in mlir.DictAttr(attributes)
-    }
+def _annotated(function: Any, name: str) -> list[Any]:
+    """The arguments that have an attribute of this name."""
+    arguments = function.regions[0].blocks[0].arguments if "arg_attrs" in function.attributes else []
+    return [a for a, of in zip(arguments, function.attributes.get("arg_attrs", ()), strict=False) if name in of]
 
 
-def _drop_shardings(function: Any) -> None:
+def _drop_shardings(function: Any, name: str) -> None:
     for key in {"arg_attrs", "res_attrs"} & set(function.attributes):
         kept = [
-            mlir.DictAttr.get(
-                {entry.name: entry.attr for entry in mlir.DictAttr(attributes) if entry.name != _SHARDING}
-            )
+            mlir.DictAttr.get({entry.name: entry.attr for entry in mlir.DictAttr(attributes) if entry.name != name})
             for attributes in function.attributes[key]
         ]
         function.attributes[key] = mlir.ArrayAttr.get(kept)

@@ -13,7 +13,7 @@ import jaxlib.mlir.ir as mlir
 from jaxlib.mlir import passmanager
 
 from opscope.compiler.errors import CompilerInputError
-from opscope.compiler.ir.on_mesh import inline_manual
+from opscope.compiler.ir.on_mesh import every, inline_manual
 
 COMPOSITE = "stablehlo.composite"
 SHARDED = frozenset(
@@ -40,7 +40,7 @@ MARKS = (GROUP, SEED, NAME, ATTRIBUTES, OPERANDS, RESULTS, CHANNELS)
 def flatten_or_convert(module: mlir.Module) -> None:
     """Replaces each composite by a custom call, if it has a rule for shardings, or by its marked decomposition."""
     functions = _functions(module)
-    for op in [op for op in _all(module.operation) if op.name == COMPOSITE]:
+    for op in [op for op in every(module.operation) if op.name == COMPOSITE]:
         if op.attributes["name"].value in SHARDED:
             _as_custom_call(op)
         else:
@@ -104,7 +104,7 @@ def _flatten(op: Any, functions: dict[str, Any]) -> None:
 def reoutline(module: mlir.Module) -> None:
     """Makes a composite of each group of marked ops that is still whole, with its ops as a private function."""
     groups: dict[tuple[Any, str], list[Any]] = {}
-    for op in _all(module.operation):
+    for op in every(module.operation):
         if GROUP in op.attributes:
             groups.setdefault((op.parent, op.attributes[GROUP].value), []).append(op)
     for (_, name), ops in groups.items():
@@ -262,17 +262,6 @@ def rewritten(module: mlir.Module, names: Sequence[str]) -> str:
     return str(module.operation.get_asm(enable_debug_info=False)) + "\n"
 
 
-def _all(op: Any) -> list[Any]:
-    seeds: list[Any] = []
-
-    def visit(inner: Any) -> Any:
-        seeds.append(inner)
-        return mlir.WalkResult.ADVANCE
-
-    op.walk(visit, mlir.WalkOrder.PRE_ORDER)
-    return seeds
-
-
 def _functions(module: mlir.Module) -> dict[str, Any]:
     ops: list[Any] = [wrapper.operation for wrapper in module.body.operations]
     return {op.attributes["sym_name"].value: op for op in ops if op.name == "func.func"}
@@ -292,7 +281,7 @@ def _is_private(function: Any) -> bool:
 def _drop_unused(module: mlir.Module) -> None:
     """Erases private functions that nothing names any more."""
     while True:
-        named = " ".join(str(op.attributes) for op in _all(module.operation) if op.name in ("func.call", COMPOSITE))
+        named = " ".join(str(op.attributes) for op in every(module.operation) if op.name in ("func.call", COMPOSITE))
         spare = [
             function
             for name, function in _functions(module).items()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from math import isfinite
+from math import isfinite, prod
 from typing import Any
 
 from xdsl.context import Context
@@ -48,6 +48,30 @@ class BitParser(Parser):
                 return bits_to_float(int(spelled, 16), type)
             return super().to_type(parser, type)
 
+    _shape: list[int] | None = None
+    _whole: Any = None
+
+    def _parse_tensor_literal(self) -> Any:
+        values, self._shape = super()._parse_tensor_literal()
+        return values, self._shape
+
+    def _parse_dense_literal_type(self) -> Any:
+        """Returns a splat's type as that of one number, since xDSL packs every element of a list by itself."""
+        kind = super()._parse_dense_literal_type()
+        if self._shape == [] and isinstance(kind, TensorType):
+            self._whole = kind
+            return TensorType(kind.element_type, [])
+        return kind
+
+    def parse_dense_int_or_fp_elements_attr(self, type: Any) -> Any:
+        """Returns a dense attribute; the elements of a splat are the bytes of its one number, repeated."""
+        self._shape = self._whole = None
+        made = super().parse_dense_int_or_fp_elements_attr(type)
+        whole, self._whole = self._whole, None
+        if whole is None:
+            return made
+        return DenseIntOrFPElementsAttr(whole, BytesAttr(made.data.data * prod(whole.get_shape())))
+
 
 def bits_to_float(bits: int, element: Any) -> float:
     """Returns the value of a bit pattern in a float type."""
@@ -73,13 +97,11 @@ def parse_attribute(source: str) -> Attribute:
     return BitParser(context(), source).parse_attribute()
 
 
-class ToolPrinter(Printer):
-    """xDSL's printer, except that floats are written as LLVM does: `1.000000e-03` if so few digits are the value, else
-    as many as its type may need, without zeros at the end: `0.899999976`.
-    """
+class SplatPrinter(Printer):
+    """xDSL's printer, except that the elements of a splat are compared as bytes."""
 
     def print_attribute(self, attribute: Attribute) -> None:
-        """Prints a constant of one NaN as one element; xDSL asks whether its elements are equal, which no NaN is."""
+        """Prints a constant of one number, a NaN too, as one element; xDSL makes a number of each and compares them."""
         if isinstance(attribute, DenseIntOrFPElementsAttr) and len(attribute) > 1:
             first = attribute.data.data[: len(attribute.data.data) // len(attribute)]
             if first * len(attribute) == attribute.data.data and isinstance(kind := attribute.type, TensorType):
@@ -88,6 +110,22 @@ class ToolPrinter(Printer):
                 self.print_attribute(kind)
                 return
         super().print_attribute(attribute)
+
+
+class ToolPrinter(SplatPrinter):
+    """xDSL's printer, except that floats are written as LLVM does: `1.000000e-03` if so few digits are the value, else
+    as many as its type may need, without zeros at the end: `0.899999976`.
+    """
+
+    def _print_results(self, op: Any) -> None:
+        """Prints results without names as one: `%0:2`, of which `%0#1` is the second."""
+        if len(op.results) < 2 or any(value.name_hint for value in op.results):
+            super()._print_results(op)
+            return
+        name = self._get_new_valid_name_id()
+        for at, value in enumerate(op.results):
+            self._ssa_values[value] = f"{name}#{at}"
+        self.print_string(f"%{name}:{len(op.results)} = ")
 
     def print_float(self, value: float, type: AnyFloat) -> None:
         """Prints a float in its type's precision; infinities and NaN as their bits: `0x7F800000`."""
@@ -145,7 +183,7 @@ def to_text(module: Any, locations: bool = False, generic: bool = True, one_devi
     if not generic:
         _as_tools_do(module)
     stream = io.StringIO()
-    printer = Printer if generic else ToolPrinter
+    printer = SplatPrinter if generic else ToolPrinter
     printer(stream=stream, print_generic_format=generic, print_debuginfo=locations).print_op(module)
     words = stream.getvalue() + "\n"
     if generic:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from opscope.compiler.ops import shapes
-from opscope.compiler.ops.codec import I64, I64S, RAW, TEXT, U32
+from opscope.compiler.ops.codec import I64, I64S, RAW, S32, TEXT, U32
 from opscope.compiler.ops.row import PLAIN, OpRow, register_all
 from opscope.compiler.target.program import CollectiveParams, Params
 
@@ -19,8 +19,13 @@ _ATTRS = {
     "combine?": TEXT,
     "cluster_axis?": U32,
     "reduce_type?": RAW,
+    "replica_groups?": RAW,
+    "source_target_pairs?": RAW,
+    "split_dim?": S32,
+    "split_count?": S32,
+    "concat_dim?": S32,
 }
-"""The last two are tt-mlir's words for what `groups` and `combine` say; nothing here reads them."""
+"""From `cluster_axis` on these are tt-mlir's words for what the others say; nothing here reads them."""
 
 
 def _params(attrs: dict[str, Any], op: Any) -> Params:

@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from opscope.compiler import api
+from opscope.compiler.commands.compile import opt
 from opscope.compiler.commands.ops import ops
 from opscope.compiler.errors import StageFailure
 from opscope.compiler.ir import text
@@ -24,7 +25,7 @@ from opscope.simulator.api import Device
 
 NAMES = Path(__file__).parent / "data" / "tt_mlir_op_names.json"
 SUITE = Path(__file__).parents[2].parent / "shared" / "data" / "ttmlir_filecheck.zip"
-LOWEST = 74
+LOWEST = 77
 """Tests of the suite that pass at least."""
 
 
@@ -208,6 +209,33 @@ def test_a_named_op_computes_what_its_name_says(line):
     outputs = Device("n150").load(compiled(module_of(line))).run(inputs).outputs
     for got, want in zip(outputs, wanted if isinstance(wanted, tuple) else (wanted,), strict=False):
         np.testing.assert_allclose(np.asarray(got, np.float32), want, rtol=1e-2, atol=1e-2)
+
+
+FORMS = (Path(__file__).parent / "filecheck" / "tt_mlir_forms.mlir").read_text()
+
+
+@pytest.mark.parametrize("name", ["block", "rows", "keys", "spread"])
+def test_tt_mlir_s_forms_of_moved_elements_compute_what_the_module_says(name):
+    a, line, rows = randoms(5, 4), randoms(3, 2, seed=1), randoms(6, 4, seed=2)
+    places, starts = np.array([[0, 3], [0, 5], [0, 1]], np.int32), np.array([[0], [4], [2]], np.int32)
+    block, spread = a.copy(), np.full((3, 4), 2, np.float32)
+    block[1:4, 2:4], spread[:, ::3] = line, line
+    keys, moved = a[:, :3], randoms(5, 3, seed=3)
+    order = np.argsort(-keys, axis=0, kind="stable")
+    inputs, wanted = {
+        "block": ((a, np.array([1, 2], np.int32), line), (block,)),
+        "rows": (
+            (rows[None], rows, places, starts),
+            (rows[places[:, 1]], np.stack([rows[i : i + 2] for (i,) in starts])),
+        ),
+        "keys": ((keys, moved), tuple(np.take_along_axis(x, order, 0) for x in (keys, moved))),
+        "spread": ((line,), (spread,)),
+    }[name]
+    function = re.search(rf"func\.func @{name}\(.*?\n}}\n", FORMS, re.DOTALL)[0].replace(f"@{name}", "@main")
+    written = CliRunner().invoke(opt, ["--stablehlo-to-ttir-pipeline"], input=function).output
+    outputs = Device("n150").load(compiled(written)).run(list(inputs)).outputs
+    for got, want in zip(outputs, wanted, strict=True):
+        np.testing.assert_array_equal(got, want)
 
 
 def test_what_was_compiled_for_another_board_runs_after_the_fallback():

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from opscope.base.mesh.placement import placement
 from opscope.compiler.commands.compile import opt
 from opscope.compiler.errors import CompilerInputError
-from opscope.compiler.ir.on_mesh import cut_of
+from opscope.compiler.ir.on_mesh import cut_of, gspmd_mesh
 from opscope.compiler.passes.stablehlo_to_ttir.collective import cluster_axis
 
 MESH = (("x", 2), ("y", 4))
@@ -37,6 +37,26 @@ def test_parts_in_another_order_than_the_axes_are_no_cut() -> None:
 
 
 @pytest.mark.parametrize(
+    ("texts", "sizes"),
+    [
+        (["{replicated}", "{devices=[1,8]<=[8]}"], (1, 8)),
+        (["{devices=[8,1]<=[8]}", "{devices=[2,1,4]<=[8] last_tile_dim_replicate}"], (2, 4)),
+        (["{devices=[4,2]<=[2,4]T(1,0)}"], (2, 4)),
+        (["{devices=[4,1,2]0,4,1,5,2,6,3,7 last_tile_dim_replicate}"], (2, 4)),
+        (["{replicated}", ""], (1, 1)),
+    ],
+)
+def test_shardings_say_the_mesh_they_are_over(texts: list[str], sizes: tuple[int, int]) -> None:
+    assert tuple(size for _, size in gspmd_mesh(texts)) == sizes
+
+
+@pytest.mark.parametrize("other", ["{devices=[4,2]<=[8]}", "{devices=[4]<=[4]}"])
+def test_shardings_over_several_meshes_are_refused(other: str) -> None:
+    with pytest.raises(CompilerInputError, match="expected shardings over one mesh, got"):
+        gspmd_mesh(["{devices=[2,4]<=[8]}", other])
+
+
+@pytest.mark.parametrize(
     ("groups", "axes", "axis"),
     [
         ([[0, 1, 2, 3], [4, 5, 6, 7]], (2, 4), 1),
@@ -44,7 +64,10 @@ def test_parts_in_another_order_than_the_axes_are_no_cut() -> None:
         ([[0, 1], [2, 3]], (1, 4), None),  # half of a row
         ([[0, 1, 2], [3, -1, -1]], None, None),
         ([[0, 1]], None, 1),
-        ([[0], [1]], (2, 1), None),
+        ([[0], [1]], (2, 1), 1),  # a device alone lies along the axis that has one
+        ([[0], [1]], (1, 2), 0),
+        ([[0], [1]], None, 0),
+        ([[0], [1], [2], [3]], (2, 2), None),
     ],
 )
 def test_groups_lie_along_an_axis_of_the_mesh(groups: list[list[int]], axes: tuple[int, int], axis: int | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 
@@ -84,3 +85,14 @@ def test_floats_are_written_as_llvm_does(value, words):
         "return %0 : tensor<f32> }"
     )
     assert f"fill_value = {words} : f32" in text.to_text(module, generic=False)
+
+
+def test_a_splat_is_read_and_printed_as_one_number() -> None:
+    constant = "dense<1.500000e+00> : tensor<51200x2048xbf16>"
+    op = f'%0 = "ttir.constant"() <{{value = {constant}}}> : () -> tensor<51200x2048xbf16>'
+    source = f'"builtin.module"() ({{\n  {op}\n}}) : () -> ()'
+    spent = time.process_time()
+    printed = text.to_text(text.parse(source))
+    assert time.process_time() - spent < 2, "the elements were made one by one"
+    assert constant in printed
+    assert text.parse_attribute("dense<3> : tensor<2x2xi16>").data.data == b"\x03\x00" * 4

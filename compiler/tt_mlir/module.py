@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -10,8 +11,14 @@ from xdsl.dialects.builtin import LocationAttr, ModuleOp, UnregisteredOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
+from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.tt_mlir.attributes import written
+
 DEVICE_MODULE, DEVICE, LOAD_CACHED = "ttcore.device_module", "ttcore.device", "ttcore.load_cached"
 """Ops of dialect ttcore that print in a form of their own."""
+MESHES = "ttcore.meshes"
+"""A module's attribute with the meshes that it is compiled for."""
+_MESH = re.compile(r'<"[^"]*" = (\d+(?:x\d+)*)>')
 NAME = "op_name__"
 """Where xDSL keeps the name of an op of a class that it does not know."""
 
@@ -51,6 +58,15 @@ class TtMlirModule:
             if not modules:
                 return inner
             inner = modules[0]
+
+    @property
+    def mesh(self) -> tuple[int, ...]:
+        """How many chips lie along each axis of its mesh. Raises CompilerInputError for several meshes."""
+        meshes = self.program.attributes.get(MESHES)
+        shapes = set(_MESH.findall("" if meshes is None else written(meshes)))
+        if len(shapes) > 1:
+            raise CompilerInputError(f"{self.name}: expected one mesh, got {', '.join(sorted(shapes))}")
+        return tuple(map(int, shapes.pop().split("x"))) if shapes else (1, 1)
 
     @property
     def functions(self) -> list[FuncOp]:

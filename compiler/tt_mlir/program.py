@@ -66,7 +66,7 @@ def _part(dtype: np.dtype) -> np.dtype:
 
 COMPILER = "tt-mlir"
 _ARCH = re.compile(r"\barch = <(\w+)>")
-_ONE_CHIP = "#ttnn<mesh_shape 1x1>"
+_MESH_SHAPE = re.compile(r"#ttnn<mesh_shape (\d+(?:x\d+)*)>")
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def tt_mlir_program(text: str, board: SystemDesc) -> TtMlirProgram:
     _check_arch(module, board)
     functions = {func.sym_name.data: func for func in module.functions}
     entry = _entry(module)
-    made = {name: _Function(func).build() for name, func in functions.items()}
+    made = {name: _Function(func, module.mesh).build() for name, func in functions.items()}
     _check_names(made)
     programs = [made[name] for name in _ordered(entry.sym_name.data, made)]
     programs[0] = _around(programs[0])
@@ -166,8 +166,8 @@ class _Made:
 class _Function:
     """Collects one function's tensors and calls, numbered in order of appearance."""
 
-    def __init__(self, func: FuncOp) -> None:
-        self.func, self.block = func, func.body.block
+    def __init__(self, func: FuncOp, mesh: tuple[int, ...]) -> None:
+        self.func, self.block, self.mesh = func, func.body.block, mesh
         self.ids: dict[SSAValue, int] = {}
         self.tensors: list[TensorDesc] = []
         self.known: dict[int, TensorDesc] = {}
@@ -193,7 +193,7 @@ class _Function:
             if isinstance(op, ReturnOp):
                 outputs = tuple(self.tensor(value, "func.return") for value in op.operands)
             elif name_of(op) == "ttnn.get_device":
-                _check_one_chip(op)
+                _check_chips(op, self.mesh)
             else:
                 emitted = self.emitted(op)
                 calls += emitted
@@ -211,7 +211,7 @@ class _Function:
             raise StageFailure(STAGE, name, "the simulator has no kernel for it", kind="notimpl")
         operands = [self.tensor(value, name) for value in op.operands if not isinstance(value.type, DeviceType)]
         results = [self.tensor(value, name) for value in op.results]
-        emit = Emit(op, name, operands, results, self.tensors, place_of(op.location))
+        emit = Emit(op, name, operands, results, self.tensors, place_of(op.location), self.mesh)
         try:
             row(emit)
         except Unknown as error:
@@ -220,14 +220,19 @@ class _Function:
             raise emit.refused(f"expected attributes and shapes that go together, got: {error}") from error
         if emit.attributes.unread:
             raise emit.refused(f"expected attributes that are understood, got {', '.join(emit.attributes.unread)}")
+        self.ids |= {value: emit.written[number] for value, number in self.ids.items() if number in emit.written}
         return emit.calls
 
 
-def _check_one_chip(op: Operation) -> None:
-    """Checks that a program is for one chip. Raises StageFailure."""
+def _check_chips(op: Operation, mesh: tuple[int, ...]) -> None:
+    """Checks that a function takes the chips of the module's mesh, all of them. Raises StageFailure."""
     shape = op.properties.get("mesh_shape")
-    if shape is not None and (words := written(shape)) != _ONE_CHIP:
-        raise StageFailure(STAGE, "ttnn.get_device", f"expected one chip, got {words}", kind="notimpl")
+    if shape is None:
+        return
+    match = _MESH_SHAPE.fullmatch(words := written(shape))
+    if match is None or tuple(map(int, match[1].split("x"))) != mesh:
+        expected = "x".join(map(str, mesh))
+        raise StageFailure(STAGE, "ttnn.get_device", f"expected the module's mesh {expected}, got {words}")
 
 
 def _check_names(made: dict[str, _Made]) -> None:

@@ -20,8 +20,8 @@ HARMLESS: dict[str, str] = {
     "pad_value": "what fills up tiles, which no result holds",
     "reallocate_halo_output": "where a buffer lies while an op runs",
     "config_tensors_in_dram": "where an op keeps its tables of addresses",
-    "mesh_shape": "one chip",
-    "mesh_offset": "one chip",
+    "mesh_shape": "the chips of the module's mesh",
+    "mesh_offset": "a place on the board",
 }
 """Attributes that say nothing about values -> why."""
 _SHAPE = re.compile(r"#ttnn\.shape<((?:\d+(?:x\d+)*)?)>")

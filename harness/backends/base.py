@@ -230,6 +230,8 @@ class Backend(ABC):
     runs_meshes: bool = False
     """Whether stage `run` computes an op that several devices compute together, from `Job.mesh_inputs`. Without it,
     such ops are skipped."""
+    refuses_gspmd: bool = False
+    """Whether its compiler refuses a model that is sharded in words of GSPMD alone: a run of one is then refused."""
     cheap_ir: bool = False
     """Whether a failed op may be compiled a second time for its IR: that is quick and gives the same as before."""
     revision: str | Callable[[], str] = ""

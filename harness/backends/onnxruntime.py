@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from importlib import import_module, metadata
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +19,7 @@ from opscope.harness.record.stages import Stage
 
 SESSION = Stage("session")
 _ERRORS_ONLY = 3
+_OPTIMISED = "optimised.onnx"
 
 
 class OnnxRuntime(Backend):
@@ -39,7 +43,7 @@ class OnnxRuntime(Backend):
     def climb(self, stage: Stage, job: Job) -> None:
         """Makes the session, or runs it. Raises StageError with its own message, Declined for what ONNX cannot say."""
         if stage is SESSION:
-            job.state[stage] = _session(onnx_graph(job.module))
+            job.state[stage] = _session(onnx_graph(job.module), job.ir_dir and job.ir_dir / _OPTIMISED)
             return
         session = job.state[SESSION]
         feed = {put.name: array for put, array in zip(session.get_inputs(), job.inputs, strict=True)}
@@ -50,6 +54,14 @@ class OnnxRuntime(Backend):
         job.ran_on = "host"
         job.run_ns, job.run_spread_ns = timed(lambda: session.run(None, feed))
 
+    def structure(self, job: Job) -> Mapping[str, int]:
+        """The nodes of the graph that it runs, by type: those of its own fusions as `com.microsoft.Gelu`."""
+        file = job.ir_dir and job.ir_dir / _OPTIMISED
+        if file is None or not file.is_file():
+            return {}
+        nodes = import_module("onnx").load(file, load_external_data=False).graph.node
+        return Counter(f"{node.domain}.{node.op_type}".lstrip(".") for node in nodes)
+
     def warm_up(self, options: ResultOptions | None = None) -> None:
         """Runs one small op, which loads the library."""
         climb_smallest(self)
@@ -59,11 +71,16 @@ class OnnxRuntime(Backend):
         return install_missing("onnxruntime", "onnx", "onnxruntime")
 
 
-def _session(graph: bytes) -> Any:
-    """Raises StageError for a graph that it does not take: an op of a type that it has no kernel for."""
+def _session(graph: bytes, optimised: Path | None) -> Any:
+    """Raises StageError for a graph that it does not take: an op of a type that it has no kernel for.
+
+    What it makes of the graph is written to `optimised`.
+    """
     onnxruntime = import_module("onnxruntime")
     options = onnxruntime.SessionOptions()
     options.log_severity_level = _ERRORS_ONLY
+    if optimised is not None:
+        options.optimized_model_filepath = str(optimised)
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     try:
         return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from functools import cache
 from importlib import import_module, metadata
 from typing import Any
@@ -19,6 +21,7 @@ READ, COMPILE = Stage("read-model"), Stage("compile-model")
 _DEVICE = "CPU"
 _ASKED = {"INFERENCE_NUM_THREADS": 1, "INFERENCE_PRECISION_HINT": "f32", "EXECUTION_MODE_HINT": "ACCURACY"}
 """One thread, and no narrower type than the model's own unasked."""
+_NO_LAYERS = frozenset({"Input", "Output", "Const"})
 _PLACES = (
     "Exception from",
     "Check '",
@@ -64,6 +67,13 @@ class OpenVino(Backend):
                 job.run_ns, job.run_spread_ns = timed(lambda: compiled(job.inputs))
         except Exception as error:
             raise _refusal(error) from error
+
+    def structure(self, job: Job) -> Mapping[str, int]:
+        """The layers that it runs, by kind: a `Subgraph` is several ops in one kernel."""
+        layers = [
+            node.get_rt_info()["layerType"].astype(str) for node in job.state[COMPILE].get_runtime_model().get_ops()
+        ]
+        return Counter(layer for layer in layers if layer not in _NO_LAYERS)
 
     def warm_up(self, options: ResultOptions | None = None) -> None:
         """Runs one small op, which loads the library and its plugin."""

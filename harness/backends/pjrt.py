@@ -110,9 +110,14 @@ class Pjrt(Backend):
         """The plugin's own options of a compilation, by name."""
         return ()
 
+    def module_of(self, job: Job) -> bytes:
+        """The op as the client is given it."""
+        from opscope.harness.prepare.mlir.arith_constants import with_stablehlo_constants
+
+        return with_stablehlo_constants(job.module)
+
     def compiled(self, job: Job) -> Executable:
         """Compiles the op. Raises ClientError with the plugin's own message."""
-        from opscope.harness.prepare.mlir.arith_constants import with_stablehlo_constants
         from opscope.harness.prepare.pjrt import client as pjrt_client
 
         client = self.client(job.options)
@@ -120,7 +125,7 @@ class Pjrt(Backend):
         with contextlib.suppress(ValueError):  # of a type that NumPy lacks the client itself knows what it returns
             types = [pjrt_client.TensorType(tuple(d.shape), numpy_dtype(d.data_type)) for d in job.results] or None
         options = pjrt_client.compile_options(self.compile_options(job), _debug_fields(client))
-        return client.compile(with_stablehlo_constants(job.module), options, types)
+        return client.compile(self.module_of(job), options, types)
 
     # --- its life
 

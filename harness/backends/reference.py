@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from functools import cache
 from importlib import metadata, util
@@ -67,19 +66,11 @@ class Reference(Backend):
 
     def check_mesh(self, options: ResultOptions) -> None:
         """Raises InputError for a mesh of more devices than the board has chips."""
-        devices = math.prod(int(size) for size in options.mesh.split("x")) if options.mesh else 1
-        board = board_of(options.arch)
-        if devices > board.chips:
-            larger = self.board_for(devices, options.arch)
-            hint = f"--arch {larger}" if larger != options.arch else "a smaller mesh"
-            expected = f"a mesh of at most {board.chips} devices on {board.board}"
-            raise InputError("--mesh", expected, repr(options.mesh), hint)
+        simulated.check_mesh(options.mesh, options.arch)
 
     def board_for(self, devices: int, board: str) -> str:
         """`board` if it has so many chips, else the smallest that has; `board` where none has."""
-        from opscope.compiler.api import board_with
-
-        return board if board_of(board).chips >= devices else board_with(devices) or board
+        return simulated.board_for(devices, board)
 
     def fingerprint(self, options: ResultOptions | None = None) -> str:
         """A hash of compiler, simulator and their packages. Imports both, so that no op's time includes it."""
@@ -163,10 +154,7 @@ def _run(job: Job, board: SystemDesc) -> None:
     simulated.decline_large(executable)
     watched = observer(job.watch, executable.programs.values()) if job.watch is not None else None
     if job.several_devices:
-        together = executable.run_mesh(job.mesh_inputs)
-        job.mesh_outputs, result = [each.outputs for each in together], together[0]
-        job.link_bytes = max(each.link_bytes for each in together)
-        job.link_ns = max((each.link_ns for each in together if each.link_ns is not None), default=None)
+        result = simulated.run_together(job, executable, list, list)
     else:
         result = executable.run(job.inputs, observe=watched)
         job.outputs = result.outputs

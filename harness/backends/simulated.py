@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from opscope.base.mesh import partition
 from opscope.harness.backends.base import Declined, Job, StageError
 from opscope.harness.record.errors import InputError
-from opscope.harness.record.structure import CYCLES
+from opscope.harness.record.structure import CALLS
 
 if TYPE_CHECKING:
     from opscope.compiler.api import SystemDesc
@@ -66,10 +68,8 @@ def count(job: Job, result: Any, executable: Any) -> None:
     job.limiter, job.utilisation = counted.limiter, counted.utilisation
     job.dram_bytes, job.noc_bytes = counted.dram_bytes, counted.noc_bytes
     if job.ir_dir is not None:
-        cycles: Counter[str] = Counter()
-        for op in profile.ops:
-            cycles[op.kernel] += op.cycles
-        (job.ir_dir / CYCLES).write_text(json.dumps(cycles, sort_keys=True), encoding="utf-8")
+        calls = [(op.kernel, op.cycles) for op in profile.ops]
+        (job.ir_dir / CALLS).write_text(json.dumps(calls), encoding="utf-8")
 
 
 @cache
@@ -81,6 +81,38 @@ def board_of(arch: str) -> SystemDesc:
         return load_board(arch)
     except ValueError as error:
         raise as_input_error("--arch", error, "a board or an arch") from error
+
+
+def check_mesh(mesh: str | None, arch: str) -> None:
+    """Raises InputError for a mesh of more devices than the board has chips."""
+    devices = partition.devices_of(mesh) if mesh else 1
+    board = board_of(arch)
+    if devices > board.chips:
+        larger = board_for(devices, arch)
+        hint = f"--arch {larger}" if larger != arch else "a smaller mesh"
+        raise InputError("--mesh", f"a mesh of at most {board.chips} devices on {board.board}", repr(mesh), hint)
+
+
+def board_for(devices: int, arch: str) -> str:
+    """`arch` if its board has so many chips, else the smallest board that has; `arch` where none has."""
+    from opscope.compiler.api import board_with
+
+    return arch if board_of(arch).chips >= devices else board_with(devices) or arch
+
+
+def run_together(
+    job: Job,
+    executable: Any,
+    takes: Callable[[Sequence[np.ndarray]], Sequence[np.ndarray]],
+    gives: Callable[[Sequence[np.ndarray]], list[np.ndarray]],
+) -> Any:
+    """Runs an op on all chips of its mesh, and returns the first one's result; `takes` and `gives` are its inputs and
+    results in the types of the program and of the op."""
+    together = executable.run_mesh([takes(inputs) for inputs in job.mesh_inputs])
+    job.mesh_outputs = [gives(each.outputs) for each in together]
+    job.link_bytes = max(each.link_bytes for each in together)
+    job.link_ns = max((each.link_ns for each in together if each.link_ns is not None), default=None)
+    return together[0]
 
 
 def as_input_error(where: str, error: Exception, expected: str) -> InputError:

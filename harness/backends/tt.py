@@ -73,6 +73,8 @@ class Tt(Pjrt):
     stage_files = MappingProxyType({stage: f"{_FOLDER}/{file}" for stage, file in tt_executable.WRITTEN.items()})
     writes_diagnostics = True
     acts_elsewhere = True
+    runs_meshes = True
+    refuses_gspmd = True
 
     def __init__(self, plugin: str = "") -> None:
         super().__init__(plugin)
@@ -178,11 +180,16 @@ class Tt(Pjrt):
         return [("optimization_level", str(job.options.optimization_level)), *asked.items()]
 
     def repro_lines(self, job: Job) -> Sequence[str]:
-        """A program with jaxlib and the plugin alone, and `ttmlir-opt`."""
+        """A program with jaxlib and the plugin alone, and `ttmlir-opt`; none for an op of several devices, of which
+        jaxlib would give the plugin another form."""
+        if job.several_devices:
+            return ()
         return tt_repro.lines(simulated.board_of(job.options.arch).arch, job.options.optimization_level)
 
     def repro_files(self, job: Job) -> Mapping[str, bytes]:
         """The program of `repro_lines`, and the descriptor that it compiles for. Raises as `_descriptor` does."""
+        if job.several_devices:
+            return {}
         name = self._descriptor_name(job.options)
         program = tt_repro.program(self.library(), name, self._asked(job))
         return {tt_repro.PROGRAM: program.encode(), name: self._descriptor_content(job.options)}
@@ -236,8 +243,7 @@ class Tt(Pjrt):
     def target(self, options: ResultOptions) -> Target:
         """What a program for the board computes in, unless its TTNN says otherwise. Raises InputError."""
         refuse(self.name, options, "data_format", "amp_level", "numerics")
-        if options.mesh is not None:
-            raise InputError("--mesh", f"no mesh with --backend {self.name}", options.mesh, "--backend reference")
+        self.check_mesh(options)
         board = simulated.board_of(options.arch)
         if options.optimization_level and board.arch != "blackhole" and not _has_card():
             raise InputError(
@@ -258,12 +264,33 @@ class Tt(Pjrt):
             tails=TTNN if options.exact_order or _has_card() else (),
         )
 
+    def check_mesh(self, options: ResultOptions) -> None:
+        """Raises InputError for a mesh of more devices than the board has chips, and for any on cards."""
+        if options.mesh is not None and _has_card():
+            raise InputError(
+                "--mesh", f"no mesh with --backend {self.name} on a card", options.mesh, "--backend reference"
+            )
+        simulated.check_mesh(options.mesh, options.arch)
+
+    def board_for(self, devices: int, board: str) -> str:
+        """`board` if it has so many chips, else the smallest that has; `board` where none has."""
+        return simulated.board_for(devices, board)
+
     def fingerprint(self, options: ResultOptions) -> str:
         """The library's digest, the descriptor's, and the reader and simulator that run its programs."""
         described = "" if _has_card() else hashlib.sha256(self._descriptor_content(options)).hexdigest()[:16]
         return f"{super().fingerprint(options)}-{described}-{Reference().fingerprint(options)}"
 
     # --- ops
+
+    def module_of(self, job: Job) -> bytes:
+        """The op as the client is given it; what several devices compute together is over the run's mesh."""
+        module = super().module_of(job)
+        if not job.several_devices:
+            return module
+        from opscope.harness.prepare.mlir.over_mesh import over_mesh
+
+        return over_mesh(module, tuple(map(int, (job.options.mesh or "").split("x"))))
 
     def climb(self, stage: Stage, job: Job) -> None:
         """Compiles at the first stage, and reports at those after it. Raises StageError with the first diagnostic."""
@@ -322,9 +349,13 @@ class Tt(Pjrt):
             program = tt_mlir_program(job.state[Stage.TTNN_TO_FLATBUFFER].ttnn, board)
             executable = Device(board.board, exact_order=job.options.exact_order).load_decoded(program.binary)
             simulated.decline_large(executable)
-            result = executable.run(program.inputs_of(job.inputs))
-        types = [(numpy_dtype(desc.data_type), desc.shape) for desc in job.results]
-        job.outputs = program.outputs_as(result.outputs, types)
+            types = [(numpy_dtype(desc.data_type), desc.shape) for desc in job.results]
+            if job.several_devices:
+                gives = partial(program.outputs_as, types=types)
+                result = simulated.run_together(job, executable, program.inputs_of, gives)
+            else:
+                result = executable.run(program.inputs_of(job.inputs))
+                job.outputs = program.outputs_as(result.outputs, types)
         job.ran_on = "simulator"
         job.narrowed = program.narrowed
         job.target = _target_of(self.target(job.options), program)

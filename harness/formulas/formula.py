@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from opscope.harness.formulas.otherwise import WAYS
 from opscope.harness.formulas.traced import NotElementwiseError, Traced
 
 SMALLEST = 2.0**-126
@@ -33,6 +34,8 @@ class Formula:
     terms: Callable[..., int] = lambda *_, **__: 1
     """How many values are added up for one element of the result."""
     elementwise: bool = True
+    elements: Callable[..., tuple[Any, ...]] = lambda *x, **_: x
+    """The operands in the shape of its result, where it is of single elements."""
     products: bool = False
     """Whether it multiplies matrices."""
     chooses: bool = False
@@ -45,6 +48,9 @@ class Formula:
     """Where the size is far above the result."""
     body: Callable[..., Any] | None = None
     """The usual steps, each a function of NumPy or of `special`; None: the exact form has no other."""
+    others: tuple[Callable[..., Any], ...] = ()
+    """Other steps that are honest, and round elsewhere; besides those with functions written in several
+    (`otherwise.WAYS`)."""
 
     @property
     def steps(self) -> Callable[..., Any]:
@@ -52,7 +58,7 @@ class Formula:
         return self.body or self.exact
 
     def sizes(self, *operands: np.ndarray, **given: Any) -> Any:
-        """The size of what the steps round: the table's, else what one rounding of each step moves the result by."""
+        """The size of what the usual steps round: the table's, else what one rounding of each moves the result by."""
         return self.size(*operands, **given) if self.size is not None else moved(partial(self.steps, **given), operands)
 
     def floors(self, *operands: np.ndarray, **given: Any) -> Any:
@@ -60,6 +66,19 @@ class Formula:
         if self.size is not None:
             return self.floor(*operands, **given)
         return moved(partial(self.steps, **given), operands, lambda made: SMALLEST * made.steepness())
+
+    def other_sizes(self, *operands: np.ndarray, **given: Any) -> Iterator[np.ndarray]:
+        """The same of other steps that are honest, of single elements in one result."""
+        forms = [self.exact, *([self.body] if self.body else []), *self.others] if self.elementwise else []
+        operands = self.elements(*operands, **given)
+        for form in forms:
+            for number, way in enumerate(({}, *WAYS)):
+                try:
+                    made = form(*(Traced(each, way=way) for each in operands), **given)
+                except (NotElementwiseError, TypeError, AttributeError):
+                    break
+                if isinstance(made, Traced) and (made.other or (form in self.others and not number)):
+                    yield made.size()
 
 
 def moved(

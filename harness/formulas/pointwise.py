@@ -141,7 +141,10 @@ def _gated(of: Any, body: Any = None, tail: str = "", gate_first: bool = False) 
         first, second = _halves(x, gate, axis)
         return 2.0**-126 * (1 + np.abs(first)) * (1 + np.abs(second))
 
-    return Formula(exact, size, (2, 1), {"axis": -1}, floor, body=steps, tail=tail)
+    def elements(x: Any, *gate: Any, axis: int) -> Any:
+        return _halves(x, gate, axis)
+
+    return Formula(exact, size, (2, 1), {"axis": -1}, floor, elements=elements, body=steps, tail=tail)
 
 
 def _flag(of: Any) -> Formula:
@@ -179,9 +182,16 @@ POINTWISE: dict[str, Formula] = {
         np.ones_like,
         tail="x > 8",
         body=lambda x: np.minimum(x, 0.0) - np.log1p(np.exp(-np.abs(x))),
+        others=(lambda x: np.log(sigmoid(x)),),
     ),
-    "hardswish": Formula(lambda x: x * (_between(x + 3, 0.0, 6.0) / 6), _own),
-    "hardsigmoid": Formula(lambda x: _between(x + 3, 0.0, 6.0) / 6, np.ones_like),
+    "hardswish": Formula(
+        lambda x: x * (_between(x + 3, 0.0, 6.0) / 6),
+        _own,
+        others=(lambda x: x * _between(x * (1 / 6) + 0.5, 0.0, 1.0),),
+    ),
+    "hardsigmoid": Formula(
+        lambda x: _between(x + 3, 0.0, 6.0) / 6, np.ones_like, others=(lambda x: _between(x * (1 / 6) + 0.5, 0.0, 1.0),)
+    ),
     "hardmish": Formula(lambda x: x * (_between(x + 2, 0.0, 2.0) * 0.5), _own),
     "hardtanh": Formula(
         lambda x, min_val, max_val: _between(x, min_val, max_val), attributes={"min_val": -1.0, "max_val": 1.0}
@@ -248,7 +258,7 @@ POINTWISE: dict[str, Formula] = {
         tail="|x| > 3",
         body=lambda x: 1 - np.tanh(x) * np.tanh(x),
     ),
-    "tanhshrink_bw": Formula(lambda x: np.tanh(x) * np.tanh(x)),
+    "tanhshrink_bw": Formula(lambda x: np.tanh(x) * np.tanh(x), others=(lambda x: 1 - (1 - np.tanh(x) * np.tanh(x)),)),
     "log_sigmoid_bw": Formula(lambda x: sigmoid(-x), tail="x > 8: 1 - sigmoid cancels", body=lambda x: 1 - sigmoid(x)),
     "softsign_bw": Formula(lambda x: 1 / ((1 + np.abs(x)) * (1 + np.abs(x)))),
     "elu_bw": Formula(
@@ -278,7 +288,7 @@ POINTWISE: dict[str, Formula] = {
     "hardtanh_bw": _flag(lambda x: (x > -1) & (x < 1)),
     "hardshrink_bw": Formula(lambda x, lambd: np.where(np.abs(x) > lambd, 1.0, 0.0), attributes={"lambd": 0.5}),
     "hardsigmoid_bw": Formula(lambda x: np.where(np.abs(x) < 3, 1 / 6, 0.0)),
-    "logit_bw": Formula(lambda x: 1 / (x * (1 - x))),
+    "logit_bw": Formula(lambda x: 1 / (x * (1 - x)), others=(lambda x: 1 / (x - x * x),)),
     "square_bw": Formula(lambda x: 2 * x),
     "log1p_bw": Formula(lambda x: 1 / (1 + x)),
     "log2_bw": Formula(lambda x: 1 / (x * LN2)),
@@ -309,7 +319,7 @@ POINTWISE: dict[str, Formula] = {
     "normal_cdf": Formula(
         lambda x: erfc(x * (-1 / ROOT2)) / 2, tail="x < -3", body=lambda x: 0.5 * (1 + erf(x * (1 / ROOT2)))
     ),
-    "entropy": Formula(_entropy),
+    "entropy": Formula(_entropy, others=(lambda x: np.where(x == 0, 0.0, x * np.log(1 / x)),)),
     "lgamma": Formula(special.lgamma, lambda x: np.abs(special.lgamma(x)) + 8),
     "digamma": Formula(special.digamma, lambda x: np.abs(special.digamma(x)) + 4),
     "trigamma": Formula(special.trigamma),
@@ -342,6 +352,7 @@ POINTWISE: dict[str, Formula] = {
         lambda x, y, weight: np.where(np.abs(weight) < 0.5, x + weight * (y - x), y - (y - x) * (1 - weight)),
         operands=(3,),
         body=lambda x, y, weight: x + weight * (y - x),
+        others=(lambda x, y, weight: (1 - weight) * x + weight * y,),
     ),
     "addcmul": Formula(lambda x, y, z, value: x + value * y * z, operands=(3,), attributes={"value": 1.0}),
     "addcdiv": Formula(lambda x, y, z, value: x + value * y / z, operands=(3,), attributes={"value": 1.0}),

@@ -10,6 +10,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from opscope.harness.formulas import special
 from opscope.harness.formulas.nearest import last_place, precision, rounded
+from opscope.harness.formulas.otherwise import WAYS, Steps
 from opscope.harness.formulas.traced import NotElementwiseError
 
 Rounding = Callable[[int, Callable[..., Any], np.ndarray, np.dtype], np.ndarray]
@@ -72,7 +73,7 @@ class Way(NamedTuple):
 
     rounding: Rounding
     several: bool = True
-    """Whether functions of `SEVERAL` are made in several steps."""
+    """Whether functions of `otherwise.WAYS` are made in several steps."""
     constants: bool = False
     """Whether numbers of the formula are rounded too, as in a body all of whose values are of the type."""
 
@@ -101,8 +102,6 @@ BY_HOST = [
 them, or not at all."""
 MOVES = frozenset({np.concatenate, np.split, np.swapaxes, np.reshape})
 """Functions that only move values: no step of an evaluation."""
-SEVERAL: dict[Callable[..., Any], Callable[..., Any]] = {special.sigmoid: lambda x: 1 / (1 + np.exp(-x))}
-"""Functions of one step that compilers write in several."""
 
 
 def evaluations(
@@ -111,28 +110,40 @@ def evaluations(
     dtype: np.dtype,
     ways: Sequence[Way],
     flushes: bool = False,
+    otherwise: Sequence[Steps] = WAYS[:1],
 ) -> Iterator[list[np.ndarray]]:
     """The results of a function of float64 arrays, in float64, with its steps rounded to `dtype` in each of some ways.
-    A sum is one step: it is added up in a wider type. `flushes`: denormals become zero.
+    A sum is one step: it is added up in a wider type. `flushes`: denormals become zero. `otherwise`: how functions are
+    made in several steps, each in turn.
 
     Raises NotElementwiseError where a step is a function that is not known here.
     """
-    for way in ways:
-        steps = _Steps(dtype, way, flushes)
-        made = function(*(_Rounded(each, steps) for each in operands))
-        results = made if isinstance(made, list | tuple) else [made]
-        yield [np.asarray(each.value if isinstance(each, _Rounded) else each, np.float64) for each in results]
+    for number, several in enumerate(otherwise):
+        for way in ways:
+            if number and not way.several:
+                continue
+            steps = _Steps(dtype, way, flushes, several if way.several else {})
+            made = function(*(_Rounded(each, steps) for each in operands))
+            if number and not steps.others:
+                break  # as it was before
+            results = made if isinstance(made, list | tuple) else [made]
+            yield [np.asarray(each.value if isinstance(each, _Rounded) else each, np.float64) for each in results]
 
 
 class _Steps:
     """The steps of one evaluation."""
 
-    def __init__(self, dtype: np.dtype, way: Way, flushes: bool) -> None:
-        self._number, self._dtype, self.way = 0, dtype, way
+    def __init__(self, dtype: np.dtype, way: Way, flushes: bool, several: Steps) -> None:
+        self._number, self._dtype, self.way, self._several = 0, dtype, way, several
+        self.others = 0
+        """How many functions were made in several steps."""
         self._least = 2.0 ** precision(dtype)[1] if flushes else 0.0
 
     def take(self, function: Callable[..., Any], operands: Sequence[Any]) -> Any:
-        """The result of one step, rounded."""
+        """The result of one step, rounded; of a function that is made in several, of these."""
+        if function in self._several:
+            self.others += 1
+            return self._several[function](*operands)
         with np.errstate(all="ignore"):
             result = np.asarray(function(*map(self._value, operands)))
             if result.dtype.kind != "f":
@@ -156,8 +167,7 @@ class _Rounded(NDArrayOperatorsMixin):
 
     def take_step(self, function: Callable[..., Any], *operands: Any) -> Any:
         """One step that NumPy does not know (`special.one_step`)."""
-        parts = SEVERAL.get(function) if self.steps.way.several else None
-        return parts(*operands) if parts is not None else self.steps.take(function, operands)
+        return self.steps.take(function, operands)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *operands: Any, **options: Any) -> Any:
         if method != "__call__" or options:

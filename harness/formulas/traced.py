@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
+from opscope.harness.formulas.otherwise import Steps
+
 NUDGE = 2.0**-20
 """Relative step of a difference: in float64 it leaves ten digits of a derivative, of which one is needed."""
 CHOOSING = {np.where: lambda chosen, a, b: np.where(chosen, a, b)}
@@ -26,10 +28,19 @@ class NotElementwiseError(Exception):
 class Traced(NDArrayOperatorsMixin):
     """A float64 array, and the steps that made it."""
 
-    def __init__(self, value: np.ndarray, made_by: Sequence[tuple[Traced, np.ndarray]] | None = None) -> None:
+    def __init__(
+        self,
+        value: np.ndarray,
+        made_by: Sequence[tuple[Traced, np.ndarray]] | None = None,
+        way: Steps | None = None,
+    ) -> None:
         self.value = value
         self.made_by = made_by
         """The operands of its step with the derivative by each; None: it is an operand of the whole."""
+        self.way: Steps = way or {}
+        """Functions that are made in several steps (`otherwise.WAYS`)."""
+        self.other = any(each.other for each, _ in made_by or ())
+        """Whether one was."""
 
     def take_step(self, function: Callable[..., Any], *operands: Any) -> Any:
         """One step that NumPy does not know (`special.one_step`)."""
@@ -83,10 +94,16 @@ def step(function: Callable[..., Any], *operands: Any) -> Any:
     others = [each for each in operands if hasattr(each, "take_step") and not isinstance(each, Traced)]
     if others:
         return others[0].take_step(function, *operands)
+    traced = [each for each in operands if isinstance(each, Traced)]
+    way = traced[0].way if traced else {}
+    if function in way:
+        made = way[function](*operands)
+        made.other = True
+        return made
     values = [each.value if isinstance(each, Traced) else each for each in operands]
     with np.errstate(all="ignore"):
         result = np.asarray(function(*values))
-        if result.dtype.kind != "f" or not any(isinstance(each, Traced) for each in operands):
+        if result.dtype.kind != "f" or not traced:
             return result
         made_by = []
         for number, operand in enumerate(operands):
@@ -97,7 +114,7 @@ def step(function: Callable[..., Any], *operands: Any) -> Any:
             above[number], below[number] = operand.value + nudge, operand.value - nudge
             derivative = (function(*above) - function(*below)) / (above[number] - below[number])
             made_by.append((operand, derivative))
-    return Traced(result.astype(np.float64), made_by)
+    return Traced(result.astype(np.float64), made_by, way)
 
 
 def _finite(x: np.ndarray) -> np.ndarray:

@@ -21,7 +21,7 @@ from opscope.harness.record.measures import MEASURES
 from opscope.harness.record.records import TAKEN, OpRow, OpTest
 from opscope.harness.record.result_options import Decides
 from opscope.harness.record.stages import Status
-from opscope.harness.record.structure import CYCLES
+from opscope.harness.record.structure import CALLS
 from opscope.harness.verdict import tolerance
 
 if TYPE_CHECKING:
@@ -77,11 +77,11 @@ class EqualProgram:
             test = OpTest.model_validate(entry["test"])
         except (KeyError, ValidationError):
             return None
-        if self._ir_dir is not None and test.cycles is not None and "kernels" not in entry:
+        if self._ir_dir is not None and test.cycles is not None and "calls" not in entry:
             return None
         fields = {name: getattr(test, name) for name in _OF_THE_RUN}
-        if self._ir_dir is not None and "kernels" in entry:
-            (self._ir_dir / CYCLES).write_text(entry["kernels"], encoding="utf-8")
+        if self._ir_dir is not None and "calls" in entry:
+            (self._ir_dir / CALLS).write_text(entry["calls"], encoding="utf-8")
         return {**fields, "cached_from": test.cached_from or f"{test.backend}{TAKEN}{test.run_id}"}
 
     def keep(self, test: OpTest) -> None:
@@ -91,8 +91,8 @@ class EqualProgram:
         """
         if self._key and test.status is Status.SUCCESS and test.artifact is None:
             entry: dict[str, Any] = {"test": test.model_dump(mode="json")}
-            if self._ir_dir is not None and (self._ir_dir / CYCLES).is_file():
-                entry["kernels"] = (self._ir_dir / CYCLES).read_text(encoding="utf-8")
+            if self._ir_dir is not None and (self._ir_dir / CALLS).is_file():
+                entry["calls"] = (self._ir_dir / CALLS).read_text(encoding="utf-8")
             self._store.put(self._key, entry)
 
 

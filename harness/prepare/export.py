@@ -130,7 +130,9 @@ def exported_module(module: Module, path: Path, model: str, shape: str | None, n
     module = one_model(module, str(path), model, shape)
     if left_out := effects.without_effects(module):
         note(f"{path.name}: left out {left_out}")
-    roles = foreign.roles(module, file_models.entry(module, str(path)))
+    entry = file_models.entry(module, str(path))
+    roles = foreign.roles(module, entry)
+    file_models.call_main(module, entry)
     return Exported(mlir.to_bytecode(module), (), "file", roles=roles)
 
 

@@ -30,8 +30,8 @@ TELL = 2.0
 SUFFIXES = (".mlir", ".mlirbc", ".stablehlo", ".bc", ".vhlo")
 FOLDER = "entries"
 """The subfolder of the cache folder."""
-VERSION = 3
-"""Increased when the same file would have other models or meshes."""
+VERSION = 4
+"""Increased when the same file would have other models, meshes or shardings."""
 
 _MAGIC = b"ML\xefR"
 """Of bytecode; what `jax.export` serialises holds some."""
@@ -96,6 +96,18 @@ def mesh(path: Path, model: str, cache: Path, seconds: float = SECONDS) -> str:
     return _read(str(path), digest, str(cache), seconds).meshes.get(model, "")
 
 
+def gspmd(path: Path, model: str, cache: Path, seconds: float = SECONDS) -> str:
+    """The attribute that shards a model over several devices in words of GSPMD alone, `mhlo.sharding`; empty if none
+    does, and where it takes longer than `seconds` to find out."""
+    try:
+        if not any(word in regular_file.read_bytes(path) for word in (b"mhlo.sharding", b"mhlo.spmd_")):
+            return ""
+        digest = file_digest(path)
+    except OSError:
+        return ""
+    return _read(str(path), digest, str(cache), seconds).gspmd.get(model, "")
+
+
 def _may_have_several(text: bytes) -> bool:
     """Whether a text names two public functions or two modules; a comment may do so too."""
     return len(_FUNCTION.findall(text)) > 1 or len(_MODULE.findall(text)) > 1
@@ -108,6 +120,8 @@ class _Contents:
     models: tuple[str, ...] = ()
     meshes: Mapping[str, str] = field(default_factory=dict)
     """Of those models that are sharded; an empty name is the file's only one."""
+    gspmd: Mapping[str, str] = field(default_factory=dict)
+    """Of those that GSPMD's words alone shard: which."""
     late: float = 0.0
     """The seconds after which the child was ended; 0 if it was not."""
 
@@ -144,4 +158,4 @@ def _read(path: str, digest: str, cache: str, seconds: float = SECONDS) -> _Cont
             return _Contents()
         stored_values = outcome.result
         store.put(key, stored_values)
-    return _Contents(tuple(stored_values["models"]), dict(stored_values["meshes"]))
+    return _Contents(tuple(stored_values["models"]), dict(stored_values["meshes"]), dict(stored_values["gspmd"]))

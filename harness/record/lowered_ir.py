@@ -21,6 +21,8 @@ _WRAPPER = re.compile(
 _METADATA = re.compile(r",? ?metadata=\{[^{}]*\}")
 _EMPTY = re.compile(r"\b\w+ = \[\](?:, )?")
 """An attribute without a value: one release prints it, another does not."""
+_BLANKS = re.compile(r'("(?:[^"\\\n]|\\.)*")|[ \t\r]*(\n)[ \t\r]*|[ \t\r]+')
+"""Texts in quotes, ends of lines, and blanks."""
 _DESCRIPTOR = "ttcore.system_desc"
 _MOST_NESTED = 8
 """Aliases stand for what has aliases in it; so deep at most."""
@@ -37,6 +39,7 @@ def last_ir(folder: Path) -> Path | None:
 
 def plain(text: str) -> str:
     """An IR without locations, descriptors, modules around it and empty attributes, and with no aliases."""
+    text = _BLANKS.sub(lambda match: match[1] or match[2] or " ", text.strip())
     aliases = {match[1]: match[2] for match in _ALIAS.finditer(text) if not match[2].startswith("loc(")}
     aliases = {name: f"#{_DESCRIPTOR}" if _DESCRIPTOR in value else value for name, value in aliases.items()}
     body = _WRAPPER.sub("", _without_locations(_METADATA.sub("", _ALIAS.sub("", text))))

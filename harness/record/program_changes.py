@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import gcd
+from operator import attrgetter
 
 from opscope.harness.record import program_graph
-from opscope.harness.record.program_graph import ARGUMENT, LOADS, RETURN, Op, Program
+from opscope.harness.record.program_graph import ARGUMENT, HANDLES, LOADS, RETURN, Op, Program
 
 MOST_NAMES = 6
 """Names of ops in a sentence."""
@@ -25,7 +26,9 @@ CONST_EVAL = "const_eval"
 """The kind of a change in what is evaluated ahead."""
 TEXT = "text"
 """The kind of a change in what is neither MLIR nor HLO."""
-_LAYOUT = "layout"
+_LAYOUT, _TYPES, _MOVED = "layout", "types", "place (const-eval)"
+Calls = Sequence[tuple[str, int]]
+"""The kernels of one execution in their order, and the cycles of each."""
 _ENDS = frozenset({ARGUMENT, RETURN})
 
 
@@ -37,6 +40,9 @@ class Site:
     gone: tuple[int, ...]
     come: tuple[int, ...]
     rewired: tuple[int, ...] = ()
+
+
+_SIDES: tuple[Callable[[Site], tuple[int, ...]], ...] = attrgetter("gone"), attrgetter("come")
 
 
 @dataclass(frozen=True)
@@ -54,6 +60,8 @@ class Change:
     """Equal for changes that are alike in any program: ops in proportion, and what differs in those that stayed."""
     aspects: frozenset[tuple[str, str]] = frozenset()
     """In what ops of one name differ: (what, the op's name)."""
+    cycles: int | None = None
+    """Those that its ops cost now beyond those of before; None where that is not known of each."""
 
     @property
     def net(self) -> dict[str, int]:
@@ -69,11 +77,11 @@ def changes_of_counts(old: Mapping[str, int], new: Mapping[str, int]) -> list[Ch
     return [Change(_what(differing, frozenset()), "ops", 1, differing, signs)] if differing else []
 
 
-def changes_of_texts(old: str, new: str) -> list[Change]:
+def changes_of_texts(old: str, new: str, calls: tuple[Calls, Calls] = ((), ())) -> list[Change]:
     """What differs between two programs, of their IR. Texts of neither MLIR nor HLO differ or are equal, as a whole."""
     before, now = program_graph.read(old), program_graph.read(new)
     if any(True for _ in before.computing) and any(True for _ in now.computing):
-        return changes(before, now)
+        return changes(before, now, calls)
     return [] if old == new else [Change("the text of the program", TEXT, 1, {}, TEXT)]
 
 
@@ -89,14 +97,19 @@ def together(alike: Sequence[Change]) -> Change:
     return Change(_what(sums, aspects) or alike[0].what, kind, sites_of_all, sums, alike[0].alike, aspects)
 
 
-def changes(old: Program, new: Program) -> list[Change]:
-    """What differs between two programs, the change of most sites first; none exactly where their digests are equal."""
+def changes(old: Program, new: Program, calls: tuple[Calls, Calls] = ((), ())) -> list[Change]:
+    """What differs between two programs, the change of most sites first; none exactly where their digests are equal.
+
+    Each with its price, where the kernels that ran are given.
+    """
     alike: dict[Hashable, list[Site]] = defaultdict(list)
     cut = len({sum(op.name in LOADS for op in program.ops) for program in (old, new)}) > 1
     for site in sites(old, new):
         # Where const-eval is cut into functions in another way, all that is evaluated ahead is one matter.
-        alike[CONST_EVAL if cut and _is_ahead(old, new, site) else _signature(old, new, site)].append(site)
-    found = [_change(old, new, of, str(signature)) for signature, of in alike.items()]
+        ahead = cut and (_is_ahead(old, new, site) or _moved(old, new, [site]))
+        alike[CONST_EVAL if ahead else _signature(old, new, site)].append(site)
+    costs = _costs(old, calls[0]), _costs(new, calls[1])
+    found = [replace(_change(old, new, of, str(key)), cycles=_price(costs, of)) for key, of in alike.items()]
     return sorted(found, key=lambda change: (-change.sites, change.what))
 
 
@@ -242,6 +255,63 @@ class _Pairing:
         return elsewhere
 
 
+# --- what a change costs
+
+
+def _costs(program: Program, calls: Calls) -> list[int | None]:
+    """The cycles of each op: the n-th of a name costs what the n-th call of its kernel did, 0 where none can be its.
+
+    None where there are not as many of both, as in a loop. A kernel of another name (`broadcast` of `ttnn.repeat`) is
+    that of the only ops without one of which there are as many.
+    """
+    applied = {(op.name.rpartition(".")[2], word) for op in program.ops for word in _applied(op)}
+    of_kernel: dict[str, list[int]] = defaultdict(list)
+    last, before = "", 0
+    for place, (kernel, cycles) in enumerate(calls):
+        after = calls[place + 1][0] if place + 1 < len(calls) else ""
+        if (last, kernel) in applied:  # what an op applies to its result ran as a kernel of its own
+            of_kernel[last][-1] += cycles
+        elif (after, kernel) in applied:  # and what it applies to what it reads
+            before += cycles
+        else:
+            of_kernel[kernel].append(before + cycles)
+            last, before = kernel, 0
+    each_time = [
+        (place, op.name.rpartition(".")[2])
+        for place, op in enumerate(program.ops)
+        if not op.ahead and op.name not in _ENDS | LOADS | HANDLES
+    ]
+    number = Counter(name for place, name in each_time if not program.ops[place].inside)
+    others = {name: of_kernel.pop(name) for name in [*of_kernel] if not number[name] and any(of_kernel[name])}
+    for cycles in others.values():
+        alike = [name for name, count in number.items() if count == len(cycles) and name not in of_kernel]
+        if len(alike) == 1 and [len(each) for each in others.values()].count(len(cycles)) == 1:
+            of_kernel[alike[0]] = cycles
+    known = sum(map(sum, of_kernel.values())) == sum(cycles for _, cycles in calls)
+    left = {name: iter(cycles) for name, cycles in of_kernel.items() if len(cycles) == number[name]}
+    costs: list[int | None] = [0 if calls else None] * len(program.ops)
+    for place, name in each_time:
+        if any(of_kernel.get(name, ())):
+            costs[place] = next(left[name]) if name in left and not program.ops[place].inside else None
+        elif not known and name not in of_kernel:
+            costs[place] = None
+    return costs
+
+
+def _applied(op: Op) -> list[str]:
+    """The words of an op's activation."""
+    return [word for name, value in op.attributes if "activation" in name for word in re.findall(r"\w+", value)]
+
+
+def _price(costs: tuple[list[int | None], list[int | None]], alike: Sequence[Site]) -> int | None:
+    """What sites cost now beyond what they did."""
+    before, now = (
+        [side[place] for site in alike for place in of(site)] for side, of in zip(costs, _SIDES, strict=True)
+    )
+    known = [cycles for cycles in (*before, *now) if cycles is not None]
+    return sum(known[len(before) :]) - sum(known[: len(before)]) if len(known) == len(before) + len(now) else None
+
+
 # --- what a change is called
 
 
@@ -264,14 +334,29 @@ def _signature(old: Program, new: Program, site: Site) -> Hashable:
         unit = gcd(*net.values())
         return tuple(sorted((name, count // unit) for name, count in net.items())), tuple(sorted(before & now))
     aspects = _aspects(old, new, site)
-    layouts = {aspect for aspect in aspects if aspect[0].startswith(_LAYOUT)}
-    return (), tuple(sorted(layouts or aspects))  # what reads a value that lies elsewhere has other types
+    if layouts := {name for what, name in aspects if what.startswith(_LAYOUT)}:
+        return _LAYOUT, tuple(sorted(layouts))  # what reads a value that lies elsewhere has other types
+    if _TYPES in (kinds := {what for what, _ in aspects}):
+        return _TYPES, tuple(sorted(kinds))  # and so have all that follow
+    return (), tuple(sorted(aspects))
 
 
 def _is_ahead(old: Program, new: Program, site: Site) -> bool:
     """Whether all of a site is evaluated before the first run."""
     ops = [*(old.ops[place] for place in site.gone), *(new.ops[place] for place in site.come)]
     return bool(ops) and all(op.ahead or op.name in LOADS for op in ops)
+
+
+def _moved(old: Program, new: Program, alike: Sequence[Site]) -> int:
+    """How many ops more are evaluated ahead that were not, or the other way round, than came or went."""
+    ahead, each_time = Counter[str](), Counter[str]()
+    for sign, program, of in zip((-1, 1), (old, new), _SIDES, strict=True):
+        for op in (program.ops[place] for site in alike for place in of(site)):
+            if op.name not in _ENDS | LOADS:
+                (ahead if op.ahead else each_time)[op.name] += sign
+    names = ahead.keys() | each_time.keys()
+    moved = sum(min(abs(ahead[name]), abs(each_time[name])) for name in names if ahead[name] * each_time[name] < 0)
+    return max(moved - sum(abs(ahead[name] + each_time[name]) for name in names), 0)
 
 
 def _aspects(old: Program, new: Program, site: Site) -> set[tuple[str, str]]:
@@ -297,11 +382,11 @@ def _differing(one: Op, other: Op) -> set[str]:
     if "" not in (memory_of(one), memory_of(other)) and memory_of(one) != memory_of(other):
         found.add(f"{_LAYOUT} ({memory_of(one)} -> {memory_of(other)})")
     elif (one.operands, one.results) != (other.operands, other.results):
-        found.add("types")
+        found.add(_TYPES)
     if one.holds != other.holds:
         found.add("fused ops")
     if (one.ahead, one.inside) != (other.ahead, other.inside):
-        found.add("place (const-eval)" if one.ahead != other.ahead else "place")
+        found.add(_MOVED if one.ahead != other.ahead else "place")
     return found
 
 
@@ -315,6 +400,7 @@ def _change(old: Program, new: Program, alike: list[Site], signature: str) -> Ch
         aspects |= _aspects(old, new, site)
         ahead &= _is_ahead(old, new, site)
     counts = {name: (before[name], now[name]) for name in sorted(before | now)}
+    ahead = ahead or _moved(old, new, alike) > 0
     kind = _kind(any(one != two for one, two in counts.values()), {what for what, _ in aspects}, ahead=ahead)
     return Change(_what(counts, frozenset(aspects)), kind, len(alike), counts, signature, frozenset(aspects))
 
@@ -330,13 +416,13 @@ def _what(counts: Mapping[str, tuple[int, int]], aspects: frozenset[tuple[str, s
 
 
 def _kind(counted: bool, aspects: set[str], *, ahead: bool) -> str:
-    if ahead or "place (const-eval)" in aspects:
+    if ahead:
         return CONST_EVAL
     if counted:
         return "ops"
     if any(what.startswith(_LAYOUT) for what in aspects):
         return "layout"
-    return next((kind for kind in ("types", "operands") if kind in aspects), "attributes").replace("operands", "wiring")
+    return next((kind for kind in (_TYPES, "operands") if kind in aspects), "attributes").replace("operands", "wiring")
 
 
 def _most(net: Mapping[str, int]) -> list[tuple[str, int]]:

@@ -39,6 +39,7 @@ _NAME = re.compile(r'"([\w.$-]+)"|([A-Za-z_][\w.$-]*)')
 _SYMBOL = re.compile(r"@[\w$.-]+")
 _FUNCTION = re.compile(r"\"?(?:func\.func|util\.func|util\.initializer|flow\.func|llvm\.func)\b")
 _GENERIC_NAME = re.compile(r"\bsym_name = \"([^\"]*)\"")
+_PRIVATE = re.compile(r"^\S+ private |\bsym_visibility = \"private\"")
 _DECLARED = re.compile(r"(%[\w$.-]+)(?: as (%[\w$.-]+))?\s*:")
 _FLOAT = re.compile(r"(?<![\w.])[-+]?(?:\d+\.\d*(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+)(?![\w.])")
 _INDEX = re.compile(r"\b(-?\d+) : index\b")
@@ -255,6 +256,7 @@ def _statements(body: _Body) -> Iterator[_Statement]:
 def _mlir(text: str) -> dict[str, _Body]:
     """The functions of an MLIR module; what stands in none of them is one more, without a name."""
     functions: dict[str, _Body] = {"": _Body()}
+    private: set[str] = set()
     stack: list[tuple[_Body, _Statement | None, str]] = [(functions[""], None, "")]
     for line in map(str.strip, text.splitlines()):
         body, owner, _ = stack[-1]
@@ -285,6 +287,8 @@ def _mlir(text: str) -> dict[str, _Body]:
                 f"@{generic[1]}" if generic is not None else symbol[0] if symbol is not None else f"@{len(functions)}"
             )
             functions[name] = _Body(_declared(line) if generic is None else [])
+            if _PRIVATE.search(line):
+                private.add(name)
             stack.append((functions[name], None, name))
             continue
         statement = _statement(line)
@@ -297,6 +301,10 @@ def _mlir(text: str) -> dict[str, _Body]:
             region = _Body([(inner, kind) for inner, kind in _declared(line) if inner not in statement.operands])
             statement.regions.append(region)
             stack.append((region, statement, ""))
+    used = Counter(_SYMBOL.findall(text))
+    for name in private:  # what nobody calls is not run
+        if used[name] <= (f" {name}(" in text):
+            del functions[name]
     names = {name for name in functions if name}
     for body in functions.values():
         for statement in _statements(body):

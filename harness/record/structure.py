@@ -17,8 +17,8 @@ from opscope.harness.record.program_changes import memory_of
 from opscope.harness.record.program_graph import HANDLES, LOADS, Op, Program
 from opscope.harness.record.records import Structure
 
-CYCLES = "cycles.json"
-"""Beside an IR: kernel -> the cycles of all its calls in one execution."""
+CALLS = "calls.json"
+"""Beside an IR: the kernels of one execution in their order, each with its cycles."""
 COSTS = "costs.json"
 """Beside an IR: `memory` and `costs` as XLA reports them."""
 _CASTS = re.compile(r"(?:^|\.)(?:typecast|convert|cast|bitcast-convert)$")
@@ -78,7 +78,18 @@ def of_job(folder: Path, counts: Mapping[str, int]) -> Structure | None:
         return None
     program = program_graph.read(lowered_ir.plain(last.read_text(encoding="utf-8", errors="replace")))
     temporary = _numbers(folder / COSTS, "memory").get("temp_size_in_bytes")
-    return structure_of(program, _numbers(folder / CYCLES), temporary) if program.ops else None
+    cycles = Counter[str]()
+    for kernel, spent in calls_of(folder):
+        cycles[kernel] += spent
+    return structure_of(program, cycles, temporary) if program.ops else None
+
+
+def calls_of(folder: Path) -> list[tuple[str, int]]:
+    """The kernels that a program has called, with their cycles; none where it did not run on the simulator."""
+    try:
+        return [(str(kernel), int(cycles)) for kernel, cycles in json.loads((folder / CALLS).read_bytes())]
+    except (OSError, ValueError, TypeError):
+        return []
 
 
 def _numbers(file: Path, *keys: str) -> dict[str, int]:

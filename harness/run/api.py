@@ -315,7 +315,7 @@ class _Run:
             self._options = self._options.changed(mesh=own.mesh, arch=own.board)
             self._request = replace(self._request, mesh=own.mesh)
             named = tasks(self._request)
-        own_mesh.check(self._options, self._backends)
+        own_mesh.check(named, self._options, self._backends)
         return named
 
     def _writer(self, context: RunContext) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,7 +42,7 @@ def of_files(
     """
     if options.mesh is not None:
         return None
-    meshes = {task.name: _mesh(task) for task in named}
+    meshes = {task.name: _read(task, file_models.mesh) for task in named}
     mesh, *others = dict.fromkeys(meshes.values())
     if others or not mesh:
         return None
@@ -62,15 +62,22 @@ def of_files(
     return OwnMesh(mesh, board, f"{count}: over its own mesh {mesh}, board {board} ({how})")
 
 
-def check(options: ResultOptions, backends: Sequence[str]) -> None:
-    """Raises InputError for a mesh of more devices than the board has chips, if a backend of the run has boards."""
+def check(named: Sequence[Task], options: ResultOptions, backends: Sequence[str]) -> None:
+    """Raises InputError for a mesh of more devices than the board has chips, if a backend of the run has boards, and
+    for a file whose shardings its compiler does not read."""
+    for backend in [name for name in backends if registry.declares(name, "refuses_gspmd")]:
+        for task in named:
+            if words := _read(task, file_models.gspmd):
+                expected = f"shardings that {backend}'s compiler reads, by sdy.mesh"
+                got, hint = f"GSPMD's ({words})", "an export by Shardy, or --backend reference"
+                raise InputError(f"--model {task.name}", expected, got, hint)
     for backend in sorted(set(backends) & set(registry.own_names())) if options.mesh else ():
         registry.load(backend).check_mesh(options)
 
 
-def _mesh(task: Task) -> str:
-    """The mesh that a model's file names; empty if it names none, or is no StableHLO."""
+def _read(task: Task, words_of: Callable[[Path, str, Path, float], str]) -> str:
+    """What a function of `file_models` says of a model's file; empty if that is no StableHLO."""
     path, request = Path(task.path), task.request
     if task.export is not None or task.unreadable or request.cache_dir is None:
         return ""
-    return file_models.mesh(path, task.entry, Path(request.cache_dir), listing_seconds(path, request))
+    return words_of(path, task.entry, Path(request.cache_dir), listing_seconds(path, request))

@@ -116,10 +116,10 @@ def _with_own_mesh(request: Request) -> Request:
     on_fail = bool(settings["op_by_op_on_fail"])
     own = own_mesh.of_files(request.named, settings.options, backends, settings.is_set("arch"), on_fail)
     if own is None:
-        own_mesh.check(settings.options, backends)
+        own_mesh.check(request.named, settings.options, backends)
         return request
     settings.values.update(mesh=own.mesh, arch=own.board)
-    own_mesh.check(settings.options, backends)
+    own_mesh.check(request.named, settings.options, backends)
     settings.sources["mesh"] = "the model's file"
     return replace(request, named=_models(request), notes=(own.line,))
 

@@ -295,6 +295,7 @@ def _of_backend(folder: Path, options: Options, row: OpRow, module: bytes) -> _B
     from opscope.harness.backends.base import Job
 
     job = Job(row.op_id, module, [], ResultOptions.of(options.model_dump()), row.outputs, row.argument_types)
+    job.several_devices = row.devices > 1
     try:
         backend = registry.load(options.backend)
         build, files = backend.build_note(), backend.repro_files(job)

@@ -117,7 +117,7 @@ def check(
         tiny = max(tiny, smallest_normal(np.dtype(np.float16)))  # what is below it there is a denormal of the card's
     if scale is not None and not row.exact:
         flat = replace(scale, terms=_flat(scale.terms), moved=_flat(scale.moved), within=_flat(scale.within))
-        flat = replace(flat, leaning=_flat(scale.leaning))
+        flat = replace(flat, leaning=_flat(scale.leaning), usual=_flat(scale.usual))
         scores = Scores(flat, shape, tiny)
     with np.errstate(invalid="ignore", over="ignore"):  # NaN and infinity are checked for explicitly
         return _check_floats(np.ravel(golden), np.ravel(got), row, scores, strict, shape, tiny)

@@ -386,7 +386,8 @@ def _by_operands(
     for unrounded in _before_rounding(g, index, steps, operands):
         scale = Scale(steps, terms=terms, moved=moved, unrounded=unrounded, alike=steps.stored if constant else 0.0)
         if within is not None:
-            scale = replace(scale, within=within[index], leaning=operands.leaning()[index])
+            usual, leaning = operands.usually()[index], operands.leaning()[index]
+            scale = replace(scale, within=within[index], usual=usual, leaning=leaning)
         again = check(g, d, row, scale, strict=True)
         if again.question != "systematic":  # nothing else depends on it
             return again

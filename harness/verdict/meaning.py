@@ -8,9 +8,10 @@ once, and an error may be as large as some roundings of the formula's steps make
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from opscope.harness.formulas.elementwise import CHOICES, COMPARED
 from opscope.harness.formulas.elementwise import FORMULAS as ELEMENTWISE
 from opscope.harness.formulas.formula import SMALLEST, moved
 from opscope.harness.formulas.nearest import precision, rounded
+from opscope.harness.formulas.otherwise import WAYS
 from opscope.harness.formulas.stepwise import BY_HOST, BY_KERNELS, evaluations
 from opscope.harness.formulas.table import FORMULAS
 from opscope.harness.formulas.traced import NotElementwiseError, Traced, step
@@ -76,6 +78,10 @@ class Meaning:
     elementwise: bool = True
     steps: Callable[..., Any] | None = None
     """The steps in which it is usually evaluated, of float64 operands that are traced or rounded; None: not known."""
+    others: tuple[Callable[..., Any], ...] = ()
+    """Other steps that are honest."""
+    other_sizes: Callable[[Arrays], Iterator[np.ndarray]] = lambda _: iter(())
+    """Float64 operands -> what one relative rounding of other honest steps moves the first result by, each."""
     products: bool = False
     """Whether it multiplies matrices."""
     mistaken: Callable[[Arrays], list[np.ndarray]] | None = None
@@ -113,6 +119,8 @@ def of_formula(name: str, given: Mapping[str, Any], operands: int, terms: int | 
         roundings,
         elementwise=formula.elementwise,
         steps=partial(formula.steps, **given),
+        others=tuple(partial(each, **given) for each in formula.others),
+        other_sizes=lambda inputs: formula.other_sizes(*inputs, **given),
         products=formula.products,
         mistaken=None if formula.mistaken is None else results(formula.mistaken),
         grouped=partial(formula.grouped, **given),
@@ -153,15 +161,11 @@ def meaning_of(op_name: str, params: Mapping[str, str], operands: Operands, targ
     if not inputs or not all(floats) or sum(x.size for x in inputs) > MOST:
         return None
     meaning = _meaning(op_name, params, operands)
-    if (
-        meaning is not None
-        and meaning.elementwise
-        and not meaning.own_body
-        and not called
-        and any(x.dtype.itemsize < 4 for x in inputs)
-    ):
-        body = of_body(operands.module)
-        meaning = meaning if body is None else replace(meaning, steps=body.steps, known_steps=True)
+    if meaning is not None and meaning.elementwise and not meaning.own_body and not called:
+        if all(x.dtype.itemsize == 4 for x in inputs):
+            meaning = replace(meaning, other_sizes=partial(_beside, meaning, operands.module))
+        elif (body := of_body(operands.module)) is not None:
+            meaning = replace(meaning, steps=body.steps, known_steps=True)
     return None if meaning is None or not decides(meaning, target, inputs) else meaning
 
 
@@ -250,6 +254,15 @@ def of_body(module: bytes) -> Meaning | None:
     return Meaning(
         "its body", evaluate, sizes, _float32_floors, ACTIVATION, steps=steps, own_body=True, known_steps=True
     )
+
+
+def _beside(meaning: Meaning, module: bytes, inputs: Arrays) -> Iterator[np.ndarray]:
+    """What roundings of other honest steps than the usual ones move a formula's result by: also of its op's body, where
+    this is the formula too."""
+    yield from meaning.other_sizes(inputs)
+    if (body := of_body(module)) is not None:
+        size, (exact,), (written,) = body.sizes(inputs)[0], meaning.evaluate(inputs), body.evaluate(inputs)
+        yield np.where(np.abs(written - exact) <= meaning.roundings * FLOAT32 * size + SMALLEST, size, 0.0)
 
 
 def _keeps(op_name: str) -> bool:
@@ -367,6 +380,10 @@ class ExactOperands(Operands):
         """How far the roundings of its steps may move each element of each result, float64."""
         return None if self.meaning is None or self.meaning.roundings == 0 else [each.most for each in self._moves]
 
+    def usually(self) -> list[np.ndarray]:
+        """How far roundings of the usual steps may move each element of each result, float64."""
+        return [each.usual for each in self._moves]
+
     def leaning(self) -> list[np.ndarray]:
         """What steps that all lean one way move each element of each result by, float64."""
         return [each.leaning for each in self._moves]
@@ -390,18 +407,22 @@ class ExactOperands(Operands):
             if on_card and (dtype.itemsize <= 2 or not self.meaning.elementwise):
                 multiplies = self.meaning.products or self.meaning.elementwise
                 rate += cut_of(self.target, "matmul" if multiplies else "reduce", element_type(dtype))
+            widest = size
+            for other in self.meaning.other_sizes(inputs) if not (index or (on_card and dtype.itemsize <= 2)) else ():
+                widest = np.maximum(widest, _finite(other))
             rounds = (self.target.rounds_steps or on_card) and dtype.itemsize <= 2
             floor = floor * (2.0**least / SMALLEST) if rounds else floor
-            own = _finite(rate * size + floor + 2.0 ** (least - bits))
+            usual, own = (_finite(rate * each + floor + 2.0 ** (least - bits)) for each in (size, widest))
             apart = self._apart(inputs, dtype, index, exact[index], counts, size) if rounds else None
             most, right = own, _finite(exact[index])
             if rounds and (apart is None or not self.meaning.elementwise):
-                most = own + COARSE * 2.0 ** -(bits + 1) * _finite(size)
+                most = own + COARSE * 2.0 ** -(bits + 1) * _finite(widest)
             if apart is not None:
                 most = np.maximum(most, own + (ON_CARD if on_card else STEPWISE) * apart.most)
             leaning = np.copysign(most, right) if apart is None else _farther(apart.leaning, own, right)
             shape = self.inputs[0].shape
-            moves.append(_Moves(_placed(most, places, shape), _placed(leaning, places, shape)))
+            usual = most if rounds else usual
+            moves.append(_Moves(*(_placed(each, places, shape) for each in (most, leaning, usual))))
         return moves
 
     def _apart(
@@ -417,7 +438,14 @@ class ExactOperands(Operands):
             weights = _finite(counts * exact / (np.square(exact) + np.square(size)))
         try:
             ways = BY_HOST if self.meaning.known_steps and not self.target.tiled else BY_KERNELS
-            for results in evaluations(self.meaning.steps, inputs, dtype, ways, flushes=self.target.tiled):
+            # A card's kernels may be a unit off in each step: with other steps besides nothing would be wrong.
+            one_way = self.meaning.known_steps or self.target.tiled
+            known = {"flushes": self.target.tiled, "otherwise": WAYS[:1] if one_way else WAYS}
+            several = chain.from_iterable(
+                evaluations(each, inputs, dtype, ways, **known)
+                for each in (self.meaning.steps, *(() if one_way else self.meaning.others))
+            )
+            for results in several:
                 with np.errstate(invalid="ignore"):
                     off = _finite(results[index] - exact)
                 farthest = np.maximum(farthest, np.abs(off))
@@ -425,7 +453,7 @@ class ExactOperands(Operands):
                     leaning, along = off, mean
         except NotElementwiseError:
             return None
-        return _Moves(farthest, leaning)
+        return _Moves(farthest, leaning, farthest)
 
 
 @dataclass(frozen=True)
@@ -434,6 +462,8 @@ class _Moves:
 
     most: np.ndarray
     leaning: np.ndarray
+    usual: np.ndarray
+    """`most` of the usual steps."""
 
 
 def _farther(leaning: np.ndarray, own: np.ndarray, exact: np.ndarray) -> np.ndarray:

@@ -197,6 +197,10 @@ class Operands:
         is a single step, or whose steps nobody knows."""
         return None
 
+    def usually(self) -> list[np.ndarray]:
+        """How far those of the usual evaluation alone may; where `within` is known."""
+        return []
+
     def leaning(self) -> list[np.ndarray]:
         """What steps that all lean one way move each element of each result by, float64; where `within` is known."""
         return []

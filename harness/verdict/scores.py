@@ -38,6 +38,8 @@ and what is not known of how either treats ties and denormals stays far below. R
 FIRM = 64.0
 """Half units of itself that its own steps may cost an element of float32 that a mean is made of. Others say nothing:
 terms cancel."""
+CANCELS = 4.0
+"""The same of other honest steps than the usual ones, as a multiple: where these cancel a mean says nothing either."""
 PLACED = 8.0
 """Deviations by which a structure's mean square may exceed 1: 1 + 8 sqrt(2 / n). Of n elements that share operands
 sqrt(n) are taken for independent, as for a mean: one weight is cut once for all places of a channel."""
@@ -58,6 +60,8 @@ class Scale:
     """How far each element moves where the operands are off by what storing them costs; None: not evaluated."""
     within: np.ndarray | None = None
     """How far the roundings of the op's own steps may move each element, perhaps all alike; None: it is one step."""
+    usual: np.ndarray | None = None
+    """The same of the usual steps alone, by which elements are taken that a mean is made of. Beside `within`."""
     leaning: np.ndarray | None = None
     """What each element is off by where these roundings all lean one way, which a mean may be too. Beside `within`."""
     unrounded: Unrounded | None = None
@@ -173,11 +177,13 @@ class Scores:
             either = np.abs(error) <= SLACK * 2 * self.scale.steps.rounded * np.abs(golden)
             mean = np.where(unrounded.ties[span] & either, 0.0, mean)
             repeats = unrounded.repeats[span]
-        within = None if self.scale.within is None else self.scale.within[span]
+        usual, within = (None if part is None else part[span] for part in (self.scale.usual, self.scale.within))
         if self.scale.leaning is not None:
             self.leaning_along += float((self.scale.leaning[span] * part / np.where(scale > 0, scale, 1.0)).sum())
         if self._rounds_alone:
-            self._take_roundings(golden, mean * scale, mean, repeats, within)
+            self._take_roundings(
+                golden, mean * scale, mean, repeats, usual, within if self.scale.steps.last_place else None
+            )
         self.total += float(mean.sum())
         products = mean * part
         self.along += float(products.sum())
@@ -211,7 +217,13 @@ class Scores:
         return self.scale.steps.rounded or self.scale.steps.last_place
 
     def _take_roundings(
-        self, golden: np.ndarray, error: np.ndarray, z: np.ndarray, repeats: np.ndarray | int, within: np.ndarray | None
+        self,
+        golden: np.ndarray,
+        error: np.ndarray,
+        z: np.ndarray,
+        repeats: np.ndarray | int,
+        usual: np.ndarray | None,
+        within: np.ndarray | None,
     ) -> None:
         """Adds what roundings were off in one chunk. Where a kernel's own error is granted, z is too small a number for
         them; where the terms of a sum cancel, units in the last place are too large a one. What the op's own steps may
@@ -221,10 +233,11 @@ class Scores:
             with np.errstate(divide="ignore", invalid="ignore"):
                 off = error / (2 * self._last_place * np.maximum(np.abs(golden), self.tiny))
             off = np.where(np.isfinite(off), np.clip(off, -WORST, WORST), 0.0)
-        steps = self.scale.steps
+        steps, size = self.scale.steps, np.abs(golden)
         firm = np.ones(off.shape, bool)
-        if within is not None:
-            firm = within <= (FIRM * steps.last_place if steps.last_place else steps.rounded / FINE) * np.abs(golden)
+        if usual is not None:
+            firm &= np.ones(off.shape, bool) if within is None else within <= CANCELS * FIRM * steps.last_place * size
+            firm &= usual <= (FIRM * steps.last_place if steps.last_place else steps.rounded / FINE) * size
         elif steps.last_place:
             firm = np.abs(off) <= FIRM / 2
         off = np.where(firm, off, 0.0)

@@ -293,6 +293,14 @@ def test_a_remainder_has_the_sign_of_its_divisor(kind: str) -> None:
     agree(by_xla(model, [a, b]), [np.mod(a, b)])
 
 
+def test_a_remainder_by_an_infinity_is_the_dividend_or_the_infinity() -> None:
+    a = np.array([3, -3, 1, -1, np.inf, np.nan, 5], np.float32)
+    b = np.array([np.inf, np.inf, -np.inf, -np.inf, np.inf, np.inf, 3], np.float32)
+    model = graph("Mod", {"a": a, "b": b}, (onnx.TensorProto.FLOAT, a.shape))
+    expected = np.array([3, np.inf, -np.inf, -1, np.nan, np.nan, 2], np.float32)
+    np.testing.assert_array_equal(by_xla(model, [a, b])[0], expected)
+
+
 @pytest.mark.parametrize("comparison", ["Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"])
 @pytest.mark.parametrize("kind", ["uint8", "uint16", "uint32", "uint64"])
 def test_unsigned_integers_are_compared_by_their_numbers(comparison: str, kind: str) -> None:

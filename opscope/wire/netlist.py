@@ -45,6 +45,8 @@ class Tested(Answer):
     encodings_of_ours: tuple[str, ...]
     rounds: int
     """How often its programs ran, where results depend on what ran before; else 0."""
+    constant_tiles: int
+    """Tiles that should be one number, of which no correlation was asked, but that all elements are close."""
 
 
 PRINTS: Any = Netlist | Op | Tested

@@ -22,6 +22,8 @@ class Readiness(Answer):
     since: Since | None
     left_out: tuple[str, ...]
     """Ids of later runs of selected ops, which do not count."""
+    stopped: tuple[str, ...]
+    """The series with this model that have stopped, by name and date."""
 
 
 def readiness_of(found: readiness.Readiness) -> Readiness:
@@ -34,6 +36,7 @@ def readiness_of(found: readiness.Readiness) -> Readiness:
         nights=tuple(found.nights),
         since=found.since,
         left_out=tuple(run.run_id for run in found.left_out),
+        stopped=tuple(found.stopped),
     )
 
 

@@ -14,6 +14,8 @@ class Unblock(FixPlan):
 
     left_out: tuple[str, ...]
     """Ids of later runs of selected ops, which do not count."""
+    stopped: tuple[str, ...]
+    """The series that have stopped, by name and date: what fails there is not in this."""
 
 
 class SeriesOfNight(Answer):

@@ -139,6 +139,7 @@ def unblock(
     from opscope.base.page import Page
     from opscope.reports.compare import to_fix
     from opscope.reports.compare import unblock as ranking
+    from opscope.reports.compare.night_diff import tonight
     from opscope.reports.compare.owned import own_plan
     from opscope.reports.compare.readiness import newer_selections, views_asked_for
     from opscope.reports.compare.run_selection import left_out_line, open_runs
@@ -148,6 +149,7 @@ def unblock(
     with open_runs(url, named=(run,)) as runs:
         views, night = views_asked_for(runs, run)
         left_out = newer_selections(runs, views) if run is None else []
+        stopped = tonight(runs.connection)[1] if run is None and runs.connection is not None else ()
         rules = rules_here(runs.connection, owners_file, team=team)
     plans = [own_plan(ranking.plan(plan, by), rules, team) for plan in views]
     if as_json:
@@ -155,14 +157,14 @@ def unblock(
         from opscope.wire.unblock import SeriesOfNight, Unblock
 
         names = tuple(run.run_id for run in left_out)
-        series = [Unblock(**vars(plan), left_out=names) for plan in plans]
+        series = [Unblock(**vars(plan), left_out=names, stopped=stopped) for plan in plans]
         print_answer(SeriesOfNight(series=tuple(series)) if night or len(series) > 1 else series[0])
         return
-    page = Page()
+    page, line = Page(), left_out_line(left_out, stopped)
     for place, plan in enumerate(plans):
         if place:
             page.line()
-        show(to_fix.document(plan, limit, team, left_out_line(left_out)), page)
+        show(to_fix.document(plan, limit, team, "" if place else line), page)
 
 
 @click.command(short_help="List the ops that keep a model from running as a whole.")

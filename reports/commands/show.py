@@ -222,12 +222,15 @@ def _causes(
     noted = {note.cause: note.line(day) for note in notes}
 
     def key(entry: Failing) -> tuple[object, ...]:
-        return tuple(getattr(entry, name) for name in (*same, "known", "owner", "cluster"))
+        return tuple(getattr(entry, name, False) for name in (*same, "known", "owner", "cluster", "flaky"))
 
     def cause_of(entry: Failing) -> Cause:
         *before, stage = (str(getattr(entry, name) or "") for name in same)
         what, note = "; ".join(before) + (f" at {stage}" if stage else ""), noted.get(entry.cluster, "")
-        return Cause(entry.cluster, what, getattr(entry, message) or "", stage, entry.owner, entry.known, note)
+        flaky = bool(getattr(entry, "flaky", False))
+        return Cause(
+            entry.cluster, what, getattr(entry, message) or "", stage, entry.owner, entry.known, note, flaky=flaky
+        )
 
     def op_of(entry: Failing) -> Op:
         where, error = counted(entry.uses, "use"), getattr(entry, message) or ""

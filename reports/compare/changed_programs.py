@@ -8,6 +8,7 @@ place, is known where a run has kept its IR (lowered_differently.py).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from opscope.reports.compare.outcomes import RunView
 
 MOST_NAMES = 6
 """Counts in a line."""
+_AHEAD, _FUSED = "ahead ", "fused "
 Counts = Mapping[str, tuple[int, int]]
 
 
@@ -42,7 +44,7 @@ class ChangedProgram:
     @property
     def what(self) -> str:
         """What there is more or less of in its program."""
-        return "; ".join(filter(None, (_listed(self.counts), _listed(self.layouts))))
+        return listed_counts(self.counts, self.layouts)
 
     @property
     def text(self) -> str:
@@ -61,7 +63,7 @@ def changed_programs(a: RunView, b: RunView) -> tuple[ChangedProgram, ...]:
         if old is None or old.op_id != op_id or old.structure is None or new.structure is None:
             continue
         before, now = old.structure, new.structure
-        counts, layouts = _different(_counts(before), _counts(now)), _layouts(before, now)
+        counts, layouts = changed_counts(before, now), changed_layouts(before, now)
         costs = {"cycles": (old.cycles, new.cycles), "temporary bytes": (before.temp_bytes, now.temp_bytes)}
         known = {name: (x, y) for name, (x, y) in costs.items() if x is not None and y is not None and x != y}
         if counts or layouts or known:
@@ -69,12 +71,17 @@ def changed_programs(a: RunView, b: RunView) -> tuple[ChangedProgram, ...]:
     return tuple(sorted(found, key=lambda program: (-_dearer(program), program.model)))
 
 
+def changed_counts(old: Structure, new: Structure) -> Counts:
+    """Ops of which there are more or fewer: in each execution, ahead of the first, and fused into others."""
+    return _different(_counts(old), _counts(new))
+
+
 def _counts(structure: Structure) -> dict[str, int]:
-    parts = (("", structure.ops), ("ahead ", structure.ahead), ("fused ", structure.fused))
+    parts = (("", structure.ops), (_AHEAD, structure.ahead), (_FUSED, structure.fused))
     return {f"{prefix}{name}": number for prefix, of in parts for name, number in of.items()}
 
 
-def _layouts(old: Structure, new: Structure) -> Counts:
+def changed_layouts(old: Structure, new: Structure) -> Counts:
     """The layouts of ops of which there are as many as before."""
     same = [name for name, number in new.ops.items() if old.ops.get(name) == number]
     before, now = (
@@ -82,6 +89,26 @@ def _layouts(old: Structure, new: Structure) -> Counts:
         for of in (old, new)
     )
     return _different(before, now)
+
+
+def changed_totals(old: Structure, new: Structure) -> Counts:
+    """What all ops have more or less of: casts, const-eval, ops of the host, results in each memory and layout."""
+    return _different(_totals(old), _totals(new))
+
+
+def _totals(structure: Structure) -> dict[str, int]:
+    totals = Counter(
+        {"casts": structure.casts, "on host": structure.on_host, "const-eval": sum(structure.ahead.values())}
+    )
+    for places in structure.memory.values():
+        totals.update(places)
+    return dict(totals)
+
+
+def op_of(name: str) -> str:
+    """The op of a name of `counts` or `layouts`."""
+    name = name.removeprefix(_AHEAD).removeprefix(_FUSED)
+    return name if name.startswith("fusion") else name.partition(" ")[0]
 
 
 def _different(before: Mapping[str, int], now: Mapping[str, int]) -> Counts:
@@ -94,6 +121,11 @@ def _dearer(program: ChangedProgram) -> float:
     """By what share of its cycles a model costs more now."""
     before, now = program.costs.get("cycles", (0, 0))
     return now / before - 1 if before else 0.0
+
+
+def listed_counts(*of: Counts) -> str:
+    """Those that changed most, `ttnn.mean 0 -> 9`, of each."""
+    return "; ".join(filter(None, map(_listed, of)))
 
 
 def _listed(counts: Counts) -> str:

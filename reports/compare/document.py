@@ -112,8 +112,9 @@ class Cause:
 
     @property
     def about(self) -> list[str]:
-        """Whose it is, and which limitation names it."""
-        return [f"{word} {text}" for word, text in (("owner", self.owner), ("known:", self.known)) if text]
+        """Whether it comes and goes, whose it is, and which limitation names it."""
+        named = (f"{word} {text}" for word, text in (("owner", self.owner), ("known:", self.known)) if text)
+        return [*["flaky"] * self.flaky, *named]
 
     @property
     def heading(self) -> str:

@@ -26,13 +26,12 @@ from opscope.reports.compare.commit_range import CommitRange, range_of
 from opscope.reports.compare.diff import Diff, conditions_changed, first_rows
 from opscope.reports.compare.night_views import last_complete, newest_run
 from opscope.reports.compare.outcomes import RunView
-from opscope.reports.database.endings import DEFAULT
 from opscope.reports.database.notes import read_notes
 from opscope.reports.database.owners import Rule, owner
 from opscope.reports.database.rows import RELEASE
 from opscope.reports.database.schema import NIGHTS, OPS
 from opscope.reports.database.schema_nights import NIGHT_CHANGES, NIGHT_COUNTS, NIGHT_SERIES
-from opscope.reports.database.series_names import board_in
+from opscope.reports.database.series_names import board_in, series_name
 
 WORSE = {
     Label.NEW: "new failure",
@@ -76,7 +75,7 @@ class SeriesFacts:
 
     series: str
     place: str
-    """Backend, its board if it has one, and the number format if one was asked for."""
+    """Its name (database/series_names.py)."""
     right: int
     attempted: int
     changes: tuple[Change, ...]
@@ -116,7 +115,7 @@ def of_view(view: RunView, diff: Diff | None, missing: str = "") -> SeriesFacts:
     used = [op for op in view.ops.values() if op.uses_of]
     return SeriesFacts(
         view.series,
-        place_of(view.backend, view.board, view.origin["options"].get("data_format")),
+        view.name,
         sum(op.right for op in used),
         sum(op.attempted for op in used),
         tuple(
@@ -150,8 +149,11 @@ def of_missing(series: str, place: str, previous: str) -> SeriesFacts:
 
 def not_tonight(connection: sa.Connection, there: Iterable[SeriesFacts]) -> list[SeriesFacts]:
     """The series that have no night of the newest date (views/night_dates.sql): those that have stopped, and those that
-    are awaited, in which what failed in their last night fails still. One that is missing from a night is `there`."""
-    named = {each.place for each in there}
+    are awaited, in which what failed in their last night fails still. One that is missing from a night is `there`, by
+    the beginning of its name: nobody knows with which options its run would have been."""
+    there = list(there)
+    named = {each.series for each in there}
+    lacking = tuple(f"{each.place} " for each in there if not each.attempted and each.missing)
     asked = sa.text(
         "SELECT d.series, d.night_id, d.platform, d.day, d.stopped FROM night_dates d "
         "JOIN nights n ON n.night_id = d.night_id "
@@ -159,7 +161,7 @@ def not_tonight(connection: sa.Connection, there: Iterable[SeriesFacts]) -> list
     )
     facts = []
     for row in connection.execute(asked).all():
-        if row.platform in named:
+        if row.series in named or f"{row.platform} ".startswith(lacking):
             continue
         if row.stopped:
             facts.append(SeriesFacts(row.series, row.platform, 0, 0, (), False, "", stopped=row.day))
@@ -170,12 +172,12 @@ def not_tonight(connection: sa.Connection, there: Iterable[SeriesFacts]) -> list
     return facts
 
 
-def place_asked_for(connection: sa.Connection, backend: str, arch: str, data_format: str) -> str:
+def place_asked_for(connection: sa.Connection, backend: str, arch: str, series: str) -> str:
     """The place of a series without a run: with the board that the backend last had, else with the one asked for."""
     had = sa.select(NIGHT_SERIES.c.board).where(NIGHT_SERIES.c.board.is_not(None))
     had = had.where(NIGHT_SERIES.c.backend == backend, NIGHT_SERIES.c.arch == arch)
     board = connection.scalar(had.order_by(NIGHT_SERIES.c.started.desc()).limit(1))
-    return place_of(backend, arch if board is None else board, data_format)
+    return series_name(backend, arch if board is None else board, series)
 
 
 def of_night(connection: sa.Connection, night_id: str, series: str) -> SeriesFacts:
@@ -221,7 +223,7 @@ def of_night(connection: sa.Connection, night_id: str, series: str) -> SeriesFac
             conditions = tuple(conditions_changed(old, new))
     return SeriesFacts(
         series,
-        place_of(row["backend"], board_in(connection, night_id, series, row["arch"]), row["data_format"]),
+        series_name(row["backend"], board_in(connection, night_id, series, row["arch"]), series),
         sum(count for status, count in ops.items() if status in RIGHT),
         sum(count for status, count in ops.items() if status not in NOT_ATTEMPTED),
         changes,
@@ -231,11 +233,6 @@ def of_night(connection: sa.Connection, night_id: str, series: str) -> SeriesFac
         row["missing"],
         str(message) if row["status"] == BROKEN else "",
     )
-
-
-def place_of(backend: str, board: str, data_format: str | None) -> str:
-    """`reference n150`, `reference p150 Float16_b`, or the backend alone where it has neither."""
-    return " ".join(filter(None, (backend, board, "" if data_format == DEFAULT else data_format)))
 
 
 def _text(since: CommitRange | None) -> str:

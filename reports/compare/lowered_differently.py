@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -24,14 +23,17 @@ from opscope.base.visible_text import percent_change
 from opscope.harness.record import program_changes
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.program_changes import Change
-from opscope.harness.record.records import WHOLE_MODEL
+from opscope.harness.record.records import WHOLE_MODEL, Structure
 from opscope.harness.record.result_options import PROGRAM_OPTIONS, ResultOptions, flag
 from opscope.harness.record.stages import Status
 from opscope.harness.record.store import read_run
+from opscope.reports.compare.changed_programs import Counts, changed_counts, changed_layouts, listed_counts, op_of
 from opscope.reports.compare.night_views import newest_run
 from opscope.reports.compare.outcomes import Outcome, RunView
 from opscope.reports.records import lowered
 
+_KERNELS = "kernels"
+_CallsOf = Mapping[str, program_changes.Calls]
 _SIZES = re.compile(r"\[([\d,]*)\]")
 
 
@@ -44,24 +46,29 @@ class Place:
     op_id: str
     sites: int
     """Places of its program that changed so."""
-    counts: Mapping[str, tuple[int, int]]
-    """Op of the program -> how many the whole program has of it, before and now: those whose number changed."""
+    counts: Counts
+    """Op of the program -> how many the whole program has of it, before and now: those whose number changed; of what is
+    evaluated once, before the first execution, `ahead OP`; of what is fused into OP, `fused OP WHAT`."""
+    layouts: Counts
+    """`ttnn.rms_norm l1 width_sharded` -> how many such results the whole program has, where the number of the op is as
+    before."""
     cycles: tuple[int, int] | None
     """Of one execution, before and now: what this change costs or saves is the difference. None where there is none, or
     where several changes cannot be told apart."""
     priced_by: str
-    """What these cycles are of: `run`, the whole program, where nothing else changed; `kernels`, those that this change
-    alone has touched; empty without a price."""
+    """What these cycles are of: `run`, the whole program, where nothing else changed; `ops`, the whole program, if
+    nothing but the ops that this change has touched were another; `kernels`, the kernels that this change alone has
+    touched; empty without a price."""
 
     @property
     def text(self) -> str:
         """Its name, counts and price on one line."""
-        counts = ", ".join(f"{name} {before} -> {now}" for name, (before, now) in self.counts.items())
+        counts = listed_counts(self.counts, self.layouts)
         price = ""
         if self.cycles is not None:
             before, now = self.cycles
             share = f" ({percent_change(before, now)})" if before else ""
-            of = "" if self.priced_by == "run" else f" of {self.priced_by}"
+            of = f" of {self.priced_by}" if self.priced_by == _KERNELS else ""
             price = f"cycles{of} {before:,} -> {now:,}{share}"
         return f"{self.name}: {'; '.join(filter(None, (counts, price)))}" if counts or price else self.name
 
@@ -153,12 +160,15 @@ def compare_lowered(a: RunView, b: RunView, folder_a: Path, folder_b: Path) -> L
     sides = _Side(a, folder_a), _Side(b, folder_b)
     computing: dict[str, list[Outcome]] = {}
     verdicts: dict[str, list[Outcome]] = {}
-    both = [op_id for op_id in now if op_id in before and op_id in b.ops]
-    lowering, folded = _lowering({op_id: (before[op_id], now[op_id]) for op_id in both}, a, b)
+    counted = [op_id for op_id in b.ops if all(_counted(run, op_id) for run in (a, b))]
+    both = dict.fromkeys([*(op_id for op_id in now if op_id in before and op_id in b.ops), *counted])
+    calls = lowered.read_calls(folder_a, a.backend), lowered.read_calls(folder_b, b.backend)
+    lowering, folded = _lowering({op_id: (before.get(op_id, ""), now.get(op_id, "")) for op_id in both}, a, b, calls)
     without = 0
     for op_id, new in b.ops.items():
         old = a.ops.get(op_id)
-        without += old is not None and _ran(old) and _ran(new) and (op_id in before) != (op_id in now)
+        lacks = op_id not in both and (op_id in before) != (op_id in now)
+        without += old is not None and _ran(old) and _ran(new) and lacks
         if old is None or not (old.attempted and new.attempted):
             continue
         if what := _verdict(old, new):
@@ -177,6 +187,12 @@ def compare_lowered(a: RunView, b: RunView, folder_a: Path, folder_b: Path) -> L
     )
 
 
+def _counted(run: RunView, op_id: str) -> Structure | None:
+    """The structure of a program whose ops its backend has counted."""
+    structure = run.ops[op_id].structure if op_id in run.ops else None
+    return structure if structure is not None and structure.counted else None
+
+
 class _Alike(NamedTuple):
     """Changes of one kind in several ops."""
 
@@ -185,19 +201,22 @@ class _Alike(NamedTuple):
     places: list[Place]
 
 
-def _lowering(texts: Mapping[str, tuple[str, str]], a: RunView, b: RunView) -> tuple[list[_Alike], int]:
+def _lowering(
+    texts: Mapping[str, tuple[str, str]], a: RunView, b: RunView, calls: tuple[_CallsOf, _CallsOf]
+) -> tuple[list[_Alike], int]:
     """What differs in the programs of ops, changes that are alike together, and how many have but another text."""
     alike: dict[str, _Alike] = {}
     folded = 0
     for op_id, (old, new) in texts.items():
-        if old == new:
+        own = [of for run in (a, b) if (of := _counted(run, op_id)) is not None]
+        if len(own) == 2:
+            of_op = program_changes.changes_of_counts(own[0].ops, own[1].ops)
+        elif old == new:
             continue
-        own = [op.structure if (op := run.ops.get(op_id)) is not None else None for run in (a, b)]
-        if all(of is not None and of.counted for of in own):
-            of_op = program_changes.changes_of_counts(*(of.ops for of in own if of is not None))
         else:
-            of_op = program_changes.changes_of_texts(old, new)
-        folded += not of_op
+            own_calls = calls[0].get(op_id, ()), calls[1].get(op_id, ())
+            of_op = program_changes.changes_of_texts(old, new, own_calls)
+        folded += not of_op and old != new
         for change in of_op:
             place = _place(change, of_op, (a.ops.get(op_id), b.ops[op_id]))
             group = alike.setdefault(change.alike, _Alike([], [], []))
@@ -214,21 +233,31 @@ def _place(
 ) -> Place:
     """A change in one op, with its price."""
     old, new = ops
-    structures = old.structure if old is not None else None, new.structure
-    sizes = [Counter(of.ops) + Counter(of.ahead) if of is not None else Counter[str]() for of in structures]
-    counts = {name: (sizes[0][name], sizes[1][name]) for name in change.net}
-    counts = {name: both if any(both) else change.counts[name] for name, both in counts.items()}
+    structures = before, now = old.structure if old is not None else None, new.structure
+    counts: Counts = {name: change.counts[name] for name in change.net}
+    layouts: Counts = {}
+    if before is not None and now is not None:
+        counts = _touched(change, changed_counts(before, now)) or counts
+        layouts = _touched(change, changed_layouts(before, now))
     cycles, by = None, ""
     whole = old.cycles if old is not None else None, new.cycles
     touched = [{name.rpartition(".")[2] for name in each.counts} for each in all_changes]
     if whole[0] is not None and whole[1] is not None and len(all_changes) == 1:
         cycles, by = (whole[0], whole[1]), "run"
+    elif whole[0] is not None and change.cycles is not None:
+        cycles, by = (whole[0], whole[0] + change.cycles), "ops"
     elif all(of is not None and of.cycles for of in structures):
         own = touched[list(all_changes).index(change)]
         if sum(bool(own & names) for names in touched) == 1:
             sums = [sum(of.cycles.get(kernel, 0) for kernel in own) for of in structures if of is not None]
-            cycles, by = ((sums[0], sums[1]), "kernels") if any(sums) else (None, "")
-    return Place(_name(new), new.op_id, change.sites, counts, cycles, by)
+            cycles, by = ((sums[0], sums[1]), _KERNELS) if any(sums) else (None, "")
+    return Place(_name(new), new.op_id, change.sites, counts, layouts, cycles, by)
+
+
+def _touched(change: Change, counts: Counts) -> Counts:
+    """Those of the ops that a change has touched; what fusions hold, where it has touched one."""
+    holds = any(name.startswith("fusion") for name in change.counts)
+    return {name: both for name, both in counts.items() if op_of(name) in change.counts or (holds and "." not in name)}
 
 
 def _name(op: Outcome) -> str:

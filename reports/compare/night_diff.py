@@ -180,7 +180,7 @@ def series_missing(connection: sa.Connection, night_ids: Iterable[str]) -> list[
     rows = connection.execute(sa.select(NIGHT_SERIES).where(NIGHT_SERIES.c.night_id.in_(nights))).all()
     missing = {row.series: row for row in rows if row.series not in present}
     return [
-        of_missing(series, place_asked_for(connection, row.backend, row.arch, row.data_format), row.previous_night)
+        of_missing(series, place_asked_for(connection, row.backend, row.arch, series), row.previous_night)
         for series, row in sorted(missing.items())
     ]
 
@@ -202,15 +202,23 @@ def since_night_before(connection: sa.Connection, earlier: str, late: str, serie
         return compare(before, now, slower_between_nights(connection, before, now))
 
 
-def tonight(connection: sa.Connection) -> dict[str, str]:
-    """Each series that has not stopped -> its newest night; empty where a single run is newer than all nights."""
+def tonight(connection: sa.Connection, model: str | None = None) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Each series that has not stopped -> its newest night; and those that have (with `model` in their last night), by
+    name and date. Empty where a single run is newer than all nights."""
     if newest_night(connection) is None:
-        return {}
+        return {}, ()
     nights = sa.text(
-        "SELECT d.series, d.night_id FROM night_dates d JOIN nights n ON n.night_id = d.night_id "
-        "WHERE d.newest = 1 AND d.stopped = 0 AND n.kind = 'night' ORDER BY d.series"
+        "SELECT d.series, d.night_id, d.platform, d.day, d.stopped, m.model FROM night_dates d "
+        "JOIN nights n ON n.night_id = d.night_id "
+        "LEFT JOIN night_models m ON m.night_id = d.night_id AND m.series = d.series AND m.model = :model "
+        "WHERE d.newest = 1 AND n.kind = 'night' ORDER BY d.series"
     )
-    return {row.series: row.night_id for row in connection.execute(nights)}
+    rows = connection.execute(nights, {"model": model or ""}).all()
+    stopped = (row for row in rows if row.stopped and model in (None, row.model))
+    return (
+        {row.series: row.night_id for row in rows if not row.stopped},
+        tuple(f"{row.platform} (no night since {row.day})" for row in stopped),
+    )
 
 
 def compared_in(connection: sa.Connection, earlier: str, late: str, series: str) -> Diff:

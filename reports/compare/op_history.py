@@ -16,22 +16,20 @@ from opscope.base.source_places import here
 from opscope.harness.record.causes import cause_named, may_name_cause
 from opscope.harness.record.commits.checkout import Commit
 from opscope.harness.record.errors import InputError, closest
-from opscope.harness.record.optest import board_of
 from opscope.harness.record.records import TAKEN
 from opscope.harness.record.stages import Status, in_order
 from opscope.reports.compare.commit_range import CommitRange, commit_of
 from opscope.reports.compare.night_times import timed, with_zones
 from opscope.reports.compare.outcomes import RunView, aliases, climbs_of, from_database
 from opscope.reports.compare.whole_since import whole_since
-from opscope.reports.database.endings import DEFAULT, UNKNOWN
 from opscope.reports.database.newest import begun
 from opscope.reports.database.notes import read_notes
 from opscope.reports.database.owners import Rule, owner
 from opscope.reports.database.reading import how_to_publish
-from opscope.reports.database.rows import RELEASE
+from opscope.reports.database.rows import RELEASE, SELECTION
 from opscope.reports.database.schema import MODELS, MODULE_OPS, NIGHTS, OP_ALIAS, OP_TESTS, OPS, RUNS, USES
 from opscope.reports.database.schema_nights import NIGHT_CHANGES, NIGHT_FIXES, NIGHT_SERIES
-from opscope.reports.database.series_names import board_in, names_of
+from opscope.reports.database.series_names import board_in, names_of, series_name
 from opscope.reports.records.columns import plain
 
 if TYPE_CHECKING:
@@ -193,7 +191,9 @@ def op(
         uses[name] = max(uses[name], count)
     history = _rows(connection, "night_ops", (*HISTORY, *ORDERED_BY), {"op_id": op_id}, HISTORY_NIGHTS)
     for night in history:
-        night["on"] = _on(night, board_of([night["card_type"]], night["arch"]))
+        night["on"] = series_name(night["backend"], night["arch"], night["series"])
+        if night["kind"] == SELECTION:  # it says of no night how the op is
+            night["on"] += " (selected ops)"
         night["owner"] = (
             owner(rules, [row["op_name"]], night["failed_stage"] or "", night["cause"], list(uses))
             if night["cause"]
@@ -229,13 +229,11 @@ def _since(connection: sa.Connection, history: Sequence[Details], authors: bool)
     are, as far as this folder's checkout has them."""
     query = sa.select(RUNS).where(RUNS.c.run_id.in_({night["run_id"] for night in history}))
     runs = {run["run_id"]: run for run in connection.execute(query).mappings()}
-    of_series: dict[tuple[str, ...], list[Details]] = {}
+    of_series: dict[str, list[Details]] = {}
     for night in history:
         if night["status"] not in UNATTEMPTED:
-            series = night["backend"], night["arch"], night["data_format"] or ""
-            if night["kind"] == RELEASE:  # nights of one series have other backends
-                series = (night["series"],)
-            of_series.setdefault(series, []).append(night)
+            # Nights of releases in one series have other backends.
+            of_series.setdefault(night["series"] if night["kind"] == RELEASE else night["on"], []).append(night)
     failing = []
     for nights in of_series.values():
         wrong = list(takewhile(lambda night: night["cause"], nights))
@@ -250,12 +248,6 @@ def _since(connection: sa.Connection, history: Sequence[Details], authors: bool)
         of = {"authors": since.authors(Path.cwd()) if known else ()} if authors else {}
         failing.append({"on": nights[0]["on"], "night": timed(first["label"], first["zone"]), **commits, **of})
     return failing
-
-
-def _on(night: Details, board: str) -> str:
-    """The backend of a night with its board, if it has one, and its data format."""
-    asked = night["data_format"] if night["data_format"] not in (DEFAULT, UNKNOWN) else ""
-    return " ".join(filter(None, (night["backend"], board, asked)))
 
 
 def _say_whose_program(connection: sa.Connection, ids: Sequence[str], history: Sequence[Details]) -> None:
@@ -292,7 +284,8 @@ def model(connection: sa.Connection, name: str, rules: Sequence[Rule], team: str
     rows = _rows(connection, "model_readiness", ("series", *READY), {"model": name}, HISTORY_NIGHTS)
     newest = {row["series"]: row for row in reversed(rows)}
     boards = {series: board_in(connection, row["night_id"], series, row["arch"]) for series, row in newest.items()}
-    trend = [show.ModelNight(**row, on=_on(row, boards[row["series"]])) for row in rows]
+    names = {name: series_name(newest[name]["backend"], board, name) for name, board in boards.items()}
+    trend = [show.ModelNight(**row, on=names[row["series"]]) for row in rows]
     of_series = []
     for series in dict.fromkeys(night.series for night in trend):
         nights = [night for night in trend if night.series == series]
@@ -306,7 +299,7 @@ def model(connection: sa.Connection, name: str, rules: Sequence[Rule], team: str
         of_series.append(
             {
                 "series": series,
-                "name": names_of(connection, last.night_id).get(series, series),
+                "name": names[series],
                 "since": since and show.Since(**vars(since), text=since.text),
                 "newest": last,
                 "ladder": _ladder(connection, where),
@@ -410,7 +403,7 @@ def run(view: RunView, rules: Sequence[Rule], team: str | None) -> Details:
         "run_id": view.run_id,
         "backend": view.backend,
         "arch": view.arch,
-        "on": view.on,
+        "on": view.name,
         "started": view.started.isoformat(),
         "outcome": view.outcome,
         "models": list(view.models),

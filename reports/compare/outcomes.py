@@ -193,14 +193,9 @@ class RunView:
         return tuple(self.backend.split(","))
 
     @property
-    def on(self) -> str:
-        """`reference (n150)`, or the backend alone where it has no board."""
-        return f"{self.backend} ({self.board})" if self.board else self.backend
-
-    @property
     def name(self) -> str:
         """What its series is called."""
-        return series_name(self.backend, self.board, self.origin["options"])
+        return series_name(self.backend, self.board, self.series)
 
     @property
     def deselected(self) -> int:

@@ -57,6 +57,8 @@ class Readiness:
     since: Since | None = None
     left_out: Sequence[Listed] = ()
     """Later runs, of selected ops, that do not count."""
+    stopped: Sequence[str] = ()
+    """The series with this model that have stopped, by name and date."""
 
 
 def readiness_of(
@@ -71,7 +73,8 @@ def readiness_of(
             what = f"night {run}" if night else f"run {next(iter(views[0].values())).run_id}"
             raise InputError("MODEL", f"a model of {what}", f"`{model}`", closest(model, known, 3))
         rules = rules_here(runs.connection, owners, team=team)
-        of_series = []
+        stopped = tonight(runs.connection, model)[1] if run is None and runs.connection is not None else ()
+        of_series: list[Readiness] = []
         for view in (view[model] for view in views if model in view):
             nights = nights_of(runs.connection, view, model)
             of_series.append(
@@ -83,6 +86,7 @@ def readiness_of(
                     nights,
                     since_of(runs.connection, view, nights) if run is None else None,
                     newer_selections(runs, [{model: view}]) if run is None else [],
+                    () if of_series else stopped,
                 )
             )
     return of_series, night
@@ -101,7 +105,7 @@ def views_asked_for(
         if connection is not None and runs.folder(run) is None and names_night(connection, run):
             return [views_of(view) for view in night_views(connection, run, where)], True
         return [views_of(view) for view in runs.views(run, where)], False
-    newest = tonight(connection) if connection is not None else {}
+    newest = tonight(connection)[0] if connection is not None else {}
     views = [views_of(night_view(connection, of, series)) for series, of in newest.items() if connection is not None]
     if views := [view for view in views if model is None or model in view]:
         return views, False

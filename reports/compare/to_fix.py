@@ -101,9 +101,9 @@ def of_model(readiness: Readiness, most: int) -> Iterator[Node]:
     """Which failures keep one model from being whole, and how their number changed; at most `most` of its ops."""
     view, last = readiness.view, readiness.runs[-1]
     what = "night" if view.place == "night" else "run"
-    yield Words(f"{readiness.model} on {view.on}, {what} {view.run_id}", "strong")
-    if readiness.left_out:
-        yield Words(left_out_line(readiness.left_out), "known")
+    yield Words(f"{readiness.model} on {view.name}, {what} {view.run_id}", "strong")
+    if left_out := left_out_line(readiness.left_out, readiness.stopped):
+        yield Words(left_out, "known")
     if view.deselected:
         yield Words(f"{view.deselected} of {len(view.ops)} ops were deselected in this run (--ops, -k)", "known")
     sums = f"{last.right} right + {last.missing} missing + {last.not_attempted} not attempted"
@@ -137,13 +137,14 @@ def of_model(readiness: Readiness, most: int) -> Iterator[Node]:
         yield Table([Column(head), Column("outcome"), *COUNTS], nights, "Night by night")
 
 
-def _same(row: Missing) -> tuple[str, ...]:
-    return row.cluster, row.status, row.failed_stage, row.stage, row.known, row.owner
+def _same(row: Missing) -> tuple[object, ...]:
+    return row.cluster, row.status, row.failed_stage, row.stage, row.known, row.owner, row.flaky
 
 
 def _cause(row: Missing) -> Cause:
     what = f"{row.status}{f' at {row.failed_stage}' if row.failed_stage else ''}, after {row.stage}"
-    return Cause(row.cluster, what, row.error, row.failed_stage, row.owner, row.known, row.remark, row.acknowledged)
+    of = row.owner, row.known, row.remark, row.acknowledged
+    return Cause(row.cluster, what, row.error, row.failed_stage, *of, flaky=row.flaky)
 
 
 def _op(row: Missing) -> Op:

@@ -61,9 +61,11 @@ def whole_since(
 ) -> Since | None:
     """Since when a model is as it is in the newest of its nights in a series; None where it ran in no night.
 
-    The newest night is the first. One in which the model did not run says nothing.
+    The newest night is the first. One in which the model did not run says nothing, and neither does one before the
+    newest that left out some of its ops and went wrong at none.
     """
     ran = [night for night in nights if night.outcome == RAN]
+    ran = [*ran[:1], *(night for night in ran[1:] if night.whole or night.bad_ops or not night.not_attempted)]
     if not ran:
         return None
     whole = [bool(night.whole) for night in ran]

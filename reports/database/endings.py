@@ -14,6 +14,8 @@ DEFAULT = "default"
 """The number format of what was asked for without one: that of the module's own types, or the backend's own."""
 UNKNOWN = "unknown"
 """The number format of what never ran."""
+USUAL = ("float32", "captured", "0")
+"""The words of a series' key that its name leaves out: the defaults of dtype, inputs and seed."""
 
 
 def in_list(words: Iterable[str]) -> str:
@@ -27,6 +29,20 @@ def format_of(table: str) -> str:
     never = f"{table}.status = 'not_run' OR {table}.status = 'skipped'"
     named = f"WHEN {table}.data_format <> '' THEN {table}.data_format"
     return f"CASE {named} WHEN {never} THEN '{UNKNOWN}' ELSE '{DEFAULT}' END"
+
+
+def card_of(table: str) -> str:
+    """The board of a row of op tests by the card that it names (`optest.board_of`); empty where that is none."""
+    card, arch = f"{table}.card_type", f"{table}.arch"
+    return f"CASE WHEN SUBSTR({card}, 1, 4) = 'sim-' OR REPLACE({card}, {arch}, '') <> {card} THEN {arch} ELSE '' END"
+
+
+def platform_of(table: str, board: str) -> str:
+    """What a series is called (`series_names.series_name`): its backend, `board`, and what of its key is unusual."""
+    words = f"' ' || SUBSTR({table}.series, LENGTH({table}.backend) + LENGTH({table}.arch) + 3) || ' '"
+    for usual in USUAL:
+        words = f"REPLACE({words}, ' {usual} ', ' ')"
+    return f"RTRIM({table}.backend || CASE {board} WHEN '' THEN '' ELSE ' ' || {board} END || {words})"
 
 
 def board_of(table: str) -> str:
@@ -81,7 +97,14 @@ def place_of(change: str) -> str:
     return f"CASE {change} {places} END"
 
 
-_FILLED = {"board": board_of, "format": format_of, "label": label_of, "place": place_of}
+_FILLED = {
+    "board": board_of,
+    "card": card_of,
+    "platform": platform_of,
+    "format": format_of,
+    "label": label_of,
+    "place": place_of,
+}
 _LISTS = {
     "RIGHT": RIGHT,
     "FAILED": FAILED,
@@ -97,9 +120,9 @@ _LIST = re.compile(r"\{([A-Z_]+)\}")
 
 
 def with_endings(text: str) -> str:
-    """The SQL of a view or a stored question, with its placeholders filled in: `{board TABLE}`, `{format TABLE}`,
-    `{label OLD NEW}`, `{change LABEL, KNOWN, FLAKY, ACKNOWLEDGED}`, `{place CHANGE}`, and lists of statuses and labels
-    by name, as in `status IN {RIGHT}`."""
+    """The SQL of a view or a stored question, with its placeholders filled in: `{board TABLE}`, `{card TABLE}`,
+    `{platform TABLE BOARD}`, `{format TABLE}`, `{label OLD NEW}`, `{change LABEL, KNOWN, FLAKY, ACKNOWLEDGED}`,
+    `{place CHANGE}`, and lists of statuses and labels by name, as in `status IN {RIGHT}`."""
     text = _CHANGE.sub(lambda place: change_of(*place.groups()), text)
     text = _PLACE.sub(lambda place: _FILLED[place[1]](*place[2].split()), text)
     return _LIST.sub(lambda place: in_list(_LISTS[place[1]]), text)

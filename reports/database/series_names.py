@@ -5,30 +5,19 @@ Its key (`rows.series_text`) has them all, so that runs of all times can be comp
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import sqlalchemy as sa
 
 from opscope.harness.record.optest import board_of
-from opscope.harness.record.option_types import without_folder
-from opscope.harness.record.result_options import OPTIONS
-from opscope.reports.database.rows import NAMED, UNNAMED, series_by_backend
+from opscope.reports.database.endings import USUAL
+from opscope.reports.database.rows import series_by_backend
 from opscope.reports.database.schema import OP_TESTS, RUNS
-from opscope.reports.records.columns import plain
-
-BARE = ("dtype", "data_format", "math_fidelity", "workflow")
-"""Options whose values say by themselves what they are."""
 
 
-def series_name(backend: str, board: str, options: Mapping[str, Any]) -> str:
-    """`reference n150 Bfp8_b`, `mine seed=7`: the backend, its board if it has one, and what differs from the usual."""
-    words = [backend, board]
-    for name in dict.fromkeys((*BARE, *UNNAMED, *NAMED)):
-        if (value := options.get(name)) not in (None, OPTIONS[name].default):
-            text = str(without_folder(plain(value)))
-            words.append(text if name in BARE else f"{name}={text}")
-    return " ".join(filter(None, words))
+def series_name(backend: str, board: str, series: str) -> str:
+    """`reference n150 Bfp8_b`, `mine until=lower`: the backend, its board if it has one, and what of the key differs
+    from the usual, so that two series have one name nowhere. In SQL: `endings.platform_of`."""
+    own = [word for word in series.split(" ")[2:] if word not in USUAL]
+    return " ".join(filter(None, (backend, board, *(f"seed={word}" if word.isdigit() else word for word in own))))
 
 
 def names_of(connection: sa.Connection, night_id: str) -> dict[str, str]:
@@ -38,7 +27,7 @@ def names_of(connection: sa.Connection, night_id: str) -> dict[str, str]:
     for run in runs.all():
         for backend, series in series_by_backend(run.backend, run.arch, run.options).items():
             if series not in names:
-                names[series] = series_name(backend, board_in(connection, night_id, series, run.arch), run.options)
+                names[series] = series_name(backend, board_in(connection, night_id, series, run.arch), series)
     return names
 
 

@@ -12,7 +12,7 @@ from opscope.base.labels import BROKEN, COMPLETE, PARTIAL
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.store import read_run
 from opscope.reports.compare.diff import Diff, compare
-from opscope.reports.compare.first_sentence import SeriesFacts, of_missing, of_view, place_asked_for, place_of
+from opscope.reports.compare.first_sentence import SeriesFacts, of_missing, of_view, place_asked_for
 from opscope.reports.compare.night_diff import since_night_before
 from opscope.reports.compare.night_views import night_view, series_of
 from opscope.reports.compare.outcomes import Outcome, RunView, from_folder
@@ -20,6 +20,7 @@ from opscope.reports.compare.owned import own_diff
 from opscope.reports.database.owners import Rule
 from opscope.reports.database.reading import read_database
 from opscope.reports.database.schema_nights import LEDGER, NIGHT_SERIES
+from opscope.reports.database.series_names import series_name
 from opscope.reports.nightly.night_folder import RECORD, runs_of
 from opscope.reports.records.night_record import NIGHTS, NightRecord
 
@@ -102,7 +103,7 @@ def read_night_of(connection: sa.Connection, night_id: str, rules: Sequence[Rule
         elif series in with_runs:
             view = night_view(connection, night_id, series)
         models = {name: row[name] for name in LEDGER}
-        asked = "" if view else place_asked_for(connection, row["backend"], row["arch"], row["data_format"])
+        asked = "" if view else place_asked_for(connection, row["backend"], row["arch"], series)
         results.append(SeriesResult(series, row["status"], row["missing"], previous, view, diff, models, asked))
     return results
 
@@ -143,7 +144,7 @@ def from_folders(
             models = dict.fromkeys(LEDGER, 0) | {"asked": len(names), "models_missing": len(names)}
             series = " ".join(filter(None, (backend, arch, data_format)))
             had = [view.board for view in earlier.values() if (view.backend, view.arch) == (backend, arch)]
-            place = place_of(backend, had[0] if had else arch, data_format)
+            place = series_name(backend, had[0] if had else arch, series)
             results.append(SeriesResult(series, PARTIAL, ", ".join(names), "", None, None, models, place))
     return results
 

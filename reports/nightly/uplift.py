@@ -27,6 +27,7 @@ from opscope.harness.record.records import WHOLE_MODEL, OpTest
 from opscope.harness.record.run_folders import runs_root
 from opscope.harness.record.store import RUN_FILE, load_run
 from opscope.harness.record.workflows import SPLIT
+from opscope.reports.compare.changed_programs import Counts, changed_totals, op_of
 from opscope.reports.compare.diff import Row, compare
 from opscope.reports.compare.lowered_differently import Group, Lowered, compare_lowered
 from opscope.reports.compare.outcomes import RunView, from_folder
@@ -43,6 +44,7 @@ WHERE = "opscope gate"
 FULL = "full"
 SUITE = "suite:"
 """Models that are sets of single ops."""
+DRAM_PEAK, L1_PEAK = "peak of DRAM bytes", "peak of L1 bytes of a core"
 NEARER = 1.1
 """By how much an error has to fall or rise for a result to be called better or worse."""
 
@@ -64,14 +66,17 @@ class Model:
     name: str
     op_id: str
     status: tuple[str, str]
-    equal: bool
-    """Whether both builds made the same program of it."""
+    equal: bool | None
+    """Whether both builds made the same program of it; None where one of them has left none to compare."""
     cycles: tuple[int, int] | None
     """Of one execution on the simulator; None where one of them has none."""
     cycles_error: float | None
     """How far they may be from a card's, in percent."""
     temp_bytes: tuple[int, int] | None
     launches: tuple[int, int] | None
+    totals: Counts
+    """What its program has more or less of: `casts`, results in `l1 width_sharded`, ops of `const-eval`,
+    `peak of DRAM bytes`."""
     pcc: tuple[float | None, float | None]
     numbers: str
     """`equal bits`, `within`, `better`, `worse`, `wrong`, `right now`, `wrong in both`; empty where nothing was
@@ -123,8 +128,8 @@ class Uplift:
 
     @property
     def differing(self) -> tuple[Model, ...]:
-        """Models of which the builds made different programs."""
-        return tuple(model for model in self.models if not model.equal)
+        """Models of which the builds made different programs, or programs that need other amounts of memory."""
+        return tuple(model for model in self.models if model.equal is False or model.totals)
 
 
 @dataclass(frozen=True)
@@ -157,8 +162,8 @@ class Asked:
 
     @property
     def most_sweeps(self) -> int:
-        """How many runs there are, those of the ops of models that may have changed included."""
-        return 2 * bool(self.whole) + 2 * bool(self.suites or self.smallest)
+        """How many runs there are at most: of models that changed or are not taken whole, the ops are run too."""
+        return 2 * bool(self.whole) + 2
 
 
 @dataclass(frozen=True)
@@ -184,9 +189,11 @@ def run(asked: Asked, watch: Watch, say: Callable[[str], None]) -> Uplift:
     whole, suites = asked.whole, asked.suites
     sweep = _Sweeps(asked, folder, watch, say, seconds)
     pair = sweep.pair(whole, FULL) if whole else None
-    changed = _changed_models(pair, whole) if pair is not None and asked.smallest else ()
-    alone = sweep.pair((*suites, *changed), SPLIT) if suites or changed else None
-    return _uplift(asked, pair, alone, suites, seconds)
+    changed = _changed(pair) if pair is not None and asked.smallest else set[str]()
+    declined = _declined(pair) if pair is not None else set[str]()
+    words = sorted({word for name in changed | declined for word in words_for(name, whole)})
+    alone = sweep.pair((*suites, *words), SPLIT) if suites or words else None
+    return _uplift(asked, pair, alone, (*suites, *declined), seconds)
 
 
 @dataclass(frozen=True)
@@ -234,11 +241,15 @@ class _Sweeps:
         self.watch(sweep, *counter.look())
 
 
-def _changed_models(pair: _Pair, asked: Sequence[str]) -> tuple[str, ...]:
-    """Words of `--model` for the models whose programs differ."""
+def _changed(pair: _Pair) -> set[str]:
+    """The models whose programs differ."""
     ids = {op_id for group in pair.lowered.lowering for op_id in group.ops}
-    names = {name for op_id in ids for name in pair.views[1].ops[op_id].uses_of}
-    return tuple(sorted({word for name in names for word in words_for(name, asked)}))
+    return {name for op_id in ids for name in pair.views[1].ops[op_id].uses_of}
+
+
+def _declined(pair: _Pair) -> set[str]:
+    """The models that a build has not tried as one program, such as those of a backend that takes single ops."""
+    return {name for view in pair.views for op in view.ops.values() if not op.attempted for name in op.uses_of}
 
 
 def words_for(name: str, asked: Sequence[str]) -> Sequence[str]:
@@ -255,7 +266,11 @@ def _uplift(
 ) -> Uplift:
     pairs = [each for each in (pair, alone) if each is not None]
     compared = sum(each.lowered.compared for each in pairs)
-    computed = any(len(each.tests[0].keys() & each.tests[1].keys()) for each in pairs)
+    computed = any(
+        op.attempted and op_id in each.views[0].ops and each.views[0].ops[op_id].attempted
+        for each in pairs
+        for op_id, op in each.views[1].ops.items()
+    )
     if not compared and not computed:
         raise InputError(WHERE, "a program that both builds made", "none", "opscope doctor; --model mnist_mlp")
     models = _models(pair) if pair is not None else []
@@ -280,7 +295,7 @@ def _uplift(
         worse=tuple(worse),
         models=tuple(sorted(models, key=lambda model: (-_moved(model), model.name))),
         changes=tuple(_with_smallest(changes, op_changes)),
-        ops=tuple(op for op in ops if not op.equal or op.numbers not in ("equal bits", "")),
+        ops=tuple(op for op in ops if op.equal is False or op.numbers not in ("equal bits", "")),
         op_changes=tuple(op_changes),
         news=news,
         fixed=tuple(row for row in rows if row.label == Label.FIXED),
@@ -300,7 +315,7 @@ def _owners(root: Path, changes: Sequence[Group], news: Sequence[Row]) -> dict[s
     found = {
         change.what: owner(
             rules,
-            [op for place in change.places for op in place.counts],
+            [op_of(name) for place in change.places for name in (*place.counts, *place.layouts)],
             "",
             "",
             [place.name for place in change.places],
@@ -337,6 +352,7 @@ def _models(pair: _Pair) -> list[Model]:
         if old is None:
             continue
         own = [view.ops[op_id].structure for view in pair.views]
+        known = [each for each in own if each is not None]
         outcome = pair.views[1].ops[op_id]
         numbers, reason = numbers_of(old, new)
         found.append(
@@ -344,11 +360,12 @@ def _models(pair: _Pair) -> list[Model]:
                 ", ".join(outcome.uses_of) if new.op_name == WHOLE_MODEL else f"{new.op_name} {outcome.types}",
                 op_id,
                 (old.status, new.status),
-                op_id not in differing,
+                op_id not in differing if len(known) == 2 else None,
                 None if old.cycles is None or new.cycles is None else (old.cycles, new.cycles),
                 new.cycles_error,
                 _both(each.temp_bytes if each is not None else None for each in own),
                 _both(each.launches if each is not None else None for each in own),
+                {**(changed_totals(*known) if len(known) == 2 else {}), **_peaks(old, new)},
                 (old.pcc, new.pcc),
                 numbers,
                 reason,
@@ -360,6 +377,15 @@ def _models(pair: _Pair) -> list[Model]:
 def _both(values: Any) -> tuple[int, int] | None:
     old, new = values
     return None if old is None or new is None else (old, new)
+
+
+def _peaks(old: OpTest, new: OpTest) -> Counts:
+    """The most memory that an execution has in use, where it changed."""
+    pairs = {
+        DRAM_PEAK: (old.dram_peak_bytes, new.dram_peak_bytes),
+        L1_PEAK: (old.l1_peak_bytes, new.l1_peak_bytes),
+    }
+    return {name: (a, b) for name, (a, b) in pairs.items() if a is not None and b is not None and a != b}
 
 
 def numbers_of(old: OpTest, new: OpTest) -> tuple[str, str]:
@@ -396,7 +422,10 @@ def _moved(model: Model) -> int:
 
 def _dearer(model: Model, most: float) -> Iterator[str]:
     """What a model costs more of, by more than so many percent."""
-    for what, pair in (("cycles", model.cycles), ("temporary bytes", model.temp_bytes)):
+    costs = {"cycles": model.cycles, "temporary bytes": model.temp_bytes, DRAM_PEAK: model.totals.get(DRAM_PEAK)}
+    if model.equal:  # else a result may lie there to be read sooner
+        costs[L1_PEAK] = model.totals.get(L1_PEAK)
+    for what, pair in costs.items():
         if pair is not None and pair[1] > pair[0] * (1 + most / 100):
             share = f" ({percent_change(*pair)})" if pair[0] else ""
             yield f"{model.name}: {what} {pair[0]:,} -> {pair[1]:,}{share}"
@@ -418,6 +447,11 @@ def _skipped(pairs: Sequence[_Pair]) -> list[str]:
     for pair in pairs:
         for view in pair.views:
             found |= dict.fromkeys(f"{model}: not exported for {view.backend}" for model in view.asked)
+            found |= {
+                f"{', '.join(op.uses_of)} as one program: {op.error or op.status}": None
+                for op in view.ops.values()
+                if not op.attempted and op.op_name == WHOLE_MODEL
+            }
         if pair.lowered.without:
             found[f"{pair.lowered.without} programs: one of the builds has left no IR of them"] = None
     return [*found]
@@ -429,7 +463,7 @@ def _not_priced(models: Sequence[Model], pair: _Pair) -> list[str]:
     if models and all(model.cycles is None for model in models):
         return [f"all models: {pair.views[1].backend} counts no cycles"]
     for model in models:
-        if model.equal or model.cycles is not None:
+        if model.equal is not False or model.cycles is not None:
             continue
         test = pair.tests[1][model.op_id]
         why = test.error_message if test.status not in RIGHT else f"{test.backend} counts none"

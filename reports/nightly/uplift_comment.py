@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from opscope.base.visible_text import counted, cut, percent_change
+from opscope.reports.compare.changed_programs import listed_counts
 from opscope.reports.compare.lowered_differently import Group
 from opscope.reports.nightly.markdown import code, escaped, table
+from opscope.reports.nightly.uplift import DRAM_PEAK, L1_PEAK
 
 if TYPE_CHECKING:
     from opscope.reports.compare.diff import Row
@@ -20,7 +22,7 @@ MARK = "<!-- opscope gate -->"
 """The first line of a comment, by which it is found again."""
 MOST_LINES = 60
 MOST_CHANGES, MOST_MODELS, MOST_OTHERS = 10, 10, 3
-MOST_NAMES = 3
+MOST_NAMES, MOST_COUNTS = 3, 6
 MOST_OF_NAME = 60
 LONGEST = 160
 
@@ -55,13 +57,13 @@ def title(uplift: Uplift) -> str:
     priced = [model for model in uplift.models if model.cycles is not None]
     slower = sum(model.cycles[1] > model.cycles[0] for model in priced if model.cycles)
     faster = sum(model.cycles[1] < model.cycles[0] for model in priced if model.cycles)
-    larger = sum(model.temp_bytes[1] > model.temp_bytes[0] for model in uplift.models if model.temp_bytes)
+    larger = sum(any(now > before for before, now in _memory(model).values()) for model in uplift.models)
     changed = len(_renumbered(uplift))
     words = [
         f"{counted(len(uplift.news), 'new failure')}" if uplift.news else "nothing fails anew",
         *([f"{counted(slower, 'model')} slower"] if slower else []),
         *([f"{faster} faster"] if faster else []),
-        *([f"{larger} with more temporary memory"] if larger else []),
+        *([f"{larger} with more memory"] if larger else []),
         f"numbers of {changed} changed" if changed else "numbers unchanged",
         *([f"{len(uplift.fixed)} right now"] if uplift.fixed else []),
     ]
@@ -75,11 +77,15 @@ def _about(uplift: Uplift) -> str:
     words = [
         counted(len(uplift.models), "model") + (f" on {uplift.board}" if uplift.board else ""),
         options,
-        f"{len(uplift.differing)} lower differently, {len(uplift.models) - len(uplift.differing)} make equal programs",
+        f"{_of(uplift, equal=False)} lower differently, {_of(uplift, equal=True)} make equal programs",
         f"cycles {max(errors):.1f} % error" if errors else "",
         f"{sum(uplift.seconds.values()):.0f} s",
     ]
     return " · ".join(filter(None, words))
+
+
+def _of(uplift: Uplift, *, equal: bool) -> int:
+    return sum(model.equal is equal for model in uplift.models)
 
 
 def _changes(uplift: Uplift) -> str:
@@ -133,12 +139,15 @@ def _names(group: Group) -> str:
 def _counts(group: Group) -> str:
     """Of one place its counts, of several what there is more or less in all of them."""
     if len(group.places) == 1:
-        return escaped(", ".join(f"{name} {old}→{new}" for name, (old, new) in group.places[0].counts.items()))
+        [place] = group.places
+        return escaped(listed_counts(place.counts, place.layouts).replace(" -> ", "→"))
     totals: dict[str, int] = {}
     for place in group.places:
-        for name, (old, new) in place.counts.items():
+        for name, (old, new) in (*place.counts.items(), *place.layouts.items()):
             totals[name] = totals.get(name, 0) + new - old
-    return escaped(", ".join(f"{name} {total:+d}" for name, total in totals.items() if total))
+    words = [f"{name} {total:+d}" for name, total in totals.items() if total]
+    more = f", and {len(words) - MOST_COUNTS} more" if len(words) > MOST_COUNTS else ""
+    return escaped(", ".join(words[:MOST_COUNTS]) + more)
 
 
 def _price(group: Group) -> str:
@@ -148,7 +157,7 @@ def _price(group: Group) -> str:
     pairs = [place.cycles for place in priced if place.cycles is not None and place.cycles[0]]
     shares = [percent_change(*pair) for pair in sorted(pairs, key=lambda pair: pair[1] / pair[0])]
     share = f" ({shares[0]}{f' … {shares[-1]}' if len(shares) > 1 else ''})" if shares else ""
-    by = "" if all(place.priced_by == "run" for place in priced) else " of its kernels"
+    by = " of its kernels" if any(place.priced_by == "kernels" for place in priced) else ""
     return f"{group.cycles:+,}{share}{by}"
 
 
@@ -165,7 +174,7 @@ def _model_table(models: Sequence[Model]) -> str:
             escaped(model.name),
             of(model.cycles) + (f" ({percent_change(*model.cycles)})" if model.cycles and model.cycles[0] else ""),
             of(model.launches),
-            of(model.temp_bytes),
+            ", ".join(f"{name} {of(pair)}" for name, pair in _memory(model).items()),
             " → ".join("" if value is None else f"{value:.6f}" for value in model.pcc),
             escaped(model.numbers),
         ]
@@ -174,7 +183,14 @@ def _model_table(models: Sequence[Model]) -> str:
     if not rows:
         return ""
     more = f"\n\nand {len(models) - MOST_MODELS} more" if len(models) > MOST_MODELS else ""
-    return table(("model", "cycles", "launches", "temporary bytes", "PCC", "numbers"), rows) + more
+    return table(("model", "cycles", "launches", "memory", "PCC", "numbers"), rows) + more
+
+
+def _memory(model: Model) -> dict[str, tuple[int, int]]:
+    """What a model needs of memory, where it changed or where there is temporary memory."""
+    pairs = {"temporary": model.temp_bytes, "DRAM": model.totals.get(DRAM_PEAK)}
+    pairs["L1"] = model.totals.get(L1_PEAK) if model.equal else None  # what it says of a loss, as the gate's verdict
+    return {name: pair for name, pair in pairs.items() if pair is not None}
 
 
 def _details(head: str, content: str) -> str:

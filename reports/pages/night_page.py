@@ -81,7 +81,7 @@ def render_night(connection: sa.Connection, night_ids: Sequence[str], runs: Path
         "title": (night["label"] if len(nights) == 1 else date_of(night["label"]))
         if night["kind"] == "night"
         else night["night_id"],
-        "on": ", ".join(series.name or series.view.on for series in all_series),
+        "on": ", ".join(series.name or series.view.name for series in all_series),
         "warnings": [*map(_warning, (each for each in all_series if each.row["status"] != COMPLETE)), *demo],
         "since": "Since the previous night",
         "chips": _chips(nights, all_series, models),
@@ -198,7 +198,7 @@ def _chips(nights: Sequence[Any], all_series: Sequence[NightSeries], models: Seq
         ("started", ", ".join(sorted({f"{night['started']:%Y-%m-%d %H:%M} UTC" for night in nights}))),
         ("status", ", ".join(sorted(states))),
         ("models", str(len(models))),
-        ("on", ", ".join(sorted({series.view.on for series in all_series}))),
+        ("on", ", ".join(sorted({series.view.name for series in all_series}))),
         *(("compiler", name) for name in sorted({series.row["compiler"] for series in all_series})),
         ("jaxlib", ", ".join(sorted({series.row["jaxlib"] for series in all_series} - {""}))),
     ]

@@ -344,7 +344,14 @@ def _built() -> dict[str, list[Any]]:
     kinds = Group(Difference("ttir", "add", "ops", "", "x", "y"), ("add",), 1, "id", "")
     step = Step(0, 1, 0.9, 0.5, "key", True, 5, None, ("late",))
     first = history.First(op_id="id", op_name="add", right="", failing="tt@1")
-    tested = {"queues": ("q",), "inputs": 1, "inputs_asked": 1, "positive_inputs": False, "encodings_of_ours": ()}
+    tested = {
+        "queues": ("q",),
+        "inputs": 1,
+        "inputs_asked": 1,
+        "positive_inputs": False,
+        "encodings_of_ours": (),
+        "constant_tiles": 0,
+    }
     return {
         "dashboard-check": [
             [

@@ -57,7 +57,7 @@ def test_each_verb_that_takes_a_date_shows_all_series_of_that_day(url: str, tmp_
     for words in (("unblock", "2026-11-03"), ("readiness", "a", "--run", "2026-11-03")):
         assert len(json.loads(printed(url, *words, "--json"))["series"]) == 2, words
     text = printed(url, "readiness", "a", "--run", "2026-11-02")
-    assert [text.count(f"a on reference ({board}), night on_{board}-") for board in boards] == [1, 1], text
+    assert [text.count(f"a on reference {board}, night on_{board}-") for board in boards] == [1, 1], text
     assert text.count("5 unique ops = 5 right") == 2, "of that day, not of the newest"
     plans = json.loads(printed(url, "unblock", "2026-11-03", "--json"))["series"]
     assert sorted(run["board"] for plan in plans for run in plan["runs"]) == list(boards)

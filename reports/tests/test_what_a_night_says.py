@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from opscope.base.night_grid.commit_pages import page_of_range
 from opscope.base.night_grid.due import due, overdue
 from opscope.base.night_grid.grid import read
+from opscope.harness.cli.commands import show
 from opscope.harness.record.selection import DESELECTED
 from opscope.reports.agents.tools import Results
 from opscope.reports.commands.compare import diff, readiness, unblock
@@ -23,7 +24,7 @@ from opscope.reports.nightly.night import deliver
 from opscope.reports.publish.publish import publish
 from opscope.reports.tests.night_runs import fresh, publish_night, record, shard_run
 from opscope.reports.tests.nightly.nights_here import config_of, night_of
-from opscope.reports.tests.nights import Op, night
+from opscope.reports.tests.nights import Op, night, op_id
 
 RIGHT, BAD = Op(uses={"a": 1, "b": 1}), Op("compile_failed", {"a": 1, "b": 1}, error="no room for its tiles")
 
@@ -222,6 +223,71 @@ def test_what_to_fix_is_asked_of_every_series_of_tonight(url: str, tmp_path: Pat
     printed = CliRunner().invoke(unblock, ["--db", url]).output
     assert "reference n150" in printed
     assert "reference p150" in printed
+
+
+def test_series_that_differ_in_an_option_alone_are_two_in_every_door(url: str, tmp_path: Path) -> None:
+    """A compile-only night after a full one hides nothing that fails, is no other series' history, and has a name."""
+    publish_night(url, tmp_path, 1, {"add": RIGHT, "exp": BAD})
+    lowered = {"options": {"dtype": "float32", "seed": 0, "until": "stablehlo-to-ttir"}}
+    publish(shard_run(tmp_path, record(2), 2, {"add": RIGHT, "exp": RIGHT}, origin=lowered), url)
+    names = ["reference n150", "reference n150 until=stablehlo-to-ttir"]
+    assert says(url).startswith("1 still failing")
+    assert f"of 2 series awaited: {names[0]}" in says(url)
+    for plans in (call(unblock, "--db", url)["series"], Results(url).what_to_fix()["answer"]["series"]):
+        assert [(plan["runs"][0]["name"], len(plan["fixes"])) for plan in plans] == [(names[0], 1), (names[1], 0)]
+    for table in ("dashboard_verdict WHERE one_series = 1", "dashboard_nights"):
+        assert ask(url, f"SELECT DISTINCT platform FROM {table} ORDER BY 1").rows == tuple((name,) for name in names)
+    history = Results(url).look_up(op_id("exp"))["answer"]
+    assert [(night["on"], night["status"]) for night in history["history"]] == [
+        (names[1], "success"),
+        (names[0], "compile_failed"),
+    ]
+    assert [since["on"] for since in history["since"]] == [names[0]]
+    assert [night["on"] for night in Results(url).look_up("a")["answer"]["trend"]] == names[::-1]
+
+
+def test_a_pasted_line_is_an_answer_of_its_own_in_the_history_of_its_op(url: str, tmp_path: Path) -> None:
+    publish_night(url, tmp_path, 1, {"add": RIGHT, "exp": BAD})
+    left_out = Op("skipped", RIGHT.uses, more={"error_message": DESELECTED})
+    publish(night(tmp_path, 2, {"add": left_out, "exp": RIGHT}), url)
+    history = Results(url).look_up(op_id("exp"))["answer"]
+    assert [(night["on"], night["arch"], night["status"]) for night in history["history"]] == [
+        ("reference n150 (selected ops)", "n150", "success"),
+        ("reference n150", "n150", "compile_failed"),
+    ]
+    assert [since["on"] for since in history["since"]] == ["reference n150"]
+
+
+def test_a_model_is_whole_since_before_a_partial_night(url: str, tmp_path: Path) -> None:
+    ops = {"add": Op(uses={"a": 1}), "exp": Op(uses={"a": 1})}
+    publish_night(url, tmp_path, 1, ops)
+    part = {"add": ops["add"], "exp": Op("not_run", {"a": 1})}
+    publish(shard_run(tmp_path, record(2, shards=2), 2, part, shard=1), url)
+    publish_night(url, tmp_path, 3, ops)
+    first = "2026-11-02"
+    assert call(readiness, "a", "--db", url)["since"]["night"].startswith(first)
+    assert Results(url).look_up("a")["answer"]["lanes"][0]["since"]["night"].startswith(first)
+
+
+def test_a_stopped_series_is_named_where_it_is_left_out(url: str, tmp_path: Path) -> None:
+    for number, arch, op in ((1, "p150", BAD), (4, "n150", RIGHT)):
+        expected = record(number, archs=(arch,), name=arch)
+        publish(shard_run(tmp_path, expected, number, {"add": RIGHT, "exp": op}, arch=arch), url)
+    for answer in (call(unblock, "--db", url), call(readiness, "a", "--db", url)):
+        assert answer["stopped"] == ["reference p150 (no night since 2026-11-02)"]
+    for words in ([], ["a"]):
+        printed = CliRunner().invoke(readiness if words else unblock, [*words, "--db", url]).output
+        assert printed.count("stopped, reference p150") == 1
+
+
+def test_what_comes_and_goes_is_marked_wherever_it_is_listed(url: str, tmp_path: Path) -> None:
+    flaky = Op("run_failed", {"a": 1}, error="lost the connection", more={"flaky": True})
+    publish_night(url, tmp_path, 1, {"add": RIGHT, "exp": Op(uses={"a": 1})})
+    publish_night(url, tmp_path, 2, {"add": RIGHT, "exp": flaky})
+    assert "after split; flaky: lost" in CliRunner().invoke(readiness, ["a", "--db", url]).output
+    for what in ("a", ask(url, "SELECT cluster FROM night_diff WHERE label = 'NEW'").rows[0][0]):
+        done = CliRunner().invoke(show, [str(what), "--db", url])
+        assert "; flaky: lost the connection" in done.output, done.output
 
 
 def test_runs_without_a_night_are_asked_as_ever(url: str, tmp_path: Path) -> None:

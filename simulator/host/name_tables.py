@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
 
@@ -27,28 +28,47 @@ def modules_table() -> str:
     return "\n".join(["| module | names besides those of `pybuda` |", "|---|---|", *rows])
 
 
+def grouped(heading: str, pairs: Iterable[tuple[str, str]]) -> str:
+    """Returns a table with a row for each text, before which stand the names that have it."""
+    names: dict[str, list[str]] = {}
+    for name, text in pairs:
+        names.setdefault(text, []).append(f"`{name}`")
+    rows = [f"| {', '.join(own)} | {text} |" for text, own in names.items()]
+    return "\n".join([f"| {heading} | here |", "|---|---|", *rows])
+
+
 def attributes_table() -> str:
-    """Returns a row for each attribute of the compiler configuration."""
-    rows = [
-        f"| `{name}` | {f'the option `{a.option}`' if a.option else a.does or f'no effect: {a.no_effect}'} |"
-        for name, a in ATTRIBUTES.items()
-    ]
-    return "\n".join(["| attribute | here |", "|---|---|", *rows])
+    """Returns the attributes of the compiler configuration, by what they do here."""
+    own = "the option of that name"
+    return grouped(
+        "attribute",
+        (
+            (
+                name,
+                (own if a.option == name else f"the option `{a.option}`")
+                if a.option
+                else a.does or f"no effect: {a.no_effect}",
+            )
+            for name, a in ATTRIBUTES.items()
+        ),
+    )
 
 
 def variables_table() -> str:
-    """Returns a row for each environment variable of TT-Buda's."""
-    rows = [f"| `{name}` | `{one.option}`: {one.does} |" for name, one in environment.VARIABLES.items()]
-    rows += [f"| `{name}` | runs are `_sequential` |" for name in environment.SEQUENTIAL]
-    rows += [
-        f"| `{environment.AMP_LIGHT}` | level of `enable_amp_light` |",
-        f"| `{environment.VERIFY_ALL}` | 1: the default of VerifyConfig's `verify_all` |",
-        f"| `{environment.COMPILE_DEPTH}` | `compile_depth`: counts more than what the program sets |",
-        f"| `{environment.DEVICE}` | `backend_device_descriptor_path`, if the file is there |",
-    ]
-    rows += [f"| `{name}` | no effect: {why} |" for name, why in sorted(environment.WITHOUT_EFFECT.items())]
-    rows += [f"| `{start}...` | no effect: {why} |" for start, why in sorted(environment.FAMILIES.items())]
-    return "\n".join(["| variable | here |", "|---|---|", *rows])
+    """Returns the environment variables of TT-Buda's, by what they do here."""
+    return grouped(
+        "variable",
+        [
+            *((name, f"`{one.option}`: {one.does}") for name, one in environment.VARIABLES.items()),
+            *((name, "runs are `_sequential`") for name in environment.SEQUENTIAL),
+            (environment.AMP_LIGHT, "level of `enable_amp_light`"),
+            (environment.VERIFY_ALL, "1: the default of VerifyConfig's `verify_all`"),
+            (environment.COMPILE_DEPTH, "`compile_depth`: counts more than what the program sets"),
+            (environment.DEVICE, "`backend_device_descriptor_path`, if the file is there"),
+            *((name, f"no effect: {why}") for name, why in sorted(environment.WITHOUT_EFFECT.items())),
+            *((f"{start}...", f"no effect: {why}") for start, why in sorted(environment.FAMILIES.items())),
+        ],
+    )
 
 
 def absent_table() -> str:
@@ -69,20 +89,11 @@ def ops_table() -> str:
     return "\n".join(["| op | after its name | |", "|---|---|---|", *rows])
 
 
-def options_table() -> str:
-    """Returns a row for each option."""
-    from opscope.compiler.api import OPTIONS
-
-    rows = [f"| `{name}` | {o.does or f'no effect: {o.no_effect}'} |" for name, o in OPTIONS.items()]
-    return "\n".join(["| option | here |", "|---|---|", *rows])
-
-
 TABLES = {
     "names": names_table,
     "modules": modules_table,
     "absent": absent_table,
     "ops": ops_table,
-    "options": options_table,
     "attributes": attributes_table,
     "variables": variables_table,
 }

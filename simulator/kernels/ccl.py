@@ -94,15 +94,24 @@ def collective_broadcast(images: Images, call: Call) -> np.ndarray:
     return everyone[first]
 
 
-@kernel("collective_permute", CollectiveParams, unit="move")
+@kernel("mesh_partition", CollectiveParams, unit="move")
+def mesh_partition(images: Images, call: Call) -> np.ndarray:
+    """This chip's share, along `dim`, of its own tensor."""
+    params: CollectiveParams = params_of(call, CollectiveParams)
+    group = _group(params, call.mesh.chip)
+    return np.split(images[0], len(group), params.dim)[group.index(call.mesh.chip)]
+
+
+@kernel("collective_permute", CollectiveParams, unit="move", arity=(1, 2))
 def collective_permute(images: Images, call: Call) -> np.ndarray:
-    """The tensor of the chip that sends to this one; zeros where none does."""
+    """The tensor of the chip that sends to this one; where none does its own second operand, or else zeros."""
     params: CollectiveParams = params_of(call, CollectiveParams)
     everyone = call.mesh.exchange(images[0])
     sources = dict(zip(params.groups[1::2], params.groups[::2], strict=True))
     source = sources.get(call.mesh.chip)
     _took("collective_permute", 2 if source not in (None, call.mesh.chip) else 1, call)
-    return np.zeros_like(images[0]) if source is None else everyone[source]
+    kept = images[1] if len(images) > 1 else np.zeros_like(images[0])
+    return kept if source is None else everyone[source]
 
 
 def _place(number: int, call: Call) -> np.ndarray:

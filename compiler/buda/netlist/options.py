@@ -84,7 +84,7 @@ def _encoding(op: Op) -> EncodedMatmulParams:
     )
     if len(op.inputs) != (4 if attributes.get("bias") else 3):
         raise CompilerInputError(f"{op.name}.inputs: expected {wanted}, got {len(op.inputs)} inputs")
-    tile_bits = number_of(op.name, attributes, "sparse_tile_ptr_bits", 1)
+    tile_bits = number_of(op.name, attributes, "sparse_tile_ptr_bits")
     block_bits = number_of(op.name, attributes, "sparse_ublock_idx_bits", 0) or tile_bits
     return EncodedMatmulParams(
         op.grid_size[0],

@@ -14,7 +14,7 @@ from opscope.compiler.buda.netlist.parse import parse
 from opscope.compiler.buda.netlist.to_binary import to_binary
 from opscope.compiler.buda.plan_to_binary import PlannedProgram
 from opscope.compiler.buda.test_config import config as configs
-from opscope.compiler.buda.test_config.comparison import differences
+from opscope.compiler.buda.test_config.comparison import constant_tiles, differences
 from opscope.compiler.buda.test_config.config import TestConfig
 from opscope.compiler.buda.test_config.golden import Golden, NotModelledError
 from opscope.compiler.buda.test_config.queue_content import from_queue, host_array
@@ -51,6 +51,8 @@ class Verdict:
     """Encodings of sparse tiles that are ours, since it asks for numbers there."""
     rounds: int = 0
     """How often its programs ran, one after another, where results depend on what ran before; 0 elsewhere."""
+    constant_tiles: int = 0
+    """Tiles that are one number, of which no correlation was asked."""
 
 
 def run_test_config(
@@ -95,7 +97,15 @@ def compare_run(
             raise NotModelledError("expected results of one input alone, got programs that keep a state")
         compared, positive = compare_drawn(raw, config, planned, step_runner, seed)
         return Verdict(
-            not compared.why, compared.why, compared.queues, compared.entries, asked, positive, encodings, ROUNDS
+            not compared.why,
+            compared.why,
+            compared.queues,
+            compared.entries,
+            asked,
+            positive,
+            encodings,
+            ROUNDS,
+            compared.constant_tiles,
         )
     count = min(asked, MOST_INPUTS)
     data = binary.write(planned.binary)
@@ -113,6 +123,8 @@ def compare_run(
         for name, got in zip(program.outputs, results, strict=True):
             tiles = from_queue(np.asarray(got, np.float64), tile_of(raw["queues"][name]))
             why = differences(golden[name], tiles, config.comparison_of(name))
+            constant = constant_tiles(golden[name], config.comparison_of(name))
+            verdict = replace(verdict, constant_tiles=verdict.constant_tiles + constant)
             if why:
                 where = f"{name}, input {entry}" if count > 1 else name
                 return replace(verdict, passed=False, why=f"{where}: {why}")

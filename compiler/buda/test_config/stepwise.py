@@ -10,7 +10,7 @@ import numpy as np
 
 from opscope.compiler.buda.plan_to_binary import PlannedProgram
 from opscope.compiler.buda.test_config import config as configs
-from opscope.compiler.buda.test_config.comparison import differences
+from opscope.compiler.buda.test_config.comparison import constant_tiles, differences
 from opscope.compiler.buda.test_config.config import TestConfig
 from opscope.compiler.buda.test_config.golden_programs import GoldenPrograms
 from opscope.compiler.buda.test_config.queue_content import from_queue, host_array
@@ -41,6 +41,8 @@ class StepsCompared:
     why: str
     queues: tuple[str, ...]
     entries: int
+    constant_tiles: int = 0
+    """Tiles that are one number, of which no correlation was asked."""
 
 
 def has_state(raw: Row) -> bool:
@@ -96,7 +98,8 @@ def compare_steps(
         tiles = from_queue(np.asarray(result, np.float64), tile_of(queues[name]))
         if why := differences(value, tiles, config.comparison_of(name)):
             return StepsCompared(f"{name}, round {turn}: {why}", tuple(compared), len(expected))
-    return StepsCompared("", tuple(compared), len(expected))
+    constant = sum(constant_tiles(value, config.comparison_of(name)) for name, _, value in expected)
+    return StepsCompared("", tuple(compared), len(expected), constant)
 
 
 def compare_drawn(

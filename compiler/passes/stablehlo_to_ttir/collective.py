@@ -29,6 +29,12 @@ DIMS = {
     "all_to_all": ("split_dimension", "concat_dimension"),
 }
 """Op -> its attributes that name dims."""
+LISTS = {
+    "all_to_all": "replica_groups",
+    "collective_broadcast": "replica_groups",
+    "collective_permute": "source_target_pairs",
+}
+"""Op -> its attribute that lists devices, where tt-mlir keeps that in place of an axis."""
 
 
 def _mesh(e: Emit) -> tuple[int, int]:
@@ -114,6 +120,11 @@ def _in_words(e: Emit, name: str, rows: list[list[int]], combine: str | None) ->
     words: dict[str, Any] = {}
     if name in ("all_gather", "all_reduce", "reduce_scatter"):
         words["cluster_axis"] = cluster_axis(rows, _axes(e))
+    elif name in LISTS:
+        words[LISTS[name]] = e.attr(LISTS[name])
+    if name == "all_to_all":
+        words |= {"split_dim": e.ints("split_dimension")[0], "concat_dim": e.ints("concat_dimension")[0]}
+        words["split_count"] = e.ints("split_count")[0]
     if combine in REDUCE_TYPES:
         words["reduce_type"] = ReduceTypeAttr.of(REDUCE_TYPES[combine])
     return words
@@ -129,9 +140,12 @@ def _axes(e: Emit) -> tuple[int, int] | None:
 
 
 def cluster_axis(groups: list[list[int]], axes: tuple[int, int] | None) -> int | None:
-    """0 for groups of a column's devices, 1 for a row's; None for others. Without a mesh, neighbours make a row."""
+    """0 for groups of a column's devices, 1 for a row's; None for others. Without a mesh, neighbours make a row, one
+    device alone a column, as in a line."""
     width = len(groups[0]) if groups else 0
-    if width < 2 or any(len(group) != width or -1 in group for group in groups):
+    if width == 1:
+        return next((at for at, size in enumerate(axes or (1, 0)) if size == 1), None)
+    if width == 0 or any(len(group) != width or -1 in group for group in groups):
         return None
     columns = axes[1] if axes is not None else 0
     steps = {after - before for group in groups for before, after in itertools.pairwise(group)}

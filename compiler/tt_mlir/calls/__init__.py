@@ -7,6 +7,8 @@ harmless (`values.py`): nothing is left out in silence.
 from __future__ import annotations
 
 from opscope.compiler.tt_mlir.calls import (  # noqa: F401 - each fills TABLE
+    attention,
+    collectives,
     control,
     creation,
     eltwise,

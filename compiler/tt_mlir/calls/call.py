@@ -34,13 +34,18 @@ class Emit:
         results: Sequence[int],
         tensors: list[TensorDesc],
         location: str,
+        mesh: tuple[int, ...] = (1, 1),
     ) -> None:
         self.op, self.name, self.location = op, name, location
         self.inputs, self.results = tuple(inputs), tuple(results)
+        self.mesh = mesh
+        """How many chips lie along each axis of the program's mesh."""
         self.tensors = tensors
         """The table of the program, which grows by what stands between calls."""
         self.attributes = Attributes(op.properties)
         self.calls: list[Call] = []
+        self.written: dict[int, int] = {}
+        """Operands that the op writes into, and the tensors that hold what is there after it."""
 
     def desc(self, tensor: int) -> TensorDesc:
         """The description of a tensor."""

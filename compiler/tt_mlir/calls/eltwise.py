@@ -74,3 +74,16 @@ def where(emit: Emit) -> None:
 def typecast(emit: Emit) -> None:
     """The element type of the result."""
     emit.call("typecast", emit.inputs, emit.results, EltwiseParams(), emit.numerics())
+
+
+@emits("mish")
+def mish(emit: Emit) -> None:
+    """x tanh(log(1 + exp(x))), in Dst until the end."""
+    (x,), (result,) = emit.inputs, emit.results
+    numerics, desc = emit.numerics(), emit.desc(x)
+    value = x
+    for kernel in ("exp", "log1p", "tanh"):
+        made = emit.tensor(replace(desc, data_format=numerics.dst_format) if desc.layout == "tile" else desc)
+        emit.call(kernel, [value], [made], EltwiseParams(), numerics)
+        value = made
+    emit.call("multiply", [x, value], [result], EltwiseParams(), numerics)

@@ -14,14 +14,16 @@ from opscope.compiler.target.program import (
 from opscope.compiler.tt_mlir.calls.call import Emit, emits
 
 
-@emits("to_layout", "to_device", "from_device", "to_memory_config")
+@emits("to_layout", "to_device", "from_device", "to_memory_config", "assign")
 def place(emit: Emit) -> None:
-    """The result's layout says where the tensor goes and how it lies there; another element type is a typecast too."""
+    """The result's layout says where the tensor goes and how it lies there; another element type is a typecast too.
+    `assign` copies into a buffer of its own."""
     source, target = emit.desc(emit.inputs[0]), emit.desc(emit.results[0])
     if source.element_type != target.element_type:
         emit.call("typecast", emit.inputs, emit.results, EltwiseParams(), emit.numerics())
         return
-    emit.call(emit.name.removeprefix("ttnn."), emit.inputs, emit.results, LayoutParams())
+    kernel = emit.name.removeprefix("ttnn.")
+    emit.call("to_memory_config" if kernel == "assign" else kernel, emit.inputs, emit.results, LayoutParams())
 
 
 @emits("deallocate")

@@ -99,6 +99,37 @@ def padded_sides(padding: tuple[int, ...]) -> tuple[int, int, int, int]:
     return top, bottom, left, right
 
 
+_OF_THE_CONVOLUTION = (
+    "batch_size",
+    "compute_config",
+    "dilation",
+    "has_bias",
+    "in_channels",
+    "input_dtype",
+    "input_height",
+    "input_width",
+    "input_memory_config",
+    "input_tensor_layout",
+    "kernel_size",
+    "out_channels",
+    "output_dtype",
+    "padding",
+    "stride",
+)
+"""What a convolution's weights and bias are prepared for: the convolution says it again."""
+
+
+@emits("prepare_conv2d_bias")
+def prepare_bias(emit: Emit) -> None:
+    """A bias (1, 1, 1, O) in tiles, in the format of its result."""
+    emit.only(emit.attributes["groups"] == 1, f"expected one group, got {emit.attributes['groups']}")
+    conv_activation(emit)
+    emit.attributes.skip(*_OF_THE_CONVOLUTION)
+    shapes = [emit.desc(tensor).shape for tensor in (emit.inputs[0], emit.results[0])]
+    emit.only(shapes[0] == shapes[1] and len(shapes[0]) == 4, f"expected a bias of {shapes[1]}, got {shapes[0]}")
+    emit.call("prepare_conv2d_weights", emit.inputs, emit.results, PermuteParams((0, 1, 2, 3)))
+
+
 @emits("prepare_conv2d_weights")
 def prepare_weights(emit: Emit) -> None:
     """Weights (O, I, KH, KW) as rows (KH KW I, O)."""
@@ -106,22 +137,7 @@ def prepare_weights(emit: Emit) -> None:
     emit.only(attributes["weights_format"] == "OIHW", f"expected weights OIHW, got {attributes['weights_format']}")
     emit.only(attributes["groups"] == 1, f"expected one group, got {attributes['groups']}")
     conv_activation(emit)
-    attributes.skip(
-        "batch_size",
-        "dilation",
-        "has_bias",
-        "in_channels",
-        "input_dtype",
-        "input_height",
-        "input_width",
-        "input_memory_config",
-        "input_tensor_layout",
-        "kernel_size",
-        "out_channels",
-        "output_dtype",
-        "padding",
-        "stride",
-    )
+    attributes.skip(*_OF_THE_CONVOLUTION)
     out, into, high, wide = emit.desc(weight).shape
     made = emit.tensor(replace(emit.desc(result), shape=(high, wide, into, out)))
     emit.call("prepare_conv2d_weights", [weight], [made], PermuteParams((2, 3, 1, 0)))

@@ -293,7 +293,7 @@ def test_a_program_for_several_chips_is_refused() -> None:
     device = '%0 = "ttnn.get_device"() <{mesh_shape = #ttnn<mesh_shape 1x2>}> : () -> !ttnn.device'
     made = f'%1 = "ttnn.zeros"(%0) <{{shape = #ttnn.shape<2>}}> : (!ttnn.device) -> {y}'
     text.function([device, made], [], [y], "%1")
-    with pytest.raises(StageFailure, match="expected one chip, got #ttnn<mesh_shape 1x2>"):
+    with pytest.raises(StageFailure, match="expected the module's mesh 1x1, got #ttnn<mesh_shape 1x2>"):
         program(text.written())
 
 

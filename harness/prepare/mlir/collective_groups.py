@@ -74,6 +74,12 @@ def among_replicas(module: Module | bytes, devices: int) -> tuple[Module, list[T
     return copy, [tensor_desc(argument.type) for argument in block.arguments], [tensor_desc(v.type) for v in gives]
 
 
+def groups_in(module: Module) -> list[list[int]]:
+    """The groups of all ops of a module of replicas that join devices; pairs of a permutation are none."""
+    joint = [op for op in ops_in(module) if "replica_groups" in op.attributes]
+    return [row for op in joint for row in _groups(op, op.name.removeprefix("stablehlo."), *_mesh(module))]
+
+
 def device_count(module: Module | bytes) -> int:
     """How many devices run a module as it is, with collectives between them; 1 for a program of one device.
 

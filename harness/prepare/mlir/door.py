@@ -14,7 +14,7 @@ from jaxlib.mlir._mlir_libs import _jax_mlir_ext
 from jaxlib.mlir.dialects import chlo, mhlo, sdy, stablehlo
 
 from opscope.base import regular_file
-from opscope.harness.prepare.mlir import foreign
+from opscope.harness.prepare.mlir import foreign, ttir
 from opscope.harness.record.errors import InputError
 
 
@@ -116,11 +116,21 @@ def parse(source: str | bytes, where: str = "module", path: Path | None = None) 
             return _in_stablehlo(read())
         except ir.MLIRError as error:
             try:
+                if (readable := ttir.readable(text)) != text:
+                    read = functools.partial(ttir.read, readable, str(path) if path and _is_unicode(path) else "")
                 return _in_stablehlo(_without_foreign(read, where, error))
             except ir.MLIRError as second:
                 first, refused = _refused(str(error), where, text), _refused(str(second), where, text)
                 # Of one fault, the first reading knows the place in the user's own text.
                 raise (first if first.got == refused.got else refused) from second
+
+
+def artifact_with_other_dialects(module: bytes, version: str) -> bytes:
+    """A portable artifact of a version, in which ops of other dialects, such as Shardy's, stay as they are.
+
+    Raises ValueError for an op that the version lacks.
+    """
+    return stablehlo.serialize_portable_artifact(load(module), version, True)
 
 
 def _without_foreign(read: foreign.Parse, where: str, error: Exception) -> Module:
@@ -132,7 +142,10 @@ def _without_foreign(read: foreign.Parse, where: str, error: Exception) -> Modul
     if not _FOREIGN.search(str(error)):
         raise error
     try:
-        return ir.Module.parse(foreign.settled(foreign.read_allowing(context(), read)))
+        return ir.Module.parse(foreign.settled(foreign.read_allowing(context(), lambda: ttir.inverted(read()))))
+    except ttir.NoMeaningError as error:
+        expected = "ops of ttir that have a meaning in StableHLO"
+        raise InputError(f"{where}{error.place}", expected, str(error), "a module without it") from None
     except foreign.UnknownOp as op:
         got = f"the unknown dialect `{op.name.partition('.')[0]}` ({op.name})"
         raise InputError(f"{where}{op.place}", _FORMS, got, _EXPORT) from None

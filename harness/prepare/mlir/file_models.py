@@ -57,6 +57,13 @@ def entry(module: Module, where: str) -> Any:
     return main
 
 
+def call_main(module: Module, entry: Any) -> None:
+    """Gives the entry the name `main`, which some compilers ask for, where no function has it."""
+    if "main" not in _functions(module.operation):
+        with module.context, ir.Location.unknown():
+            entry.attributes["sym_name"] = ir.StringAttr.get("main")
+
+
 def _modules(module: Module) -> Iterator[tuple[str, Any]]:
     """The top-level modules of a file that has several, with their names or numbers."""
     inner = [op.operation for op in module.body.operations if op.operation.name == "builtin.module"]

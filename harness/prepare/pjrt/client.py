@@ -23,6 +23,8 @@ from opscope.harness.prepare.pjrt.host_copy import host_copy
 _NO_CHECKS_TO_SKIP = 489
 """The version of jaxlib's extension (0.11.2 has it) from which on a handler of results takes no `_skip_checks`."""
 
+_MANUAL = b"manual_computation"
+"""Names of ops stand in bytecode as they are."""
 Option = tuple[str, "str | bool | int | float"]
 
 
@@ -276,11 +278,16 @@ def compile_options(options: Sequence[Option] = (), debug: Mapping[str, Any] | N
 def portable(module: bytes, version: str) -> bytes:
     """A module as an artifact of that version of StableHLO, with `chlo` ops legalised as for any plugin.
 
-    Raises ValueError if it cannot be read or has an op that the version lacks.
+    Shardy's computations over a mesh by name stay as they are, which XLA would write as calls. Raises ValueError if it
+    cannot be read or has an op that the version lacks.
     """
     from jaxlib import xla_client
 
     try:
+        if _MANUAL in module:
+            from opscope.harness.prepare.mlir.door import artifact_with_other_dialects
+
+            return artifact_with_other_dialects(module, version)
         return xla_client._xla.mlir.serialize_portable_artifact(module, version)  # pyright: ignore[reportPrivateImportUsage]
     except Exception as error:  # jaxlib raises many types
         raise ValueError(str(error)) from error

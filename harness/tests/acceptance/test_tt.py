@@ -117,6 +117,46 @@ def test_each_executable_is_for_the_board_that_was_asked_for(arch: str, place: P
         assert re.findall(r"arch = <(\w+)>", text) == [chip]
 
 
+SHARDED = """
+sdy.mesh @mesh = <["y"=2]>
+func.func public @main(
+    %x: tensor<8x64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"y"}]>},
+    %w: tensor<64x6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}, {}]>}) -> tensor<8x6xf32> {
+  %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+      : (tensor<8x64xf32>, tensor<64x6xf32>) -> tensor<8x6xf32>
+  %1 = stablehlo.add %0, %0 : tensor<8x6xf32>
+  return %1 : tensor<8x6xf32>
+}
+"""
+
+
+def test_a_sharded_file_runs_over_its_own_mesh(place: Place) -> None:
+    done = swept(place, [("sharded", SHARDED)])
+    assert "sharded: over its own mesh 2, board n300 (the smallest with 2 chips)" in done.out
+    records = {record["op_name"]: record for record in place.records()}
+    assert set(records) == {"stablehlo.dot", "stablehlo.all_reduce", "stablehlo.add"}
+    assert {(record["status"], record["card_type"]) for record in records.values()} == {("success", "sim-n300")}
+
+
+@pytest.mark.parametrize("mesh", ["2", "2x4"])
+def test_what_devices_compute_together_is_judged_on_each(mesh: str, place: Place) -> None:
+    from opscope.harness.tests.prepare.mesh.test_mesh_boards import BOARDS, collectives
+
+    board, chips = next((board, chips) for board, (own, chips) in BOARDS.items() if own == mesh)
+    rows = 2 * max(2, chips // 2)
+    texts = [
+        f"module attributes {{mhlo.num_partitions = {chips} : i32}} {{\n"
+        f"func.func @main(%x: tensor<{rows}x6xf32>) -> tensor<{shape}xf32> {{\n"
+        f"  %0 = {op} : (tensor<{rows}x6xf32>) -> tensor<{shape}xf32>\n  return %0 : tensor<{shape}xf32>\n}}\n}}"
+        for op, shape in collectives(chips)
+    ]
+    swept(place, [(f"op{number}", text) for number, text in enumerate(texts)], "--mesh", mesh, "--arch", board)
+    got = {record["model_name"]: record["status"] for record in place.records()}
+    refused = {name for name, status in got.items() if status == "compile_failed"}
+    assert refused == ({"op1", "op6"} if chips == 8 else set()), "groups that lie along no axis of the mesh"
+    assert {status for name, status in got.items() if name not in refused} == {"success"}, got
+
+
 def test_one_compiler_stage_after_another_can_be_the_last(place: Place) -> None:
     for stage in ("stablehlo-to-ttir", "ttnn-to-flatbuffer"):
         swept(place, [(GOOD.name, GOOD.text)], "--until", stage)

@@ -361,3 +361,21 @@ def test_what_is_chosen_among_values_has_no_error():
     off[3, 2] = np.nextafter(off[3, 2], F32.type(9))
     assert judge("topk(k=5)", X, right).grade == "kernel"
     assert judge("topk(k=5)", X, off).reason == "expected at most 0 ulp, got 1"
+
+
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [
+        ("sigmoid", lambda x: 0.5 * (1 + np.tanh(0.5 * x))),
+        ("silu", lambda x: x * (0.5 * (1 + np.tanh(0.5 * x)))),
+        ("softplus_bw", lambda x: 0.5 + 0.5 * np.tanh(0.5 * x)),
+        ("log_sigmoid", lambda x: np.log(0.5 * (1 + np.tanh(0.5 * x)))),
+        ("tanhshrink_bw", lambda x: 1 - (1 - np.tanh(x) * np.tanh(x))),
+    ],
+)
+def test_other_honest_steps_are_right_and_tails_that_none_has_are_not(name, body):
+    x = np.random.default_rng(0).uniform(-12, 8, (64, 64)).astype(F32)
+    assert judge(name, x, body(x)), judge(name, x, body(x))
+    right = exact(name, x)
+    for lie in (np.where(x < -3, 0, right), np.where(x < -3, 1.05 * right, right), np.where(x < -3, -right, right)):
+        assert judge(name, x, lie.astype(F32)).answer == "wrong"

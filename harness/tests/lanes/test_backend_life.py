@@ -350,8 +350,7 @@ def test_the_example_of_a_pjrt_plugin_runs(tmp_path: Path) -> None:
     plugin = os.environ.get("PJRT_PLUGIN") or (spec and spec.origin and Path(spec.origin).with_name("xla_cpu_pjrt.so"))
     if not plugin:
         pytest.skip("xla-cpu-pjrt is not installed, and PJRT_PLUGIN is not set")
-    page = (Path(__file__).parents[3] / "docs" / "backends.md").read_text(encoding="utf-8")
-    (example,) = (text for text in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "PJRT_PLUGIN" in text)
+    example = (Path(__file__).parents[3] / "docs" / "examples" / "pjrt_plugin.py").read_text(encoding="utf-8")
     assert len(example.splitlines()) <= 60
     (tmp_path / "pjrt_plugin.py").write_text(example, encoding="utf-8")
     done = run_of(tmp_path, "--backend", "pjrt_plugin.py", PJRT_PLUGIN=str(plugin))

@@ -19,7 +19,7 @@ from opscope.harness.record.records import TAKEN, WHOLE_MODEL, OpRow, OpTest
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.spared_work import savings
 from opscope.harness.record.stages import Stage, Status
-from opscope.harness.record.structure import CYCLES
+from opscope.harness.record.structure import CALLS
 from opscope.harness.tests.ops import add_row
 
 
@@ -131,7 +131,7 @@ class Priced(Release):
     def climb(self, stage: Stage, job: Job) -> None:
         super().climb(stage, job)
         if stage is Stage.RUN and job.ir_dir is not None:
-            (job.ir_dir / CYCLES).write_text('{"my.add": 7}')
+            (job.ir_dir / CALLS).write_text('[["my.add", 7]]')
 
 
 @pytest.mark.parametrize("whole", [True, False], ids=["model", "op"])
@@ -145,8 +145,8 @@ def test_a_verdict_is_taken_with_the_price_of_its_kernels(tmp_path: Path, whole:
         test = taken(tmp_path, release, row, keep_ir=keep_ir)
         assert (test.status, test.cycles, release.ran) == (Status.SUCCESS, 7, ran)
         assert bool(test.cached_from) is not bool(ran)
-        left = [*(tmp_path / "run").rglob(CYCLES)]
-        assert [each.read_text() for each in left] == ['{"my.add": 7}'] * keep_ir
+        left = [*(tmp_path / "run").rglob(CALLS)]
+        assert [each.read_text() for each in left] == ['[["my.add", 7]]'] * keep_ir
         shutil.rmtree(tmp_path / "run", ignore_errors=True)
 
 

@@ -72,6 +72,9 @@ BENIGN = {
     ),
     "a float written otherwise": edited(("1.0e-05", "9.99999974E-6"), ("0.25", "2.500000e-01")),
     "an attribute without a value": edited(("causal = true", "causal = true, empty = []")),
+    "other blanks": "  " + PROGRAM.replace("\n", " \r\n\t ").replace(", ", ",  "),
+    "a function that nobody calls": edited(("module {", "module {\n" + CONST.replace("@main_const_eval_0", "@never"))),
+    "functions in another order": HEAD + "module {\n" + (MAIN + CONST).replace("T", TYPE) + "}\n",
     "memory freed elsewhere": moved("ttnn.deallocate", "ttnn.attention"),
 }
 
@@ -264,3 +267,43 @@ def test_regions_belong_to_their_op() -> None:
 def test_texts_of_no_known_language_are_compared_as_a_whole() -> None:
     assert [change.kind for change in changes_of_texts("a\nb", "a\nc")] == ["text"]
     assert changes_of_texts("a\nb", "a\nb") == []
+
+
+PRICED = """func.func @main(%a: T, %b: T) -> T {
+  %0 = "x.repeat"(%a) : (T) -> T
+  %1 = "x.matmul"(%0, %b) <{activation = "silu"}> : (T, T) -> T
+  %2 = "x.multiply"(%1, %b) <{input_activations = [#x.unary<op_type = gelu>]}> : (T, T) -> T
+  %3 = "x.add"(%2, %1) : (T, T) -> T
+  %4 = "x.add"(%3, %b) : (T, T) -> T
+  return %4 : T
+}
+""".replace("T", "tensor<8xf32>")
+CALLS = (("broadcast", 5), ("matmul", 100), ("silu", 7), ("gelu", 11), ("multiply", 20), ("add", 30), ("add", 40))
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "calls", "price"),
+    [
+        ('"x.add"(%2, %1)', '"x.sub"(%2, %1)', (*CALLS[:5], ("sub", 33), ("add", 40)), 3),
+        ("x.repeat", "x.tile", (("tile", 9), *CALLS[1:]), 4),
+        (' <{activation = "silu"}>', "", (*CALLS[:2], *CALLS[3:]), -7),
+        (" <{input_activations = [#x.unary<op_type = gelu>]}>", "", (*CALLS[:3], *CALLS[4:]), -11),
+        ('"x.add"(%2, %1)', '"x.sub"(%2, %1)', (*CALLS[:5], *[("sub", 33)] * 2, ("add", 40)), None),
+        ("x.repeat", "x.tile", (("a", 9), ("b", 9), *CALLS[1:]), None),
+        ("x.repeat", "x.tile", (), None),
+    ],
+    ids=[
+        "one-of-two",
+        "kernel-of-another-name",
+        "behind-its-op",
+        "before-its-op",
+        "a-loop",
+        "not-known",
+        "did-not-run",
+    ],
+)
+def test_a_change_costs_what_its_own_ops_cost(
+    before: str, now: str, calls: tuple[tuple[str, int], ...], price: int | None
+) -> None:
+    [change] = changes_of_texts(PRICED, PRICED.replace(before, now), (CALLS, calls))
+    assert change.cycles == price

@@ -28,6 +28,11 @@ def mod(write: Writer) -> None:
         return
     zero, divisor = write.constant(np.zeros(()), element), write.input(1)
     rest = write.op("Mod", write.input(0), divisor, fmod=1)
+    if element in WIDER:  # torch-mlir's own multiplies an infinite divisor by zero
+        infinity = write.constant(np.asarray(np.inf), element)
+        infinite = write.op("Equal", write.op("Abs", divisor), infinity)
+        finite = write.op("Less", write.op("Abs", write.input(0)), infinity)
+        rest = write.op("Where", write.op("And", infinite, finite), write.input(0), rest)
     other_sign = write.op("Xor", write.op("Less", rest, zero), write.op("Less", divisor, zero))
     wrong = write.op("And", other_sign, write.op("Not", write.op("Equal", rest, zero)))
     write.finish(0, write.op("Where", wrong, write.op("Add", rest, divisor), rest))

@@ -51,28 +51,36 @@ def placement(sharding: str, shape: Sequence[int], devices: int) -> Placement:
 
     Raises ValueError for one that is neither replicated nor tiles the array, such as one device's own.
     """
-    text = sharding.strip().removeprefix("{").removesuffix("}")
-    if text in ("", "replicated"):
+    if sharding.strip() in ("", "{}", "{replicated}"):
         return Placement(((0,) * len(shape),) * devices, tuple(shape))
-    match = _TILES.fullmatch(text)
-    if match is None:
+    read = tiles_of(sharding)
+    if read is None:
         raise ValueError(f"sharding: expected replicated or tiles of devices, got {sharding!r}")
-    tiles = _numbers(match["tiles"])
-    if match["iota"]:
-        sizes = _numbers(match["iota"])
-        order = np.arange(math.prod(sizes)).reshape(sizes)
-        ids = (order.transpose(_numbers(match["order"])) if match["order"] else order).reshape(-1)
-    else:
-        ids = np.array(_numbers(match["list"]))
+    tiles, _, ids = read
     split = tiles[: len(shape)]
     complete = sorted(ids) == list(range(devices)) and math.prod(tiles) == devices
-    if not complete or len(tiles) != len(shape) + bool(match["last"]):
+    if not complete or len(tiles) != len(shape) + ("last_tile" in sharding):
         raise ValueError(f"sharding: expected tiles over {devices} devices of {len(shape)} dims, got {sharding!r}")
     local = tuple(-(-size // parts) for size, parts in zip(shape, split, strict=True))
     starts: list[tuple[int, ...]] = [()] * devices
     for place, device in zip(np.ndindex(*tiles), ids, strict=True):
         starts[device] = tuple(at * size for at, size in zip(place, local, strict=False))
     return Placement(tuple(starts), local)
+
+
+def tiles_of(sharding: str) -> tuple[list[int], list[int], list[int]] | None:
+    """The number of parts along each dim, the sizes of the axes of devices that the text names (their count if it lists
+    them), and the device of each part in row-major order; None for a sharding without tiles."""
+    match = _TILES.fullmatch(sharding.strip().removeprefix("{").removesuffix("}"))
+    if match is None:
+        return None
+    if match["list"]:
+        ids = _numbers(match["list"])
+        return _numbers(match["tiles"]), [len(ids)], ids
+    sizes = _numbers(match["iota"])
+    order = np.arange(math.prod(sizes)).reshape(sizes)
+    order = order.transpose(_numbers(match["order"])) if match["order"] else order
+    return _numbers(match["tiles"]), sizes, order.reshape(-1).tolist()
 
 
 def _numbers(text: str) -> list[int]:

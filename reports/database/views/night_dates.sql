@@ -25,7 +25,7 @@ WITH timed AS (
     SELECT MAX(is_night) AS has_nights, COALESCE(MAX(CASE is_night WHEN 1 THEN date END), MAX(date)) AS date,
            COALESCE(MAX(CASE is_night WHEN 1 THEN started END), MAX(started)) AS started FROM begun
 ), tonight AS (
-    SELECT d.date, d.started, d.has_nights, COUNT(DISTINCT s.backend || ' ' || b.board || ' ' || s.data_format) AS platforms
+    SELECT d.date, d.started, d.has_nights, COUNT(DISTINCT {platform s b.board}) AS platforms
     FROM newest_date d
     JOIN begun s ON s.date >= d.date AND s.is_night = d.has_nights
     JOIN of_series b ON b.series = s.series
@@ -33,7 +33,7 @@ WITH timed AS (
 ), dates AS MATERIALIZED (
     -- Materialized, or the texts are made anew for each row that they are joined to.
     SELECT s.night_id, s.series, s.started, s.backend, l.board,
-           s.backend || CASE l.board WHEN '' THEN '' ELSE ' ' || l.board END || CASE s.data_format WHEN 'default' THEN '' ELSE ' ' || s.data_format END AS platform,
+           {platform s l.board} AS platform,
            s.date,
            SUBSTR(s.label, 1, 10) AS day,
            CASE WHEN s.started = l.started AND s.is_night = l.has_nights THEN 1 ELSE 0 END AS newest,
@@ -44,10 +44,7 @@ WITH timed AS (
                      AND NOT EXISTS (SELECT 1 FROM timed o WHERE o.series = s.series AND o.date = s.date
                                      AND o.started > s.started AND o.is_night = s.is_night)
                 THEN 1 ELSE 0 END AS of_date,
-           CASE WHEN t.platforms > 1
-                THEN ', ' || s.backend || CASE l.board WHEN '' THEN '' ELSE ' ' || l.board END
-                     || CASE s.data_format WHEN 'default' THEN '' ELSE ' ' || s.data_format END
-                ELSE '' END AS named
+           CASE WHEN t.platforms > 1 THEN ', ' || {platform s l.board} ELSE '' END AS named
     FROM timed s
     JOIN of_series l ON l.series = s.series
     CROSS JOIN tonight t

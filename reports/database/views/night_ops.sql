@@ -7,7 +7,8 @@
 --   attempted: 0 if it was deselected or not reached, or has no verdict
 --   compile_ms: milliseconds of the stages before `run`
 --   cached_from: the run that found the verdict, if it was kept; `tt@0.1.2 in RUN` if that release had an equal program
-SELECT t.night_id, n.label AS night, SUBSTR(n.label, 1, 10) AS day, n.kind, n.started, t.series, t.backend, (SELECT {board s} FROM night_series s WHERE s.night_id = t.night_id AND s.series = t.series) AS arch, {format t} AS data_format, t.math_fidelity,
+SELECT t.night_id, n.label AS night, SUBSTR(n.label, 1, 10) AS day, n.kind, n.started, t.series, t.backend, COALESCE((SELECT {board s} FROM night_series s WHERE s.night_id = t.night_id AND s.series = t.series),
+       {card t}) AS arch, {format t} AS data_format, t.math_fidelity,
        COALESCE(a.new_id, t.op_id) AS op_id, t.op_name, COALESCE(NULLIF(t.op_kind, ''), 'other') AS op_kind, o.signature,
        o.dtype, o.rank, t.run_id, t.model_name, t.status AS status, t.stage_reached, t.failed_stage, t.error_signature,
        COALESCE(t.cause, '') AS cause, t.error_message, t.crash_kind, t.expected, t.flaky, t.is_failure, t.ran_on, t.card_type, t.pcc, t.z_max, t.z_place,

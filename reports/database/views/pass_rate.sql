@@ -15,7 +15,7 @@ WITH counted AS (
            ROW_NUMBER() OVER (PARTITION BY run_id, backend, arch, card_type ORDER BY ran_on) AS place
     FROM counted WINDOW of_card AS (PARTITION BY run_id, backend, arch, card_type)
 )
-SELECT run_id, backend, arch, card_type, CASE WHEN most = 0 THEN 'none' ELSE ran_on END AS ran_on,
+SELECT run_id, backend, {card summed} AS arch, card_type, CASE WHEN most = 0 THEN 'none' ELSE ran_on END AS ran_on,
        attempted_ops, right_ops, 1.0 * right_ops / attempted_ops AS pass_rate,
        attempted_uses, right_uses, CASE WHEN attempted_uses > 0 THEN 1.0 * right_uses / attempted_uses END AS pass_rate_of_uses
 FROM summed

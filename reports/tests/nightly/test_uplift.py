@@ -100,6 +100,50 @@ def test_a_lost_fusion_is_named_with_its_counts_and_its_price(place: Path) -> No
     assert gate("--old", "fusing.py", "--new", "apart.py", "--slower", "60", "--no-smallest", code=0)
 
 
+COUNTED = """
+
+    def structure(self, job):
+        return {counts}
+"""
+DECLINES = """
+from opscope.harness.backends.base import Declined
+if stage is Stage.COMPILE{only}:
+    raise Declined("one op at a time")
+"""
+
+
+@pytest.mark.slow
+def test_a_backend_that_counts_its_ops_needs_no_ir(place: Path) -> None:
+    climb = CLIMB.replace("if job.ir_dir is not None:", "if False:")
+    for name, fuses, counts in (("one", True, {"fma": 1}), ("two", False, {"add": 1, "mul": 1})):
+        text = own_backend(name, climb, at="host", top=TOP.format(fuses=fuses, shift=0))
+        (place / f"{name}.py").write_text(text + COUNTED.format(counts=counts), encoding="utf-8")
+    answer = json.loads(gate("--old", "one.py", "--new", "two.py", "--no-smallest", "--json", code=1))
+    [change] = answer["changes"]
+    assert change["what"] == "add +1, fma -1, mul +1"
+    [where] = change["places"]
+    assert (where["counts"], where["cycles"]) == ({"add": [0, 1], "fma": [1, 0], "mul": [0, 1]}, [1000, 1500])
+    answer = json.loads(gate("--old", "one.py", "--new", "one.py", "--no-smallest", "--json", code=0))
+    assert (answer["compared"], answer["changes"], answer["models"][0]["equal"]) == (1, [], True)
+
+
+@pytest.mark.slow
+def test_a_model_that_is_not_taken_whole_is_compared_op_by_op_or_not_at_all(place: Path) -> None:
+    sides = (("split_a", 0, DECLINES.format(only=" and b'multiply' in job.module and b'add' in job.module")),)
+    sides += (("split_b", 9, sides[0][2]), ("never", 0, DECLINES.format(only="")))
+    for name, shift, declines in sides:
+        text = own_backend(name, declines + CLIMB, at="host", top=TOP.format(fuses=True, shift=shift))
+        (place / f"{name}.py").write_text(text, encoding="utf-8")
+    answer = json.loads(gate("--old", "split_a.py", "--new", "split_a.py", "--no-smallest", "--json", code=0))
+    assert (answer["compared"], answer["models"][0]["equal"]) == (2, None)
+    assert answer["skipped"] == ["m as one program: split_a: one op at a time"]
+    answer = json.loads(gate("--old", "split_a.py", "--new", "split_b.py", "--no-smallest", "--json", code=1))
+    assert {row["label"] for row in answer["news"]} == {"NEW"}
+    done = CliRunner().invoke(opscope, ["gate", "--model", "m.mlir", "--old", "never.py", "--new", "never.py"])
+    assert isinstance(done.exception, InputError)
+    assert "a program that both builds made" in str(done.exception)
+
+
 @pytest.mark.parametrize(
     ("name", "asked", "words"),
     [
@@ -263,8 +307,9 @@ def uplift(models: int, changes: int, others: int) -> Uplift:
             False,
             (100, 90 + n),
             9.2,
-            (1, 2),
             (3, 4),
+            (1, 2),
+            {EVIL: (1, 2), "peak of DRAM bytes": (1, 2)},
             (1.0, None),
             "worse",
             EVIL,
@@ -278,7 +323,7 @@ def uplift(models: int, changes: int, others: int) -> Uplift:
             EVIL,
             "opscope reduce",
             "ops",
-            tuple(Place(EVIL, "0" * 16, 1, {EVIL: (6, 0)}, (100, 50), "run") for _ in range(n + 1)),
+            tuple(Place(EVIL, "0" * 16, 1, {EVIL: (6, 0)}, {EVIL: (0, 6)}, (100, 50), "run") for _ in range(n + 1)),
             str(n),
             "0" * 16,
         )

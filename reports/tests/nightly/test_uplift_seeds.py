@@ -14,9 +14,26 @@ from opscope.harness.cli.main import root as opscope
 pytestmark = pytest.mark.slow
 
 SEEDED = """
+from importlib import import_module
+
 from opscope.harness.backends.reference import Reference
 
 LEFT_OUT, CHANGED, SHARE, EXCHANGED = {left_out}, {changed}, {share}, {exchanged!r}
+PASSES = "opscope.compiler.passes."
+
+
+def skip(module, name):
+    setattr(getattr(import_module(module), name), "apply", lambda self, ctx, op: None)
+
+
+def exchange(module, name, make):
+    # Once: a lane that is kept takes several programs.
+    place = module if not isinstance(module, str) else import_module(module)
+    own = getattr(place, name)
+    if not hasattr(own, "changed"):
+        made = make(own)
+        made.changed = True
+        setattr(place, name, made)
 
 
 class Own(Reference):
@@ -33,6 +50,7 @@ class Own(Reference):
             RULES[name] = [rule for rule in rules if rule.__name__ not in LEFT_OUT]
         ttnn_optimizer.SHARE = SHARE
         job.options = job.options.changed(**CHANGED)
+        {fault}
         super().climb(stage, job)
         if EXCHANGED and stage == "ttir-to-ttnn":
             for op in job.state[stage].walk():
@@ -42,23 +60,30 @@ class Own(Reference):
 
 
 def gated(
-    place: Path, model: str, left_out: tuple[str, ...] = (), share: float = 0.75, exchanged: str = "", **changed: str
+    place: Path,
+    model: str,
+    left_out: tuple[str, ...] = (),
+    share: float = 0.75,
+    exchanged: str = "",
+    fault: str = "pass",
+    dtype: str = "float32",
+    **changed: Any,
 ) -> dict[str, Any]:
     """What the gate says of the reference with a fault, at level 2."""
-    text = SEEDED.format(left_out=left_out, changed=changed, share=share, exchanged=exchanged)
+    text = SEEDED.format(left_out=left_out, changed=changed, share=share, exchanged=exchanged, fault=fault)
     (place / "seeded.py").write_text(text, encoding="utf-8")
     words = ["--old", "reference", "--new", "seeded.py", "--optimization-level", "2", "--json", "--no-smallest"]
+    words += ["--dtype", dtype]
     done = CliRunner().invoke(opscope, ["gate", "--model", model, *words])
     assert done.exit_code in (0, 1), repr(done.exception)
     return json.loads(done.stdout)
 
 
 def counts(answer: dict[str, Any]) -> dict[str, int]:
-    """Op -> how many more of it there are in the new program."""
-    found: dict[str, int] = {}
-    for name, (old, new) in (item for each in answer["changes"] for item in each["places"][0]["counts"].items()):
-        found[name.removeprefix("ttnn.")] = found.get(name.removeprefix("ttnn."), 0) + new - old
-    return found
+    """Op, or layout of one -> how many more of it there are in the new program."""
+    places = [each["places"][0] for each in answer["changes"]]
+    pairs = {name: pair for place in places for name, pair in (*place["counts"].items(), *place["layouts"].items())}
+    return {name.replace("ttnn.", ""): new - old for name, (old, new) in pairs.items()}
 
 
 def rise(answer: dict[str, Any]) -> float:
@@ -92,6 +117,183 @@ def test_a_fusion_that_is_lost(place: Path, left_out: tuple[str, ...], named: di
     assert {name: found.get(name, 0) for name in named} == named
     assert rise(answer) == pytest.approx(percent, rel=0.01)
     assert answer["verdict"] == "worse"
+
+
+OPTIMIZER = "PASSES + 'ttnn_optimizer'"
+IN_DRAM = f"exchange(import_module({OPTIMIZER})._Chooser, 'may_move', lambda own: lambda self, value: {{condition}})"
+THIRD = "[op for op in self.block.ops if op.name == 'ttnn.rms_norm'][2:3]"
+LAST = "import_module(PASSES + 'ttnn_deallocate').TtnnDeallocate"
+NORMS = "[op for op in module.walk() if op.name == 'ttnn.layer_norm']"
+LARGER = (
+    f"[op.properties.update(epsilon=import_module('xdsl.dialects.builtin').FloatAttr(0.003, 32)) for op in {NORMS}]"
+)
+EPSILON = f"exchange({LAST}, 'apply', lambda own: lambda self, _, module: ({LARGER}, own(self, _, module)))"
+
+
+@pytest.mark.parametrize(
+    ("model", "fault", "named", "totals", "percent"),
+    [
+        ("llama_prefill", {"left_out": ("silu",)}, {"fused matmul silu": -4, "sigmoid": 4, "multiply": 4}, {}, 2.30),
+        (
+            "resnet50",
+            {"left_out": ("relu",)},
+            {"fused conv2d relu": -33, "relu": -16, "maximum": 49, "ahead full": 1},
+            {"const-eval": 1},
+            8.84,
+        ),
+        (
+            "resnet50",
+            {"left_out": ("scaled", "raised", "lowered")},
+            {"multiply": 53, "subtract": 53, "add": 53, "relu": 33, "ahead reshape": -159, "fused conv2d relu": -33},
+            {},
+            45.00,
+        ),
+        (
+            "llama_prefill",
+            {"left_out": ("embedding",)},
+            {"embedding": -1, "gather": 1, "reshape": 1},
+            {},
+            1.51,
+        ),
+        (
+            "llama_prefill",
+            {"left_out": ("halves",)},
+            {"rotary_embedding": -8, "multiply": 32, "slice_static": 16, "concat": 8, "ahead concat": -2},
+            {},
+            18.15,
+        ),
+        (
+            "gpt2_prefill",
+            {"left_out": ("mean", "normalised")},
+            {"layer_norm": -9, "sum": 18, "divide": 18, "rsqrt": 9, "ahead full": 2},
+            {},
+            39.96,
+        ),
+        (
+            "mnist_mlp_train",
+            {"fault": IN_DRAM.format(condition="False")},
+            {"sum l1 interleaved": -13, "sum dram interleaved": 13, "matmul l1 block_sharded": -4},
+            {"dram interleaved": 67, "l1 block_sharded": -24, "l1 interleaved": -23, "l1 height_sharded": -20},
+            12.32,
+        ),
+        (
+            "resnet50",
+            {"fault": f"import_module({OPTIMIZER}).PRODUCTS = frozenset(['matmul', 'linear'])"},
+            {"conv2d l1 block_sharded": -34, "conv2d l1 height_sharded": -8, "conv2d l1 interleaved": 46},
+            {},
+            11.44,
+        ),
+        (
+            "llama_prefill",
+            {"fault": IN_DRAM.format(condition=f"value.owner not in {THIRD} and own(self, value)")},
+            {"rms_norm l1 width_sharded": -1, "rms_norm dram interleaved": 1},
+            {"dram interleaved": 1, "l1 width_sharded": -1},
+            1.14,
+        ),
+        (
+            "llama_prefill",
+            {"fault": "skip(PASSES + 'const_eval_hoist_transform', 'ConstEvalHoistTransform')"},
+            {"ttcore.load_cached": -5, "full": 7, "ahead full": -8, "cos": 1, "ahead cos": -1, "reshape": 3},
+            {"const-eval": -28},
+            11.96,
+        ),
+        (
+            "llama_prefill",
+            {"fault": "import_module(PASSES + 'const_eval_hoist_transform').NEVER |= {'control', 'shape'}"},
+            {},
+            {},
+            0.0,
+        ),
+        (
+            "llama_prefill",
+            {
+                "fault": "skip('xdsl.transforms.common_subexpression_elimination', 'CommonSubexpressionElimination')",
+            },
+            {"reshape": 8, "ahead full": 38, "ahead arange": 21, "ttcore.load_cached": 10},
+            {},
+            2.20,
+        ),
+        (
+            "bert_base",
+            {"fault": "skip(PASSES + 'ttir_erase_inverse_ops', 'TtirEraseInverseOps')"},
+            {"reshape": 84, "permute": 12, "gelu": 12, "fused linear gelu": -12},
+            {"l1 interleaved": 96, "l1 width_sharded": 12},
+            5.89,
+        ),
+        (
+            "gpt2_prefill",
+            {"fault": "skip(PASSES + 'ttir_implicit_broadcast_fold', 'TtirImplicitBroadcastFold')"},
+            {"repeat": 26, "ahead repeat": 37, "linear": -16, "layer_norm": -9, "scaled_dot_product_attention": -4},
+            {},
+            88.53,
+        ),
+        (
+            "gpt2_prefill",
+            {
+                "fault": "import_module(PASSES + 'ttir_fusing.typecast').Typecasts.match_and_rewrite = lambda *_: None",
+                "dtype": "bfloat16",
+            },
+            {"typecast": 44, "softmax": -4, "layer_norm": -9},
+            {"casts": 44},
+            37.67,
+        ),
+        (
+            "mnist_mlp",
+            {
+                "fault": "import_module(PASSES + 'stablehlo_host_fallback')._needs_host = ("
+                "lambda op, formats: op.name == 'stablehlo.maximum')",
+                "unsupported_types": "fallback",
+            },
+            {"host_op": 2, "from_device": 4, "fused linear relu": -2, "to_layout": 6},
+            {"on host": 6},
+            3.39,
+        ),
+        (
+            "mnist_mlp_train",
+            {"fault": "skip(PASSES + 'ttnn_deallocate', 'TtnnDeallocate')"},
+            {},
+            {"peak of DRAM bytes": 1032192, "peak of L1 bytes of a core": 219136},
+            0.0,
+        ),
+        ("bert_base", {"fault": EPSILON}, {}, {}, 0.0),
+        ("llama_prefill", {"fault": "skip(PASSES + 'ttnn_fusing', 'TtnnFusing')"}, {"silu": 4}, {}, 0.83),
+        ("llama_prefill", {"amp_level": 1}, {}, {}, -12.61),
+    ],
+    ids=[
+        *(
+            "silu",
+            "relu",
+            "batch-norm",
+            "embedding",
+            "rotary",
+            "norm-by-sums",
+            "all-in-dram",
+            "products",
+            "one-of-nine",
+        ),
+        *("no-const-eval", "control", "no-cse", "moves-that-undo-moves", "broadcasts", "casts", "on-the-host"),
+        *("nothing-is-freed", "epsilon", "activation-of-a-product", "mixed-precision"),
+    ],
+)
+def test_faults_of_other_kinds(
+    place: Path, model: str, fault: dict[str, Any], named: dict[str, int], totals: dict[str, int], percent: float
+) -> None:
+    answer = gated(place, model, **fault)
+    found = counts(answer)
+    assert {name: found.get(name, 0) for name in named} == named
+    [whole] = answer["models"]
+    more = {name: new - old for name, (old, new) in whole["totals"].items()}
+    assert {name: more.get(name, 0) for name in totals} == totals
+    assert rise(answer) == pytest.approx(percent, rel=0.01, abs=0.005)
+    prices = [change["places"][0]["cycles"] for change in answer["changes"]]
+    assert sum(new - old for old, new in prices) == whole["cycles"][1] - whole["cycles"][0]
+    if not named and not totals and not percent and "epsilon" not in fault["fault"]:
+        assert (whole["equal"], answer["changes"], answer["worse"]) == (True, [], [])
+    if "epsilon" in fault.get("fault", ""):
+        assert [change["what"] for change in answer["changes"]] == ["epsilon of ttnn.layer_norm"]
+        assert whole["numbers"] == "within"
+    if "TtnnDeallocate')" in fault.get("fault", ""):
+        assert (whole["equal"], len(answer["worse"])) == (True, 2)
 
 
 def test_a_layout_that_is_lost(place: Path) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from opscope.compiler.buda.test_config.comparison import Comparison, differences
+from opscope.compiler.buda.test_config.comparison import Comparison, constant_tiles, differences
 from opscope.compiler.buda.test_config.config import read_comparison
 from opscope.compiler.errors import CompilerInputError
 
@@ -44,12 +44,19 @@ def test_a_correlation_is_numpys() -> None:
     assert differences(GOLDEN, seen, replace(loose, type="AllClose")) == ""
 
 
-def test_constant_tiles_pass_if_both_are_and_their_means_are_close() -> None:
-    ones = np.ones((1, 32, 32))
-    assert differences(ones, ones * 1.1, RULE) == ""
+def test_of_tiles_of_one_number_every_element_is_close_in_place_of_a_correlation() -> None:
+    ones = np.ones((1, 32, 64))
+    ones[0, :, 32:] = np.arange(32)
+    ones[0, 0, 0] += 1e-16 * 2
+    assert constant_tiles(ones, RULE) == 1
+    assert constant_tiles(ones, replace(RULE, check_pcc=0.0)) == constant_tiles(ones, replace(RULE, type="Exact")) == 0
     nearly = ones.copy()
-    nearly[0, 0, 0] = 1.01
-    assert "expected a PCC of 0.99, got 0.00000" in differences(ones, nearly, RULE)
+    nearly[0, :7, :9] = 0.99609375  # the next bfloat16 below 1
+    assert differences(ones, nearly, RULE) == ""
+    nearly[0, 0, 0] = 30  # few enough for the share, but not close
+    assert "1 of 2 tiles, first z 0, row 0, column 0: expected a PCC of 0.99" in differences(ones, nearly, RULE)
+    ones[0, 0, 0] = 1
+    assert "expected a PCC of 0.99, got 0.00000" in differences(nearly, ones, RULE)
 
 
 def test_nan_is_close_to_nan_alone_and_infinity_to_what_is_as_large() -> None:

@@ -220,21 +220,18 @@ def _uniform(e: Emit, attrs: Attrs) -> list[SSAValue] | None:
     return [e.emit("rand", [], kind, size=e.result_shape, low=low, high=high, seed=0, dtype=kind.element_type)]
 
 
-def _attention_forward(e: Emit, attrs: Attrs) -> list[SSAValue] | None:
-    mask = _number(attrs["mask_type"]) if "mask_type" in attrs else 0
-    if mask not in range(len(MASKS)):
-        return None
-    kept = {key: attr for key, attr in attrs.items() if key != "mask_type"}
-    return e.foreign(
-        "sdpa_fw",
-        e.operands,
-        e.result_types,
-        **kept
-        | {
-            "mask_type": MaskTypeAttr.of(MASKS[mask]),
-            "return_intermediates": BoolAttr.from_bool(len(e.op.results) > 1),
-        },
-    )
+def _trained(name: str) -> Write:
+    def write(e: Emit, attrs: Attrs) -> list[SSAValue] | None:
+        """The mask's kind is a number in the composite; the forward op says whether it keeps what the other needs."""
+        mask = _number(attrs["mask_type"]) if "mask_type" in attrs else 0
+        if mask not in range(len(MASKS)):
+            return None
+        kept = attrs | {"mask_type": MaskTypeAttr.of(MASKS[mask])}
+        if name == "sdpa_fw":
+            kept["return_intermediates"] = BoolAttr.from_bool(len(e.op.results) > 1)
+        return e.foreign(name, e.operands, e.result_types, **kept)
+
+    return write
 
 
 WRITERS: dict[str, Write] = {
@@ -249,6 +246,7 @@ WRITERS: dict[str, Write] = {
     "group_norm": _group_norm,
     "adamw": _adamw,
     "uniform": _uniform,
-    "sdpa_fw": _attention_forward,
+    "sdpa_fw": _trained("sdpa_fw"),
+    "sdpa_bw": _trained("sdpa_bw"),
 }
 """Name of a composite -> what writes it; others are the op of that name, if the table knows it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from xdsl.dialects.builtin import (
     BoolAttr,
@@ -82,8 +82,12 @@ class _Call:
     defaults: dict[str, str] = field(default_factory=dict)
     operands: tuple[str, ...] = ()
     """The operands of the ttir op; `has_NAME` of the call says whether one that ends in `?` is there."""
+    segmented: bool = True
+    """Whether the op counts its operands in `operandSegmentSizes`."""
 
 
+OUT = "="
+"""The operand that an op of ttir writes its result to: an empty tensor, which no call has."""
 _ATTENTION = {"is_causal": _flag, "scale": _f32, "sliding_window_size": _u32}
 CALLS = {
     "tt.update_cache": _Call("update_cache", {"batch_offset": _i32}),
@@ -102,7 +106,13 @@ CALLS = {
     "tt.paged_scaled_dot_product_attention_decode": _Call(
         "paged_scaled_dot_product_attention_decode",
         _ATTENTION,
-        operands=("query", "key", "value", "page_table", "attention_mask?", "cur_pos_tensor?", "attention_sink?"),
+        operands=("query", "key", "value", "page_table", OUT, "attention_mask?", "cur_pos_tensor?", "attention_sink?"),
+    ),
+    "tt.chunked_scaled_dot_product_attention": _Call(
+        "chunked_scaled_dot_product_attention",
+        _ATTENTION,
+        operands=("query", "key", "value", "page_table", "chunk_start_idx", OUT),
+        segmented=False,
     ),
     "tt.paged_flash_mla_decode": _Call(
         "paged_flash_multi_latent_attention_decode",
@@ -150,6 +160,8 @@ def custom_call(e: Emit) -> Sequence[SSAValue] | None:
     if find(target) is not None or not target.startswith("tt."):
         return None
     call = CALLS.get(target) or _Call(target.removeprefix("tt."))
+    if e.functions is None or not e.functions.named:  # only tt-mlir's words have an operand for the result
+        call = replace(call, operands=tuple(name for name in call.operands if name != OUT))
     if TABLE.named("ttir", call.name) is None:
         raise e.refuse(f"expected a custom call of an op of ttir, got {target}")
     words = call.defaults | frontend_attributes(e)
@@ -159,9 +171,13 @@ def custom_call(e: Emit) -> Sequence[SSAValue] | None:
     segments = _segments(e, call, present)
     kept = {key: word for key, word in words.items() if not key.startswith("has_")}
     properties = {key: call.kinds.get(key, guessed)(word) for key, word in kept.items()}
-    if segments is not None:
+    operands = list(e.operands)
+    if OUT in call.operands:
+        at = sum((segments or ())[: call.operands.index(OUT)])
+        operands.insert(at, e.emit("empty", [], e.result_type))
+    if segments is not None and call.segmented:
         properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, segments)
-    return e.foreign(call.name, e.operands, e.result_types, **properties)
+    return e.foreign(call.name, operands, e.result_types, **properties)
 
 
 def frontend_attributes(e: Emit) -> dict[str, str]:
@@ -182,18 +198,21 @@ def _segments(e: Emit, call: _Call, present: dict[str, bool]) -> list[int] | Non
     """Returns 1 or 0 for each operand of the op; what no attribute speaks of is there if operands are left for it."""
     if not call.operands:
         return None
-    required = sum(not name.endswith("?") for name in call.operands)
-    spare = len(e.operands) - required
+    required = sum(not name.endswith(("?", OUT)) for name in call.operands)
+    optional = [name[:-1] for name in call.operands if name.endswith("?")]
+    named = {name: present.get(name, present.get(name.replace("_tensor", ""))) for name in optional}
+    spare = len(e.operands) - required - sum(there is True for there in named.values())
     segments = []
     for name in call.operands:
         if not name.endswith("?"):
             segments.append(1)
             continue
-        there = present.get(name[:-1], present.get(name[:-1].replace("_tensor", ""), spare > 0))
-        segments.append(int(there))
-        spare -= there
-    if sum(segments) != len(e.operands):
-        raise e.refuse(f"expected {sum(segments)} operands by its attributes, got {len(e.operands)}", "error")
+        there = named[name[:-1]]
+        segments.append(int(spare > 0 if there is None else there))
+        spare -= there is None and spare > 0
+    expected = sum(segments) - call.operands.count(OUT)
+    if expected != len(e.operands):
+        raise e.refuse(f"expected {expected} operands by its attributes, got {len(e.operands)}", "error")
     return segments
 
 
@@ -215,7 +234,7 @@ def _topk(e: Emit) -> Sequence[SSAValue] | None:
         k=words["k"],
         dim=words.get("dim", -1),
         largest=bool(words.get("largest", True)),
-        sorted=bool(words.get("sorted", True)),
+        sorted=bool(words.get("sorted", False)),
     )
 
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import BytesAttr, DenseIntOrFPElementsAttr
+from xdsl.dialects.builtin import BytesAttr, DenseIntOrFPElementsAttr, TensorType, i64
 from xdsl.ir import SSAValue
 
 from opscope.compiler.dialects.from_row import element_of
 from opscope.compiler.dialects.stablehlo import SpecAttr
-from opscope.compiler.dialects.ttcore import OptimizationBarrierOp
+from opscope.compiler.dialects.ttcore import OptimizationBarrierOp, ReduceTypeAttr
 from opscope.compiler.ops.shapes import shape_of
 from opscope.compiler.passes.stablehlo_to_ttir.emit import Emit, named
 from opscope.compiler.passes.stablehlo_to_ttir.named.complex_numbers import as_real
@@ -42,21 +43,50 @@ def _parts(e: Emit, words: str) -> BytesAttr:
 
 
 @named("stablehlo.get_dimension_size")
-def get_dimension_size(e: Emit) -> SSAValue:
-    """Keeps the question."""
+def get_dimension_size(e: Emit) -> SSAValue | None:
+    """Sizes are known: a constant."""
     (dim,) = e.ints("dimension")
-    return e.emit("get_dimension_size", e.operands, e.result_type, dimension=dim)
+    size = shape_of(e.operands[0])[dim]
+    return e.constant(e.result_type, size) if size >= 0 else None
+
+
+@named("stablehlo.round_nearest_afz")
+def round_nearest_afz(e: Emit) -> SSAValue:
+    """The sign times the floor of the magnitude plus a half, which rounds the number just below a half to 1."""
+    (value,) = e.operands
+    kind = value.type
+    half = e.constant(kind, 0.5)
+    floor = e.emit("floor", [e.emit("add", [e.emit("abs", [value], kind), half], kind)], kind)
+    return e.emit("multiply", [e.emit("sign", [value], kind), floor], kind)
 
 
 @named("stablehlo.pad")
 def pad(e: Emit) -> SSAValue | None:
-    """The value is an attribute if constants make it, also of integers that a float32 holds."""
+    """The value is an attribute if constants make it, also of integers that a float32 holds; elements that the padding
+    parts are scattered over a tensor of it."""
     number = splat(e.op.operands[1])
-    if number is None or any(e.ints("interior_padding")) or float(np.float32(number)) != number:
+    if number is None or float(np.float32(number)) != number:
         return None
-    pairs = zip(e.ints("edge_padding_low"), e.ints("edge_padding_high"), strict=True)
-    padding = [edge for pair in pairs for edge in pair]
+    low, high, inner = (e.ints(name) for name in ("edge_padding_low", "edge_padding_high", "interior_padding"))
+    if any(inner):
+        return None if min(*low, *high) < 0 else _spread(e, number, low, inner)
+    padding = [edge for pair in zip(low, high, strict=True) for edge in pair]
     return e.emit("pad", [e.operands[0]], e.result_type, padding=padding, value=float(number))
+
+
+def _spread(e: Emit, number: float, low: Sequence[int], inner: Sequence[int]) -> SSAValue:
+    value, shape = e.operands[0], e.result_shape
+    count, size = prod(shape_of(value)), prod(shape)
+    places = np.indices(shape_of(value)).reshape(len(shape), -1)
+    moved = [first + at * (step + 1) for first, at, step in zip(low, places, inner, strict=True)]
+    kind = TensorType(i64, [count])
+    data = np.ravel_multi_index(moved, shape).astype("<i8").tobytes()
+    line = e.like(value, (size,))
+    full = e.full([size], e.result_type.element_type, number)
+    index = e.emit("constant", [], kind, value=DenseIntOrFPElementsAttr(kind, BytesAttr(data)))
+    update = ReduceTypeAttr.of("invalid")
+    spread = e.emit("scatter", [full, index, e.reshape(value, [count])], line, dim=0, scatter_reduce_type=update)
+    return e.reshape(spread, shape)
 
 
 @named("stablehlo.broadcast_in_dim")
@@ -95,7 +125,10 @@ def quantise(e: Emit) -> list[SSAValue]:
 
 @named("stablehlo.compare")
 def compare(e: Emit) -> SSAValue | None:
-    """`(convert a) or (convert b) != 0` of booleans is a logical op of a and b."""
+    """`(convert a) or (convert b) != 0` of booleans is a logical op of a and b; a number beside a widened operand is
+    compared in that operand's own type, to which it is rounded."""
+    if (narrow := _in_own_type(e)) is not None:
+        return narrow
     if e.spec("comparison_direction").value != "NE" or splat(e.op.operands[1]) != 0:
         return None
     joined = maker(e.op.operands[0])
@@ -106,3 +139,21 @@ def compare(e: Emit) -> SSAValue | None:
         return None
     bits = [e.values[source.operands[0]] for source in sources if source is not None]
     return e.emit(LOGIC[joined.name], bits, e.result_type)
+
+
+def _in_own_type(e: Emit) -> SSAValue | None:
+    """The comparison of a float that was widened for it with a constant, in the narrow type; None for another."""
+    for at, other in enumerate(e.op.operands[::-1]):
+        source, number = maker(e.op.operands[at], "stablehlo.convert"), splat(other)
+        if source is None or number is None or _float_width(source.operands[0]) >= _float_width(e.op.operands[at]):
+            continue
+        narrow = e.values[source.operands[0]]
+        sides = [narrow, e.constant(narrow.type, number)]
+        return e.emit(e.spec("comparison_direction").value.lower(), sides if at == 0 else sides[::-1], e.result_type)
+    return None
+
+
+def _float_width(value: SSAValue) -> int:
+    """Bits of a float; of anything else more than any float has."""
+    float_type = re.match(r"b?f(\d+)", element_of(value))
+    return int(float_type[1]) if float_type else 1 << 10

@@ -122,7 +122,7 @@ def _along_one_dim(e: Emit, g: _Gather) -> SSAValue | None:
     if g.sizes[dim] != 1 or any(g.sizes[d] != shape[d] for d in rest) or index_batch != 0 or (batch, dim) != (0, 1):
         return None
     count = prod(places[1:-1])
-    index = e.reshape(index, [places[0], count])
+    index = e.reshape(e.reshape(index, places[:-1]), [places[0], count])
     if rest:
         index = e.reshape(index, [places[0], count, *[1] * len(rest)])
         index = e.broadcast(index, [places[0], count, *(shape[d] for d in rest)])
@@ -158,26 +158,14 @@ def _rows(e: Emit, g: _Gather) -> SSAValue | None:
     elif hasattr(e.result_type.element_type, "width") and len(read) == 1:
         index = _clamped(e, index, shape[read[0]] - 1)
     rows = _read(e, table, index, width)
-    dims = [*batch, *window, *(shape[d] for d in rest)]
-    rows = e.reshape(rows, [n for at, n in enumerate(dims) if not _dropped(at, len(batch), read, g)])
-    return e.permute(rows, _back(e, g, read, rest, len(batch)))
-
-
-def _dropped(at: int, batches: int, read: list[int], g: _Gather) -> bool:
-    """Whether a dim of batch, window and rest is one that the gather collapses."""
-    return batches <= at < batches + len(read) and read[at - batches] in g.collapsed
-
-
-def _back(e: Emit, g: _Gather, read: list[int], rest: list[int], batches: int) -> list[int]:
-    """The order that turns batch, window and rest into the result's dims."""
-    kept = [d for d in (*read, *rest) if d not in g.collapsed]
-    where: dict[int, int] = {}
-    free = iter(d for d in range(len(e.result_shape)) if d not in g.offset)
-    for at in range(batches):
-        where[next(free)] = at
-    for place, dim in zip(g.offset, sorted(kept), strict=True):
-        where[place] = batches + kept.index(dim)
-    return [where[d] for d in range(len(e.result_shape))]
+    # Each dim of the rows: the number of a batch, below 0, or a dim of the operand.
+    own = [d for d in read if d not in g.collapsed]
+    batches = [at - len(batch) for at in range(len(batch))]
+    dims = [*(own + batches if expanded else batches + own), *(d for d in rest if d not in g.collapsed)]
+    rows = e.reshape(rows, [batch[d] if d < 0 else g.sizes[d] for d in dims])
+    places = dict(zip(g.offset, sorted(d for d in dims if d >= 0), strict=True))
+    places |= dict(zip((d for d in range(len(e.result_shape)) if d not in g.offset), batches, strict=True))
+    return e.permute(rows, [dims.index(places[d]) for d in range(len(e.result_shape))])
 
 
 def _row_numbers(e: Emit, index: SSAValue, g: _Gather, read: list[int], sizes: list[int], batch: list[int]) -> SSAValue:
@@ -206,14 +194,14 @@ def _row_numbers(e: Emit, index: SSAValue, g: _Gather, read: list[int], sizes: l
 
 
 def _with_window(e: Emit, index: SSAValue, sizes: list[int], window: list[int]) -> SSAValue:
-    """Adds to each row number those of the window that starts there: [count, window]."""
+    """Adds to each row number those of the window that starts there: [window, count]."""
     count = prod(shape_of(index))
     strides = [prod(sizes[at + 1 :]) for at in range(len(sizes))]
     grid = np.indices(window).reshape(len(window), -1)
     offsets = (grid * np.asarray(strides)[:, None]).sum(0)
-    index = e.reshape(index, [count, 1])
-    whole = e.like(index, (count, len(offsets)))
-    kind: Any = e.like(index, (1, len(offsets)))
+    index = e.reshape(index, [1, count])
+    whole = e.like(index, (len(offsets), count))
+    kind: Any = e.like(index, (len(offsets), 1))
     numbers = offsets.astype(np.float32 if element_of(index) == "f32" else f"<i{_bytes(index)}")
     step = e.emit("constant", [], kind, value=DenseIntOrFPElementsAttr(kind, BytesAttr(numbers.tobytes())))
     return e.emit("add", [e.broadcast(index, shape_of_type(whole)), e.broadcast(step, shape_of_type(whole))], whole)

@@ -18,7 +18,7 @@ def rng(e: Emit) -> SSAValue | None:
         return None
     if e.spec("rng_distribution").value != "UNIFORM":
         return None
-    return e.emit("rand", [], e.result_type, size=e.result_shape, low=low, high=high, seed=0, dtype=element)
+    return e.emit("rand", [], e.result_type, size=e.result_shape, low=low, high=high, seed=0)
 
 
 @named("stablehlo.rng_bit_generator")
@@ -31,5 +31,5 @@ def rng_bit_generator(e: Emit) -> list[SSAValue] | None:
     shape = e.result_types[1].get_shape()
     drawn = TensorType(f32, shape)
     high = float(2**element.width.data)
-    made = e.emit("rand", [], drawn, size=shape, low=0.0, high=high, seed=0, dtype=f32)
+    made = e.emit("rand", [], drawn, size=shape, low=0.0, high=high, seed=0)
     return [e.operands[0], e.typecast(made, element)]

@@ -51,6 +51,8 @@ def scatter(e: Emit) -> SSAValue | list[SSAValue]:
     word = REDUCE_TYPES.get(combination(region, e.result_type.element_type))
     if word is None:
         raise e.refuse(f"expected a body that is one of {', '.join(REDUCE_TYPES)}, got another")
+    if word == "invalid" and not s.dims and not s.batching and shape_of(e.operands[2]) == shape_of(e.operands[0]):
+        return e.operands[2]
     if word == "sum" and _adds_rows(e, s):
         return _embedding_backward(e)
     if len(s.dims) > 1:
@@ -160,18 +162,24 @@ def _flat(e: Emit, s: _Scatter, word: str) -> SSAValue:
     points = s.inserted == tuple(sorted(s.dims)) and not s.batching
     rows = [d for d in range(len(shape_of(updates))) if d not in s.window]
     whole = [shape_of(updates)[d] for d in s.window] == [shape[d] for d in rest]
-    if not points or not whole or s.vector != len(shape_of(index)) - 1:
-        raise e.refuse("expected points, or whole rows, at indices of several dims, got windows that reach over them")
+    if s.batching or s.vector != len(shape_of(index)) - 1:
+        raise e.refuse("expected vectors of indices in the last dim, without batches, got another scatter")
     count, width = prod(shape_of(updates)[d] for d in rows), prod(shape[d] for d in rest)
     last = len(shape_of(index)) - 1
     number: SSAValue | None = None
-    for place in range(len(s.dims)):
+    points = points and whole
+    strides = [
+        prod(shape[o] for o in (s.dims[at + 1 :] if points else range(d + 1, len(shape))))
+        for at, d in enumerate(s.dims)
+    ]
+    for place, stride in enumerate(strides):
         column = cut(e, index, last, place)
-        stride = prod(shape[d] for d in s.dims[place + 1 :])
         if stride != 1:
-            column = e.emit("multiply", [column, e.constant(e.like(column, (1,) * (last + 1)), stride)], column.type)
+            column = e.emit("multiply", [column, e.constant(column.type, stride)], column.type)
         number = column if number is None else e.emit("add", [number, column], column.type)
     assert number is not None
+    if not points:
+        return _windows(e, s, e.reshape(number, [count, 1]), rows, word)
     moved = [*s.dims, *rest]
     table = e.permute(operand, moved)
     source = e.permute(updates, [*rows, *s.window])
@@ -184,6 +192,27 @@ def _flat(e: Emit, s: _Scatter, word: str) -> SSAValue:
     result = _emit(e, table, number, source, 0, word)
     result = e.reshape(result, [shape[d] for d in moved])
     return e.permute(result, [moved.index(d) for d in range(len(shape))])
+
+
+def _windows(e: Emit, s: _Scatter, number: SSAValue, rows: Sequence[int], word: str) -> SSAValue:
+    """Writes windows that begin at these numbers, [count, 1], of the elements of the operand as one line."""
+    operand, _, updates = e.operands
+    shape = shape_of(operand)
+    kept = [d for d in range(len(shape)) if d not in s.inserted]
+    window, size = [shape_of(updates)[at] for at in s.window], prod(shape)
+    count, reach = shape_of(number)[0], prod(window)
+    inside: SSAValue | None = None
+    for at, d in enumerate(kept):
+        step, kind = prod(shape[d + 1 :]), e.like(number, tuple(window))
+        line = e.emit("arange", [], kind, start=0, end=window[at] * step, step=step, arange_dimension=at)
+        inside = line if inside is None else e.emit("add", [inside, line], kind)
+    places = e.broadcast(number, [count, reach])
+    if inside is not None:
+        inside = e.broadcast(e.reshape(inside, [1, reach]), [count, reach])
+        places = e.emit("add", [places, inside], places.type)
+    source = e.reshape(e.permute(updates, [*rows, *s.window]), [count * reach])
+    result = _emit(e, e.reshape(operand, [size]), e.reshape(places, [count * reach]), source, 0, word)
+    return e.reshape(result, shape)
 
 
 def _emit(e: Emit, operand: SSAValue, index: SSAValue, updates: SSAValue, dim: int, word: str) -> SSAValue:

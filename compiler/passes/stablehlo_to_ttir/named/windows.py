@@ -5,8 +5,10 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, TensorType, i32
+from xdsl.ir import Operation, Region, SSAValue
 
+from opscope.compiler.dialects.ttcore import ReduceTypeAttr
 from opscope.compiler.ops.shapes import shape_of
 from opscope.compiler.passes.stablehlo_to_ttir.body import is_identity, recognise, recognise_each
 from opscope.compiler.passes.stablehlo_to_ttir.emit import Emit, named
@@ -76,6 +78,53 @@ def _each(e: Emit, window: Window, count: int) -> list[SSAValue]:
     if len(results) != count:
         raise e.refuse(f"expected a pool over two dims for each operand{_NO_OTHER}")
     return results
+
+
+@named("stablehlo.select_and_scatter")
+def select_and_scatter(e: Emit) -> SSAValue | None:
+    """The largest value of each window of an image gets what is scattered: the pool says which it is."""
+    value, source, _ = e.operands
+    shape, start, window = shape_of(value), splat(e.op.operands[2]), window_of(e)
+    moving, element = _moving(window), e.result_type.element_type
+    largest = recognise_selection(e.op.regions[0])
+    if largest not in ("GE", "GT") or start is None or len(shape) != 4 or len(moving) != 2 or hasattr(element, "width"):
+        return None
+    fold = recognise(e.op.regions[1], element)
+    edges = [window.padding[at][side] for side in range(2) for at in moving]
+    if fold is None or fold.kernel != "sum":
+        return None
+    order = [*(d for d in range(4) if d not in moving)]
+    order = [order[0], *moving, order[1]]
+    full = e.permute(e.full(shape, element, start), order)
+    value, source = (e.permute(v, order) for v in (value, source))
+    n, rows, columns, channels = shape_of(value)
+    small = shape_of(source)
+    kind = TensorType(i32, small)
+    _, places = e.foreign(
+        "max_pool2d_with_indices",
+        [value],
+        [source.type, kind],
+        kernel=DenseArrayBase.from_list(i32, [window.size[at] for at in moving]),
+        stride=DenseArrayBase.from_list(i32, [window.stride[at] for at in moving]),
+        dilation=DenseArrayBase.from_list(i32, [1, 1]),
+        padding=DenseArrayBase.from_list(i32, edges),
+        ceil_mode=BoolAttr.from_bool(False),
+    )
+    line = [n, small[1] * small[2], 1, channels]
+    places, source = e.reshape(places, line), e.reshape(source, line)
+    full = e.reshape(full, [n, rows * columns, 1, channels])
+    word = ReduceTypeAttr.of("sum")
+    result = e.emit("scatter", [full, places, source], full.type, dim=1, scatter_reduce_type=word)
+    return e.permute(e.reshape(result, shape_of(value)), [order.index(d) for d in range(4)])
+
+
+def recognise_selection(region: Region) -> str:
+    """How a body compares its two arguments, in their order; empty if it does something else."""
+    block = region.blocks[0]
+    ops = list(block.ops)
+    plain = len(ops) == 2 and ops[0].name == "stablehlo.compare" and list(ops[0].operands) == list(block.args)
+    direction: Any = ops[0].attributes.get("comparison_direction") if plain else None
+    return direction.value if direction is not None else ""
 
 
 def _running_dim(e: Emit, window: Window) -> int | None:

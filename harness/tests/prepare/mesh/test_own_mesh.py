@@ -13,6 +13,7 @@ from opscope.base.mesh.shardings import mesh_of, option_that_splits
 from opscope.harness.prepare import file_models, mlir
 from opscope.harness.prepare.export import Exported
 from opscope.harness.prepare.mesh.sharding import sharded
+from opscope.harness.prepare.mlir.over_mesh import over_mesh
 from opscope.harness.prepare.preparation import Preparation, tasks
 from opscope.harness.prepare.split import split_module
 from opscope.harness.record.errors import InputError
@@ -208,9 +209,9 @@ def test_a_mesh_that_the_board_is_too_small_for_is_refused_before_anything_is_pr
     with pytest.raises(
         InputError, match=r"^--mesh: expected a mesh of at most 1 devices on n150, got '1x2'; try --arch n300$"
     ):
-        own_mesh.check(small, ["xla", "reference"])
-    own_mesh.check(large, ["reference"])
-    own_mesh.check(small, ["xla"])
+        own_mesh.check([], small, ["xla", "reference"])
+    own_mesh.check([], large, ["reference"])
+    own_mesh.check([], small, ["xla"])
 
 
 EXPLICIT = """module @m attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 2 : i32} {
@@ -255,3 +256,37 @@ def test_collectives_of_a_program_without_shardings_say_how_many_devices_run_it(
         )
         == 1
     )
+
+
+def test_words_of_gspmd_are_refused_for_a_compiler_that_does_not_read_them(tmp_path: Path) -> None:
+    whole = GSPMD.replace("{devices=[4,1]<=[4]}", "{replicated}")
+    shardy = SHARDED.replace("{sdy.sharding", '{mhlo.sharding = "{devices=[2,1]<=[2]}", sdy.sharding')
+    for name, text in {"gspmd": GSPMD, "tupled": TUPLED, "whole": whole, "shardy": shardy, "plain": PLAIN}.items():
+        (tmp_path / f"{name}.mlir").write_text(text)
+    for name, mesh in {"gspmd": "4", "tupled": "8", "whole": None, "shardy": "1x2", "plain": None}.items():
+        named = tasks(Preparation((str(tmp_path / f"{name}.mlir"),), cache_dir=str(tmp_path / "cache")))
+        options = ResultOptions.of({"mesh": mesh, "arch": "t3000"})
+        own_mesh.check(named, options, ["reference"])
+        if name not in ("gspmd", "tupled"):
+            own_mesh.check(named, options, ["tt"])
+            continue
+        line = f"--model {name}: expected shardings that tt's compiler reads, by sdy.mesh, got GSPMD's (mhlo.sharding)"
+        with pytest.raises(InputError, match=f"^{re.escape(line)}; try an export by Shardy, or --backend reference$"):
+            own_mesh.check(named, options, ["reference", "tt"])
+
+
+def test_tt_takes_a_mesh_that_the_board_has(tmp_path: Path) -> None:
+    own = found(tmp_path, SHARDED, backend="tt")
+    assert own is not None
+    assert own.board == "n300"
+    with pytest.raises(InputError, match="expected a mesh of at most 1 devices on n150, got '1x2'; try --arch n300"):
+        own_mesh.check([], ResultOptions.of({"mesh": "1x2", "arch": "n150"}), ["tt"])
+
+
+def test_what_devices_compute_together_is_written_over_a_mesh_by_name() -> None:
+    local = sharded(Exported(mlir.to_bytecode(mlir.load(COMPILED)), (), "file"), "1x2", "net")
+    [joint] = [op for op in split_module(local.bytecode).ops.values() if op.op_name == "stablehlo.all_reduce"]
+    text = str(mlir.load(over_mesh(joint.bytecode, (1, 2))))
+    assert 'sdy.mesh @mesh = <["axis0"=2]>' in text
+    assert re.search(r"sdy.manual_computation\(%arg0\) .*manual_axes=\{\"axis0\"\}", text)
+    assert "replica_groups = dense<[[0, 1]]>" in text

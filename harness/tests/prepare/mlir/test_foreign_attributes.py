@@ -40,7 +40,7 @@ PLAIN = """module @net {
   }
 }
 """
-OF_TTIR = MARKED.replace("stablehlo.multiply %0, %x :", '"ttir.multiply"(%0, %x) : (tensor<4xf32>, tensor<4xf32>) ->')
+OF_TTNN = MARKED.replace("stablehlo.multiply %0, %x :", '"ttnn.multiply"(%0, %x) : (tensor<4xf32>, tensor<4xf32>) ->')
 LEFT_OUT = "other.mark (1), ttcore.local_shape (1), ttcore.meshes (1), ttcore.shard_status (2), ttir.hint (1)"
 
 
@@ -126,14 +126,14 @@ def test_foreign_attributes_of_ops_are_kept_as_text(tmp_path: Path) -> None:
     ("broken", "part"),
     [
         (MARKED.replace("stablehlo.multiply %0, %x", "ttir.multiply %0, %x"), "got the unknown dialect `ttir`"),
-        (OF_TTIR, r"net.mlir:11:10: expected .* artifact, got the unknown dialect `ttir` \(ttir.multiply\)"),
+        (OF_TTNN, r"net.mlir:11:10: expected .* artifact, got the unknown dialect `ttnn` \(ttnn.multiply\)"),
         (
             MARKED.replace("%x: tensor<4xf32> {", "%y: tensor<4x!tt.bfp8<3>>, %x: tensor<4xf32> {"),
             "got the unknown dialect `tt`",
         ),
         (MARKED.replace("%x : tensor<4xf32>", "%x : tensor<5xf32>"), "net.mlir:11:29: expected valid StableHLO"),
         (MARKED.replace("%0, %x", "%0, %nope"), "use of undeclared SSA value name"),
-        ("ttcore.device_module {\n}", "unknown dialect `ttcore`"),
+        ("ttcore.device_module {\n}", "expected a function @main"),
     ],
 )
 def test_ops_types_and_errors_beside_such_attributes_are_refused_in_one_line(
@@ -147,9 +147,9 @@ def test_ops_types_and_errors_beside_such_attributes_are_refused_in_one_line(
 
 def test_bytecode_with_an_op_of_another_dialect_is_refused_by_name() -> None:
     broken = MARKED.replace(
-        "stablehlo.multiply %0, %x :", '"ttir.multiply"(%0, %x) : (tensor<4xf32>, tensor<4xf32>) ->'
+        "stablehlo.multiply %0, %x :", '"ttnn.multiply"(%0, %x) : (tensor<4xf32>, tensor<4xf32>) ->'
     )
-    with pytest.raises(InputError, match="unknown dialect `ttir`"):
+    with pytest.raises(InputError, match="unknown dialect `ttnn`"):
         mlir.load(as_bytecode(broken), "net")
 
 
