@@ -115,10 +115,12 @@ def _axes(dims: Any, rank: int) -> tuple[int, ...]:
     return tuple(sorted(d % rank for d in ([dims] if isinstance(dims, int) else dims))) if rank else ()
 
 
-def _reduction(function: Meaning, start: Meaning, truths: bool = False) -> Meaning:
+def _reduction(function: Meaning, start: Meaning, truths: bool = False, rounds: bool = False) -> Meaning:
+    """A reduction that `rounds` is made in float32 at least, as kernels add: in bf16 a sum stops growing at 256."""
+
     def meaning(x: Any, keep_dim: bool = False, dim_arg: Any = None) -> Any:
         axes = _axes(dim_arg, x.ndim)
-        x = x != 0 if truths and x.dtype != bool else x
+        x = x != 0 if truths and x.dtype != bool else _wide(x) if rounds else x
         made = lax.reduce(x, np.asarray(start(x.dtype), x.dtype), function, axes)
         return jnp.expand_dims(made, axes) if keep_dim else made
 
@@ -133,7 +135,7 @@ def _most(kind: Any) -> Any:
     return np.inf if jnp.issubdtype(kind, jnp.floating) else np.iinfo(kind).max
 
 
-_sum = _reduction(lax.add, lambda _: 0)
+_sum = _reduction(lax.add, lambda _: 0, rounds=True)
 
 
 def _mean(x: Any, keep_dim: bool = False, dim_arg: Any = None) -> Any:
@@ -154,7 +156,7 @@ def _argmax(x: Any, out: Any, keep_dim: bool = False, dim_arg: Any = None) -> An
 
 
 def _scan(function: Meaning) -> Meaning:
-    return lambda x, dim: function(x, axis=dim % x.ndim)
+    return lambda x, dim: function(_wide(x), axis=dim % x.ndim)
 
 
 def _softmax(x: Any, dimension: int, numericStable: bool = False) -> Any:  # noqa: N803 - the attribute's name
@@ -682,7 +684,7 @@ MEANINGS: dict[str, Meaning] = {
     "to_layout": _same,
     "bitcast_convert": lambda x, out: lax.bitcast_convert_type(x, out[0].dtype),
     "sum": _sum,
-    "prod": _reduction(lax.mul, lambda _: 1),
+    "prod": _reduction(lax.mul, lambda _: 1, rounds=True),
     "max": _reduction(lax.max, _least),
     "min": _reduction(lax.min, _most),
     "reduce_and": _reduction(lax.bitwise_and, lambda _: True, truths=True),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -18,7 +19,7 @@ from opscope.harness.prepare.mlir import ttir_meanings
 from opscope.harness.record.errors import InputError
 
 RANDOM = np.random.default_rng(62)
-WORDS = {"float32": "f32", "int32": "i32", "bool": "i1"}
+WORDS = {"float32": "f32", "bfloat16": "bf16", "int32": "i32", "bool": "i1"}
 
 
 def normal(*shape: int) -> np.ndarray:
@@ -35,13 +36,16 @@ def computed(text: str, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 def of_op(name: str, attributes: str, arrays: Sequence[np.ndarray], *wants: np.ndarray) -> list[np.ndarray]:
     """The results of one op, of the types of what is wanted."""
+    return computed(op_text(name, attributes, arrays, *wants), arrays)
+
+
+def op_text(name: str, attributes: str, arrays: Sequence[np.ndarray], *wants: np.ndarray) -> str:
     operands = ", ".join(f"%{n}" for n in range(len(arrays)))
     arguments = ", ".join(f"%{n}: {kind(array)}" for n, array in enumerate(arrays))
     types, results = ", ".join(map(kind, arrays)), ", ".join(map(kind, wants))
     names = ", ".join(f"%r{n}" for n in range(len(wants)))
     body = f'{names} = "ttir.{name}"({operands}) <{{{attributes}}}> : ({types}) -> ({results})'
-    text = f"func.func @main({arguments}) -> ({results}) {{\n {body}\n return {names} : {results}\n}}"
-    return computed(text, arrays)
+    return f"func.func @main({arguments}) -> ({results}) {{\n {body}\n return {names} : {results}\n}}"
 
 
 X, IMAGE, CACHE = normal(3, 4), normal(1, 6, 6, 2), normal(2, 2, 5, 4)
@@ -108,6 +112,20 @@ def test_an_op_computes_what_its_name_says(
 ) -> None:
     wanted = arrays[0] @ arrays[1].T if want is None else np.asarray(want)
     assert_allclose(of_op(name, attributes, arrays, wanted)[0], wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "dim", "size"),
+    [("sum", "dim_arg = [0 : i32]", 1), ("prod", "dim_arg = [0 : i32]", 1), ("cumsum", "dim = 0 : i64", 2048)],
+)
+def test_numbers_of_16_bits_are_added_up_in_32(name: str, dim: str, size: int) -> None:
+    """Added in bf16 itself, ones may end at 256: kernels add in more, and round once."""
+    ones, keep = np.ones((2048,), ml_dtypes.bfloat16), "" if name == "cumsum" else ", keep_dim = true"
+    text = op_text(name, dim + keep, [ones], ones[:size])
+    steps = [line for line in str(mlir.load(text)).splitlines() if "stablehlo.add" in line or "stablehlo.mul" in line]
+    assert steps
+    assert not any("bf16" in line for line in steps)
+    assert computed(text, [ones])[0][-1] == (1 if name == "prod" else 2048)
 
 
 def test_a_sort_says_where_its_values_were() -> None:
