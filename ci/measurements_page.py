@@ -90,7 +90,7 @@ def _shortened(text: str, most: int) -> str:
 
 def main(words: list[str]) -> int:
     """Prints the page, or all that the file says about the figures with these words."""
-    data = yaml.safe_load(DATA.read_text(encoding="utf-8"))
+    data = yaml.load(DATA.read_text(encoding="utf-8"), yaml.CSafeLoader)
     text = whole(data, words) if words else page(data)
     print(text, end="")
     if not text:

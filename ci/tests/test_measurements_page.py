@@ -10,7 +10,7 @@ import yaml
 
 from ci import measurements_page
 
-DATA: dict[str, Any] = yaml.safe_load(measurements_page.DATA.read_text(encoding="utf-8"))
+DATA: dict[str, Any] = yaml.load(measurements_page.DATA.read_text(encoding="utf-8"), yaml.CSafeLoader)
 TABLES = [
     pytest.param(table, id=f"{part['section']}: {table['title']}")
     for part in DATA["sections"]

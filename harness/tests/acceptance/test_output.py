@@ -69,7 +69,7 @@ def {hook}():
 @pytest.mark.parametrize(
     ("hook", "order"),
     [
-        ("pytest_sessionfinish", "tryfirst=True"),
+        pytest.param("pytest_sessionfinish", "tryfirst=True", marks=pytest.mark.slow),
         pytest.param("pytest_sessionfinish", "trylast=True", marks=pytest.mark.slow),
         pytest.param("pytest_unconfigure", "tryfirst=True", marks=pytest.mark.slow),
         ("pytest_unconfigure", "trylast=True"),
