@@ -288,7 +288,7 @@ def test_a_fork_survives_or_ends_in_a_typed_way(function: Callable[[], object], 
     if cause is Cause.RAISED:  # Python's own exceptions are no crash
         cause, kind = Cause.RETURNED, "returned"
     warm = WarmFork(lambda data: function() if data else None)
-    endings = [warm.run(data, seconds=seconds) for data in (b"", b"x", b"")]
+    endings = [warm.run(data, seconds=seconds if data else 60) for data in (b"", b"x", b"")]
     warm.close()
     assert [(ending.cause, ending.kind) for ending in endings] == [
         (Cause.RETURNED, "returned"),
