@@ -484,6 +484,16 @@ def test_a_step_has_no_text_of_others_in_its_script(name: str) -> None:
     assert subprocess.run(["bash", "-n"], input=script, text=True, check=False).returncode == 0
 
 
+@pytest.mark.parametrize(("schema", "name"), [("github-actions", "action.yml"), ("gitlab-ci", "gitlab-ci.yml")])
+def test_the_systems_take_the_step(schema: str, name: str, tmp_path: Path) -> None:
+    checker = pytest.importorskip("check_jsonschema", reason="pip install check-jsonschema")
+    text, file = (CI / name).read_text().replace("\n.opscope-gate:", "\nopscope-gate:"), tmp_path / name
+    for content, code in ((text, 0), (re.sub("runs:|script:", "scripts:", text), 1)):
+        file.write_text(content)  # of a job whose name begins with a dot GitLab reads nothing by itself
+        done = CliRunner().invoke(checker.main, ["--builtin-schema", f"vendor.{schema}", str(file)])
+        assert done.exit_code == code, done.output
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["github", "gitlab"])
 def test_the_step_of_a_job_comments_and_is_red(
