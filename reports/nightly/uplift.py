@@ -1,8 +1,8 @@
 """The gate for a new build of a compiler: what it makes of models and ops that the old one made otherwise.
 
 Both builds take the same models with the same options, whole. Exports, splits, inputs and goldens are made once, by the
-first that needs them. The ops of models whose programs differ are then compiled alone, so that the smallest op that
-shows each change is known. Nothing is published.
+first that needs them; what a build made of an op, and its verdict, is kept for later gates. The ops of models whose
+programs differ are then compiled alone, so that the smallest op that shows each change is known. Nothing is published.
 """
 
 from __future__ import annotations
@@ -220,6 +220,8 @@ class _Sweeps:
         asked, backend = self.asked, source.backend
         options = {**asked.options, "workflow": workflow, "keep_ir": True}
         options |= {"system_desc": source.system_desc} if source.system_desc else {}
+        if again and asked.old.backend == backend:  # a build against itself would be held to its own verdicts
+            options["no_cache"] = True
         content = {"models": [*models], "architectures": [asked.arch], "backends": [backend]}
         config = Config(Path(WHERE), content, models, (backend,), (asked.arch,), workers=asked.workers, options=options)
         [sweep] = sweeps(config)
