@@ -45,6 +45,7 @@ FULL = "full"
 SUITE = "suite:"
 """Models that are sets of single ops."""
 DRAM_PEAK, L1_PEAK = "peak of DRAM bytes", "peak of L1 bytes of a core"
+WRONG_IN_BOTH = "wrong in both"
 NEARER = 1.1
 """By how much an error has to fall or rise for a result to be called better or worse."""
 
@@ -401,7 +402,7 @@ def numbers_of(old: OpTest, new: OpTest) -> tuple[str, str]:
         return "", ""
     if not all(right):
         reason = new.error_message if not right[1] else old.error_message
-        return {(True, False): "wrong", (False, True): "right now"}.get(right, "wrong in both"), reason or ""
+        return {(True, False): "wrong", (False, True): "right now"}.get(right, WRONG_IN_BOTH), reason or ""
     digests = [tuple(check.digest for check in test.results) for test in (old, new)]
     if all(digests[0]) and digests[0] == digests[1]:
         return "equal bits", ""

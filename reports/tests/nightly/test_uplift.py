@@ -27,7 +27,7 @@ from opscope.harness.tests.own_backend import own_backend
 from opscope.reports.compare.diff import Row
 from opscope.reports.compare.lowered_differently import Group, Place
 from opscope.reports.nightly import pull_request, uplift_comment
-from opscope.reports.nightly.uplift import Build, Model, Uplift, numbers_of, words_for
+from opscope.reports.nightly.uplift import WRONG_IN_BOTH, Build, Model, Uplift, numbers_of, words_for
 from opscope.reports.tests.nights import Op, night
 
 MODEL = """func.func @main(%a: tensor<4x4xf32>, %b: tensor<4x4xf32>) -> tensor<4x4xf32> {
@@ -369,6 +369,14 @@ def test_a_comment_has_sixty_lines_at_most_and_no_text_of_others_acts(models: in
 def test_the_title_can_be_pasted() -> None:
     plain = replace(uplift(0, 0, 0), old=Build("tt@0.1.2", ""), new=Build("tt@0.1.3", ""))
     assert uplift_comment.title(plain) == "🟢 `tt@0.1.2` → `tt@0.1.3`: nothing fails anew, numbers unchanged"
+
+
+def test_what_is_wrong_in_both_is_said_and_is_no_change() -> None:
+    [model] = uplift(1, 0, 0).models
+    wrong = replace(model, name="net", numbers=WRONG_IN_BOTH, reason="by 128 ulp")
+    text = uplift_comment.text(replace(uplift(0, 0, 0), models=(wrong,)))
+    assert "**still wrong (1)**\n- net: by 128 ulp\n" in text
+    assert "numbers unchanged" in text
 
 
 class Server(BaseHTTPRequestHandler):
