@@ -22,7 +22,7 @@ from opscope.base.yaml_text import read_yaml
 from opscope.harness.cli.main import root as opscope
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import ResultCheck
-from opscope.harness.record.store import load_run
+from opscope.harness.record.store import RUN_FILE, load_run
 from opscope.harness.tests.own_backend import own_backend
 from opscope.reports.compare.diff import Row
 from opscope.reports.compare.lowered_differently import Group, Place
@@ -212,6 +212,17 @@ def test_a_build_against_itself_differs_in_nothing_and_digits_are_seen(place: Pa
     answer = json.loads(gate("--old", "fusing.py", "--new", "wrong.py", "--json", code=1))
     assert [row["label"] for row in answer["news"]] == ["NEW"]
     assert answer["models"][0]["numbers"] == "wrong"
+
+
+@pytest.mark.slow
+def test_a_build_that_a_gate_has_run_is_kept_but_for_itself(place: Path) -> None:
+    words = ("--old", "fusing.py", "--new", "apart.py", "--no-smallest", "--json")
+    first, second = (json.loads(gate(*words, code=1)) for _ in range(2))
+    assert (first["changes"], first["models"]) == (second["changes"], second["models"]), "the IR is kept too"
+    gate("--old", "fusing.py", "--new", "fusing.py", "--no-smallest", code=0)
+    runs = sorted((place / ".opscope" / "runs").glob("*-gate-*"), key=lambda run: (run / RUN_FILE).stat().st_mtime_ns)
+    kept = [all(test.cached_from for test in load_run(run).tests) for run in runs]
+    assert kept == [False, False, True, True, True, False]
 
 
 @pytest.mark.parametrize(
