@@ -327,7 +327,8 @@ class Backend(ABC):
     def structure(self, job: Job) -> Mapping[str, int]:
         """Returns op -> how many of it the compiled program has, for a compiler whose IR is neither MLIR nor HLO.
 
-        Empty if it is one of these. Called before `run`, of a whole model and with `--keep-ir`.
+        Empty if it is one of these. Called before `run`, or without one at the end, of a whole model and with
+        `--keep-ir`.
         """
         return {}
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 import base64
 import contextlib
 import os
+import time
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache, partial
@@ -41,7 +43,7 @@ from opscope.harness.record.records import SCHEMA_VERSION, OpRow, OpTest
 from opscope.harness.record.result_options import Decides
 from opscope.harness.record.stages import VARYING, Stage, Status
 
-VERSION = 3
+VERSION = 4
 """Increased when entries of older versions must no longer be read."""
 
 FOLDER = "results"
@@ -76,6 +78,9 @@ OF_THE_RUN = (
 ARTIFACT_BYTES = 1 << 20
 """A verdict with a longer diagnostic is not kept; the run folder has the diagnostic."""
 
+IR_BYTES = 1 << 25
+"""The IR of an op that is larger is not kept; with --keep-ir the op runs again."""
+
 MOST_SEEN = 4096
 """So many kept verdicts, of some 5 kB each, wait in memory until they are used."""
 
@@ -109,8 +114,8 @@ class ResultCache:
         self._reports: tuple[Any, ...] = ()
         """The report of that list, so that its id is no other's."""
         self._reads = ready is not None
-        # With --keep-ir and --dump-tensors, the op has to run to produce them.
-        self._ready = None if context.keep_ir or context.dump_tensors != "none" else ready
+        # With --dump-tensors, the op has to run to produce them.
+        self._ready = None if context.dump_tensors != "none" else ready
 
     def has(self, row: OpRow) -> bool:
         """Whether an op's verdict is kept and may be read, on each class of its inputs."""
@@ -144,15 +149,15 @@ class ResultCache:
         fresh = build_test(row, self._context, status=kept.status, started=None, attempt=attempt)
         values = {name: getattr(fresh, name) for name in OF_THE_RUN}
         artifact = self._restored(row, kept, diagnostic, entry.get("files", {}))
-        folder = artifacts.ir_folder(backend_label(self._context.backend))
-        for name, content in entry.get("ir", {}).items():
-            artifacts.write(self._context.run_dir, row.op_id, f"{folder}/{Path(name).name}", base64.b64decode(content))
+        self._leave_ir(row, kept, entry)
         return kept.model_copy(update={**values, "artifact": artifact, "cached_from": kept.cached_from or kept.run_id})
 
     def _entry(self, row: OpRow) -> dict[str, Any] | None:
         """The newest kept verdict of an op whose lists hold; None if there is none."""
         changed = ""
         for entry in self._entries(row):
+            if self._context.keep_ir and not entry.get("all_ir"):
+                continue
             what = self._lists.changed(entry.get("lists", ()), self._scope)
             if not what and "voices" in entry and entry["voices"] != voices.present():
                 what = "who can be asked about goldens has"
@@ -240,6 +245,8 @@ class ResultCache:
             entry["files"] = files
         if ir := self._ir(test):
             entry["ir"] = ir
+        if self._context.keep_ir:
+            entry["all_ir"] = ir is not None
         name = key(row, self._context, ready)
         earlier = (self._store.get(name) or {}).get("results", ())
         entry |= {"lists": lists, "backend": registry.absolute(self._context.backend)}
@@ -289,13 +296,36 @@ class ResultCache:
         folder = explanation.folder_of(test)
         return {} if folder is None else self._contents(folder, but=explanation.TEXT)
 
-    def _ir(self, test: OpTest) -> dict[str, str]:
-        """The IR of a failed op, in base64; empty if there is none or it cannot be read."""
-        folder = PurePath(artifacts.ARTIFACT_DIR, test.op_id, artifacts.ir_folder(test.backend))
-        try:
-            return {} if test.right else self._contents(folder)
-        except OSError:
+    def _ir(self, test: OpTest) -> dict[str, str] | None:
+        """The IR of a failed op, with --keep-ir of every op, oldest file first, in base64 of zlib's bytes; None if it
+        cannot be read, or is too large."""
+        if test.right and not self._context.keep_ir:
             return {}
+        run_dir = Path(self._context.run_dir)
+        folder = PurePath(artifacts.ARTIFACT_DIR, test.op_id, artifacts.ir_folder(backend_label(test.backend)))
+        try:
+            files = [inside(run_dir, folder / name) for name in os.listdir(run_dir / folder)]  # noqa: PTH208
+            files.sort(key=lambda file: (file.stat().st_mtime_ns, file.name))
+            if sum(file.stat().st_size for file in files) > IR_BYTES:
+                return None
+            whole = {file.name: zlib.compress(regular_file.read_bytes(file), 1) for file in files}
+            return {name: base64.b64encode(content).decode() for name, content in whole.items()}
+        except FileNotFoundError:
+            return {}
+        except OSError:
+            return None
+
+    def _leave_ir(self, row: OpRow, kept: OpTest, entry: Mapping[str, Any]) -> None:
+        """Writes the IR that is kept with a verdict into this run's folder, with the files' order by age."""
+        if kept.right and not self._context.keep_ir:
+            return
+        folder, files = artifacts.ir_folder(backend_label(self._context.backend)), entry.get("ir", {})
+        began = time.time() - len(files)
+        for age, (name, content) in enumerate(files.items()):
+            data = zlib.decompress(base64.b64decode(content))
+            path = artifacts.write(self._context.run_dir, row.op_id, f"{folder}/{Path(name).name}", data)
+            if path is not None:
+                os.utime(Path(self._context.run_dir, path), (began + age, began + age))
 
     def _contents(self, folder: PurePath, but: str = "") -> dict[str, str]:
         """The files of a folder of the run, in base64, as long as there is room. Raises OSError."""

@@ -110,6 +110,11 @@ class _ClimbState:
         except Exception:  # noqa: BLE001  a compiler may write whatever it likes
             return None
 
+    def count(self) -> None:
+        """Asks the backend what is in the program that it has compiled."""
+        if self.job is not None and self.job.ir_dir is not None:
+            self.counts = self.backend.structure(self.job)
+
     def timed(self, stage: Stage, step: Callable[[], Any]) -> Any:
         """Runs `step` as `stage`: announces it, times it (also if it raises), and marks it as reached if it returns."""
         self.listener.on_stage(stage)
@@ -232,15 +237,18 @@ def _refused(state: _ClimbState) -> OpTest | None:
     backend, until = state.backend, state.context.options.until
     try:
         _begin(state)
-        for stage in stages_from(state.row.level, backend.stages):
-            if stage is Stage.RUN and state.job is not None and state.job.ir_dir is not None:
-                state.counts = backend.structure(state.job)
+        stages = stages_from(state.row.level, backend.stages)
+        for stage in stages:
+            if stage is Stage.RUN:
+                state.count()
             if stage is Stage.RUN and backend.compile_only:
                 break
             state.stage = stage
             _take(state, stage)
             if until == stage:
                 raise _EndedError(Status.STOPPED, f"stopped after {until}")
+        if Stage.RUN not in stages:
+            state.count()
     except (Damaged, BackendError, _EndedError):
         raise
     except OtherValues as reason:

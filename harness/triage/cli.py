@@ -354,9 +354,10 @@ def bisect_command(
     also if the command is ended and given again. It is skipped if it cannot be built or started, or if the op fails
     there in another way.
 
-    MEASURE is count(OP), such as count(ttnn.rms_norm), cycles, temp_bytes, launches, casts, pcc, structure or verdict.
-    A revision is bad if it fulfils a comparison, such as 'cycles > 1000'. Of a number alone it is bad if it is nearer
-    to that of --bad than to that of --good; of structure and verdict if they are not those of --good.
+    MEASURE is count(OP), such as count(ttnn.rms_norm), count(OP, LAYOUT), such as count(ttnn.rms_norm, sharded),
+    cycles, temp_bytes, launches (or dispatches), casts, pcc, structure or verdict. A revision is bad if it fulfils a
+    comparison, such as 'cycles > 1000'. Of a number alone it is bad if it is nearer to that of --bad than to that of
+    --good; of structure and verdict if they are not those of --good.
 
     With --pin, once for each repository of a chain, commits of all of them are searched: a commit that moves a pin
     forward is followed through the commits in between.

@@ -19,10 +19,11 @@ ON = "--on"
 _SUMS: dict[str, Callable[[Structure], int | None]] = {
     "temp_bytes": lambda structure: structure.temp_bytes,
     "launches": lambda structure: structure.launches,
+    "dispatches": lambda structure: structure.launches,
     "casts": lambda structure: structure.casts,
 }
 _OTHERS = ("cycles", "pcc", "structure", "verdict")
-NAMES = ("count(OP)", *_SUMS, *_OTHERS)
+NAMES = ("count(OP)", "count(OP, LAYOUT)", *_SUMS, *_OTHERS)
 """The measures."""
 _COMPARISONS = {
     "<=": operator.le,
@@ -33,7 +34,8 @@ _COMPARISONS = {
     ">": operator.gt,
 }
 _MEASURE = re.compile(
-    rf"\s*(?:count\(\s*(?P<op>[^()\s]+)\s*\)|(?P<name>\w+))\s*(?:(?P<sign>{'|'.join(_COMPARISONS)})\s*(?P<number>\S+))?\s*"
+    r"\s*(?:count\(\s*(?P<op>[^(),]*[^(),\s])\s*(?:,\s*(?P<layout>[^()]*[^()\s])\s*)?\)|(?P<name>\w+))"
+    rf"\s*(?:(?P<sign>{'|'.join(_COMPARISONS)})\s*(?P<number>\S+))?\s*"
 )
 _OF_A_SHELL, _OF_TIMEOUT = 128, 124
 """What a shell adds to the number of the signal that ended its child; the exit code of `timeout`."""
@@ -78,6 +80,8 @@ class Measure:
     text: str
     name: str
     op: str = ""
+    layout: str = ""
+    """A part of the memory and layout of the op's first result, such as `sharded`; empty: any."""
     compare: Callable[[float, float], bool] | None = None
     """None: a value is bad if it is nearer to that of the bad end (a text: if it is not that of the good end)."""
     number: float = 0.0
@@ -109,6 +113,9 @@ class Measure:
             return json_digest([json.loads(each.model_dump_json(exclude={"cycles"})) for each in reading.structures])[
                 :8
             ]
+        if self.layout:
+            places = [place for each in reading.structures for place in each.memory.get(self.op, {}).items()]
+            return sum(count for place, count in places if self.layout in place)
         if self.op:
             return sum(each.ops.get(self.op, 0) for each in reading.structures)
         numbers = [_SUMS[self.name](each) for each in reading.structures]
@@ -144,12 +151,12 @@ def read_measure(text: str) -> Measure:
         raise InputError(
             ON, f"one of {', '.join(NAMES)}, alone or with a comparison", repr(text), "count(ttnn.add) < 24"
         )
-    name = match["name"] or "count"
+    name, of_op = match["name"] or "count", (match["op"] or "", match["layout"] or "")
     if not match["sign"]:
-        return Measure(text, name, match["op"] or "")
+        return Measure(text, name, *of_op)
     if name in ("structure", "verdict"):
         raise InputError(ON, f"{name} without a comparison", repr(text), name)
     try:
-        return Measure(text, name, match["op"] or "", _COMPARISONS[match["sign"]], float(match["number"]))
+        return Measure(text, name, *of_op, _COMPARISONS[match["sign"]], float(match["number"]))
     except ValueError:
         raise InputError(ON, "a number to compare with", repr(match["number"])) from None

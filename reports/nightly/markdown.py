@@ -31,6 +31,8 @@ MOST_FIXES = 5
 SPARE = ("on", "owner")
 LONGEST = 160
 """Characters of an error."""
+_ACTS = re.compile(r"@|:(?=//|[\w+-]+:)|[#!$](?=\d)|[%~](?=[\w\"])|&amp;(?=\d)|\bwww(?=\.)|\bGH-(?=\d)", re.IGNORECASE)
+"""What a zero-width space behind it keeps from acting: `@name`, addresses, `:emoji:`, references such as `#12`."""
 
 
 @dataclass(frozen=True)
@@ -248,9 +250,9 @@ def escaped(words: str) -> str:
     """A foreign text as markdown that shows it unchanged: no markup, mention, new line or new column."""
     line = shown_line(words)
     line = re.sub(r"([\\`*\[\]#|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))", r"\\\1", line)
+    line = re.sub(r"^(\d*)([-+/.)])(?!\d)", r"\1\\\2", line)  # a list, or a command of GitLab's
     line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    # A zero-width space keeps `@name` from calling somebody, and an address from becoming a link.
-    return line.replace("@", "@\u200b").replace("://", ":\u200b//")
+    return _ACTS.sub("\\g<0>\u200b", line)
 
 
 def code(words: str) -> str:

@@ -1,8 +1,8 @@
 """The gate for a new build of a compiler: what it makes of models and ops that the old one made otherwise.
 
 Both builds take the same models with the same options, whole. Exports, splits, inputs and goldens are made once, by the
-first that needs them. The ops of models whose programs differ are then compiled alone, so that the smallest op that
-shows each change is known. Nothing is published.
+first that needs them; what a build made of an op, and its verdict, is kept for later gates. The ops of models whose
+programs differ are then compiled alone, so that the smallest op that shows each change is known. Nothing is published.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ FULL = "full"
 SUITE = "suite:"
 """Models that are sets of single ops."""
 DRAM_PEAK, L1_PEAK = "peak of DRAM bytes", "peak of L1 bytes of a core"
+WRONG_IN_BOTH = "wrong in both"
 NEARER = 1.1
 """By how much an error has to fall or rise for a result to be called better or worse."""
 
@@ -220,6 +221,8 @@ class _Sweeps:
         asked, backend = self.asked, source.backend
         options = {**asked.options, "workflow": workflow, "keep_ir": True}
         options |= {"system_desc": source.system_desc} if source.system_desc else {}
+        if again and asked.old.backend == backend:  # a build against itself would be held to its own verdicts
+            options["no_cache"] = True
         content = {"models": [*models], "architectures": [asked.arch], "backends": [backend]}
         config = Config(Path(WHERE), content, models, (backend,), (asked.arch,), workers=asked.workers, options=options)
         [sweep] = sweeps(config)
@@ -399,7 +402,7 @@ def numbers_of(old: OpTest, new: OpTest) -> tuple[str, str]:
         return "", ""
     if not all(right):
         reason = new.error_message if not right[1] else old.error_message
-        return {(True, False): "wrong", (False, True): "right now"}.get(right, "wrong in both"), reason or ""
+        return {(True, False): "wrong", (False, True): "right now"}.get(right, WRONG_IN_BOTH), reason or ""
     digests = [tuple(check.digest for check in test.results) for test in (old, new)]
     if all(digests[0]) and digests[0] == digests[1]:
         return "equal bits", ""

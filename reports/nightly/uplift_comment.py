@@ -12,7 +12,7 @@ from opscope.base.visible_text import counted, cut, percent_change
 from opscope.reports.compare.changed_programs import listed_counts
 from opscope.reports.compare.lowered_differently import Group
 from opscope.reports.nightly.markdown import code, escaped, table
-from opscope.reports.nightly.uplift import DRAM_PEAK, L1_PEAK
+from opscope.reports.nightly.uplift import DRAM_PEAK, L1_PEAK, WRONG_IN_BOTH
 
 if TYPE_CHECKING:
     from opscope.reports.compare.diff import Row
@@ -36,6 +36,7 @@ def text(uplift: Uplift) -> str:
 def _text(uplift: Uplift, most: int) -> str:
     right = [f"{row.op_name} {', '.join(row.models)}: {row.error_a}" for row in uplift.fixed]
     numbers = [f"{each.name}: {each.numbers}: {each.reason}" for each in _renumbered(uplift)]
+    wrong = [f"{each.name}: {each.reason}" for each in _computed(uplift) if each.numbers == WRONG_IN_BOTH]
     parts = [
         f"{MARK}\n### {title(uplift)}",
         escaped(_about(uplift)),
@@ -45,6 +46,7 @@ def _text(uplift: Uplift, most: int) -> str:
         _list("✅ right now", right, most),
         _details(f"models ({len(uplift.differing)})", _model_table(uplift.differing)),
         _list("numbers changed", numbers, most),
+        _list("still wrong", wrong, most),
         _list("no price", uplift.not_priced, most),
         _list("not compared", uplift.skipped, most),
         escaped(_foot(uplift)),
@@ -208,8 +210,11 @@ def _list(head: str, lines: Sequence[str], most: int) -> str:
 
 def _renumbered(uplift: Uplift) -> list[Model]:
     """Models and ops whose numbers are others than before."""
-    each = (*uplift.models, *uplift.ops)
-    return [one for one in each if one.numbers not in ("", "equal bits", "wrong in both")]
+    return [one for one in _computed(uplift) if one.numbers not in ("", "equal bits", WRONG_IN_BOTH)]
+
+
+def _computed(uplift: Uplift) -> tuple[Model, ...]:
+    return *uplift.models, *uplift.ops
 
 
 def _foot(uplift: Uplift) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 import sys
@@ -82,6 +83,10 @@ def test_patterns_count_the_ops_of_a_program_of_ones_own_language(tmp_path):
     found = test.structure
     assert found is not None
     assert (found.ops, found.launches, found.counted) == ({"add": 1, "conv": 0, "gemm": 2}, 3, True)
+    compiles = backend_of(tmp_path, re.sub(r"  - name: run\n.*\n", "", text), "compiles")
+    context = RunContext("r", str(run_dir), str(tmp_path / "compiles.yaml"), keep_ir=True)
+    test = climb(row, compiles, context=context, export_dir=tmp_path)
+    assert (test.status, test.structure) == (Status.PASSED, found), "one that runs nothing is counted too"
     [change] = changes_of_counts(found.ops, {"gemm": 1, "add": 1, "fused": 1})
     assert change.what == "fused +1, gemm -1"
     with pytest.raises(InputError, match="structure: gemm: expected a regular expression"):

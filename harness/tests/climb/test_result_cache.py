@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -19,7 +20,7 @@ from opscope.harness.climb.result_cache import ResultCache, key
 from opscope.harness.engine.climber import Climber, Terms
 from opscope.harness.lanes.flight import Ready
 from opscope.harness.lanes.lane import Lane, LaneConfig
-from opscope.harness.record import store
+from opscope.harness.record import artifacts, lowered_ir, store
 from opscope.harness.record.optest import RunContext, build_test, now
 from opscope.harness.record.records import VOLATILE, OpRow, OpTest
 from opscope.harness.record.stages import Stage, Status
@@ -167,6 +168,26 @@ def test_a_damaged_entry_and_kept_ir_are_misses(tmp_path: Path) -> None:
     for text in (whole[:-9], b"", b"[]", b"{}", whole.replace(b'"success": true', b'"success": 7')):
         path.write_bytes(text)
         assert cache.find(row) is None
+
+
+def test_with_the_ir_an_op_that_ran_with_keep_ir_is_kept(tmp_path: Path) -> None:
+    row, before = add_row(tmp_path, "a"), replace(context(tmp_path), keep_ir=True, run_dir=str(tmp_path / "before"))
+    later = replace(before, run_dir=str(tmp_path / "later"))
+    texts = {"z.mlir": "first\n" * 9999, "a.mlir": "second\n"}
+    for age, (name, text) in enumerate(texts.items()):
+        path = artifacts.write(before.run_dir, row.op_id, f"ir-reference/{name}", text)
+        os.utime(Path(before.run_dir, path or ""), (age, age))
+    cache = ResultCache(tmp_path, before, READY)
+    cache.keep(row, verdict(row, before), READY)
+    folder = Path(later.run_dir, artifacts.ARTIFACT_DIR, row.op_id, "ir-reference")
+    assert ResultCache(tmp_path, replace(later, keep_ir=False), READY).find(row) is not None
+    assert not folder.exists()
+    assert ResultCache(tmp_path, later, READY).find(row) is not None
+    assert {file.name: file.read_text() for file in folder.iterdir()} == texts
+    assert lowered_ir.last_ir(folder) == folder / "a.mlir", "the newest is the last, as where it was made"
+    (Path(before.run_dir, artifacts.ARTIFACT_DIR, row.op_id, "ir-reference") / "link").symlink_to("/etc/passwd")
+    cache.keep(row, verdict(row, before), READY)
+    assert ResultCache(tmp_path, later, READY).find(row) is None, "what cannot be kept whole is made again"
 
 
 def test_lane_and_kept_verdicts_agree_and_a_crash_is_never_kept(tmp_path: Path) -> None:

@@ -222,6 +222,61 @@ def test_a_build_that_fails_says_its_last_words_and_is_kept(place: Path) -> None
     assert chain.builds == 1, "the commit is at fault, not the machine"
 
 
+MEASURED = """
+op, kind = ("my.fma" if LEVEL < 2 else "my.mul"), ("l1" if LEVEL < 4 else "dram")
+type = f"tensor<4x4xf32, #ttnn_layout<#buffer_type<{kind}>, <width_sharded>>>"
+line = '%{0} = "{1}"(%a, %b) : (f32, f32) -> {2}\\n'
+if stage is Stage.COMPILE:
+    if job.ir_dir is not None:
+        lines = [line.format(n, name, type) for n, name in enumerate([op, *["my.cast"] * (2 if LEVEL < 3 else 3)])]
+        text = "func.func @main(%a: f32, %b: f32) -> f32 {\\n" + "".join(lines) + "return %0 : f32\\n}"
+        (job.ir_dir / "my.mlir").write_text(text)
+        (job.ir_dir / "costs.json").write_text('{"memory": {"temp_size_in_bytes": %d}}' % (64 if LEVEL < 5 else 96))
+    return
+a, b = job.inputs
+job.outputs, job.ran_on, job.cycles = [a + b], "simulator", 1000 if LEVEL < 6 else 1500
+if LEVEL >= 7:
+    job.outputs = [(a + b) * (1 + 2e-7 * (a > 0)).astype("float32")]
+if LEVEL >= 8:
+    job.outputs = [a - b]
+"""
+
+
+@pytest.mark.slow
+def test_each_measure_finds_its_commit_and_no_state_is_read_twice(place: Path) -> None:
+    """Nine commits, of which each but the first changes another thing."""
+    git(place, "init", "-q", "-b", "main", "mine")
+    (place / "m.mlir").write_text(binary("add", "4x4xf32"))
+    names = ["first", "nothing", "op", "casts", "layout", "memory", "time", "digits", "wrong"]
+    for level, name in enumerate(names):
+        top = f"LEVEL = {level}"
+        (place / "mine" / "mine.py").write_text(own_backend("mine", MEASURED, at="host", top=top))
+        git(place / "mine", "add", "-A")
+        git(place / "mine", "commit", "-qm", name)
+    words = ["bisect", "--model", str(place / "m.mlir"), "--repo", str(place / "mine"), "--backend", "mine.py"]
+    words += ["--good", "main~8"]
+    for measure, bad, guilty in (
+        ("count(my.fma) < 1", "main", "op"),
+        ("count(my.fma)", "main", "op"),
+        ("count(my.mul, sharded) == 1", "main", "op"),
+        ("count(my.cast, l1 width_sharded) == 0", "main", "layout"),
+        ("casts > 2", "main", "casts"),
+        ("launches", "main", "casts"),
+        ("dispatches >= 4", "main", "casts"),
+        ("temp_bytes", "main", "memory"),
+        ("cycles > 1200", "main", "time"),
+        ("pcc < 0.9", "main", "wrong"),
+        ("structure", "main~6", "op"),
+        ("verdict", "main", "wrong"),
+    ):
+        done = CliRunner().invoke(opscope, [*words, "--bad", bad, "--on", measure])
+        assert done.exit_code == 0, f"{measure}: {done.output} {done.exception}"
+        assert done.output.splitlines()[-1].endswith(f" {guilty}"), f"{measure}: {done.output}"
+        fresh = [line for line in done.output.splitlines() if "main" in line and "(read before)" not in line]
+        assert len(fresh) <= 6, done.output
+    assert len([*place.glob(".opscope/bisect/*.json")]) <= len(names)
+
+
 @pytest.mark.slow
 def test_a_merge_is_followed_into_its_branch(place: Path) -> None:
     chain = Chain(place)

@@ -24,6 +24,12 @@ NASTY = (
     "&lt;b&gt; @team #12 $x$ https://evil.example",
     "line\nbreak\r\x1b[31mred\x07",
     "# heading",
+    "- item",
+    "1. item",
+    "> quote",
+    "<!-- opscope gate --> <details open>",
+    "a\\\\| &commat;team &#64;team",
+    "gnp\u202e.exe \u200b@team",
 )
 
 
@@ -51,6 +57,16 @@ def test_a_text_of_somebody_else_reads_as_it_was_and_does_nothing(words: str) ->
     plain = one_line(" ".join(words.split()))
     assert html.unescape(cells[0]).replace("\u200b", "") == plain
     assert html.unescape(re.sub(r"</?code>", "", cells[1])) == plain
+
+
+def test_a_text_refers_to_nothing_and_commands_nothing() -> None:
+    """What GitHub and GitLab look for once the markdown is read, or in its source."""
+    words = '/close @team o/r#12 #12 GH-12 !12 %12 %m ~bug ~"bug" $12 &12 :tada: www.a.example http://a.example'
+    text = escaped(words)
+    assert html.unescape(rendered(text)).replace("\u200b", "") == f"<p>{words}</p>\n"
+    assert not re.search(r"(@|#|!|%|\$|&amp;|GH-)\w|://|:\w+:|www\.|^/", text)
+    assert not re.search(r'~["\w]', text)
+    assert escaped("-3.38 %") == "-3.38 %", "a number stays as it is"
 
 
 def test_names_and_errors_of_a_night_are_text(tmp_path: Path) -> None:

@@ -22,12 +22,12 @@ from opscope.base.yaml_text import read_yaml
 from opscope.harness.cli.main import root as opscope
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import ResultCheck
-from opscope.harness.record.store import load_run
+from opscope.harness.record.store import RUN_FILE, load_run
 from opscope.harness.tests.own_backend import own_backend
 from opscope.reports.compare.diff import Row
 from opscope.reports.compare.lowered_differently import Group, Place
 from opscope.reports.nightly import pull_request, uplift_comment
-from opscope.reports.nightly.uplift import Build, Model, Uplift, numbers_of, words_for
+from opscope.reports.nightly.uplift import WRONG_IN_BOTH, Build, Model, Uplift, numbers_of, words_for
 from opscope.reports.tests.nights import Op, night
 
 MODEL = """func.func @main(%a: tensor<4x4xf32>, %b: tensor<4x4xf32>) -> tensor<4x4xf32> {
@@ -214,6 +214,17 @@ def test_a_build_against_itself_differs_in_nothing_and_digits_are_seen(place: Pa
     assert answer["models"][0]["numbers"] == "wrong"
 
 
+@pytest.mark.slow
+def test_a_build_that_a_gate_has_run_is_kept_but_for_itself(place: Path) -> None:
+    words = ("--old", "fusing.py", "--new", "apart.py", "--no-smallest", "--json")
+    first, second = (json.loads(gate(*words, code=1)) for _ in range(2))
+    assert (first["changes"], first["models"]) == (second["changes"], second["models"]), "the IR is kept too"
+    gate("--old", "fusing.py", "--new", "fusing.py", "--no-smallest", code=0)
+    runs = sorted((place / ".opscope" / "runs").glob("*-gate-*"), key=lambda run: (run / RUN_FILE).stat().st_mtime_ns)
+    kept = [all(test.cached_from for test in load_run(run).tests) for run in runs]
+    assert kept == [False, False, True, True, True, False]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -371,6 +382,14 @@ def test_the_title_can_be_pasted() -> None:
     assert uplift_comment.title(plain) == "🟢 `tt@0.1.2` → `tt@0.1.3`: nothing fails anew, numbers unchanged"
 
 
+def test_what_is_wrong_in_both_is_said_and_is_no_change() -> None:
+    [model] = uplift(1, 0, 0).models
+    wrong = replace(model, name="net", numbers=WRONG_IN_BOTH, reason="by 128 ulp")
+    text = uplift_comment.text(replace(uplift(0, 0, 0), models=(wrong,)))
+    assert "**still wrong (1)**\n- net: by 128 ulp\n" in text
+    assert "numbers unchanged" in text
+
+
 class Server(BaseHTTPRequestHandler):
     """Comments as GitHub and GitLab keep them: 100 a page."""
 
@@ -482,6 +501,16 @@ def test_a_step_has_no_text_of_others_in_its_script(name: str) -> None:
     script, _ = steps()[name]
     assert "${{" not in script
     assert subprocess.run(["bash", "-n"], input=script, text=True, check=False).returncode == 0
+
+
+@pytest.mark.parametrize(("schema", "name"), [("github-actions", "action.yml"), ("gitlab-ci", "gitlab-ci.yml")])
+def test_the_systems_take_the_step(schema: str, name: str, tmp_path: Path) -> None:
+    checker = pytest.importorskip("check_jsonschema", reason="pip install check-jsonschema")
+    text, file = (CI / name).read_text().replace("\n.opscope-gate:", "\nopscope-gate:"), tmp_path / name
+    for content, code in ((text, 0), (re.sub("runs:|script:", "scripts:", text), 1)):
+        file.write_text(content)  # of a job whose name begins with a dot GitLab reads nothing by itself
+        done = CliRunner().invoke(checker.main, ["--builtin-schema", f"vendor.{schema}", str(file)])
+        assert done.exit_code == code, done.output
 
 
 @pytest.mark.slow
