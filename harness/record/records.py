@@ -477,6 +477,9 @@ class _Ended(_WithOptions):
     a batch of one `batch_dependent` (harness/lanes/batch.py)."""
     outcomes: tuple[str, ...] = ()
     """How each of these runs ended; the first is this record's own."""
+    canary: str = ""
+    """Where runs differ: what a known-good op on the same host blames, `card`, `node` or `code`, and why
+    (harness/lanes/canary.py)."""
     input_class: str = ""
     """With `--inputs classes`, the class of inputs that this record is of: the last that failed, or the worst."""
     input_classes: tuple[ClassEnding, ...] = ()
@@ -570,6 +573,7 @@ VOLATILE = frozenset(
         "cached_from",
         "left_behind",
         "outcomes",
+        "canary",
         "hypothesis",
     }
 )
