@@ -96,6 +96,11 @@ def find(lab: Lab, report: Report = lambda text: None, *, returns: bool = True) 
     return _Search(lab, report, returns).first_bad()
 
 
+def fails_alone(lab: Lab) -> bool:
+    """Whether one of the ops of a lab's module fails by itself as the module does, on the module's values."""
+    return _Search(lab, lambda text: None, returns=False).fails_alone()
+
+
 def as_answer(bad: FirstBad) -> dict[str, Any]:
     """What `opscope locate --json` prints of it."""
     ends = {"accumulated": bad.accumulated, "isolated": bad.isolated, "smallest": bad.test}
@@ -233,6 +238,11 @@ class _Search:
     def _isolated(self, op: Node) -> OpTest:
         """The record of an op by itself, on values that are right."""
         return self._tried(self._rows.op(op, self._uses(op), self._walk))
+
+    def fails_alone(self) -> bool:
+        """See `fails_alone` of this module."""
+        line = Line(self._split.program, self._inside)
+        return any(self._alike(self._isolated(line.nodes[place])) for place in line.places)
 
     def _smallest(self, line: Line, place: int, failing: OpTest, alone: OpTest) -> tuple[OpRow, OpTest]:
         """The smallest piece that ends in an op and fails as the module does: the op, a window, or all before it."""

@@ -236,15 +236,18 @@ def _reduced_module(folder: Path, target: Path, task: dict[str, Any], report: Re
         bad = first_bad.find(lab, report, returns=False)
         before = Variant(checked(folder, repro.row.module or "").read_bytes(), (), repro.row.op_name).form
         step = f"{bad.row.op_name} at {bad.op.path}, the first of {bad.ops} ops that is wrong"
-        if bad.row.holds:
-            bundle.write(target, bad.row, bad.test, _origin(lab, folder))
-            piece = Variant((target / bundle.MODULE).read_bytes(), (), bad.row.op_name)
-            tried = Tried(piece, bad.test, fails=True, passes=False)
-            return reduce.Reduced(before, piece.form, tried, (step,), bad.tried, bad.complete)
         alone = Path(name) / "alone"
         bundle.write(alone, bad.row, bad.test, _origin(lab, folder))
         with Lab(alone, bundle.read(alone), lanes=task["lanes"], budget=max(until - time.monotonic(), 1.0)) as one:
             reduced = _reduced(one, alone, target, report)
+        if bad.row.holds:
+            with Lab(target, bundle.read(target), budget=max(until - time.monotonic(), 1.0)) as ops:
+                slid = first_bad.fails_alone(ops)
+            if slid:  # sizes that an op fails at by itself show another failure
+                bundle.write(target, bad.row, bad.test, _origin(lab, folder))
+                piece = Variant((target / bundle.MODULE).read_bytes(), (), bad.row.op_name)
+                tried = Tried(piece, bad.test, fails=True, passes=False)
+                reduced = reduce.Reduced(before, piece.form, tried, (), reduced.count, bad.complete)
     return replace(reduced, before=before, steps=(step, *reduced.steps), count=reduced.count + bad.tried)
 
 

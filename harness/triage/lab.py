@@ -157,6 +157,8 @@ class Lab:
         ops = split_bytes(path, max(self._until - time.monotonic(), 1.0))
         if len(ops) == 1:
             return Variant(path.read_bytes(), tuple(row_inputs(row, self.folder)))
+        if not self.compares_lowerings and row.holds:
+            return Variant(path.read_bytes(), tuple(row_inputs(row, self.folder)), row.op_name)
         if not self.compares_lowerings:
             raise InputError(str(path), "a module of one op", f"one of {len(ops)}")
         return self._part(Variant(path.read_bytes(), (), WHOLE_MODEL))
@@ -299,6 +301,10 @@ class Lab:
             no_golden="not needed",
             uses=(Use(model=bundle.MODEL, path="main/0"),),
         )
+        if variant.name and self.repro.row.holds:  # the same ops, of other sizes
+            row = row.model_copy(
+                update={name: getattr(self.repro.row, name) for name in ("op_params", "holds", "argument_types")}
+            )
         if self.stage is not Stage.COMPARE:
             return row
         # Beside the inputs, so that all of a variant goes at once.

@@ -146,7 +146,12 @@ def test_reduce_takes_the_module_of_a_whole_model(tmp_path: Path) -> None:
     reduced = in_child.narrow(where, "opscope reduce", in_child.Search(1, 300.0), print, tmp_path / "reduced")
     assert "exponential" in reduced["module"]
     assert "tanh" not in reduced["module"]
+    assert "tensor<1x1xf32>" in reduced["module"], "both ops have fewer rows and columns"
     assert reduced["complete"]
+    assert [op.op_name for op in bundle.read(tmp_path / "reduced").row.holds] == [
+        "stablehlo.exponential",
+        "stablehlo.add",
+    ]
 
 
 @pytest.mark.slow
