@@ -29,6 +29,8 @@ QUANTISED = "quantised"
 stored integers."""
 WHOLE_MODEL = "model"
 """Used instead of an op's name if the row is a whole model as one program."""
+AMPLIFIED = "amplified"
+"""Flag of a result of a piece that is as far off as allowed errors of its ops, which others amplify, may be."""
 
 
 class Record(BaseModel):
