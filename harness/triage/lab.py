@@ -100,13 +100,14 @@ class Lab:
         lanes: int = 1,
         budget: float = 300.0,
         against: str = "",
+        stop: str = "",
     ) -> None:
-        """`folder` is the repro folder; after `budget` seconds nothing is tried any more. `against` is the second
-        backend, where it is two lowerings that differ and not a failure."""
+        """`folder` is the repro folder; after `budget` seconds, or once the file `stop` is there, nothing is tried any
+        more. `against` is the second backend, where it is two lowerings that differ and not a failure."""
         self._scratch = TemporaryFolder("lab")
         self.place = Path(self._scratch.name)
         self.folder, self.repro = resolved(folder), repro
-        self._until = time.monotonic() + budget
+        self._until, self._stop = time.monotonic() + budget, stop
         self._backends = (bundle.backend_of(self.folder, repro.options), *([against] if against else []))
         self._free: queue.SimpleQueue[list[Lane]] = queue.SimpleQueue()
         self._lanes: list[list[Lane]] = []
@@ -142,8 +143,8 @@ class Lab:
 
     @property
     def out_of_budget(self) -> bool:
-        """Whether the time is up."""
-        return time.monotonic() >= self._until
+        """Whether the time is up, or the user wants what there is."""
+        return time.monotonic() >= self._until or (bool(self._stop) and Path(self._stop).exists())
 
     def original(self) -> Variant:
         """The failure as it was recorded. Raises InputError if its module is none that the parser survives.
