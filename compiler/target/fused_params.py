@@ -34,6 +34,10 @@ class AttentionParams:
     scale: float = 1.0
     is_causal: bool = False
     """Whether no position sees those after it."""
+    window: int = 0
+    """How many positions each sees, 0: all. The last ones up to its own, or around it where it sees those after."""
+    has_sink: bool = False
+    """Whether the last input is one more score for each head, before `scale`, which takes its share of the sum."""
 
 
 @dataclass(frozen=True)

@@ -135,10 +135,21 @@ class Tt(Pjrt):
 
     def open(self, options: ResultOptions) -> None:
         """Makes the client, for the board of this run. Level 0 compiles no kernel, so what was unpacked goes."""
+        if options.optimization_level and self._unpacked:
+            # Kernels that are kept name the files that they were compiled from: from a folder of this run, none would
+            # fit the next one.
+            with contextlib.suppress(OSError):
+                os.environ["TT_METAL_RUNTIME_ROOT"] = str(_kept(self._unpacked[-1], self._kernels() / "assets"))
         super().open(options)
         if not options.optimization_level and not _has_card():
             for folder in self._unpacked:
                 _remove_once(folder)
+
+    def _kernels(self) -> Path:
+        """Where the kernels of this build are kept."""
+        folder = export_folder.cache_dir() / "tt-metal" / self.library().digest()[:16]
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
 
     def environment(self, options: ResultOptions) -> Mapping[str, str]:
         """The descriptor that it compiles for, where it keeps kernels, and a log of nothing but what matters."""
@@ -146,9 +157,7 @@ class Tt(Pjrt):
         if not _has_card():
             values["TT_COMPILE_ONLY_SYSTEM_DESC"] = str(self._descriptor(options))
         if options.optimization_level:
-            kernels = export_folder.cache_dir() / "tt-metal" / self.library().digest()[:16]
-            kernels.mkdir(parents=True, exist_ok=True)
-            values["TT_METAL_CACHE"] = str(kernels)
+            values["TT_METAL_CACHE"] = str(self._kernels())
         return values
 
     def client_options(self, options: ResultOptions) -> Mapping[str, Any]:
@@ -402,6 +411,18 @@ def _check_descriptor(described: Any, board: SystemDesc) -> None:
             ", ".join(archs),
             f"--arch {archs[0]}",
         )
+
+
+def _kept(folder: Path, place: Path) -> Path:
+    """`place`, a copy of a folder that the first run makes. Raises OSError."""
+    if not place.is_dir():
+        with tempfile.TemporaryDirectory(dir=place.parent) as fresh:
+            copy = shutil.copytree(folder, Path(fresh) / place.name, symlinks=True)
+            with contextlib.suppress(OSError):
+                copy.rename(place)
+    if not place.is_dir():
+        raise NotADirectoryError(place)
+    return place
 
 
 def _remove_once(folder: Path) -> None:

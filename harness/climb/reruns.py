@@ -15,7 +15,7 @@ from contextlib import suppress
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.machine_faults import fault_of_machine, pressure
 from opscope.harness.record.records import OpTest
-from opscope.harness.record.stages import DETERMINISTIC, FAILED, VARYING, Status
+from opscope.harness.record.stages import CODE, DETERMINISTIC, FAILED, VARYING, Status
 
 FLAKY, INFRASTRUCTURE = "flaky", "infrastructure"
 
@@ -36,6 +36,12 @@ def outcome(test: OpTest) -> str:
 def _results(test: OpTest) -> str:
     """The digests of the results of a run."""
     return ", ".join(f"result {n} {check.digest}" for n, check in enumerate(test.results) if check.digest)
+
+
+def _canary(runs: list[OpTest]) -> str:
+    """What the canaries of the runs say: the worst, as a card or a node may fail now and then."""
+    told = [test.canary for test in runs if test.canary]
+    return next((text for text in told if not text.startswith(CODE)), told[0] if told else "")
 
 
 class Reruns:
@@ -81,6 +87,7 @@ class Reruns:
                 self._proved[refusal] += 1
         else:
             label = INFRASTRUCTURE if all(machine) else FLAKY
+        more = {} if label == DETERMINISTIC else {"canary": _canary(runs)}
         return test.model_copy(
-            update={"stability": label, "flaky": label not in (DETERMINISTIC, VARYING), "outcomes": ends}
+            update={"stability": label, "flaky": label not in (DETERMINISTIC, VARYING), "outcomes": ends, **more}
         )

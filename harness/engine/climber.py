@@ -153,7 +153,7 @@ class Climber:
     def _once_more(self, row: OpRow, attempt: int) -> OpTest:
         """Runs an op again, in a child in which no other op has run."""
         self._lane.fresh()
-        test = self._lane.run(row, attempt=attempt)
+        test = self._lane.run(row, attempt=attempt + 1)
         if self._lane.last_ready is not None:
             self._others.append(self._lane.last_ready)
         return test

@@ -22,6 +22,7 @@ from opscope.base.temporary_folder import TemporaryFolder
 from opscope.harness.backends import life
 from opscope.harness.backends.base import Backend, BackendError, Declined, Job, StageCrashError, StageError, Target
 from opscope.harness.lanes import (
+    canary,
     drawn_numbers,
     dumped,
     explained,
@@ -227,7 +228,14 @@ def climb(
     state = _ClimbState(row, context, backend, backend.target(context.options), attempt, listener, export_dir)
     with state.scratch:
         try:
-            return _refused(state) or _judged(state)
+            test = _refused(state) or _judged(state)
+            if (
+                attempt > 1
+                and test.failed_stage in (Stage.RUN, Stage.COMPARE)
+                and repeated.may_vary(state.job, backend)
+            ):
+                return test.model_copy(update={"canary": canary.blames(backend, context.options)})
+            return test
         except _EndedError as end:
             return state.ended(end.status, end.error, end.failed, **end.fields)
 

@@ -1,7 +1,8 @@
 """Runs a passing op again in its lane: does it give the same bits?
 
 What differs from run to run is no wrong result, but it hides real changes and may become one. Such a record keeps its
-status; its `stability` is VARYING, `outcomes` says what differed, and each result that did has the flag `varies`.
+status; its `stability` is VARYING, `outcomes` says what differed, `canary` whose fault it may be, and each result that
+did has the flag `varies`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 from opscope.base.damage import Damaged
 from opscope.harness.backends.base import Backend, BackendError, Job
+from opscope.harness.lanes import canary
 from opscope.harness.lanes.result_digests import of
 from opscope.harness.prepare.inputs import row_inputs
 from opscope.harness.record.records import OpRow, ResultCheck
@@ -21,9 +23,14 @@ VARIES = "varies"
 """Flag of a result whose bits differ from run to run."""
 
 
+def may_vary(job: Job | None, backend: Backend) -> bool:
+    """Whether results may differ from run to run: of cards, and where the backend says so (`Backend.repeats`)."""
+    return backend.repeats or (job is not None and job.ran_on == "silicon")
+
+
 def times(job: Job, backend: Backend) -> int:
-    """How often a passing op runs: as asked for, else twice where results may vary (`Backend.repeats`, cards)."""
-    return job.options.repeat or (2 if backend.repeats or job.ran_on == "silicon" else 1)
+    """How often a passing op runs: as asked for, else twice where results may vary."""
+    return job.options.repeat or (2 if may_vary(job, backend) else 1)
 
 
 def fields(
@@ -63,4 +70,9 @@ def fields(
         check.model_copy(update={"flags": (*check.flags, VARIES)}) if n in varying else check
         for n, check in enumerate(checks)
     ]
-    return {"stability": VARYING, "outcomes": tuple(ends), "results": tuple(flagged)}
+    return {
+        "stability": VARYING,
+        "outcomes": tuple(ends),
+        "canary": canary.blames(backend, job.options),
+        "results": tuple(flagged),
+    }

@@ -320,7 +320,9 @@ def _about_ops(run: Run) -> Iterator[_Listed]:
     if wrote := sorted((t for t in run.tests if t.overwritten_inputs), key=lambda t: -t.uses):
         yield _Listed("Ops whose inputs the backend overwrote", known, len(wrote), _overwritten(wrote))
     if varying := [test for test in run.tests if test.right and test.stability == VARYING]:
-        rows = [(test.backend, f"{title(test)}: {'; '.join(test.outcomes)}") for test in varying[:SLOWEST]]
+        rows = [
+            (test.backend, f"{title(test)}: {'; '.join((*test.outcomes, test.canary))}") for test in varying[:SLOWEST]
+        ]
         yield _Listed("Right ops whose results differ from run to run", known, len(varying), rows)
     if batched := [test for test in run.tests if test.stability == BATCH_DEPENDENT]:
         rows = [(test.backend, f"{title(test)}: {'; '.join(test.outcomes[1:])}") for test in batched[:SLOWEST]]

@@ -14,8 +14,10 @@ bring them their operands. Of pieces of one pattern in one another the largest s
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from itertools import permutations
 
 from opscope.base.op_families import LAYER, PATTERN, WINDOW
@@ -171,7 +173,7 @@ class Line:
         """Some ops with all that lies between two of them."""
         places = set(held)
         down, up = set(places), set(places)
-        span = [place for place in self.places if min(places) < place < max(places)]
+        span = self.places[bisect_right(self.places, min(places)) : bisect_left(self.places, max(places))]
         for place in span:
             if down & self.before(place):
                 down.add(place)
@@ -183,21 +185,32 @@ class Line:
     def with_producers(self, held: set[int], taken: Callable[[Node], bool]) -> set[int]:
         """Some ops with those before them that `taken` says or that constants alone decide, as far as nothing else lies
         between."""
-        grown, above = set(held), self._above(held)
-        for place in sorted(above - held, reverse=True):
-            wanted = place in self.fixed or taken(self.nodes[place])
-            if wanted and len(grown) < LARGEST_PATTERN and self.after[place] & above <= grown:
+        grown, seen, first = set(held), set(held), min(held) - REACH
+        rest: list[int] = []
+        """What these are computed from, the latest on top, so that all its readers above have been looked at."""
+        only = set[int]()
+        """Those of the rest that only taken ops read, as far as is known; none, and nothing further back matters."""
+        for place in sorted(held, reverse=True):
+            self._push(rest, seen, place, first, only)
+        while only and len(grown) < LARGEST_PATTERN:
+            place = -heappop(rest)
+            if place in only and (place in self.fixed or taken(self.nodes[place])):
                 grown.add(place)
+                self._push(rest, seen, place, first, only)
+            else:
+                self._push(rest, seen, place, first)
+                only -= self.before(place)
+            only.discard(place)
         return grown
 
-    def _above(self, held: set[int]) -> set[int]:
-        """Some ops with all that they are computed from, as far back as patterns reach."""
-        above, rest = set(held), list(held)
-        while rest:
-            more = {place for place in self.before(rest.pop()) - above if place > min(held) - REACH}
-            above |= more
-            rest += more
-        return above
+    def _push(self, rest: list[int], seen: set[int], place: int, first: int, only: set[int] | None = None) -> None:
+        """Adds what an op reads to the `rest`, each once and as far back as `first`, and to `only`."""
+        for earlier in self.before(place):
+            if earlier not in seen and earlier > first:
+                seen.add(earlier)
+                heappush(rest, -earlier)
+                if only is not None:
+                    only.add(earlier)
 
     def piece(self, held: set[int], name: str) -> Piece:
         """The ops at some places as a piece."""
@@ -253,12 +266,17 @@ def _patterns_of(line: Line) -> Iterator[Piece]:
     for pattern in PATTERNS:
         found = _side_by_side(line, pattern.shape) if pattern.side_by_side else _shaped(line, pattern.shape)
         taken = is_elementwise if pattern.chain else is_move
-        whole = (frozenset(line.with_producers(line.with_between(held), taken)) for held in found)
+        fit = (line.with_between(held) for held in found if len(held) <= LARGEST_PATTERN)
+        whole = (frozenset(line.with_producers(held, taken)) for held in fit if len(held) <= LARGEST_PATTERN)
         named.setdefault(pattern.name, set()).update(held for held in whole if 1 < len(held) <= LARGEST_PATTERN)
     names: dict[frozenset[int], str] = {}
     for name, sets in named.items():
+        holding: dict[int, list[frozenset[int]]] = {}
         for held in sets:
-            if not any(held < other for other in sets):
+            for place in held:
+                holding.setdefault(place, []).append(held)
+        for held in sets:
+            if not any(held < other for other in holding[next(iter(held))]):
                 names.setdefault(held, name)
     for held, name in sorted(names.items(), key=lambda item: (max(item[0]), sorted(item[0]))):
         yield line.piece(set(held), f"{PATTERN}:{name}")

@@ -29,6 +29,8 @@ QUANTISED = "quantised"
 stored integers."""
 WHOLE_MODEL = "model"
 """Used instead of an op's name if the row is a whole model as one program."""
+AMPLIFIED = "amplified"
+"""Flag of a result of a piece that is as far off as allowed errors of its ops, which others amplify, may be."""
 
 
 class Record(BaseModel):
@@ -477,6 +479,9 @@ class _Ended(_WithOptions):
     a batch of one `batch_dependent` (harness/lanes/batch.py)."""
     outcomes: tuple[str, ...] = ()
     """How each of these runs ended; the first is this record's own."""
+    canary: str = ""
+    """Where runs differ: what a known-good op on the same host blames, `card`, `node` or `code`, and why
+    (harness/lanes/canary.py)."""
     input_class: str = ""
     """With `--inputs classes`, the class of inputs that this record is of: the last that failed, or the worst."""
     input_classes: tuple[ClassEnding, ...] = ()
@@ -570,6 +575,7 @@ VOLATILE = frozenset(
         "cached_from",
         "left_behind",
         "outcomes",
+        "canary",
         "hypothesis",
     }
 )

@@ -130,6 +130,8 @@ VARYING = "varying"
 """The label of an op, right or wrong, that another run gives other bits."""
 BATCH_DEPENDENT = "batch_dependent"
 """The label of a right op whose rows have other bits alone than in their batch."""
+CARD, NODE, CODE = "card", "node", "code"
+"""What a known-good op on the same host blames where runs differ; the record's `canary` begins with it."""
 
 FAILED = frozenset(
     {

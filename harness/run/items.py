@@ -219,6 +219,8 @@ def failure_lines(test: OpTest, why: str = "") -> list[str]:
         lines.append(f"{VARYING}: wrong in all {len(test.outcomes)} runs, and not alike: {'; '.join(test.outcomes)}")
     elif test.outcomes:
         lines.append(f"{test.stability}: the same in all {len(test.outcomes)} runs")
+    if test.canary:
+        lines.append(f"canary {test.canary}")
     if test.artifact:
         lines.append(f"diagnostic {test.artifact} in the run folder")
     lines.append(f"{AGAIN}{test.repro}")

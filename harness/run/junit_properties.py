@@ -30,6 +30,7 @@ NAMES = (
     "ran_on",
     "uses",
     "stability",
+    "canary",
     "artifact",
     "repro",
     "run_id",

@@ -164,10 +164,12 @@ def reduce_command(
     sides = texts | ({"differs": reduced["difference"]} if against else {})
     page.hanging([(f"{side:<8}", "") for side in sides], list(sides.values()))
     way = "is lowered differently" if against else "fails"
-    end = f"nothing smaller {way} in this way" if reduced["complete"] else "the budget is spent: try a larger --budget"
+    end = f"nothing smaller {way} in this way" if reduced["complete"] else "it ended before all was tried"
     page.prose(f"{reduced['tried']} variants tried, {len(reduced['steps'])} kept; {end}")
     click.echo(f"\n{reduced['module']}")
     click.echo(f"again   {target}/run.sh")
+    if not reduced["complete"]:
+        click.echo(f"smaller opscope reduce {shlex.quote(str(target))} --out {shlex.quote(str(target))}-2")
 
 
 def _points(finding: dict[str, Any]) -> list[str]:
@@ -219,7 +221,7 @@ def locate_command(
     page = Page()
     lines = _located(located)
     page.hanging([(f"{name:<9}", "") for name in lines], list(lines.values()))
-    end = "" if located["complete"] else "; the budget is spent: try a larger --budget"
+    end = "" if located["complete"] else "; it ended before all was tried: try a larger --budget"
     compiles = f"{located['compiles']} modules compiled to find it (at most {located['at_most']})"
     page.prose(f"{compiles}, {located['tried']} in all{end}")
     click.echo(f"again   {target}/run.sh")
@@ -232,7 +234,7 @@ def _located(bad: dict[str, Any]) -> dict[str, str]:
     line = f"op {bad['number']} of {bad['ops']}" + (f" in the body of {bad['inside']}" if bad["inside"] else "")
     lines = {"first": f"{bad['op_name']} at {bad['path']}{place}; {line}"}
     if (others := bad["candidates"])[1:]:
-        why = "cuts between them end in other ways" if bad["complete"] else "the budget is spent"
+        why = "cuts between them end in other ways" if bad["complete"] else "it ended before all was tried"
         lines["or"] = f"one of the {len(others)} ops from {others[0]} on: {why}"
     lines["wrong"] = bad["accumulated_error"] or bad["accumulated"]
     lines["alone"] = "right, on the same values" if bad["interaction"] else bad["isolated_error"] or bad["isolated"]
@@ -281,7 +283,7 @@ def probe_command(op_id: str, run_dir: Path | None, source: str | None, budget: 
     for finding in probed["findings"]:
         for line in _points(finding):
             page.prose(line.lstrip(), indent=len(line) - len(line.lstrip()))
-    end = "" if probed["complete"] else "; the budget is spent: try a larger --budget"
+    end = "" if probed["complete"] else "; it ended before all was tried: try a larger --budget"
     page.prose(f"{probed['tried']} variants tried{end}")
 
 

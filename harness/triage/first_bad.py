@@ -32,8 +32,8 @@ from opscope.harness.prepare.split import split_module
 from opscope.harness.prepare.subgraph import Line, Piece, uncounted
 from opscope.harness.record.element_types import load
 from opscope.harness.record.errors import InputError
-from opscope.harness.record.records import OpRow, OpTest, Use
-from opscope.harness.record.stages import WENT_THROUGH, Stage
+from opscope.harness.record.records import AMPLIFIED, WHOLE_MODEL, OpRow, OpTest, Use
+from opscope.harness.record.stages import WENT_THROUGH, Stage, Status
 from opscope.harness.triage import bundle
 from opscope.harness.triage.lab import Lab
 
@@ -96,6 +96,11 @@ def find(lab: Lab, report: Report = lambda text: None, *, returns: bool = True) 
     return _Search(lab, report, returns).first_bad()
 
 
+def fails_alone(lab: Lab) -> bool:
+    """Whether one of the ops of a lab's module fails by itself as the module does, on the module's values."""
+    return _Search(lab, lambda text: None, returns=False).fails_alone()
+
+
 def as_answer(bad: FirstBad) -> dict[str, Any]:
     """What `opscope locate --json` prints of it."""
     ends = {"accumulated": bad.accumulated, "isolated": bad.isolated, "smallest": bad.test}
@@ -149,7 +154,7 @@ class _Search:
                 "opscope locate", "a module of several ops", f"one of {len(line.places)}", "opscope reduce"
             )
         whole = self._run(line.piece(set(line.places), f"{PREFIX}:all"), dumps=self._returns)
-        if whole is None or not self._alike(whole):
+        if whole is None or not self._off(whole):
             got = "no time to try it" if whole is None else "a pass" if whole.status in WENT_THROUGH else _said(whole)
             raise InputError("opscope locate", "the module to fail as recorded", got, "opscope replay")
         inside = ""
@@ -191,11 +196,11 @@ class _Search:
         while high - low > 1:
             for count in self._cuts(low, high):
                 test = self._run(line.piece(set(line.places[:count]), f"{PREFIX}:{count}"))
-                if test is not None and (self._alike(test) or test.status in WENT_THROUGH):
+                if test is not None and (self._off(test) or test.status in WENT_THROUGH):
                     break
             else:
                 return low, high, failing
-            if self._alike(test):
+            if self._off(test):
                 high, failing = count, test
             else:
                 low = count
@@ -213,7 +218,7 @@ class _Search:
             line = Line(body, self._inside)
             if len(line.places) > 1:
                 test = self._run(line.piece(set(line.places), f"{PREFIX}:body"))
-                if test is not None and self._alike(test):
+                if test is not None and self._off(test):
                     return line, test
         return None
 
@@ -233,6 +238,11 @@ class _Search:
     def _isolated(self, op: Node) -> OpTest:
         """The record of an op by itself, on values that are right."""
         return self._tried(self._rows.op(op, self._uses(op), self._walk))
+
+    def fails_alone(self) -> bool:
+        """See `fails_alone` of this module."""
+        line = Line(self._split.program, self._inside)
+        return any(self._alike(self._isolated(line.nodes[place])) for place in line.places)
 
     def _smallest(self, line: Line, place: int, failing: OpTest, alone: OpTest) -> tuple[OpRow, OpTest]:
         """The smallest piece that ends in an op and fails as the module does: the op, a window, or all before it."""
@@ -254,6 +264,9 @@ class _Search:
                 if test is not None and self._alike(test):
                     held, failing = held - {other}, test
                     self._report(f"{self._compiles} modules tried: {len(held)} ops left")
+        if not self._alike(failing):
+            got = f"none before {op.name} at {op.path}: errors that are allowed may be amplified as far"
+            raise InputError("opscope locate", "a piece that is wrong as the model is", got, "opscope show")
         piece = line.piece(held, _window(op))
         return self._row(piece), failing
 
@@ -287,6 +300,13 @@ class _Search:
         own, other = self._lab.repro.failure, bundle.Failure.of(test)
         names = ("status", "stage", "crash_kind", *["signature"] * (own.stage is not Stage.COMPARE))
         return all(getattr(own, name) == getattr(other, name) for name in names)
+
+    def _off(self, test: OpTest) -> bool:
+        """Whether a part of the program from its beginning fails as the module does, or would as a model, which no
+        amplified error excuses."""
+        model = self._lab.repro.row.op_name == WHOLE_MODEL and self._lab.stage is Stage.COMPARE
+        amplified = any(AMPLIFIED in check.flags for check in test.results)
+        return self._alike(test) or (model and test.status is Status.SUCCESS and amplified)
 
     def _results(self, piece: Piece) -> list[np.ndarray]:
         """The module's own results of a piece that ran, as they were dumped; the dump is removed."""

@@ -6,8 +6,11 @@ command's own, and so is each line that is said about damage.
 
 from __future__ import annotations
 
+import contextlib
+import signal
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,20 +64,44 @@ def narrow(folder: Path, where: str, search: Search, report: Report, target: Pat
     InputError.
     """
     options = bundle.read(folder).options
-    task = {"folder": str(folder), "target": None if target is None else str(target), **asdict(search)}
+    task: dict[str, Any] = {"folder": str(folder), "target": target and str(target), **asdict(search)}
     # Variants that are being tried when the budget ends are not cut short; lanes have limits of their own.
     seconds = search.budget + 2 * options.op_timeout + SECONDS
     memory = memory_limit(None) + search.lanes * memory_limit(options.op_memory)
-    return _ask(where, "narrow_in_child", task, seconds, memory, report)
+    with _stopped_by_interrupt(report) as task["stop"]:
+        return _ask(where, "narrow_in_child", task, seconds, memory, report)
 
 
 def locate(folder: Path, where: str, budget: float, report: Report, target: Path) -> dict[str, Any]:
     """Finds the first wrong value of the module of a repro folder, and writes the folder of the smallest piece that
     shows it to `target`. Returns what `opscope locate --json` prints. Raises InputError."""
     options = bundle.read(folder).options
-    task = {"folder": str(folder), "target": str(target), "budget": budget}
+    task: dict[str, Any] = {"folder": str(folder), "target": str(target), "budget": budget}
     memory = memory_limit(None) + memory_limit(options.op_memory)
-    return _ask(where, "locate_in_child", task, budget + 2 * options.op_timeout + SECONDS, memory, report)
+    with _stopped_by_interrupt(report) as task["stop"]:
+        return _ask(where, "locate_in_child", task, budget + 2 * options.op_timeout + SECONDS, memory, report)
+
+
+@contextlib.contextmanager
+def _stopped_by_interrupt(report: Report) -> Iterator[str]:
+    """A file that the first Ctrl-C makes, so that the child ends with the best that it has; the second ends all."""
+    with TemporaryFolder("stop") as name:
+        stop = Path(name) / "stop"
+
+        def interrupted(*_: object) -> None:
+            if stop.exists():
+                raise KeyboardInterrupt
+            stop.touch()
+            report("stopping with the best so far; Ctrl-C again ends it at once")
+
+        if threading.current_thread() is not threading.main_thread():
+            yield str(stop)
+            return
+        before = signal.signal(signal.SIGINT, interrupted)
+        try:
+            yield str(stop)
+        finally:
+            signal.signal(signal.SIGINT, before)
 
 
 def _ask(
@@ -143,7 +170,7 @@ def narrow_in_child(parent: Parent) -> dict[str, Any]:
         target, against = task["target"] and Path(task["target"]), task["against"]
         if target and not against and _several_ops(folder, repro, task["budget"]):
             return _as_answer(_reduced_module(folder, target, task, report), target)
-        with Lab(folder, repro, lanes=task["lanes"], budget=task["budget"], against=against) as lab:
+        with Lab(folder, repro, lanes=task["lanes"], **_limits(task), against=against) as lab:
             return _as_answer(_reduced(lab, folder, target, report), target, lab) if target else _probed(lab, report)
 
     return _answered(parent, work)
@@ -159,13 +186,18 @@ def locate_in_child(parent: Parent) -> dict[str, Any]:
 
     def work(task: dict[str, Any]) -> dict[str, Any]:
         folder, target = Path(task["folder"]), Path(task["target"])
-        with Lab(folder, bundle.read(folder), budget=task["budget"]) as lab:
+        with Lab(folder, bundle.read(folder), **_limits(task)) as lab:
             bad = first_bad.find(lab, report)
             bundle.write(target, bad.row, bad.test, _origin(lab, folder))
         module = (target / bundle.TEXT).read_text(encoding="utf-8")
         return {**first_bad.as_answer(bad), "folder": str(target), "module": module}
 
     return _answered(parent, work)
+
+
+def _limits(task: dict[str, Any]) -> dict[str, Any]:
+    """What ends a lab."""
+    return {"budget": task["budget"], "stop": task["stop"]}
 
 
 def _probed(lab: Any, report: Report) -> dict[str, Any]:
@@ -232,19 +264,26 @@ def _reduced_module(folder: Path, target: Path, task: dict[str, Any], report: Re
     from opscope.harness.triage.lab import Lab, Tried, Variant
 
     until, repro = time.monotonic() + task["budget"], bundle.read(folder)
-    with TemporaryFolder("located") as name, Lab(folder, repro, budget=task["budget"]) as lab:
+    with TemporaryFolder("located") as name, Lab(folder, repro, **_limits(task)) as lab:
         bad = first_bad.find(lab, report, returns=False)
         before = Variant(checked(folder, repro.row.module or "").read_bytes(), (), repro.row.op_name).form
         step = f"{bad.row.op_name} at {bad.op.path}, the first of {bad.ops} ops that is wrong"
-        if bad.row.holds:
-            bundle.write(target, bad.row, bad.test, _origin(lab, folder))
-            piece = Variant((target / bundle.MODULE).read_bytes(), (), bad.row.op_name)
-            tried = Tried(piece, bad.test, fails=True, passes=False)
-            return reduce.Reduced(before, piece.form, tried, (step,), bad.tried, bad.complete)
         alone = Path(name) / "alone"
         bundle.write(alone, bad.row, bad.test, _origin(lab, folder))
-        with Lab(alone, bundle.read(alone), lanes=task["lanes"], budget=max(until - time.monotonic(), 1.0)) as one:
-            reduced = _reduced(one, alone, target, report)
+        task = {**task, "budget": until - time.monotonic()}
+        reduced = None
+        if not lab.out_of_budget:
+            with Lab(alone, bundle.read(alone), lanes=task["lanes"], **_limits(task)) as one:
+                reduced = _reduced(one, alone, target, report)
+        if reduced is not None and bad.row.holds:
+            with Lab(target, bundle.read(target)) as ops:
+                if first_bad.fails_alone(ops):  # sizes that an op fails at by itself show another failure
+                    reduced = None
+        if reduced is None:
+            bundle.write(target, bad.row, bad.test, _origin(lab, folder))
+            piece = Variant((target / bundle.MODULE).read_bytes(), (), bad.row.op_name if bad.row.holds else "")
+            tried = Tried(piece, bad.test, fails=True, passes=False)
+            reduced = reduce.Reduced(before, piece.form, tried, (), 0, bad.complete and not lab.out_of_budget)
     return replace(reduced, before=before, steps=(step, *reduced.steps), count=reduced.count + bad.tried)
 
 

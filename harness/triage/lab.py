@@ -100,13 +100,14 @@ class Lab:
         lanes: int = 1,
         budget: float = 300.0,
         against: str = "",
+        stop: str = "",
     ) -> None:
-        """`folder` is the repro folder; after `budget` seconds nothing is tried any more. `against` is the second
-        backend, where it is two lowerings that differ and not a failure."""
+        """`folder` is the repro folder; after `budget` seconds, or once the file `stop` is there, nothing is tried any
+        more. `against` is the second backend, where it is two lowerings that differ and not a failure."""
         self._scratch = TemporaryFolder("lab")
         self.place = Path(self._scratch.name)
         self.folder, self.repro = resolved(folder), repro
-        self._until = time.monotonic() + budget
+        self._until, self._stop = time.monotonic() + budget, stop
         self._backends = (bundle.backend_of(self.folder, repro.options), *([against] if against else []))
         self._free: queue.SimpleQueue[list[Lane]] = queue.SimpleQueue()
         self._lanes: list[list[Lane]] = []
@@ -142,8 +143,8 @@ class Lab:
 
     @property
     def out_of_budget(self) -> bool:
-        """Whether the time is up."""
-        return time.monotonic() >= self._until
+        """Whether the time is up, or the user wants what there is."""
+        return time.monotonic() >= self._until or (bool(self._stop) and Path(self._stop).exists())
 
     def original(self) -> Variant:
         """The failure as it was recorded. Raises InputError if its module is none that the parser survives.
@@ -157,6 +158,8 @@ class Lab:
         ops = split_bytes(path, max(self._until - time.monotonic(), 1.0))
         if len(ops) == 1:
             return Variant(path.read_bytes(), tuple(row_inputs(row, self.folder)))
+        if not self.compares_lowerings and row.holds:
+            return Variant(path.read_bytes(), tuple(row_inputs(row, self.folder)), row.op_name)
         if not self.compares_lowerings:
             raise InputError(str(path), "a module of one op", f"one of {len(ops)}")
         return self._part(Variant(path.read_bytes(), (), WHOLE_MODEL))
@@ -299,6 +302,10 @@ class Lab:
             no_golden="not needed",
             uses=(Use(model=bundle.MODEL, path="main/0"),),
         )
+        if variant.name and self.repro.row.holds:  # the same ops, of other sizes
+            row = row.model_copy(
+                update={name: getattr(self.repro.row, name) for name in ("op_params", "holds", "argument_types")}
+            )
         if self.stage is not Stage.COMPARE:
             return row
         # Beside the inputs, so that all of a variant goes at once.

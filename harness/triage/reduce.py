@@ -2,7 +2,8 @@
 
 A step is kept where StableHLO's verifier accepts the op, its regions still compute what they did (a reduction by
 maximum stays one), and the same failure (status, stage, kind of crash, fingerprint, question) is still there. The
-passes repeat until none finds a smaller op, or the budget is spent.
+passes repeat until none finds a smaller op, or the budget is spent. Of a piece of several ops the dimensions and the
+values of its arguments are made smaller, through all its ops at once.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ import numpy as np
 
 from opscope.harness.prepare import axes
 from opscope.harness.prepare.mlir import attribute_text
-from opscope.harness.prepare.mlir.variant import Form, region_kinds, without_inner_ops
+from opscope.harness.prepare.mlir.variant import Form, InvalidVariantError, region_kinds, without_inner_ops
 from opscope.harness.record.stages import Stage
-from opscope.harness.triage.lab import Lab, Tried, Variant, refit
+from opscope.harness.triage.lab import Lab, Tried, Variant, fitted, refit
+from opscope.harness.triage.piece_axes import PieceAxes
 
 SIZES = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 33, 48, 64, 65, 96, 128, 129, 256, 512, 1024, 2048, 4096)
 """Sizes that an axis is tried at, smallest first; then what lies between the last two by halves."""
@@ -45,7 +47,7 @@ def reduce(lab: Lab, report: Report = lambda text: None) -> Reduced:
     search = _Search(lab, first, report)
     if lab.whole is not None:
         search.steps.append(f"{first.variant.form.name} alone")
-    while not first.variant.name and search.round() and not lab.out_of_budget:
+    while not lab.compares_lowerings and search.round() and not lab.out_of_budget:
         pass
     after = search.best.variant.form
     return Reduced(before, after, search.best, tuple(search.steps), lab.count, not lab.out_of_budget)
@@ -56,15 +58,19 @@ class _Search:
 
     def __init__(self, lab: Lab, best: Tried, report: Report) -> None:
         self.lab, self.best, self._report = lab, best, report
+        self._axes_of: tuple[bytes, PieceAxes] | None = None
         self.steps: list[str] = []
 
     def round(self) -> bool:
         """Runs all passes once. Returns whether any made the op smaller."""
         before = len(self.steps)
-        self._axes()
-        self._first("one dimension fewer", self._of_forms(axes.unit_dims_dropped))
-        self._attributes()
-        self._regions()
+        if self.best.variant.name:
+            self._axes_of_piece()
+        else:
+            self._axes()
+            self._first("one dimension fewer", self._of_forms(axes.unit_dims_dropped))
+            self._attributes()
+            self._regions()
         if self.lab.stage in (Stage.RUN, Stage.COMPARE):
             self._values()
         return len(self.steps) > before
@@ -112,6 +118,40 @@ class _Search:
                     break
                 axis = dataclasses.replace(axis, size=now)
                 below = max((size for size in sizes if size < now), default=below)
+
+    def _axes_of_piece(self) -> None:
+        """Makes the axes of a module of several ops smaller, as far as its ops can be resized one after another."""
+        try:
+            dims = self._piece.sizes()
+        except InvalidVariantError:
+            return
+        for dim, _ in dims:
+            below = 0
+            while not self.lab.out_of_budget:
+                value, place = dim
+                sizes = _between(below, now := self._piece.shapes[value][place])
+                if not self._first(f"dim {place} of input {value} smaller", self._piece_sized(dim, sizes)):
+                    break
+                after = self._piece.shapes[value][place]
+                if after >= now:
+                    break
+                below = max((size for size in sizes if size < after), default=below)
+
+    @property
+    def _piece(self) -> PieceAxes:
+        """The axes of the smallest module so far."""
+        module = self.best.variant.module
+        if self._axes_of is None or self._axes_of[0] != module:
+            self._axes_of = module, PieceAxes(module)
+        return self._axes_of[1]
+
+    def _piece_sized(self, dim: tuple[int, int], sizes: Iterable[int]) -> Iterator[Variant]:
+        variant, piece = self.best.variant, self._piece
+        for size in sizes:
+            if (built := piece.with_size(dim, size)) is not None:
+                module, shapes = built
+                arrays = zip(variant.inputs, shapes, strict=True)
+                yield Variant(module, tuple(fitted(array, shape, array.dtype) for array, shape in arrays), variant.name)
 
     def _sized(self, axis: axes.Axis, sizes: Iterable[int]) -> Iterator[Variant]:
         variant, form = self.best.variant, self.best.variant.form
@@ -167,7 +207,7 @@ class _Search:
                     break
                 inputs = list(self.best.variant.inputs)
                 inputs[number] = flat
-                changed = Variant(self.best.variant.module, tuple(inputs))
+                changed = Variant(self.best.variant.module, tuple(inputs), self.best.variant.name)
                 if self._first(f"input {number} all {value}", [changed]):
                     break
 

@@ -267,10 +267,13 @@ def _robust_errors(golden: np.ndarray, got: np.ndarray, row: Tolerance) -> tuple
     use = finite & (size >= TINY)
     if not use.any():
         return share, 0.0, 0.0
-    error = float(np.quantile(np.abs(d[use] - g[use]) / size[use], share))
+    difference, sizes = (d - g, size) if use.all() else (d[use] - g[use], size[use])
+    error = float(np.quantile(np.abs(difference) / sizes, share, overwrite_input=True))
     if row.block:
         return share, error, 0.0
-    core = finite & (size <= OUTLIER * np.median(size[use]))
+    core = finite & (size <= OUTLIER * np.median(sizes))
+    if core.all():
+        return share, error, norm(d - g) / norm(g)
     return share, error, norm(d[core] - g[core]) / norm(g[core])
 
 

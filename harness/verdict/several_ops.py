@@ -16,7 +16,7 @@ import numpy as np
 
 from opscope.harness.prepare.program import SplitModule
 from opscope.harness.prepare.split import split_module
-from opscope.harness.record.records import PRODUCTS_IN_A_ROW, ResultCheck
+from opscope.harness.record.records import AMPLIFIED, PRODUCTS_IN_A_ROW, ResultCheck
 from opscope.harness.verdict import with_errors
 from opscope.harness.verdict.check import check, check_truncated, refused
 from opscope.harness.verdict.operands import NotEvaluatedError, Operands
@@ -53,7 +53,7 @@ def compare(
             moved = _moved(split, golden, target, operands) if moved is None else moved
             if index < len(moved) and with_errors.explained(g, d, row, moved[index]):
                 result = result.model_copy(
-                    update={"passed": True, "reason": "", "question": "", "flags": (*result.flags, "amplified")}
+                    update={"passed": True, "reason": "", "question": "", "flags": (*result.flags, AMPLIFIED)}
                 )
         checks.append(result)
     return checks

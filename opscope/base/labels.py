@@ -17,6 +17,8 @@ class Label(StrEnum):
     NEW = "NEW"
     REASON_CHANGED = "REASON-CHANGED"
     PCC_DROP = "PCC-DROP"
+    VARYING = "VARYING"
+    BATCH_DEPENDENT = "BATCH-DEPENDENT"
     SLOWER = "SLOWER"
     PERSISTING = "PERSISTING"
     FIXED = "FIXED"
@@ -31,6 +33,12 @@ LABELS: dict[str, Word] = {
     Label.NEW: Word("bad", "#E53935", "Goes wrong now, and did not before or was not attempted."),
     Label.REASON_CHANGED: Word("bad", "#FB8C00", "Goes wrong as before, for another reason."),
     Label.PCC_DROP: Word("bad", "#8E24AA", "Right in both, but further from its golden."),
+    Label.VARYING: Word(
+        "known", "#00838F", "Right now, but its bits differ from run to run, which was not seen before."
+    ),
+    Label.BATCH_DEPENDENT: Word(
+        "known", "#6D4C41", "Right now, but rows of its batch have other bits alone, which was not seen before."
+    ),
     Label.SLOWER: Word(
         "known", "#3949AB", "Right in both, but takes more device cycles, or longer to run or to compile."
     ),
@@ -102,7 +110,10 @@ TURNS: dict[tuple[str, str], Label | None] = {
     **dict.fromkeys(((before, IDLE) for before in (RIGHT_NOW, FAILING, IDLE)), Label.NEVER_RUN),
 }
 """An op's side before and now -> its label. None: of failures PERSISTING where all of REASON are the same, else
-REASON-CHANGED; of right results PCC-DROP or SLOWER by the limits below, else SAME."""
+REASON-CHANGED; of right results PCC-DROP or SLOWER by the limits below, else SAME. Of right results that do not repeat,
+in place of SAME, SLOWER and ADDED: what UNREPEATED says."""
+UNREPEATED = {"varying": Label.VARYING, "batch_dependent": Label.BATCH_DEPENDENT}
+"""Stability of a right op -> its label, where it had another stability before."""
 REASON = ("failed_stage", "error_signature", "crash_kind")
 """Two failures of one status are the same if these fields of their records are."""
 

@@ -85,8 +85,8 @@ def diff(
 ) -> None:
     """Compare two runs or two nights, op by op.
 
-    Each op gets one label: NEW, FIXED, PERSISTING, REASON-CHANGED, PCC-DROP, SLOWER, VANISHED, NEVER-RUN. RUN_A and
-    RUN_B are run folders, ids in the database, the ids or dates of nights, or two backends that runs have, such as
+    Each op gets one label: NEW, FIXED, PERSISTING, REASON-CHANGED, PCC-DROP, VARYING, BATCH-DEPENDENT, SLOWER,
+    VANISHED, NEVER-RUN. RUN_A and RUN_B are run folders, ids in the database, the ids or dates of nights, or two backends that runs have, such as
     tt@0.1.2 and tt@0.1.3: as `opscope history` has recorded them, else in the newest run with both. Without them,
     compare the two newest comparable runs (same backend, board and options, a model in common; no later run of
     selected ops). With one, compare it with the newest comparable run or night before it. Nights are compared series

@@ -20,6 +20,7 @@ from opscope.base.labels import (
     NEWS,
     QUIET,
     TURNS,
+    UNREPEATED,
     Label,
     change_of,
     is_drop,
@@ -344,6 +345,8 @@ def _label(old: Outcome | None, new: Outcome | None, b: RunView, slower: Slower 
         if before.reason == new.reason:
             return Label.PERSISTING, ""
         return Label.REASON_CHANGED, _reasons(before, new)
+    if label is Label.ADDED:
+        return _unrepeated(before, new) or (label, "")
     if label is Label.NEW and before is None:
         return label, "first attempt"
     known = label is Label.FIXED and new.expected
@@ -357,11 +360,13 @@ def _reasons(old: Outcome, new: Outcome) -> str:
 
 
 def _worse(old: Outcome, new: Outcome, slower: Slower | None) -> tuple[Label, str]:
-    """The label of two right results: less exact, slower, or the same."""
+    """The label of two right results: less exact, not repeating, slower, or the same."""
     if old.pcc is not None and new.pcc is not None and is_drop(old.pcc, new.pcc):
         return Label.PCC_DROP, f"1 - PCC: {1 - old.pcc:.1e} before, {1 - new.pcc:.1e} now"
     if old.largest_ulp is not None and new.largest_ulp is not None and is_farther(old.largest_ulp, new.largest_ulp):
         return Label.PCC_DROP, f"at most {old.largest_ulp:.3g} ulp before, {new.largest_ulp:.3g} now"
+    if unrepeated := _unrepeated(old, new):
+        return unrepeated
     if old.cycles and new.cycles and new.cycles > max(MORE_CYCLES, 1 + (new.cycles_error or 0) / 100) * old.cycles:
         return Label.SLOWER, f"{100 * (new.cycles / old.cycles - 1):.0f} % more cycles"
     if takes_longer(old, new):
@@ -370,6 +375,14 @@ def _worse(old: Outcome, new: Outcome, slower: Slower | None) -> tuple[Label, st
         return Label.SLOWER, f"runs in {new.run_ns / 1000:,.0f} us, {old.run_ns / 1000:,.0f} before"
     why = slower(old, new) if slower else ""
     return (Label.SLOWER, why) if why else (Label.SAME, "")
+
+
+def _unrepeated(old: Outcome | None, new: Outcome) -> tuple[Label, str] | None:
+    """The label of a right result that does not repeat, or not alone, where that was not seen before."""
+    label = UNREPEATED.get(new.stability)
+    if label is None or (old is not None and old.stability == new.stability):
+        return None
+    return label, "other bits from run to run" if label is Label.VARYING else "rows have other bits alone"
 
 
 def takes_longer(old: Outcome, new: Outcome) -> bool:

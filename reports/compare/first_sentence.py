@@ -359,6 +359,10 @@ def _chips(facts: Sequence[SeriesFacts], named: Mapping[str, str]) -> Iterator[t
         ("flaky", "flaky", [change for change in bad if change.flaky and not change.known]),
         ("new model", f"failing in a new model: {models}", added),
         (Label.FIXED, "fixed", [change for change in changes if change.change == Label.FIXED]),
+        *(
+            (label, word, [change for change in changes if change.label == label])
+            for label, word in ((Label.VARYING, "not repeating"), (Label.BATCH_DEPENDENT, "depending on the batch"))
+        ),
         (Label.SLOWER, "slower", [change for change in changes if change.label == Label.SLOWER]),
     ):
         if of:

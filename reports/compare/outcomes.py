@@ -57,6 +57,7 @@ TAKEN = (
     "ran_on",
     "expected",
     "flaky",
+    "stability",
     "artifact",
     "repro",
     "card_type",
@@ -105,6 +106,8 @@ class Outcome:
     expected: str = ""
     """The limitation that names its failure, if one does."""
     flaky: bool = False
+    stability: str = ""
+    """Whether it repeats (`OpTest.stability`)."""
     artifact: str = ""
     """Full diagnostic, relative to the run's folder."""
     repro: str = ""
@@ -595,6 +598,7 @@ def _outcome(test: Mapping[Any, Any], uses: Mapping[str, int]) -> Outcome:
         ran_on=test["ran_on"],
         expected=test["expected"],
         flaky=test["flaky"],
+        stability=test["stability"],
         artifact=test["artifact"] or "",
         repro=test["repro"],
         params=test["op_params"],

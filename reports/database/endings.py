@@ -66,16 +66,21 @@ def label_of(old: str, new: str) -> str:
     farther = f"{new}.largest_ulp > 1 AND {new}.largest_ulp > {labels.MORE_ULP} * {old}.largest_ulp"
     grown = f"{new}.cycles > {labels.MORE_CYCLES} * {old}.cycles"
     beyond = f"{new}.cycles > (1 + COALESCE({new}.cycles_error, 0) / 100) * {old}.cycles"
+    shaky = f"{new}.stability IN {in_list(labels.UNREPEATED)} AND COALESCE({old}.stability, '') <> {new}.stability"
+    named = " ".join(f"WHEN '{stability}' THEN '{label}'" for stability, label in labels.UNREPEATED.items())
+    unrepeated = f"WHEN {shaky} THEN CASE {new}.stability {named} END"
     open_turns = {
         labels.FAILING: f"CASE WHEN {was} = {now} AND {same} THEN '{Label.PERSISTING}' "
         f"ELSE '{Label.REASON_CHANGED}' END",
         labels.RIGHT_NOW: f"CASE WHEN {apart} >= {labels.DROP} OR ({tenfold}) OR ({farther}) THEN '{Label.PCC_DROP}' "
-        f"WHEN {old}.cycles > 0 AND {grown} AND {beyond} THEN '{Label.SLOWER}' ELSE '{Label.SAME}' END",
+        f"{unrepeated} WHEN {old}.cycles > 0 AND {grown} AND {beyond} THEN '{Label.SLOWER}' ELSE '{Label.SAME}' END",
     }
     whens = []
     for (before, after), label in labels.TURNS.items():
         where = [f"{table} {sides[side]}" for table, side in ((was, before), (now, after)) if side in sides]
         then = open_turns[after] if label is None else f"'{label}'"
+        if label is Label.ADDED:
+            then = f"CASE {unrepeated} ELSE {then} END"
         # Those with a side that is neither right nor failing come last, where nothing else fits any more.
         whens.append((before not in sides, after not in sides, f"WHEN {' AND '.join(where) or '1 = 1'} THEN {then}"))
     return f"CASE {' '.join(when for _, _, when in sorted(whens, key=lambda each: each[:2]))} END"

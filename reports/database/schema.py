@@ -177,7 +177,7 @@ HAS_CAUSE = sa.text("cause IS NOT NULL")
 
 TOLD_APART_BY = (
     *("night_id", "series", "op_id", "superseded_by", "status", "failed_stage", "error_signature", "crash_kind"),
-    *("pcc", "largest_ulp", "cycles", "cycles_error"),
+    *("pcc", "largest_ulp", "cycles", "cycles_error", "stability"),
 )
 """What an op's label depends on (opscope/base/labels.py), after what finds its row: two nights are compared in this
 index alone, and only rows of ops that differ are read."""

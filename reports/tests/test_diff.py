@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from click.testing import CliRunner
 
-from opscope.base.labels import Label
+from opscope.base.labels import QUIET, Label
 from opscope.base.tests.resealed import reseal
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.stages import Stage
@@ -34,6 +35,7 @@ from opscope.reports.tests.nights import START, Op, night, op_id
 
 BAD = Op("compile_failed")
 OK = Op(pcc=0.99999, cycles=1000)
+VARIES = replace(OK, more={"stability": "varying"})
 
 # What an op was and is -> its label. None: not in the run.
 TABLE: dict[str, tuple[Op | None, Op | None, Label]] = {
@@ -81,6 +83,14 @@ TABLE: dict[str, tuple[Op | None, Op | None, Label]] = {
     "added": (None, OK, Label.ADDED),
     "added_after_stop": (Op("stopped"), OK, Label.ADDED),
     "same": (OK, OK, Label.SAME),
+    "varies": (OK, VARIES, Label.VARYING),
+    "varies_and_slower": (OK, replace(VARIES, cycles=2000), Label.VARYING),
+    "varies_and_less_exact": (OK, replace(VARIES, pcc=0.9), Label.PCC_DROP),
+    "varies_at_first": (None, VARIES, Label.VARYING),
+    "varies_still": (VARIES, VARIES, Label.SAME),
+    "varies_no_more": (VARIES, OK, Label.SAME),
+    "varies_and_wrong": (OK, replace(BAD, more={"stability": "varying"}), Label.NEW),
+    "by_batch": (VARIES, Op(more={"stability": "batch_dependent"}), Label.BATCH_DEPENDENT),
 }
 
 
@@ -102,6 +112,16 @@ def test_every_op_has_the_label_of_the_table(comparison: Diff) -> None:
     labels = {row.op_id: row.label for row in comparison.rows}
     assert labels == {op_id(name): label for name, (_, _, label) in TABLE.items()}
     assert sum(comparison.counts.values()) == len(TABLE) == len(comparison.rows)
+
+
+def test_two_nights_of_a_database_have_the_labels_of_the_table(nights: tuple[Path, Path], tmp_path: Path) -> None:
+    url = fresh(tmp_path / "db.sqlite")
+    for folder in nights:
+        publish(folder, url)
+    with read_database(url) as connection:
+        rows = connection.execute(sa.text("SELECT op_id, label FROM dashboard_two_nights")).all()
+    listed = {op_id(name): str(label) for name, (_, _, label) in TABLE.items() if label not in QUIET}
+    assert {row.op_id: row.label for row in rows} == listed
 
 
 def test_a_row_names_models_reasons_and_numbers(comparison: Diff) -> None:
@@ -186,7 +206,7 @@ def test_failures_of_one_cause_are_one_cluster(comparison: Diff) -> None:
     # absent there, in the earlier one; what ended otherwise has a cause of its own.
     assert first["stablehlo.persisting_elsewhere"] != first["stablehlo.new"]
     assert one.ops == sum(cluster == one.cluster for cluster in first.values())
-    assert one.labels == {"NEW": 3, "FIXED": 1, "PERSISTING": 1, "VANISHED": 1, "NEVER-RUN": 1}
+    assert one.labels == {"NEW": 4, "FIXED": 1, "PERSISTING": 1, "VANISHED": 1, "NEVER-RUN": 1}
 
 
 def test_more_models_move_no_like_for_like_rate(tmp_path: Path) -> None:
@@ -528,7 +548,7 @@ def test_the_command_prints_rows_and_json(nights: tuple[Path, Path]) -> None:
     code, text = run(*map(str, nights), "--json", "--check")
     answer = json.loads(text)
     assert code == 1
-    assert answer["news"] == 11
+    assert answer["news"] == 13
     assert len(answer["rows"]) == len(TABLE)
     assert {row["label"] for row in answer["rows"]} == {*map(str, Label)} - {"FIRST"}
 

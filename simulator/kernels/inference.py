@@ -76,36 +76,67 @@ def paged_fill_cache(images: Images, call: Call) -> np.ndarray:
     return result
 
 
-def attend(query: np.ndarray, key: np.ndarray, value: np.ndarray, mask: np.ndarray | None, call: Call) -> np.ndarray:
+def attend(
+    query: np.ndarray,
+    key: np.ndarray,
+    value: np.ndarray,
+    mask: np.ndarray | None,
+    call: Call,
+    sink: np.ndarray | None = None,
+) -> np.ndarray:
     """softmax(query key^T scale + mask) value for (batch, heads, positions, width), heads sharing keys in order.
 
-    A mask broadcasts to (batch, heads, positions of the query, positions of the keys).
+    A mask broadcasts to (batch, heads, positions of the query, positions of the keys); a sink has a number for each
+    head of the query.
     """
     shared = query.shape[1] // key.shape[1] if query.ndim == 4 else 1
     if shared > 1:
         key, value = (np.repeat(x, shared, axis=1) for x in (key, value))
-    scores = product_of(query, np.swapaxes(key, -1, -2), call) * np.float32(params_of(call, AttentionParams).scale)
+    scale = np.float32(params_of(call, AttentionParams).scale)
+    scores = product_of(query, np.swapaxes(key, -1, -2), call) * scale
     if mask is not None:
         scores = scores + mask
-    raised = np.exp(scores - np.max(scores, axis=-1, keepdims=True, initial=-np.inf))
+    one_more = np.float32(-np.inf) if sink is None else sink.reshape(-1, 1, 1) * scale
+    largest = np.maximum(np.max(scores, axis=-1, keepdims=True, initial=-np.inf), one_more)
+    raised = np.exp(scores - largest)
     # Divided last, so that numerator and denominator lose the same bits of an exponential.
     total = np.sum(gapool_operand(raised, call.numerics.fidelity), axis=-1, keepdims=True, dtype=np.float32)
+    if sink is not None:
+        total = total + gapool_operand(np.exp(one_more - largest), call.numerics.fidelity)
     return product_of(raised, value, call) / total
 
 
-def _causal(rows: int, columns: int) -> np.ndarray:
-    return np.where(np.tri(rows, columns, columns - rows, dtype=bool), np.float32(0), np.float32(-np.inf))
+def _seen(rows: int, columns: int, params: AttentionParams) -> np.ndarray | None:
+    """What is added to the scores of those keys that a position does not see; None if it sees all."""
+    if not (params.is_causal or params.window):
+        return None
+    behind = np.arange(rows)[:, None] + (columns - rows) - np.arange(columns)
+    seen = np.ones(behind.shape, bool)
+    if params.is_causal:
+        seen = behind >= 0
+    if params.window:
+        seen &= behind < params.window if params.is_causal else np.abs(behind) <= params.window // 2
+    return np.where(seen, np.float32(0), np.float32(-np.inf))
 
 
-@kernel("scaled_dot_product_attention", AttentionParams, unit="matrix", arity=(3, 4))
+def _with_sink(images: Images, call: Call) -> tuple[Images, np.ndarray | None]:
+    """The inputs without a sink, and that; each head's is the first of its row."""
+    if not params_of(call, AttentionParams).has_sink:
+        return images, None
+    heads = images[-1].reshape(-1, images[-1].shape[-1])[:, 0]
+    return images[:-1], heads
+
+
+@kernel("scaled_dot_product_attention", AttentionParams, unit="matrix", arity=(3, 5))
 def scaled_dot_product_attention(images: Images, call: Call) -> np.ndarray:
     """Attention of a whole sequence, per head; the scores never leave the cores."""
+    images, sink = _with_sink(images, call)
     query, key, value = images[:3]
     mask = images[3] if len(images) > 3 else None
-    if params_of(call, AttentionParams).is_causal:
-        causal = _causal(query.shape[-2], key.shape[-2])
-        mask = causal if mask is None else mask + causal
-    return attend(query, key, value, mask, call)
+    seen = _seen(query.shape[-2], key.shape[-2], params_of(call, AttentionParams))
+    if seen is not None:
+        mask = seen if mask is None else mask + seen
+    return attend(query, key, value, mask, call, sink)
 
 
 def _chunk_bytes(call: Call) -> int:
@@ -117,34 +148,43 @@ def _chunk_bytes(call: Call) -> int:
     return tile * (rows * (wide + 2 * out + 2 * chunk) + 2 * chunk * (wide + out))
 
 
-def _of_one_position(query: np.ndarray, key: np.ndarray, value: np.ndarray, rest: Images, call: Call) -> np.ndarray:
+def _of_one_position(
+    query: np.ndarray, key: np.ndarray, value: np.ndarray, rest: Images, call: Call, sink: np.ndarray | None
+) -> np.ndarray:
     """Attention of a query (1, users, heads, width); causal ones have positions in `rest`, others perhaps a mask."""
-    turned = np.moveaxis(query, 0, 2)
-    if not params_of(call, AttentionParams).is_causal:
+    turned, params = np.moveaxis(query, 0, 2), params_of(call, AttentionParams)
+    if sink is not None:
+        sink = sink[: turned.shape[1]]  # its heads fill whole tiles
+    if not params.is_causal:
         # (users or 1, 1, heads or 1, positions) -> (users, heads, 1, positions)
         mask = np.swapaxes(rest[0], 1, 2) if rest else None
-        return np.moveaxis(attend(turned, key, value, mask, call), 2, 0)
+        return np.moveaxis(attend(turned, key, value, mask, call, sink), 2, 0)
     last = np.asarray(rest[0], np.int64).reshape(-1, 1, 1, 1)
     # A user whose position is negative is idle: its result is 0.
-    seen = (np.arange(key.shape[2]) <= last) | (last < 0)
-    result = attend(turned, key, value, np.where(seen, np.float32(0), np.float32(-np.inf)), call)
+    places = np.arange(key.shape[2])
+    seen = (places <= last) | (last < 0)
+    if params.window:
+        seen &= places > last - params.window
+    result = attend(turned, key, value, np.where(seen, np.float32(0), np.float32(-np.inf)), call, sink)
     return np.moveaxis(np.where(last < 0, np.float32(0), result), 2, 0)
 
 
-@kernel("scaled_dot_product_attention_decode", AttentionParams, unit="matrix", arity=(3, 5), l1_bytes=_chunk_bytes)
+@kernel("scaled_dot_product_attention_decode", AttentionParams, unit="matrix", arity=(3, 6), l1_bytes=_chunk_bytes)
 def scaled_dot_product_attention_decode(images: Images, call: Call) -> np.ndarray:
     """Attention of one position of each user over its cache, up to the position that input 3 says if it is causal."""
+    images, sink = _with_sink(images, call)
     query, key, value, *rest = images
     if not params_of(call, AttentionParams).is_causal:
         rest = [image for image in rest if image.dtype.kind == "f"]  # positions say nothing beside a mask
-    return _of_one_position(query, key, value, rest, call)
+    return _of_one_position(query, key, value, rest, call, sink)
 
 
 @kernel(
-    "paged_scaled_dot_product_attention_decode", AttentionParams, unit="matrix", arity=(5, 5), l1_bytes=_chunk_bytes
+    "paged_scaled_dot_product_attention_decode", AttentionParams, unit="matrix", arity=(5, 6), l1_bytes=_chunk_bytes
 )
 def paged_scaled_dot_product_attention_decode(images: Images, call: Call) -> np.ndarray:
     """The same over blocks that a page table names: input 4 is the positions if it is causal, else the mask."""
+    images, sink = _with_sink(images, call)
     query, key, value, table, last = images
     pages = np.clip(table.astype(np.int64), 0, key.shape[0] - 1)
 
@@ -153,7 +193,7 @@ def paged_scaled_dot_product_attention_decode(images: Images, call: Call) -> np.
         gathered = cache[pages].swapaxes(1, 2)
         return gathered.reshape(users, cache.shape[1], blocks * cache.shape[2], cache.shape[3])
 
-    return _of_one_position(query, joined(key), joined(value), [last], call)
+    return _of_one_position(query, joined(key), joined(value), [last], call, sink)
 
 
 @kernel("rotary_embedding", EltwiseParams, arity=3, max_ulp=2, cycles=("multiply", "multiply", "add"))

@@ -155,17 +155,17 @@ def concat_heads_decode(emit: Emit) -> None:
 
 
 def _attention(emit: Emit, count: int, causal: bool) -> tuple[list[int | None], AttentionParams]:
-    """The operands, of which the last would be a sink, and how they are attended to."""
+    """The operands, of which the last is a sink, and how they are attended to."""
     attributes = emit.attributes
     places = _in_places(emit, count)
-    emit.only(places[-1] is None, "expected attention over all that a mask allows, got a sink")
-    emit.only(attributes.get("sliding_window_size") is None, "expected attention without a window, got one")
     attributes.skip("program_config")  # in which parts
     query = places[0]
     assert query is not None
     scale = attributes.get("scale")
     scale = emit.desc(query).shape[-1] ** -0.5 if scale is None else scale
-    return places, AttentionParams(scale, attributes.get("is_causal", causal))
+    window = attributes.get("sliding_window_size")
+    emit.only(window is None or window > 0, f"expected a window of some positions, got {window}")
+    return places, AttentionParams(scale, attributes.get("is_causal", causal), window or 0, places[-1] is not None)
 
 
 @emits("scaled_dot_product_attention")
@@ -188,8 +188,9 @@ def attention_decode(emit: Emit) -> None:
         emit.only(last is not None and mask is None, "expected positions and no mask, got others")
     else:
         emit.only(own == 3 or mask is not None, "expected a mask beside pages, got none")
+        emit.only(not params.window, "expected a mask without a window, got both")
     rest = last if params.is_causal else mask
-    inputs = [each for each in (*places[:own], rest) if each is not None]
+    inputs = [each for each in (*places[:own], rest, places[-1]) if each is not None]
     emit.call(kernel, inputs, emit.results, params, of_products(emit))
 
 

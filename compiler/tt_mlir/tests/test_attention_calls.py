@@ -73,11 +73,19 @@ def test_heads_of_one_position_are_split_and_joined() -> None:
     assert_array_equal(got, X.swapaxes(1, 2).reshape(2, 5, 24))
 
 
-def attended(query: np.ndarray, key: np.ndarray, value: np.ndarray, seen: np.ndarray, scale: float) -> np.ndarray:
+def attended(
+    query: np.ndarray,
+    key: np.ndarray,
+    value: np.ndarray,
+    seen: np.ndarray,
+    scale: float,
+    sink: np.ndarray | None = None,
+) -> np.ndarray:
     key, value = (np.repeat(x, query.shape[1] // x.shape[1], 1) for x in (key, value))
     scores = np.where(seen, query @ key.swapaxes(2, 3) * scale, -np.inf)
-    raised = np.exp(scores - scores.max(-1, keepdims=True))
-    return raised / raised.sum(-1, keepdims=True) @ value
+    raised = np.exp(scores)
+    total = raised.sum(-1, keepdims=True)
+    return raised / (total if sink is None else total + np.exp(sink[:, None, None] * scale)) @ value
 
 
 @pytest.mark.parametrize("causal", [True, False])
@@ -89,6 +97,32 @@ def test_attention_of_a_sequence(causal: bool) -> None:
     assert_allclose(got, attended(query, key, value, seen, 8**-0.5), rtol=0.03, atol=0.03)
 
 
+@pytest.mark.parametrize("causal", [True, False])
+def test_attention_sees_a_window_and_a_sink_takes_its_share(causal: bool) -> None:
+    """A sink is scaled as the scores are: tt-mlir divides it by the scale before."""
+    query, key, value, sink = normal(2, 4, 9, 8), normal(2, 2, 9, 8), normal(2, 2, 9, 8), normal(1, 4, 1, 1)
+    attributes = f"is_causal = {str(causal).lower()}, operandSegmentSizes = array<i32: 1, 1, 1, 0, 1>"
+    attributes += ", sliding_window_size = 3 : ui32, scale = 0.7 : f32"
+    inputs = [query, key, value, sink]
+    (got,) = run_op("ttnn.scaled_dot_product_attention", attributes, inputs, [(query.shape, "f32")])
+    behind = np.arange(9)[:, None] - np.arange(9)
+    seen = (behind >= 0) & (behind < 3) if causal else np.abs(behind) <= 1
+    assert_allclose(got, attended(query, key, value, seen, 0.7, sink.ravel()), rtol=0.03, atol=0.03)
+
+
+def test_one_position_sees_a_window_and_a_sink_takes_its_share() -> None:
+    query, key, value, last = normal(1, 2, 4, 8), normal(2, 2, 9, 8), normal(2, 2, 9, 8), np.array([2, 7], np.int32)
+    sink = np.broadcast_to(normal(32, 1), (32, 32)).copy()  # heads in a whole tile
+    attributes = "is_causal = true, operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 1>, scale = 0.5 : f32"
+    attributes += ", sliding_window_size = 4 : ui32"
+    inputs = [query, key, value, last, sink]
+    (got,) = run_op("ttnn.scaled_dot_product_attention_decode", attributes, inputs, [(query.shape, "f32")])
+    places = np.arange(9)
+    seen = ((places <= last[:, None]) & (places > last[:, None] - 4))[:, None, None]
+    want = attended(query.transpose(1, 2, 0, 3), key, value, seen, 0.5, sink[:4, 0]).transpose(2, 0, 1, 3)
+    assert_allclose(got, want, rtol=0.03, atol=0.03)
+
+
 def test_attention_of_one_position_up_to_its_own() -> None:
     query, key, value, last = normal(1, 2, 4, 8), normal(2, 2, 6, 8), normal(2, 2, 6, 8), np.array([1, 4], np.int32)
     attributes = "is_causal = true, operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0>, scale = 0.5 : f32"
@@ -97,8 +131,8 @@ def test_attention_of_one_position_up_to_its_own() -> None:
     seen = (np.arange(6) <= last[:, None])[:, None, None]
     want = attended(query.transpose(1, 2, 0, 3), key, value, seen, 0.5).transpose(2, 0, 1, 3)
     assert_allclose(got, want, rtol=0.03, atol=0.03)
-    wrong = attributes.replace("1, 1, 1, 0, 1, 0>", "1, 1, 1, 0, 0, 1>")
-    with pytest.raises(StageFailure, match="got a sink"):
+    wrong = attributes.replace("1, 1, 1, 0, 1, 0>", "1, 1, 1, 1, 0, 0>")
+    with pytest.raises(StageFailure, match="expected positions and no mask"):
         run_op(name, wrong, [query, key, value, last], [(query.shape, "f32")])
 
 

@@ -86,11 +86,20 @@ def inverted(module: ir.Module) -> ir.Module:
 
 
 def _unwrapped(module: ir.Module) -> ir.Module:
-    """A module whose only op is a module, as tt-mlir wraps what a device runs, is that one."""
-    while [op.operation.name for op in module.body.operations] == ["builtin.module"]:
-        inner = module.body.operations[0].operation
-        text: Any = inner.get_asm(enable_debug_info=True, print_generic_op_form=True)
+    """A module that holds only modules, as tt-mlir wraps what a device runs, is that one; where there are functions of
+    the host beside it, they stand where it declares them."""
+    while (inner := [op.operation for op in module.body.operations]) and {op.name for op in inner} == {
+        "builtin.module"
+    }:
+        text: Any = inner[0].get_asm(enable_debug_info=True, print_generic_op_form=True)
+        hosts = [ops_in(each, "func.func") for each in inner[1:]]
         module = ir.Module.parse(text)
+        for function in (each for functions in hosts for each in functions):
+            name = _name_of(function)
+            for declared in [each for each in ops_in(module, "func.func") if _name_of(each) == name]:
+                function.attributes["sym_visibility"] = ir.StringAttr.get("private")
+                function.clone(ir.InsertionPoint(declared))
+                declared.erase()
     return module
 
 

@@ -398,7 +398,7 @@ def _sdpa(
     behind = np.arange(rows)[:, None] - np.arange(columns)
     seen = behind >= 0 if is_causal else None
     if sliding_window_size is not None:
-        near = behind < sliding_window_size
+        near = behind < sliding_window_size if is_causal else np.abs(behind) <= sliding_window_size // 2
         seen = near if seen is None else seen & near
 
     def formula(q: Any, k: Any, v: Any, *masks: Any, **_: Any) -> Any:

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from opscope.harness.backends.base import Backend, Job, StageError, Target
+from opscope.harness.backends.xla import Xla
+from opscope.harness.lanes import canary
 from opscope.harness.lanes.ladder import climb
 from opscope.harness.lanes.repeated import VARIES
 from opscope.harness.record.optest import RunContext
@@ -41,6 +43,10 @@ class Threads(Backend):
             job.state["program"] = "sum"
             return
         assert job.state.pop("program") == "sum", "used up, as by a virtual machine"
+        if len(job.inputs) == 2:
+            left, right = job.inputs
+            job.outputs, job.ran_on = [left @ right], "host"
+            return
         self.runs += 1
         if self.runs == self.breaks_at:
             raise StageError("the device is lost")
@@ -102,6 +108,7 @@ def test_a_sum_in_the_order_of_threads_is_right_and_does_not_repeat(row: OpRow, 
     test = run(row, backend, tmp_path)
     assert (test.status, test.stability, backend.runs) == (Status.SUCCESS, VARYING, 2)
     assert test.outcomes == ("success", "success: other bits in result 0")
+    assert test.canary.startswith("code: a known-good op is right 10 times on ")
     assert test.results[0].passed
     assert VARIES in test.results[0].flags
     assert not test.flaky
@@ -128,3 +135,71 @@ def test_a_run_that_breaks_leaves_the_op_right_and_is_said(row: OpRow, tmp_path:
     test = run(row, Threads(in_order=True, breaks_at=2), tmp_path)
     assert (test.status, test.stability) == (Status.SUCCESS, VARYING)
     assert test.outcomes == ("success", "run_failed: StageError: the device is lost")
+
+
+class Card(Backend):
+    """A device whose products lose a bit now and then."""
+
+    name = "card"
+    stages = (Stage.COMPILE, Stage.RUN)
+    repeats = True
+
+    def __init__(self, place: str, bad: tuple[int, ...] = (), breaks: tuple[int, ...] = ()) -> None:
+        self.place, self.bad, self.breaks, self.runs = place, bad, breaks, 0
+
+    def target(self, options: ResultOptions) -> Target:
+        return Target("host", None, "exact")
+
+    def available(self) -> str | None:
+        return None
+
+    def climb(self, stage: Stage, job: Job) -> None:
+        if stage is Stage.COMPILE:
+            assert b"dot_general" in job.module
+            return
+        self.runs += 1
+        if self.runs in self.breaks:
+            raise StageError("the device is lost")
+        left, right = job.inputs
+        product = left @ right
+        product[0, 0] += self.runs in self.bad
+        job.outputs, job.ran_on = [product], self.place
+
+
+@pytest.mark.parametrize(
+    ("backend", "said"),
+    [
+        (Card("silicon"), "code: a known-good op is right 10 times on "),
+        (Card("silicon", bad=(3, 7)), "card: 2 of 10 runs of a known-good op are wrong on "),
+        (Card("silicon", breaks=(10,)), "card: 1 of 10 runs of a known-good op are wrong on "),
+        (Card("host", bad=(3,)), "code: 1 of 10 runs of a known-good op are wrong on "),
+        (Card("silicon", bad=tuple(range(11))), "code: a known-good op gives the same bits 10 times on "),
+        (Card("silicon", breaks=tuple(range(11))), ""),
+    ],
+)
+def test_a_known_good_op_tells_card_from_code(backend: Card, said: str) -> None:
+    blamed = canary.blames(backend, ResultOptions())
+    assert blamed.startswith(said) if said else blamed == ""
+
+
+def test_a_host_that_cannot_multiply_is_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    product = canary._signs()
+    product[5, 5] *= -1
+    monkeypatch.setattr(canary, "_signs", lambda: product)
+    assert canary.blames(Card("silicon"), ResultOptions()).startswith("node: 10 of 10 products by NumPy are wrong on ")
+
+
+def test_xla_is_right_about_it_and_who_refuses_it_says_nothing() -> None:
+    assert canary.blames(Xla(), ResultOptions()).startswith("code: a known-good op is right 10 times")
+    refusing = Card("silicon")
+    refusing.stages = (Stage.LEGALIZE, Stage.RUN)
+    refusing.climb = lambda stage, job: pytest.fail("ran") if stage is Stage.RUN else [][0]
+    assert canary.blames(refusing, ResultOptions()) == ""
+
+
+@pytest.mark.parametrize("attempt", [1, 2])
+def test_a_failure_that_runs_again_asks_the_canary(row: OpRow, tmp_path: Path, attempt: int) -> None:
+    context = RunContext("run", str(tmp_path / "run"), options=ResultOptions())
+    test = climb(row, Threads(breaks_at=1), context=context, export_dir=tmp_path, attempt=attempt)
+    assert test.status is Status.RUN_FAILED
+    assert test.canary.partition(":")[0] == ("code" if attempt > 1 else "")

@@ -24,7 +24,7 @@ from opscope.harness.prepare.mlir import piece_module
 from opscope.harness.prepare.model_pieces import rows_of
 from opscope.harness.prepare.patterns import PATTERNS
 from opscope.harness.prepare.split import split_module
-from opscope.harness.prepare.subgraph import Piece, patterns, reads
+from opscope.harness.prepare.subgraph import Line, Piece, patterns, reads
 from opscope.harness.record.records import OpRow
 from opscope.harness.record.stages import Status
 from opscope.harness.tests.programs.test_model_pieces import NET, exported, replaced, verdicts
@@ -198,6 +198,45 @@ def test_no_piece_computes_what_it_takes_and_none_of_a_pattern_lies_in_another()
                     rest += reads(node)
         sets = [(piece.name, {node.path for node in piece.members}) for piece in pieces]
         assert not any(one == other and held < wider for one, held in sets for other, wider in sets)
+
+
+def deep(layers: int) -> str:
+    """Layers of a product, a bias, a mean and a residual sum, ten ops each."""
+    rows, weight, sums = "tensor<4x8xf32>", "tensor<8x8xf32>", "tensor<4xf32>"
+    lines = [f"func.func @main(%x0: {rows}, %w: {weight}, %b: tensor<8xf32>) -> {rows} {{"]
+    lines += ["%z = stablehlo.constant dense<0.0> : tensor<f32>", f"%n = stablehlo.constant dense<8.0> : {sums}"]
+    for i in range(layers):
+        lines += [
+            f"%t{i} = stablehlo.transpose %w, dims = [1, 0] : ({weight}) -> {weight}",
+            f"%d{i} = stablehlo.dot_general %x{i}, %t{i}, contracting_dims = [1] x [0] : ({rows}, {weight}) -> {rows}",
+            f"%c{i} = stablehlo.broadcast_in_dim %b, dims = [1] : (tensor<8xf32>) -> {rows}",
+            f"%a{i} = stablehlo.add %d{i}, %c{i} : {rows}",
+            f"%s{i} = stablehlo.reduce(%a{i} init: %z) applies stablehlo.add across dimensions = [1]"
+            f" : ({rows}, tensor<f32>) -> {sums}",
+            f"%m{i} = stablehlo.divide %s{i}, %n : {sums}",
+            f"%e{i} = stablehlo.broadcast_in_dim %m{i}, dims = [0] : ({sums}) -> {rows}",
+            f"%q{i} = stablehlo.subtract %a{i}, %e{i} : {rows}",
+            f"%h{i} = stablehlo.tanh %q{i} : {rows}",
+            f"%x{i + 1} = stablehlo.add %h{i}, %x{i} : {rows}",
+        ]
+    return "\n".join([*lines, f"return %x{layers} : {rows}", "}"])
+
+
+def test_a_model_of_four_times_the_ops_takes_four_times_the_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, before = 0, Line.before
+
+    def counted(line: Line, place: int) -> set[int]:
+        nonlocal asked
+        asked += 1
+        return before(line, place)
+
+    monkeypatch.setattr(Line, "before", counted)
+    steps = []
+    for layers in (20, 80):
+        asked = 0
+        assert len(patterns(split_module(deep(layers), "net").program)) > 5 * layers
+        steps.append(asked)
+    assert steps[1] < 5 * steps[0]
 
 
 # --- faults that no single op shows ----------------------------------------------------------------------------------

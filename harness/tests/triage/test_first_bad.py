@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -146,7 +147,12 @@ def test_reduce_takes_the_module_of_a_whole_model(tmp_path: Path) -> None:
     reduced = in_child.narrow(where, "opscope reduce", in_child.Search(1, 300.0), print, tmp_path / "reduced")
     assert "exponential" in reduced["module"]
     assert "tanh" not in reduced["module"]
+    assert "tensor<1x1xf32>" in reduced["module"], "both ops have fewer rows and columns"
     assert reduced["complete"]
+    assert [op.op_name for op in bundle.read(tmp_path / "reduced").row.holds] == [
+        "stablehlo.exponential",
+        "stablehlo.add",
+    ]
 
 
 @pytest.mark.slow
@@ -210,3 +216,25 @@ def test_twenty_seeded_faults_are_named(tmp_path: Path) -> None:
 def test_how_results_differ(one: list[complex], two: list[complex], said: str) -> None:
     kind = {int: np.int32, float: np.float32}.get(type(one[0]), np.complex64)
     assert first_bad._difference([np.array(one, kind)], [np.array(two, kind)]) == said
+
+
+@pytest.mark.slow
+def test_an_interrupt_leaves_the_smallest_so_far_and_another_reduction_goes_on(tmp_path: Path) -> None:
+    where = failing(tmp_path, NET, edited.write(tmp_path, "fused", FUSED))
+    said: list[str] = []
+
+    def report(text: str) -> None:
+        said.append(text)
+        if "window:add" in text and not any("stopping" in each for each in said):
+            signal.raise_signal(signal.SIGINT)
+
+    search = in_child.Search(1, 300.0)
+    reduced = in_child.narrow(where, "opscope reduce", search, report, tmp_path / "reduced")
+    assert any(text.startswith("stopping with the best so far") for text in said)
+    assert not reduced["complete"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    first = bundle.read(tmp_path / "reduced").row
+    again = in_child.narrow(tmp_path / "reduced", "opscope reduce", search, print, tmp_path / "smaller")
+    assert again["complete"]
+    assert "tensor<1x1xf32>" in again["module"]
+    assert [op.op_name for op in first.holds] == [op.op_name for op in bundle.read(tmp_path / "smaller").row.holds]

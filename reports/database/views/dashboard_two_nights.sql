@@ -4,7 +4,7 @@
 -- whose id changed in between is another op here.
 --   night: date and time of the later one, in its time zone
 --   night_before: date and time of the earlier one
---   label: NEW, REASON-CHANGED, PCC-DROP, SLOWER, PERSISTING, FIXED, VANISHED, NEVER-RUN; FIRST for an op of new models alone
+--   label: NEW, REASON-CHANGED, PCC-DROP, VARYING, BATCH-DEPENDENT, SLOWER, PERSISTING, FIXED, VANISHED, NEVER-RUN; FIRST for an op of new models alone
 --   change: the label; `acknowledged`, or `known or flaky`, for one that would fail a gate or count as fixed else
 --   place: of `change` in the order of urgency, 1 first
 --   before_id: the earlier night

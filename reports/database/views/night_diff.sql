@@ -1,6 +1,6 @@
 -- What changed from night to night, op by op: the labels of `opscope diff` against the previous night. Left out: ops that
 -- are right in both nights, and ops that were attempted for the first time and are right.
---   label: NEW, REASON-CHANGED, PCC-DROP, SLOWER, PERSISTING, FIXED, VANISHED, NEVER-RUN; FIRST in a night or a model without a previous one
+--   label: NEW, REASON-CHANGED, PCC-DROP, VARYING, BATCH-DEPENDENT, SLOWER, PERSISTING, FIXED, VANISHED, NEVER-RUN; FIRST in a night or a model without a previous one
 --   change: the label; `acknowledged`, or `known or flaky`, for one that would fail a gate or count as fixed else
 --   note: why it has that label
 --   failed_stage: where the op goes wrong; for FIXED, where it went wrong

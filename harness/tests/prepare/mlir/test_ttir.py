@@ -180,6 +180,33 @@ def test_forms_that_only_tt_mlir_parses_are_read(tmp_path: Path) -> None:
     assert f'"{path}":8:' in mlir.load(exported.bytecode).operation.get_asm(enable_debug_info=True)
 
 
+def test_functions_of_the_host_stand_where_the_device_calls_them() -> None:
+    kind = "tensor<3x4xf32>"
+    text = f"""module {{
+  ttcore.device_module {{
+    builtin.module {{
+      func.func @main(%a: {kind}) -> {kind} {{
+        %0 = "ttir.exp"(%a) : ({kind}) -> {kind}
+        %1 = call @on_the_host(%0) {{ttir.cpu_hoisted_call}} : ({kind}) -> {kind}
+        return %1 : {kind}
+      }}
+      func.func private @on_the_host({kind}) -> {kind} attributes {{tt.function_type = "forward_cpu_declaration"}}
+    }}
+  }}
+  ttcore.cpu_module {{
+    builtin.module {{
+      func.func @on_the_host(%a: {kind}) -> {kind} attributes {{tt.function_type = "forward_cpu"}} {{
+        %0 = stablehlo.negate %a : {kind}
+        return %0 : {kind}
+      }}
+    }}
+  }}
+}}"""
+    x = normal(3, 4)
+    (result,) = computed(text, [x])
+    assert_allclose(result, -np.exp(x), rtol=1e-6)
+
+
 def test_a_splat_stays_one_element() -> None:
     text = """func.func @main() -> tensor<51200x2048xbf16> {
   %0 = "ttir.full"() <{fill_value = 2.5 : f32, shape = array<i32: 51200, 2048>}> : () -> tensor<51200x2048xbf16>
