@@ -23,6 +23,8 @@ from onnx import (
 from opscope.models.frontends.through_onnx import (
     arithmetic,
     composed,
+    fourier,
+    grid_sample,
     pools,
     quantize,
     recurrent,
@@ -84,6 +86,11 @@ EXPANSIONS: dict[str, Expansion] = {
     "LpPool": pools.lp_pool,
     "MaxPool": pools.max_pool,
     "ConvInteger": composed.product_of_integers,
+    "TopK": arithmetic.top_k,
+    "Einsum": composed.einsum,
+    "DFT": fourier.dft,
+    "STFT": fourier.stft,
+    "GridSample": grid_sample.grid_sample,
     "QLinearConv": composed.quantised_product,
     "QLinearMatMul": composed.quantised_product,
     **dict.fromkeys(("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"), arithmetic.compare),
@@ -153,13 +160,16 @@ NEWER = 18
 
 def converted(model: ModelProto) -> ModelProto | None:
     """The model in a newer version of the standard; None if its own is as new, or the standard's converter refuses."""
-    opset = next((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), 1)
-    if opset >= NEWER:
+    if _opset(model) >= NEWER:
         return None
     try:
         return version_converter.convert_version(model, NEWER)
     except Exception:  # noqa: BLE001 - the converter raises RuntimeError and protobuf's own errors
         return None
+
+
+def _opset(model: ModelProto) -> int:
+    return next((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), 1)
 
 
 def _folded(model: ModelProto) -> ModelProto:
@@ -205,7 +215,7 @@ def _scope(model: ModelProto) -> Scope:
     for name, value in constants.items():
         shapes.setdefault(name, value.shape)
         types.setdefault(name, helper.np_dtype_to_tensor_dtype(value.dtype))
-    return Scope(shapes, types, constants)
+    return Scope(shapes, types, constants, _opset(model))
 
 
 def _constant(node: NodeProto) -> np.ndarray:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto
 
+from opscope.models.frontends.through_onnx import marks
 from opscope.models.frontends.through_onnx.expand import converted, expand
 
 PIPELINES = ("torch-onnx-to-torch-backend-pipeline", "torch-backend-to-stablehlo-backend-pipeline")
@@ -50,9 +51,10 @@ def lower(model: ModelProto) -> bytes:
     for index, node in enumerate(named.graph.node):
         # The last part of a location is what records call the framework's op.
         node.name = f"{(node.name or f'node_{index}').strip('/')}/{node.op_type}"
+    wide = marks.marked(named)
     context = mlir.Context()
     torch_dialect.register_dialect(context)
-    info = onnx_importer.ModelInfo(named, config=onnx_importer.Config())
+    info = onnx_importer.ModelInfo(wide, config=onnx_importer.Config())
     module: Any = info.create_module(context=context).operation
     onnx_importer.NodeImporter.define_function(info.main_graph, module).import_all()
     with context:
@@ -65,7 +67,7 @@ def lower(model: ModelProto) -> bytes:
         module = mlir.Module.parse(undense(text)).operation if "dense_resource" in text else module
     file = io.BytesIO()
     module.write_bytecode(file)
-    return file.getvalue()
+    return marks.restored(file.getvalue(), model) if wide is not named else file.getvalue()
 
 
 class NotLowered(Exception):
