@@ -1,0 +1,64 @@
+"""A PyTorch module as StableHLO by `torch.export` and torch-mlir, its weights as arguments. Imports both."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+from opscope.models.arguments import ArgSpec
+from opscope.models.frontends.torch import TorchBuilt
+from opscope.models.frontends.torch_eager import wide
+from opscope.models.frontends.torch_mlir_text import NotLowered, first_diagnostic, undense
+from opscope.models.frontends.torch_modules import Called
+
+
+class _Whole(torch.nn.Module):
+    """A module that takes its weights, then its inputs, as arguments in order."""
+
+    def __init__(self, called: Called, names: Sequence[str]) -> None:
+        super().__init__()
+        self._held = [called]  # in a list it is no part of this module, whose parts would be no arguments
+        self._names = names
+
+    def forward(self, *values: torch.Tensor) -> tuple[Any, ...]:
+        """The results."""
+        weights = {f"module.{name}": value for name, value in zip(self._names, values, strict=False)}
+        inputs = tuple(wide(value) for value in values[len(self._names) :])
+        return torch.func.functional_call(self._held[0], weights, inputs)
+
+
+def lower(module: torch.nn.Module, built: TorchBuilt, weights: Sequence[ArgSpec], names: Sequence[str]) -> bytes:
+    """Returns the bytecode of a module in eval mode; `main` takes `weights`, whose names in PyTorch are `names`, then
+    the inputs of `built`.
+
+    No argument takes memory. Raises NotLowered for what torch-mlir lacks, and what `torch.export` and the module raise.
+    """
+    with FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv()):
+        arguments = tuple(torch.empty(s.shape, dtype=getattr(torch, s.dtype)) for s in (*weights, *built.inputs))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        program = torch.export.export(_Whole(Called(module, built), names), arguments, strict=False)
+        return _lowered(program)
+
+
+def _lowered(program: Any) -> bytes:
+    """The bytecode of what `torch.export` made."""
+    from torch_mlir import fx, ir
+
+    mlir: Any = ir  # its module is filled from a library, and has no types
+    try:
+        module = fx.export_and_import(program, output_type="stablehlo", func_name="main").operation
+    except mlir.MLIRError as error:
+        raise NotLowered(first_diagnostic(str(error))) from error
+    text = module.get_asm(enable_debug_info=True)
+    with module.context:
+        module = mlir.Module.parse(undense(text)).operation if "dense_resource" in text else module
+    file = io.BytesIO()
+    module.write_bytecode(file)
+    return file.getvalue()
