@@ -114,7 +114,7 @@ class Beyond:
 def beyond_bounds(framework: str, model: Path) -> Beyond | None:
     """Returns which of the packages that a model needs are at releases that were not run; None if there is none.
 
-    Of several extras for one package, each counts whose packages are all installed.
+    Of several extras for one package, those count whose packages are all installed, or else the first.
     """
     frontend, bounds = get(framework), _bounds(tuple(sys.path))
     imported = _imports(regular_file.read_bytes(model)) if frontend.optional else frozenset()
@@ -122,7 +122,8 @@ def beyond_bounds(framework: str, model: Path) -> Beyond | None:
     strange: dict[str, str] = {}
     for package, release in versions(framework, model).items():
         if release and (package not in frontend.optional or package in imported):
-            naming = [extra for extra in whole if package in bounds[extra]]
+            naming = [extra for extra in bounds if package in bounds[extra]]
+            naming = [extra for extra in naming if extra in whole] or naming[:1]
             if naming and all(f"{package} {release}" in strangers(extra) for extra in naming):
                 strange[f"{package} {release}"] = naming[0]
     if not strange:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import io
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from opscope.models.arguments import ArgSpec
-from opscope.models.frontends.torch import TorchBuilt
 from opscope.models.frontends.torch_eager import wide
 from opscope.models.frontends.torch_mlir_text import NotLowered, first_diagnostic, undense
 from opscope.models.frontends.torch_modules import Called
+
+if TYPE_CHECKING:
+    from opscope.models.frontends.torch import TorchBuilt
 
 
 class _Whole(torch.nn.Module):

@@ -141,8 +141,8 @@ def _castable(source: int, to: int, types: _Types) -> bool:
 
 def restored(bytecode: bytes, model: ModelProto) -> bytes:
     """The StableHLO of `marked(model)` with what the marks stand for, and main's types those of `model`."""
+    from jax.extend.mlir import ir
     from jax.interpreters import mlir
-    from jaxlib.mlir import ir
 
     from opscope.base.quantised.dequantised import ops_of
 
@@ -161,7 +161,7 @@ def restored(bytecode: bytes, model: ModelProto) -> bytes:
 
 def _restore(op: Any) -> None:
     """Writes what the name of a marked op stands for; other ops stay."""
-    from jaxlib.mlir import ir
+    from jax.extend.mlir import ir
 
     name = _name_of(op.location)
     if name.startswith(_REDUCES) and op.name == "stablehlo.scatter":
@@ -183,7 +183,7 @@ def _restore(op: Any) -> None:
 
 def _reduce(scatter: Any, how: str) -> None:
     """Joins each update to the element in its place; several may have one place."""
-    from jaxlib.mlir import ir
+    from jax.extend.mlir import ir
 
     block = scatter.regions[0].blocks[0]
     ends = block.operations[len(block.operations) - 1]
@@ -196,7 +196,7 @@ def _reduce(scatter: Any, how: str) -> None:
 
 def _power(value: Any, how: str) -> Any:
     """float32 as powers of two in 8 bits: the exponent of its rounded bits. StableHLO's conversion has no direction."""
-    from jaxlib.mlir import ir
+    from jax.extend.mlir import ir
 
     def number(value: int) -> Any:
         kind = ir.RankedTensorType.get(bits.type.shape, ir.Type.parse("i32"))
@@ -214,7 +214,7 @@ def _power(value: Any, how: str) -> Any:
 
 def _of_type(value: Any, element: str, op: str = "convert") -> Any:
     """A conversion of a tensor to an element type, where the insertion point is."""
-    from jaxlib.mlir import ir
+    from jax.extend.mlir import ir
 
     kind = ir.RankedTensorType.get(value.type.shape, ir.Type.parse(element))
     return ir.Operation.create(f"stablehlo.{op}", [kind], [value]).results[0]
@@ -228,7 +228,7 @@ def _name_of(location: Any) -> str:
 
 def _own_types(function: Any, graph: GraphProto) -> None:
     """Gives the arguments and results of a function the types of the graph's inputs and outputs."""
-    from jaxlib.mlir import ir
+    from jax.extend.mlir import ir
 
     block = function.regions[0].blocks[0]
     given = {t.name for t in graph.initializer}
