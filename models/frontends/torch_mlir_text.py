@@ -21,7 +21,8 @@ def first_diagnostic(text: str) -> str:
     """
     errors = [line.strip() for line in text.splitlines() if line.strip().startswith("error:")]
     line = errors[0].removeprefix("error:").strip() if errors else text.strip().split("\n")[-1]
-    where, message = re.fullmatch(r'(?:(?:"([^"]*)"|unknown): )?(.*)', line, re.DOTALL).groups()
+    head = re.match(r'(?:(?:"([^"]*)"|unknown): )?', line)
+    where, message = (head[1], line[head.end() :]) if head else ("", line)
     if refused := re.match(r"failed to legalize (?:unresolved )?(?:operation|materialization) ?'?([\w.]*)'?", message):
         name = re.search(r'name = "([\w.]+)"', message) if refused[1] == "torch.operator" else None
         message = f"failed to legalize {name[1] if name else refused[1]}"

@@ -13,6 +13,7 @@ from opscope.harness.prepare.golden import compile_module
 from opscope.models import registry
 from opscope.models.frontends.base import Refused, Source
 from opscope.models.frontends.onnx import FRONTEND
+from opscope.models.frontends.torch_mlir_text import NotLowered
 from opscope.models.seeding import draw
 
 onnx = pytest.importorskip("onnx", reason="pip install -e '.[onnx]'")
@@ -162,9 +163,7 @@ def test_an_input_that_decides_the_shape_is_bound_from_the_users_values(tmp_path
     assert ([spec.name for spec in result.arguments], result.bound) == (["x"], ("shape",))
     agree(compile_module(result.bytecode)([x]), [-x.reshape(3, 4)])
     unbound = Source("net", str(path), "float32")
-    with pytest.raises(
-        lowering.NotLowered, match=r"; try --inputs FILE.npz with 'shape', whose values decide the program"
-    ):
+    with pytest.raises(NotLowered, match=r"; try --inputs FILE.npz with 'shape', whose values decide the program"):
         FRONTEND.export(FRONTEND.build(unbound), unbound)
 
 
