@@ -596,3 +596,55 @@ def test_a_pool_of_bytes(kind: str, how: dict[str, object]) -> None:
     np.testing.assert_array_equal(
         by_xla(model, [x])[0], by_the_standard(floats, [x.astype(np.float32)])[0].astype(kind)
     )
+
+
+def looped(call: str, body: str, inputs: dict[str, np.ndarray], results: str, opset: int = 21) -> onnx.ModelProto:
+    """A graph of one loop in ONNX's text; inputs whose names begin with `_` are constants."""
+    shown = {np.dtype("float32"): "float", np.dtype("int64"): "int64"}
+    given = ", ".join(f"{shown[v.dtype]}[{','.join(map(str, v.shape))}] {n}" for n, v in inputs.items() if n[0] != "_")
+    graph = f"net ({given}) => (float[2] y, {results} z) {{ y, z = {call.replace('BODY', f'body = b {body}')} }}"
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : {opset}]> {graph}')
+    model.graph.initializer.extend(onnx.numpy_helper.from_array(v, n) for n, v in inputs.items() if n[0] == "_")
+    return model
+
+
+COUNTED = (
+    "(int64 i, bool c, float[2] s) => (bool go, float[2] t, float[2] u) "
+    "{{ {} t = Add(s, w) k = Cast<to = 1>(i) u = Mul(t, k) }}"
+)
+LOOPS = {
+    "a trip count": ("Loop <BODY> (_n, , x)", "go = Identity(c)", 4),
+    "a condition": ("Loop <BODY> (, _c, x)", "two = Constant<value_int = 2>() go = Less(i, two)", 3),
+    "both": ("Loop <BODY> (_n, _c, x)", "go = Identity(c)", 4),
+}
+
+
+@pytest.mark.parametrize("form", LOOPS)
+def test_a_loop_of_known_steps(form: str) -> None:
+    call, steps, taken = LOOPS[form]
+    inputs = {"x": np.array([1.0, 2.0], np.float32), "w": np.array([0.5, -3.0], np.float32)}
+    model = looped(call, COUNTED.format(steps), inputs | {"_n": np.asarray(4), "_c": np.asarray(True)}, "float[n, 2]")
+    states = [inputs["x"] + (step + 1) * inputs["w"] for step in range(taken)]
+    rows = [state * step for step, state in enumerate(states)]
+    agree(by_xla(model, list(inputs.values())), [states[-1], np.stack(rows)])
+
+
+@pytest.mark.parametrize("opset", [9, 21])
+def test_a_scan_over_columns_backwards(opset: int) -> None:
+    x, w = np.arange(10, dtype=np.float32).reshape(2, 5), np.array([1.0, -1.0], np.float32)
+    body = "(float[2] s, float[2] e) => (float[2] t, float[2] u) { t = Add(s, e) u = Mul(t, e) }"
+    how = "num_scan_inputs = 1, scan_input_axes = [1], scan_input_directions = [1], scan_output_axes = [1]"
+    call = f"Scan <BODY, {how}, scan_output_directions = [1]> (w, x)"
+    state, made = w, []
+    for column in x.T[::-1]:
+        state = state + column
+        made.insert(0, state * column)
+    model = looped(call, body, {"w": w, "x": x}, "float[2, n]", opset)
+    agree(by_xla(model, [w, x]), [state, np.stack(made, 1)])
+
+
+def test_a_loop_whose_steps_depend_on_values_is_refused() -> None:
+    inputs = {"x": np.ones(2, np.float32), "w": np.ones(2, np.float32), "n": np.asarray(4)}
+    model = looped("Loop <BODY> (n, , x)", COUNTED.format("go = Identity(c)"), inputs, "float[n, 2]")
+    with pytest.raises(NotLowered, match="Loop"):
+        by_xla(model, list(inputs.values()))

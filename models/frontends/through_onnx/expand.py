@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 import numpy as np
-import onnx
 from onnx import (
     ModelProto,
     NodeProto,
@@ -30,9 +29,10 @@ from opscope.models.frontends.through_onnx import (
     recurrent,
     resample,
     standard_body,
+    unrolled,
 )
 from opscope.models.frontends.through_onnx.decided_ifs import without_decided_ifs
-from opscope.models.frontends.through_onnx.fold import fold
+from opscope.models.frontends.through_onnx.fold import constant_value, fold
 from opscope.models.frontends.through_onnx.writer import Scope, Writer
 
 
@@ -134,8 +134,12 @@ def expand(model: ModelProto) -> ModelProto:
     Raises ValueError, naming the node, for an unsupported form of an op.
     """
     model = inliner.inline_local_functions(model)
-    if any(node.op_type == "If" for node in model.graph.node):
+    model.ir_version = max(model.ir_version, 4)  # below, inference takes constants that are no inputs for scalars
+    kinds = {node.op_type for node in model.graph.node}
+    if kinds & {"If", *unrolled.KINDS}:
         model = _folded(model)
+    if kinds.intersection(unrolled.KINDS):  # the converter leaves bodies as they are, but not what was written of them
+        model = converted(model) or model
     kinds = {node.op_type for node in model.graph.node}
     while kinds.intersection(BY_THE_STANDARD):
         inlined = standard_body.inline(_inferred(model), BY_THE_STANDARD)
@@ -179,7 +183,8 @@ def _folded(model: ModelProto) -> ModelProto:
         before = kinds
         model = _inferred(model)
         scope = _scope(model)
-        model = fold(without_decided_ifs(model, scope), scope)
+        model = without_decided_ifs(unrolled.without_loops(model, scope), scope)
+        model = fold(model, scope)
     return model
 
 
@@ -211,16 +216,8 @@ def _scope(model: ModelProto) -> Scope:
     constants = {t.name: numpy_helper.to_array(t) for t in graph.initializer}
     for node in graph.node:
         if node.op_type == "Constant" and node.attribute and node.attribute[0].name.startswith("value"):
-            constants[node.output[0]] = _constant(node)
+            constants[node.output[0]] = constant_value(node)
     for name, value in constants.items():
         shapes.setdefault(name, value.shape)
         types.setdefault(name, helper.np_dtype_to_tensor_dtype(value.dtype))
     return Scope(shapes, types, constants, _opset(model))
-
-
-def _constant(node: NodeProto) -> np.ndarray:
-    """The value of a Constant node."""
-    value = onnx.helper.get_attribute_value(node.attribute[0])
-    if isinstance(value, TensorProto):
-        return numpy_helper.to_array(value)
-    return np.asarray(value, np.float32 if "float" in node.attribute[0].name else np.int64)
