@@ -107,14 +107,13 @@ class _Sampler:
         low, high = (0.0, extent - 1.0) if self.align else (-0.5, extent - 0.5)
         if self.padding == "zeros":
             return place
+        outside = op("Or", op("Less", place, number(low)), op("Greater", place, number(high)))
         if self.padding == "border" or high == low:
-            return op("Clip", place, number(0), number(extent - 1))
+            return op("Where", outside, op("Clip", place, number(0), number(extent - 1)), place)
         period = number(2 * (high - low))
         away = op("Abs", op("Sub", place, number(low)))
         away = op("Sub", away, op("Mul", period, op("Floor", op("Div", away, period))))
-        back = op("Add", op("Min", away, op("Sub", period, away)), number(low))
-        outside = op("Or", op("Less", place, number(low)), op("Greater", place, number(high)))
-        return op("Where", outside, back, place)
+        return op("Where", outside, op("Add", op("Min", away, op("Sub", period, away)), number(low)), place)
 
     def _inside(self, index: str, weight: str, extent: int) -> Tap:
         """A neighbour that lies in the tensor; one that does not weighs nothing with zeros around it."""
