@@ -457,7 +457,7 @@ def standard(kind: str, inputs: dict[str, np.ndarray], made: np.dtype | type, **
     )
 
 
-NUMBERS = np.array([0.0, -0.0, 1.3, -2.5, 3.5, 0.3, -7.0, 5.5, 1.0, 2.0], np.float32)
+VALUES = np.array([0.0, -0.0, 1.3, -2.5, 3.5, 0.3, -7.0, 5.5, 1.0, 2.0], np.float32)
 
 
 @pytest.mark.parametrize("source", ["float32", "float64", "float16"])
@@ -466,7 +466,7 @@ NUMBERS = np.array([0.0, -0.0, 1.3, -2.5, 3.5, 0.3, -7.0, 5.5, 1.0, 2.0], np.flo
     ["int4", "int2", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float4_e2m1fn"],
 )
 def test_narrow_numbers_there_and_back(narrow: str, source: str) -> None:
-    x = NUMBERS.astype(source)
+    x = VALUES.astype(source)
     x = x / 4 if narrow == "int2" else x
     kind = np.dtype(getattr(ml_dtypes, narrow))
     to = onnx.helper.np_dtype_to_tensor_dtype(kind)
