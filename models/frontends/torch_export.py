@@ -63,4 +63,43 @@ def _lowered(program: Any) -> bytes:
         module = mlir.Module.parse(undense(text)).operation if "dense_resource" in text else module
     file = io.BytesIO()
     module.write_bytecode(file)
+    return _converted(file.getvalue())
+
+
+def _converted(bytecode: bytes) -> bytes:
+    """The module with each single number in the type that it is converted to: Python's have 64 bits in torch-mlir's."""
+    from jax.extend.mlir import ir
+    from jax.interpreters import mlir
+
+    from opscope.base.quantised.dequantised import ops_of
+
+    with mlir.make_ir_context():
+        module = ir.Module.parse(bytecode)
+        for op in ops_of(module.operation):
+            if op.name != "stablehlo.convert":
+                continue
+            chain = [op]
+            while isinstance(made_by := chain[-1].operands[0].owner, ir.Operation | ir.OpView):
+                chain.append(made_by)
+                if made_by.name not in ("stablehlo.reshape", "stablehlo.broadcast_in_dim"):
+                    break
+            if not chain[-1].name.endswith(".constant"):
+                continue
+            value, kind = chain[-1].attributes["value"], op.results[0].type
+            if str(value.type.element_type) not in ("f64", "i64") or not value.is_splat:
+                continue
+            number, wanted = value.get_splat_value().value, kind.element_type
+            whole = isinstance(wanted, ir.IntegerType)
+            if whole and not (isinstance(number, int) and abs(number) < 1 << (wanted.width - 1)):
+                continue
+            with ir.InsertionPoint(op), op.location:
+                element = ir.IntegerAttr.get(wanted, number) if whole else ir.FloatAttr.get(wanted, float(number))
+                same = {"value": ir.DenseElementsAttr.get_splat(kind, element)}
+                one = ir.Operation.create("stablehlo.constant", [kind], [], same)
+            op.results[0].replace_all_uses_with(one.results[0])
+            for each in chain:
+                if not list(each.results[0].uses):
+                    each.erase()
+        file = io.BytesIO()
+        module.operation.write_bytecode(file)
     return file.getvalue()

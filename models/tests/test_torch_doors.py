@@ -97,6 +97,8 @@ def test_the_door_is_for_models_of_pytorch_and_for_no_training_step(
 
 NET = """
 import sys, numpy as np, torch
+from jax.extend.mlir import ir
+from jax.interpreters import mlir
 from opscope.harness.prepare.golden import compile_module
 from opscope.models.arguments import ArgSpec
 from opscope.models.frontends import torch_eager, torch_export, torch_modules
@@ -123,6 +125,9 @@ weights, names = torch_modules.parameter_specs(module, {})
 assert [w.name for w in weights][::2] == ["words.weight", "norm.bias", "norm.running_var"] and len(weights) == 5
 code = torch_export.lower(module, built, weights, names)
 assert len(code) < 20_000
+with mlir.make_ir_context():
+    text = str(ir.Module.parse(code))
+assert "f64" not in text and "arith" not in text, "Python's numbers are of the type that they are used in"
 rng = np.random.default_rng(0)
 values = {w.name: rng.uniform(0.5, 1, w.shape).astype(w.dtype) for w in weights}
 import ml_dtypes
