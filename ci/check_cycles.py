@@ -31,10 +31,10 @@ NAMED = {
     ("simulator.host.session", "simulator.host.devices.device"): "types: a session lists its devices",
     ("simulator.host.session", "simulator.host.pipeline"): "types: a session holds the pipeline that runs",
     ("simulator.host.session", "simulator.host.training.training_pipeline"): "types: or the one that trains",
-    (
-        "models.frontends.torch_trace",
-        "models.frontends.torch",
-    ): "types: tracing needs PyTorch, declaring a model does not",
+    **dict.fromkeys(
+        ((f"models.frontends.torch_{name}", "models.frontends.torch") for name in ("trace", "export", "modules")),
+        "types: exporting needs PyTorch, declaring a model does not",
+    ),
     ("models.op_cases", "models.op_cases_shaped"): "lazy: the table of cases is whole only with its other two files",
     ("models.op_cases", "models.op_texts"): "lazy: the table of cases is whole only with its other two files",
 }

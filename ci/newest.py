@@ -26,6 +26,7 @@ RUNS = {
     "": ("--model", "mnist_mlp"),
     "flax": ("--model", "autoencoder_equinox"),
     "torch": ("--model", "gcn_torch"),
+    "torchmlir": ("--model", "dlrm_torch", "--torch-by", "torch-mlir"),
     "keras": ("--model", "text_transformer_keras"),
     "tf": ("--model", "keyword_spotting_tf"),
     "onnx": ("--model", "espcn_onnx"),

@@ -18,7 +18,7 @@ from torch.nn.functional import scaled_dot_product_attention, softmax
 from opscope.models.arguments import ArgSpec
 from opscope.models.frontends.jax import lower
 from opscope.models.frontends.torch import TorchBuilt, to_jax
-from opscope.models.frontends.torch_trace import call_module
+from opscope.models.frontends.torch_modules import call_module
 from opscope.models.seeding import draw
 
 

@@ -51,6 +51,8 @@ class Preparation:
     """The devices that a model is split over: `2x4`."""
     export_python: str | None = None
     """The interpreters that export models: `PATH`, `GLOB=PATH` (`interpreters.py`); None for this one."""
+    torch_by: str | None = None
+    """What exports models of PyTorch, `torchax` or `torch-mlir`; None for what fits the installed PyTorch."""
     goldens_by: str | None = None
     """The release that makes goldens, `jaxlib@0.10.2`; None for the installed one (authorities/golden_author.py)."""
     seed: int = 0
@@ -174,6 +176,9 @@ def _task(named: Named, request: Preparation, cache: Path, sources: str) -> Task
     if request.shape and named.framework and not (named.users and named.framework in user_files.OPEN_SHAPES):
         hint = "example inputs of that shape in the file" if named.users else "leaving it out"
         raise InputError("--shape", "a model file that leaves sizes open", f"the model {named.name}", hint)
+    if request.torch_by and named.framework not in ("torch", "python"):
+        got = f"{named.name}, of {named.framework or 'StableHLO'}"
+        raise InputError(f"--torch-by {request.torch_by}", "a model of PyTorch", got, "leaving it out")
     if request.mesh and named.giant:
         raise InputError(f"--mesh {request.mesh}", "a model whose values fit in memory", named.name)
     request = replace(request, inputs="random" if named.giant and request.inputs not in DRAWN else request.inputs)
@@ -200,7 +205,8 @@ def _task(named: Named, request: Preparation, cache: Path, sources: str) -> Task
     shapes = argument_files.shapes(request.inputs) if (named.users or named.values) and "--inputs" in brought else ()
     bound = named.values or (request.inputs if shapes and named.framework == "onnx" else "")
     sizes = request.shape or ""
-    source = Source(named.name, str(named.path), request.dtype, request.training, named.entry, shapes, sizes, bound)
+    how = {"dtype": request.dtype, "training": request.training, "torch_by": request.torch_by or ""}
+    source = Source(named.name, str(named.path), entry=named.entry, shapes=shapes, sizes=sizes, inputs=bound, **how)
     python = interpreters.of(request.export_python, named.name)
     reader = golden_author.release(request.goldens_by) if python is not None or request.goldens_by else ""
     export = Export(

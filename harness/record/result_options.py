@@ -143,6 +143,7 @@ UnsupportedTypes = Annotated[str, one_of(("fail", "fallback"))]
 Inputs = Annotated[str, BeforeValidator(_inputs)]
 Interpreters = Annotated[str, BeforeValidator(_interpreters)]
 GoldensBy = Annotated[str, BeforeValidator(_goldens_by)]
+TorchBy = Annotated[str, one_of(("torchax", "torch-mlir"))]
 DType = Annotated[str, one_of(DTYPES)]
 NumericsName = Annotated[str, one_of(("hifi4", "ttnn"))]
 Repeat = Annotated[Count, expects("a whole number from 1 on", "2"), Field(ge=1)]
@@ -291,6 +292,14 @@ class ResultOptions(BaseModel, frozen=True, extra="forbid", defer_build=True):
             "With the frameworks that it has: a path, or MODEL=PATH for models of that name (a glob). "
             "Given several times or as a,b; default: this one."
         ),
+    )
+    torch_by: TorchBy | None = row(
+        None,
+        "What exports PyTorch models: torchax or torch-mlir.",
+        "DOOR",
+        Decides.PROGRAM,
+        series=False,
+        more="Default: torchax, or torch-mlir where torchax is not made for the installed torch.",
     )
     goldens_by: GoldensBy | None = row(
         None,

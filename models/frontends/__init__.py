@@ -52,7 +52,7 @@ def versions(framework: str, model: Path | None = None, installed: Versions | No
     """
     frontend = get(framework)
     found = {}
-    for package in (*frontend.packages, *frontend.optional, *_libraries(frontend, model)):
+    for package in (*frontend.packages, *frontend.either, *frontend.optional, *_libraries(frontend, model)):
         try:
             found[package] = (installed or version)(package)
         except PackageNotFoundError:
@@ -94,11 +94,9 @@ def missing(framework: str, model: Path | None = None, installed: Versions | Non
 def absent(framework: str, model: Path | None = None, installed: Versions | None = None) -> list[str]:
     """Returns the packages that the framework, or one model of it, needs and that are not installed."""
     optional = get(framework).optional
-    return [
-        package
-        for package, number in versions(framework, model, installed).items()
-        if not number and package not in optional
-    ]
+    found, either = versions(framework, model, installed), get(framework).either
+    lacking = [package for package, number in found.items() if not number and package not in (*optional, *either)]
+    return lacking if not either or any(found[package] for package in either) else [*lacking, either[0]]
 
 
 @dataclass(frozen=True)
@@ -114,33 +112,62 @@ class Beyond:
 
 
 def beyond_bounds(framework: str, model: Path) -> Beyond | None:
-    """Returns which of the packages that a model needs are at releases that were not run; None if there is none."""
+    """Returns which of the packages that a model needs are at releases that were not run; None if there is none.
+
+    Of several extras for one package, those count whose packages are all installed, or else the first.
+    """
     frontend, bounds = get(framework), _bounds(tuple(sys.path))
     imported = _imports(regular_file.read_bytes(model)) if frontend.optional else frozenset()
+    whole = [extra for extra, of in bounds.items() if all(map(installed, of))]
     strange: dict[str, str] = {}
     for package, release in versions(framework, model).items():
-        if release and package in bounds and (package not in frontend.optional or package in imported):
-            extra, limits = bounds[package]
-            if not all(_within(release, limit) for limit in limits):
-                strange[f"{package} {release}"] = extra
+        if release and (package not in frontend.optional or package in imported):
+            naming = [extra for extra in bounds if package in bounds[extra]]
+            naming = [extra for extra in naming if extra in whole] or naming[:1]
+            if naming and all(f"{package} {release}" in strangers(extra) for extra in naming):
+                strange[f"{package} {release}"] = naming[0]
     if not strange:
         return None
     extras = sorted(set(strange.values()))
-    run = [package + ",".join(limits) for package, (extra, limits) in bounds.items() if extra in extras]
-    return Beyond(", ".join(strange), " ".join(run), install_command(",".join(extras)))
+    return Beyond(", ".join(strange), ", ".join(map(releases_run, extras)), install_command(",".join(extras)))
+
+
+def installed(package: str) -> str:
+    """Returns the release of a package; empty if it is not installed."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
+
+
+def strangers(extra: str) -> list[str]:
+    """Returns the packages of an extra that are installed at a release that it does not take: `torch 2.14.1`."""
+    limits = _bounds(tuple(sys.path)).get(extra, {})
+    found = ((package, installed(package), ends) for package, ends in limits.items())
+    return [f"{package} {release}" for package, release, ends in found if release and not _takes(release, ends)]
+
+
+def releases_run(extra: str) -> str:
+    """Returns the releases of an extra's packages that were run: `torch>=2.13,<2.14 torchax>=0.0.13,<0.0.14`."""
+    limits = _bounds(tuple(sys.path)).get(extra, {})
+    return " ".join(package + ",".join(ends) for package, ends in limits.items())
 
 
 @lru_cache(maxsize=8)
-def _bounds(_folders: tuple[str, ...]) -> dict[str, tuple[str, list[str]]]:
-    """Package -> our extra that needs it, and the releases of it that this takes: `("torch", [">=2.13", "<2.14"])`."""
+def _bounds(_folders: tuple[str, ...]) -> dict[str, dict[str, list[str]]]:
+    """Our extra -> package -> the releases of it that it takes: `{"torch": {"torch": [">=2.13", "<2.14"]}}`."""
     try:
         required = requires("opscope") or []
     except PackageNotFoundError:  # run from its sources alone
         return {}
-    matches = filter(None, map(_REQUIREMENT.match, required))
-    return {
-        name: (extra, sorted(limits.split(","), reverse=True)) for name, limits, extra in (m.groups() for m in matches)
-    }
+    bounds: dict[str, dict[str, list[str]]] = {}
+    for name, limits, extra in (match.groups() for match in filter(None, map(_REQUIREMENT.match, required))):
+        bounds.setdefault(extra, {})[name] = sorted(limits.split(","), reverse=True)
+    return bounds
+
+
+def _takes(release: str, limits: list[str]) -> bool:
+    return all(_within(release, limit) for limit in limits)
 
 
 def _within(release: str, limit: str) -> bool:

@@ -28,6 +28,8 @@ class Source:
     """Shapes of inputs for which the user gives values. They fix dimensions that the model's own file leaves open."""
     sizes: str = ""
     """Sizes for dimensions that the model's own file leaves open: `batch=4,x=4x16` (open_shapes.py)."""
+    torch_by: str = ""
+    """The door that a model of PyTorch takes (torch_doors.py); empty for the first that is usable."""
     inputs: str = ""
     """The user's .npz file of inputs, for a frontend that makes constants of those that decide the program."""
 
@@ -65,6 +67,8 @@ class Frontend(ABC):
     """The framework. The file has the same name."""
     packages: tuple[str, ...] = ()
     """Python packages that it needs. Their versions decide what it exports."""
+    either: tuple[str, ...] = ()
+    """Python packages of which one is enough. Their versions too decide what it exports."""
     optional: tuple[str, ...] = ()
     """Optional Python packages. If they are installed, their versions too decide what it exports."""
     libraries: tuple[str, ...] = ()

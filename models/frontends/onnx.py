@@ -35,7 +35,8 @@ class Onnx(Frontend):
             raise Refused("--training", "a model whose frontend makes a JAX function of it", source.name)
         from opscope.base.quantised.pairs import with_quantised_types
         from opscope.models.frontends.through_onnx.bind import deciding
-        from opscope.models.frontends.through_onnx.lower import NotLowered, expanded_and_lowered
+        from opscope.models.frontends.through_onnx.lower import expanded_and_lowered
+        from opscope.models.frontends.torch_mlir_text import NotLowered
 
         try:
             _, bytecode = expanded_and_lowered(built.proto)

@@ -12,8 +12,10 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from opscope.base.after_import import after_import
+from opscope.models.frontends import torch_doors
 from opscope.models.frontends.base import ExportResult, Frontend, NoOwnResults, Refused, Source
 from opscope.models.frontends.jax import compiled_results, exported, package_versions
+from opscope.models.frontends.torch import refuse_training
 
 if TYPE_CHECKING:
     from opscope.models.frontends.through_python.convert import Converted
@@ -23,7 +25,7 @@ PACKAGES = {
     "flax": ("flax", "jax"),
     "equinox": ("equinox", "jax"),
     "keras": ("keras", "jax"),
-    "torch": ("torch", "torchax"),
+    "torch": ("torch", *torch_doors.EXTRAS),
 }
 """Framework -> the packages whose versions records show."""
 
@@ -55,17 +57,24 @@ class Python(Frontend):
             from opscope.models.frontends.through_python.missing_modules import refused
 
             raise refused(error, Path(source.path)) from None
-        return convert(loaded)
+        converted = convert(loaded)
+        if source.torch_by and converted.framework != "torch":
+            got = f"one of {converted.framework}"
+            raise Refused(f"--torch-by {source.torch_by}", "a model of PyTorch", got, "leaving it out")
+        return converted
 
     def export(self, built: Converted, source: Source) -> ExportResult:
         """Exports the forward pass, or a whole training step."""
-        function = built.built
+        if built.lowered is not None and (door := torch_doors.door(source.torch_by)) == torch_doors.TORCH_MLIR:
+            refuse_training(source)
+            return ExportResult(built.lowered(), built.arguments, package_versions(("torch", door)), built.values)
+        function = built.built()
         if source.training:
             from opscope.models.training import step
 
             function = step(function)
         try:
-            return exported(function, source.name, package_versions(PACKAGES[built.framework]), built.values)
+            return exported(function, source.name, _versions(built.framework), built.values)
         except _decided_by_arrays() as error:
             from opscope.models.frontends.child import in_one_line
 
@@ -76,12 +85,17 @@ class Python(Frontend):
     def results(self, built: Converted, source: Source, values: Mapping[str, Any]) -> tuple[str, Sequence[Any]]:
         """PyTorch in eager mode; JAX and the libraries on it, compiled by JAX."""
         if built.own is None:
-            return compiled_results(built.built, source, values)
+            return compiled_results(built.built(), source, values)
         if source.training:
             from opscope.models.frontends.torch_eager import NO_TRAINING
 
             raise NoOwnResults(NO_TRAINING)
         return built.own(values)
+
+
+def _versions(framework: str) -> str:
+    packages = PACKAGES[framework]
+    return package_versions(packages if framework != "torch" else ("torch", torch_doors.TORCHAX))
 
 
 def _seed(torch: ModuleType) -> None:

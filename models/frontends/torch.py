@@ -1,4 +1,4 @@
-"""PyTorch, traced by JAX through torchax: parameters have shapes and no values, so that a model of any size exports.
+"""PyTorch, by one of two doors (torch_doors.py): parameters have shapes and no values, so a model of any size exports.
 
 A module is built with its parameters on PyTorch's meta device. They, and the running statistics of batch norms, become
 arguments, with distributions from `weight_distribution`. Every other buffer (position tables, masks) is computed by
@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from opscope.models.arguments import ArgSpec, Built
-from opscope.models.frontends.base import ExportResult, Frontend, NoOwnResults, Source
+from opscope.models.frontends import torch_doors
+from opscope.models.frontends.base import ExportResult, Frontend, NoOwnResults, Refused, Source
 from opscope.models.frontends.jax import lower, package_versions
 
 if TYPE_CHECKING:
@@ -47,10 +48,11 @@ class Torch(Frontend):
     """The exporter of PyTorch modules."""
 
     name: str = "torch"
-    packages: tuple[str, ...] = ("torch", "torchax")
+    packages: tuple[str, ...] = ("torch",)
+    either: tuple[str, ...] = tuple(torch_doors.EXTRAS)
     libraries: tuple[str, ...] = ("transformers", "diffusers", "torch_geometric")
     extra: str = "torch"
-    forkable_packages: tuple[str, ...] = ("opscope.models.frontends.torch_trace",)
+    forkable_packages: tuple[str, ...] = ("opscope.models.frontends.torch_ahead",)
     # Not torch_geometric: pyarrow, which it imports, starts a thread.
     forkable_libraries: Mapping[str, tuple[str, ...]] = field(
         default_factory=lambda: {
@@ -60,33 +62,49 @@ class Torch(Frontend):
     )
 
     def export(self, built: TorchBuilt, source: Source) -> ExportResult:
-        """The module of the forward pass, or of a whole training step."""
-        function = to_jax(built, source.dtype)
-        if source.training:
-            from opscope.models.training import step
+        """The module of the forward pass, or of a whole training step, which JAX makes: torchax's door alone."""
+        if (door := torch_doors.door(source.torch_by)) == torch_doors.TORCH_MLIR:
+            refuse_training(source)
+            from opscope.models.frontends import torch_export, torch_modules
 
-            function = step(function)
-        return ExportResult(lower(function, source.name), function.arguments, package_versions(self.packages))
+            module = torch_modules.without_memory(built.make, built.dtype or source.dtype)
+            weights, names = torch_modules.parameter_specs(module, built.laws)
+            bytecode, arguments = torch_export.lower(module, built, weights, names), (*weights, *built.inputs)
+        else:
+            function = to_jax(built, source.dtype)
+            if source.training:
+                from opscope.models.training import step
+
+                function = step(function)
+            bytecode, arguments = lower(function, source.name), function.arguments
+        return ExportResult(bytecode, arguments, package_versions(("torch", door)))
 
     def results(self, built: TorchBuilt, source: Source, values: Mapping[str, Any]) -> tuple[str, Sequence[Any]]:
         """The module in PyTorch's eager mode. Raises NoOwnResults for a training step, which JAX makes."""
-        from opscope.models.frontends import torch_eager, torch_trace
+        from opscope.models.frontends import torch_eager, torch_modules
 
         if source.training:
             raise NoOwnResults(torch_eager.NO_TRAINING)
-        module = torch_trace.without_memory(built.make, built.dtype or source.dtype)
-        specs, names = torch_trace.parameter_specs(module, built.laws)
-        called, inputs = torch_trace.Called(module, built), [spec.name for spec in built.inputs]
+        module = torch_modules.without_memory(built.make, built.dtype or source.dtype)
+        specs, names = torch_modules.parameter_specs(module, built.laws)
+        called, inputs = torch_modules.Called(module, built), [spec.name for spec in built.inputs]
         weights = dict(zip([spec.name for spec in specs], names, strict=True))
         return torch_eager.results(called, inputs, weights, values)
 
 
+def refuse_training(source: Source) -> None:
+    """Raises Refused for a training step where no function of JAX is made."""
+    if source.training:
+        hint = f"--torch-by {torch_doors.TORCHAX}"
+        raise Refused("--training", "a model whose frontend makes a JAX function of it", source.name, hint)
+
+
 def to_jax(built: TorchBuilt, dtype: str) -> Built:
     """The model as a function that JAX can trace, with one argument per parameter, running statistic and input."""
-    from opscope.models.frontends import torch_trace
+    from opscope.models.frontends import torch_modules, torch_trace
 
-    module = torch_trace.without_memory(built.make, built.dtype or dtype)
-    specs, names = torch_trace.parameter_specs(module, built.laws)
+    module = torch_modules.without_memory(built.make, built.dtype or dtype)
+    specs, names = torch_modules.parameter_specs(module, built.laws)
     call = torch_trace.by_trace(module, built)
 
     def forward(w: Mapping[str, Any]) -> tuple[Any, ...]:

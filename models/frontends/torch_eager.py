@@ -16,7 +16,7 @@ NO_TRAINING = "its training step is JAX's: PyTorch has no other to compare it wi
 def results(
     called: torch.nn.Module, inputs: Sequence[str], names: Mapping[str, str], values: Mapping[str, np.ndarray]
 ) -> tuple[str, list[np.ndarray]]:
-    """PyTorch's version and the results of `called` (`torch_trace.Called`) on its `inputs`, in order.
+    """PyTorch's version and the results of `called` (`torch_modules.Called`) on its `inputs`, in order.
 
     `names` has PyTorch's name of each weight within the module, by the name of its argument.
     """

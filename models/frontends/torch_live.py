@@ -13,7 +13,8 @@ from opscope.models.arguments import ArgSpec, Built
 from opscope.models.frontends.base import ExportResult
 from opscope.models.frontends.jax import lower, package_versions
 from opscope.models.frontends.torch import TorchBuilt
-from opscope.models.frontends.torch_trace import Call, by_trace, parameter_specs
+from opscope.models.frontends.torch_modules import parameter_specs, results_of
+from opscope.models.frontends.torch_trace import Call, by_trace
 
 
 def export(module: torch.nn.Module, inputs: Sequence[ArgSpec], positional: bool = True) -> ExportResult:
@@ -84,8 +85,6 @@ def array_of(tensor: torch.Tensor) -> np.ndarray:
 def eager(module: torch.nn.Module, inputs: Sequence[Any], names: Sequence[str] = ()) -> list[torch.Tensor]:
     """Returns the module's results in PyTorch itself, in eval mode; whether it notes them for gradients is PyTorch's
     setting."""
-    from opscope.models.frontends.torch_trace import results_of
-
     with evaluating(module):
         result = module(**dict(zip(names, inputs, strict=True))) if names else module(*inputs)
         return results_of(result, ())

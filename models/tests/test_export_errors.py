@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from opscope.models.frontends.child import in_one_line
+from opscope.models.frontends.torch_mlir_text import first_diagnostic
 
 OPERATOR = '%3 = "torch.operator"(%1) <{name = "onnx.Foo"}> {torch.onnx.alpha = 1.0 : f32} : (!torch.vtensor) -> !torch'
 HEAD = "Failure while executing pass pipeline:\n"
@@ -32,8 +33,7 @@ HEAD = "Failure while executing pass pipeline:\n"
     ],
 )
 def test_the_importers_first_diagnostic(text: str, diagnostic: str) -> None:
-    lower = pytest.importorskip("opscope.models.frontends.through_onnx.lower", reason="pip install -e '.[onnx]'")
-    assert lower.first_diagnostic(text) == diagnostic
+    assert first_diagnostic(text) == diagnostic
 
 
 def test_the_users_own_line(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from opscope.models import frontends
 from opscope.models.frontends import packages_ahead
 
 CALL = "opscope.models.frontends.packages_ahead:import_packages"
-TRACE = "opscope.models.frontends.torch_trace"
+TRACE = "opscope.models.frontends.torch_ahead"
 
 
 def test_jax_is_ahead_for_all_and_pytorch_in_a_process_of_its_own_from_the_second_model_on(

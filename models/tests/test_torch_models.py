@@ -23,12 +23,12 @@ needs_torch = pytest.mark.skipif(bool(frontends.missing("torch")), reason=fronte
 EAGER = """
 import json, sys, numpy as np, torch
 from opscope.models import registry
-from opscope.models.frontends import torch_trace
+from opscope.models.frontends import torch_modules
 from opscope.models.seeding import draw
 
 name, out = sys.argv[1:]
 built = registry.get(name).build("float32")
-specs, _ = torch_trace.parameter_specs(torch_trace.without_memory(built.make, "float32"), built.laws)
+specs, _ = torch_modules.parameter_specs(torch_modules.without_memory(built.make, "float32"), built.laws)
 module = built.make().eval()
 state = {**dict(module.named_parameters()), **dict(module.named_buffers())}
 with torch.no_grad():
@@ -36,7 +36,7 @@ with torch.no_grad():
         state[spec.name].copy_(torch.from_numpy(draw(spec.law, spec.shape, spec.dtype, 0, index)))
     drawn = [draw(spec.law, spec.shape, spec.dtype, 0, len(specs) + i) for i, spec in enumerate(built.inputs)]
     inputs = [torch.from_numpy(a.astype(a.dtype.name.replace("int32", "int64"))) for a in drawn]
-    results = torch_trace.call_module(module, built, inputs)
+    results = torch_modules.call_module(module, built, inputs)
 np.savez(out, *[r.numpy() for r in results])
 """
 

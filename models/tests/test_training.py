@@ -93,7 +93,7 @@ def test_gradients_through_torchax_are_torchs() -> None:
     code = """
 import numpy as np, torch, jax
 from opscope.models import registry
-from opscope.models.frontends import torch_trace
+from opscope.models.frontends import torch_modules
 from opscope.models.frontends.torch import to_jax
 from opscope.models.seeding import draw
 
@@ -108,7 +108,7 @@ parameters = dict(module.named_parameters())
 with torch.no_grad():
     for name, value in weights.items():
         parameters[name].copy_(torch.from_numpy(value))
-[result] = torch_trace.call_module(module, built, [torch.from_numpy(values[s.name]) for s in built.inputs])
+[result] = torch_modules.call_module(module, built, [torch.from_numpy(values[s.name]) for s in built.inputs])
 (result ** 2).mean().backward()
 for name in weights:
     theirs = parameters[name].grad.numpy()

@@ -139,7 +139,7 @@ def test_a_model_needs_the_libraries_that_its_own_file_imports(
     monkeypatch.setattr(frontends, "version", version)
     (tmp_path / "mine.py").write_text(imports)
     assert set(frontends.absent("torch", tmp_path / "mine.py")) == needed
-    assert set(frontends.versions("torch", tmp_path / "mine.py")) == {"torch", "torchax"} | needed
+    assert set(frontends.versions("torch", tmp_path / "mine.py")) == {"torch", "torchax", "torch-mlir"} | needed
     assert bool(frontends.missing("torch", tmp_path / "mine.py")) == bool(needed)
     assert len(frontends.absent("torch")) == 3
 

@@ -44,6 +44,7 @@ def test_a_request_has_defaults() -> None:
         "shape": None,
         "mesh": None,
         "export_python": None,
+        "torch_by": None,
         "goldens_by": None,
         "seed": 0,
         "cache_dir": None,

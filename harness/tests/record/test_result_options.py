@@ -29,6 +29,7 @@ DEFAULTS: dict[str, Any] = {
     "mesh": None,
     "seed": 0,
     "export_python": None,
+    "torch_by": None,
     "goldens_by": None,
     "training": False,
     "dead_ops": False,
@@ -58,7 +59,19 @@ def test_every_option_decides_one_thing() -> None:
         "until": None,
     }
     assert list(options.values(Decides.PROGRAM)) == [
-        *("inputs", "weights", "shape", "mesh", "seed", "export_python", "goldens_by", "training", "dead_ops", "dtype")
+        *(
+            "inputs",
+            "weights",
+            "shape",
+            "mesh",
+            "seed",
+            "export_python",
+            "torch_by",
+            "goldens_by",
+            "training",
+            "dead_ops",
+            "dtype",
+        )
     ]
     assert options.values(*Decides) == DEFAULTS | {"seed": 5}
 

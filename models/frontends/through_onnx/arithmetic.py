@@ -15,7 +15,13 @@ SIGNED = {
 """Unsigned type -> a signed one that holds its numbers."""
 UNSIGNED = frozenset([*SIGNED, TensorProto.UINT64])
 SATURATING = frozenset(
-    [TensorProto.FLOAT8E4M3FN, TensorProto.FLOAT8E4M3FNUZ, TensorProto.FLOAT8E5M2, TensorProto.FLOAT8E5M2FNUZ]
+    [
+        TensorProto.FLOAT8E4M3FN,
+        TensorProto.FLOAT8E4M3FNUZ,
+        TensorProto.FLOAT8E5M2,
+        TensorProto.FLOAT8E5M2FNUZ,
+        TensorProto.FLOAT8E8M0,
+    ]
 )
 """Types to which a Cast saturates unless it is asked not to."""
 WIDER = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)
@@ -41,15 +47,28 @@ def mod(write: Writer) -> None:
 def compare(write: Writer) -> None:
     """A comparison of unsigned integers as one of signed integers with the same numbers; of 64 bits the largest number
     is the smallest one with the sign turned."""
-    element = write.element(0)
-    if element == TensorProto.UINT64:
-        least = write.constant(np.asarray(np.iinfo(np.int64).min), TensorProto.INT64)
-        operands = [write.op("Add", write.op("Cast", write.input(n), to=TensorProto.INT64), least) for n in (0, 1)]
-    elif element in SIGNED:
-        operands = [write.op("Cast", write.input(n), to=SIGNED[element]) for n in (0, 1)]
-    else:
+    if write.element(0) in UNSIGNED:
+        write.finish(0, write.op(write.node.op_type, *(_signed(write, n) for n in (0, 1))))
+
+
+def top_k(write: Writer) -> None:
+    """The largest or smallest of unsigned integers, by the order of signed ones."""
+    if write.element(0) not in UNSIGNED:
         return
-    write.finish(0, write.op(write.node.op_type, *operands))
+    axis = int(write.attributes().get("axis", -1)) % len(write.shape(0))
+    indices = f"{write.node.output[1] or write.node.output[0]}/places"
+    write.op("TopK", _signed(write, 0), write.input(1), outputs=[f"{indices}/keys", indices], **write.attributes())
+    write.finish(0, write.op("GatherElements", write.input(0), indices, axis=axis))
+    write.finish(1, indices)
+
+
+def _signed(write: Writer, index: int) -> str:
+    """Unsigned integers as signed ones in the same order."""
+    element, x = write.element(index), write.input(index)
+    if element != TensorProto.UINT64:
+        return write.op("Cast", x, to=SIGNED[element])
+    least = write.constant(np.asarray(np.iinfo(np.int64).min), TensorProto.INT64)
+    return write.op("Add", write.op("Cast", x, to=TensorProto.INT64), least)
 
 
 def reduce_bool(write: Writer) -> None:
@@ -75,13 +94,22 @@ def lp_normalization(write: Writer) -> None:
 
 
 def cast(write: Writer) -> None:
-    """A conversion to FP8, which saturates by the standard."""
+    """A conversion, also to the type of another value; to FP8 it saturates unless it is asked not to, to FP4 always."""
     node = write.attributes()
-    to = write.element(1) if write.node.op_type == "CastLike" else int(node["to"])
-    if to not in SATURATING or write.element(0) not in WIDER or not node.get("saturate", 1):
-        return
+    like = write.node.op_type == "CastLike"
+    to = write.element(1) if like else int(node["to"])
+    saturates = to == TensorProto.FLOAT4E2M1 or (to in SATURATING and node.get("saturate", 1))
+    if write.element(0) in WIDER and saturates:
+        how = {"round_mode": node["round_mode"]} if "round_mode" in node else {}
+        write.finish(0, saturated(write, write.input(0), write.element(0), to, **how))
+    elif like:
+        write.finish(0, write.op("Cast", write.input(0), to=to))
+
+
+def saturated(write: Writer, x: str, element: int, to: int, **how: str) -> str:
+    """`x`, floats of type `element`, in a narrower float type, whose largest number holds what is beyond it."""
     import ml_dtypes
 
     largest = float(ml_dtypes.finfo(helper.tensor_dtype_to_np_dtype(to)).max)
-    ends = [write.constant(np.asarray(end), write.element(0)) for end in (-largest, largest)]
-    write.finish(0, write.op("Cast", write.op("Clip", write.input(0), *ends), to=to))
+    ends = [write.constant(np.asarray(end), element) for end in (-largest, largest)]
+    return write.op("Cast", write.op("Clip", x, *ends), to=to, **how)

@@ -49,6 +49,22 @@ def reverse_sequence(write: Writer) -> None:
     write.finish(0, write.op("GatherElements", write.input(0), whole, axis=time))
 
 
+def einsum(write: Writer) -> None:
+    """A product with operands of no dimensions, as one of the others that is multiplied by these."""
+    terms, arrow, result = str(write.attributes()["equation"]).replace(" ", "").partition("->")
+    scalars = [n for n, _ in enumerate(write.node.input) if not write.shape(n)]
+    if not scalars:
+        return
+    others = [(n, term) for n, term in enumerate(terms.split(",")) if n not in scalars]
+    product = ""
+    if others:
+        equation = ",".join(term for _, term in others) + arrow + result
+        product = write.op("Einsum", *(write.input(n) for n, _ in others), equation=equation)
+    for n in scalars:
+        product = write.op("Mul", product, write.input(n)) if product else write.input(n)
+    write.finish(0, product)
+
+
 def product_of_integers(write: Writer) -> None:
     """A convolution of integers, whose sums float32 holds as long as they are below 2^24."""
     x, w = (_without_zero(write, index, index + 2) for index in (0, 1))

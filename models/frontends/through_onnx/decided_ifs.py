@@ -35,7 +35,7 @@ def without_decided_ifs(model: ModelProto, scope: Scope) -> ModelProto:
             known |= value_of(node, known, scope, model, floats=True) or {}
             continue
         taken = "then_branch" if condition.item() else "else_branch"
-        branch = _renamed(next(a.g for a in node.attribute if a.name == taken), f"{node.output[0]}/", {})
+        branch = renamed(next(a.g for a in node.attribute if a.name == taken), f"{node.output[0]}/", {})
         out.graph.initializer.extend(branch.initializer)
         known |= {tensor.name: numpy_helper.to_array(tensor) for tensor in branch.initializer}
         ends = zip(branch.output, node.output, strict=True)
@@ -48,8 +48,8 @@ def without_decided_ifs(model: ModelProto, scope: Scope) -> ModelProto:
     return out
 
 
-def _renamed(graph: GraphProto, prefix: str, outer: Mapping[str, str]) -> GraphProto:
-    """A branch whose own names begin with `prefix`; `outer` has the new names of those that it reads."""
+def renamed(graph: GraphProto, prefix: str, outer: Mapping[str, str]) -> GraphProto:
+    """A branch or body whose own names begin with `prefix`; `outer` has the new names of those that it reads."""
     own = [tensor.name for tensor in graph.initializer] + [name for node in graph.node for name in node.output if name]
     names = {**outer, **{name: prefix + name for name in own}}
     for info in graph.input:  # of the body of a loop
@@ -63,7 +63,7 @@ def _renamed(graph: GraphProto, prefix: str, outer: Mapping[str, str]) -> GraphP
         _rename(node.output, names)
         for attribute in node.attribute:
             if attribute.type == AttributeProto.GRAPH:
-                attribute.g.CopyFrom(_renamed(attribute.g, prefix, names))
+                attribute.g.CopyFrom(renamed(attribute.g, prefix, names))
     return out
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 import numpy as np
-import onnx
 from onnx import (
     ModelProto,
     NodeProto,
@@ -23,14 +22,17 @@ from onnx import (
 from opscope.models.frontends.through_onnx import (
     arithmetic,
     composed,
+    fourier,
+    grid_sample,
     pools,
     quantize,
     recurrent,
     resample,
     standard_body,
+    unrolled,
 )
 from opscope.models.frontends.through_onnx.decided_ifs import without_decided_ifs
-from opscope.models.frontends.through_onnx.fold import fold
+from opscope.models.frontends.through_onnx.fold import constant_value, fold
 from opscope.models.frontends.through_onnx.writer import Scope, Writer
 
 
@@ -84,6 +86,11 @@ EXPANSIONS: dict[str, Expansion] = {
     "LpPool": pools.lp_pool,
     "MaxPool": pools.max_pool,
     "ConvInteger": composed.product_of_integers,
+    "TopK": arithmetic.top_k,
+    "Einsum": composed.einsum,
+    "DFT": fourier.dft,
+    "STFT": fourier.stft,
+    "GridSample": grid_sample.grid_sample,
     "QLinearConv": composed.quantised_product,
     "QLinearMatMul": composed.quantised_product,
     **dict.fromkeys(("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"), arithmetic.compare),
@@ -127,8 +134,12 @@ def expand(model: ModelProto) -> ModelProto:
     Raises ValueError, naming the node, for an unsupported form of an op.
     """
     model = inliner.inline_local_functions(model)
-    if any(node.op_type == "If" for node in model.graph.node):
+    model.ir_version = max(model.ir_version, 4)  # below, inference takes constants that are no inputs for scalars
+    kinds = {node.op_type for node in model.graph.node}
+    if kinds & {"If", *unrolled.KINDS}:
         model = _folded(model)
+    if kinds.intersection(unrolled.KINDS):  # the converter leaves bodies as they are, but not what was written of them
+        model = converted(model) or model
     kinds = {node.op_type for node in model.graph.node}
     while kinds.intersection(BY_THE_STANDARD):
         inlined = standard_body.inline(_inferred(model), BY_THE_STANDARD)
@@ -153,13 +164,16 @@ NEWER = 18
 
 def converted(model: ModelProto) -> ModelProto | None:
     """The model in a newer version of the standard; None if its own is as new, or the standard's converter refuses."""
-    opset = next((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), 1)
-    if opset >= NEWER:
+    if _opset(model) >= NEWER:
         return None
     try:
         return version_converter.convert_version(model, NEWER)
     except Exception:  # noqa: BLE001 - the converter raises RuntimeError and protobuf's own errors
         return None
+
+
+def _opset(model: ModelProto) -> int:
+    return next((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), 1)
 
 
 def _folded(model: ModelProto) -> ModelProto:
@@ -169,7 +183,8 @@ def _folded(model: ModelProto) -> ModelProto:
         before = kinds
         model = _inferred(model)
         scope = _scope(model)
-        model = fold(without_decided_ifs(model, scope), scope)
+        model = without_decided_ifs(unrolled.without_loops(model, scope), scope)
+        model = fold(model, scope)
     return model
 
 
@@ -201,16 +216,8 @@ def _scope(model: ModelProto) -> Scope:
     constants = {t.name: numpy_helper.to_array(t) for t in graph.initializer}
     for node in graph.node:
         if node.op_type == "Constant" and node.attribute and node.attribute[0].name.startswith("value"):
-            constants[node.output[0]] = _constant(node)
+            constants[node.output[0]] = constant_value(node)
     for name, value in constants.items():
         shapes.setdefault(name, value.shape)
         types.setdefault(name, helper.np_dtype_to_tensor_dtype(value.dtype))
-    return Scope(shapes, types, constants)
-
-
-def _constant(node: NodeProto) -> np.ndarray:
-    """The value of a Constant node."""
-    value = onnx.helper.get_attribute_value(node.attribute[0])
-    if isinstance(value, TensorProto):
-        return numpy_helper.to_array(value)
-    return np.asarray(value, np.float32 if "float" in node.attribute[0].name else np.int64)
+    return Scope(shapes, types, constants, _opset(model))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 import numpy as np
-from onnx import AttributeProto, ModelProto, NodeProto, helper, numpy_helper
+from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 from onnx.reference.op_run import RuntimeImplementationError
 
 from opscope.models.frontends.through_onnx.reference import evaluator
@@ -88,3 +88,11 @@ def _run(node: NodeProto, operands: Mapping[str, np.ndarray], model: ModelProto)
     alone = helper.make_model(graph, opset_imports=model.opset_import, ir_version=model.ir_version)
     results: Iterable[object] = evaluator(alone).run(None, dict(operands))
     return {name: np.asarray(value) for name, value in zip(names, results, strict=True)}
+
+
+def constant_value(node: NodeProto) -> np.ndarray:
+    """The value of a Constant node of numbers."""
+    value = helper.get_attribute_value(node.attribute[0])
+    if isinstance(value, TensorProto):
+        return numpy_helper.to_array(value)
+    return np.asarray(value, np.float32 if "float" in node.attribute[0].name else np.int64)

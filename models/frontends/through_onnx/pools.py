@@ -45,11 +45,15 @@ class _Axis:
 
 def max_pool(write: Writer) -> None:
     """The largest of each window; with the places of these, or of whole windows side by side, the node stays."""
-    node = write.attributes()
-    if len(write.node.output) > 1 or not (node.get("ceil_mode", 0) or set(node.get("dilations", [])) - {1}):
+    node, element = write.attributes(), write.element(0)
+    if len(write.node.output) > 1:
         return
-    element = write.element(0)
-    if element in (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16):
+    if element in (TensorProto.UINT8, TensorProto.INT8) and math.prod(node["kernel_shape"]) <= MOST:
+        wide = write.op("Cast", write.input(0), to=TensorProto.FLOAT)
+        _pooled(write, _axes(write, node), "Max", wide, -np.inf, narrow=element)
+    elif not (node.get("ceil_mode", 0) or set(node.get("dilations", [])) - {1}):
+        return
+    elif element in (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16):
         _pooled(write, _axes(write, node), "Max", write.input(0), -np.inf)
 
 
@@ -97,14 +101,26 @@ def _axes(write: Writer, node: dict[str, Any]) -> list[_Axis]:
 
 
 def _pooled(
-    write: Writer, axes: list[_Axis], kind: str, x: str, rest: float, size: np.ndarray | None = None, root: str = ""
+    write: Writer,
+    axes: list[_Axis],
+    kind: str,
+    x: str,
+    rest: float,
+    size: np.ndarray | None = None,
+    root: str = "",
+    narrow: int = 0,
 ) -> None:
-    """What `kind` makes of each window of `x`, filled up with `rest`; over `size`, to the power `root`."""
+    """What `kind` makes of each window of `x`, filled up with `rest`; over `size`, to the power `root`.
+
+    With `narrow`, `x` holds the node's integers of this type as float32.
+    """
     if math.prod(axis.kernel for axis in axes) > MOST:
         return
     if any(axis.before or axis.missing for axis in axes):
         pads = write.ints([0, 0, *(axis.before for axis in axes), 0, 0, *(axis.missing for axis in axes)])
-        x = write.op("Pad", x, pads, write.constant(np.asarray(rest), write.element(0)))
+        x = write.op(
+            "Pad", x, pads, write.constant(np.asarray(rest), TensorProto.FLOAT if narrow else write.element(0))
+        )
     along, steps = write.ints(range(2, 2 + len(axes))), write.ints([axis.stride for axis in axes])
     result = ""
     for places in itertools.product(*(range(axis.kernel) for axis in axes)):
@@ -114,4 +130,6 @@ def _pooled(
         result = write.op(kind, result, part) if result else part
     if size is not None:
         result = write.op("Div", result, write.constant(size, write.element(0)))
+    if narrow:
+        result = write.op("Cast", result, to=narrow)
     write.finish(0, write.op("Pow", result, root) if root else result)

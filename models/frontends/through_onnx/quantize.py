@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 from onnx import TensorProto, helper
 
+from opscope.models.frontends.through_onnx.arithmetic import saturated
 from opscope.models.frontends.through_onnx.writer import Writer
 
 
@@ -33,7 +34,11 @@ def quantize(write: Writer) -> None:
     try:
         limits = ml_dtypes.iinfo(helper.tensor_dtype_to_np_dtype(kind))
     except ValueError:  # a float of 8 or 4 bits
-        write.finish(0, write.op("Cast", write.op("Add", steps, zero) if zero else steps, to=kind))
+        steps = write.op("Add", steps, zero) if zero else steps
+        if kind == TensorProto.FLOAT4E2M1 or write.attributes().get("saturate", 1):
+            write.finish(0, saturated(write, steps, TensorProto.FLOAT, kind))
+        else:
+            write.finish(0, write.op("Cast", steps, to=kind))
         return
     steps = write.op("Round", steps)
     steps = write.op("Add", steps, zero) if zero else steps

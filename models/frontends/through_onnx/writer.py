@@ -19,6 +19,8 @@ class Scope:
     """Value -> ONNX element type."""
     constants: Mapping[str, np.ndarray]
     """Values that the graph itself fixes."""
+    opset: int = 0
+    """The version of the standard."""
 
 
 @dataclass

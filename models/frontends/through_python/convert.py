@@ -20,13 +20,17 @@ from opscope.models.frontends.through_python.load import Fixed, Loaded, framewor
 
 @dataclass(frozen=True)
 class Converted:
-    """A function that JAX can trace, and the values of its arguments."""
+    """A model with the values of its arguments."""
 
-    built: Built
+    arguments: tuple[ArgSpec, ...]
+    built: Callable[[], Built]
+    """Makes a function of it that JAX can trace."""
     values: Mapping[str, np.ndarray]
     framework: str
     own: Callable[[Mapping[str, np.ndarray]], tuple[str, list[Any]]] | None = None
     """From values of the arguments to what computed them and the results, where the framework is not JAX's."""
+    lowered: Callable[[], bytes] | None = None
+    """Its StableHLO by torch-mlir, where it is a module of PyTorch."""
 
 
 def convert(loaded: Loaded) -> Converted:
@@ -35,7 +39,7 @@ def convert(loaded: Loaded) -> Converted:
     if kind == "torch" or (kind == "jax" and any(framework(value) == "torch" for value in loaded.inputs.values())):
         return _torch(loaded)
     built, values = CONVERTERS[kind](loaded)
-    return Converted(built, values, kind)
+    return Converted(built.arguments, lambda: built, values, kind)
 
 
 Again = Callable[[Mapping[str, Any]], Any]
@@ -156,7 +160,7 @@ def _torch(loaded: Loaded) -> Converted:
     import jax
     import torch
 
-    from opscope.models.frontends import torch_eager, torch_trace
+    from opscope.models.frontends import torch_eager, torch_modules
     from opscope.models.frontends.torch import TorchBuilt
 
     inputs = jax.tree.map(lambda leaf: leaf if is_static(leaf) else _array(leaf), dict(loaded.inputs))
@@ -185,22 +189,33 @@ def _torch(loaded: Loaded) -> Converted:
         module = _called_by(on_trees, module)
     with contextlib.suppress(NotImplementedError):  # what `torch.export` has made has its mode for good
         module.eval()
-    weights, names = torch_trace.parameter_specs(module, {})
+    weights, names = torch_modules.parameter_specs(module, {})
     torch_built = TorchBuilt(lambda: module, tuple(specs), positional=loaded.positional or not plain, keywords=keywords)
-    call = torch_trace.by_trace(module, torch_built)
 
-    def forward(w: Mapping[str, Any]) -> Any:
-        leaves = {name: w[spec.name] for spec, name in zip(weights, names, strict=True)}
-        return call(leaves, [w[spec.name] for spec in specs])
+    def traced() -> Built:
+        from opscope.models.frontends import torch_trace
+
+        call = torch_trace.by_trace(module, torch_built)
+
+        def forward(w: Mapping[str, Any]) -> Any:
+            leaves = {name: w[spec.name] for spec, name in zip(weights, names, strict=True)}
+            return call(leaves, [w[spec.name] for spec in specs])
+
+        return Built(forward, (*weights, *specs))
+
+    def lowered() -> bytes:
+        from opscope.models.frontends import torch_export
+
+        return torch_export.lower(module, torch_built, weights, names)
 
     state: dict[str, torch.Tensor] = {**dict(module.named_parameters()), **dict(module.named_buffers())}
     values = {s.name: _array(state[n]) for s, n in zip(weights, names, strict=True) if state[n].device.type != "meta"}
     argument_names = dict(zip([s.name for s in weights], names, strict=True))
 
     def own(w: Mapping[str, np.ndarray]) -> tuple[str, list[Any]]:
-        return torch_eager.results(torch_trace.Called(module, torch_built), list(arrays), argument_names, w)
+        return torch_eager.results(torch_modules.Called(module, torch_built), list(arrays), argument_names, w)
 
-    return Converted(Built(forward, (*weights, *specs)), {**values, **arrays}, "torch", own)
+    return Converted((*weights, *specs), traced, {**values, **arrays}, "torch", own, lowered)
 
 
 def _called_by(function: Callable[..., Any], module: Any) -> Any:
