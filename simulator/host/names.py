@@ -137,6 +137,7 @@ MODULES: dict[str, dict[str, str]] = {
     "pybudaglobal": {"TILE_DIM": "submodules.tile", "align_up_tile": "submodules.tile", "get_devices": "run"},
     "run": {},
     "run.api": {},
+    "run.commands": dict.fromkeys(("Command", "CommandType"), "devices.commands"),
     "run.impl": {},
     "schedulers": {},
     "tensor": {
