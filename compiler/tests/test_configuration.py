@@ -334,7 +334,7 @@ def test_the_card_makes_the_tiles_of_inputs_with_an_op_for_each_reader() -> None
 def test_ribbon_needs_its_interactive_placer() -> None:
     with pytest.raises(CompilerInputError, match="expected true with policy Ribbon, got false; try MaximizeT"):
         planned(balancer_policy="Ribbon", use_interactive_placer=False)
-    assert planned(balancer_policy="CNN", use_interactive_placer=False).policy == "CNN"
+    assert planned(balancer_policy="NLP", use_interactive_placer=False).policy == "NLP"
 
 
 def test_options_change_what_they_name_and_leave_the_rest_of_the_legalizers() -> None:
