@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import queue
 from pathlib import Path
@@ -248,3 +249,25 @@ def test_chips_are_counted_and_named_where_both_agree() -> None:
     for number, given in enumerate(({"num_chips": 1, "chip_ids": []}, {"num_chips": 1, "chip_ids": [0]})):
         assert pybuda.TTDevice(f"tt{number}", arch=WORMHOLE, **given).chip_ids == [0]
     assert pybuda.TTDevice("both", arch=WORMHOLE, num_chips=2, chip_ids=[0, 3]).chip_ids == [0, 3]
+
+
+def test_the_repository_of_operators_names_ops_that_are_there() -> None:
+    from opscope.simulator.host.submodules import op_repo
+
+    for each in op_repo.pybuda_operator_repository.operators:
+        takes = inspect.signature(getattr(pybuda.op, each.full_name.rpartition(".")[2])).parameters
+        assert {parameter.name for parameter in each.forward_params} <= takes.keys()
+    ours = op_repo.pybuda_operator_repository
+    assert ours.get_by_name("stack").input_num_range == op_repo.OperandNumRange(2, 4)
+    layer = op_repo.pytorch_operator_repository.get_by_name("linear")
+    assert layer.is_layer
+    assert not layer.is_operator
+    with pytest.raises(ValueError, match="one: expected a number of operands, or the least and the most, got 'two'"):
+        op_repo.OperatorDefinition("one", "pybuda.op.One", "two")
+
+
+def test_no_device_is_silicon_and_kinds_are_read_by_name() -> None:
+    assert not pybuda.is_silicon(pybuda.BackendType.Silicon)
+    assert pybuda.BackendType.from_string("golden") is pybuda.BackendType.Golden
+    with pytest.raises(PyBudaError, match=r"BackendDevice: expected Grayskull, .*, got 'e150'"):
+        pybuda.BackendDevice.from_string("e150")
