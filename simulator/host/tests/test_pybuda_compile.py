@@ -189,6 +189,30 @@ def test_schedules_microbatches_recomputation_and_devices_in_a_row_are_verified(
     )
 
 
+class Doubled(pybuda.PyBudaModule):
+    """A module without parameters."""
+
+    def forward(self, act: Any) -> Any:
+        return pybuda.op.Tanh("tanh", pybuda.op.Add("twice", act, act))
+
+
+def test_gradients_of_inputs_are_verified_also_where_nothing_is_trained(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = trained(test_kind=pybuda.verify.TestKind.TRAINING)
+    pybuda.verify.verify_module(Doubled("m"), [BATCH.shape], options)
+    run = card_program.CardProgram.run
+
+    def other(self: card_program.CardProgram, inputs: Any) -> list[np.ndarray]:
+        results = run(self, inputs)
+        return [np.flip(v, -1) for v in results] if self.exported.name.endswith("backward") else results
+
+    monkeypatch.setattr(card_program.CardProgram, "run", other)
+    with pytest.raises(PyBudaError, match=r"verify: expected .*gradient of input 0.* to correlate with the CPU's"):
+        pybuda.verify.verify_module(Doubled("m"), [X.shape], options)
+    without = trained(test_kind=pybuda.verify.TestKind.TRAINING, enable_input_gradient_checking=False)
+    with pytest.raises(PyBudaError, match="expected parameters that require a gradient"):
+        pybuda.verify.verify_module(Doubled("m"), [X.shape], without)
+
+
 @pytest.mark.parametrize(("wrong", "named"), [("backward", "gradient of"), ("optimizer", "after the step")])
 def test_training_that_goes_wrong_is_named(wrong: str, named: str, monkeypatch: pytest.MonkeyPatch) -> None:
     run = card_program.CardProgram.run

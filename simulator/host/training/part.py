@@ -91,7 +91,7 @@ def part_of(
     optimizer = device.optimizer
     trains = optimizer.trains if optimizer is not None else attrgetter("requires_grad")
     trained = [name for name, parameter in parameters.items() if trains(parameter)]
-    if not trained:
+    if not trained and not input_gradients:
         device.refuse("parameters that require a gradient and that its optimizer trains", "none")
     values = {name: array_of(parameter.value()) for name, parameter in parameters.items()}
     with in_one_line(device.name):  # a user's forward, while JAX traces it
