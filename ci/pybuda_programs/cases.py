@@ -25,6 +25,7 @@ FETCHES = re.compile(
     r"from_pretrained|torch\.hub|hub\.load|download_model|pretrained=True|timm\.create_model|wget|urlopen|requests\.get"
     r"|third_party|confidential|load_dataset|model_zoo|weights=|gluon|mxnet|keras\.applications|pretrained_weights"
     r"|onnx\.load|from diffusers|segmentation_models|import cv2|PIL|hf_hub"
+    r"|test\.model_demos"
 )
 """What a test says that needs a download, or a file that is in no checkout."""
 BEGIN, END = "<!-- cases: generated, see ci/pybuda_programs/cases.py -->", "<!-- end of cases -->"
@@ -47,6 +48,7 @@ def rows_of(tests: Path, asked: Counter[str], seed: int, seconds: float) -> list
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
+        "BUDA_HOME": str(tests.parents[1]),
         "PYBUDA_FORCE_SEQUENTIAL": "1",
         "OPSCOPE_TIMEOUT_SCALE": "100000",
         "HF_HUB_OFFLINE": "1",
