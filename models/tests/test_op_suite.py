@@ -124,7 +124,7 @@ def test_a_run_says_which_ops_of_the_table_no_case_reaches() -> None:
     from opscope.models.arguments import ArgSpec, Built
     from opscope.models.frontends.jax import exported
 
-    x = (ArgSpec("x", (4,), role="input"),)
+    x = (ArgSpec("x", (4,), "float32", "", "input"),)
     ops = ("stablehlo.sine", "chlo.asin", "stablehlo.cosine")
     built = Built(lambda w: jax.numpy.sin(w["x"]), x, ops=ops)
     assert exported(built, "one", "", {}).notes == ("no case reaches chlo.asin, stablehlo.cosine",)
