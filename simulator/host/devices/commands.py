@@ -29,7 +29,7 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "RUN_GENERATE": ("loop_count", "write_index", "tokens_per_iter", "token_id"),
 }
 """Kind of command -> its parameters. SET_QUEUES and CPUEVAL_LOSS have no meaning here: no queue is shared."""
-CommandType = Enum("CommandType", {name: name for name in PARAMETERS})
+CommandType: Any = Enum("CommandType", {name: name for name in PARAMETERS})
 ANSWERS = {
     "GET_PARAMETER_CHECKPOINT": "checkpoint",
     "GET_PARAMETER_GRADIENTS": "gradients",
@@ -37,8 +37,6 @@ ANSWERS = {
     "CPUEVAL_FORWARD": "result",
 }
 """Kind of command -> the name of its answer."""
-OF_PIPELINE = ("RUN_OPTIMIZER", "RUN_SCHEDULERS")
-"""Commands that the whole pipeline carries out, as its devices are trained together."""
 DIRECTIONS = ("forward_input", "forward", "target", "backward", "intermediates")
 
 
@@ -115,16 +113,10 @@ class Commanded:
             self.refuse(f"a direction of {', '.join(DIRECTIONS)}", repr(direction))
         if direction != "forward":
             return
-        from opscope.simulator.host import session
-
         if self._made.empty():
             self.refuse("a command that runs inputs forward before a transfer", "none")
-        devices = session.session().devices
-        behind = devices[devices.index(self) + 1 :]  # type: ignore[arg-type]
         outputs = self._made.get()
-        if behind:
-            behind[0].push_to_inputs(*outputs)
-        else:
+        if not self.hand_on(outputs):
             self._answers.put({"outputs": outputs})
 
     def dc_transfer_thread(self, direction: str, direction_queue: queue.Queue[Any]) -> None:
@@ -140,16 +132,14 @@ class Commanded:
 
     def _does(self, kind: str) -> Callable[..., Any]:
         """Returns the method that carries out a kind of command."""
-        from opscope.simulator.host import train
-
         named = {
             "QUIT": "shutdown_device",
             "COMPILE": "compile_for",
             "GET_QUEUES": "get_dram_io_queues",
             "UPDATE_DEVICE_PARAMETERS": "update_parameters",
+            "RUN_OPTIMIZER": "step_optimizers",
+            "RUN_SCHEDULERS": "step_schedulers",
         }
-        if kind in OF_PIPELINE:
-            return getattr(train, kind.lower())
         name = named.get(kind, kind.lower().removeprefix("run_"))
         method = getattr(self, name, None)
         if method is None:
@@ -163,6 +153,10 @@ class Commanded:
             except queue.Empty:
                 continue
         return None
+
+    def hand_on(self, outputs: list[Any]) -> bool:
+        """Pushes results to the device behind; returns whether there is one."""
+        raise NotImplementedError
 
     def refuse(self, expected: str, got: str) -> NoReturn:
         """Raises PyBudaError in its name."""

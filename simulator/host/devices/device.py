@@ -219,6 +219,24 @@ class Device(Commanded):
         self.settle_microbatch(first)
         self.compile_modules(self.first_of([array_of(value) for value in first]))
 
+    # --- what commands need of it
+
+    def hand_on(self, outputs: list[Any]) -> bool:
+        """Pushes results to the device behind; returns whether there is one."""
+        devices = session.session().devices
+        behind = devices[devices.index(self) + 1 :]
+        if behind:
+            behind[0].push_to_inputs(*outputs)
+        return bool(behind)
+
+    def step_optimizers(self) -> None:
+        """Runs the optimizers of the pipeline, whose devices are trained together. Raises PyBudaError."""
+        session.training(self.name).step()
+
+    def step_schedulers(self) -> None:
+        """Sets the next learning rates of the pipeline. Raises PyBudaError."""
+        session.training(self.name).schedule()
+
     # --- what a run needs of it
 
     def settle_microbatch(self, inputs: Sequence[Any], size: int = 0) -> None:

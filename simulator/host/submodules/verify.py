@@ -130,7 +130,7 @@ def _drawn(
         asked = parameters[number].get("data_format") if number < len(parameters) else None
         kind = np.dtype(str(asked).rpartition(".")[2]) if asked is not None else np.dtype(np.float32)
         if kind.kind in "iu":
-            return generator.integers(0, min(25000, np.iinfo(kind).max), tuple(shape), dtype=kind)
+            return generator.integers(0, min(25000, np.iinfo(kind.name).max), tuple(shape), dtype=kind)
         return (generator.random(tuple(shape), dtype=np.float32) + low).astype(kind)
 
     count = config.total_number_of_inputs() if config.kind.is_training() else 1
