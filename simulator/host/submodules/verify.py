@@ -20,6 +20,9 @@ from opscope.simulator.host.settings.verify_config import VerifyConfig
 from opscope.simulator.host.submodules.verify_training import compiles_only, optimizer_of, train
 from opscope.simulator.host.tensor import array_of, to_torch
 
+ABOVE_ZERO = np.float32(1e-5)
+"""What keeps drawn numbers above 0."""
+
 
 def verify_module(
     module: Module,
@@ -38,10 +41,11 @@ def verify_module(
 
     The reference is the framework: PyTorch for its modules, XLA in float32 for others. Compared are the card's outputs,
     and with `verify_all` also what XLA computes of the traced module. `inputs` has a tuple for each microbatch. Seeded
-    ones are uniform from 0 to 1, or from -0.5 if they are centered, in the type that `data_format` of their entry in
-    `input_params` names; arguments about parameters have no effect, as they keep their values. Where `compile_depth` or
-    `verify_cfg` say so, it is only compiled. With a `test_kind` of training it is trained, by the optimizer of
-    `verify_cfg`, and gradients and weights are compared. Returns the device. Raises PyBudaError.
+    ones are drawn as TT-Buda draws them: positive, near 0.5, or near 0 if they are centered; or uniform from 0 to 1, or
+    -0.5 to 0.5; in the type that `data_format` of their entry in `input_params` names. So are parameters that have no
+    value, divided by `scale_params`. Where `compile_depth` or `verify_cfg` say so, it is only compiled. With a
+    `test_kind` of training it is trained, by the optimizer of `verify_cfg`, and gradients and weights are compared.
+    Returns the device. Raises PyBudaError.
     """
     return verify_module_pipeline(
         [module],
@@ -49,9 +53,12 @@ def verify_module(
         verify_cfg,
         input_params,
         [device_type],
-        inputs=inputs,
-        loss_module=loss_module,
-        inputs_centered_on_zero=inputs_centered_on_zero,
+        params_centered_on_zero,
+        scale_params,
+        inputs,
+        loss_module,
+        uniform_inputs,
+        inputs_centered_on_zero,
     )
 
 
@@ -86,8 +93,9 @@ def verify_module_pipeline(
         elif kind != "-" or not devices:
             raise PyBudaError(f"verify: device_types: expected TTDevice, CPUDevice, or - behind one, got {kind!r}")
         devices[-1].place_module(module)
+    _give_values(modules, params_centered_on_zero, scale_params, uniform_inputs)
     given = [list(row) if isinstance(row, tuple | list) else [row] for row in inputs or ()]
-    rows = given or _drawn(config, modules[0], input_shapes, inputs_centered_on_zero, input_params)
+    rows = given or _drawn(config, modules[0], input_shapes, inputs_centered_on_zero, uniform_inputs, input_params)
     _verify(devices, rows, config, loss_module)
     return devices
 
@@ -115,23 +123,42 @@ def _card(name: str, config: VerifyConfig) -> TTDevice:
     )
 
 
+def _floats(generator: np.random.Generator, shape: Sequence[int], centered: bool, uniform: bool) -> np.ndarray:
+    """Returns numbers near 0.5, or near 0 if they are centered; or uniform ones, from 0 to 1 or -0.5 to 0.5."""
+    if uniform:
+        return generator.random(tuple(shape), dtype=np.float32) - np.float32(0.5 * centered)
+    return generator.normal(0.0 if centered else 0.5, 0.1, tuple(shape)).astype(np.float32)
+
+
+def _give_values(modules: Sequence[Module], centered: bool, scale: float, uniform: bool) -> None:
+    """Draws a value for each parameter that has none. Raises PyBudaError."""
+    if scale <= 0:
+        raise PyBudaError(f"verify: scale_params: expected a number above 0, got {scale!r}")
+    generator = np.random.default_rng(2)
+    for parameter in (each for module in modules for each in module.get_parameters()):
+        if not parameter.has_value():
+            values = _floats(generator, parameter.shape, centered, uniform)
+            parameter.set_value((values if uniform or centered else np.abs(values) + ABOVE_ZERO) / np.float32(scale))
+
+
 def _drawn(
     config: VerifyConfig,
     module: Module,
     shapes: Sequence[Sequence[int]],
     centered: bool,
+    uniform: bool,
     parameters: Sequence[Mapping[str, Any]],
 ) -> list[list[Any]]:
     """Returns seeded inputs for all that is run: tensors of PyTorch for its modules."""
     generator = np.random.default_rng(0)
-    low = np.float32(-0.5 if centered else 0.0)
 
     def one(number: int, shape: Sequence[int]) -> np.ndarray:
         asked = parameters[number].get("data_format") if number < len(parameters) else None
         kind = np.dtype(str(asked).rpartition(".")[2]) if asked is not None else np.dtype(np.float32)
         if kind.kind in "iu":
             return generator.integers(0, min(25000, np.iinfo(kind.name).max), tuple(shape), dtype=kind)
-        return (generator.random(tuple(shape), dtype=np.float32) + low).astype(kind)
+        values = _floats(generator, shape, centered, uniform)
+        return (values if uniform else np.abs(values) + ABOVE_ZERO).astype(kind)
 
     count = config.total_number_of_inputs() if config.kind.is_training() else 1
     rows = [[one(number, shape) for number, shape in enumerate(shapes)] for _ in range(count)]
