@@ -47,6 +47,8 @@ class Built:
     loss: Callable[[Any], Any] | None = None
     """The loss for `--training`: turns the results of `forward` into a scalar. None stands for the mean square of the
     first floating result."""
+    ops: tuple[str, ...] = ()
+    """Ops that the program is to hold, whatever release of its framework writes it: a run says which are not there."""
 
     def __post_init__(self) -> None:
         names = [spec.name for spec in self.arguments]

@@ -9,10 +9,20 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from opscope.models.op_cases import Case, case
+from opscope.models.op_cases import ABOVE, INSIDE, POSITIVE, Case, case
 
 IMAGE, LINE = "tensor<2x3x4x6xf32>", "tensor<6xf32>"
 
+UNARY = {
+    "stablehlo.logistic": "",
+    "stablehlo.round_nearest_even": "",
+    **dict.fromkeys(("chlo.tan", "chlo.asin", "chlo.acos", "chlo.atanh", "chlo.erf_inv"), INSIDE),
+    **dict.fromkeys(("chlo.lgamma", "chlo.digamma"), POSITIVE),
+    "chlo.acosh": ABOVE,
+    **dict.fromkeys(("chlo.asinh", "chlo.atan", "chlo.sinh", "chlo.cosh", "chlo.erf", "chlo.erfc", "chlo.square"), ""),
+    "chlo.bessel_i1e": "",
+}
+"""Op of one operand -> its distribution. Of those that `jax.lax` has, no release of JAX has to write the op itself."""
 TEXTS: dict[str, tuple[str, str, tuple[tuple[tuple[int, ...], str, str], ...]]] = {
     "if": (
         "(%p: tensor<i1>, %x: tensor<5x40xf32>)",
@@ -40,9 +50,9 @@ TEXTS: dict[str, tuple[str, str, tuple[tuple[tuple[int, ...], str, str], ...]]] 
         name: (
             "(%x: tensor<5x40xf32>)",
             f'%0 = "{name}"(%x) : (tensor<5x40xf32>) -> tensor<5x40xf32>',
-            (((5, 40), "float32", "uniform:-0.9:0.9" if name == "chlo.tan" else ""),),
+            (((5, 40), "float32", law),),
         )
-        for name in ("stablehlo.logistic", "stablehlo.round_nearest_even", "chlo.tan")
+        for name, law in UNARY.items()
     },
     "cholesky": (
         "(%a: tensor<8x8xf32>)",

@@ -88,10 +88,9 @@ def counters(profile: Profile, system: SystemDesc, cores: int) -> Counters:
 def _cycles_error(profile: Profile, arch: str) -> float | None:
     """The uncertainty of an unplanned program's cycles in percent; of a plan's nobody has measured it by kind."""
     errors = [(cost.cycles, record_error(cost.kernel, arch)) for cost in profile.ops if cost.cycles]
-    known = [(cycles, error) for cycles, error in errors if error is not None]
-    if profile.epochs or not known:
+    if profile.epochs or not errors:
         return None
-    return round(sum(cycles * error for cycles, error in known) / sum(cycles for cycles, _ in known), 1)
+    return round(sum(cycles * error for cycles, error in errors) / sum(cycles for cycles, _ in errors), 1)
 
 
 def moved_line(figures: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ci.pybuda_programs import cases
 from ci.pybuda_programs.__main__ import Row, main, page, programs, row_of, rows_of_page, without_folders
 
 RUNS = """
@@ -116,3 +117,72 @@ def test_programs_run_with_a_stand_in_for_the_network(tmp_path: Path) -> None:
     late, stops = (rows_of_page(other)[name] for name in ("late.py", "stops.py"))
     assert (late.outcome, late.why) == ("not run", "takes more than 0.1 minutes")
     assert stops.outcome == "stops"
+
+
+CASES = """
+import time
+
+import pybuda
+import pytest
+
+@pytest.mark.parametrize("n", range(4))
+def test_passes(n):
+    pass
+
+@pytest.mark.skip(reason="no card")
+def test_is_skipped():
+    raise AssertionError
+
+@pytest.mark.xfail
+def test_is_expected_to_fail():
+    raise AssertionError
+
+def test_skips_itself():
+    pytest.skip("no card")
+
+def test_fails():
+    raise pybuda.PyBudaError("one: expected two, got 3")
+
+def test_is_late():
+    time.sleep(60)
+"""
+OLD_HOOK = """
+import pytest
+from pybuda.torch_compile import reset_state
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_preparse(config, args):
+    return
+"""
+
+
+@pytest.mark.slow
+def test_cases_are_drawn_run_as_they_are_and_counted(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    tests, page = tmp_path / "pybuda" / "test", tmp_path / "page.md"
+    tests.mkdir(parents=True)
+    page.write_text(f"before\n{cases.BEGIN}\nold\n{cases.END}\nafter\n")
+    for name, text in {
+        "__init__.py": "",
+        "conftest.py": OLD_HOOK,
+        "test_a.py": CASES,
+        "test_b.py": "import nothing_of_that_name\n",
+        "test_c.py": "import torch\nmodel = torch.hub.load('a', 'b')\n",
+    }.items():
+        (tests / name).write_text(text)
+    assert cases.files_of(tests) == ["test_a.py", "test_b.py"]
+    assert cases.drawn(["a", "b", "c"], 200, 0) == cases.drawn(["a", "b", "c"], 200, 0) != cases.drawn(["a"], 200, 0)
+    words = ["--seconds", "1", "--file", "test_a.py=6", "test_b.py=1", "--write", str(page)]
+    assert cases.main([str(tests), *words]) == 0
+    printed = capfd.readouterr().out
+    rows = [line for line in printed.splitlines() if line.startswith("{")]
+    assert not any("is_skipped" in row or "expected_to_fail" in row for row in rows)
+    written = page.read_text()
+    assert "4 of 7 pass." in written
+    assert "| 1 | PyBudaError: one: expected two, got n |" in written
+    assert "| 1 | ModuleNotFoundError: No module named 'nothing_of_that_name' |" in written
+    assert "the case takes too long" in written
+    assert written.startswith("before\n")
+    assert written.endswith("after\n")
+    (tmp_path / "rows").write_text(printed)
+    assert cases.main([str(tests), "--rows", str(tmp_path / "rows"), "--write", str(page)]) == 0
+    assert page.read_text() == written

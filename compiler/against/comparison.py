@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from opscope.compiler.against.kept import reason_for
+from opscope.compiler.against.kept import reason_for, upstream_of
 from opscope.compiler.against.one_op import Difference, Emission, OtherOp, differences
 
 DIALECTS = ("ttir", "ttnn")
@@ -37,6 +37,8 @@ class Group:
     example: str
     reason: str
     """Why it is kept; empty if nobody has said so."""
+    upstream: str
+    """The test of upstream's that expects our form; empty where there is none."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,8 @@ class Agreement:
     """Ops of which both compilers printed this dialect."""
     names: int
     """Those with the same ops."""
+    upstream: int
+    """Those with the same ops, or ones that a test of upstream's expects, which the row of `kept.py` names."""
     all: int
     """Those that also agree in attributes, types and layouts."""
 
@@ -88,7 +92,9 @@ def compare(others: Iterable[OtherOp], ours: Callable[[bytes], Emission]) -> Com
             if getattr(mine, dialect) and getattr(theirs, dialect):
                 here = [each for each in different if each.dialect == dialect]
                 both[dialect, "both"] += 1
-                both[dialect, "names"] += all(each.kind != "ops" for each in here)
+                other_ops = [each for each in here if each.kind == "ops"]
+                both[dialect, "names"] += not other_ops
+                both[dialect, "upstream"] += all(map(upstream_of, other_ops))
                 both[dialect, "all"] += not here
         for key in dict.fromkeys(map(_key, different)):
             counts[key] += 1
@@ -99,9 +105,9 @@ def compare(others: Iterable[OtherOp], ours: Callable[[bytes], Emission]) -> Com
     return Comparison(
         total,
         tuple(Stops(*place, count, first[place]) for place, count in sorted(stops.items())),
-        tuple(Agreement(d, both[d, "both"], both[d, "names"], both[d, "all"]) for d in DIALECTS),
+        tuple(Agreement(d, both[d, "both"], both[d, "names"], both[d, "upstream"], both[d, "all"]) for d in DIALECTS),
         tuple(
-            Group(kept[key], tuple(named[key]), count, first[key], reason_for(kept[key]))
+            Group(kept[key], tuple(named[key]), count, first[key], reason_for(kept[key]), upstream_of(kept[key]))
             for key, count in sorted(counts.items(), key=lambda item: (kept[item[0]].dialect, -item[1], kept[item[0]]))
         ),
     )
@@ -113,5 +119,5 @@ def _where(emission: Emission) -> str:
 
 def _key(each: Difference) -> tuple[object, ...]:
     """What groups a difference: other ops with the same attribute, type of it and so on, except where ops differ."""
-    reason = reason_for(each)
-    return each.dialect, each.kind, each.op if each.kind == "ops" else "", each.what, each.ours, each.theirs, reason
+    op = each.op if each.kind == "ops" else ""
+    return each.dialect, each.kind, op, each.what, each.ours, each.theirs, reason_for(each), upstream_of(each)

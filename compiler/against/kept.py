@@ -19,6 +19,8 @@ class Kept:
     ours: str
     theirs: str
     reason: str
+    upstream: str = ""
+    """The test of upstream's test/ttmlir/Conversion/StableHLOToTTIR that expects our form, where there is one."""
 
     def covers(self, difference: Difference) -> bool:
         """Whether the difference is one of these."""
@@ -33,32 +35,67 @@ class Kept:
         return all(fnmatchcase(value, pattern) for value, pattern in pairs)
 
 
-def _ops(dialect: str, reason: str, *ops: str, ours: str = "*", theirs: str = "*") -> list[Kept]:
-    return [Kept(dialect, "ops", op, "*", ours, theirs, reason) for op in ops]
+def _ops(dialect: str, reason: str, *ops: str, ours: str = "*", theirs: str = "*", upstream: str = "") -> list[Kept]:
+    return [Kept(dialect, "ops", op, "*", ours, theirs, reason, upstream) for op in ops]
 
 
-def _attribute(dialect: str, kind: str, op: str, what: str, reason: str, ours: str = "*", theirs: str = "*") -> Kept:
-    return Kept(dialect, kind, op, what, ours, theirs, reason)
+def _attribute(
+    dialect: str, kind: str, op: str, what: str, reason: str, ours: str = "*", theirs: str = "*", upstream: str = ""
+) -> Kept:
+    return Kept(dialect, kind, op, what, ours, theirs, reason, upstream)
 
 
 _CHLO = (
     "PJRT hands chlo ops over as composites of StableHLO or as their formula, and the build inlines these; this "
     "compiler reads the chlo op itself, for which it has a TTIR op"
 )
-_ROWS = (
-    "the build has ops of its own for rows by index, which upstream's list lacks: read, never emitted; upstream's own "
-    "tests expect this form"
-)
+_ROWS = "the build has ops of its own for rows by index, which upstream's list lacks: read, never emitted"
 _BITS = "TTIR has no such op: the build counts bit by bit, here a kernel does"
-_PATCH = "a change of this build: upstream's own test expects our form"
+_PATCH = "a change of this build"
 _WIDER = "none of upstream's tests has it; here it runs as this compiler's own form"
 _CONTROL = "control flow as ops of this build that upstream's list lacks: read, never emitted"
 _I1 = "StableHLO's sums of booleans are or, their products and; arithmetic on 0 and 1 gives 2 for 1 + 1"
 _WORDS = "64-bit integers are two words on the device"
 
 TTIR = (
+    *_ops("ttir", _CHLO, "chlo.erf", upstream="unary/erf_mhlo_op"),
+    *_ops("ttir", _CHLO, "chlo.asinh", upstream="unary/asinh_mhlo_op"),
+    *_ops("ttir", _CHLO, "chlo.top_k", upstream="reduction/topk_op"),
     *_ops("ttir", _CHLO, "chlo.*"),
-    *_ops("ttir", _ROWS, "stablehlo.gather", "stablehlo.scatter", theirs="*ttir.rows_*"),
+    *_ops(
+        "ttir",
+        _ROWS,
+        "stablehlo.gather",
+        ours="*ttir.embedding, ttir.matmul*",
+        theirs="*ttir.rows_*",
+        upstream="gather/gather_multi_partial_flatten",
+    ),
+    *_ops(
+        "ttir",
+        _ROWS,
+        "stablehlo.gather",
+        ours="*ttir.embedding*",
+        theirs="*ttir.rows_*",
+        upstream="gather/gather_to_embedding",
+    ),
+    *_ops("ttir", _ROWS, "stablehlo.gather", theirs="*ttir.rows_*", upstream="gather/gather_to_gather_dim"),
+    *_ops(
+        "ttir",
+        _ROWS,
+        "stablehlo.scatter",
+        ours="*embedding_backward",
+        theirs="*ttir.rows_*",
+        upstream="scatter_op_to_embedding_bw",
+    ),
+    *_ops("ttir", _ROWS, "stablehlo.scatter", theirs="*ttir.rows_*", upstream="scatter_op"),
+    *_ops(
+        "ttir",
+        _ROWS,
+        "stablehlo.dynamic_update_slice",
+        ours="*ttir.update_cache",
+        theirs="*ttir.rows_*",
+        upstream="kv_cache_fusing",
+    ),
     *_ops("ttir", _ROWS, "stablehlo.dynamic_update_slice", theirs="*ttir.rows_scatter*"),
     *_ops("ttir", _BITS, "stablehlo.popcnt", "stablehlo.count_leading_zeros"),
     *_ops(
@@ -68,9 +105,10 @@ TTIR = (
     ),
     *_ops(
         "ttir",
-        "StableHLO clamps the start; upstream's test has no clamp before the slice, ours clamps inside it",
+        "StableHLO clamps the start; ours clamps it inside the slice",
         "stablehlo.dynamic_slice",
         theirs="*clamp_scalar*",
+        upstream="slice_dynamic_op",
     ),
     *_ops("ttir", _CONTROL, "stablehlo.while", "stablehlo.case"),
     *_ops("ttir", _WIDER + "; the build composes it", "stablehlo.pad"),
@@ -86,6 +124,7 @@ TTIR = (
         _PATCH + ", an average times the window's size",
         "stablehlo.reduce_window",
         ours="ttir.constant, ttir.multiply",
+        upstream="avgpool2d_op",
     ),
     *_ops(
         "ttir",
@@ -95,14 +134,24 @@ TTIR = (
     ),
     *_ops(
         "ttir",
+        _PATCH + ": it gathers what goes with the keys",
+        "stablehlo.sort",
+        ours="*ttir.embedding",
+        theirs="ttir.gather",
+        upstream="data_movement/sort_op",
+    ),
+    *_ops(
+        "ttir",
         "the build sorts floats only, integers in two halves; the kernel here compares integers",
         "stablehlo.sort",
+        upstream="data_movement/sort_op",
     ),
-    *_ops("ttir", _PATCH + ", `ttir.rand`", "stablehlo.rng_bit_generator"),
+    *_ops("ttir", _PATCH, "stablehlo.rng_bit_generator", upstream="rand/rng_bit_generator"),
     *_ops(
         "ttir",
         "the build negates unsigned integers by a subtraction; `ttir.neg` wraps as the specification asks",
         "stablehlo.negate",
+        upstream="unary/negate_op",
     ),
     *_ops(
         "ttir",
@@ -120,8 +169,9 @@ TTIR = (
     ),
     *_ops(
         "ttir",
-        "the build's running values are optional; upstream's test expects zeros and ones for them",
+        "the build's running values are optional",
         "stablehlo.batch_norm_training",
+        upstream="batch_norm_training_op",
     ),
     *_ops("ttir", _WORDS, "stablehlo.bitcast_convert"),
     *_ops("ttir", "the build prints permutations and reshapes that move nothing", "stablehlo.convolution", ours=""),
@@ -131,6 +181,7 @@ TTIR = (
         "ttir.avg_pool2d",
         "divisor_override",
         _PATCH + ", an average times the window's size",
+        upstream="avgpool2d_op",
     ),
     _attribute("ttir", "attribute missing", "ttir.sort", "ttir.boolean_sort_keys", "a note for a pass of this build"),
     _attribute(
@@ -138,10 +189,36 @@ TTIR = (
         "attribute missing",
         "ttir.batch_norm_training",
         "operandSegmentSizes",
-        "the build's running values are optional; upstream's test has five operands",
+        "the build's running values are optional",
+        upstream="batch_norm_training_op",
     ),
-    _attribute("ttir", "type", "ttir.sort", "*", "the build sorts floats only; the kernel here compares integers"),
-    _attribute("ttir", "type", "ttir.typecast", "*", _ROWS + ", with indices as numbers that a matmul weighs"),
+    _attribute(
+        "ttir",
+        "type",
+        "ttir.sort",
+        "*",
+        "the build sorts floats only; the kernel here compares integers",
+        upstream="data_movement/sort_op",
+    ),
+    *(
+        _attribute(
+            "ttir",
+            kind,
+            "ttir.reshape",
+            what,
+            _PATCH + ": it gathers what goes with the keys",
+            upstream="data_movement/sort_op",
+        )
+        for kind, what in (("attribute value", "shape"), ("type", "*"))
+    ),
+    _attribute(
+        "ttir",
+        "type",
+        "ttir.typecast",
+        "*",
+        _ROWS + ", with indices as numbers that a matmul weighs",
+        upstream="gather/gather_multi_partial_flatten",
+    ),
     *(
         _attribute(
             "ttir",
@@ -286,6 +363,18 @@ KEPT = (*TTIR, *TTNN)
 """The first row that covers a difference gives its reason."""
 
 
+def kept_as(difference: Difference) -> Kept | None:
+    """Returns the row that says why a difference is kept; None where none covers it."""
+    return next((kept for kept in KEPT if kept.covers(difference)), None)
+
+
 def reason_for(difference: Difference) -> str:
     """Returns why a difference is kept; empty where no row covers it."""
-    return next((kept.reason for kept in KEPT if kept.covers(difference)), "")
+    kept = kept_as(difference)
+    return kept.reason if kept is not None else ""
+
+
+def upstream_of(difference: Difference) -> str:
+    """Returns the test of upstream's that expects our form; empty where no row names one."""
+    kept = kept_as(difference)
+    return kept.upstream if kept is not None else ""

@@ -27,11 +27,12 @@ def to_markdown(comparison: Comparison, backend: str) -> str:
         "",
         "## Counts",
         "",
-        f"{comparison.ops} unique ops were compared.",
+        f"{comparison.ops} unique ops were compared. *Upstream* names the StableHLOToTTIR test that",
+        "expects our form; *or upstream's* counts such ops too.",
         "",
         *_table(
-            ("dialect", "both print it", "same ops", "same ops, attributes, types and layouts"),
-            [(a.dialect, str(a.both), str(a.names), str(a.all)) for a in comparison.agreements],
+            ("dialect", "both print it", "same ops", "or upstream's", "same ops, attributes, types and layouts"),
+            [(a.dialect, str(a.both), str(a.names), str(a.upstream), str(a.all)) for a in comparison.agreements],
         ),
         "",
         "## Where each stops",
@@ -53,7 +54,9 @@ def _differences(groups: list[Group]) -> list[str]:
     for reason in dict.fromkeys(group.reason for group in groups):
         same = [group for group in groups if group.reason == reason]
         lines += [*([""] if lines else []), f"**{_sentence(reason)}**", ""]
-        lines += _table(("op", "what", "here", "there", "unique ops", "example"), [_difference(g) for g in same])
+        tests = ("upstream",) if any(group.upstream for group in same) else ()
+        head = ("op", "what", "here", "there", *tests, "unique ops", "example")
+        lines += _table(head, [_difference(group, named=bool(tests)) for group in same])
     return lines
 
 
@@ -67,13 +70,14 @@ def _stop(stop: Stops) -> tuple[str, ...]:
     return f"`{stop.name}`", str(stop.count), _plain(stop.here), _plain(stop.there), f"`{stop.example}`"
 
 
-def _difference(group: Group) -> tuple[str, ...]:
+def _difference(group: Group, *, named: bool) -> tuple[str, ...]:
     each = group.difference
     names = [each.op] if each.kind == "ops" else list(group.ops)
     rest = len(names) - _MOST_OPS
     op = ", ".join(f"`{name}`" for name in names[:_MOST_OPS]) + (f" and {rest} more" if rest > 0 else "")
     what = f"{each.kind} `{each.what}`" if each.what else each.kind
-    return op, what, _plain(each.ours), _plain(each.theirs), str(group.count), f"`{group.example}`"
+    test = (f"`{group.upstream}`" if group.upstream else "",) if named else ()
+    return op, what, _plain(each.ours), _plain(each.theirs), *test, str(group.count), f"`{group.example}`"
 
 
 def _plain(text: str) -> str:

@@ -53,11 +53,14 @@ def _readers(graph: BudaGraph, node: Node) -> list[Edge]:
     return [edge for edge in graph.users(node.name) if graph.node(edge.consumer).op is not None]
 
 
-def with_nop(graph: BudaGraph, name: str, edges: list[Edge]) -> BudaGraph:
-    """Returns the graph with a nop between a producer and the consumers of `edges`, which keep their TMs."""
+def with_nop(graph: BudaGraph, name: str, edges: list[Edge], kind: str = "nop") -> BudaGraph:
+    """Returns the graph with a nop between a producer and the consumers of `edges`, which keep their TMs.
+
+    `kind` is its type: one of the ops that copy.
+    """
     source = graph.node(edges[0].producer)
     like = source.op or graph.node(edges[0].consumer).spec
-    spec = OpSpec("nop", like.math_fidelity, like.acc_format, epoch_type=like.epoch_type)
+    spec = OpSpec(kind, like.math_fidelity, like.acc_format, epoch_type=like.epoch_type)
     nop = Node(name, NodeKind.OP, source.shape, source.data_format, spec, source.elements)
     first = {edge.consumer for edge in edges}
     at = next(i for i, node in enumerate(graph.nodes) if node.name in first)

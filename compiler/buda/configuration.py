@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from opscope.compiler.buda.balancer.options import LegalizerOptions, NoEffect, OpOverride
-from opscope.compiler.buda.balancer.policies import POLICIES, PolicyOptions
+from opscope.compiler.buda.balancer.policies import POLICIES, PolicyOptions, Ribbon
 from opscope.compiler.buda.balancer.shapes import Grid
 from opscope.compiler.buda.fuse_ops import fuse_ops
 from opscope.compiler.buda.graph import FIDELITIES, BudaGraph, NodeKind
 from opscope.compiler.buda.mixed_precision import LEVELS, mixed_precision
-from opscope.compiler.buda.nops import Nop
+from opscope.compiler.buda.nops import Nop, tilized
 from opscope.compiler.buda.op_precision import OpPrecision
 from opscope.compiler.buda.placer.dram import PICKERS
 from opscope.compiler.buda.placer.epochs import PlacerOptions
@@ -159,13 +159,13 @@ OPTIONS: dict[str, Option] = {
     "input_queues_on_host": Option(_flag, "keeps inputs in the host's memory instead of DRAM"),
     "output_queues_on_host": Option(_flag, "keeps outputs in the host's memory instead of DRAM"),
     "enable_auto_transposing_placement": Option(_flag, "allows tall ops to be placed on their side"),
-    "use_interactive_placer": Option(_flag, no_effect="Ribbon always does this, the other policies never do"),
+    "use_interactive_placer": Option(_flag, "false refuses Ribbon, which places as it chooses; no other policy does"),
     "op_intermediates_to_save": Option(_names, "makes the results of these ops outputs"),
     "enable_enumerate_u_kt": Option(_flag, "also tries products with smaller inner blocks"),
-    "enable_device_tilize": Option(_flag, no_effect="tensors reach the device as tiles"),
+    "enable_device_tilize": Option(_flag, "the card makes the tiles of inputs, by an op for each reader"),
     "dram_placement_algorithm": Option(_one_of(*PICKERS), "channels of queues in DRAM"),
     "chip_placement_policy": Option(_one_of(*CHIP_ORDERS), "order of chips: MMIO_LAST ends at chip 0"),
-    "enable_forked_dram_inputs": Option(_flag, no_effect="each reader reads a queue itself"),
+    "enable_forked_dram_inputs": Option(_flag, no_effect="the ops of an epoch share a read in any case"),
     "device_config": Option(_one_of(*DEVICE_CONFIGS), "board and harvested rows of a known card"),
 }
 """All options of TT-Buda (its documentation of set_configuration_options), in its order."""
@@ -364,6 +364,8 @@ class Configuration:
         """
         for nop in self.nops:
             graph = self._with_nop(graph, nop)
+        if self.get("enable_device_tilize", False):
+            graph = tilized(graph)
         graph = with_formats(
             graph, self.get("default_df_override"), self.get("accumulate_df"), self.get("math_fidelity")
         )
@@ -384,11 +386,17 @@ class Configuration:
         board, mask = self.device
         self.harvested(chips)
         budget = budget_of(board or arch, mask)
+        policy = self.get("balancer_policy", "default")
+        if policy == Ribbon.name and not self.get("use_interactive_placer", True):
+            others = ", ".join(name for name in POLICIES if name != policy)
+            raise CompilerInputError(
+                f"use_interactive_placer: expected true with policy {policy}, got false; try {others}"
+            )
         graph = self.applied(graph, budget.arch)
         return plan(
             graph,
             budget,
-            self.get("balancer_policy", "default"),
+            policy,
             self.legalizer(graph),
             options,
             self.placer(graph, chips),

@@ -47,6 +47,7 @@ KERNELS = {
     "square": "square",
     "subtract": "subtract",
     "tanh": "tanh",
+    "tilizer": "typecast",
     "lrelu": "leaky_relu",
     "power": "pow_scalar",
     "gelu_derivative": "gelu_derivative",

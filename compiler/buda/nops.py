@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from opscope.compiler.buda.buffering import with_nop
-from opscope.compiler.buda.graph import BudaGraph, Edge
+from opscope.compiler.buda.graph import BudaGraph, Edge, NodeKind
 from opscope.compiler.errors import CompilerInputError
 
-MOVES = frozenset({"splice", "nop"})
+MOVES = frozenset({"splice", "nop", "tilizer"})
 """Ops that move data and compute nothing: what reads their results reads their operands."""
 
 
@@ -64,6 +64,17 @@ class Nop:
             for edge in graph.edges
         )
         return BudaGraph(graph.name, nodes, moved)
+
+
+def tilized(graph: BudaGraph) -> BudaGraph:
+    """Returns the graph with a tilizer between each input and each of its readers, named as TT-Buda names them.
+
+    The card then makes the tiles, which the host makes otherwise: an op of one row of tiles at a time.
+    """
+    for node in graph.nodes:
+        for edge in graph.users(node.name) if node.kind is NodeKind.INPUT else ():
+            graph = with_nop(graph, f"{node.name}_{edge.consumer}_tilizer", [edge], "tilizer")
+    return graph
 
 
 def _leads_to(graph: BudaGraph, edge: Edge, reader: str) -> bool:

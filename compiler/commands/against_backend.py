@@ -87,7 +87,8 @@ def _show(comparison: Comparison) -> None:
         page.prose(f"{rest} more differences; try --markdown")
     for each in comparison.agreements:
         page.prose(
-            f"{each.dialect}: {each.names} of {each.both} ops print the same ops, {each.all} also the same attributes, "
+            f"{each.dialect}: {each.names} of {each.both} ops print the same ops, {each.upstream - each.names} "
+            f"others the form that a test of upstream's expects, {each.all} also the same attributes, "
             "types and layouts"
         )
     unexplained = counted(len(comparison.unexplained), "difference")

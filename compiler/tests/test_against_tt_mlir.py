@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 from opscope.compiler import api
 from opscope.compiler.against.comparison import compare
-from opscope.compiler.against.kept import reason_for
+from opscope.compiler.against.kept import KEPT, reason_for
 from opscope.compiler.against.one_op import Difference, Emission, OtherOp, differences, type_of
 from opscope.compiler.against.ours import FRONT, emission
 from opscope.compiler.against.page import to_markdown
@@ -209,6 +209,19 @@ def test_a_comparison_counts_groups_and_names_who_stops():
     page = to_markdown(compared, "tt")
     assert "| `stablehlo.rng` | 1 | | stablehlo-to-ttir: failed to \\| legalize | `03` |" in page
     assert "Without a reason" in page
+
+
+def test_ops_of_a_form_that_upstreams_test_expects_are_counted_and_the_test_is_named():
+    rand = 'module\n%0 = "ttir.rand"() : () -> tensor<2xf32>\n'
+    mine = Emission(rand)
+    there = Emission(rand.replace("rand", "rng_bit_generator"))
+    others = [OtherOp("01", name, b"", there) for name in ("stablehlo.rng_bit_generator", "stablehlo.rng")]
+    compared = compare(others, lambda module: mine)
+    assert [(a.names, a.upstream) for a in compared.agreements if a.dialect == "ttir"] == [(0, 1)]
+    page = to_markdown(compared, "tt")
+    assert "| ttir.rand | ttir.rng_bit_generator | `rand/rng_bit_generator` | 1 | `01` |" in page
+    assert "| `stablehlo.rng` | ops | ttir.rand | ttir.rng_bit_generator | 1 | `01` |" in page
+    assert {kept.dialect for kept in KEPT if kept.upstream} == {"ttir"}
 
 
 # --- what builds refuse

@@ -319,6 +319,24 @@ def test_a_daisy_chain_has_a_nop_for_each_reader() -> None:
     }
 
 
+def test_the_card_makes_the_tiles_of_inputs_with_an_op_for_each_reader() -> None:
+    plain, tilized = planned("layer"), planned("layer", enable_device_tilize=True)
+    inputs = [node.name for node in tilized.graph.nodes if node.kind is NodeKind.INPUT]
+    made = {node.name for node in tilized.graph.ops if node.spec.type == "tilizer"}
+    assert made == {f"{edge.producer}_{edge.consumer}_tilizer" for name in inputs for edge in plain.graph.users(name)}
+    assert all(edge.consumer in made for name in inputs for edge in tilized.graph.users(name))
+    assert all(tilized.choices[name].model.block.ublock.rt == 1 for name in made)
+    board = load_board("wormhole_b0")
+    results = [run(to_binary(plan, board), model("layer").queues)[0] for plan in (plain, tilized)]
+    assert pcc(*results) > 0.999
+
+
+def test_ribbon_needs_its_interactive_placer() -> None:
+    with pytest.raises(CompilerInputError, match="expected true with policy Ribbon, got false; try MaximizeT"):
+        planned(balancer_policy="Ribbon", use_interactive_placer=False)
+    assert planned(balancer_policy="NLP", use_interactive_placer=False).policy == "NLP"
+
+
 def test_options_change_what_they_name_and_leave_the_rest_of_the_legalizers() -> None:
     graph, config = fork(), Configuration()
     base = LegalizerOptions(
@@ -390,11 +408,11 @@ def test_the_command_takes_options_and_lists_them(tmp_path: Path) -> None:
     listed = CliRunner().invoke(plan_command, ["--list-options"])
     assert len(listed.output.splitlines()) == 33
     page, netlist, folder = tmp_path / "p.html", tmp_path / "n.yaml", tmp_path / "out"
-    args = ["matmul:512x128x128", "--set", "math_fidelity=LoFi", "--set", "use_interactive_placer=true"]
+    args = ["matmul:512x128x128", "--set", "math_fidelity=LoFi", "--set", "backend_opt_level=2"]
     args += ["--picture", str(page), "--netlist", str(netlist), "--backend-output", str(folder)]
     done = CliRunner().invoke(plan_command, args)
     assert done.exit_code == 0, done.output
-    assert "use_interactive_placer: has no effect here" in done.output
+    assert "backend_opt_level: has no effect here" in done.output
     assert "math_fidelity: LoFi" in netlist.read_text()
     assert 'data-op="matmul"' in page.read_text()
     assert (folder / "hlks" / "matmul.yaml").exists()

@@ -78,7 +78,28 @@ def exported(built: Built, name: str, frontend: str, values: Mapping[str, Any]) 
         if (settled := python_calls.settled(built, values)) is not None:
             built, values, notes = settled.built, {**values, **settled.values}, settled.notes
             bytecode = lower(built, name)
-    return ExportResult(bytecode, built.arguments, frontend, values, notes=(*notes, *_held(bytecode)))
+    return ExportResult(
+        bytecode, built.arguments, frontend, values, notes=(*notes, *_held(bytecode), *_missing(bytecode, built.ops))
+    )
+
+
+def _missing(bytecode: bytes, ops: tuple[str, ...]) -> tuple[str, ...]:
+    """The line about ops that a program is to hold and does not."""
+    if not ops:
+        return ()
+    from jax.extend.mlir import ir
+    from jax.interpreters import mlir
+
+    there: set[str] = set()
+
+    def look(op: Any) -> Any:
+        there.add(op.name)
+        return ir.WalkResult.ADVANCE
+
+    with mlir.make_ir_context():
+        ir.Module.parse(bytecode).operation.walk(look)
+    missing = ", ".join(op for op in ops if op not in there)
+    return (f"no case reaches {missing}",) if missing else ()
 
 
 def _held(bytecode: bytes) -> tuple[str, ...]:

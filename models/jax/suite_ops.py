@@ -9,6 +9,20 @@ from opscope.models.arguments import ArgSpec, Built
 from opscope.models.op_cases import FLOAT, cases
 from opscope.models.registry import model
 
+STABLEHLO = """
+    abs add and atan2 batch_norm_grad batch_norm_inference batch_norm_training bitcast_convert broadcast
+    broadcast_in_dim case cbrt ceil cholesky clamp compare composite concatenate convert convolution cosine
+    count_leading_zeros divide dot dot_general dynamic_slice dynamic_update_slice exponential
+    exponential_minus_one floor gather get_dimension_size if imag iota is_finite log log_plus_one logistic map
+    maximum minimum multiply negate not optimization_barrier or pad popcnt power real reduce reduce_precision
+    reduce_window remainder reshape reverse rng rng_bit_generator round_nearest_afz round_nearest_even rsqrt
+    scatter select select_and_scatter shift_left shift_right_arithmetic shift_right_logical sign sine slice sort
+    sqrt subtract tan tanh transpose triangular_solve while xor
+"""
+CHLO = "acos acosh asin asinh atan atanh cosh erf erf_inv erfc mulhi sinh square tan top_k"
+OPS = (*(f"stablehlo.{name}" for name in STABLEHLO.split()), *(f"chlo.{name}" for name in CHLO.split()))
+"""The ops that the compiler lowers and that one run of one op can hold."""
+
 
 @model(name="suite:ops", family="suite", size="reduced")
 def build(dtype: str) -> Built:
@@ -34,4 +48,4 @@ def build(dtype: str) -> Built:
                 results.append(entry.function(*(w[name] for name in names(index))))
         return results
 
-    return Built(forward, tuple(specs))
+    return Built(forward, tuple(specs), ops=OPS)

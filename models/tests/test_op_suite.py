@@ -116,6 +116,31 @@ def test_every_op_that_the_compiler_lowers_is_tried(split) -> None:
     tried = {op.op_name for op in split}
     assert lowered - tried == NOT_SINGLE
     assert {"stablehlo.fft", "stablehlo.complex"} <= tried
+    assert {*registry.get("suite:ops").build("float32").ops} == lowered - NOT_SINGLE
+
+
+def test_a_run_says_which_ops_of_the_table_no_case_reaches() -> None:
+    jax = pytest.importorskip("jax")
+    from opscope.models.arguments import ArgSpec, Built
+    from opscope.models.frontends.jax import exported
+
+    x = (ArgSpec("x", (4,), "float32", "", "input"),)
+    ops = ("stablehlo.sine", "chlo.asin", "stablehlo.cosine")
+    built = Built(lambda w: jax.numpy.sin(w["x"]), x, ops=ops)
+    assert exported(built, "one", "", {}).notes == ("no case reaches chlo.asin, stablehlo.cosine",)
+    assert exported(registry.get("suite:ops").build("float32"), "suite", "", {}).notes == ()
+
+
+def test_cases_of_chlo_do_not_depend_on_what_jax_writes() -> None:
+    """Each op of one operand that a release of JAX may write in other words has a case in text."""
+    from opscope.compiler.api import op_table
+    from opscope.models.jax.suite_ops import OPS
+    from opscope.models.op_texts import TEXTS
+
+    written = {text.partition('"')[2].partition('"')[0] for _, text, _ in TEXTS.values()}
+    assert len(op_table()) > 100
+    others = {"chlo.mulhi", "chlo.top_k"}
+    assert {op for op in OPS if op.startswith("chlo.")} - written == others
 
 
 def test_ops_are_tried_in_their_types_and_ranks(split) -> None:

@@ -19,6 +19,7 @@ import click
 import sqlalchemy as sa
 
 from opscope.base.digest import json_digest
+from opscope.base.live import progress
 from opscope.base.results_folder import make_folder
 from opscope.base.statuses import NOT_ATTEMPTED, RIGHT
 from opscope.harness.backends import registry
@@ -157,6 +158,7 @@ def _released(known: Sequence[str], named: Sequence[str] = ()) -> list[str]:
 
 def fetched(release: Release) -> datetime | None:
     """Fetches a release if it is not there; when it was made, None if that is not known or it cannot be had."""
+    progress.step(f"{release.name} · fetching")
     with suppress(InputError):  # the night says why it cannot be had
         registry.check_name(release.name)
     return registry.release_date(release.backend, release.version)
@@ -266,7 +268,9 @@ class History:
             # That says nothing of ops: none of them fails since this release. Another day it may load.
             shutil.rmtree(result.run_dir)
             return Night(release, night.night_id, result.seconds, str(failure.error_message))
+        progress.step(f"{release.name} · keeping the IR of {len(tests)} ops")
         lowered.keep(result.run_dir, tests)
+        progress.step(f"{release.name} · publishing {len(tests)} ops")
         delivered = delivery.publish([result.run_dir], self.url, self.root)
         problem = delivered.away or next(iter((*delivered.refused, *delivered.lost)), "")
         return Night(release, night.night_id, result.seconds, problem)
@@ -285,6 +289,7 @@ class History:
             for night in nights:
                 if night.problem:
                     continue
+                progress.step(f"{night.release.name} · comparing with the release before")
                 view = self.view(connection, night.night_id)
                 changes = sa.select(NIGHT_CHANGES.c.label, sa.func.count()).where(
                     NIGHT_CHANGES.c.night_id == night.night_id, NIGHT_CHANGES.c.label != "FIRST"

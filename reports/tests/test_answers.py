@@ -341,7 +341,7 @@ def _built() -> dict[str, list[Any]]:
     from opscope.wire import dashboard_check, decode, history, netlist, note, score
 
     shown = {"dashboard": "d", "chart": "c", "rows": 1, "seconds": 0, "sql": "", "error": ""}
-    kinds = Group(Difference("ttir", "add", "ops", "", "x", "y"), ("add",), 1, "id", "")
+    kinds = Group(Difference("ttir", "add", "ops", "", "x", "y"), ("add",), 1, "id", "", "")
     step = Step(0, 1, 0.9, 0.5, "key", True, 5, None, ("late",))
     first = history.First(op_id="id", op_name="add", right="", failing="tt@1")
     tested = {
@@ -367,7 +367,7 @@ def _built() -> dict[str, list[Any]]:
         "history": [history.History(releases=(Line("tt@1", "", {}, 1),), problems={"tt": "x"}, first_failing=(first,))],
         "note": [[note.Note(cause="c", text="t", author="a", written="2026-11-20 09:30")], note.PRINTS],
         "score": [[Score("case", "Add", Fault.NONE)], score.PRINTS],
-        "ops": [Comparison(1, (Stops("add", "", "x", 1, "id"),), (Agreement("ttir", 1, 1, 1),), (kinds,))],
+        "ops": [Comparison(1, (Stops("add", "", "x", 1, "id"),), (Agreement("ttir", 1, 1, 1, 1),), (kinds,))],
         "netlist": [netlist.Tested(netlist="n", passed=True, why="", rounds=0, **tested)],
     }
 

@@ -376,8 +376,9 @@ def _figures(result: RunResult) -> dict[str, Any]:
 
 def _error_of(op: OpCost, executable: Executable) -> str:
     """How far the cycles of an op that no plan places may be from a card's, by its kind."""
-    error = record_error(op.kernel, executable.device.system.arch) if op.cycles and not executable.plan.ops else None
-    return "" if error is None else f"{error:g} %"
+    if not op.cycles or executable.plan.ops:
+        return ""
+    return f"{record_error(op.kernel, executable.device.system.arch):g} %"
 
 
 def _changed(right: np.ndarray, got: np.ndarray) -> int:

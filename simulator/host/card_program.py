@@ -186,10 +186,13 @@ class CardProgram:
         module = CompiledModule.of(planned_module(self.compilation), named, kind=kind, results=results)
         return replace(module, name=name)
 
-    def write_backend_output(self, folder: Path) -> None:
-        """Writes what TT-Buda's back end would: netlist, kernels, pipes and epochs. Raises OSError."""
+    def write_backend_output(self, folder: Path, prefix: str = "") -> None:
+        """Writes what TT-Buda's back end would: netlist, kernels, pipes and epochs. Raises OSError.
+
+        `prefix` comes before each path in the folder.
+        """
         for name, text in planned_module(self.compilation).backend_files.items():
-            path = inside(folder, name)
+            path = inside(folder, prefix + name)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
 

@@ -45,6 +45,7 @@ NAMES: dict[str, tuple[str, str]] = {
     "sync": ("run", "waits until what was asked for has run"),
     "shutdown": ("run", "ends the run and forgets every device"),
     "pybuda_reset": ("run", "also forgets every option"),
+    "is_silicon": ("run", "whether a kind of device is a real card: none is"),
     "error_raised": ("run", "whether the run has ended with an error"),
     # options
     "set_configuration_options": ("settings.options", "sets compile options for all devices that compile later"),
@@ -90,6 +91,11 @@ FORMATS = (
     *("UInt16", "Int8", "Int32", "RawUInt8", "RawUInt16", "RawUInt32"),
 )
 _CONFIG = "settings.config_functions"
+_OP_REPO = (
+    *("OperandNumInt", "OperandNumTuple", "OperandNumRange", "TensorShape", "OperatorParam", "OperatorParamNumber"),
+    *("OperatorDefinition", "OperatorRepository", "ShapeCalculationContext"),
+    *("pybuda_operator_repository", "pytorch_operator_repository"),
+)
 MODULES: dict[str, dict[str, str]] = {
     "config": {
         **dict.fromkeys(
@@ -137,6 +143,7 @@ MODULES: dict[str, dict[str, str]] = {
     "pybudaglobal": {"TILE_DIM": "submodules.tile", "align_up_tile": "submodules.tile", "get_devices": "run"},
     "run": {},
     "run.api": {},
+    "run.commands": dict.fromkeys(("Command", "CommandType"), "devices.commands"),
     "run.impl": {},
     "schedulers": {},
     "tensor": {
@@ -151,10 +158,13 @@ MODULES: dict[str, dict[str, str]] = {
         "NLPPipelineWrapper": "submodules.transformers_pipeline",
     },
     "tti": {},
+    "op_repo": dict.fromkeys(_OP_REPO, "submodules.op_repo"),
+    "op_repo.datatypes": dict.fromkeys(_OP_REPO, "submodules.op_repo"),
     "op.eval": dict.fromkeys(("calculate_pcc", "compare_tensor_to_golden"), "submodules.compare"),
     "op.eval.common": dict.fromkeys(("calculate_pcc", "compare_tensor_to_golden"), "submodules.compare"),
     "ttdevice": {"get_device_config": "submodules.device_config"},
-    "utils": {"align_up_tile": "submodules.tile"},
+    "torch_compile": {"reset_state": "run"},
+    "utils": dict.fromkeys(("align_up_tile", "round_up_div"), "submodules.tile"),
     "verify": {
         "TestKind": "settings.verify_config",
         **dict.fromkeys(("verify_module", "verify_module_pipeline"), "submodules.verify"),
@@ -169,7 +179,6 @@ NO_MEANING = {
     "TTCluster": "a TTDevice of several chips is what this would be; try num_chips",
     "MXNetModule": "MXNet has ended, and no version of it installs beside this project's Python",
     "compile_torch": "torch.compile would trace a second time what PyTorchModule traces; try PyTorchModule",
-    "is_silicon": "nothing here is silicon",
     "CompiledGraphState": "it is TT-Buda's own pickle; try TTDeviceImage",
     "TensorShape": "shapes are tuples here",
     "SomeTensor": "it is a name of types alone",

@@ -289,6 +289,15 @@ def pybuda_reset() -> None:
     reset_options()
 
 
+def is_silicon(devtype: Any) -> bool:
+    """Whether a kind of device is a real card: no, as TT-Buda answers too."""
+    return False
+
+
+def reset_state() -> None:
+    """Forgets what `torch.compile` has left on cards: nothing, as a PyTorchModule is what runs there."""
+
+
 def error_raised() -> bool:
     """Whether the run has ended with an error."""
     pipeline = sessions.session().pipeline

@@ -69,6 +69,15 @@ def remove_device(device: Device) -> None:
     _SESSION.devices = [other for other in _SESSION.devices if other is not device]
 
 
+def training(where: str) -> TrainingPipeline:
+    """Returns the pipeline that is trained. Raises PyBudaError, in the name of `where`, if there is none."""
+    from opscope.simulator.host.training.training_pipeline import TrainingPipeline
+
+    if not isinstance(_SESSION.pipeline, TrainingPipeline):
+        raise PyBudaError(f"{where}: expected training, got none; try initialize_pipeline(training=True)")
+    return _SESSION.pipeline
+
+
 def is_running() -> bool:
     """Whether a run takes inputs."""
     return _SESSION.pipeline is not None and _SESSION.pipeline.is_running()

@@ -9,7 +9,6 @@ from opscope.simulator.host.argument_checks import count, one_of
 from opscope.simulator.host.devices.cpu_device import CPUDevice
 from opscope.simulator.host.devices.device import Device
 from opscope.simulator.host.devices.tt_device import TTDevice
-from opscope.simulator.host.errors import PyBudaError
 from opscope.simulator.host.settings.verify_config import VerifyConfig
 from opscope.simulator.host.training.training_pipeline import TrainingPipeline
 
@@ -70,7 +69,7 @@ def begin(**queues: Any) -> TrainingPipeline:
 def run_backward(input_count: int = 1, zero_grad: bool = False, _sequential: bool = False) -> None:
     """Runs the oldest microbatches that ran forward backward; `zero_grad` begins their sum anew. Raises PyBudaError."""
     count("run_backward: input_count", input_count, 1)
-    _current("run_backward").backward(input_count, zero_grad)
+    sessions.training("run_backward").backward(input_count, zero_grad)
 
 
 def run_optimizer(checkpoint: bool = False, _sequential: bool = False) -> None:
@@ -78,34 +77,27 @@ def run_optimizer(checkpoint: bool = False, _sequential: bool = False) -> None:
 
     Raises PyBudaError if a microbatch has run forward and not backward.
     """
-    _current("run_optimizer").step(checkpoint)
+    sessions.training("run_optimizer").step(checkpoint)
 
 
 def run_schedulers(_sequential: bool = False) -> None:
     """Sets the next learning rate of each device that has a schedule. Raises PyBudaError."""
-    _current("run_schedulers").schedule()
+    sessions.training("run_schedulers").schedule()
 
 
 def get_loss_queue() -> Any:
     """Returns the queue of losses: an entry per microbatch that ran forward. Raises PyBudaError."""
-    return _current("get_loss_queue").losses
+    return sessions.training("get_loss_queue").losses
 
 
 def get_parameter_gradients(
     device: CPUDevice | TTDevice | None = None, _sequential: bool = False
 ) -> list[dict[str, Any]]:
     """Returns the gradients so far by the parameters' names, for the device or for each one. Raises PyBudaError."""
-    pipeline = _current("get_parameter_gradients")
+    pipeline = sessions.training("get_parameter_gradients")
     one_of("get_parameter_gradients: device", device, Device)
     devices = pipeline.devices if device is None else [device]
     for one in devices:
         if not isinstance(one, TTDevice | CPUDevice):
             one.refuse("a TTDevice or CPUDevice", type(one).__name__)
     return [one.get_parameter_gradients() for one in devices]
-
-
-def _current(where: str) -> TrainingPipeline:
-    pipeline = sessions.session().pipeline
-    if not isinstance(pipeline, TrainingPipeline):
-        raise PyBudaError(f"{where}: expected training, got none; try initialize_pipeline(training=True)")
-    return pipeline

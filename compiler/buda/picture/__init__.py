@@ -98,7 +98,7 @@ KINDS = {
     "gather (sparse product)": frozenset({"sparse_matmul"}),
     "fused": frozenset({"fused_op"}),
     "reduction": frozenset({"reduce"}),
-    "copy, buffer": frozenset({"nop"}),
+    "copy, buffer": frozenset({"nop", "tilizer"}),
     "splice": frozenset({"splice"}),
 }
 """Kinds of op that have a colour of their own -> types; every other op is elementwise."""

@@ -125,6 +125,23 @@ def test_a_release_that_cannot_be_loaded_is_no_night(tmp_path: Path, monkeypatch
     assert not folder.exists(), "another day it may load"
 
 
+def test_what_is_done_after_the_ops_has_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, release, said = tmp_path / "run", Release("tt", "0.10.0"), list[str]()
+    monkeypatch.setattr(history, "fetched", lambda _: None)
+    monkeypatch.setattr(history.registry, "check_name", lambda _: None)
+    monkeypatch.setattr(
+        history.running, "run", lambda all_sweeps, *_: [SweepResult(*all_sweeps, folder, "complete", 0)]
+    )
+    monkeypatch.setattr(history.delivery, "publish", lambda *_: SimpleNamespace(away="", refused=(), lost=()))
+    monkeypatch.setattr(history.progress, "step", said.append)
+    run_folder.write(folder)
+    tests = [run_folder.record_of(folder, op, status=Status.SUCCESS) for op in run_folder.NAMES]
+    monkeypatch.setattr(history, "load_run", lambda _: SimpleNamespace(tests=tests))
+    assert not of(tmp_path).run(release, lambda *_: None, lambda _: None).problem
+    ops = f"{len(tests)} ops"
+    assert said == [f"tt@0.10.0 · keeping the IR of {ops}", f"tt@0.10.0 · publishing {ops}"]
+
+
 def test_another_process_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,8 +10,8 @@ import numpy as np
 
 from opscope.simulator.host import session
 from opscope.simulator.host.argument_checks import count
+from opscope.simulator.host.devices.commands import Commanded
 from opscope.simulator.host.devices.input_queue import InputQueue
-from opscope.simulator.host.devices.process_commands import ProcessCommands
 from opscope.simulator.host.errors import DeviceDied, PyBudaError
 from opscope.simulator.host.hosted_program import Sendable
 from opscope.simulator.host.microbatch import joined, one_by_one, size_of
@@ -23,13 +23,14 @@ if TYPE_CHECKING:
     from opscope.simulator.host.training.cpu_evaluation import CpuEvaluation
 
 
-class Device(ProcessCommands):
+class Device(Commanded):
     """Something that runs modules: one or more cards, or the CPU. Devices form a pipeline in the order of creation."""
 
     def __init__(self, name: str, mp_context: Any = None) -> None:
         """`mp_context` is ignored. Raises PyBudaError for a name that is none or is taken."""
         if not isinstance(name, str) or not name:
             raise PyBudaError(f"{type(self).__name__}: expected a name first, got {name!r}")
+        super().__init__()
         self.name = name
         self.modules: list[Module] = []
         self.loss_module: Module | None = None
@@ -217,6 +218,24 @@ class Device(ProcessCommands):
             self.refuse("an input that was pushed", "none; try push_to_inputs")
         self.settle_microbatch(first)
         self.compile_modules(self.first_of([array_of(value) for value in first]))
+
+    # --- what commands need of it
+
+    def hand_on(self, outputs: list[Any]) -> bool:
+        """Pushes results to the device behind; returns whether there is one."""
+        devices = session.session().devices
+        behind = devices[devices.index(self) + 1 :]
+        if behind:
+            behind[0].push_to_inputs(*outputs)
+        return bool(behind)
+
+    def step_optimizers(self) -> None:
+        """Runs the optimizers of the pipeline, whose devices are trained together. Raises PyBudaError."""
+        session.training(self.name).step()
+
+    def step_schedulers(self) -> None:
+        """Sets the next learning rates of the pipeline. Raises PyBudaError."""
+        session.training(self.name).schedule()
 
     # --- what a run needs of it
 

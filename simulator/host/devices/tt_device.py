@@ -147,17 +147,22 @@ class TTDevice(Device):
             if number + 1 < len(self.active):
                 passed = [np.zeros(shape, made.result_type(kind)) for _, shape, kind in made.outputs]
         self.compiled = compiled
-        self._write_files(config)
+        others = [device for device in session.session().devices if device.modules and device is not self]
+        self.write_files(compiled, config, alone=len(compiled) == 1 and not others)
 
-    def _write_files(self, config: Configuration) -> None:
-        """Writes what options ask for: the back end's output, and runtime parameters. Raises PyBudaError."""
+    def write_files(self, programs: Sequence[CardProgram], config: Configuration, alone: bool = False) -> None:
+        """Writes what options ask for of compiled programs: the back end's output, and runtime parameters.
+
+        The output of a program that is the pipeline's only one (`alone`) is in `backend_output_dir` itself, that of
+        others in folders of their names. Raises PyBudaError.
+        """
         params, folder = config.get("backend_runtime_params_path"), config.get("backend_output_dir")
         try:
             if params is not None and config.get("store_backend_db_to_yaml", False):
                 board = config.device[0] or self.board
                 write_runtime_params(Path(params), board, self.numbers, config.harvested(len(self.numbers)))
-            for program in self.compiled if folder is not None else ():
-                program.write_backend_output(Path(str(folder)))
+            for program in programs if folder is not None else ():
+                program.write_backend_output(Path(str(folder)), "" if alone else f"{program.exported.name}/")
         except OSError as error:
             self.refuse("a place to write", f"{error.filename}: {error.strerror}")
 

@@ -28,6 +28,11 @@ class NamedValue(Enum):
                 return member
         raise PyBudaError(f"{cls.__name__}: expected {', '.join(m.name for m in cls)}, got {text!r}")
 
+    @classmethod
+    def from_string(cls: type[E], text: str) -> E:
+        """Returns the member of that name; case does not matter. Raises PyBudaError."""
+        return cls.from_json(text)
+
     def to_json(self) -> str:
         """Returns its name."""
         return self.name

@@ -55,6 +55,7 @@ VARIABLES: dict[str, Variable] = {
     "PYBUDA_ENABLE_SINGLE_BUFFER_FALLBACK": Variable(
         "enable_single_buffer_fallback", _flag, "1: holds an output once where it does not fit twice"
     ),
+    "PYBUDA_ENABLE_DEVICE_TILIZE": Variable("enable_device_tilize", _flag, "1: the card makes the tiles of inputs"),
     "PYBUDA_ENABLE_AUTO_TRANSPOSE": Variable(
         "enable_auto_transposing_placement", lambda text: True, "set at all: tall ops may be placed on their side"
     ),
@@ -98,8 +99,7 @@ WITHOUT_EFFECT: dict[str, str] = {
     "PYBUDA_VERIFY_NET2PIPE": "the compiler's own tests check its pipes",
     "PYBUDA_TTI_BACKEND_FORMAT": "images have one form",
     "PYBUDA_TTI_BACKEND_TILIZED_FORMAT": "images have one form",
-    "PYBUDA_ENABLE_DEVICE_TILIZE": "tensors reach the device as tiles",
-    "PYBUDA_ENABLE_FORKED_DRAM_INPUTS": "each reader reads a queue itself",
+    "PYBUDA_ENABLE_FORKED_DRAM_INPUTS": "the ops of an epoch share a read in any case",
     "PYBUDA_SCHEDULER_POLICY": NO_CHOICE,
     "PYBUDA_GOLDEN_BLACKHOLE": "try TTDevice(arch=...)",
     "PYBUDA_ENABLE_VERSIM_DEVICE": "try TTDevice(devtype=...)",

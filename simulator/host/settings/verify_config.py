@@ -31,7 +31,6 @@ UNUSED = {
     "verify_tvm_compile": NO_TVM,
     "verify_pybuda_codegen_vs_framework": NO_TVM,
     "scale_loss": "the CPU's loss is that of the card",
-    "enable_input_gradient_checking": "the first card makes no gradient of its inputs; try pybuda_compile",
 }
 """Arguments without effect, and why."""
 

@@ -13,6 +13,7 @@ DOOR = "opscope.pybuda"
 SPECIAL = {
     **{name: f"{HOST}.{place}" for name, place in PARTS.items()},
     "op.nn": f"{HOST}.op",
+    "op.tm": f"{HOST}.op",
     "op.loss": f"{HOST}.op.loss",
 }
 """Module of pybuda -> the module here that it is."""

@@ -10,6 +10,11 @@ LAST_SUCCESSFUL_STAGE = None
 """The stage that a compilation of TT-Buda came to; the stages here are those of `opscope show`."""
 
 
+def round_up_div(size: int, by: int) -> int:
+    """Returns how many parts of size `by` hold `size`."""
+    return -(-size // by)
+
+
 def align_up_tile(size: int) -> int:
     """Returns the next multiple of a tile."""
     return -(-size // TILE_DIM) * TILE_DIM

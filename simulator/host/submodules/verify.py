@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,38 +20,52 @@ from opscope.simulator.host.settings.verify_config import VerifyConfig
 from opscope.simulator.host.submodules.verify_training import compiles_only, optimizer_of, train
 from opscope.simulator.host.tensor import array_of, to_torch
 
+ABOVE_ZERO = np.float32(1e-5)
+"""What keeps drawn numbers above 0."""
+
 
 def verify_module(
     module: Module,
     input_shapes: Sequence[Sequence[int]],
     verify_cfg: VerifyConfig | None = None,
+    input_params: Sequence[Any] = (),
+    device_type: str = "TTDevice",
     params_centered_on_zero: bool = False,
-    inputs_centered_on_zero: bool = False,
     scale_params: float = 1.0,
     inputs: Sequence[Any] | None = None,
-    input_params: Sequence[Any] = (),
-    device: TTDevice | None = None,
+    loss_module: Module | None = None,
     uniform_inputs: bool = False,
-) -> None:
+    inputs_centered_on_zero: bool = False,
+) -> list[Device]:
     """Runs a module on `inputs`, or on seeded ones of `input_shapes`, and compares outputs with the reference's.
 
     The reference is the framework: PyTorch for its modules, XLA in float32 for others. Compared are the card's outputs,
-    and with `verify_all` also what XLA computes of the traced module. Inputs are uniform from 0 to 1, or from -0.5 if
-    they are centered; arguments about parameters have no effect, as they keep their values. Where `compile_depth` or
-    `verify_cfg` say so, it is only compiled. With a `test_kind` of training it is trained, by the optimizer of
-    `verify_cfg`, and gradients and weights are compared. Raises PyBudaError.
+    and with `verify_all` also what XLA computes of the traced module. `inputs` has a tuple for each microbatch. Seeded
+    ones are drawn as TT-Buda draws them: positive, near 0.5, or near 0 if they are centered; or uniform from 0 to 1, or
+    -0.5 to 0.5; in the type that `data_format` of their entry in `input_params` names. So are parameters that have no
+    value, divided by `scale_params`. Where `compile_depth` or `verify_cfg` say so, it is only compiled. With a
+    `test_kind` of training it is trained, by the optimizer of `verify_cfg`, and gradients and weights are compared.
+    Returns the device. Raises PyBudaError.
     """
-    config = _checked("verify_module", [module], verify_cfg)
-    rows = [list(inputs)] if inputs is not None else _drawn(config, module, input_shapes, inputs_centered_on_zero)
-    device = device if device is not None else _card(f"tt_{module.get_name()}", config)
-    device.place_module(module)
-    _verify([device], rows, config, None)
+    return verify_module_pipeline(
+        [module],
+        input_shapes,
+        verify_cfg,
+        input_params,
+        [device_type],
+        params_centered_on_zero,
+        scale_params,
+        inputs,
+        loss_module,
+        uniform_inputs,
+        inputs_centered_on_zero,
+    )
 
 
 def verify_module_pipeline(
     modules: Sequence[Module],
     input_shapes: Sequence[Sequence[int]],
-    verify_cfg: VerifyConfig,
+    verify_cfg: VerifyConfig | None = None,
     input_params: Sequence[Any] = (),
     device_types: Sequence[str] = ("TTDevice",),
     params_centered_on_zero: bool = False,
@@ -65,9 +79,9 @@ def verify_module_pipeline(
 
     Each of `device_types` (`TTDevice`, `CPUDevice`, or `-` for the device before) takes one module, the last one also
     those that are left; all are cards where they are trained, the last one with `loss_module`, or the L1 loss of its
-    outputs. `inputs` has a tuple for each microbatch. Raises PyBudaError.
+    outputs. Raises PyBudaError.
     """
-    config = _checked("verify_module_pipeline", modules, verify_cfg)
+    config = _checked("verify", modules, verify_cfg)
     kinds = list(device_types)
     devices: list[Device] = []
     for number, module in enumerate(modules):
@@ -77,12 +91,11 @@ def verify_module_pipeline(
         elif kind == "CPUDevice":
             devices.append(CPUDevice(f"cpu{number}"))
         elif kind != "-" or not devices:
-            raise PyBudaError(
-                f"verify_module_pipeline: device_types: expected TTDevice, CPUDevice, or - behind one, got {kind!r}"
-            )
+            raise PyBudaError(f"verify: device_types: expected TTDevice, CPUDevice, or - behind one, got {kind!r}")
         devices[-1].place_module(module)
-    given = [list(row) for row in inputs] if inputs is not None else None
-    rows = given or _drawn(config, modules[0], input_shapes, inputs_centered_on_zero)
+    _give_values(modules, params_centered_on_zero, scale_params, uniform_inputs)
+    given = [list(row) if isinstance(row, tuple | list) else [row] for row in inputs or ()]
+    rows = given or _drawn(config, modules[0], input_shapes, inputs_centered_on_zero, uniform_inputs, input_params)
     _verify(devices, rows, config, loss_module)
     return devices
 
@@ -110,12 +123,45 @@ def _card(name: str, config: VerifyConfig) -> TTDevice:
     )
 
 
-def _drawn(config: VerifyConfig, module: Module, shapes: Sequence[Sequence[int]], centered: bool) -> list[list[Any]]:
+def _floats(generator: np.random.Generator, shape: Sequence[int], centered: bool, uniform: bool) -> np.ndarray:
+    """Returns numbers near 0.5, or near 0 if they are centered; or uniform ones, from 0 to 1 or -0.5 to 0.5."""
+    if uniform:
+        return generator.random(tuple(shape), dtype=np.float32) - np.float32(0.5 * centered)
+    return generator.normal(0.0 if centered else 0.5, 0.1, tuple(shape)).astype(np.float32)
+
+
+def _give_values(modules: Sequence[Module], centered: bool, scale: float, uniform: bool) -> None:
+    """Draws a value for each parameter that has none. Raises PyBudaError."""
+    if scale <= 0:
+        raise PyBudaError(f"verify: scale_params: expected a number above 0, got {scale!r}")
+    generator = np.random.default_rng(2)
+    for parameter in (each for module in modules for each in module.get_parameters()):
+        if not parameter.has_value():
+            values = _floats(generator, parameter.shape, centered, uniform)
+            parameter.set_value((values if uniform or centered else np.abs(values) + ABOVE_ZERO) / np.float32(scale))
+
+
+def _drawn(
+    config: VerifyConfig,
+    module: Module,
+    shapes: Sequence[Sequence[int]],
+    centered: bool,
+    uniform: bool,
+    parameters: Sequence[Mapping[str, Any]],
+) -> list[list[Any]]:
     """Returns seeded inputs for all that is run: tensors of PyTorch for its modules."""
     generator = np.random.default_rng(0)
-    low = np.float32(-0.5 if centered else 0.0)
+
+    def one(number: int, shape: Sequence[int]) -> np.ndarray:
+        asked = parameters[number].get("data_format") if number < len(parameters) else None
+        kind = np.dtype(str(asked).rpartition(".")[2]) if asked is not None else np.dtype(np.float32)
+        if kind.kind in "iu":
+            return generator.integers(0, min(25000, np.iinfo(kind.name).max), tuple(shape), dtype=kind)
+        values = _floats(generator, shape, centered, uniform)
+        return (values if uniform else np.abs(values) + ABOVE_ZERO).astype(kind)
+
     count = config.total_number_of_inputs() if config.kind.is_training() else 1
-    rows = [[generator.random(tuple(shape), dtype=np.float32) + low for shape in shapes] for _ in range(count)]
+    rows = [[one(number, shape) for number, shape in enumerate(shapes)] for _ in range(count)]
     return [[to_torch(v) if isinstance(module, PyTorchModule) else v for v in row] for row in rows]
 
 
@@ -128,29 +174,42 @@ def _verify(devices: Sequence[Device], rows: Sequence[Any], config: VerifyConfig
                 raise PyBudaError("verify: expected cards alone to train, got a CPUDevice; try run_training")
             train(cards, rows, loss, config)
         else:
-            _infer(devices, rows[0], config)
+            _infer(devices, rows, config)
     finally:
         if not config.skip_shutdown:
             pybuda_reset()
 
 
-def _infer(devices: Sequence[Device], values: Sequence[Any], config: VerifyConfig) -> None:
-    """Runs one microbatch through devices, and compares. Raises PyBudaError."""
+def _infer(devices: Sequence[Device], rows: Sequence[Sequence[Any]], config: VerifyConfig) -> None:
+    """Runs microbatches through devices, and compares. Raises PyBudaError."""
     least = config.pcc if config.pcc is not None else 0.99
+    references = [_referred(devices, values, config, least) for values in rows[: 1 if compiles_only(config) else None]]
+    if compiles_only(config):
+        return
+    results = run_inference(inputs=[tuple(values) for values in rows], _sequential=config.sequential)
+    for wanted in references:
+        outputs = results.get()
+        for number, (got, reference) in enumerate(zip(outputs, wanted, strict=True)):
+            if config.enabled and config.verify_last:
+                check_correlation(f"output {number} of the card", got, reference, least, "the framework")
+
+
+def _referred(devices: Sequence[Device], values: Sequence[Any], config: VerifyConfig, least: float) -> list[Any]:
+    """Returns what the devices are to make of a microbatch, for which they are only compiled where that is asked for.
+
+    Raises PyBudaError.
+    """
     wanted = list(values)
     for device in devices:
         device.settle_microbatch(values, devices[0].microbatch)
         if compiles_only(config):
             device.compile_modules(device.first_of([array_of(value) for value in wanted]))
             if device is devices[-1]:
-                return
+                break
         passed, wanted = wanted, device.reference(wanted, device.microbatch)
         if config.enabled and config.verify_all and isinstance(device, TTDevice):
             _compare_traced(device, passed, wanted, least)
-    outputs = run_inference(inputs=[tuple(values)], _sequential=config.sequential).get()
-    if config.enabled and config.verify_last:
-        for number, (got, reference) in enumerate(zip(outputs, wanted, strict=True)):
-            check_correlation(f"output {number} of the card", got, reference, least, "the framework")
+    return wanted
 
 
 def _compare_traced(device: TTDevice, inputs: Sequence[Any], wanted: Sequence[Any], least: float) -> None:

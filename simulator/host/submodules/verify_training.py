@@ -13,7 +13,7 @@ from opscope.simulator.host import optimizers
 from opscope.simulator.host.correlation import check_correlation
 from opscope.simulator.host.devices.tt_device import TTDevice
 from opscope.simulator.host.errors import PyBudaError
-from opscope.simulator.host.microbatch import one_by_one
+from opscope.simulator.host.microbatch import joined, one_by_one
 from opscope.simulator.host.modules.module import Module
 from opscope.simulator.host.modules.py_buda_module import PyBudaModule
 from opscope.simulator.host.op import Abs, Add, ReduceAvg, Subtract
@@ -85,6 +85,8 @@ def train(
         ]
         last.place_loss_module(loss if loss is not None else SumOfL1("verified_loss"))
         pipeline = begin()
+        if config.enable_input_gradient_checking:
+            pipeline.input_gradients = []
         if compiles_only(config):
             pipeline.compile(inputs[0], targets[0])
             for part in pipeline.parts:
@@ -132,9 +134,15 @@ class _Verification:
         self._pipeline.backward(len(rows), first)
         if first:
             self._sums = [{} for _ in self._devices]
-        for inputs, targets in rows:
-            for one in one_by_one("verify", [*inputs, *targets], self._devices[0].microbatch):
-                self._evaluate(one[: len(inputs)], one[len(inputs) :])
+        made = self._pipeline.input_gradients
+        self._pipeline.input_gradients = None if made is None else []
+        for number, (inputs, targets) in enumerate(rows):
+            each = one_by_one("verify", [*inputs, *targets], self._devices[0].microbatch)
+            wanted = [self._evaluate(one[: len(inputs)], one[len(inputs) :]) for one in each]
+            for place, got in made[number].items() if made and self._config.enabled else ():
+                if place < len(inputs):
+                    (of_input,) = joined([[of[place]] for of in wanted])
+                    check_correlation(f"gradient of input {place}", got, of_input, self._least, "the CPU")
         if not self._config.enabled or not self._config.enable_parameter_gradient_checking:
             return
         for device, sums in zip(self._devices, self._sums, strict=True):
@@ -142,7 +150,8 @@ class _Verification:
                 if not any(waived in name for waived in self._config.waive_gradient_errors):
                     check_correlation(f"gradient of {name}", got, sums[name], self._least, "the CPU")
 
-    def _evaluate(self, inputs: Sequence[Any], targets: Sequence[Any]) -> None:
+    def _evaluate(self, inputs: Sequence[Any], targets: Sequence[Any]) -> list[Any]:
+        """Adds the CPU's gradients of parameters, and returns those of the inputs."""
         evaluations = []
         values: Sequence[Any] = inputs
         for device in self._devices:
@@ -154,6 +163,7 @@ class _Verification:
             for name, value in of_parameters.items():
                 sums[name] = sums.get(name, 0) + value
             incoming = [0 * array_of(x) if g is None else g for g, x in zip(before, evaluation.inputs, strict=True)]
+        return incoming
 
     def step(self) -> None:
         """Runs the optimizers, and compares the new weights."""

@@ -257,6 +257,6 @@ def test_options_of_a_verification() -> None:
     with pytest.raises(PyBudaError, match=r"VerifyConfig: arch: expected a pybuda.BackendDevice, got 'n150'"):
         pybuda.VerifyConfig(arch="n150")  # type: ignore[arg-type]
     verify = pybuda.verify.verify_module
-    verify(Layer("one"), [X.shape], pybuda.VerifyConfig(arch=WORMHOLE, verify_all=True))
+    verify(Layer("one"), [X.shape], pybuda.VerifyConfig(arch=WORMHOLE, verify_all=True), params_centered_on_zero=True)
     with pytest.raises(PyBudaError, match=r"verify: expected output 0 of the card to correlate"):
-        verify(Layer("one"), [X.shape], pybuda.VerifyConfig(arch=WORMHOLE, pcc=1.1))
+        verify(Layer("one"), [X.shape], pybuda.VerifyConfig(arch=WORMHOLE, pcc=1.1), params_centered_on_zero=True)

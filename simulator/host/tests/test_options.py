@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import queue
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import numpy as np
 import pytest
 
 from opscope import pybuda
-from opscope.simulator.host.errors import NoMeaningHere, PyBudaError
+from opscope.simulator.host.errors import PyBudaError
 from opscope.simulator.host.settings.options import configuration
 from opscope.simulator.host.tests.layers import WORMHOLE, Layer, X, near
 
@@ -91,6 +93,19 @@ def test_a_trace_and_the_back_ends_files_are_written(tmp_path: Path) -> None:
     assert set(json.loads(trace.read_text())["ops"][0]) == {"kernel", "location", "cycles"}
 
 
+def test_of_several_programs_each_has_a_folder_of_the_back_ends_files(tmp_path: Path) -> None:
+    pybuda.set_configuration_options(backend_output_dir=str(tmp_path))
+    pybuda.TTDevice("a", arch=WORMHOLE, module=Layer("one"))
+    optimizer = pybuda.optimizers.SGD(learning_rate=0.1, device_params=True)
+    last = pybuda.TTDevice("b", arch=WORMHOLE, module=Layer("two"), optimizer=optimizer)
+    pybuda.run_inference(inputs=[X], _sequential=True).get()
+    assert {"one", "two"} == {path.parent.name for path in tmp_path.rglob("*_netlist.yaml")}
+    last.place_loss_module(pybuda.op.loss.L1Loss("loss"))
+    last.compile_for((X,), None, [np.zeros((1, 1, 32, 64), np.float32)])
+    written = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*_netlist.yaml")}
+    assert {f"b.{kind}/b.{kind}_netlist.yaml" for kind in ("forward", "backward", "optimizer")} <= written
+
+
 def test_a_card_is_described_by_files(tmp_path: Path) -> None:
     descriptor, params = tmp_path / "device.yaml", tmp_path / "params" / "runtime.yaml"
     rows = [row for row in range(1, 12) if row not in (1, 6, 11)]
@@ -141,8 +156,6 @@ def test_what_a_program_may_ask_of_its_devices() -> None:
     for saves in (False, True):
         (evaluated,) = device.cpueval_forward([X], {"one.bias": np.zeros(64, np.float32)}, saves)
         assert np.allclose(evaluated, np.tanh(X @ module.weights.value()), atol=1e-4)
-    with pytest.raises(NoMeaningHere, match=r"tt0\.push_to_command_queue: expected a name that a simulated card has"):
-        device.push_to_command_queue(None)
     with pytest.raises(PyBudaError, match="tt0: expected training before get_optimizer_params, got none"):
         device.get_optimizer_params(True)
     with pytest.raises(PyBudaError, match="tt0: expected a type of input, parameter, output, got 'none'"):
@@ -151,6 +164,58 @@ def test_what_a_program_may_ask_of_its_devices() -> None:
     cpu = pybuda.CPUDevice("cpu0", module=module)
     assert cpu.compile_for((X,), None)[0].shape == X.shape
     assert set(cpu.pop_parameter_checkpoint()) == {"one.weights", "one.bias"}
+
+
+def test_a_device_carries_out_commands() -> None:
+    from opscope.simulator.host.devices.commands import Command
+
+    made: Any = Command
+    first = pybuda.TTDevice("a", arch=WORMHOLE, module=Layer("one"))
+    last = pybuda.TTDevice("b", arch=WORMHOLE, module=Layer("two"))
+    first.push_to_inputs(X)
+    first.push_to_command_queue(made.run_forward(1))
+    first.push_to_command_queue(made.dc_transfer("forward"))
+    first.push_to_command_queue(made.sync())
+    for _ in range(3):
+        command = first.get_next_command(first.command_queue)
+        assert command is not None
+        assert not first.run_next_command(command)
+    assert first.get_command_queue_response() == {"sync": True}
+    transfers: queue.Queue[Any] = queue.Queue()
+    for command in (made.compile([X], None, [], 1, 1, None), made.run_forward(loop_count=1), made.get_queues("input")):
+        last.push_to_command_queue(command)
+    last.push_to_command_queue(made.get_parameter_checkpoint())
+    last.push_to_command_queue(made.quit())
+    for word in ("forward", "quit"):
+        transfers.put(word)
+    answers = []
+    while not last.command_queue.empty():
+        command = last.get_next_command(last.command_queue)
+        assert command is not None
+        if command.command_type.name == "QUIT":
+            last.push_to_command_queue(command)
+            last.dc_transfer_thread("forward", transfers)
+            answers = [last.get_command_queue_response() or {} for _ in range(4)]
+            last.run("")
+        else:
+            last.run_next_command(command)
+    assert [sorted(answer) for answer in answers] == [
+        ["outputs"],
+        ["original_shapes", "queues", "tile_broadcast_dims"],
+        ["checkpoint"],
+        ["outputs"],
+    ]
+    assert last.closed
+    assert last.get_command_queue_response() is None
+    inner = np.tanh(X @ first.modules[0].get_parameters()[0].value() + first.modules[0].get_parameters()[1].value())
+    (weights, bias) = (np.asarray(value.value()) for value in answers[2]["checkpoint"].values())
+    assert near(answers[3]["outputs"][0], np.tanh(inner @ weights + bias))
+    with pytest.raises(PyBudaError, match="a: expected loop_count with the command run_forward, got"):
+        first.run_next_command(made.run_forward())
+    with pytest.raises(PyBudaError, match="a: expected a command that runs inputs forward before a transfer, got none"):
+        first.dc_transfer("forward")
+    with pytest.raises(PyBudaError, match=r"a: expected a direction of forward_input, .*, got 'up'"):
+        first.dc_transfer("up")
 
 
 def test_the_cpu_evaluates_forward_and_backward() -> None:
@@ -184,3 +249,25 @@ def test_chips_are_counted_and_named_where_both_agree() -> None:
     for number, given in enumerate(({"num_chips": 1, "chip_ids": []}, {"num_chips": 1, "chip_ids": [0]})):
         assert pybuda.TTDevice(f"tt{number}", arch=WORMHOLE, **given).chip_ids == [0]
     assert pybuda.TTDevice("both", arch=WORMHOLE, num_chips=2, chip_ids=[0, 3]).chip_ids == [0, 3]
+
+
+def test_the_repository_of_operators_names_ops_that_are_there() -> None:
+    from opscope.simulator.host.submodules import op_repo
+
+    for each in op_repo.pybuda_operator_repository.operators:
+        takes = inspect.signature(getattr(pybuda.op, each.full_name.rpartition(".")[2])).parameters
+        assert {parameter.name for parameter in each.forward_params} <= takes.keys()
+    ours = op_repo.pybuda_operator_repository
+    assert ours.get_by_name("stack").input_num_range == op_repo.OperandNumRange(2, 4)
+    layer = op_repo.pytorch_operator_repository.get_by_name("linear")
+    assert layer.is_layer
+    assert not layer.is_operator
+    with pytest.raises(ValueError, match="one: expected a number of operands, or the least and the most, got 'two'"):
+        op_repo.OperatorDefinition("one", "pybuda.op.One", "two")
+
+
+def test_no_device_is_silicon_and_kinds_are_read_by_name() -> None:
+    assert not pybuda.is_silicon(pybuda.BackendType.Silicon)
+    assert pybuda.BackendType.from_string("golden") is pybuda.BackendType.Golden
+    with pytest.raises(PyBudaError, match=r"BackendDevice: expected Grayskull, .*, got 'e150'"):
+        pybuda.BackendDevice.from_string("e150")

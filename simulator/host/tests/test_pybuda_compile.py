@@ -126,7 +126,11 @@ def test_modules_in_a_row_are_verified(monkeypatch: pytest.MonkeyPatch) -> None:
     verify = pybuda.verify.verify_module_pipeline
     options = pybuda.VerifyConfig(arch=WORMHOLE, verify_all=True, skip_shutdown=True)
     devices = verify(
-        [Layer("a"), Layer("b"), Layer("c")], [BATCH.shape], options, device_types=["CPUDevice", "TTDevice"]
+        [Layer("a"), Layer("b"), Layer("c")],
+        [BATCH.shape],
+        options,
+        device_types=["CPUDevice", "TTDevice"],
+        params_centered_on_zero=True,
     )
     assert [[module.name for module in device.modules] for device in devices] == [["a"], ["b", "c"]]
     assert [device.microbatch for device in devices] == [2, 2]
@@ -167,14 +171,16 @@ def test_training_is_verified_step_by_step(kind: str) -> None:
     pybuda.set_configuration_options(accumulate_df=pybuda.DataFormat.Float32, math_fidelity=pybuda.MathFidelity.HiFi4)
     rate = {"learning_rate": 0.5}
     verified = trained(optimizer={"type": kind, "params": rate}, steps=2, accumulation_steps=2, microbatch_count=2)
-    pybuda.verify.verify_module(Layer("m"), [X.shape], verified)
+    pybuda.verify.verify_module(Layer("m"), [X.shape], verified, params_centered_on_zero=True)
 
 
 @pytest.mark.slow
 def test_schedules_microbatches_recomputation_and_devices_in_a_row_are_verified() -> None:
     optimizer = {"type": "sgd", "params": {"learning_rate": 50}}
     scheduled = trained(optimizer=optimizer, scheduler={"type": Halving}, epochs=2, skip_shutdown=True)
-    device = pybuda.verify.verify_module_pipeline([Layer("m")], [BATCH.shape], scheduled)[0]
+    device = pybuda.verify.verify_module_pipeline([Layer("m")], [BATCH.shape], scheduled, params_centered_on_zero=True)[
+        0
+    ]
     assert isinstance(device, pybuda.TTDevice)
     assert device.optimizer is not None
     assert device.optimizer.learning_rate == 12.5
@@ -186,7 +192,32 @@ def test_schedules_microbatches_recomputation_and_devices_in_a_row_are_verified(
         recomputed,
         device_types=["TTDevice", "TTDevice"],
         loss_module=pybuda.op.loss.L1Loss("loss", reduction="sum"),
+        params_centered_on_zero=True,
     )
+
+
+class Doubled(pybuda.PyBudaModule):
+    """A module without parameters."""
+
+    def forward(self, act: Any) -> Any:
+        return pybuda.op.Tanh("tanh", pybuda.op.Add("twice", act, act))
+
+
+def test_gradients_of_inputs_are_verified_also_where_nothing_is_trained(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = trained(test_kind=pybuda.verify.TestKind.TRAINING)
+    pybuda.verify.verify_module(Doubled("m"), [BATCH.shape], options)
+    run = card_program.CardProgram.run
+
+    def other(self: card_program.CardProgram, inputs: Any) -> list[np.ndarray]:
+        results = run(self, inputs)
+        return [np.flip(v, -1) for v in results] if self.exported.name.endswith("backward") else results
+
+    monkeypatch.setattr(card_program.CardProgram, "run", other)
+    with pytest.raises(PyBudaError, match=r"verify: expected .*gradient of input 0.* to correlate with the CPU's"):
+        pybuda.verify.verify_module(Doubled("m"), [X.shape], options)
+    without = trained(test_kind=pybuda.verify.TestKind.TRAINING, enable_input_gradient_checking=False)
+    with pytest.raises(PyBudaError, match="expected parameters that require a gradient"):
+        pybuda.verify.verify_module(Doubled("m"), [X.shape], without)
 
 
 @pytest.mark.parametrize(("wrong", "named"), [("backward", "gradient of"), ("optimizer", "after the step")])
@@ -201,7 +232,7 @@ def test_training_that_goes_wrong_is_named(wrong: str, named: str, monkeypatch: 
     monkeypatch.setattr(card_program.CardProgram, "run", other)
     options = trained(optimizer={"type": "sgd", "params": {"learning_rate": 0.5}})
     with pytest.raises(PyBudaError, match=f"verify: expected .*{named}.* to correlate with the CPU's"):
-        pybuda.verify.verify_module(Layer("m"), [X.shape], options)
+        pybuda.verify.verify_module(Layer("m"), [X.shape], options, params_centered_on_zero=True)
     with pytest.raises(PyBudaError, match=r"VerifyConfig: optimizer: expected a type of .*, got 'best'"):
         pybuda.verify.verify_module(Layer("m"), [X.shape], trained(optimizer={"type": "best"}))
 
@@ -231,3 +262,29 @@ def test_what_tests_ask_of_a_card_before_they_use_it() -> None:
     assert fewer.grid_size.r == 8
     assert fewer.get_harvested_cfg() == 0b10010
     assert sorted(pybuda.verify.config.NebulaGalaxy.chip_ids) == list(range(33))
+
+
+class Root(pybuda.PyBudaModule):
+    """The root of a product, which numbers below 0 have none of."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.weights = pybuda.Parameter(64, 64)
+
+    def forward(self, act: Any) -> Any:
+        return pybuda.op.Sqrt("root", pybuda.op.Matmul("product", act, self.weights))
+
+
+def test_values_of_a_verification_are_drawn_as_tt_buda_draws_them() -> None:
+    options = pybuda.VerifyConfig(arch=WORMHOLE, skip_shutdown=True)
+    module = Root("m")
+    (device,) = pybuda.verify.verify_module(module, [(1, 64, 64)], options, scale_params=2.0)
+    (weights,) = (np.asarray(parameter.value()) for parameter in module.get_parameters())
+    assert weights.min() > 0
+    assert abs(weights.mean() - 0.25) < 0.01
+    assert isinstance(device, pybuda.TTDevice)
+    pybuda.pybuda_reset()
+    pybuda.verify.verify_module(module, [(1, 64, 64)], options, params_centered_on_zero=True)  # it has its value
+    pybuda.pybuda_reset()
+    with pytest.raises(PyBudaError, match="verify: scale_params: expected a number above 0, got 0"):
+        pybuda.verify.verify_module(Root("n"), [(1, 64, 64)], options, scale_params=0)

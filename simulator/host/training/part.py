@@ -62,6 +62,10 @@ class Trainee(Holder, Protocol):
         """Returns the compile options."""
         ...
 
+    def write_files(self, programs: Sequence[CardProgram], config: Configuration) -> None:
+        """Writes what options ask for of compiled programs."""
+        ...
+
     def run_there(self, program: Sendable, inputs: Sequence[np.ndarray], profile: bool = False) -> list[np.ndarray]:
         """Returns what its process computes."""
         ...
@@ -87,7 +91,7 @@ def part_of(
     optimizer = device.optimizer
     trains = optimizer.trains if optimizer is not None else attrgetter("requires_grad")
     trained = [name for name, parameter in parameters.items() if trains(parameter)]
-    if not trained:
+    if not trained and not input_gradients:
         device.refuse("parameters that require a gradient and that its optimizer trains", "none")
     values = {name: array_of(parameter.value()) for name, parameter in parameters.items()}
     with in_one_line(device.name):  # a user's forward, while JAX traces it
@@ -160,9 +164,11 @@ def _program(device: Trainee, one: Pass) -> Run:
 
     with _innermost_frames():
         exported = Exported(f"{device.name}.{one.kind}", lower(one.built, one.kind), one.built.arguments, {})
-    before = device.programs.get(one.kind)
-    program = CardProgram.of(before, exported, device.board, device.compile_options(), device.numbers, one.kind)
+    before, config = device.programs.get(one.kind), device.compile_options()
+    program = CardProgram.of(before, exported, device.board, config, device.numbers, one.kind)
     device.programs[one.kind] = program
+    if program is not before:
+        device.write_files([program], config)
 
     def run(values: Mapping[str, np.ndarray]) -> Sequence[np.ndarray]:
         inputs = [values[spec.name] for spec in one.built.arguments]

@@ -40,7 +40,7 @@ class TrainingDevice(TrainingSteps):
         recompute: bool = False,
         input_gradients: bool = True,
     ) -> None:
-        if not trained:
+        if not trained and not input_gradients:
             raise ValueError(f"{name}: expected parameters that require a gradient, got none; try requires_grad=True")
         self.optimizer = optimizer
         described = {key: (value.shape, value.dtype.name) for key, value in parameters.items()}
@@ -50,7 +50,7 @@ class TrainingDevice(TrainingSteps):
         )
         self.passes = {FORWARD: self.forward_pass, BACKWARD: self.backward_pass}
         values = {parameter(key): np.asarray(value) for key, value in parameters.items()}
-        if optimizer is not None:  # without one, a program reads gradients and pushes weights
+        if optimizer is not None and trained:  # without one, a program reads gradients and pushes weights
             self.passes[OPTIMIZER] = optimizer_pass(optimizer, {key: described[key] for key in trained})
             for key in trained:
                 values |= {state(key, kept): value for kept, value in optimizer.start(described[key][0]).items()}

@@ -56,6 +56,9 @@ class TrainingPipeline:
         self.forwarded = queues("training: d2d_fwd_queues", d2d_fwd_queues)
         self.returned = queues("training: d2d_bwd_queues", d2d_bwd_queues)
         self.parts: list[TrainingPart] = []
+        self.input_gradients: list[Mapping[int, np.ndarray]] | None = None
+        """Of each microbatch that ran backward, the gradients of the first device's inputs by number: once this is a
+        list, before it is compiled. Nothing is trained by them."""
 
     @property
     def outputs(self) -> Any:
@@ -86,7 +89,8 @@ class TrainingPipeline:
             device.training = part
 
     def _part(self, device: TTDevice | CPUDevice, samples: Sequence[np.ndarray], targets: int) -> TrainingPart:
-        loss, behind = device is self.devices[-1], device is not self.devices[0]
+        loss = device is self.devices[-1]
+        behind = device is not self.devices[0] or self.input_gradients is not None
         if isinstance(device, CPUDevice):
             return CpuPart(device, samples, targets, loss, behind, device.optimizer_f, device.scheduler_f)
         image = device.training_image
@@ -148,6 +152,8 @@ class TrainingPipeline:
                 incoming = self._incoming(number, back)
                 if number - 1 < len(self.returned):
                     self.returned[number - 1].put([Tensor(value) for value in incoming])
+            elif self.input_gradients is not None:
+                self.input_gradients.append(back)
 
     @contextmanager
     def _for_all_or_none(self) -> Iterator[None]:

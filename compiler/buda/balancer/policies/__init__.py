@@ -13,7 +13,7 @@ from opscope.compiler.buda.balancer.policies.random_choice import RandomChoice
 from opscope.compiler.buda.balancer.policies.ribbon import Ribbon
 from opscope.compiler.errors import CompilerInputError
 
-__all__ = ["POLICIES", "Choice", "Policy", "PolicyOptions", "policy"]
+__all__ = ["POLICIES", "Choice", "Policy", "PolicyOptions", "Ribbon", "policy"]
 
 POLICIES: dict[str, type[Policy]] = {
     cls.name: cls for cls in (MaximizeTMinimizeGrid, MinimizeGrid, RandomChoice, Nlp, Cnn, Ribbon)
