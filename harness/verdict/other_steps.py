@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from opscope.harness.formulas.otherwise import WAYS, Steps
 from opscope.harness.formulas.nearest import rounded
+from opscope.harness.formulas.otherwise import WAYS, Steps
 from opscope.harness.formulas.stepwise import BY_KERNELS, NEAREST, evaluations
 from opscope.harness.formulas.traced import NotElementwiseError
 from opscope.harness.verdict.meaning import ON_CARD, STEPPED, STEPWISE, ExactOperands
