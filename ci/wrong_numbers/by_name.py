@@ -2,7 +2,7 @@
 
 Unlike `ci.wrong_numbers`, which spoils ops of modules, this needs neither XLA nor a simulator: 1,417 wrong results, and
 153 honest ones by float32 arithmetic, in another order, and rounded once. Prints those judged otherwise; ends with 1 if
-an honest one is refused, or if fewer wrong ones are than `LEAST` says: a card's documented rounding hides many of a unit.
+an honest one is refused, or if fewer wrong ones are than `LEAST` says: a card's documented rounding hides many.
 """
 
 from __future__ import annotations
