@@ -51,11 +51,18 @@ class Formula:
     others: tuple[Callable[..., Any], ...] = ()
     """Other steps that are honest, and round elsewhere; besides those with functions written in several
     (`otherwise.WAYS`)."""
+    other_sizes_of: tuple[Callable[..., Any], ...] = ()
+    """The sizes of other honest steps of a formula that is not of single elements."""
 
     @property
     def steps(self) -> Callable[..., Any]:
         """The steps in which it is usually evaluated."""
         return self.body or self.exact
+
+    @property
+    def forms(self) -> tuple[Callable[..., Any], ...]:
+        """All ways to write it that are known, of single elements."""
+        return (self.exact, *([self.body] if self.body else []), *self.others) if self.elementwise else ()
 
     def sizes(self, *operands: np.ndarray, **given: Any) -> Any:
         """The size of what the usual steps round: the table's, else what one rounding of each moves the result by."""
@@ -68,10 +75,10 @@ class Formula:
         return moved(partial(self.steps, **given), operands, lambda made: SMALLEST * made.steepness())
 
     def other_sizes(self, *operands: np.ndarray, **given: Any) -> Iterator[np.ndarray]:
-        """The same of other steps that are honest, of single elements in one result."""
-        forms = [self.exact, *([self.body] if self.body else []), *self.others] if self.elementwise else []
+        """The same of other steps that are honest, in the first result."""
+        yield from (of(*operands, **given) for of in self.other_sizes_of)
         operands = self.elements(*operands, **given)
-        for form in forms:
+        for form in self.forms:
             for number, way in enumerate(({}, *WAYS)):
                 try:
                     made = form(*(Traced(each, way=way) for each in operands), **given)

@@ -100,6 +100,8 @@ BY_HOST = [
 ]
 """How a host rounds, which adds and multiplies as IEEE 754 says: to the nearest number, of functions as its library has
 them, or not at all."""
+NEAREST = [BY_HOST[0], BY_HOST[1]]
+"""Each step the nearest number; numbers of the formula as they are, or rounded too."""
 MOVES = frozenset({np.concatenate, np.split, np.swapaxes, np.reshape})
 """Functions that only move values: no step of an evaluation."""
 
@@ -204,10 +206,11 @@ class _Rounded(NDArrayOperatorsMixin):
         total = self.sum(**along)
         return total / (self.value.size / max(1, total.value.size))
 
-    def var(self, *, axis: Any = None) -> _Rounded:
+    def var(self, *, axis: Any = None, ddof: int = 0) -> _Rounded:
         """The variances along a dim, of values less their mean."""
         centred = self - self.mean(axis=axis, keepdims=True)
-        return (centred * centred).mean(axis=axis)
+        total = (centred * centred).sum(axis=axis)
+        return total / (self.value.size / max(1, total.value.size) - ddof)
 
     @property
     def shape(self) -> tuple[int, ...]:

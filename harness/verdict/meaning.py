@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,6 @@ from opscope.harness.formulas.elementwise import CHOICES, COMPARED
 from opscope.harness.formulas.elementwise import FORMULAS as ELEMENTWISE
 from opscope.harness.formulas.formula import SMALLEST, moved
 from opscope.harness.formulas.nearest import precision, rounded
-from opscope.harness.formulas.otherwise import WAYS
 from opscope.harness.formulas.stepwise import BY_HOST, BY_KERNELS, evaluations
 from opscope.harness.formulas.table import FORMULAS
 from opscope.harness.formulas.traced import NotElementwiseError, Traced, step
@@ -78,8 +76,8 @@ class Meaning:
     elementwise: bool = True
     steps: Callable[..., Any] | None = None
     """The steps in which it is usually evaluated, of float64 operands that are traced or rounded; None: not known."""
-    others: tuple[Callable[..., Any], ...] = ()
-    """Other steps that are honest."""
+    forms: tuple[Callable[..., Any], ...] = ()
+    """All ways to write it that are known and honest; none where its steps are known."""
     other_sizes: Callable[[Arrays], Iterator[np.ndarray]] = lambda _: iter(())
     """Float64 operands -> what one relative rounding of other honest steps moves the first result by, each."""
     products: bool = False
@@ -119,7 +117,7 @@ def of_formula(name: str, given: Mapping[str, Any], operands: int, terms: int | 
         roundings,
         elementwise=formula.elementwise,
         steps=partial(formula.steps, **given),
-        others=tuple(partial(each, **given) for each in formula.others),
+        forms=tuple(partial(each, **given) for each in formula.forms),
         other_sizes=lambda inputs: formula.other_sizes(*inputs, **given),
         products=formula.products,
         mistaken=None if formula.mistaken is None else results(formula.mistaken),
@@ -140,7 +138,7 @@ def of_function(function: Callable[..., Any], by: str) -> Meaning:
         made = moved(function, tuple(inputs))
         return list(made) if isinstance(made, list) else [made]
 
-    return Meaning(by, evaluate, sizes, _float32_floors, ACTIVATION, steps=function)
+    return Meaning(by, evaluate, sizes, _float32_floors, ACTIVATION, steps=function, forms=(function,))
 
 
 def _float32_floors(inputs: Arrays) -> list[Any]:
@@ -165,7 +163,7 @@ def meaning_of(op_name: str, params: Mapping[str, str], operands: Operands, targ
         if all(x.dtype.itemsize == 4 for x in inputs):
             meaning = replace(meaning, other_sizes=partial(_beside, meaning, operands.module))
         elif (body := of_body(operands.module)) is not None:
-            meaning = replace(meaning, steps=body.steps, known_steps=True)
+            meaning = replace(meaning, steps=body.steps, forms=(), known_steps=True)
     return None if meaning is None or not decides(meaning, target, inputs) else meaning
 
 
@@ -321,11 +319,11 @@ class ExactOperands(Operands):
 
     def _evaluated(self, inputs: Arrays) -> list[np.ndarray]:
         assert self.meaning is not None
-        values, places = self._distinct(inputs)
+        values, places = self.distinct(inputs)
         with np.errstate(all="ignore"):
-            return [_placed(y, places, inputs[0].shape) for y in self.meaning.evaluate(values)]
+            return [placed(y, places, inputs[0].shape) for y in self.meaning.evaluate(values)]
 
-    def _distinct(self, inputs: Arrays) -> tuple[list[np.ndarray], np.ndarray | None]:
+    def distinct(self, inputs: Arrays) -> tuple[list[np.ndarray], np.ndarray | None]:
         """The operands in float64; of one operand of 16 bits, of which there are 65,536 numbers, each number once, and
         where it stands."""
         assert self.meaning is not None
@@ -384,6 +382,10 @@ class ExactOperands(Operands):
         """How far roundings of the usual steps may move each element of each result, float64."""
         return [each.usual for each in self._moves]
 
+    def in_wide_steps(self) -> list[np.ndarray]:
+        """How far roundings of steps in float32 or wider may move each element of each result, float64."""
+        return [each.wide for each in self._moves]
+
     def leaning(self) -> list[np.ndarray]:
         """What steps that all lean one way move each element of each result by, float64."""
         return [each.leaning for each in self._moves]
@@ -391,7 +393,7 @@ class ExactOperands(Operands):
     @cached_property
     def _moves(self) -> list[_Moves]:
         assert self.meaning is not None
-        inputs, places = self._distinct(self.inputs)
+        inputs, places = self.distinct(self.inputs)
         with np.errstate(all="ignore"):
             sizes, floors = self.meaning.sizes(inputs), self.meaning.floors(inputs)
             exact = self.exact if places is None else self.meaning.evaluate(inputs)
@@ -422,7 +424,7 @@ class ExactOperands(Operands):
             leaning = np.copysign(most, right) if apart is None else _farther(apart.leaning, own, right)
             shape = self.inputs[0].shape
             usual = most if rounds else usual
-            moves.append(_Moves(*(_placed(each, places, shape) for each in (most, leaning, usual))))
+            moves.append(_Moves(*(placed(each, places, shape) for each in (most, leaning, usual, own))))
         return moves
 
     def _apart(
@@ -438,13 +440,7 @@ class ExactOperands(Operands):
             weights = _finite(counts * exact / (np.square(exact) + np.square(size)))
         try:
             ways = BY_HOST if self.meaning.known_steps and not self.target.tiled else BY_KERNELS
-            # A card's kernels may be a unit off in each step: with other steps besides nothing would be wrong.
-            one_way = self.meaning.known_steps or self.target.tiled
-            known = {"flushes": self.target.tiled, "otherwise": WAYS[:1] if one_way else WAYS}
-            several = chain.from_iterable(
-                evaluations(each, inputs, dtype, ways, **known)
-                for each in (self.meaning.steps, *(() if one_way else self.meaning.others))
-            )
+            several = evaluations(self.meaning.steps, inputs, dtype, ways, flushes=self.target.tiled)
             for results in several:
                 with np.errstate(invalid="ignore"):
                     off = _finite(results[index] - exact)
@@ -453,7 +449,7 @@ class ExactOperands(Operands):
                     leaning, along = off, mean
         except NotElementwiseError:
             return None
-        return _Moves(farthest, leaning, farthest)
+        return _Moves(farthest, leaning, farthest, farthest)
 
 
 @dataclass(frozen=True)
@@ -464,6 +460,8 @@ class _Moves:
     leaning: np.ndarray
     usual: np.ndarray
     """`most` of the usual steps."""
+    wide: np.ndarray
+    """`most` where steps are in float32 or wider."""
 
 
 def _farther(leaning: np.ndarray, own: np.ndarray, exact: np.ndarray) -> np.ndarray:
@@ -472,7 +470,7 @@ def _farther(leaning: np.ndarray, own: np.ndarray, exact: np.ndarray) -> np.ndar
     return leaning + np.copysign(along, along * np.sum(leaning * exact))
 
 
-def _placed(values: np.ndarray, places: np.ndarray | None, shape: tuple[int, ...]) -> np.ndarray:
+def placed(values: np.ndarray, places: np.ndarray | None, shape: tuple[int, ...]) -> np.ndarray:
     """Values of distinct numbers where these stand."""
     return values if places is None else np.broadcast_to(values, (places.max() + 1,))[places].reshape(shape)
 

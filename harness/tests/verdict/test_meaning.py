@@ -434,3 +434,29 @@ def test_a_constant_that_a_body_converts_is_rounded_once():
     body = meaning.of_body(op.bytecode)
     (exact,) = body.evaluate([x.astype(np.float64)])
     assert np.array_equal(exact, x.astype(np.float64) * float(ml_dtypes.bfloat16(1.05070102)))
+
+
+SOFTSIGN = """
+  %a = stablehlo.abs %x : T
+  %o = stablehlo.constant dense<1.0> : T
+  %b = stablehlo.add %a, %o : T
+  %y = stablehlo.divide %x, %b : T"""
+LESS_A_PART = """
+  %a = stablehlo.abs %x : T
+  %o = stablehlo.constant dense<1.0> : T
+  %b = stablehlo.add %a, %o : T
+  %q = stablehlo.divide %a, %b : T
+  %p = stablehlo.multiply %x, %q : T
+  %y = stablehlo.subtract %x, %p : T"""
+OF_TWO = LESS_A_PART.replace("dense<1.0>", "dense<2.0>")
+
+
+@pytest.mark.parametrize(("body", "right"), [(SOFTSIGN, False), (LESS_A_PART, True), (OF_TWO, False)])
+def test_a_body_that_cancels_excuses_its_like_where_it_is_the_formula_too(body, right):
+    x = np.linspace(-1000, 1000, 4096, dtype=np.float32)
+    op = composite("opscope.softsign", f"{body}\n  return %y : T", "f32", x.size)
+    size = np.abs(x)
+    rounded_elsewhere = x - x * size / (1 + size)  # a unit of x off, where XLA's own is not
+    assert judged(op, x, rounded_elsewhere).passed is right
+    assert judged(op, x, x / (1 + size)).passed
+    assert not judged(op, x, np.where(x < -5, 1.05, 1).astype(np.float32) * rounded_elsewhere).passed
