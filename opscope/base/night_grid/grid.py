@@ -681,10 +681,13 @@ def told_apart(names: Mapping[str, str]) -> dict[str, str]:
         common = set.intersection(*map(set, keys.values()))
         for series, words in keys.items():
             kept = [word for word in words if word in name.split() or word not in common]
-            # A number alone is the seed: it has no name in a key (reports/database/rows.py).
-            shown = [f"seed={word}" if word.isdigit() else word for word in kept]
-            apart[series] = " ".join([*(word for word in name.split() if word not in kept), *shown])
+            apart[series] = " ".join([*(word for word in name.split() if word not in kept), *map(word_of_name, kept)])
     return apart
+
+
+def word_of_name(word: str) -> str:
+    """A word of a series' key as its name has it: what begins with a digit is the seed, which a key does not name."""
+    return f"seed={word}" if word[:1].isdigit() else word
 
 
 def cut(text: str, longest: int) -> str:
