@@ -300,10 +300,16 @@ def test_a_series_that_nobody_ran_is_a_row_all_the_same(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("board", ["n150", ""])
 def test_a_series_has_one_name_in_python_and_in_sql(board: str) -> None:
-    values = {"seed": (0, 7, 12), "inputs": ("captured", "random"), "data_format": (None, "Bfp8_b"), "until": (None, "x")}
+    values = {
+        "seed": (0, 7, 12),
+        "inputs": ("captured", "random"),
+        "data_format": (None, "Bfp8_b"),
+        "until": (None, "x"),
+    }
     for chosen in itertools.product(*values.values()):
         series = series_text("mine", "n150", {"dtype": "float32", **dict(zip(values, chosen, strict=True))})
-        query = f"SELECT {platform_of('s', 's.board')} FROM (SELECT ? AS series, 'mine' AS backend, 'n150' AS arch, ? AS board) s"
+        row = "SELECT ? AS series, 'mine' AS backend, 'n150' AS arch, ? AS board"
+        query = f"SELECT {platform_of('s', 's.board')} FROM ({row}) s"
         assert sqlite3.connect(":memory:").execute(query, (series, board)).fetchone() == (
             series_name("mine", board, series),
         )
