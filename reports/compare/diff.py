@@ -387,8 +387,8 @@ def takes_longer(old: Outcome, new: Outcome) -> bool:
 
 
 def rates(a: RunView, b: RunView) -> list[Rate]:
-    """Attempted and right ops and their share, per scope and place of execution, in unique ops and in uses. Of a partial
-    night `all` has the ops that it tried itself.
+    """Attempted and right ops and their share, per scope and place of execution, in unique ops and in uses; in scope
+    `all` of a partial night those that it tried itself.
 
     Like for like, both runs are weighed by the later run's uses. Results of one place never add to those of another.
     """
