@@ -24,7 +24,8 @@ WITH ranked AS (
     FROM ran a
     JOIN ran b ON b.series = a.series AND b.model = a.model AND b.nights_ago = b.earliest AND b.nights_ago > a.nights_ago
     JOIN module_ops u ON u.module_id = a.module_id
-    LEFT JOIN night_dates w ON w.series = a.series AND w.newest = 1
+    LEFT JOIN (SELECT series, MAX(night_id) AS night_id, MAX(stopped) AS stopped FROM night_dates WHERE newest = 1 GROUP BY series) w
+      ON w.series = a.series
     WHERE a.nights_ago = a.newest
 )
 SELECT series, day, standing, backend, arch, data_format, model, since, started, COUNT(*) AS both_ops, SUM(uses * cycles_before) AS cycles_before,
