@@ -55,8 +55,12 @@ OF_ONE_RUN = PLACES | {
     "revision",
     "branch",
     "fingerprint",
+    "models",
+    "shard",
+    "shard_costs",
 }
-"""Keys in a run's options that two runs with the same settings need not have in common."""
+"""Keys in a run's options that two runs with the same settings need not have in common: which models and which share of
+their ops a run has, its rows say."""
 
 
 def origin(

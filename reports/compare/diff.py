@@ -348,7 +348,7 @@ def _label(old: Outcome | None, new: Outcome | None, b: RunView, slower: Slower 
     if label is Label.ADDED:
         return _unrepeated(before, new) or (label, "")
     if label is Label.NEW and before is None:
-        return label, "first attempt"
+        return label, "first attempt" if old is None else f"{old.status.replace('_', ' ')} before"
     known = label is Label.FIXED and new.expected
     return label, f"a limitation still names it: {new.expected}" if known else ""
 
@@ -400,15 +400,18 @@ def takes_longer(old: Outcome, new: Outcome) -> bool:
 
 
 def rates(a: RunView, b: RunView) -> list[Rate]:
-    """Attempted and right ops and their share, per scope and place of execution, in unique ops and in uses.
+    """Attempted and right ops and their share, per scope and place of execution, in unique ops and in uses; in scope
+    `all` of a partial night those that it tried itself.
 
     Like for like, both runs are weighed by the later run's uses. Results of one place never add to those of another.
     """
     both = {op_id for op_id, op in b.ops.items() if op.attempted and op_id in a.ops and a.ops[op_id].attempted}
     rows = []
-    for scope in ("all", "like for like"):
-        only = None if scope == "all" else both
-        earlier, later = _counted(a, only, a if only is None else b), _counted(b, only, b)
+    for scope, of_a, of_b, weighed in (
+        ("all", a.ops.keys() - a.from_complete, b.ops.keys(), a),
+        ("like for like", both, both, b),
+    ):
+        earlier, later = _counted(a, of_a, weighed), _counted(b, of_b, b)
         places = {*earlier.right, *later.right}
         rows += [
             Rate(scope, place, *earlier.shares(place), *later.shares(place)) for place in sorted(places) or ["none"]
@@ -436,12 +439,12 @@ class _Counted(NamedTuple):
         )
 
 
-def _counted(run: RunView, only: Collection[str] | None, weighed: RunView) -> _Counted:
+def _counted(run: RunView, only: Collection[str], weighed: RunView) -> _Counted:
     """The attempted ops of `run` that are in `only`, each with its uses in `weighed`."""
     ops = uses = 0
     right: dict[str, tuple[int, int]] = {}
     for op_id, op in run.ops.items():
-        if not op.attempted or (only is not None and op_id not in only):
+        if not op.attempted or op_id not in only:
             continue
         weight = (op if weighed is run else weighed.ops[op_id]).uses
         ops, uses = ops + 1, uses + weight

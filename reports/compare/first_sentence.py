@@ -326,9 +326,9 @@ def _headline(facts: Sequence[SeriesFacts], named: Mapping[str, str], rules: Seq
                     return kind, _within("{}", chips[kind])
         if changes := [change for each in facts for change in each.news if change.label == label]:
             return label, _with_first(_ops(word, changes), changes, rules)
-    if failing := [change for each in facts for change in each.failing]:
-        first_night = all(each.first for each in facts if each.attempted)
-        return "failing", _with_first(f"{_count(failing)} {'' if first_night else 'still '}failing", failing, rules)
+    for kind, word, of in _failing(facts):
+        if of:
+            return kind, _with_first(_ops(word, of), of, rules)
     if "acknowledged" in chips:
         return "acknowledged", _within("{}", chips["acknowledged"])
     known = any(change.label in NOW_BAD for each in facts for change in each.changes)
@@ -348,9 +348,8 @@ def _chips(facts: Sequence[SeriesFacts], named: Mapping[str, str]) -> Iterator[t
     for label, word in WORSE.items():
         if news := [change for change in changes if change.change == label]:
             yield label, _ops(word, news)
-    failing = [change for each in facts for change in each.failing if change.label == Label.PERSISTING]
+    (_, _, failing), (_, _, at_first), (_, _, added) = _failing(facts)
     noted = [change for change in bad if change.acknowledged and not change.known]
-    added = [change for each in facts if not each.first for change in each.changes if change.label == Label.FIRST]
     models = _names(sorted(_models(added)))
     for kind, word, of in (
         ("failing", "still failing", failing),
@@ -368,7 +367,20 @@ def _chips(facts: Sequence[SeriesFacts], named: Mapping[str, str]) -> Iterator[t
         if of:
             yield kind, f"{_count(of)} {word}"
     if first := sorted(named[each.series] for each in facts if each.first and each.attempted):
-        yield "first", "first night" + ("" if len(first) == len(facts) else f" of {_names(first)}")
+        count = "" if len(first) == len(facts) or not at_first else f": {_count(at_first)} failing"
+        yield "first", "first night" + ("" if len(first) == len(facts) else f" of {_names(first)}{count}")
+
+
+def _failing(facts: Sequence[SeriesFacts]) -> tuple[tuple[str, str, list[Change]], ...]:
+    """The kinds of failures that fail no gate, each with its name in a sentence, and they: those of before, those of a
+    series that nothing is before, and those that only a new model has."""
+    of_first = [change for each in facts if each.first for change in each.failing]
+    others = [change for each in facts if not each.first for change in each.failing]
+    return (
+        ("failing", "still failing", [change for change in others if change.label == Label.PERSISTING]),
+        ("failing at first", "failing", of_first),
+        ("new model", "failing in a new model", [change for change in others if change.label == Label.FIRST]),
+    )
 
 
 def _with_first(what: str, changes: Sequence[Change], rules: Sequence[Rule]) -> str:

@@ -138,7 +138,9 @@ def night_before(connection: sa.Connection, night_id: str, series: str) -> RunVi
         if not (view.ops[op_id].attempted if op_id in view.ops else set(op.uses_of) & set(view.models))
     }
     programs = {**older.programs, **view.programs}
-    return replace(view, ops={**view.ops, **untried}, programs=programs, complete=older)
+    return replace(
+        view, ops={**view.ops, **untried}, programs=programs, complete=older, from_complete=frozenset(untried)
+    )
 
 
 def last_complete(connection: sa.Connection, night_id: str, series: str) -> str:

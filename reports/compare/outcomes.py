@@ -180,6 +180,8 @@ class RunView:
     """Model -> how it came out as one program, where it ran as one: before its ops, or as the op of workflow `full`."""
     complete: RunView | None = None
     """Of a partial night, the last complete one before it: what it did not try is as that one left it."""
+    from_complete: frozenset[str] = frozenset()
+    """The ids of these ops."""
 
     @property
     def known_good(self) -> RunView:

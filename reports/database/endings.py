@@ -42,6 +42,8 @@ def platform_of(table: str, board: str) -> str:
     words = f"' ' || SUBSTR({table}.series, LENGTH({table}.backend) + LENGTH({table}.arch) + 3) || ' '"
     for usual in USUAL:
         words = f"REPLACE({words}, ' {usual} ', ' ')"
+    for digit in range(10):  # series_names.py: what begins with one is the seed
+        words = f"REPLACE({words}, ' {digit}', ' seed={digit}')"
     return f"RTRIM({table}.backend || CASE {board} WHEN '' THEN '' ELSE ' ' || {board} END || {words})"
 
 

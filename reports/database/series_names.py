@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
+from opscope.base.night_grid.grid import word_of_name
 from opscope.harness.record.optest import board_of
 from opscope.reports.database.endings import USUAL
 from opscope.reports.database.rows import series_by_backend
@@ -17,7 +18,7 @@ def series_name(backend: str, board: str, series: str) -> str:
     """`reference n150 Bfp8_b`, `mine until=lower`: the backend, its board if it has one, and what of the key differs
     from the usual, so that two series have one name nowhere. In SQL: `endings.platform_of`."""
     own = [word for word in series.split(" ")[2:] if word not in USUAL]
-    return " ".join(filter(None, (backend, board, *(f"seed={word}" if word.isdigit() else word for word in own))))
+    return " ".join(filter(None, (backend, board, *map(word_of_name, own))))
 
 
 def names_of(connection: sa.Connection, night_id: str) -> dict[str, str]:

@@ -138,13 +138,12 @@ def _run_sweep(
         return SweepComparison(sweep, run_dir, None, None, ended, f"{line}; the night has no such sweep")
     if night.series != view.series:
         raise InputError("opscope gate", f"the options of the night ({night.series})", view.series, "the same file")
-    return SweepComparison(
-        sweep, run_dir, night, own_diff(_without_never_run(compare(night, view)), rules), ended, line
-    )
+    return SweepComparison(sweep, run_dir, night, compared_with(night, view, rules), ended, line)
 
 
-def _without_never_run(diff: Diff) -> Diff:
-    """The comparison without the models and ops that the gate did not run."""
+def compared_with(night: RunView, view: RunView, rules: Sequence[Rule]) -> Diff:
+    """A sweep compared with the night, without the models and ops that it did not run."""
+    diff = own_diff(compare(night, view), rules)
     rows = tuple(row for row in diff.rows if row.label != "NEVER-RUN")
     other_counts = {label: count for label, count in diff.counts.items() if label != "NEVER-RUN"}
     return replace(diff, rows=rows, counts=other_counts, changes=())

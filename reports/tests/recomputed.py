@@ -10,6 +10,7 @@ import pandas as pd
 
 from opscope.harness.record.causes import cause_of_test
 from opscope.harness.record.store import load_run
+from opscope.reports.database.rows import series_text
 from opscope.reports.records.night_record import membership
 
 BAD = {"compile_failed", "run_failed", "wrong_result", "no_golden", "timeout", "crashed"}
@@ -32,6 +33,8 @@ def op_tests(runs: Path) -> pd.DataFrame:
                     "date": night.label[:10],
                     "started": night.started,
                     "at": run.record.started,
+                    "run": folder.name,
+                    "key": series_text(of.backend, of.arch, of.origin.options),
                     "series": f"{of.backend} {of.arch} {of.origin.options.get('data_format') or ''}",
                     "models_missing": bool({*night.models} - {*run.header.models}),
                     "shards": max(night.shards, 1),
@@ -91,5 +94,44 @@ def changes(tests: pd.DataFrame, night: str, series: str, acknowledged: Collecti
     tenfold = (fell >= 1e-5) & (1 - pcc >= 10 * (1 - pcc_before))
     now.loc[now.right & was_right & ((fell >= 1e-3) | tenfold), "what"] = "less exact"
     now["flaky"] |= now.flaky_before.eq(True)  # what disagreed in either night comes and goes
-    now["quiet"] = now.expected | now.flaky | now.cause.isin(acknowledged)
+    now["acknowledged"] = now.cause.isin(acknowledged)
+    now["quiet"] = now.expected | now.flaky | now.acknowledged
+    now["first_night"] = not len(nights)
     return now
+
+
+def told(of: pd.DataFrame) -> dict[str, tuple[int, int]]:
+    """What the sentence has to tell of these changes: kind -> ops, each once, and their causes."""
+    of = of.reset_index()
+    loud, ours, bad = ~of.quiet, ~of.expected, of.bad
+    kinds = {
+        "new failure": (of.what == "new") & loud,
+        "failing for another reason": (of.what == "another reason") & loud,
+        "less exact": (of.what == "less exact") & loud,
+        "still failing": (of.what == "still failing") & loud,
+        "failing": (of.what == "first") & of.first_night & loud,
+        "acknowledged": bad & ours & of.acknowledged,
+        "failing as expected": bad & of.expected,
+        "flaky": bad & ours & of.flaky,
+        "failing in a new model": (of.what == "first") & ~of.first_night & loud,
+        "fixed": (of.what == "fixed") & ~of.flaky,
+    }
+    counted = {kind: of[which] for kind, which in kinds.items()}
+    return {kind: (rows.op.nunique(), rows.cause.nunique()) for kind, rows in counted.items() if len(rows)}
+
+
+def began(tests: pd.DataFrame, series: str, until: str, cause: str) -> tuple[str, str]:
+    """Since when a cause fails in a series, of nights up to `until`: the date of the last complete night without it (or
+    nothing), and that of the first with it after that."""
+    of = tests[(tests.series == series) & (tests.started <= until)].sort_values("started")
+    nights = of.assign(has=of.bad & (of.cause == cause)).groupby("night", sort=False)
+    each = nights.agg(date=("date", "first"), complete=("complete", "first"), has=("has", "any"))
+    without = each[each.complete & ~each.has]
+    after = each.loc[without.index[-1] :] if len(without) else each
+    return without.date.iloc[-1] if len(without) else "", after[after.has].date.iloc[0]
+
+
+def wrong_since(tests: pd.DataFrame, series: str, op: str) -> str:
+    """The date of the first of the last nights that tried an op, all of which found it wrong."""
+    tried = tests[(tests.series == series) & (tests.op == op) & tests.tried].sort_values("started", ascending=False)
+    return tried[tried.bad.cumprod().astype(bool)].date.iloc[-1]

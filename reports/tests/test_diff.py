@@ -246,10 +246,13 @@ def test_changes_of_options_and_versions_are_listed(comparison: Diff) -> None:
 
 
 def under(view: RunView, **conditions: str) -> RunView:
-    """The run, under these conditions and others that both runs have; of one commit, and in a cache of its own."""
+    """The run, under these conditions and others that both runs have; of one commit, in a cache of its own, and asked
+    for models and a share of its own."""
     options = view.origin["options"] | {
         "conditions": {"processor": "P", "simulator": "1"} | conditions,
         "cache_dir": view.run_id,
+        "models": [f"{view.run_id}.mlir"],
+        "shard": f"{len(conditions)}/2",
     }
     return replace(
         view, origin={**view.origin, "revision": "a", "backend_revision": "a", "compiler": "", "options": options}

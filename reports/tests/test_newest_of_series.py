@@ -13,8 +13,6 @@ from opscope.reports.tests.nights import Op, night
 
 FULL = "reference n150 float32 0"
 COMPILED = f"{FULL} until=ttnn-to-flatbuffer"
-OF_EVERY_RUN = {"coverage_by_op", "cycles_over_two_weeks", "flipping_ops", "pass_rate_by_run"}
-"""Questions about more than the newest night."""
 
 
 @pytest.fixture(scope="module")
@@ -74,8 +72,18 @@ def test_a_model_that_is_gone_is_named_once_and_in_no_share(url: str) -> None:
 @pytest.mark.parametrize("name", sorted(questions()))
 def test_every_question_says_of_which_series_and_date(url: str, name: str) -> None:
     columns = ask(url, name).columns
-    assert {"series", "day"} <= set(columns)
-    assert ("standing" in columns) == (name not in OF_EVERY_RUN)
+    assert {"series", "day", "standing"} <= set(columns)
+
+
+def test_a_question_about_all_runs_says_which_of_them_is_the_newest(url: str) -> None:
+    answer = ask(url, "pass_rate_by_run")
+    found = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
+    assert [(row["series"], row["day"], row["standing"]) for row in found] == [
+        (FULL, "2026-11-02", "older"),
+        (FULL, "2026-11-03", "older"),
+        (FULL, "2026-11-04", "partial"),
+        (COMPILED, "2026-11-05", "newest"),
+    ]
 
 
 def test_runs_without_a_night_have_each_models_newest(tmp_path: Path) -> None:

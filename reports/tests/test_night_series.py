@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
+import sqlite3
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,6 +18,9 @@ from opscope.reports.compare.night_diff import compared_nights, diffs, names_nig
 from opscope.reports.compare.night_views import is_night, night_of, nights_named, series_of
 from opscope.reports.compare.run_selection import Runs, open_runs
 from opscope.reports.database.database import open_database
+from opscope.reports.database.endings import platform_of
+from opscope.reports.database.rows import series_text
+from opscope.reports.database.series_names import series_name
 from opscope.reports.publish import counting
 from opscope.reports.publish.publish import publish
 from opscope.reports.tests.night_runs import fresh, publish_night, record, shard_run
@@ -291,3 +296,20 @@ def test_a_series_that_nobody_ran_is_a_row_all_the_same(tmp_path: Path) -> None:
     nobody = ("xla n150", "partial", "model a, model b", 2, 2, "")
     of_runs = (SERIES.format("n150"), "complete", "", 2, 0)
     assert rows == [(*of_runs, ""), nobody, (*of_runs, FIRST), nobody]
+
+
+@pytest.mark.parametrize("board", ["n150", ""])
+def test_a_series_has_one_name_in_python_and_in_sql(board: str) -> None:
+    values = {
+        "seed": (0, 7, 12),
+        "inputs": ("captured", "random"),
+        "data_format": (None, "Bfp8_b"),
+        "until": (None, "x"),
+    }
+    for chosen in itertools.product(*values.values()):
+        series = series_text("mine", "n150", {"dtype": "float32", **dict(zip(values, chosen, strict=True))})
+        row = "SELECT ? AS series, 'mine' AS backend, 'n150' AS arch, ? AS board"
+        query = f"SELECT {platform_of('s', 's.board')} FROM ({row}) s"
+        assert sqlite3.connect(":memory:").execute(query, (series, board)).fetchone() == (
+            series_name("mine", board, series),
+        )

@@ -126,15 +126,29 @@ def test_what_went_through_is_not_known_to_be_wrong() -> None:
     assert not WENT_THROUGH & (FAILED - {Status.NO_GOLDEN})
 
 
-@pytest.mark.parametrize("status", statuses.STATUSES)
-def test_a_word_can_be_read_on_its_colour(status: str) -> None:
-    """By the contrast that WCAG 2.2 asks for, AA."""
+def contrast(one: str, other: str) -> float:
+    """Of two colours, as WCAG 2.2 defines it; for texts it asks for 4.5."""
 
     def light(colour: str) -> float:
         parts = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
         red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
         return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
+    lights = sorted((light(one), light(other)))
+    return (lights[1] + 0.05) / (lights[0] + 0.05)
+
+
+@pytest.mark.parametrize("status", statuses.STATUSES)
+def test_a_word_can_be_read_on_its_colour(status: str) -> None:
     word = statuses.STATUSES[status]
-    lights = sorted((light(word.colour), light(word.text)))
-    assert (lights[1] + 0.05) / (lights[0] + 0.05) >= 4.5
+    assert contrast(word.colour, word.text) >= 4.5
+
+
+@pytest.mark.parametrize("theme", [":root", ':root[data-theme="dark"]'])
+def test_the_colours_of_the_report_can_be_read(theme: str) -> None:
+    style = (HERE / "pages" / "assets" / "report.css").read_text(encoding="utf-8")
+    rule = style[style.index(f"{theme} {{") :].partition("}")[0]
+    colours = dict(re.findall(r"--(\w+): (#\w{6})", rule))
+    for text in ("text", "soft", "good", "bad", "known", "link"):
+        for back in ("back", "card", "head"):
+            assert contrast(colours[text], colours[back]) >= 4.5, (text, back)

@@ -76,6 +76,9 @@ def test_after_a_partial_night_since_names_the_commit_that_broke_it(url: str, tm
     assert series["since"]["range"] == since
     (row,) = [row for row in series["rows"] if row["op_name"] == "stablehlo.exp"]
     assert (row["label"], row["note"], row["status_a"]) == ("NEW", "", "success"), "not its first attempt"
+    all_ops, in_both = series["rates"]
+    assert (all_ops["right_ops_a"], all_ops["attempted_ops_a"]) == (1, 1), "what that night tried itself"
+    assert (in_both["right_ops_a"], in_both["attempted_ops_a"], in_both["right_ops_b"]) == (2, 2, 1)
     (cause,) = grid_of(url, datetime(2026, 11, 4, 9, tzinfo=UTC)).causes
     assert since in cause.since[0].text
     assert ask(url, "SELECT label, status_before FROM night_diff WHERE label = 'NEW'").rows == (("NEW", "success"),)

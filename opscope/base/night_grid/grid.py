@@ -49,7 +49,7 @@ FROM night_series s JOIN nights n ON n.night_id = s.night_id
 WHERE n.kind <> 'selection' WINDOW of_series AS (PARTITION BY s.series) ORDER BY s.started, s.night_id"""
 COUNTS = "SELECT night_id, series, cluster, ops, new_ops, expected_ops FROM night_grid WHERE night_id IN ({nights})"
 DETAILS = """
-SELECT cluster, failed_stage, error_message, op_names, models, uses, expected_ops, ops, owner, repro, remark
+SELECT cluster, failed_stage, error_message, op_names, models, uses, expected_ops, flaky_ops, ops, owner, repro, remark
 FROM night_grid WHERE night_id = :night AND series = :series"""
 LOGS = """
 SELECT cluster, log FROM night_grid
@@ -119,6 +119,8 @@ class Detail:
     uses: int = 0
     expected: bool = False
     """Whether a limitation names each of its failures."""
+    flaky: bool = False
+    """Whether repeated attempts of each of its ops disagreed."""
     owner: str = ""
     repro: str = ""
     log: str = ""
@@ -314,7 +316,7 @@ class _Details:
         for model, cluster in self._ask(ALONE, place):
             alone.setdefault(cluster, []).append(model)
         for row in self._ask(DETAILS, place):
-            cluster, stage, message, op_names, models, uses, expected, ops, owner, repro, remark = row
+            cluster, stage, message, op_names, models, uses, expected, flaky, ops, owner, repro, remark = row
             yield (
                 cluster,
                 Detail(
@@ -325,6 +327,7 @@ class _Details:
                     alone=tuple(alone.get(cluster, ())),
                     uses=int(uses),
                     expected=int(expected) == int(ops),
+                    flaky=int(flaky) == int(ops),
                     owner=owner,
                     repro=repro,
                     remark=remark,
@@ -541,15 +544,17 @@ class _Row:
             alone=_union(detail.alone for detail in each),
             uses=sum(detail.uses for detail in each),
             expected=all(detail.expected for detail in each),
+            flaky=all(detail.flaky for detail in each),
         )
         return self
 
     @property
     def rank(self) -> tuple[Any, ...]:
-        """What to do first: what fails tonight and no limitation names; what is new; what makes most models whole."""
+        """What to do first: what fails tonight, and no limitation names nor comes and goes; what is new; what makes most
+        models whole."""
         detail = self.detail
         last = (-len(detail.alone), -len(detail.models), -detail.uses, self.cluster)
-        return detail.expected, not self.tonight, not self.new_ops, *last
+        return detail.expected, detail.flaky, not self.tonight, not self.new_ops, *last
 
 
 def _union(lists: Iterable[Iterable[str]]) -> tuple[str, ...]:
@@ -681,10 +686,13 @@ def told_apart(names: Mapping[str, str]) -> dict[str, str]:
         common = set.intersection(*map(set, keys.values()))
         for series, words in keys.items():
             kept = [word for word in words if word in name.split() or word not in common]
-            # A number alone is the seed: it has no name in a key (reports/database/rows.py).
-            shown = [f"seed={word}" if word.isdigit() else word for word in kept]
-            apart[series] = " ".join([*(word for word in name.split() if word not in kept), *shown])
+            apart[series] = " ".join([*(word for word in name.split() if word not in kept), *map(word_of_name, kept)])
     return apart
+
+
+def word_of_name(word: str) -> str:
+    """A word of a series' key as its name has it: what begins with a digit is the seed, which a key does not name."""
+    return f"seed={word}" if word[:1].isdigit() else word
 
 
 def cut(text: str, longest: int) -> str:

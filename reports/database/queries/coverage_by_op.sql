@@ -3,8 +3,11 @@
 -- every op, and what one backend tried another may never have. Left out: ops that could not be split off, and those of
 -- compiled programs (ttnn), which are one compiler's own, and runs that have not ended.
 WITH lanes AS (
-    SELECT s.series, MAX(SUBSTR(n.label, 1, 10)) AS day, s.backend, {board s} AS arch, s.data_format
-    FROM night_series s JOIN nights n ON n.night_id = s.night_id
+    SELECT s.series, MAX(SUBSTR(n.label, 1, 10)) AS day, CASE MAX(w.stopped) WHEN 1 THEN 'stopped' ELSE 'newest' END AS standing,
+           s.backend, {board s} AS arch, s.data_format
+    FROM night_series s
+    JOIN nights n ON n.night_id = s.night_id
+    LEFT JOIN night_dates w ON w.night_id = s.night_id AND w.series = s.series
     GROUP BY s.series, s.backend, {board s}, s.data_format
 ), ended AS (
     SELECT run_id, ROW_NUMBER() OVER (ORDER BY started, run_id) AS place FROM runs WHERE outcome <> 'running'
@@ -29,7 +32,7 @@ WITH lanes AS (
     WHERE unsplittable = '' AND op_name NOT LIKE 'ttnn.%'
     GROUP BY op_name, dtype
 )
-SELECT l.series, l.day, l.backend, l.arch, l.data_format, a.op_name, a.dtype, COALESCE(t.supported, 0) AS supported, COALESCE(t.fails, 0) AS fails,
+SELECT l.series, l.day, l.standing, l.backend, l.arch, l.data_format, a.op_name, a.dtype, COALESCE(t.supported, 0) AS supported, COALESCE(t.fails, 0) AS fails,
        COALESCE(t.known_gaps, 0) AS known_gaps, a.ops - COALESCE(t.ops, 0) AS never_tried
 FROM lanes l
 CROSS JOIN asked a

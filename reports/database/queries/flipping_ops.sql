@@ -12,11 +12,14 @@ WITH ended AS (  -- counted by ending before by op: PostgreSQL sorts all op test
     GROUP BY series, op_id
     HAVING COUNT(*) > 1
 ), lanes AS (
-    SELECT s.series, MAX(SUBSTR(n.label, 1, 10)) AS day, s.backend, {board s} AS arch, s.data_format
-    FROM night_series s JOIN nights n ON n.night_id = s.night_id
+    SELECT s.series, MAX(SUBSTR(n.label, 1, 10)) AS day, CASE MAX(w.stopped) WHEN 1 THEN 'stopped' ELSE 'newest' END AS standing,
+           s.backend, {board s} AS arch, s.data_format
+    FROM night_series s
+    JOIN nights n ON n.night_id = s.night_id
+    LEFT JOIN night_dates w ON w.night_id = s.night_id AND w.series = s.series
     GROUP BY s.series, s.backend, {board s}, s.data_format
 )
-SELECT f.series, l.day, l.backend, l.arch, l.data_format, o.op_name, o.signature, f.runs, f.endings, f.right_runs, f.flaky, f.op_id
+SELECT f.series, l.day, l.standing, l.backend, l.arch, l.data_format, o.op_name, o.signature, f.runs, f.endings, f.right_runs, f.flaky, f.op_id
 FROM flipping f
 JOIN lanes l ON l.series = f.series
 JOIN ops o ON o.op_id = f.op_id

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from html import unescape
 from pathlib import Path
@@ -126,6 +127,23 @@ def test_the_first_sentence_says_how_old_the_night_is() -> None:
         age(then, datetime(2026, 11, day, hour, 30, tzinfo=UTC)) for day, hour in ((20, 2), (20, 3), (21, 5), (27, 2))
     }
     assert ages == {"less than an hour ago", "1 hour ago", "27 hours ago", "7 days ago"}
+
+
+def test_what_fails_is_counted_as_what_it_is() -> None:
+    """What fails as before, in the first night of another series, and in a new model alone, are three numbers."""
+    before = Change(
+        Label.PERSISTING, "1", "stablehlo.fft", "c1", "stablehlo-to-ttir", ("a",), 1, known=False, flaky=False
+    )
+    added = before._replace(label=Label.FIRST, op_id="2", op_name="stablehlo.add", models=("b",))
+    old = SeriesFacts("mine", "mine", 5, 7, (before, added), False, "")
+    new = SeriesFacts("other", "other", 5, 6, (added._replace(op_id="3"),), True, "")
+    said = first_sentence("night", [old, new])
+    assert said.headline == "1 still failing, 1 cause: start with fft (1 model)"
+    assert said.chips == ("1 failing in a new model: b", "first night of other: 1 failing")
+    assert first_sentence("night", [replace(old, changes=(added,))]).headline == (
+        "1 failing in a new model, 1 cause: start with add (1 model)"
+    )
+    assert first_sentence("night", [new]).headline == "1 failing, 1 cause: start with add (1 model)"
 
 
 def test_the_sentence_of_a_team_speaks_of_its_failures_alone() -> None:
