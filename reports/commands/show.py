@@ -9,15 +9,15 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from opscope.base import damage
+from opscope.base.document.groups import by_cause, short
+from opscope.base.document.in_terminal import show_causes
+from opscope.base.document.nodes import Cause, Op, grouped
 from opscope.base.page import Page, percent
 from opscope.base.statuses import RIGHT, TERMINAL
 from opscope.base.visible_text import counted
 from opscope.harness.record import explanation, explanation_text, run_folders
-from opscope.harness.record.causes import by_cause, short
-from opscope.reports.compare.document import Cause, Op, grouped
 from opscope.reports.compare.night_times import night_column, timed
 from opscope.reports.compare.op_history import find
-from opscope.reports.pages.terminal import show_causes
 
 if TYPE_CHECKING:
     from opscope.wire import show as wire

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from opscope.base.document.nodes import Cause, Causes, Column, Node, Op, Table, Words, grouped
 from opscope.base.visible_text import counted, one_line
 from opscope.harness.record.causes import short
-from opscope.reports.compare.document import Cause, Causes, Column, Node, Op, Table, Words, grouped
 from opscope.reports.compare.night_times import night_column
 from opscope.reports.compare.readiness import Readiness
 from opscope.reports.compare.run_selection import left_out_line

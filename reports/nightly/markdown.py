@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from opscope.base.document.nodes import NAMES, Cause, Table
 from opscope.base.labels import COMPLETE, NEWS, Label
 from opscope.base.page import percent
 from opscope.base.visible_text import counted, one_line
@@ -17,7 +18,6 @@ from opscope.harness.record.causes import short
 from opscope.harness.record.signature import shorten
 from opscope.reports.compare.changed_causes import causes_of
 from opscope.reports.compare.diff import Row
-from opscope.reports.compare.document import NAMES, Cause, Table
 from opscope.reports.compare.first_sentence import Said, each_once
 from opscope.reports.compare.to_fix import ranking
 from opscope.reports.compare.unblock import plan

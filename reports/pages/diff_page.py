@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from opscope.base.document import in_terminal
+from opscope.base.document.in_terminal import FEW, MOST
 from opscope.base.page import Page
 from opscope.reports.compare import first_sentence
 from opscope.reports.compare.changed_causes import document, sections_of
 from opscope.reports.compare.lowered_differently import Lowered
 from opscope.reports.compare.what_changed import WhatChanged
-from opscope.reports.pages import terminal
-from opscope.reports.pages.terminal import FEW, MOST
 
 
 def show(changed: WhatChanged, page: Page, most: int = MOST, team: str | None = None) -> None:
@@ -21,10 +21,10 @@ def show(changed: WhatChanged, page: Page, most: int = MOST, team: str | None = 
     for diff, lowered in zip(changed.compared, changed.lowered, strict=False):
         if changed.cause:
             page.line(f"{diff.a.run_id} .. {diff.b.run_id}  {diff.b.series}", "bold")
-            terminal.show(sections_of(diff), page, most, few=most)
+            in_terminal.show(sections_of(diff), page, most, few=most)
         else:
             _show_lowered(lowered, page, most)
-            terminal.show(document(diff, most, team), page, most)
+            in_terminal.show(document(diff, most, team), page, most)
 
 
 def _show_lowered(lowered: Lowered, page: Page, most: int) -> None:

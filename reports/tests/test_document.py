@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from opscope.base.document.in_terminal import FEW, show
+from opscope.base.document.nodes import NAMES, Column, Table
 from opscope.base.page import Page
 from opscope.reports.compare import to_fix
 from opscope.reports.compare.changed_causes import document, sections_of
 from opscope.reports.compare.diff import compare
-from opscope.reports.compare.document import NAMES, Column, Table
 from opscope.reports.compare.outcomes import from_folder
 from opscope.reports.compare.readiness import views_of
 from opscope.reports.compare.unblock import plan
 from opscope.reports.nightly import markdown
 from opscope.reports.pages.html import write_report
-from opscope.reports.pages.terminal import FEW, show
 from opscope.reports.publish.publish import publish
 from opscope.reports.tests.night_runs import fresh
 from opscope.reports.tests.nights import Op, night
