@@ -118,7 +118,7 @@ def of_model(readiness: Readiness, most: int) -> Iterator[Node]:
         title = "Ops that are not right" if of_ops else "No op is wrong alone; as one program the model is"
         yield Causes(title, grouped(rows, _same, _cause, _op, most))
     if len(readiness.runs) > 1:
-        columns = [Column("run"), Column("started (UTC)", "spare"), Column("compiler", "spare"), *COUNTS]
+        columns = [Column("run"), Column("started (UTC)", spare=True), Column("compiler", spare=True), *COUNTS]
         runs = [
             (run.run_id, run.started[:16], run.revision[:12], run.ops, run.right, run.missing, run.not_attempted)
             for run in readiness.runs

@@ -41,8 +41,9 @@ def show(nodes: Iterable[Node], page: Page, most: int = MOST, few: int = FEW, *,
             case Table():
                 _table(node, page)
             case Causes():
-                page.line()
-                page.line(node.heading, STYLES.get(node.tone, "bold"))
+                if node.title:
+                    page.line()
+                    page.line(node.heading, STYLES.get(node.tone, "bold"))
                 shown, left = node.causes[:most], node.left_out + sum(cause.count for cause in node.causes[most:])
                 if brief:
                     _in_brief(shown, page)
@@ -75,7 +76,7 @@ def _table(table: Table, page: Page) -> None:
     table = table.filled
     columns = [(column.head, "right" if column.kind == "right" else "") for column in table.columns]
     rows = [[_cell(cell, column.kind) for cell, column in zip(row, table.columns, strict=True)] for row in table.rows]
-    page.table(columns, rows, spare=[column.head for column in table.columns if column.kind == "spare"])
+    page.table(columns, rows, spare=[column.head for column in table.columns if column.spare])
     if table.left_out:
         page.line(f"and {table.left_out} more; see {table.see}")
 
@@ -88,8 +89,8 @@ def _cell(value: Any, kind: str) -> Any:
             return ", ".join(value[:NAMES]) + " …" * (len(value) > NAMES)
         case "op":
             return value.title
-        case "lines":
-            return "; ".join(value)
+        case "lines" | "outcomes":
+            return "; ".join(map(str, value))
         case "bar":
             return "█" * round(20 * value) if not plain() else ""
         case _:

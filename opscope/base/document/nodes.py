@@ -69,10 +69,11 @@ class Column(NamedTuple):
     head: str
     kind: str = ""
     """`right`: numbers. `code`: ids. `names`: lists of names, of which NAMES are shown. `long`: texts that may be cut.
-    `bar`: shares, 0 to 1. `spare`: the first to be left out where there is little room. `op`: an `Op`. `status`: the
-    status of an op. `lines`: texts below each other."""
+    `bar`: shares, 0 to 1. `op`: an `Op`. `outcomes`: `Outcome`s. `lines`: texts below each other."""
     fillable: bool = False
     """Left out if no row has something there."""
+    spare: bool = False
+    """The first to be left out where there is little room."""
 
 
 @dataclass(frozen=True)
@@ -86,11 +87,17 @@ class Table:
     """Rows that are not here."""
     see: str = ""
     """Who has them."""
+    note: str = ""
+    """What its rows mean."""
 
     @property
     def filled(self) -> Table:
         """The table without its empty columns."""
-        kept = [n for n, column in enumerate(self.columns) if not column.fillable or any(row[n] for row in self.rows)]
+        kept = [
+            n
+            for n, column in enumerate(self.columns)
+            if not column.fillable or any(row[n] not in ("", None) for row in self.rows)
+        ]
         rows = [[row[n] for n in kept] for row in self.rows]
         return replace(self, columns=[self.columns[n] for n in kept], rows=rows)
 
@@ -118,6 +125,18 @@ class Op(NamedTuple):
     def title(self) -> str:
         """Name, id and types, on one line."""
         return " ".join(filter(None, (self.op_name, f"[{self.op_id}]", self.types)))
+
+
+class Outcome(NamedTuple):
+    """How an op or a model ended, in a cell."""
+
+    status: str
+    on: str = ""
+    text: str = ""
+
+    def __str__(self) -> str:
+        """It as words."""
+        return " ".join(filter(None, (self.on, self.status, self.text)))
 
 
 @dataclass(frozen=True)
