@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from opscope.base.document import as_markdown
 from opscope.base.document.in_terminal import FEW, show
 from opscope.base.document.nodes import NAMES, Column, Table
 from opscope.base.page import Page
@@ -16,7 +17,6 @@ from opscope.reports.compare.diff import compare
 from opscope.reports.compare.outcomes import from_folder
 from opscope.reports.compare.readiness import views_of
 from opscope.reports.compare.unblock import plan
-from opscope.reports.nightly import markdown
 from opscope.reports.pages.html import write_report
 from opscope.reports.publish.publish import publish
 from opscope.reports.tests.night_runs import fresh
@@ -60,8 +60,8 @@ def test_a_ranking_is_one_table_everywhere(tmp_path: Path, capsys: pytest.Captur
     show([table], Page())
     lines = capsys.readouterr().out.splitlines()
     assert all(head in " ".join(lines) for head in heads)
-    text = markdown.rendered(table)
-    assert text.splitlines()[0] == f"| {' | '.join(heads)} |"
+    text = as_markdown.rendered(table)
+    assert text.splitlines()[:3] == [f"**{table.title}**", "", f"| {' | '.join(heads)} |"]
     [row] = table.rows
     assert f"`{row[0]}`" in text
     assert r"got 5 \| of \`them\`" in text
@@ -74,4 +74,7 @@ def test_names_are_cut_and_counted(capsys: pytest.CaptureFixture[str]) -> None:
     assert ", ".join("abcde"[:NAMES]) + " …" in printed
     assert "and 7 more; see --json" in printed
     assert "none" not in printed
-    assert markdown.rendered(table) == "| names |\n| --- |\n| `a`, `b`, `c` … |"
+    assert (
+        as_markdown.rendered(table)
+        == "**Title**\n\n| names |\n| --- |\n| `a`, `b`, `c` … |\n\nand 7 more; see `--json`"
+    )

@@ -52,6 +52,8 @@ class Listed:
     count: int | None = None
     """How many things the rows are about, where the heading says it."""
     level: int = 0
+    left_out: int = 0
+    """Rows that are not here."""
 
     @property
     def heading(self) -> str:
