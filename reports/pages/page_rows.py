@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
+from opscope.base.document.groups import by_cause, short
 from opscope.base.statuses import NOT_ATTEMPTED, NOT_RUN
-from opscope.harness.record.causes import cause_of_test, short
+from opscope.harness.record.causes import cause_of_test
 from opscope.harness.record.records import OpTest
 from opscope.harness.record.result_options import OPTIONS, record_fields
 from opscope.harness.record.stages import FAILED, Stage, Status, in_order
@@ -224,12 +225,10 @@ def _short(number: float) -> str:
     return f"{number:g}"
 
 
-def failing(rows: Sequence[Row]) -> list[list[Row]]:
+def failing(rows: Sequence[Row]) -> list[tuple[Row, ...]]:
     """Failing ops grouped by cause; the cause with the most uses comes first."""
-    groups: dict[str, list[Row]] = {}
-    for row in sorted((row for row in rows if row["tone"] == "bad"), key=lambda row: -row["uses"]):
-        groups.setdefault(row["cluster"] or row["id"], []).append(row)
-    return sorted(groups.values(), key=lambda group: -sum(row["uses"] for row in group))
+    bad = sorted((row for row in rows if row["tone"] == "bad"), key=lambda row: -row["uses"])
+    return [group.failures for group in by_cause(bad, lambda row: row["cluster"] or row["id"], lambda row: row["uses"])]
 
 
 def _options(test: OpTest) -> list[str]:
