@@ -67,6 +67,8 @@ def _listed(node: Listed, page: Page, *, brief: bool) -> None:
     figures, margin = [one_line(figure) for figure, _ in node.rows], " " * (INDENT * (node.level + 1))
     width = max(map(len, figures), default=0)
     page.hanging([(f"{margin}{figure:>{width}}  ", "") for figure in figures], [text for _, text in node.rows])
+    if node.left_out:
+        page.line(f"and {node.left_out} more", indent=len(margin))
 
 
 def _table(table: Table, page: Page) -> None:
