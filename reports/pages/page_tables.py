@@ -58,7 +58,7 @@ def of_ops(rows: Iterable[Mapping[str, Any]]) -> Iterable[Table]:
     wrote = [
         (*_ended(row), ", ".join(map(str, row["overwritten"])), row["uses"]) for row in by_uses if row["overwritten"]
     ]
-    note = "Right by itself, perhaps; in a program the next op that reads such an input gets a wrong value."
+    note = "Such an op may be right by itself; in a program the next op that reads this input would get a wrong value."
     title = "Ops whose inputs the backend overwrote"
     yield Table(columns, wrote[:MOST], title, max(0, len(wrote) - MOST), see, note)
 
