@@ -202,6 +202,7 @@ def test_each_kind_of_failure_has_its_owner() -> None:
             "failed_stage": None,
             "stage_reached": Stage.RUN,
             "error_message": None,
+            "crash_kind": None,
             "hypothesis": "",
             "inputs": (),
             "outputs": (),
