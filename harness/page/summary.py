@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from opscope.base.document import in_terminal
+from opscope.base.document.nodes import Drawn, Listed, Node, Words
 from opscope.base.op_families import COMPUTING
-from opscope.base.statuses import PASSED, TERMINAL
-from opscope.base.terminal import print_prose, wrapped
-from opscope.base.visible_text import counted, cut, one_line, visible
+from opscope.base.page import Page
+from opscope.base.statuses import PASSED
+from opscope.base.visible_text import counted
 from opscope.harness.page import failing_ops, ladder_table
-from opscope.harness.page.failing_ops import FAILING, Listing, place_text, verdict_text, with_short_paths
-from opscope.harness.record import ledger, one_failure
+from opscope.harness.page.failing_ops import CAUSES, FAILING, place_text, verdict_text, with_short_paths
+from opscope.harness.record import explanation, explanation_text, ledger, one_failure
 from opscope.harness.record.agreement import Disagreement, disagreements
 from opscope.harness.record.bodies import otherwise_right
 from opscope.harness.record.errors import resuming
@@ -137,246 +140,190 @@ def answer(run: Run) -> StoredRun:
 
 
 def show(run: Run, console: Console) -> None:
-    """Prints the whole page."""
-    page = _Page(run, console)
-    for text, style in _one_failure(run):
-        page.prose(text, style)
-    page.ladders()
-    page.disagreements()
-    page.run_again()
-    for listed in _about_models(run):
-        page.section(listed)
-    page.failing_ops()
-    for listed in _about_ops(run):
-        page.section(listed)
-    page.slowest()
-    page.line("")
-    for text, style in (*_how_it_ended(run), *_ledgers(run)):
-        page.prose(text, style)
-    for note in run.notes:
-        page.line(with_short_paths(note, run.folder), TERMINAL["known"])
-    for text, style in _totals(run):
-        page.prose(text, style)
-    for name, place in {**run.places, **_what_next(run)}.items():
-        page.line(f"{name:<9} {with_short_paths(place, run.folder)}")
+    """Prints the whole page; of a run of many models each list is one line, since the report has all."""
+    page = Page(console)
+
+    def render(nodes: Iterable[Node]) -> None:
+        in_terminal.show(nodes, page, CAUSES if run.is_of_many else sys.maxsize, sys.maxsize, brief=run.is_of_many)
+
+    render(_one_failure(run))
+    _ladders(run, page)
+    for part in (_disagreements, _run_again, _about_models, _failing, _about_ops, _slowest):
+        render(part(run))
+    page.line()
+    for part in (_how_it_ended, _ledgers):
+        render(part(run))
+    render(Words(with_short_paths(note, run.folder), "known", whole=True) for note in run.notes)
+    render(_totals(run))
+    places = {**run.places, **_what_next(run)}.items()
+    render(Words(f"{name:<9} {with_short_paths(place, run.folder)}", whole=True) for name, place in places)
 
 
-@dataclass(frozen=True)
-class _Listed:
-    """Rows below a heading, each a figure and a text."""
-
-    heading: str
-    style: str
-    count: int
-    """How many things the rows are about."""
-    rows: Iterable[tuple[str, str]]
-
-
-class _Page:
-    """The console that a run is printed on, and the parts that are more than a list or a sentence."""
-
-    def __init__(self, run: Run, console: Console) -> None:
-        self._run, self._console = run, console
-
-    def line(self, text: str, style: str = "", indent: int = 0) -> None:
-        """One line that the terminal wraps, so that a command in it can be copied whole."""
-        from rich.text import Text
-
-        self._console.print(Text(" " * indent + visible(text), style=style), soft_wrap=True)
-
-    def prose(self, text: str, style: str) -> None:
-        """A sentence that wraps at words."""
-        print_prose(self._console, one_line(text), style)
-
-    def section(self, listed: _Listed) -> None:
-        """A list below its heading; of a run of many models one line with the first of it, since the report has all."""
-        heading = f"{listed.heading} ({listed.count})"
-        if self._run.is_of_many:
-            (figure, text), *_ = listed.rows
-            self.line(cut(one_line(f"{heading}, such as {figure.strip()} {text}"), self._console.width), listed.style)
-        else:
-            self.line(f"\n{heading}", listed.style)
-            self._hanging(listed.rows)
-
-    def ladders(self) -> None:
-        """How far the ops came on each backend."""
-        run = self._run
-        first, more = run.record.models[:2], len(run.record.models) - 2
-        models = f"{', '.join(first)} and {more} more" if run.is_of_many else ", ".join(run.record.models)
-        for backend in run.ledgers:
-            tests = [t for t in run.tests if t.backend == backend or not run.has_several]
-            arch = run.record.arch
-            heading = f"{models} on {backend}{f' ({arch})' if board_of({t.card_type for t in tests}, arch) else ''}"
-            self.prose(f"Furthest stage that each op passed: {heading}, unique ops (uses)", "bold")
-            ladder_table.show(tests, self._console)
-
-    def disagreements(self) -> None:
-        """Ops with the outcome of each backend."""
-        if not self._run.has_several:
-            return
-        splits = disagreements(self._run.tests)
-        style = "bold magenta" if splits else "bold green"
-        self.line(f"Ops on which the backends disagree ({len(splits)})", style)
-        for split in splits[:FAILING]:
-            self.line(title(split.first), indent=2)
-            self._hanging(_votes(split))
-        if len(splits) > FAILING:
-            self.line(f"and {len(splits) - FAILING} more; see opscope show --json", indent=2)
-
-    def run_again(self) -> None:
-        """What became of the ops that an earlier run has too."""
-        run = self._run
-        if run.answers["run"]:
-            self.prose(f"ops of run {run.answers['run']}, run again: what that run says stays as it is", "dim")
-        if run.again:
-            self.line(f"\nRun again ({len(run.again)})", "bold")
-        for test in run.again:
-            self.line(title(test), indent=2)
-            self._hanging([("", result_text(test))])
-            kept = artifact_dir(Path(run.places.get("run", "")), test.op_id)
-            if kept.is_dir():
-                self.line(f"IR and diagnostics in {with_short_paths(str(kept), run.folder)}", "dim", indent=4)
-
-    def failing_ops(self) -> None:
-        """Failing ops by their causes, and why the first wrong results are wrong."""
-        run, kept = self._run, self._run.places.get("run")
-        failing = sorted((t for t in run.tests if t.fails_run), key=lambda t: -t.uses)
-        if not failing:
-            return
-        repros = {} if kept is None else after_run.folders(Path(kept), failing[:FAILING])
-        listing = Listing(run.folder, run.has_several, repros, run.listed_above)
-        if run.is_of_many:
-            failing_ops.show_causes(failing, self._console, listing)
-            return
-        failing_ops.show(failing, self._console, listing)
-        if kept is not None:
-            _explanations(Path(kept), [test for test in failing if test.question or test.results], self._console)
-
-    def slowest(self) -> None:
-        """The ops that took longest, and in which stage."""
-        run = self._run
-        timed = (t for t in run.tests if t.stages and not t.cached_from)  # kept ones have the times of an earlier run
-        slowest = sorted(timed, key=seconds, reverse=True)[:SLOWEST]
-        if not slowest or run.again or run.is_of_many:
-            return
-        self.line("\nSlowest ops", "bold")
-        several = len({test.backend for test in run.tests}) > 1
-        longest = [max(test.stages, key=lambda s: s.seconds) for test in slowest]
-        self._hanging(
-            (
-                _time(seconds(test)),
-                f"{title(test)}{f' on {test.backend}' * several}, mostly {stage.stage} ({_time(stage.seconds)})",
-            )
-            for test, stage in zip(slowest, longest, strict=True)
-        )
-
-    def _hanging(self, rows: Iterable[tuple[str, str]]) -> None:
-        """Prints texts that wrap at words, each after a figure."""
-        from rich.cells import cell_len
-
-        texts = [(one_line(figure), one_line(text)) for figure, text in rows]
-        width = max((cell_len(figure) for figure, _ in texts), default=0)
-        for figure, text in texts:
-            first, *others = wrapped(text, max(1, self._console.width - width - 4))
-            self.line(f"  {' ' * (width - cell_len(figure))}{figure}  {first}")
-            for other in others:
-                self.line(other, indent=width + 4)
+def _ladders(run: Run, page: Page) -> None:
+    """How far the ops came on each backend."""
+    first, more = run.record.models[:2], len(run.record.models) - 2
+    models = f"{', '.join(first)} and {more} more" if run.is_of_many else ", ".join(run.record.models)
+    for backend in run.ledgers:
+        tests = [t for t in run.tests if t.backend == backend or not run.has_several]
+        board = board_of({t.card_type for t in tests}, run.record.arch)
+        heading = f"{models} on {backend}{f' ({board})' if board else ''}"
+        page.prose(f"Furthest stage that each op passed: {heading}, unique ops (uses)", "bold")
+        ladder_table.show(tests, page.console)
 
 
-def _one_failure(run: Run) -> Iterator[tuple[str, str]]:
+def _disagreements(run: Run) -> Iterator[Node]:
+    """Ops with the outcome of each backend."""
+    if not run.has_several:
+        return
+    splits = disagreements(run.tests)
+    yield Words(f"Ops on which the backends disagree ({len(splits)})", "apart" if splits else "good", whole=True)
+    for split in splits[:FAILING]:
+        yield Words(title(split.first), whole=True, level=1)
+        yield Listed("", list(_votes(split)))
+    if len(splits) > FAILING:
+        yield Words(f"and {len(splits) - FAILING} more; see opscope show --json", level=1)
+
+
+def _run_again(run: Run) -> Iterator[Node]:
+    """What became of the ops that an earlier run has too."""
+    if run.answers["run"]:
+        yield Words(f"ops of run {run.answers['run']}, run again: what that run says stays as it is", "note")
+    if run.again:
+        yield Words("")
+        yield Words(f"Run again ({len(run.again)})", "strong")
+    for test in run.again:
+        yield Words(title(test), whole=True, level=1)
+        yield Listed("", [("", result_text(test))])
+        kept = artifact_dir(Path(run.places.get("run", "")), test.op_id)
+        if kept.is_dir():
+            place = with_short_paths(str(kept), run.folder)
+            yield Words(f"IR and diagnostics in {place}", "note", whole=True, level=2)
+
+
+def _failing(run: Run) -> Iterator[Node]:
+    """Failing ops by their causes, and why the first wrong results are wrong."""
+    failing = [test for test in run.tests if test.fails_run]
+    if not failing:
+        return
+    if run.is_of_many:
+        yield failing_ops.failures(failing, several=run.has_several, most=sys.maxsize)
+        return
+    kept = Path(run.places.get("run", ""))
+    folders = after_run.folders(kept, failing) if "run" in run.places else {}
+    scripts = {op: with_short_paths(f"{folder}/run.sh", run.folder) for op, folder in folders.items()}
+    yield failing_ops.failures(failing, scripts, run.listed_above, several=run.has_several)
+    if "run" in run.places:
+        yield from _explanations(kept, sorted((t for t in failing if t.question or t.results), key=lambda t: -t.uses))
+
+
+def _slowest(run: Run) -> Iterator[Node]:
+    """The ops that took longest, and in which stage."""
+    timed = (t for t in run.tests if t.stages and not t.cached_from)  # kept ones have the times of an earlier run
+    slowest = sorted(timed, key=seconds, reverse=True)[:SLOWEST]
+    if not slowest or run.again or run.is_of_many:
+        return
+    several = len({test.backend for test in run.tests}) > 1
+    rows = []
+    for test in slowest:
+        longest = max(test.stages, key=lambda stage: stage.seconds)
+        of = f"{title(test)}{f' on {test.backend}' * several}"
+        rows.append((_time(seconds(test)), f"{of}, mostly {longest.stage} ({_time(longest.seconds)})"))
+    yield Listed("Slowest ops", rows)
+
+
+def _one_failure(run: Run) -> Iterator[Words]:
     """A sentence for each backend whose ops all failed for one reason."""
     for backend in run.ledgers:
         failure = one_failure.failure_of_all(t for t in run.tests if t.backend == backend)
         if failure is not None:
-            yield one_failure.sentence(backend, failure), TERMINAL["bad"]
+            yield Words(one_failure.sentence(backend, failure), "bad")
 
 
-def _about_models(run: Run) -> Iterator[_Listed]:
+def _about_models(run: Run) -> Iterator[Listed]:
     """Lists above the failing ops: whole models, and ops that differ from their model."""
     if run.whole:
         rows = [(_time(seconds(t)), f"{t.model_name} on {t.backend}: {whole_text(t)}") for t in run.whole]
-        yield _Listed("Models run as one program", "bold", len(rows), rows)
+        yield Listed("Models run as one program", rows, count=len(rows))
     if run.isolation:
         rows = isolation_lines(run.isolation[:FAILING])
-        yield _Listed("Ops whose verdict changes when they run alone", "bold magenta", len(run.isolation), rows)
+        yield Listed("Ops whose verdict changes when they run alone", rows, "apart", len(run.isolation))
 
 
-def _about_ops(run: Run) -> Iterator[_Listed]:
+def _about_ops(run: Run) -> Iterator[Listed]:
     """Lists below the failing ops: what fails no run, or was never an op."""
-    known = TERMINAL["known"]
     if expected := [t for t in run.tests if t.status in FAILED and t.expected]:
-        yield _Listed("Expected failures", known, len(expected), _by_reason(expected))
+        yield Listed("Expected failures", list(_by_reason(expected)), "known", len(expected))
         if loops := [*otherwise_right(expected, run.rows, run.tests)]:
             rows = [(f"{t.uses} x", f"{title(t)}: {said}") for t, said in loops[:FAILING]]
-            yield _Listed("Loops and branches that fail for ops in them alone", known, len(loops), rows)
+            yield Listed("Loops and branches that fail for ops in them alone", rows, "known", len(loops))
     if doubts := [t for t in run.tests if t.status is Status.GOLDEN_IN_DOUBT]:
         rows = [(t.backend if run.has_several else f"{t.uses} x", f"{title(t)}: {t.error_message}") for t in doubts]
-        yield _Listed("Goldens in doubt: neither right nor wrong", known, len(doubts), rows)
+        yield Listed("Goldens in doubt: neither right nor wrong", rows, "known", len(doubts))
     if run.header.failed:
         rows = [(f.model, f"{f.status.value}: {f.error}{_place(f)}") for f in run.header.failed]
-        yield _Listed("Models that were not prepared", TERMINAL["bad"], len(rows), rows)
-    for heading, style, checks in import_sections(run.header.imports):
-        yield _Listed(heading, style, len(checks), [(check.model, check.expected or check.text) for check in checks])
+        yield Listed("Models that were not prepared", rows, "bad", len(rows))
+    for heading, tone, checks in import_sections(run.header.imports):
+        yield Listed(heading, [(check.model, check.expected or check.text) for check in checks], tone, len(checks))
     if wrote := sorted((t for t in run.tests if t.overwritten_inputs), key=lambda t: -t.uses):
-        yield _Listed("Ops whose inputs the backend overwrote", known, len(wrote), _overwritten(wrote))
+        yield Listed("Ops whose inputs the backend overwrote", list(_overwritten(wrote)), "known", len(wrote))
     if varying := [test for test in run.tests if test.right and test.stability == VARYING]:
         rows = [
             (test.backend, f"{title(test)}: {'; '.join((*test.outcomes, test.canary))}") for test in varying[:SLOWEST]
         ]
-        yield _Listed("Right ops whose results differ from run to run", known, len(varying), rows)
+        yield Listed("Right ops whose results differ from run to run", rows, "known", len(varying))
     if batched := [test for test in run.tests if test.stability == BATCH_DEPENDENT]:
         rows = [(test.backend, f"{title(test)}: {'; '.join(test.outcomes[1:])}") for test in batched[:SLOWEST]]
-        yield _Listed("Right ops whose results depend on the batch", known, len(batched), rows)
+        yield Listed("Right ops whose results depend on the batch", rows, "known", len(batched))
     if left := [test for test in run.tests if test.left_behind]:
         heading = "Ops that left their process changed, so that the next got a fresh one"
-        yield _Listed(heading, known, len(left), _left_behind(left))
+        yield Listed(heading, list(_left_behind(left)), "known", len(left))
     if lost := [row for row in run.rows if row.unsplittable]:
         rows = [(f"{len(row.uses)} x", f"{row.op_name} [{row.op_id}]: {row.unsplittable}") for row in lost]
-        yield _Listed("Ops that could not be split from the model", known, len(lost), rows)
+        yield Listed("Ops that could not be split from the model", rows, "known", len(lost))
 
 
-def _how_it_ended(run: Run) -> Iterator[tuple[str, str]]:
+def _how_it_ended(run: Run) -> Iterator[Words]:
     """Sentences about ops that did not run, about work that was spared, and about what the inputs reached."""
-    outcome, known = run.record.outcome, TERMINAL["known"]
+    outcome = run.record.outcome
     if outcome == "interrupted":
-        yield "the run was interrupted: ops that did not run count as not_run", known
+        yield Words("the run was interrupted: ops that did not run count as not_run", "known")
     if reasons := _kills(run):
         more = f", and {len(reasons) - 1} more" if len(reasons) > 1 else ""
-        yield f"{reasons[0]}{more}: no answer of any op; --resume runs again what did not run", known
+        yield Words(f"{reasons[0]}{more}: no answer of any op; --resume runs again what did not run", "known")
     if outcome == "out_of_budget":
-        yield "the budget is spent: ops that did not run count as not_run", known
+        yield Words("the budget is spent: ops that did not run count as not_run", "known")
     if outcome == "partial":
-        yield "shares are missing or unfinished: their ops count as not_run", known
+        yield Words("shares are missing or unfinished: their ops count as not_run", "known")
     if (deselected := count_deselected(run.tests)) and not run.again:
         kept = "diff, unblock, readiness and dashboards keep to the last run of all ops, if there is one"
-        yield f"{deselected} of {len(run.tests)} ops were deselected: {kept}", known
+        yield Words(f"{deselected} of {len(run.tests)} ops were deselected: {kept}", "known")
     if dead := sum(run.ledger.dead.values()):
         what = "1 op is dead: no result needs it" if dead == 1 else f"{dead} ops are dead: no result needs them"
-        yield f"{what}; --dead-ops runs such ops", known
+        yield Words(f"{what}; --dead-ops runs such ops", "known")
     for saving in savings(run.rows, run.tests).lines:
-        yield saving, "cyan"
+        yield Words(saving, "hint")
     if seen := domain_line(run.tests):
-        yield seen, "dim"
+        yield Words(seen, "note")
 
 
-def _ledgers(run: Run) -> Iterator[tuple[str, str]]:
+def _ledgers(run: Run) -> Iterator[Words]:
     """A line for each ledger."""
     for part in run.ledger_line.split("; "):
-        yield part, TERMINAL["good" if run.adds_up else "bad"]
+        yield Words(part, "good" if run.adds_up else "bad")
 
 
-def _totals(run: Run) -> Iterator[tuple[str, str]]:
+def _totals(run: Run) -> Iterator[Words]:
     """How reruns of failures, models and imports ended."""
     if run.ledger.stability:
         labels = ", ".join(f"{count} {label}" for label, count in run.ledger.stability.items())
-        yield f"failures after reruns: {labels}", TERMINAL["known"]
+        yield Words(f"failures after reruns: {labels}", "known")
     outcomes = run.header.by_outcome()
     asked = sum(outcomes.values())
     if asked > 1 or run.header.failed:
         parts = " + ".join(f"{n} {word}" for word, n in outcomes.items())
-        yield f"{asked} model{'s' * (asked != 1)} asked for = {parts}", TERMINAL["good"]
+        yield Words(f"{asked} model{'s' * (asked != 1)} asked for = {parts}", "good")
     if said := imports_line(run.header.imports):
-        yield said, TERMINAL["bad" if any(check.fails_run for check in run.header.imports) else "good"]
+        yield Words(said, "bad" if any(check.fails_run for check in run.header.imports) else "good")
 
 
 def _kills(run: Run) -> list[str]:
@@ -391,8 +338,8 @@ def _what_next(run: Run) -> dict[str, str]:
         lines["clean"] = f"opscope clean: the runs in .opscope/runs hold about {size / 1e9:.1f} GB"
     if "run" in run.places and (run.record.outcome in UNFINISHED or _kills(run)):
         lines["next"] = resuming(with_short_paths(run.places["run"], run.folder))
-    elif failing := failing_ops.causes([test for test in run.tests if test.fails_run]):
-        lines["next"] = f"opscope show {failing[0].first.op_id}"
+    elif failing := failing_ops.failures([test for test in run.tests if test.fails_run], most=1).causes:
+        lines["next"] = f"opscope show {failing[0].ops[0].op_id}"
     return lines
 
 
@@ -415,31 +362,26 @@ def domain_line(tests: Sequence[OpTest]) -> str:
     return f"{some}, {title(known[0])} {least:.2g} %"
 
 
-def _explanations(run_dir: Path, tests: Sequence[OpTest], console: Console) -> None:
-    """Prints why numbers are wrong, of the first few ops."""
-    from rich.text import Text
-
-    from opscope.harness.record import explanation, explanation_text
-
+def _explanations(run_dir: Path, tests: Sequence[OpTest]) -> Iterator[Node]:
+    """Why numbers are wrong, of the first few ops."""
     for test in tests[:EXPLAINED]:
         if (known := explanation.shown(run_dir, test)) is not None:
-            console.print(Text(f"\nWhy {title(test)} is wrong", "bold"), soft_wrap=True)
-            for pieces in explanation_text.lines(known):
-                console.print(Text.assemble("  ", *((visible(text), style) for text, style in pieces)), soft_wrap=True)
+            yield Drawn(f"Why {title(test)} is wrong", list(explanation_text.lines(known)))
     if len(tests) > EXPLAINED:
-        console.print(Text(f"\nopscope show ID explains the other {len(tests) - EXPLAINED} wrong results", "dim"))
+        yield Words("")
+        yield Words(f"opscope show ID explains the other {len(tests) - EXPLAINED} wrong results", "note")
 
 
 def import_sections(imports: Sequence[ImportCheck]) -> Iterator[tuple[str, str, list[ImportCheck]]]:
-    """Headings, styles and checks of the imports that need attention."""
+    """Headings, tones and checks of the imports that need attention."""
     differs, unchecked = (ImportStatus.DIFFERS, ImportStatus.CRASHED), ImportStatus.NOT_CHECKED
-    for heading, style, wanted in (
+    for heading, tone, wanted in (
         ("Imports that differ from the model's own framework", "bad", lambda check: check.fails_run),
         ("Imports that are expected to differ", "known", lambda c: c.status in differs and not c.fails_run),
         ("Imports that were not checked", "known", lambda check: check.status is unchecked),
     ):
         if checks := [check for check in imports if wanted(check)]:
-            yield heading, TERMINAL[style], checks
+            yield heading, tone, checks
 
 
 def imports_line(imports: Sequence[ImportCheck]) -> str:

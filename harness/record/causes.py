@@ -13,11 +13,12 @@ An error's *signature* (signature.py) is finer: it tells whether one op fails as
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING
 
 from opscope.base.digest import words_digest
+from opscope.base.document.groups import short
 from opscope.base.op_families import NAMES
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.signature import normalise
@@ -30,8 +31,8 @@ UNSPLITTABLE = "unsplittable"
 """In place of a status: no module could be made of the op."""
 LESS_EXACT = "less_exact"
 """In place of a status: the op is right, but further from its golden than before."""
-DIGITS, SHORT = 12, 8
-"""Hex digits of a cause, and of the short id that stands for it wherever people read or type it."""
+DIGITS = 12
+"""Hex digits of a cause."""
 
 COMPLAINT = 100
 """So many characters of a normalised error count: records have an error's first 200, and what the placeholders leave
@@ -143,11 +144,6 @@ def _complaint(text: str, op_name: str) -> tuple[str, ...]:
     return (_REPEATED.sub(r"\1", _PLACE.sub("<op>", named))[:COMPLAINT].rstrip(_END), *names)
 
 
-def short(cause: str) -> str:
-    """The short id of a cause."""
-    return cause[:SHORT]
-
-
 def may_name_cause(text: str) -> bool:
     """Whether a text looks like the beginning of a cause."""
     return _ID.fullmatch(text) is not None
@@ -163,49 +159,3 @@ def cause_named(beginning: str, causes: Iterable[str], where: str) -> str:
         raise InputError(where, "one cause", f"{len(fitting)} that begin with `{beginning}`", ", ".join(fitting[:5]))
     hint = closest(beginning, list(map(short, known)), 3) if known else "opscope unblock, which lists causes"
     raise InputError(where, "the id of a cause, or its beginning", f"`{beginning}`", hint)
-
-
-T = TypeVar("T")
-
-
-class Cause(NamedTuple, Generic[T]):
-    """Failures with one cause."""
-
-    failures: tuple[T, ...]
-    """In the order in which they were given."""
-    ops: int
-    """How many there are, those that a page leaves out among them."""
-    uses: int
-    """Of all of them together."""
-
-    @property
-    def first(self) -> T:
-        """The failure that stands for the others."""
-        return self.failures[0]
-
-    def with_counts(self, text: str, cause: str = "") -> str:
-        """A text about the cause, after its short id and, where it has several ops, the numbers of ops and uses."""
-        counts = f"{self.ops} ops, {self.uses} uses" if self.ops > 1 else ""
-        head = ", ".join(filter(None, (f"cause {short(cause)}" if cause else "", counts)))
-        return f"{head}: {text}" if head else text
-
-
-def by_cause(failures: Iterable[T], cause: Callable[[T], Hashable], uses: Callable[[T], int]) -> list[Cause[T]]:
-    """The causes of some failures, the one with the most uses first; `cause` returns what is equal for equal causes."""
-    groups: dict[Hashable, list[T]] = {}
-    for failure in failures:
-        groups.setdefault(cause(failure), []).append(failure)
-    causes = [Cause(tuple(group), len(group), sum(map(uses, group))) for group in groups.values()]
-    return sorted(causes, key=lambda one: -one.uses)
-
-
-def parts_within(causes: Iterable[Cause[T]], most: int) -> list[Cause[T]]:
-    """The causes with `most` failures in all: later ones are left out, but no cause loses its first failure."""
-    shown: list[Cause[T]] = []
-    left = most
-    for one in causes:
-        if left <= 0:
-            break
-        shown.append(one._replace(failures=one.failures[:left]))
-        left -= len(one.failures)
-    return shown

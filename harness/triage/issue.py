@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from opscope.base import regular_file
+from opscope.base.document.as_markdown import rendered
+from opscope.base.document.nodes import Column, Table
 from opscope.base.inner_path import inside
 from opscope.base.plugins import plugins
 from opscope.base.visible_text import cut, one_line, visible
@@ -100,13 +102,13 @@ def _lines(folder: Path, reduced: Path | None, known: Iterable[str]) -> Iterator
 
 def worst(explained: Explanation | None) -> Iterator[str]:
     """The values of the first wrong result that are most wrong, as a table."""
+    columns = [Column("element"), Column("place"), Column("expected"), Column("got")]
     for result in explained.results[:1] if explained is not None else ():
-        if result.worst:
-            yield from ("| element | place | expected | got |", "|---|---|---|---|")
-            for each in result.worst[:WORST]:
-                index = ", ".join(map(str, each.index))
-                yield f"| ({index}) | {one_line(each.place)} | {one_line(each.expected)} | {one_line(each.got)} |"
-            yield ""
+        values = [
+            (f"({', '.join(map(str, each.index))})", each.place, each.expected, each.got)
+            for each in result.worst[:WORST]
+        ]
+        yield from (rendered(Table(columns, values)), "") if values else ()
 
 
 def since(op_id: str, database: str | None) -> Iterator[str]:

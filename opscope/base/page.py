@@ -45,10 +45,11 @@ Column = tuple[str, str]
 
 
 class Page:
-    """A page of lines and tables on stdout."""
+    """A page of lines and tables on stdout, or on a console whose width its maker chose."""
 
-    def __init__(self) -> None:
-        self.console: Console = page_console()
+    def __init__(self, console: Console | None = None) -> None:
+        self.console: Console = console or page_console()
+        self._wraps = console is not None or knows_its_width(self.console)
 
     def line(self, text: str = "", style: str = "", indent: int = 0) -> None:
         """Prints one line and leaves wrapping to the terminal, so that a command in it can be copied whole."""
@@ -58,7 +59,7 @@ class Page:
 
     def prose(self, text: str, style: str = "", indent: int = 0) -> None:
         """Prints a sentence, wrapped at words where the width is known; a pipe without COLUMNS gets it in one line."""
-        if knows_its_width(self.console):
+        if self._wraps:
             print_prose(self.console, shown(text), style, indent)
         else:
             self.line(text, style, indent)
@@ -70,13 +71,13 @@ class Page:
 
         for (head, style), text in zip(heads, texts, strict=True):
             margin = cell_len(head)
-            if knows_its_width(self.console) and margin > self.console.width // 2:  # a head that is a sentence itself
+            if self._wraps and margin > self.console.width // 2:  # a head that is a sentence itself
                 first, *others = wrapped(shown(head + text), self.console.width - HANG)
                 self.console.print(Text(first, style=style), soft_wrap=True)
                 for other in others:
                     self.console.print(Text(" " * HANG + other), soft_wrap=True)
                 continue
-            room = max(24, self.console.width - margin) if knows_its_width(self.console) else sys.maxsize
+            room = max(24, self.console.width - margin) if self._wraps else sys.maxsize
             first, *others = wrapped(shown(text), room)
             self.console.print(Text.assemble((head, style), first), soft_wrap=True)
             for other in others:
@@ -85,7 +86,7 @@ class Page:
     def folded(self, text: str, hang: int) -> None:
         """Prints a line whose parts stand in columns; where the width is known, parts that do not fit follow below,
         indented by `hang`."""
-        if not knows_its_width(self.console):
+        if not self._wraps:
             self.line(text)
             return
         together = "\u00a0" if "  " in text.strip() else " "  # a part, such as `cycles 91`, stays whole

@@ -136,6 +136,7 @@ def unblock(
     board, options) that has not stopped; where there is no night, or a run is newer, at every model in its newest run
     of the newest run's series. A later run of selected ops (--ops, -k) is left out.
     """
+    from opscope.base.document.in_terminal import show
     from opscope.base.page import Page
     from opscope.reports.compare import to_fix
     from opscope.reports.compare import unblock as ranking
@@ -144,7 +145,6 @@ def unblock(
     from opscope.reports.compare.readiness import newer_selections, views_asked_for
     from opscope.reports.compare.run_selection import left_out_line, open_runs
     from opscope.reports.database.owners import rules_here
-    from opscope.reports.pages.terminal import show
 
     with open_runs(url, named=(run,)) as runs:
         views, night = views_asked_for(runs, run)
@@ -183,10 +183,10 @@ def readiness(
     A later run of selected ops (--ops, -k) is left out. Nights are shown series by series, without --run the newest of
     each that has not stopped; a date stands for all nights of that day.
     """
+    from opscope.base.document.in_terminal import show
     from opscope.base.page import Page
     from opscope.reports.compare import to_fix
     from opscope.reports.compare.readiness import readiness_of
-    from opscope.reports.pages.terminal import show
 
     of_series, night = readiness_of(model, url, run, team, owners_file)
     if as_json:

@@ -1,7 +1,8 @@
-"""What `opscope show` prints of an op, of a model, or of a run that only the database has."""
+"""What there is to say of an op, of a model, or of a run that only the database has: `opscope show`."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
@@ -9,15 +10,15 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from opscope.base import damage
+from opscope.base.document import in_terminal
+from opscope.base.document.groups import by_cause, short
+from opscope.base.document.nodes import Cause, Causes, Column, Drawn, Node, Op, Table, Words, grouped
 from opscope.base.page import Page, percent
-from opscope.base.statuses import RIGHT, TERMINAL
+from opscope.base.statuses import RIGHT
 from opscope.base.visible_text import counted
 from opscope.harness.record import explanation, explanation_text, run_folders
-from opscope.harness.record.causes import by_cause, short
-from opscope.reports.compare.document import Cause, Op, grouped
 from opscope.reports.compare.night_times import night_column, timed
 from opscope.reports.compare.op_history import find
-from opscope.reports.pages.terminal import show_causes
 
 if TYPE_CHECKING:
     from opscope.wire import show as wire
@@ -41,72 +42,66 @@ def show(name: str, url: str | None, team: str | None, owners_file: Path | None,
 
         print_answer(details)
     else:
-        PAGES[details.what](details, Page())
+        in_terminal.show(PAGES[details.what](details), Page(), sys.maxsize, sys.maxsize)
 
 
-def _op(details: wire.Op, page: Page) -> None:
-    page.prose(f"{details.op_name} [{details.op_id}] {details.signature}", "bold")
-    _standing(details, page)
-    for name, value in details.op_params.items():
-        page.prose(f"{name} = {value}", "dim", indent=2)
+def _op(details: wire.Op) -> Iterator[Node]:
+    yield Words(f"{details.op_name} [{details.op_id}] {details.signature}", "strong")
+    yield from _standing(details)
+    yield from (Words(f"{name} = {value}", "note", level=1) for name, value in details.op_params.items())
     if details.once:
-        page.prose(f"former ids: {', '.join(details.once)}", "dim")
+        yield Words(f"former ids: {', '.join(details.once)}", "note")
     models = list(details.models.items())
     shown_models = ", ".join(f"{model} ({uses})" for model, uses in models[:SHOWN])
     more = f" and {len(models) - SHOWN} more" if len(models) > SHOWN else ""
-    page.prose(f"is in {counted(len(models), 'model')}: {shown_models}{more}")
-    for place in details.places:
-        page.line(place, "dim", indent=2)
+    yield Words(f"is in {counted(len(models), 'model')}: {shown_models}{more}")
+    yield from (Words(place, "note", whole=True, level=1) for place in details.places)
     head, labels = night_column([(night.label, night.zone) for night in details.history])
-    page.table(
+    yield Table(
         [
-            (head, ""),
-            ("on", ""),
-            ("status", ""),
-            ("at", ""),
-            ("z", "right"),
-            ("PCC", "right"),
-            ("cycles", "right"),
-            ("owner", ""),
-            ("compile ms", "right"),
+            Column(head),
+            Column("on"),
+            Column("status"),
+            Column("at", fillable=True, spare=True),
+            Column("z", "right", fillable=True),
+            Column("PCC", "right", fillable=True, spare=True),
+            Column("cycles", "right", fillable=True, spare=True),
+            Column("owner", fillable=True, spare=True),
+            Column("compile ms", "right", fillable=True, spare=True),
         ],
         [
             (nights[0] + (f", {len(nights)} nights" if len(nights) > 1 else ""), *cells, compile_ms)
             for nights, cells, compile_ms in _stretches(details.history, labels)
         ],
-        spare=("compile ms", "cycles", "PCC", "owner", "at"),
-        fillable=("at", "z", "PCC", "cycles", "compile ms", "owner"),
     )
     failed = [night for night in details.history if night.error_message]
     for error in by_cause(failed, lambda night: night.error_message, lambda _: 1):
-        others = len(error.failures) - 1
-        more = f" and {others} other{'s' if others > 1 else ''}" if others else ""
+        more = f" and {counted(error.ops - 1, 'other')}" if error.ops > 1 else ""
         cause = f", cause {short(error.first.cause)}" if error.first.cause else ""
         when = timed(error.first.label, error.first.zone)
-        page.prose(f"{when} on {error.first.on}{more}{cause}: {error.first.error_message}")
-        _note(details.notes, error.first.cause, page)
-    _narrowed(details, page)
-    _explained(details, page)
+        yield Words(f"{when} on {error.first.on}{more}{cause}: {error.first.error_message}")
+        yield from _note(details.notes, error.first.cause)
+    yield from _narrowed(details)
+    yield from _explained(details)
 
 
-def _standing(details: wire.Op, page: Page) -> None:
+def _standing(details: wire.Op) -> Iterator[Words]:
     """How the op stands: wrong where and since when, right where, and the command that runs it again."""
     newest = {night.on: night for night in reversed(details.history)}
     for since in details.since:
         commits = "  ".join(filter(None, (since.range, since.url)))
         error = newest[since.on].error_message or newest[since.on].status.replace("_", " ")
         when = f"since {since.night}{f', commits {commits}' if commits else ''}"
-        page.prose(f"wrong on {since.on} {when}: {error}", TERMINAL["bad"])
+        yield Words(f"wrong on {since.on} {when}: {error}", "bad")
     words: dict[str, list[str]] = {}
     for on in sorted(newest.keys() - {since.on for since in details.since}):
         status = newest[on].status
         words.setdefault("right" if status in RIGHT else status.replace("_", " "), []).append(on)
-    for word, on in words.items():
-        page.prose(f"{word} on {', '.join(on)}", TERMINAL["good"] if word == "right" else "")
+    yield from (Words(f"{word} on {', '.join(on)}", "good" * (word == "right")) for word, on in words.items())
     if details.unsplittable:
-        page.prose(f"cannot be split from its model: {details.unsplittable}", TERMINAL["bad"])
+        yield Words(f"cannot be split from its model: {details.unsplittable}", "bad")
     if details.repro:
-        page.line(details.repro)
+        yield Words(details.repro, whole=True)
 
 
 def _stretches(
@@ -127,21 +122,20 @@ def _stretches(
         yield [label for _, label in nights], same, nights[0][0].compile_ms
 
 
-def _narrowed(details: wire.Op, page: Page) -> None:
+def _narrowed(details: wire.Op) -> Iterator[Words]:
     """Whose program ran where another than the backend's name says made it, and what that narrowed, newest first."""
     programs = ((night.narrowed, night.compiled_by, night.backend, night.verdict_of) for night in details.history)
     for narrowed, build, backend, taken in dict.fromkeys(programs):
         if build:
-            page.prose(f"{backend}: compiled by {build}")
+            yield Words(f"{backend}: compiled by {build}")
         if taken:
-            page.prose(f"{backend}: its program equals that of {taken}, whose verdict it takes")
+            yield Words(f"{backend}: its program equals that of {taken}, whose verdict it takes")
         if narrowed:
-            page.prose(f"{backend}: narrowed: {', '.join(narrowed)}")
+            yield Words(f"{backend}: narrowed: {', '.join(narrowed)}")
 
 
-def _explained(details: wire.Op, page: Page) -> None:
+def _explained(details: wire.Op) -> Iterator[Drawn]:
     """Why the newest wrong result was wrong whose run folder is still in this folder."""
-
     for night in details.history:
         artifact = PurePosixPath(night.artifact or "")
         if artifact.name != explanation.TEXT or artifact.is_absolute() or ".." in artifact.parts:
@@ -152,72 +146,62 @@ def _explained(details: wire.Op, page: Page) -> None:
             damage.say(f"{error.where}: {error.state}")
             continue
         if known is not None:
-            page.line()
-            page.line(f"why it was wrong on {known.backend}, {timed(night.label, night.zone)}", "bold")
-            for pieces in explanation_text.lines(known):
-                page.pieces(pieces, indent=2)
+            title = f"why it was wrong on {known.backend}, {timed(night.label, night.zone)}"
+            yield Drawn(title, list(explanation_text.lines(known)))
             return
 
 
-def _model(details: wire.Model, page: Page) -> None:
-    page.line(details.model, "bold")
+def _model(details: wire.Model) -> Iterator[Node]:
+    yield Words(details.model, "strong", whole=True)
     for series in details.lanes:
         newest = series.newest
-        page.line()
-        page.line(f"{series.name}, {timed(newest.label, newest.zone)}", "bold")
+        yield Words("")
+        yield Words(f"{series.name}, {timed(newest.label, newest.zone)}", "strong", whole=True)
         if newest.outcome != "ran":
-            page.prose(f"{newest.outcome} {newest.reason}")
+            yield Words(f"{newest.outcome} {newest.reason}")
             continue
-        page.prose(
+        yield Words(
             f"{newest.right_ops} of {newest.ops} ops right ({percent(newest.readiness)}), "
             f"{newest.bad_ops} wrong, {newest.not_attempted} not attempted"
         )
         if series.since is not None:
-            page.prose(series.since.text)
-        page.table(
-            [("furthest stage", ""), ("ops", "right"), ("uses", "right")],
-            [(rung.stage, rung.ops, rung.uses) for rung in series.ladder],
-        )
-        _causes(series.blockers, page, ("label", "status", "stage"), "message", "signature", details.notes)
-        if len(series.blockers) > SHOWN:
-            page.line(f"and {len(series.blockers) - SHOWN} more; see opscope readiness {details.model}", indent=2)
-    page.line()
+            yield Words(series.since.text)
+        rungs = [(rung.stage, rung.ops, rung.uses) for rung in series.ladder]
+        yield Table([Column("furthest stage"), Column("ops", "right"), Column("uses", "right")], rungs)
+        see = f"opscope readiness {details.model}"
+        yield _causes(series.blockers, ("label", "status", "stage"), "message", "signature", details.notes, see)
+    yield Words("")
     head, labels = night_column([(entry.label, entry.zone) for entry in details.trend])
-    page.table(
-        [(head, ""), ("on", ""), ("outcome", ""), ("ops", "right"), ("right", "right"), ("wrong", "right")],
-        [
-            (
-                label,
-                entry.on,
-                entry.outcome,
-                entry.ops,
-                entry.right_ops,
-                entry.bad_ops,
-            )
-            for label, entry in zip(labels, details.trend, strict=True)
-        ],
-    )
+    columns = [Column(head), Column("on"), Column("outcome")]
+    columns += [Column(name, "right") for name in ("ops", "right", "wrong")]
+    trend = [
+        (label, entry.on, entry.outcome, entry.ops, entry.right_ops, entry.bad_ops)
+        for label, entry in zip(labels, details.trend, strict=True)
+    ]
+    yield Table(columns, trend)
 
 
-def _run(details: wire.PublishedRun, page: Page) -> None:
-    page.line(f"{details.run_id}: {details.on}, {details.outcome}", "bold")
-    page.prose(", ".join(f"{count} {status}" for status, count in details.statuses.items()))
-    _causes(details.failing, page, ("status", "stage"), "error", "types", details.notes)
-    if len(details.failing) > SHOWN:
-        page.line(f"and {len(details.failing) - SHOWN} more; see --json", indent=2)
+def _run(details: wire.PublishedRun) -> Iterator[Node]:
+    yield Words(f"{details.run_id}: {details.on}, {details.outcome}", "strong", whole=True)
+    yield Words(", ".join(f"{count} {status}" for status, count in details.statuses.items()))
+    yield _causes(details.failing, ("status", "stage"), "error", "types", details.notes, "--json")
 
 
-def _note(notes: Sequence[wire.Note], cause: str | None, page: Page) -> None:
-    """Prints the note of a cause, if it has one."""
-    for note in notes:
-        if note.cause == cause:
-            page.prose(f"note: {note.line(f'{datetime.now(UTC):%Y-%m-%d}')}", "bold", indent=4)
+def _note(notes: Sequence[wire.Note], cause: str | None) -> Iterator[Words]:
+    """The note of a cause, if it has one."""
+    day = f"{datetime.now(UTC):%Y-%m-%d}"
+    yield from (Words(f"note: {note.line(day)}", "strong", level=2) for note in notes if note.cause == cause)
 
 
 def _causes(
-    failures: Sequence[Failing], page: Page, same: tuple[str, ...], message: str, types: str, notes: Sequence[wire.Note]
-) -> None:
-    """Prints each cause once with its ops below; `same`: columns that are equal for all ops of a cause."""
+    failures: Sequence[Failing],
+    same: tuple[str, ...],
+    message: str,
+    types: str,
+    notes: Sequence[wire.Note] = (),
+    see: str = "",
+) -> Causes:
+    """Each cause once with its ops below; `same`: columns that are equal for all ops of a cause."""
     day = f"{datetime.now(UTC):%Y-%m-%d}"
     noted = {note.cause: note.line(day) for note in notes}
 
@@ -236,20 +220,20 @@ def _causes(
         where, error = counted(entry.uses, "use"), getattr(entry, message) or ""
         return Op(entry.op_id, entry.op_name, getattr(entry, types), entry.uses, where, error, repro=entry.repro)
 
-    show_causes(grouped(failures, key, cause_of, op_of, SHOWN), page)
+    causes = grouped(failures, key, cause_of, op_of, SHOWN)
+    return Causes("", causes, left_out=len(failures) - sum(cause.count for cause in causes), see=see)
 
 
-def _cause(details: wire.Cause, page: Page) -> None:
-    page.prose(f"cause {details.cause}: {details.error_message}", "bold")
-    _note(details.notes, details.cause, page)
+def _cause(details: wire.Cause) -> Iterator[Node]:
+    yield Words(f"cause {details.cause}: {details.error_message}", "strong")
+    yield from _note(details.notes, details.cause)
     for lane in details.lanes:
-        page.line()
-        page.line(f"{lane.name}, {lane.night}", "bold")
-        ops = "1 op" if len(lane.failing) == 1 else f"{len(lane.failing)} ops"
-        page.prose(f"{ops} in {', '.join(lane.models) or 'no model'}; first seen {lane.first_seen}")
-        _causes(lane.failing, page, ("label", "status", "stage"), "message", "signature", [])
-    for lane in details.before:
-        page.prose(f"{lane.name}: last in {lane.night}", "dim")
+        yield Words("")
+        yield Words(f"{lane.name}, {lane.night}", "strong", whole=True)
+        models = ", ".join(lane.models) or "no model"
+        yield Words(f"{counted(len(lane.failing), 'op')} in {models}; first seen {lane.first_seen}")
+        yield _causes(lane.failing, ("label", "status", "stage"), "message", "signature", see="--json")
+    yield from (Words(f"{lane.name}: last in {lane.night}", "note") for lane in details.before)
 
 
 PAGES = {"op": _op, "model": _model, "run": _run, "cause": _cause}

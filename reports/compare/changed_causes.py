@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from opscope.base.document.nodes import Cause, Causes, Column, Node, Op, Table, Words, grouped
 from opscope.base.labels import CHANGES, LABELS, NEWS, QUIET, Label
 from opscope.base.page import percent
 from opscope.base.visible_text import counted
 from opscope.harness.record import isolation
 from opscope.reports.compare.commit_range import named
 from opscope.reports.compare.diff import Diff, Rate, Row
-from opscope.reports.compare.document import Cause, Causes, Column, Node, Op, Table, Words, grouped
 
 FLAKY = "flaky: these do not fail the gate"
 

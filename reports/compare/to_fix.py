@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from opscope.base.document.nodes import Cause, Causes, Column, Node, Op, Table, Words, grouped
 from opscope.base.visible_text import counted, one_line
 from opscope.harness.record.causes import short
-from opscope.reports.compare.document import Cause, Causes, Column, Node, Op, Table, Words, grouped
 from opscope.reports.compare.night_times import night_column
 from opscope.reports.compare.readiness import Readiness
 from opscope.reports.compare.run_selection import left_out_line
@@ -118,7 +118,7 @@ def of_model(readiness: Readiness, most: int) -> Iterator[Node]:
         title = "Ops that are not right" if of_ops else "No op is wrong alone; as one program the model is"
         yield Causes(title, grouped(rows, _same, _cause, _op, most))
     if len(readiness.runs) > 1:
-        columns = [Column("run"), Column("started (UTC)", "spare"), Column("compiler", "spare"), *COUNTS]
+        columns = [Column("run"), Column("started (UTC)", spare=True), Column("compiler", spare=True), *COUNTS]
         runs = [
             (run.run_id, run.started[:16], run.revision[:12], run.ops, run.right, run.missing, run.not_attempted)
             for run in readiness.runs

@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from opscope.base.document.nodes import Cause
 from opscope.base.labels import Label
 from opscope.harness.record.causes import cause_named
 from opscope.harness.record.errors import InputError
 from opscope.reports.compare import diff as comparison
 from opscope.reports.compare.changed_causes import sections_of
 from opscope.reports.compare.diff import Diff
-from opscope.reports.compare.document import Cause
 from opscope.reports.compare.first_sentence import Said, first_sentence, head_of, not_tonight, of_view
 from opscope.reports.compare.lowered_differently import Lowered, compare_lowered, folder_of
 from opscope.reports.compare.night_diff import diffs, series_alone, series_missing, since_date

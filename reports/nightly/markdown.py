@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from opscope.base.document.as_markdown import code, escaped, of_causes, rendered
+from opscope.base.document.nodes import Column, Table, Words
 from opscope.base.labels import COMPLETE, NEWS, Label
 from opscope.base.page import percent
-from opscope.base.visible_text import counted, one_line
+from opscope.base.visible_text import counted
 from opscope.harness.record.causes import short
-from opscope.harness.record.signature import shorten
 from opscope.reports.compare.changed_causes import causes_of
 from opscope.reports.compare.diff import Row
-from opscope.reports.compare.document import NAMES, Cause, Table
 from opscope.reports.compare.first_sentence import Said, each_once
 from opscope.reports.compare.to_fix import ranking
 from opscope.reports.compare.unblock import plan
@@ -28,11 +28,6 @@ from opscope.reports.nightly.verdict import Verdict
 MOST_ROWS = 20
 """Rows per table: GitHub takes 65,536 characters in a comment, chat systems fewer."""
 MOST_FIXES = 5
-SPARE = ("on", "owner")
-LONGEST = 160
-"""Characters of an error."""
-_ACTS = re.compile(r"@|:(?=//|[\w+-]+:)|[#!$](?=\d)|[%~](?=[\w\"])|&amp;(?=\d)|\bwww(?=\.)|\bGH-(?=\d)", re.IGNORECASE)
-"""What a zero-width space behind it keeps from acting: `@name`, addresses, `:emoji:`, references such as `#12`."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +49,8 @@ class Page:
 def text(page: Page) -> str:
     """The summary, as GitHub's markdown."""
     head, *lines = str(page.title).splitlines()
-    parts = [f"# {escaped(head)}", *map(escaped, lines), *_verdict(page.verdict), _series(page.results)]
+    parts = [f"# {escaped(head)}", *map(escaped, lines), *_verdict(page.verdict)]
+    parts.append(rendered(Table(SERIES, [_series(result) for result in page.results])))
     for label in (label for label in Label if label in NEWS):
         parts += _rows(label, page.results)
     parts += _fixed(page.results)
@@ -96,51 +92,32 @@ def _verdict(verdict: Verdict) -> list[str]:
 # --- tables
 
 
-def _series(results: Sequence[SeriesResult]) -> str:
-    heads = (
-        "series",
-        "status",
-        "models",
-        "ops right",
-        "like for like",
-        "worse",
-        "fixed",
-        "known",
-        "compared with",
-        "commits",
+SERIES = [
+    Column(head) for head in ("series", "status", "models", "ops right", "like for like", "worse", "fixed", "known")
+]
+SERIES += [Column("compared with"), Column("commits")]
+
+
+def _series(result: SeriesResult) -> list[Any]:
+    rate, diff = percent(result.right / result.attempted) if result.attempted else "-", result.diff
+    rates = [row for row in diff.rates if row.scope == "like for like"] if diff is not None else []
+    like_for_like = ", ".join(
+        f"{percent(row.rate_ops_a)} → {percent(row.rate_ops_b)}" + (f" on {row.ran_on}" if len(rates) > 1 else "")
+        for row in rates
     )
-    return table(heads, [_series_row(result) for result in results])
-
-
-def _series_row(result: SeriesResult) -> list[str]:
-    rate = percent(result.right / result.attempted) if result.attempted else "-"
-    like_for_like = ""
-    if result.diff is not None:
-        rates = [row for row in result.diff.rates if row.scope == "like for like"]
-        like_for_like = ", ".join(
-            f"{percent(row.rate_ops_a)} → {percent(row.rate_ops_b)}" + (f" on {row.ran_on}" if len(rates) > 1 else "")
-            for row in rates
-        )
+    since = diff.since if diff is not None else None
     return [
-        escaped(result.name),
-        COMPLETE if result.status == COMPLETE else f"**{result.status}**",
+        result.name,
+        Words(result.status, "" if result.status == COMPLETE else "strong"),
         f"{result.models['ran']} of {result.models['asked']}",
         f"{result.right} of {result.attempted} ({rate})",
         like_for_like,
-        str(result.diff.news) if result.diff is not None else "",
-        str(sum(row.change == Label.FIXED for row in result.diff.rows)) if result.diff is not None else "",
-        str(result.known),
-        escaped(result.previous) or "nothing, as it is the first",
-        _commits(result),
+        "" if diff is None else diff.news,
+        "" if diff is None else sum(row.change == Label.FIXED for row in diff.rows),
+        result.known,
+        result.previous or "nothing, as it is the first",
+        "" if since is None else Words(since.text, link=since.url),
     ]
-
-
-def _commits(result: SeriesResult) -> str:
-    """The commits since the night that it is compared with, as a link where their page is known."""
-    since = result.diff.since if result.diff is not None else None
-    if since is None:
-        return ""
-    return f"[{escaped(since.text)}]({since.url})" if since.url else escaped(since.text)
 
 
 def _of(result: SeriesResult, label: Label) -> list[Row]:
@@ -162,36 +139,12 @@ def _rows(label: Label, results: Sequence[SeriesResult]) -> list[str]:
         of_series = [(result, causes_of(row for row in _of(result, label) if row.news)) for result in results]
         causes = [(cause, result.name if len(results) > 1 else "") for result, causes in of_series for cause in causes]
         causes.sort(key=lambda one: -one[0].uses)
-        heads = ("cause", "op", "types", "on", "models", "at", "error message", "owner", "command")
-        parts.append(table(heads, [_row(*cause) for cause in causes[:MOST_ROWS]]))
-        if more := sum(cause.count for cause, _ in causes[MOST_ROWS:]):
-            parts.append(f"and {more} more; see {code('opscope diff')}")
+        parts.append(rendered(of_causes(causes, MOST_ROWS, "opscope diff")))
     for cause in causes_of(quiet):
         parts.append(f"{counted(cause.count, 'op')} of cause {code(short(cause.cause))}: {escaped(cause.note)}")
     if apart:
         parts.append(f"{apart} more, known or flaky, {'does' if apart == 1 else 'do'} not fail the night.")
     return parts
-
-
-def _row(cause: Cause, series: str) -> list[str]:
-    """The line of a cause: its first op, and how many others it has."""
-    op, told = cause.ops[0], cause.brief()
-    models = [*told["models"], *([f"and {told['models_left_out']} more"] if "models_left_out" in told else [])]
-    names = [name for name in dict.fromkeys(each.op_name for each in cause.ops) if name != op.op_name]
-    others = f" and {cause.count - 1} more" if cause.count > 1 else ""
-    others += f", also {', '.join(map(code, names[:3]))}{' …' * (len(names) > 3)}" if names else ""
-    return [
-        code(short(cause.cause)),
-        f"{code(op.op_name)} {code(op.op_id)}{others}",
-        code(op.types),
-        escaped(series),
-        escaped(", ".join(models)),
-        escaped(cause.stage),
-        escaped(shortened(told.get("error") or cause.what))
-        + (f"<br>note: {escaped(cause.note)}" if cause.note else ""),
-        escaped(cause.owner),
-        code(op.repro),
-    ]
 
 
 def _fixed(results: Sequence[SeriesResult]) -> list[str]:
@@ -212,64 +165,9 @@ def _fixes(results: Sequence[SeriesResult]) -> list[str]:
         if series.view is None:
             continue
         ranked = ranking(plan(dict.fromkeys(series.view.models, series.view)), MOST_FIXES)
+        ranked = replace(ranked, title="", left_out=0)
         if ranked.rows:
-            parts += [f"**{escaped(series.name)}**"] * (len(results) > 1) + [rendered(ranked)]
+            parts += [f"**{escaped(series.name)}**"] * (len(results) > 1) + [
+                rendered(replace(ranked, title="", left_out=0))
+            ]
     return ["<details><summary>What to fix first</summary>", *parts, "</details>"] if parts else []
-
-
-def rendered(node: Table) -> str:
-    """A table of a document (compare/document.py)."""
-    node = node.filled
-    rows = [[_cell(cell, column.kind) for cell, column in zip(row, node.columns, strict=True)] for row in node.rows]
-    return table([column.head for column in node.columns], rows)
-
-
-def _cell(value: Any, kind: str) -> str:
-    if kind == "names":
-        return ", ".join(map(code, value[:NAMES])) + " …" * (len(value) > NAMES)
-    if kind == "code":
-        return code(value)
-    return escaped(shortened(str(value)))
-
-
-# --- text
-
-
-def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table whose cells are markdown, without columns of SPARE in which nothing stands; empty without rows."""
-    cells = list(rows)
-    if not cells:
-        return ""
-    kept = [place for place, head in enumerate(heads) if head not in SPARE or any(row[place] for row in cells)]
-    lines = [" | ".join(row[place] for place in kept) for row in cells]
-    heads = [heads[place] for place in kept]
-    return "\n".join(f"| {line} |" for line in (" | ".join(heads), " | ".join("---" for _ in heads), *lines))
-
-
-def escaped(words: str) -> str:
-    """A foreign text as markdown that shows it unchanged: no markup, mention, new line or new column."""
-    line = shown_line(words)
-    line = re.sub(r"([\\`*\[\]#|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))", r"\\\1", line)
-    line = re.sub(r"^(\d*)([-+/.)])(?!\d)", r"\1\\\2", line)  # a list, or a command of GitLab's
-    line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return _ACTS.sub("\\g<0>\u200b", line)
-
-
-def code(words: str) -> str:
-    """A foreign text as code; it cannot end the code or the column."""
-    line = shown_line(words)
-    if not line:
-        return ""
-    fence = "`" * (max((len(run) for run in re.findall(r"`+", line)), default=0) + 1)
-    space = " " if "`" in line else ""
-    return f"{fence}{space}{line.replace('|', chr(92) + '|')}{space}{fence}"
-
-
-def shown_line(words: str) -> str:
-    """One line, with escapes for characters that act."""
-    return one_line(" ".join(words.split()))
-
-
-def shortened(words: str) -> str:
-    """An error, shortened to fit into a table."""
-    return shorten(shown_line(words), LONGEST)

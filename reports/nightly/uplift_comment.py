@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from opscope.base.document.as_markdown import LONGEST, code, escaped, rendered
+from opscope.base.document.nodes import Column, Listed, Op, Table, Words
 from opscope.base.visible_text import counted, cut, percent_change
 from opscope.reports.compare.changed_programs import listed_counts
 from opscope.reports.compare.lowered_differently import Group
-from opscope.reports.nightly.markdown import code, escaped, table
 from opscope.reports.nightly.uplift import DRAM_PEAK, L1_PEAK, WRONG_IN_BOTH
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ MOST_LINES = 60
 MOST_CHANGES, MOST_MODELS, MOST_OTHERS = 10, 10, 3
 MOST_NAMES, MOST_COUNTS = 3, 6
 MOST_OF_NAME = 60
-LONGEST = 160
 
 
 def text(uplift: Uplift) -> str:
@@ -34,22 +34,25 @@ def text(uplift: Uplift) -> str:
 
 
 def _text(uplift: Uplift, most: int) -> str:
+    failing = [_failing(row, uplift.owners.get(row.op_id, "")) for row in uplift.news]
     right = [f"{row.op_name} {', '.join(row.models)}: {row.error_a}" for row in uplift.fixed]
     numbers = [f"{each.name}: {each.numbers}: {each.reason}" for each in _renumbered(uplift)]
     wrong = [f"{each.name}: {each.reason}" for each in _computed(uplift) if each.numbers == WRONG_IN_BOTH]
     parts = [
         f"{MARK}\n### {title(uplift)}",
-        escaped(_about(uplift)),
-        _list("❌ fails now", [_failing(row, uplift.owners.get(row.op_id, "")) for row in uplift.news], MOST_OTHERS),
-        _changes(uplift),
-        _list("other changes of single ops", list(map(_change, _of_ops_alone(uplift))), most),
-        _list("✅ right now", right, most),
-        _details(f"models ({len(uplift.differing)})", _model_table(uplift.differing)),
-        _list("numbers changed", numbers, most),
-        _list("still wrong", wrong, most),
-        _list("no price", uplift.not_priced, most),
-        _list("not compared", uplift.skipped, most),
-        escaped(_foot(uplift)),
+        rendered(Words(_about(uplift)), _list("❌ fails now", failing, MOST_OTHERS), _changes(uplift)),
+        rendered(
+            _list("other changes of single ops", list(map(_change, _of_ops_alone(uplift))), most),
+            _list("✅ right now", right, most),
+        ),
+        _details(f"models ({len(uplift.differing)})", rendered(_model_table(uplift.differing))),
+        rendered(
+            _list("numbers changed", numbers, most),
+            _list("still wrong", wrong, most),
+            _list("no price", uplift.not_priced, most),
+            _list("not compared", uplift.skipped, most),
+            Words(_foot(uplift)),
+        ),
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
 
@@ -90,25 +93,22 @@ def _of(uplift: Uplift, *, equal: bool) -> int:
     return sum(model.equal is equal for model in uplift.models)
 
 
-def _changes(uplift: Uplift) -> str:
-    shown = uplift.changes[:MOST_CHANGES] or uplift.op_changes[:MOST_CHANGES]
+def _changes(uplift: Uplift) -> Table:
     every = uplift.changes or uplift.op_changes
-    if not shown:
-        return ""
     rows = [
-        [
-            f"{_mark(group)} {escaped(cut(group.what, LONGEST))}",
+        (
+            f"{_mark(group)} {group.what}",
             _names(group),
             _counts(group),
             _price(group),
-            _smallest(group),
-            *([escaped(uplift.owners.get(group.what, ""))] if uplift.owners else []),
-        ]
-        for group in shown
+            Op(group.smallest_id, cut(group.smallest, MOST_OF_NAME), "", 0, "", "") if group.smallest else "",
+            uplift.owners.get(group.what, ""),
+        )
+        for group in every[:MOST_CHANGES]
     ]
-    heads = (f"change ({len(every)})", "models", "counts", "cycles", "smallest", *(["owner"] if uplift.owners else []))
-    more = f"\n\nand {len(every) - len(shown)} more" if len(every) > len(shown) else ""
-    return table(heads, rows) + more
+    heads = (f"change ({len(every)})", "models", "counts", "cycles", "smallest")
+    columns = [*map(Column, heads), Column("owner", fillable=True)]
+    return Table(columns, rows, left_out=len(every) - len(rows))
 
 
 def _of_ops_alone(uplift: Uplift) -> list[Group]:
@@ -134,7 +134,7 @@ def _mark(group: Group) -> str:
 
 
 def _names(group: Group) -> str:
-    names = [escaped(cut(place.name, MOST_OF_NAME)) for place in group.places]
+    names = [cut(place.name, MOST_OF_NAME) for place in group.places]
     return ", ".join(names[:MOST_NAMES]) + (f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else "")
 
 
@@ -142,14 +142,14 @@ def _counts(group: Group) -> str:
     """Of one place its counts, of several what there is more or less in all of them."""
     if len(group.places) == 1:
         [place] = group.places
-        return escaped(listed_counts(place.counts, place.layouts).replace(" -> ", "→"))
+        return listed_counts(place.counts, place.layouts).replace(" -> ", "→")
     totals: dict[str, int] = {}
     for place in group.places:
         for name, (old, new) in (*place.counts.items(), *place.layouts.items()):
             totals[name] = totals.get(name, 0) + new - old
     words = [f"{name} {total:+d}" for name, total in totals.items() if total]
     more = f", and {len(words) - MOST_COUNTS} more" if len(words) > MOST_COUNTS else ""
-    return escaped(", ".join(words[:MOST_COUNTS]) + more)
+    return ", ".join(words[:MOST_COUNTS]) + more
 
 
 def _price(group: Group) -> str:
@@ -163,29 +163,23 @@ def _price(group: Group) -> str:
     return f"{group.cycles:+,}{share}{by}"
 
 
-def _smallest(group: Group) -> str:
-    return f"{escaped(cut(group.smallest, MOST_OF_NAME))} {code(group.smallest_id)}" if group.smallest else ""
-
-
-def _model_table(models: Sequence[Model]) -> str:
+def _model_table(models: Sequence[Model]) -> Table:
     def of(pair: tuple[int, int] | None) -> str:
         return "" if pair is None else f"{pair[0]:,} → {pair[1]:,}"
 
     rows = [
-        [
-            escaped(model.name),
+        (
+            model.name,
             of(model.cycles) + (f" ({percent_change(*model.cycles)})" if model.cycles and model.cycles[0] else ""),
             of(model.launches),
             ", ".join(f"{name} {of(pair)}" for name, pair in _memory(model).items()),
             " → ".join("" if value is None else f"{value:.6f}" for value in model.pcc),
-            escaped(model.numbers),
-        ]
+            model.numbers,
+        )
         for model in models[:MOST_MODELS]
     ]
-    if not rows:
-        return ""
-    more = f"\n\nand {len(models) - MOST_MODELS} more" if len(models) > MOST_MODELS else ""
-    return table(("model", "cycles", "launches", "memory", "PCC", "numbers"), rows) + more
+    columns = [*map(Column, ("model", "cycles", "launches", "memory", "PCC", "numbers"))]
+    return Table(columns, rows, left_out=len(models) - len(rows))
 
 
 def _memory(model: Model) -> dict[str, tuple[int, int]]:
@@ -199,13 +193,8 @@ def _details(head: str, content: str) -> str:
     return f"<details><summary>{head}</summary>\n\n{content}\n\n</details>" if content else ""
 
 
-def _list(head: str, lines: Sequence[str], most: int) -> str:
-    if not lines:
-        return ""
-    shown = [f"- {escaped(cut(' '.join(line.split()), LONGEST))}" for line in lines[:most]]
-    if len(lines) > most > 0:
-        shown.append(f"- and {len(lines) - most} more")
-    return "\n".join([f"**{head} ({len(lines)})**", *shown])
+def _list(head: str, lines: Sequence[str], most: int) -> Listed:
+    return Listed(head, [("", line) for line in lines[:most]], count=len(lines), left_out=max(0, len(lines) - most))
 
 
 def _renumbered(uplift: Uplift) -> list[Model]:

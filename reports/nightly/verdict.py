@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from opscope.base.document.groups import by_cause, short
 from opscope.base.labels import BROKEN, NEWS, PARTIAL, Label
-from opscope.harness.record.causes import by_cause, short
 from opscope.reports.compare.diff import Diff
 from opscope.reports.compare.first_sentence import each_once
 from opscope.reports.nightly.delivery import Delivered

@@ -1,37 +1,44 @@
-"""Prints a comparison of two runs or nights in the terminal."""
+"""What `opscope diff` prints: the sentence, what releases lower differently, and each comparison."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from opscope.base.document import in_terminal
+from opscope.base.document.in_terminal import FEW, MOST
+from opscope.base.document.nodes import Node, Words
 from opscope.base.page import Page
 from opscope.reports.compare import first_sentence
 from opscope.reports.compare.changed_causes import document, sections_of
 from opscope.reports.compare.lowered_differently import Lowered
 from opscope.reports.compare.what_changed import WhatChanged
-from opscope.reports.pages import terminal
-from opscope.reports.pages.terminal import FEW, MOST
 
 
 def show(changed: WhatChanged, page: Page, most: int = MOST, team: str | None = None) -> None:
     """Prints what changed; of the one cause that was asked for all ops."""
+    in_terminal.show(_nodes(changed, most, team), page, most, most if changed.cause else FEW)
+
+
+def _nodes(changed: WhatChanged, most: int, team: str | None) -> Iterator[Node]:
     if not changed.cause:
-        page.prose(changed.said.headline, "bold")
+        yield Words(changed.said.headline, "strong")
         dated = "" if changed.of_release else f" ({first_sentence.age(changed.newest)})"
-        for line in filter(None, (f"{changed.said.about}{dated}", ", ".join(changed.said.chips))):
-            page.prose(line, "dim")
+        lines = (f"{changed.said.about}{dated}", ", ".join(changed.said.chips))
+        yield from (Words(line, "note") for line in filter(None, lines))
     for diff, lowered in zip(changed.compared, changed.lowered, strict=False):
         if changed.cause:
-            page.line(f"{diff.a.run_id} .. {diff.b.run_id}  {diff.b.series}", "bold")
-            terminal.show(sections_of(diff), page, most, few=most)
+            yield Words(f"{diff.a.run_id} .. {diff.b.run_id}  {diff.b.series}", "strong", whole=True)
+            yield from sections_of(diff)
         else:
-            _show_lowered(lowered, page, most)
-            terminal.show(document(diff, most, team), page, most)
+            yield from _lowered(lowered, most)
+            yield from document(diff, most, team)
 
 
-def _show_lowered(lowered: Lowered, page: Page, most: int) -> None:
-    """Prints what two releases lower, compute and abort differently, if their runs have kept what they made of ops."""
+def _lowered(lowered: Lowered, most: int) -> Iterator[Words]:
+    """What two releases lower, compute and abort differently, if their runs have kept what they made of ops."""
     if not lowered.sentence:
         return
-    page.prose(lowered.sentence, "bold")
+    yield Words(lowered.sentence, "strong")
     for title, groups in (
         ("lower differently", lowered.lowering),
         ("compute differently", lowered.computing),
@@ -39,15 +46,14 @@ def _show_lowered(lowered: Lowered, page: Page, most: int) -> None:
     ):
         if not groups:
             continue
-        page.line(f"{title} ({len({op_id for group in groups for op_id in group.ops})})", "bold")
+        yield Words(f"{title} ({len({op_id for group in groups for op_id in group.ops})})", "strong", whole=True)
         for group in groups[:most]:
-            page.prose(f"{len(group.ops)}  {group.what}", indent=2)
-            for place in group.places[:FEW]:
-                page.prose(place.text, indent=4)
+            yield Words(f"{len(group.ops)}  {group.what}", level=1)
+            yield from (Words(place.text, level=2) for place in group.places[:FEW])
             if len(group.places) > FEW:
-                page.line(f"and {len(group.places) - FEW} more; see --json", indent=4)
-            page.prose(f"smallest: {group.smallest} [{group.ops[0]}]", indent=4)
-            page.line(group.command, "dim", indent=4)
+                yield Words(f"and {len(group.places) - FEW} more; see --json", level=2)
+            yield Words(f"smallest: {group.smallest} [{group.ops[0]}]", level=2)
+            yield Words(group.command, "note", whole=True, level=2)
         if len(groups) > most:
-            page.line(f"and {len(groups) - most} more ways; see --limit, --json", indent=2)
-    page.line()
+            yield Words(f"and {len(groups) - most} more ways; see --limit, --json", level=1)
+    yield Words("")

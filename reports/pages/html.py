@@ -26,8 +26,7 @@ from opscope.harness.record.result_options import OPTIONS
 from opscope.harness.record.stages import ImportStatus
 from opscope.harness.record.store import StoredRun, write_whole
 from opscope.reports.compare.owned import EVERYBODY, Owned
-from opscope.reports.compare.whole_models import models_section
-from opscope.reports.pages import charts, explanations, op_ir, page_rows, vega
+from opscope.reports.pages import charts, explanations, op_ir, page_rows, page_tables, vega
 from opscope.reports.pages.night_causes import ROWS, STYLE
 from opscope.reports.pages.sections import sections, unlock_chart
 from opscope.reports.records import quick_records
@@ -38,8 +37,6 @@ PAGE = Path(__file__).parent / "assets"
 REPORT_FILE = "report.html"
 MOST_OPEN = 5
 """How many errors the page shows unfolded; the others are folded."""
-MOST_SHOWN = 50
-"""Largest number of ops listed per error, and of known failures listed; the table of all ops has them all."""
 MOST_WHOLE = 20_000
 """Ops of a page that has all that is known of each; on a larger one right ops have no stage times and no places."""
 LARGE = 500_000
@@ -116,9 +113,9 @@ def context(
         "tiles": page_rows.tiles(run.tests, run.record.models, rows),
         "ledger_line": line(books),
         "adds_up": all(counts.adds_up for counts in books.values()),
-        "splits": page_rows.splits(run.tests) if len(books) > 1 else None,
-        **models_section(run, run_dir, owned),
-        "unsplittable": page_rows.unsplittable(run.rows, owned),
+        "splits": page_tables.splits(run.tests) if len(books) > 1 else None,
+        "whole": page_tables.whole_of_run(run, run_dir, owned),
+        "unsplittable": page_tables.unsplittable_of(run.rows, owned),
         "origin": origin(run.record),
     }
 
@@ -148,21 +145,18 @@ def frame(rows: list[dict[str, Any]], beyond: dict[str, Any], owned: Owned) -> d
     packed, zipped = packed_data(chain(['{"ops":['], ops, ["],", rest]))  # one at a time: they may be many
     return {
         **beyond,
-        "whole": [],
         "why": {},
-        "isolation": [],
         "ladders": page_rows.ladders(rows),
         "colours": charts.stage_colours(stages),
         "rows": listed,
         "team": owned.team,
         "has_owners": bool(owned.rules),
         "failing": page_rows.failing(listed),
-        "known": sorted((row for row in listed if row["tone"] == "known"), key=lambda row: -row["uses"]),
-        "overwrote": sorted((row for row in listed if row["overwritten"]), key=lambda row: -row["uses"]),
+        "tables": list(page_tables.of_ops(listed)),
         "charts": specifications,
         "most": charts.MOST,
         "most_open": MOST_OPEN,
-        "most_shown": MOST_SHOWN,
+        "most_shown": page_tables.MOST,
         "css": "\n".join(path.read_text(encoding="utf-8") for path in (PAGE / "report.css", ROWS / STYLE)),
         "script": (PAGE / "report.js").read_text(encoding="utf-8"),
         "vega": vega.packed_javascript() if specifications else "",

@@ -28,12 +28,11 @@ from opscope.reports.compare.outcomes import RunView
 from opscope.reports.compare.owned import Owned
 from opscope.reports.compare.readiness import views_of
 from opscope.reports.compare.unblock import plan
-from opscope.reports.compare.whole_models import night_section
 from opscope.reports.database.rows import series_by_backend
 from opscope.reports.database.schema import DROPPED, NIGHTS, OP_TESTS, OPS, RUNS
 from opscope.reports.database.schema_nights import LEDGER, NIGHT_SERIES
 from opscope.reports.database.series_names import names_of
-from opscope.reports.pages import night_causes, page_rows
+from opscope.reports.pages import night_causes, page_rows, page_tables
 from opscope.reports.pages.html import filled, frame
 from opscope.reports.pages.sections import shown
 from opscope.reports.records import quick_records
@@ -88,22 +87,21 @@ def render_night(connection: sa.Connection, night_ids: Sequence[str], runs: Path
         "tiles": page_rows.tiles(tests, models, rows),
         "ledger_line": "; ".join(line for line, _ in ledgers),
         "adds_up": all(right for _, right in ledgers),
-        "splits": page_rows.splits(tests) if len(all_series) > 1 else None,
+        "splits": page_tables.splits(tests) if len(all_series) > 1 else None,
         "whole": [
-            row
-            for each in nights
-            for row in night_section(
+            page_tables.whole_of_night(
                 connection,
                 each["night_id"],
                 {series.view.series: series.name for series in all_series if series.view.run_id == each["night_id"]},
                 owned,
             )
+            for each in nights
         ],
-        "unsplittable": [
-            {"id": op.op_id, "name": op.op_name, "why": op.error, "uses": op.uses}
+        "unsplittable": page_tables.unsplittable(
+            (op.op_id, op.op_name, op.error, op.uses)
             for op in unsplit.values()
             if owned.lists(owned.owner_of_unsplittable(op.op_name, op.uses_of))
-        ],
+        ),
         "origin": _origin(connection, nights),
     }
     return filled(context)

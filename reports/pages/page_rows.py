@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
+from opscope.base.document.groups import by_cause, short
 from opscope.base.statuses import NOT_ATTEMPTED, NOT_RUN
-from opscope.harness.record.agreement import disagreements
-from opscope.harness.record.causes import cause_of_test, short
-from opscope.harness.record.records import OpRow, OpTest
+from opscope.harness.record.causes import cause_of_test
+from opscope.harness.record.records import OpTest
 from opscope.harness.record.result_options import OPTIONS, record_fields
 from opscope.harness.record.stages import FAILED, Stage, Status, in_order
 from opscope.reports.compare.owned import EVERYBODY, Owned
@@ -39,29 +39,6 @@ def op_rows(tests: Sequence[OpTest], owned: Owned = EVERYBODY) -> list[Row]:
     several = len({test.backend for test in tests}) > 1
     rows = [plain(_op_row(test, owned)) for test in tests]
     return [row | {"name": f"{row['name']} on {row['backend']}"} for row in rows] if several else rows
-
-
-def splits(tests: Sequence[OpTest]) -> list[Row]:
-    """The ops on which backends disagree, with each backend's result; the backend that differs comes first."""
-    return [
-        {
-            "id": split.first.op_id,
-            "name": split.first.op_name,
-            "types": signature(split.first.inputs, split.first.outputs),
-            "uses": split.first.uses,
-            "alone": split.alone,
-            "votes": [
-                {
-                    "backend": name,
-                    "status": test.status,
-                    "failed": str(test.failed_stage or ""),
-                    "error": test.error_message or "",
-                }
-                for name, test in sorted(split.tests.items(), key=lambda vote: vote[0] != split.alone)
-            ],
-        }
-        for split in disagreements(tests)
-    ]
 
 
 def _op_row(test: OpTest, owned: Owned) -> Row:
@@ -248,22 +225,10 @@ def _short(number: float) -> str:
     return f"{number:g}"
 
 
-def failing(rows: Sequence[Row]) -> list[list[Row]]:
+def failing(rows: Sequence[Row]) -> list[tuple[Row, ...]]:
     """Failing ops grouped by cause; the cause with the most uses comes first."""
-    groups: dict[str, list[Row]] = {}
-    for row in sorted((row for row in rows if row["tone"] == "bad"), key=lambda row: -row["uses"]):
-        groups.setdefault(row["cluster"] or row["id"], []).append(row)
-    return sorted(groups.values(), key=lambda group: -sum(row["uses"] for row in group))
-
-
-def unsplittable(rows: Sequence[OpRow], owned: Owned) -> list[Row]:
-    """Ops that could not be split into a module, with the reason."""
-    return [
-        {"id": row.op_id, "name": row.op_name, "why": row.unsplittable, "uses": len(row.uses)}
-        for row in rows
-        if row.unsplittable
-        and owned.lists(owned.owner_of_unsplittable(row.op_name, sorted({use.model for use in row.uses})))
-    ]
+    bad = sorted((row for row in rows if row["tone"] == "bad"), key=lambda row: -row["uses"])
+    return [group.failures for group in by_cause(bad, lambda row: row["cluster"] or row["id"], lambda row: row["uses"])]
 
 
 def _options(test: OpTest) -> list[str]:

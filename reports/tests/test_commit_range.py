@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from opscope.base.document.in_terminal import show
 from opscope.base.page import Page
 from opscope.harness.record.commits.checkout import Commit
 from opscope.harness.record.origin import SOURCE
@@ -14,7 +15,6 @@ from opscope.reports.compare.changed_causes import document
 from opscope.reports.compare.commit_range import CommitRange, commit_of, named, range_of
 from opscope.reports.compare.diff import compare
 from opscope.reports.compare.outcomes import from_folder
-from opscope.reports.pages.terminal import show
 from opscope.reports.tests.nights import Op, night
 from opscope.wire.diff import series_of
 

@@ -6,25 +6,26 @@ import re
 from pathlib import Path
 
 import pytest
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from opscope.base.document import as_markdown
+from opscope.base.document.in_terminal import FEW, show
+from opscope.base.document.nodes import NAMES, Cause, Causes, Column, Listed, Node, Op, Outcome, Table
 from opscope.base.page import Page
 from opscope.reports.compare import to_fix
 from opscope.reports.compare.changed_causes import document, sections_of
 from opscope.reports.compare.diff import compare
-from opscope.reports.compare.document import NAMES, Column, Table
 from opscope.reports.compare.outcomes import from_folder
 from opscope.reports.compare.readiness import views_of
 from opscope.reports.compare.unblock import plan
-from opscope.reports.nightly import markdown
-from opscope.reports.pages.html import write_report
-from opscope.reports.pages.terminal import FEW, show
+from opscope.reports.pages.html import PAGE, write_report
 from opscope.reports.publish.publish import publish
+from opscope.reports.tests import nights
 from opscope.reports.tests.night_runs import fresh
-from opscope.reports.tests.nights import Op, night
 
 OPS = ("exp", "log", "add", "tanh", "sine")
-EARLY = {name: Op(uses={"a": 2}) for name in OPS}
-LATE = {name: Op("compile_failed", uses={"a": 2}, error="expected <4> tiles, got 5 | of `them`") for name in OPS}
+EARLY = {name: nights.Op(uses={"a": 2}) for name in OPS}
+LATE = {name: nights.Op("compile_failed", uses={"a": 2}, error="expected <4> tiles, got 5 | of `them`") for name in OPS}
 
 
 def words(text: str) -> str:
@@ -33,8 +34,8 @@ def words(text: str) -> str:
 
 def test_each_medium_has_the_same_causes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     url = fresh(tmp_path / "db.sqlite")
-    publish(night(tmp_path, 1, EARLY), url)
-    late = night(tmp_path, 2, LATE)
+    publish(nights.night(tmp_path, 1, EARLY), url)
+    late = nights.night(tmp_path, 2, LATE)
     diff = compare(from_folder(tmp_path / "night01"), from_folder(late))
     [new] = sections_of(diff)
     [cause] = new.causes
@@ -53,15 +54,15 @@ def test_each_medium_has_the_same_causes(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_a_ranking_is_one_table_everywhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    ranked = plan(views_of(from_folder(night(tmp_path, 1, LATE))))
+    ranked = plan(views_of(from_folder(nights.night(tmp_path, 1, LATE))))
     table = to_fix.ranking(ranked, 30)
     heads = [column.head for column in table.filled.columns]
     assert "owner" not in heads, "nobody owns anything here"
     show([table], Page())
     lines = capsys.readouterr().out.splitlines()
     assert all(head in " ".join(lines) for head in heads)
-    text = markdown.rendered(table)
-    assert text.splitlines()[0] == f"| {' | '.join(heads)} |"
+    text = as_markdown.rendered(table)
+    assert text.splitlines()[:3] == [f"**{table.title}**", "", f"| {' | '.join(heads)} |"]
     [row] = table.rows
     assert f"`{row[0]}`" in text
     assert r"got 5 \| of \`them\`" in text
@@ -74,4 +75,51 @@ def test_names_are_cut_and_counted(capsys: pytest.CaptureFixture[str]) -> None:
     assert ", ".join("abcde"[:NAMES]) + " …" in printed
     assert "and 7 more; see --json" in printed
     assert "none" not in printed
-    assert markdown.rendered(table) == "| names |\n| --- |\n| `a`, `b`, `c` … |"
+    assert (
+        as_markdown.rendered(table)
+        == "**Title**\n\n| names |\n| --- |\n| `a`, `b`, `c` … |\n\nand 7 more; see `--json`"
+    )
+
+
+OP = Op("0" * 16, "stablehlo.add", "(4xf32)", 3, "from net.py:7", "no <kernel>", script="repro/run.sh")
+ENDED = [Outcome("run_failed", "xla", "at run: no <kernel>"), Outcome("success", "mine")]
+COLUMNS = [Column("op", "op"), Column("outcomes", "outcomes"), Column("more", "lines")]
+TABLE = Table(COLUMNS, [(OP, ENDED, ["a", "b"])], "T")
+LISTED = Listed("Slow", [("9 ms", "add"), ("10 ms", "exp")], count=7, left_out=5)
+
+
+def of_page(node: Node) -> str:
+    environment = Environment(loader=FileSystemLoader(PAGE), autoescape=True, undefined=StrictUndefined)
+    source = '{% from "document.html.j2" import document %}{{ document([node], 9, 9) }}'
+    return words(environment.from_string(source).render(node=node))
+
+
+def test_ops_and_how_they_ended_are_cells_of_every_medium(capsys: pytest.CaptureFixture[str]) -> None:
+    show([TABLE], Page())
+    printed = " ".join(capsys.readouterr().out.split())
+    assert f"stablehlo.add [{OP.op_id}] (4xf32) xla run_failed at run: no <kernel>; mine success a; b" in printed
+    row = as_markdown.rendered(TABLE).splitlines()[-1].split(" | ")
+    ended = "xla run_failed at run: no &lt;kernel&gt;<br>mine success"
+    assert row == [f"| `stablehlo.add` `{OP.op_id}`", ended, "a<br>b |"]
+    said = f"stablehlo.add {OP.op_id} (4xf32) xla run failed at run: no &lt;kernel&gt; mine success a b"
+    assert said in of_page(TABLE)
+
+
+@pytest.mark.parametrize("brief", [False, True])
+def test_what_a_list_of_causes_leaves_out_is_counted(capsys: pytest.CaptureFixture[str], *, brief: bool) -> None:
+    cause = Cause("c" * 12, "run_failed at run", "no kernel", "run", "", "", "", ops=(OP,), count=3, uses=9)
+    show([Causes("Failing ops", [cause] * 4, "bad", ["4 causes"], 5, "the report")], Page(), 2, brief=brief)
+    lines = capsys.readouterr().out.split("\n")
+    assert lines[1] == "Failing ops (17, 4 causes)"
+    assert lines.count("  cause cccccccc, 3 ops, 9 uses: run_failed at run: no kernel") == 2
+    assert f"  and {'2 more causes, of 11 ops' if brief else '15 more'}; see the report" in lines
+    assert ("      repro/run.sh" in lines) is not brief
+
+
+@pytest.mark.parametrize("brief", [False, True])
+def test_a_list_has_its_number_and_in_brief_one_line(capsys: pytest.CaptureFixture[str], *, brief: bool) -> None:
+    show([LISTED], Page(), brief=brief)
+    rows = "\nSlow (7)\n   9 ms  add\n  10 ms  exp\n  and 5 more\n"
+    assert capsys.readouterr().out == ("Slow (7), such as 9 ms add\n" if brief else rows)
+    assert of_page(LISTED) == "Slow (7) 9 ms add 10 ms exp and 5 more"
+    assert as_markdown.rendered(LISTED) == "**Slow (7)**\n- 9 ms add\n- 10 ms exp\n- and 5 more"

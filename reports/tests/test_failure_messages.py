@@ -12,17 +12,19 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from opscope.base.document.nodes import Outcome
 from opscope.harness.record.causes import cause_of
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import WHOLE_MODEL
 from opscope.harness.record.stages import Stage
-from opscope.reports.compare import history, op_history, outcomes, readiness, whole_models
+from opscope.reports.compare import history, op_history, outcomes, readiness
 from opscope.reports.compare.outcomes import from_database, from_folder
-from opscope.reports.compare.owned import Owned, own_diff, own_missing, own_plan
+from opscope.reports.compare.owned import EVERYBODY, Owned, own_diff, own_missing, own_plan
 from opscope.reports.compare.run_selection import open_runs
 from opscope.reports.compare.unblock import curve, missing, plan
 from opscope.reports.database.database import DamagedValueError, open_database
 from opscope.reports.database.owners import Rule
+from opscope.reports.pages import page_tables
 from opscope.reports.publish import bulk
 from opscope.reports.publish.publish import publish
 from opscope.reports.tests.night_runs import fresh
@@ -314,6 +316,8 @@ def test_a_model_as_one_program_is_shown_in_words() -> None:
         "model": "m",
         "backend": "xla",
         "status": "success",
+        "failed_stage": "compare",
+        "stage_reached": "run",
         "error_message": None,
         "pcc": None,
         "relative_l2": None,
@@ -326,18 +330,7 @@ def test_a_model_as_one_program_is_shown_in_words() -> None:
         "jump_pcc": None,
         "jump_pcc_before": 0.5,
     }
-    assert whole_models._shown(row, "team") == {
-        "model": "m",
-        "backend": "xla",
-        "status": "success",
-        "jump": "",
-        "error": "",
-        "pcc": "",
-        "l2": "",
-        "ran_on": "host",
-        "compared": "",
-        "owner": "team",
-    }
+    assert page_tables._whole([row], EVERYBODY).rows == [(["m", "xla"], [Outcome("success")], "", "", "host", "", "")]
     row |= {
         "error_message": "low",
         "pcc": 0.98765432,
@@ -345,11 +338,13 @@ def test_a_model_as_one_program_is_shown_in_words() -> None:
         "intermediates": 12345,
         "jump_op_id": "0a",
     }
-    shown = whole_models._shown(row, "")
-    assert (shown["error"], shown["pcc"], shown["l2"], shown["compared"]) == ("low", "0.9876543", "0.012", "12,345")
-    assert shown["jump"] == "stablehlo.add [0a] main/3 net.py:7"
+    lowering = Owned([Rule("lowering")], "lowering")
+    [shown] = page_tables._whole([row | {"status": "wrong_result"}], lowering).rows
+    said = [Outcome("wrong_result", text="low; owner lowering")]
+    assert shown == (["m", "xla"], said, "0.9876543", "0.012", "host", "12,345", "stablehlo.add [0a] main/3 net.py:7")
+    assert page_tables._whole([row], lowering).rows == []
     row["jump_pcc"] = 0.25
-    assert whole_models._shown(row, "")["jump"].endswith(": PCC 0.500000 before, 0.250000 after")
+    assert page_tables._whole([row], EVERYBODY).rows[0][-1].endswith(": PCC 0.500000 before, 0.250000 after")
 
 
 # --- values on their way to the database

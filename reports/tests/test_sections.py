@@ -9,9 +9,9 @@ from pathlib import Path
 import altair
 import pytest
 
+from opscope.base.document.nodes import Causes
 from opscope.harness.record.store import load_run
 from opscope.reports.compare.diff import compare
-from opscope.reports.compare.document import Causes
 from opscope.reports.compare.outcomes import from_folder
 from opscope.reports.compare.readiness import views_of
 from opscope.reports.compare.unblock import plan

@@ -58,9 +58,9 @@ def _page(*words: str) -> list[list[str]]:
     done = CliRunner().invoke(report, [*words, "-o", "page.html"], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     _, result, section = Path("page.html").read_text().partition("Models as one program")
-    rows = re.findall(r"<tr><td>(.*?)</tr>", section.partition("</table>")[0], re.DOTALL)
+    rows = re.findall(r"<tr><td[^>]*>(.*?)</tr>", section.partition("</table>")[0], re.DOTALL)
     return (
-        [[" ".join(re.sub(r"<[^>]+>", " ", cell).split()) for cell in row.split("<td")] for row in rows]
+        [[" ".join(re.sub(r"<[^>]+>", " ", cell).split()) for cell in re.split("<td[^>]*>", row)] for row in rows]
         if result
         else []
     )
@@ -104,7 +104,7 @@ def test_a_night_shows_its_models_as_one_program_with_owners(tmp_path: Path, mon
         False,
     )
     assert bad[0].split() == ["b", "reference"]
-    assert bad[1].endswith("run failed no &lt;b&gt;kernel&lt;/b&gt; owner kernels")
+    assert bad[1].endswith("run failed no &lt;b&gt;kernel&lt;/b&gt;; owner kernels")
     for page in (("--db", url), (str(run_dir), "--db", url)):
         assert [row[1:2] for row in _page(*page, *owners, "--owner", "kernels")] == [bad[1:2]]
         assert _page(*page, *owners, "--owner", "rest") == []

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from opscope.harness.record.errors import InputError
+from opscope.harness.record.explanation import Explanation, ResultExplanation, WorstElement
 from opscope.harness.tests.faulty_backends import hidden
 from opscope.harness.tests.triage.runs import binary, run
 from opscope.harness.triage import after_run, bundle, issue, issue_facts
@@ -51,7 +52,7 @@ def test_an_issue_has_what_a_maintainer_asks_for(failed, folder: Path) -> None:
     title = text.splitlines()[0].removeprefix("# ")
     assert title.startswith("stablehlo.add (4x6xf32, 4x6xf32) gives wrong numbers: 24 of 24")
     assert len(title) <= issue.TITLE
-    assert "| element | place | expected | got |\n|---|---|---|---|\n| (0, 0) |" in text
+    assert "| element | place | expected | got |\n| --- | --- | --- | --- |\n| (0, 0) |" in text
     for words in (
         "```mlir\nmodule",
         "stablehlo.add %arg0, %arg1 : tensor<4x6xf32>",
@@ -129,3 +130,11 @@ def test_an_op_that_passes_is_no_issue(tmp_path: Path) -> None:
     raised = CliRunner().invoke(repro, [test.op_id, "--run", str(run_dir), "--as-issue"]).exception
     assert isinstance(raised, InputError)
     assert "--as-issue: expected an op that failed" in str(raised)
+
+
+def test_a_place_with_a_bar_breaks_no_row_of_the_worst_values() -> None:
+    element = WorstElement(index=(1, 2), place="a | b", expected="1", got="2", z=None)
+    result = ResultExplanation(number=0, shape=(4, 4), data_type="f32", reason="", worst=(element,))
+    table = "\n".join(issue.worst(Explanation(op_id="", op_name="", backend="", results=(result,))))
+    assert table.splitlines()[2] == r"| (1, 2) | a \| b | 1 | 2 |"
+    assert list(issue.worst(None)) == []

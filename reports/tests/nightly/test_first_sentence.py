@@ -156,3 +156,54 @@ def test_the_sentence_of_a_team_speaks_of_its_failures_alone() -> None:
     assert said.headline == "1 new failure, 1 cause: start with fft (lowering, 1 model)"
     assert said.about == "night, failures of lowering, mine"
     assert first_sentence("night", facts, RULES, "kernels").headline == "no failure of kernels"
+
+
+LONG = "a_name_that_somebody_has_made_of_every_layer_that_it_fuses" * 2
+MANY = tuple(f"{LONG}_{number}" for number in range(12_000))
+BEGINS = {
+    "new": "12000 new failures, 12000 causes: start with ",
+    "one cause": "12000 new failures, 1 cause: start with ",
+    "another reason": "12000 failing for another reason, 12000 causes: start with ",
+    "less exact": "12000 less exact, 12000 causes: start with ",
+    "still failing": "12000 still failing, 12000 causes: start with ",
+    "acknowledged": "12000 acknowledged: ",
+    "broken": "backend may not work: all 12000000 ops fail on ",
+    "partial": "partial: ",
+    "stopped": "3 of 4 series stopped: ",
+    "team": "no failure of ",
+    "nothing": "nothing fails: ",
+    "no data": "no data",
+}
+
+
+@pytest.mark.parametrize("what", BEGINS)
+def test_the_headline_fits_and_begins_with_what_broke_whatever_the_names(what: str) -> None:
+    label = {"another reason": Label.REASON_CHANGED, "less exact": Label.PCC_DROP}.get(what, Label.NEW)
+    label = Label.PERSISTING if what in ("still failing", "acknowledged") else label
+    quiet = what in ("acknowledged", "broken", "partial", "stopped", "nothing", "no data")
+    changes = tuple(
+        Change(
+            label,
+            str(number),
+            f"{LONG}.{LONG}",
+            "cause" if what == "one cause" else str(number),
+            "stablehlo-to-ttir",
+            MANY if number == 0 else (LONG,),
+            1,
+            known=False,
+            flaky=False,
+            acknowledged=what == "acknowledged",
+        )
+        for number in range(12_000 if not quiet or what == "acknowledged" else 0)
+    )
+    attempted = 0 if what == "no data" else 12_000_000
+    missing, broken = LONG * (what == "partial"), LONG * (what == "broken")
+    facts = [SeriesFacts(LONG, LONG, attempted, attempted, changes, False, "", (), missing, broken)]
+    if what == "stopped":
+        gone = [SeriesFacts(f"{number}", f"{number}{LONG}", 0, 0, (), False, "", stopped="2026") for number in range(3)]
+        reason = Change(Label.REASON_CHANGED, "1", LONG, "c", "run", (LONG,), 1, known=False, flaky=False)
+        facts = [facts[0], *gone]
+        facts[0] = SeriesFacts(LONG, LONG, 9, 9, (reason,), False, "")
+    headline = first_sentence("night", facts, [Rule(LONG)], f"of {LONG}" if what == "team" else None).headline
+    assert headline.startswith(BEGINS[what])
+    assert len(headline) <= LONGEST

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
+from opscope.base.document import as_markdown
+from opscope.base.document.nodes import Column, Table
 from opscope.base.visible_text import one_line
-from opscope.reports.nightly.markdown import code, escaped, table
 from opscope.reports.nightly.night import NightResult
 from opscope.reports.tests.nightly.nights_here import config_of, delivered
 from opscope.reports.tests.nights import Op
@@ -50,7 +51,7 @@ def test_what_a_night_had_not_is_none(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("words", NASTY)
 def test_a_text_of_somebody_else_reads_as_it_was_and_does_nothing(words: str) -> None:
-    page = rendered(table(("as text", "as code"), [[escaped(words), code(words)]]))
+    page = rendered(as_markdown.rendered(Table([Column("as text"), Column("as code", "code")], [(words, words)])))
     cells = re.findall(r"<td>(.*?)</td>", page, re.DOTALL)
     assert len(cells) == 2
     assert not re.search(r"<(?!/?code\b)", "".join(cells))

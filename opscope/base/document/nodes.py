@@ -1,11 +1,13 @@
-"""What there is to say of a comparison, a ranking, a model or a cause: plain data that each medium renders.
+"""What there is to say of a comparison, a ranking, a run, an op or a cause: plain data that each medium renders.
 
-    Words     a sentence, perhaps with a link
+    Words     a sentence, or a line such as a command, perhaps with a link
+    Listed    texts below a heading, each after a figure or a name
     Table     columns and rows
     Causes    causes of failure or of a change below a heading, each with its ops
+    Drawn     lines of styled pieces, for a terminal alone
 
-A terminal renders them in pages/terminal.py, report.html in pages/assets/document.html.j2, messages and comments in
-nightly/markdown.py, an assistant reads `Cause.brief`. None of these groups, counts or ranks anything.
+A terminal renders them in in_terminal.py, report.html in reports/pages/assets/document.html.j2, messages, comments and
+issues in as_markdown.py, an assistant reads `Cause.brief`. None of these groups, counts or ranks anything.
 """
 
 from __future__ import annotations
@@ -16,8 +18,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 
-from opscope.harness.record.causes import Cause as Group
-from opscope.harness.record.causes import by_cause, parts_within
+from opscope.base.document.groups import Group, by_cause, parts_within
 
 
 class Words(NamedTuple):
@@ -25,8 +26,39 @@ class Words(NamedTuple):
 
     text: str
     style: str = ""
-    """`strong`, `note`, or a tone: `good`, `bad`, `known`, `idle`."""
+    """`strong`, `note`, `hint`, or a tone: `good`, `bad`, `known`, `idle`, `apart`."""
     link: str = ""
+    whole: bool = False
+    """Whether it is never broken into lines: a command, a path."""
+    level: int = 0
+    """So deep it is below what stands above it."""
+
+
+class Drawn(NamedTuple):
+    """Lines of pieces, each a text and its style (rich's), below a heading."""
+
+    title: str
+    lines: Sequence[Sequence[tuple[str, str]]]
+
+
+@dataclass(frozen=True)
+class Listed:
+    """Texts below a heading, each after a figure or a name, which may be empty."""
+
+    title: str
+    """With an empty one the rows belong to what stands above them."""
+    rows: Sequence[tuple[str, str]]
+    tone: str = ""
+    count: int | None = None
+    """How many things the rows are about, where the heading says it."""
+    level: int = 0
+    left_out: int = 0
+    """Rows that are not here."""
+
+    @property
+    def heading(self) -> str:
+        """The title with its number."""
+        return self.title if self.count is None else f"{self.title} ({self.count})"
 
 
 NAMES = 3
@@ -39,9 +71,11 @@ class Column(NamedTuple):
     head: str
     kind: str = ""
     """`right`: numbers. `code`: ids. `names`: lists of names, of which NAMES are shown. `long`: texts that may be cut.
-    `bar`: shares, 0 to 1. `spare`: the first to be left out where there is little room."""
+    `bar`: shares, 0 to 1. `op`: an `Op`. `outcomes`: `Outcome`s. `lines`: texts below each other."""
     fillable: bool = False
     """Left out if no row has something there."""
+    spare: bool = False
+    """The first to be left out where there is little room."""
 
 
 @dataclass(frozen=True)
@@ -55,11 +89,17 @@ class Table:
     """Rows that are not here."""
     see: str = ""
     """Who has them."""
+    note: str = ""
+    """What its rows mean."""
 
     @property
     def filled(self) -> Table:
         """The table without its empty columns."""
-        kept = [n for n, column in enumerate(self.columns) if not column.fillable or any(row[n] for row in self.rows)]
+        kept = [
+            n
+            for n, column in enumerate(self.columns)
+            if not column.fillable or any(row[n] not in ("", None) for row in self.rows)
+        ]
         rows = [[row[n] for n in kept] for row in self.rows]
         return replace(self, columns=[self.columns[n] for n in kept], rows=rows)
 
@@ -80,6 +120,25 @@ class Op(NamedTuple):
     repro: str = ""
     """Empty where nobody would run it again."""
     models: Sequence[str] = ()
+    script: str = ""
+    """What runs it from its repro folder."""
+
+    @property
+    def title(self) -> str:
+        """Name, id and types, on one line."""
+        return " ".join(filter(None, (self.op_name, f"[{self.op_id}]", self.types)))
+
+
+class Outcome(NamedTuple):
+    """How an op or a model ended, in a cell."""
+
+    status: str
+    on: str = ""
+    text: str = ""
+
+    def __str__(self) -> str:
+        """It as words."""
+        return " ".join(filter(None, (self.on, self.status, self.text)))
 
 
 @dataclass(frozen=True)
@@ -162,14 +221,19 @@ class Causes:
     tone: str = ""
     remarks: Sequence[str] = ()
     """What its numbers contain: `2 acknowledged`."""
+    left_out: int = 0
+    """Ops of causes that are not here."""
+    see: str = "--limit, --json"
+    """Who has them."""
 
     @property
     def heading(self) -> str:
         """The title with its numbers: `PERSISTING (3, 2 of them expected failures)`."""
-        return f"{self.title} ({', '.join([str(sum(cause.count for cause in self.causes)), *self.remarks])})"
+        count = sum(cause.count for cause in self.causes) + self.left_out
+        return f"{self.title} ({', '.join([str(count), *self.remarks])})"
 
 
-Node = Words | Table | Causes
+Node = Words | Drawn | Listed | Table | Causes
 Row = TypeVar("Row")
 
 
