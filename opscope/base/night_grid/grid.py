@@ -550,8 +550,8 @@ class _Row:
 
     @property
     def rank(self) -> tuple[Any, ...]:
-        """What to do first: what fails tonight, and no limitation names nor comes and goes; what is new; what makes most
-        models whole."""
+        """What to do first: what fails tonight, neither named by a limitation nor coming and going; what is new; what
+        makes most models whole."""
         detail = self.detail
         last = (-len(detail.alone), -len(detail.models), -detail.uses, self.cluster)
         return detail.expected, detail.flaky, not self.tonight, not self.new_ops, *last

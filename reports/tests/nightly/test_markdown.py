@@ -63,11 +63,11 @@ def test_a_text_of_somebody_else_reads_as_it_was_and_does_nothing(words: str) ->
 def test_a_text_refers_to_nothing_and_commands_nothing() -> None:
     """What GitHub and GitLab look for once the markdown is read, or in its source."""
     words = '/close @team o/r#12 #12 GH-12 !12 %12 %m ~bug ~"bug" $12 &12 :tada: www.a.example http://a.example'
-    text = escaped(words)
+    text = as_markdown.escaped(words)
     assert html.unescape(rendered(text)).replace("\u200b", "") == f"<p>{words}</p>\n"
     assert not re.search(r"(@|#|!|%|\$|&amp;|GH-)\w|://|:\w+:|www\.|^/", text)
     assert not re.search(r'~["\w]', text)
-    assert escaped("-3.38 %") == "-3.38 %", "a number stays as it is"
+    assert as_markdown.escaped("-3.38 %") == "-3.38 %", "a number stays as it is"
 
 
 def test_names_and_errors_of_a_night_are_text(tmp_path: Path) -> None:
