@@ -20,6 +20,13 @@ if TYPE_CHECKING:
     from opscope.models.frontends.torch import TorchBuilt
 
 
+PIPELINES = (
+    "func.func(torch-match-quantized-custom-ops)",
+    "torchdynamo-export-to-torch-backend-pipeline",
+    "torch-backend-to-stablehlo-backend-pipeline",
+)
+
+
 class _Whole(torch.nn.Module):
     """A module that takes its weights, then its inputs, as arguments in order."""
 
@@ -51,13 +58,17 @@ def lower(module: torch.nn.Module, built: TorchBuilt, weights: Sequence[ArgSpec]
 
 def _lowered(program: Any) -> bytes:
     """The bytecode of what `torch.export` made."""
-    from torch_mlir import fx, ir
+    from torch_mlir import fx, ir, passmanager
 
-    mlir: Any = ir  # its module is filled from a library, and has no types
-    try:
-        module = fx.export_and_import(program, output_type="stablehlo", func_name="main").operation
-    except mlir.MLIRError as error:
-        raise NotLowered(first_diagnostic(str(error))) from error
+    mlir: Any = ir  # modules that are filled from a library, and have no types
+    passes: Any = passmanager
+    module = fx.export_and_import(program, output_type="raw", func_name="main").operation
+    with module.context:
+        for pipeline in PIPELINES:  # torch-mlir's own way writes a file of each failure
+            try:
+                passes.PassManager.parse(f"builtin.module({pipeline})").run(module)
+            except mlir.MLIRError as error:
+                raise NotLowered(first_diagnostic(str(error))) from error
     text = module.get_asm(enable_debug_info=True)
     with module.context:
         module = mlir.Module.parse(undense(text)).operation if "dense_resource" in text else module

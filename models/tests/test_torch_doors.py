@@ -103,6 +103,7 @@ from opscope.harness.prepare.golden import compile_module
 from opscope.models.arguments import ArgSpec
 from opscope.models.frontends import torch_eager, torch_export, torch_modules
 from opscope.models.frontends.torch import TorchBuilt
+from opscope.models.frontends.torch_mlir_text import NotLowered
 
 class Net(torch.nn.Module):
     def __init__(self):
@@ -137,6 +138,18 @@ _, want = torch_eager.results(torch_modules.Called(module, built), ["ids", "mask
 for a, b in zip(got, want, strict=True):
     np.testing.assert_allclose(np.asarray(a, np.float32), b, rtol=1e-5, atol=1e-5)
 assert np.std(want[0]) > 0.01
+
+class Bessel(torch.nn.Module):
+    def forward(self, x):
+        return torch.special.bessel_j0(x)
+
+other = TorchBuilt(Bessel, (ArgSpec("x", (3,), "float32", "", "input"),), positional=True)
+try:
+    torch_export.lower(Bessel(), other, [], [])
+except NotLowered as error:
+    assert "bessel_j0" in str(error), error
+else:
+    raise AssertionError("lowered")
 """
 
 
