@@ -32,7 +32,8 @@ SPARE = ("on", "owner")
 LONGEST = 160
 """Characters of an error."""
 _ACTS = re.compile(r"@|:(?=//|[\w+-]+:)|[#!$](?=\d)|[%~](?=[\w\"])|&amp;(?=\d)|\bwww(?=\.)|\bGH-(?=\d)", re.IGNORECASE)
-"""What a zero-width space behind it keeps from acting: `@name`, addresses, `:emoji:`, references such as `#12`."""
+"""What a zero-width space behind it keeps from acting: `@name`, addresses, `:emoji:`, references such as `#12`. The space
+is spelled out, so that what a terminal shows can be posted."""
 
 
 @dataclass(frozen=True)
@@ -252,7 +253,7 @@ def escaped(words: str) -> str:
     line = re.sub(r"([\\`*\[\]#|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))", r"\\\1", line)
     line = re.sub(r"^(\d*)([-+/.)])(?!\d)", r"\1\\\2", line)  # a list, or a command of GitLab's
     line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return _ACTS.sub("\\g<0>\u200b", line)
+    return _ACTS.sub("\\g<0>&#8203;", line)
 
 
 def code(words: str) -> str:
