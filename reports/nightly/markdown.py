@@ -32,8 +32,8 @@ SPARE = ("on", "owner")
 LONGEST = 160
 """Characters of an error."""
 _ACTS = re.compile(r"@|:(?=//|[\w+-]+:)|[#!$](?=\d)|[%~](?=[\w\"])|&amp;(?=\d)|\bwww(?=\.)|\bGH-(?=\d)", re.IGNORECASE)
-"""What a zero-width space behind it keeps from acting: `@name`, addresses, `:emoji:`, references such as `#12`. The space
-is spelled out, so that what a terminal shows can be posted."""
+"""What a zero-width space behind it keeps from acting: `@name`, addresses, `:emoji:`, references such as `#12`. It is
+spelled out, so that what a terminal shows can be posted."""
 
 
 @dataclass(frozen=True)
