@@ -167,7 +167,5 @@ def _fixes(results: Sequence[SeriesResult]) -> list[str]:
         ranked = ranking(plan(dict.fromkeys(series.view.models, series.view)), MOST_FIXES)
         ranked = replace(ranked, title="", left_out=0)
         if ranked.rows:
-            parts += [f"**{escaped(series.name)}**"] * (len(results) > 1) + [
-                rendered(replace(ranked, title="", left_out=0))
-            ]
+            parts += [f"**{escaped(series.name)}**"] * (len(results) > 1) + [rendered(ranked)]
     return ["<details><summary>What to fix first</summary>", *parts, "</details>"] if parts else []

@@ -173,7 +173,7 @@ def _model_table(models: Sequence[Model]) -> Table:
             of(model.cycles) + (f" ({percent_change(*model.cycles)})" if model.cycles and model.cycles[0] else ""),
             of(model.launches),
             ", ".join(f"{name} {of(pair)}" for name, pair in _memory(model).items()),
-            " → ".join("" if value is None else f"{value:.6f}" for value in model.pcc),
+            " → ".join("" if value is None else f"{value:.6f}" for value in model.pcc) if any(model.pcc) else "",
             model.numbers,
         )
         for model in models[:MOST_MODELS]

@@ -151,7 +151,7 @@ def test_it_stands_wherever_the_cause_is(url: str, tmp_path: Path) -> None:
     text = markdown.text(markdown.Page("night", results, verdict_of(results, Delivered(url), POLICY)))
     assert "note: ann, " in text
     assert "&lt;b&gt;1.3&lt;/b&gt;" in text
-    assert "\\[it\\](http:\u200b//x)" in text
+    assert "\\[it\\](http:&#8203;//x)" in text
     assert "@all" not in text
 
 

@@ -16,7 +16,8 @@ from opscope.base.visible_text import cut, one_line
 LONGEST = 160
 """Characters of a text in a cell or a list."""
 _ACTS = re.compile(r"@|:(?=//|[\w+-]+:)|[#!$](?=\d)|[%~](?=[\w\"])|&amp;(?=\d)|\bwww(?=\.)|\bGH-(?=\d)", re.IGNORECASE)
-"""What a zero-width space behind it keeps from acting: `@name`, addresses, `:emoji:`, references such as `#12`."""
+"""What a zero-width space behind it keeps from acting: `@name`, addresses, `:emoji:`, references such as `#12`. It is
+spelled out, so that what a terminal shows can be posted."""
 
 
 def rendered(*nodes: Words | Listed | Table) -> str:
@@ -103,7 +104,7 @@ def escaped(words: str) -> str:
     line = re.sub(r"([\\`*\[\]#|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))", r"\\\1", line)
     line = re.sub(r"^(\d*)([-+/.)])(?!\d)", r"\1\\\2", line)  # a list, or a command of GitLab's
     line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return _ACTS.sub("\\g<0>\u200b", line)
+    return _ACTS.sub("\\g<0>&#8203;", line)
 
 
 def code(words: str) -> str:
