@@ -164,7 +164,10 @@ MODULES: dict[str, dict[str, str]] = {
     "op.eval.common": dict.fromkeys(("calculate_pcc", "compare_tensor_to_golden"), "submodules.compare"),
     "ttdevice": {"get_device_config": "submodules.device_config"},
     "torch_compile": {"reset_state": "run"},
-    "utils": dict.fromkeys(("align_up_tile", "round_up_div"), "submodules.tile"),
+    "utils": {
+        **dict.fromkeys(("align_up_tile", "round_up_div"), "submodules.tile"),
+        "get_pybuda_parameters_from_state_dict": "parameter",
+    },
     "verify": {
         "TestKind": "settings.verify_config",
         **dict.fromkeys(("verify_module", "verify_module_pipeline"), "submodules.verify"),
