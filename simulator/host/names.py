@@ -131,6 +131,7 @@ MODULES: dict[str, dict[str, str]] = {
     "_C.backend_api": {},
     "_C.balancer": {},
     "_C.placer": {},
+    "ci": dict.fromkeys(("enabled", "capture_tensors", "get_netlist_dir"), "submodules.ci"),
     "compile": {
         "LAST_SUCCESSFUL_STAGE": "submodules.tile",
         "CompileResults": "submodules.compile",
