@@ -141,6 +141,7 @@ MODULES: dict[str, dict[str, str]] = {
     "device": {},
     "module": {},
     "parameter": {},
+    "pybuda": {},
     "pybudaglobal": {"TILE_DIM": "submodules.tile", "align_up_tile": "submodules.tile", "get_devices": "run"},
     "run": {},
     "run.api": {},
