@@ -169,7 +169,7 @@ def trained(**options: Any) -> pybuda.VerifyConfig:
 def test_training_is_verified_step_by_step(kind: str) -> None:
     # Half a float holds no 0.999, of which Adam takes powers.
     pybuda.set_configuration_options(accumulate_df=pybuda.DataFormat.Float32, math_fidelity=pybuda.MathFidelity.HiFi4)
-    rate = {"learning_rate": 0.5}
+    rate = {"learning_rate": 0.05 if kind.startswith("adam") else 0.5}  # half a step of Adam's leaves tanh no slope
     verified = trained(optimizer={"type": kind, "params": rate}, steps=2, accumulation_steps=2, microbatch_count=2)
     pybuda.verify.verify_module(Layer("m"), [X.shape], verified, params_centered_on_zero=True)
 
