@@ -131,6 +131,7 @@ MODULES: dict[str, dict[str, str]] = {
     "_C.backend_api": {},
     "_C.balancer": {},
     "_C.placer": {},
+    "ci": dict.fromkeys(("enabled", "capture_tensors", "get_netlist_dir"), "submodules.ci"),
     "compile": {
         "LAST_SUCCESSFUL_STAGE": "submodules.tile",
         "CompileResults": "submodules.compile",
@@ -140,6 +141,7 @@ MODULES: dict[str, dict[str, str]] = {
     "device": {},
     "module": {},
     "parameter": {},
+    "pybuda": {},
     "pybudaglobal": {"TILE_DIM": "submodules.tile", "align_up_tile": "submodules.tile", "get_devices": "run"},
     "run": {},
     "run.api": {},
@@ -164,7 +166,10 @@ MODULES: dict[str, dict[str, str]] = {
     "op.eval.common": dict.fromkeys(("calculate_pcc", "compare_tensor_to_golden"), "submodules.compare"),
     "ttdevice": {"get_device_config": "submodules.device_config"},
     "torch_compile": {"reset_state": "run"},
-    "utils": dict.fromkeys(("align_up_tile", "round_up_div"), "submodules.tile"),
+    "utils": {
+        **dict.fromkeys(("align_up_tile", "round_up_div"), "submodules.tile"),
+        "get_pybuda_parameters_from_state_dict": "parameter",
+    },
     "verify": {
         "TestKind": "settings.verify_config",
         **dict.fromkeys(("verify_module", "verify_module_pipeline"), "submodules.verify"),

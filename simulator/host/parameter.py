@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -120,3 +121,8 @@ class Parameter:
 
     def __repr__(self) -> str:
         return f"Parameter({self._name or 'unnamed'}, {list(self._shape)})"
+
+
+def get_pybuda_parameters_from_state_dict(state_dict: Mapping[str, Any]) -> dict[str, Parameter]:
+    """Returns the tensors of a PyTorch module as parameters, by name; cards read them in whole tiles without more."""
+    return {name: Parameter.create_from_torch(tensor) for name, tensor in state_dict.items()}

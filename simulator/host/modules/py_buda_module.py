@@ -37,6 +37,7 @@ class PyBudaModule(Module):
             def forward(self, act):
                 return pybuda.op.Matmul("matmul", act, self.weights)
 
+    A dictionary or a list of parameters, and a list of modules, is as good as an attribute for each that is in it then.
     JAX runs `forward` once for inputs of each shape, with arrays that record what is done to them.
     """
 
@@ -52,6 +53,16 @@ class PyBudaModule(Module):
             self.add_parameter(key, value)
         elif isinstance(value, PyBudaModule):
             self._modules[key] = value
+        elif isinstance(value, dict):
+            for name, each in value.items():
+                if isinstance(each, Parameter):
+                    self.add_parameter(str(name), each)
+        elif isinstance(value, list):
+            for number, each in enumerate(value):
+                if isinstance(each, Parameter):
+                    self.add_parameter(each.get_name() or f"{key}_{number}", each)
+                elif isinstance(each, PyBudaModule):
+                    self._modules[f"{key}_{number}"] = each
         super().__setattr__(key, value)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:

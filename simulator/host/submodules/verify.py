@@ -147,13 +147,14 @@ def _drawn(
     shapes: Sequence[Sequence[int]],
     centered: bool,
     uniform: bool,
-    parameters: Sequence[Mapping[str, Any]],
+    parameters: Sequence[Any],
 ) -> list[list[Any]]:
     """Returns seeded inputs for all that is run: tensors of PyTorch for its modules."""
     generator = np.random.default_rng(0)
 
     def one(number: int, shape: Sequence[int]) -> np.ndarray:
-        asked = parameters[number].get("data_format") if number < len(parameters) else None
+        entry = parameters[number] if number < len(parameters) else None
+        asked = entry.get("data_format") if isinstance(entry, Mapping) else None
         kind = np.dtype(str(asked).rpartition(".")[2]) if asked is not None else np.dtype(np.float32)
         if kind.kind in "iu":
             return generator.integers(0, min(25000, np.iinfo(kind.name).max), tuple(shape), dtype=kind)

@@ -267,6 +267,10 @@ def test_the_repository_of_operators_names_ops_that_are_there() -> None:
 
 
 def test_no_device_is_silicon_and_kinds_are_read_by_name() -> None:
+    from opscope.simulator.host.submodules import ci
+
+    pybuda.set_configuration_options(backend_output_dir="out")
+    assert (ci.enabled(), ci.capture_tensors(), ci.get_netlist_dir()) == (False, False, "out")
     assert not pybuda.is_silicon(pybuda.BackendType.Silicon)
     assert pybuda.BackendType.from_string("golden") is pybuda.BackendType.Golden
     with pytest.raises(PyBudaError, match=r"BackendDevice: expected Grayskull, .*, got 'e150'"):

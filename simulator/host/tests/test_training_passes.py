@@ -167,4 +167,4 @@ def test_weights_can_be_replaced_and_are_checked() -> None:
         with pytest.raises(ValueError, match=message):
             one.update(wrong)
     with pytest.raises(ValueError, match="expected parameters that require a gradient, got none"):
-        device(mlp, weights, inputs, [])
+        device(mlp, weights, inputs, [], input_gradients=False)
