@@ -57,6 +57,11 @@ class Formula:
         """The steps in which it is usually evaluated."""
         return self.body or self.exact
 
+    @property
+    def forms(self) -> tuple[Callable[..., Any], ...]:
+        """All ways to write it that are known, of single elements."""
+        return (self.exact, *([self.body] if self.body else []), *self.others) if self.elementwise else ()
+
     def sizes(self, *operands: np.ndarray, **given: Any) -> Any:
         """The size of what the usual steps round: the table's, else what one rounding of each moves the result by."""
         return self.size(*operands, **given) if self.size is not None else moved(partial(self.steps, **given), operands)
@@ -69,9 +74,8 @@ class Formula:
 
     def other_sizes(self, *operands: np.ndarray, **given: Any) -> Iterator[np.ndarray]:
         """The same of other steps that are honest, of single elements in one result."""
-        forms = [self.exact, *([self.body] if self.body else []), *self.others] if self.elementwise else []
         operands = self.elements(*operands, **given)
-        for form in forms:
+        for form in self.forms:
             for number, way in enumerate(({}, *WAYS)):
                 try:
                     made = form(*(Traced(each, way=way) for each in operands), **given)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from opscope.harness.formulas import special
-from opscope.harness.formulas.formula import Formula
+from opscope.harness.formulas.formula import SMALLEST, Formula
 from opscope.harness.formulas.special import erf, erfc, sigmoid
 
 ROOT2, ROOT_PI = math.sqrt(2), math.sqrt(math.pi)
@@ -40,6 +40,10 @@ def _gelu(x: Any) -> Any:
 
 def _gelu_body(x: Any) -> Any:
     return 0.5 * x * (1 + erf(x * (1 / ROOT2)))
+
+
+def _gelu_of_sum(x: Any) -> Any:
+    return 0.5 * x + 0.5 * x * erf(x * (1 / ROOT2))
 
 
 def _silu(x: Any) -> Any:
@@ -71,6 +75,12 @@ def _gelu_tanh_bw_body(x: Any) -> Any:
     tanh = np.tanh(_cubed(x))
     slope = math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * (x * x))
     return 0.5 * (1 + tanh) + 0.5 * x * (1 - tanh * tanh) * slope
+
+
+def _gelu_tanh_bw_of_sum(x: Any) -> Any:
+    tanh = np.tanh(_cubed(x))
+    slope = math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * (x * x))
+    return 0.5 * tanh + 0.5 * x * (1 - tanh * tanh) * slope + 0.5
 
 
 def _logit_size(x: np.ndarray) -> np.ndarray:
@@ -118,19 +128,21 @@ def _halves(x: np.ndarray, gate: tuple[np.ndarray, ...], axis: int) -> tuple[np.
     return value, other
 
 
-def _gated(of: Any, body: Any = None, tail: str = "", gate_first: bool = False) -> Formula:
+def _gated(
+    of: Any, body: Any = None, tail: str = "", gate_first: bool = False, others: tuple[Any, ...] = ()
+) -> Formula:
     """A gated linear unit: the value times a function of its gate (Shazeer 2020, GLU Variants Improve Transformer);
     `gate_first`: the function is of the first operand."""
 
-    def exact(x: Any, *gate: Any, axis: int) -> Any:
-        first, second = _halves(x, gate, axis)
-        value, by = (second, first) if gate_first else (first, second)
-        return value * of(by)
+    def made(function: Any) -> Any:
+        def product(x: Any, *gate: Any, axis: int) -> Any:
+            first, second = _halves(x, gate, axis)
+            value, by = (second, first) if gate_first else (first, second)
+            return value * function(by)
 
-    def steps(x: Any, *gate: Any, axis: int) -> Any:
-        first, second = _halves(x, gate, axis)
-        value, by = (second, first) if gate_first else (first, second)
-        return value * (body or of)(by)
+        return product
+
+    steps = made(body or of)
 
     def size(x: Any, *gate: Any, axis: int) -> Any:
         from opscope.harness.formulas.formula import moved
@@ -144,7 +156,17 @@ def _gated(of: Any, body: Any = None, tail: str = "", gate_first: bool = False) 
     def elements(x: Any, *gate: Any, axis: int) -> Any:
         return _halves(x, gate, axis)
 
-    return Formula(exact, size, (2, 1), {"axis": -1}, floor, elements=elements, body=steps, tail=tail)
+    return Formula(
+        made(of),
+        size,
+        (2, 1),
+        {"axis": -1},
+        floor,
+        elements=elements,
+        body=steps,
+        tail=tail,
+        others=tuple(map(made, others)),
+    )
 
 
 def _flag(of: Any) -> Formula:
@@ -154,12 +176,19 @@ def _flag(of: Any) -> Formula:
 
 POINTWISE: dict[str, Formula] = {
     # activations
-    "gelu": Formula(_gelu, lambda x: np.abs(x) / 2, tail="x < -3: 1 + erf(x / sqrt 2) cancels", body=_gelu_body),
+    "gelu": Formula(
+        _gelu,
+        lambda x: np.abs(x) / 2,
+        tail="x < -3: 1 + erf(x / sqrt 2) cancels",
+        body=_gelu_body,
+        others=(_gelu_of_sum,),
+    ),
     "gelu_tanh": Formula(
         lambda x: x * sigmoid(2 * _cubed(x)),
         lambda x: np.abs(x) / 2,
         tail="x < -3: 1 + tanh cancels",
         body=lambda x: 0.5 * x * (1 + np.tanh(_cubed(x))),
+        others=(lambda x: x * (1 - 1 / (1 + np.exp(2 * _cubed(x)))),),
     ),
     "silu": Formula(_silu, lambda x: np.abs(_silu(x)) * (1 + np.abs(x)), tail="x < -88.7, where e^-x overflows"),
     "softplus": Formula(
@@ -167,9 +196,14 @@ POINTWISE: dict[str, Formula] = {
         np.ones_like,
         tail="x < -8: log(1 + e^x) of a sum that is rounded",
         body=lambda x: np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x))),
+        others=(lambda x: -np.log(sigmoid(-x)),),
     ),
     "mish": Formula(
-        _mish, _own, tail="x < -8", body=lambda x: x * np.tanh(np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x))))
+        _mish,
+        _own,
+        tail="x < -8",
+        body=lambda x: x * np.tanh(np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x)))),
+        others=(lambda x: x * np.tanh(special.softplus(x)), lambda x: x * (1 - 2 / (np.square(1 + np.exp(x)) + 1))),
     ),
     "tanhshrink": Formula(
         special.tanhshrink, _own, tail="|x| < 0.5: x - tanh x cancels", body=lambda x: x - np.tanh(x)
@@ -226,16 +260,23 @@ POINTWISE: dict[str, Formula] = {
         lambda x: SELU_SCALE * _elu(x, SELU_ALPHA),
         lambda x: np.where(x > 0, 2 * np.abs(x), 4.0),
         tail="near 0: e^x - 1 cancels",
+        others=(
+            lambda x: np.where(x > 0, SELU_SCALE * x, SELU_SCALE * SELU_ALPHA * np.exp(x) - SELU_SCALE * SELU_ALPHA),
+        ),
     ),
     "softsign": Formula(lambda x: x / (1 + np.abs(x)), lambda x: np.abs(x) / (1 + np.abs(x))),
     "softcap": Formula(lambda x, cap: cap * np.tanh(x * (1 / cap)), attributes={"cap": 50.0}),
     "sigmoid": Formula(sigmoid, lambda x: sigmoid(x) * (1 + np.abs(x))),
     "glu": _gated(sigmoid),
-    "geglu": _gated(_gelu, _gelu_body, "gate < -3"),
+    "geglu": _gated(_gelu, _gelu_body, "gate < -3", others=(_gelu_of_sum,)),
     "reglu": _gated(lambda gate: _above(gate, 0.0)),
     "swiglu": _gated(_silu, gate_first=True),
     "bias_gelu": Formula(
-        lambda x, bias: _gelu(x + bias), operands=(2,), body=lambda x, bias: _gelu_body(x + bias), tail="x + bias < -3"
+        lambda x, bias: _gelu(x + bias),
+        operands=(2,),
+        body=lambda x, bias: _gelu_body(x + bias),
+        tail="x + bias < -3",
+        others=(lambda x, bias: _gelu_of_sum(x + bias),),
     ),
     "prelu": Formula(lambda x, slope: np.where(x > 0, x, slope * x), operands=(2,)),
     # derivatives
@@ -245,28 +286,51 @@ POINTWISE: dict[str, Formula] = {
         tail="x < -3",
         body=lambda x: 0.5 * (1 + erf(x * (1 / ROOT2))) + x * _density(x),
     ),
-    "gelu_tanh_bw": Formula(_gelu_tanh_bw, tail="x < -3", body=_gelu_tanh_bw_body),
-    "silu_bw": Formula(_silu_bw, tail="x < -3", body=lambda x: sigmoid(x) * (1 + x * (1 - sigmoid(x)))),
+    "gelu_tanh_bw": Formula(_gelu_tanh_bw, tail="x < -3", body=_gelu_tanh_bw_body, others=(_gelu_tanh_bw_of_sum,)),
+    "silu_bw": Formula(
+        _silu_bw,
+        tail="x < -3",
+        body=lambda x: sigmoid(x) * (1 + x * (1 - sigmoid(x))),
+        others=(
+            lambda x: sigmoid(x) + x * sigmoid(x) * (1 - sigmoid(x)),
+            lambda x: x * sigmoid(x) + sigmoid(x) * (1 - x * sigmoid(x)),
+        ),
+    ),
     "sigmoid_bw": Formula(
         lambda x: sigmoid(x) * sigmoid(-x),
         tail="x > 8: 1 - sigmoid cancels",
         body=lambda x: sigmoid(x) * (1 - sigmoid(x)),
+        others=(
+            lambda x: sigmoid(x) - sigmoid(x) * sigmoid(x),
+            lambda x: np.exp(-np.abs(x)) / ((1 + np.exp(-np.abs(x))) * (1 + np.exp(-np.abs(x)))),
+        ),
     ),
     "tanh_bw": Formula(
         lambda x: 1 / np.square(np.cosh(x)),
         lambda x: 1 + np.square(np.tanh(x)),
         tail="|x| > 3",
         body=lambda x: 1 - np.tanh(x) * np.tanh(x),
+        others=(
+            lambda x: (1 - np.tanh(x)) * (1 + np.tanh(x)),
+            lambda x: 4 * sigmoid(2 * x) * sigmoid(-2 * x),
+            lambda x: 4 * sigmoid(2 * x) * (1 - sigmoid(2 * x)),
+        ),
     ),
     "tanhshrink_bw": Formula(lambda x: np.tanh(x) * np.tanh(x), others=(lambda x: 1 - (1 - np.tanh(x) * np.tanh(x)),)),
     "log_sigmoid_bw": Formula(lambda x: sigmoid(-x), tail="x > 8: 1 - sigmoid cancels", body=lambda x: 1 - sigmoid(x)),
-    "softsign_bw": Formula(lambda x: 1 / ((1 + np.abs(x)) * (1 + np.abs(x)))),
+    "softsign_bw": Formula(
+        lambda x: 1 / ((1 + np.abs(x)) * (1 + np.abs(x))), others=(lambda x: np.square(1 / (1 + np.abs(x))),)
+    ),
     "elu_bw": Formula(
-        lambda x, alpha: np.where(x > 0, 1.0, alpha * np.exp(np.minimum(x, 0.0))), attributes={"alpha": 1.0}
+        lambda x, alpha: np.where(x > 0, 1.0, alpha * np.exp(np.minimum(x, 0.0))),
+        attributes={"alpha": 1.0},
+        others=(lambda x, alpha: np.where(x > 0, 1.0, alpha * np.expm1(np.minimum(x, 0.0)) + alpha),),
     ),
     "hardswish_bw": Formula(
         lambda x: np.where(x <= -3, 0.0, np.where(x >= 3, 1.0, (2 * x + 3) / 6)),
         lambda x: np.abs(x) / 3 + 1,
+        # At 3 and -3 it has two slopes, half apart: frameworks take one or the other.
+        floor=lambda x: np.where(np.abs(x) == 3, 0.5, SMALLEST * (1 + np.abs(x))),
         body=lambda x: np.where(x <= -3, 0.0, np.where(x >= 3, 1.0, x * (1 / 3) + 0.5)),
     ),
     "erf_bw": Formula(lambda x: (2 / ROOT_PI) * np.exp(-(x * x))),
@@ -277,8 +341,12 @@ POINTWISE: dict[str, Formula] = {
     "asinh_bw": Formula(lambda x: 1 / np.sqrt(1 + x * x)),
     "acosh_bw": Formula(lambda x: 1 / (np.sqrt(x - 1) * np.sqrt(x + 1))),
     "atanh_bw": Formula(lambda x: 1 / ((1 - x) * (1 + x)), tail="near 1 and -1", body=lambda x: 1 / (1 - x * x)),
-    "tan_bw": Formula(lambda x: 1 / (np.cos(x) * np.cos(x)), body=lambda x: 1 + np.tan(x) * np.tan(x)),
-    "softplus_bw": Formula(sigmoid),
+    "tan_bw": Formula(
+        lambda x: 1 / (np.cos(x) * np.cos(x)),
+        body=lambda x: 1 + np.tan(x) * np.tan(x),
+        others=(lambda x: np.square(1 / np.cos(x)),),
+    ),
+    "softplus_bw": Formula(sigmoid, others=(lambda x: 1 - np.exp(-special.softplus(x)),)),
     "selu_bw": Formula(lambda x: SELU_SCALE * np.where(x > 0, 1.0, SELU_ALPHA * np.exp(np.minimum(x, 0.0)))),
     "celu_bw": Formula(
         lambda x, alpha: np.where(x > 0, 1.0, np.exp(np.minimum(x, 0.0) * (1 / alpha))), attributes={"alpha": 1.0}

@@ -100,6 +100,8 @@ BY_HOST = [
 ]
 """How a host rounds, which adds and multiplies as IEEE 754 says: to the nearest number, of functions as its library has
 them, or not at all."""
+NEAREST = [BY_HOST[0], BY_HOST[1]]
+"""Each step the nearest number; numbers of the formula as they are, or rounded too."""
 MOVES = frozenset({np.concatenate, np.split, np.swapaxes, np.reshape})
 """Functions that only move values: no step of an evaluation."""
 

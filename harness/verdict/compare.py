@@ -18,7 +18,7 @@ from opscope.harness.formulas.nearest import rounded
 from opscope.harness.prepare.operand_sizes import is_float
 from opscope.harness.prepare.program import SingleOp
 from opscope.harness.record.records import PRODUCTS_IN_A_ROW, QUANTISED, WHOLE_MODEL, OpRow, ResultCheck, TensorDesc
-from opscope.harness.verdict import halves, ties
+from opscope.harness.verdict import halves, other_steps, ties
 from opscope.harness.verdict import tolerance as table
 from opscope.harness.verdict.check import check, check_truncated, element_type, refused
 from opscope.harness.verdict.meaning import COMPOSITE, ExactOperands, as_documented, family, meant
@@ -91,7 +91,7 @@ def compare(
     whole = None if isinstance(operands, ExactOperands) else operands
     golden, operands = meant(op_name, params, target, golden, operands)
     kind = family(op_name, operands)
-    got, documented = as_documented(op_name, target, golden, got, operands)
+    came, (got, documented) = got, as_documented(op_name, target, golden, got, operands)
     if op_name == BITS and len(golden) == len(got):
         golden, got = zip(*map(_as_bits, golden, got), strict=True) if golden else ((), ())
         outputs = ()
@@ -125,6 +125,8 @@ def compare(
             steps = steps_of(target, op_family(op_name), name, op_name=op_name)
             part = _judged(given, got, index, row, steps, op_name, whole)
             result = part if part.passed else result
+        if not result.passed and _has_numbers(result) and isinstance(operands, ExactOperands):
+            result = _by_other_steps(result, came[index], index, operands)
         if result.passed and isinstance(operands, ExactOperands):
             result = _unless_mistaken(result, got[index], index, operands)
         if index in documented:
@@ -178,6 +180,13 @@ def _beside_body(
         return result
     again = _judged(body, got, index, row, steps, op_name, operands)
     return again.model_copy(update={"flags": (*again.flags, "as_body")}) if again.passed else result
+
+
+def _by_other_steps(result: ResultCheck, got: np.ndarray, index: int, operands: ExactOperands) -> ResultCheck:
+    """A result that is wrong by the usual steps, unless others that are honest give it (flag `as_body`)."""
+    if not other_steps.are_these(operands, got, index):
+        return result
+    return result.model_copy(update={"passed": True, "reason": "", "question": "", "flags": (*result.flags, "as_body")})
 
 
 def operand_types(kind: str, inputs: Sequence[TensorDesc]) -> list[str]:

@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,6 @@ from opscope.harness.formulas.elementwise import CHOICES, COMPARED
 from opscope.harness.formulas.elementwise import FORMULAS as ELEMENTWISE
 from opscope.harness.formulas.formula import SMALLEST, moved
 from opscope.harness.formulas.nearest import precision, rounded
-from opscope.harness.formulas.otherwise import WAYS
 from opscope.harness.formulas.stepwise import BY_HOST, BY_KERNELS, evaluations
 from opscope.harness.formulas.table import FORMULAS
 from opscope.harness.formulas.traced import NotElementwiseError, Traced, step
@@ -78,8 +76,8 @@ class Meaning:
     elementwise: bool = True
     steps: Callable[..., Any] | None = None
     """The steps in which it is usually evaluated, of float64 operands that are traced or rounded; None: not known."""
-    others: tuple[Callable[..., Any], ...] = ()
-    """Other steps that are honest."""
+    forms: tuple[Callable[..., Any], ...] = ()
+    """All ways to write it that are known and honest."""
     other_sizes: Callable[[Arrays], Iterator[np.ndarray]] = lambda _: iter(())
     """Float64 operands -> what one relative rounding of other honest steps moves the first result by, each."""
     products: bool = False
@@ -119,7 +117,7 @@ def of_formula(name: str, given: Mapping[str, Any], operands: int, terms: int | 
         roundings,
         elementwise=formula.elementwise,
         steps=partial(formula.steps, **given),
-        others=tuple(partial(each, **given) for each in formula.others),
+        forms=tuple(partial(each, **given) for each in formula.forms),
         other_sizes=lambda inputs: formula.other_sizes(*inputs, **given),
         products=formula.products,
         mistaken=None if formula.mistaken is None else results(formula.mistaken),
@@ -140,7 +138,7 @@ def of_function(function: Callable[..., Any], by: str) -> Meaning:
         made = moved(function, tuple(inputs))
         return list(made) if isinstance(made, list) else [made]
 
-    return Meaning(by, evaluate, sizes, _float32_floors, ACTIVATION, steps=function)
+    return Meaning(by, evaluate, sizes, _float32_floors, ACTIVATION, steps=function, forms=(function,))
 
 
 def _float32_floors(inputs: Arrays) -> list[Any]:
@@ -438,13 +436,7 @@ class ExactOperands(Operands):
             weights = _finite(counts * exact / (np.square(exact) + np.square(size)))
         try:
             ways = BY_HOST if self.meaning.known_steps and not self.target.tiled else BY_KERNELS
-            # A card's kernels may be a unit off in each step: with other steps besides nothing would be wrong.
-            one_way = self.meaning.known_steps or self.target.tiled
-            known = {"flushes": self.target.tiled, "otherwise": WAYS[:1] if one_way else WAYS}
-            several = chain.from_iterable(
-                evaluations(each, inputs, dtype, ways, **known)
-                for each in (self.meaning.steps, *(() if one_way else self.meaning.others))
-            )
+            several = evaluations(self.meaning.steps, inputs, dtype, ways, flushes=self.target.tiled)
             for results in several:
                 with np.errstate(invalid="ignore"):
                     off = _finite(results[index] - exact)
