@@ -51,6 +51,8 @@ class Formula:
     others: tuple[Callable[..., Any], ...] = ()
     """Other steps that are honest, and round elsewhere; besides those with functions written in several
     (`otherwise.WAYS`)."""
+    other_sizes_of: tuple[Callable[..., Any], ...] = ()
+    """The sizes of other honest steps of a formula that is not of single elements."""
 
     @property
     def steps(self) -> Callable[..., Any]:
@@ -73,7 +75,8 @@ class Formula:
         return moved(partial(self.steps, **given), operands, lambda made: SMALLEST * made.steepness())
 
     def other_sizes(self, *operands: np.ndarray, **given: Any) -> Iterator[np.ndarray]:
-        """The same of other steps that are honest, of single elements in one result."""
+        """The same of other steps that are honest, in the first result."""
+        yield from (of(*operands, **given) for of in self.other_sizes_of)
         operands = self.elements(*operands, **given)
         for form in self.forms:
             for number, way in enumerate(({}, *WAYS)):

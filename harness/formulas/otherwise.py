@@ -18,7 +18,10 @@ Steps = Mapping[Callable[..., Any], Callable[..., Any]]
 
 LN2, LN10 = math.log(2), math.log(10)
 WAYS: tuple[Steps, ...] = (
-    {special.sigmoid: lambda x: 1 / (1 + np.exp(-x))},
+    {
+        special.sigmoid: lambda x: 1 / (1 + np.exp(-x)),
+        special.softplus: lambda x: np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x))),
+    },
     {
         special.sigmoid: lambda x: 0.5 * (1 + np.tanh(0.5 * x)),
         special.softplus: lambda x: np.log(1 + np.exp(x)),

@@ -209,7 +209,11 @@ POINTWISE: dict[str, Formula] = {
         special.tanhshrink, _own, tail="|x| < 0.5: x - tanh x cancels", body=lambda x: x - np.tanh(x)
     ),
     "logit": Formula(
-        lambda x: np.log(x) - np.log1p(-x), _logit_size, tail="near 1/2", body=lambda x: np.log(x) - np.log1p(-x)
+        lambda x: np.log(x) - np.log1p(-x),
+        _logit_size,
+        tail="near 1/2",
+        body=lambda x: np.log(x) - np.log1p(-x),
+        others=(lambda x: np.log(x / (1 - x)), lambda x: -np.log(1 / x - 1)),
     ),
     "log_sigmoid": Formula(
         lambda x: -special.softplus(-x),
@@ -394,11 +398,17 @@ POINTWISE: dict[str, Formula] = {
     "i0": Formula(special.i0),
     "i1": Formula(special.i1),
     "hypot": Formula(np.hypot, operands=(2,), body=lambda x, y: np.sqrt(x * x + y * y)),
-    "logaddexp": Formula(np.logaddexp, operands=(2,), body=_logaddexp_body),
+    "logaddexp": Formula(
+        np.logaddexp, operands=(2,), body=_logaddexp_body, others=(lambda x, y: x + special.softplus(y - x),)
+    ),
     "logaddexp2": Formula(
         np.logaddexp2,
         operands=(2,),
         body=lambda x, y: np.maximum(x, y) + np.log1p(np.exp(np.abs(x - y) * -LN2)) * (1 / LN2),
+        others=(
+            lambda x, y: np.log2(np.exp2(x) + np.exp2(y)),
+            lambda x, y: np.maximum(x, y) + np.log2(1 + np.exp2(-np.abs(x - y))),
+        ),
     ),
     "xlogy": Formula(_times_log, operands=(2,), body=_xlogy_body),
     "xlog1py": Formula(
@@ -420,7 +430,10 @@ POINTWISE: dict[str, Formula] = {
         lambda x, y, weight: np.where(np.abs(weight) < 0.5, x + weight * (y - x), y - (y - x) * (1 - weight)),
         operands=(3,),
         body=lambda x, y, weight: x + weight * (y - x),
-        others=(lambda x, y, weight: (1 - weight) * x + weight * y,),
+        others=(
+            lambda x, y, weight: (1 - weight) * x + weight * y,
+            lambda x, y, weight: x - weight * x + weight * y,
+        ),
     ),
     "addcmul": Formula(lambda x, y, z, value: x + value * y * z, operands=(3,), attributes={"value": 1.0}),
     "addcdiv": Formula(lambda x, y, z, value: x + value * y / z, operands=(3,), attributes={"value": 1.0}),

@@ -81,6 +81,18 @@ def _layer_norm_size(x: np.ndarray, *rest: np.ndarray, epsilon: float, normalize
     return weight * (np.abs(x) + mean + off + np.abs(centred) * (1 + mean / spread)) / spread + bias
 
 
+def _layer_norm_at_once(
+    x: np.ndarray, *rest: np.ndarray, epsilon: float, normalized_shape: tuple[int, ...]
+) -> np.ndarray:
+    """The size of a layer norm whose variance is the mean of squares less the squared mean."""
+    axes, by = _axes(x, normalized_shape), {"epsilon": epsilon, "normalized_shape": normalized_shape}
+    mean, variance = x.mean(axis=axes, keepdims=True), x.var(axis=axes, keepdims=True)
+    weight = np.abs(rest[0]) if rest else 1.0
+    # What the variance is off by moves the root by half as much.
+    moved = weight * np.abs(x - mean) / np.sqrt(variance + epsilon) * np.square(mean) / (variance + epsilon) / 2
+    return _layer_norm_size(x, *rest, **by) + moved
+
+
 def _rms_norm(x: np.ndarray, *rest: np.ndarray, epsilon: float, normalized_shape: tuple[int, ...]) -> np.ndarray:
     axes = _axes(x, normalized_shape)
     return _scaled(x / np.sqrt(np.square(x).mean(axis=axes, keepdims=True) + epsilon), rest)
@@ -97,6 +109,10 @@ def _sum_size(x: np.ndarray, axis: int | None) -> np.ndarray:
 def _var_size(x: np.ndarray, axis: int | None) -> np.ndarray:
     y, mean = x.var(axis=axis), x.mean(axis=axis)
     return y + np.abs(mean) * np.sqrt(y)
+
+
+def _var_at_once(x: np.ndarray, axis: int | None) -> np.ndarray:
+    return _var_size(x, axis) + np.square(x.mean(axis=axis))
 
 
 def _weights(q: np.ndarray, k: np.ndarray, mask: Arrays, scale: float | None, is_causal: bool) -> Any:
@@ -182,8 +198,10 @@ def _group_norm(x: np.ndarray, *rest: np.ndarray, num_groups: int, epsilon: floa
     return _scaled(y, [_over_channels_of(x, each) for each in rest])
 
 
-def _group_norm_size(x: np.ndarray, *rest: np.ndarray, num_groups: int, epsilon: float) -> np.ndarray:
-    size = _layer_norm_size(_in_groups(x, num_groups), epsilon=epsilon, normalized_shape=(1,)).reshape(x.shape)
+def _group_norm_size(
+    x: np.ndarray, *rest: np.ndarray, num_groups: int, epsilon: float, of: Callable[..., np.ndarray] = _layer_norm_size
+) -> np.ndarray:
+    size = of(_in_groups(x, num_groups), epsilon=epsilon, normalized_shape=(1,)).reshape(x.shape)
     weight, *bias = [np.abs(_over_channels_of(x, each)) for each in rest] or [1.0]
     return size * weight + (bias[0] if bias else 0.0)
 
@@ -250,9 +268,13 @@ def _rows(
     return Formula(exact, size, operands, attributes, _no_floor, terms, elementwise=False, products=products)
 
 
-def _varied(formula: Formula, grouped: Callable[..., np.ndarray]) -> Formula:
-    """A formula with a variance, of all N values that there are: of a sample's N - 1 it is another's."""
-    return replace(formula, mistaken=partial(formula.exact, fewer=1), grouped=grouped)
+def _varied(
+    formula: Formula, grouped: Callable[..., np.ndarray], at_once: Callable[..., np.ndarray] | None = None
+) -> Formula:
+    """A formula with a variance, of all N values that there are: of a sample's N - 1 it is another's. `at_once`: its
+    size where the variance is taken in one pass; None: it has that of one pass."""
+    more = () if at_once is None else (at_once,)
+    return replace(formula, mistaken=partial(formula.exact, fewer=1), grouped=grouped, other_sizes_of=more)
 
 
 def _by_channel(y: np.ndarray, feature_index: int, **_: Any) -> np.ndarray:
@@ -268,6 +290,7 @@ FORMULAS: dict[str, Formula] = {
     "layer_norm": _varied(
         _rows(_layer_norm, _layer_norm_size, _last, _NORM, (1, 2, 3)),
         lambda y, normalized_shape, **_: y.reshape(-1, _last(y, normalized_shape=normalized_shape)),
+        _layer_norm_at_once,
     ),
     "rms_norm": _rows(
         _rms_norm, lambda *x, **by: 2 * np.abs(_rms_norm(*x, **by)), _last, {**_NORM, "epsilon": 1e-6}, (1, 2)
@@ -290,6 +313,7 @@ FORMULAS: dict[str, Formula] = {
     "var": _varied(
         _rows(lambda x, axis, fewer=0: x.var(axis=axis, ddof=fewer), _var_size, _reduced, {"axis": None}),
         lambda y, **_: y.reshape(-1, 1),
+        _var_at_once,
     ),
     "l2_norm": _rows(
         _l2_norm, lambda *x, **by: 2 * np.abs(_l2_norm(*x, **by)), _reduced, {"axis": -1, "epsilon": 1e-6}
@@ -303,6 +327,7 @@ FORMULAS: dict[str, Formula] = {
             (1, 2, 3),
         ),
         lambda y, num_groups, **_: y.reshape(y.shape[0] * num_groups, -1),
+        partial(_group_norm_size, of=_layer_norm_at_once),
     ),
     "cross_entropy": _rows(
         _cross_entropy,

@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from opscope.base.op_families import PRODUCTS, op_family, stands_for
-from opscope.harness.formulas.nearest import rounded
+from opscope.harness.formulas.nearest import last_place, rounded
 from opscope.harness.prepare.operand_sizes import is_float
 from opscope.harness.prepare.program import SingleOp
 from opscope.harness.record.records import PRODUCTS_IN_A_ROW, QUANTISED, WHOLE_MODEL, OpRow, ResultCheck, TensorDesc
@@ -32,7 +32,7 @@ from opscope.harness.verdict.operands import (
     wide,
 )
 from opscope.harness.verdict.rounding import cut_to, has_denormals, legal_conversion, without_denormals
-from opscope.harness.verdict.scores import Scale
+from opscope.harness.verdict.scores import ALONE, Scale
 from opscope.harness.verdict.steps import FLOAT32, FRACTION_BITS, Steps, steps_of
 from opscope.harness.verdict.target import Target
 from opscope.harness.verdict.tolerance import Tolerance, inner_size, tolerance
@@ -42,6 +42,8 @@ BITS = "stablehlo.rng_bit_generator"
 TOP = "chlo.top_k"
 GROUPS = 4
 """Groups of values from which a mistaken formula is looked for: in few of them roundings may come to one by chance."""
+MANY = 16
+"""The same for a variance that is off alike in all, which one pass over the values excuses in each alone."""
 MISTAKEN = 0.2
 """How far from 1 the mean share of groups may be that a mistaken formula made; its deviation may be half of it."""
 """What composites are judged as that pick values."""
@@ -129,6 +131,9 @@ def compare(
             result = _by_other_steps(result, came[index], index, operands)
         if result.passed and isinstance(operands, ExactOperands):
             result = _unless_mistaken(result, got[index], index, operands)
+            if "as_body" not in result.flags and (some := other_steps.only_in_some(operands, came[index], index)):
+                reason = f"{some} elements are off as steps of 16 bits are, which show in no others"
+                result = result.model_copy(update={"passed": False, "reason": reason, "question": "largest"})
         if index in documented:
             result = result.model_copy(update={"flags": (*result.flags, "documented_tail")})
         checks.append(result if target.tiled else _without_tiles(result))
@@ -143,21 +148,31 @@ def _unless_mistaken(result: ResultCheck, got: np.ndarray, index: int, operands:
     """A result that is right within what its steps may cost, unless it is another formula's.
 
     Its errors are measured along what the two formulas differ by, in each group of values (row of a norm, channel) by
-    itself: 1 in each is that formula's. Of honest steps a variance is off by chance, in each group by another share.
+    itself: 1 in each is that formula's. Of honest steps a variance is off by chance, in each group by another share: so
+    one that is off as only one pass over its values may be is not off the same way in all.
     """
     if not result.max_abs or operands.meaning is None or (other := operands.mistaken) is None:
         return result
     exact = operands.exact[index]
     with np.errstate(all="ignore"):
-        error, step = (operands.meaning.grouped(each - exact) for each in (wide(got), other[index]))
-        shares = (error * step).sum(axis=1) / np.square(step).sum(axis=1)
+        off = wide(got) - exact
+        error, step = map(operands.meaning.grouped, (off, other[index] - exact))
+        sizes = np.square(step).sum(axis=1)
+        shares = (error * step).sum(axis=1) / sizes
+        usual = operands.usually()[index] + last_place(exact, got.dtype) / 2
+        at_once = not operands.target.tiled and got.dtype.itemsize >= 4 and bool((np.abs(off) > usual).any())
+    # Equal groups are off alike.
+    shares = shares[np.unique(np.where(np.isfinite(shares), sizes, 0.0), return_index=True)[1]]
     shares = shares[np.isfinite(shares)]
-    if shares.size < GROUPS or float(shares.std(ddof=1)) / math.sqrt(shares.size) > MISTAKEN / 2:
+    if shares.size < GROUPS:
         return result
-    if abs(float(shares.mean()) - 1) > MISTAKEN:
-        return result
-    reason = f"a variance over N - 1 in place of N in {shares.size} groups of values"
-    return result.model_copy(update={"passed": False, "reason": reason, "question": "systematic"})
+    mean, chance = float(shares.mean()), float(shares.std(ddof=1)) / math.sqrt(shares.size)
+    reason = ""
+    if chance <= MISTAKEN / 2 and abs(mean - 1) <= MISTAKEN:
+        reason = f"a variance over N - 1 in place of N in {shares.size} groups of values"
+    elif at_once and shares.size >= MANY and abs(mean) > ALONE * chance:
+        reason = f"a variance that is off the same way in {shares.size} groups of values"
+    return result.model_copy(update={"passed": False, "reason": reason, "question": "systematic"}) if reason else result
 
 
 def _beside_body(

@@ -382,6 +382,10 @@ class ExactOperands(Operands):
         """How far roundings of the usual steps may move each element of each result, float64."""
         return [each.usual for each in self._moves]
 
+    def in_wide_steps(self) -> list[np.ndarray]:
+        """How far roundings of steps in float32 or wider may move each element of each result, float64."""
+        return [each.wide for each in self._moves]
+
     def leaning(self) -> list[np.ndarray]:
         """What steps that all lean one way move each element of each result by, float64."""
         return [each.leaning for each in self._moves]
@@ -420,7 +424,7 @@ class ExactOperands(Operands):
             leaning = np.copysign(most, right) if apart is None else _farther(apart.leaning, own, right)
             shape = self.inputs[0].shape
             usual = most if rounds else usual
-            moves.append(_Moves(*(_placed(each, places, shape) for each in (most, leaning, usual))))
+            moves.append(_Moves(*(_placed(each, places, shape) for each in (most, leaning, usual, own))))
         return moves
 
     def _apart(
@@ -445,7 +449,7 @@ class ExactOperands(Operands):
                     leaning, along = off, mean
         except NotElementwiseError:
             return None
-        return _Moves(farthest, leaning, farthest)
+        return _Moves(farthest, leaning, farthest, farthest)
 
 
 @dataclass(frozen=True)
@@ -456,6 +460,8 @@ class _Moves:
     leaning: np.ndarray
     usual: np.ndarray
     """`most` of the usual steps."""
+    wide: np.ndarray
+    """`most` where steps are in float32 or wider."""
 
 
 def _farther(leaning: np.ndarray, own: np.ndarray, exact: np.ndarray) -> np.ndarray:

@@ -12,12 +12,20 @@ from typing import Any
 
 import numpy as np
 
+from opscope.harness.formulas.nearest import last_place, rounded
 from opscope.harness.formulas.otherwise import WAYS, Steps
-from opscope.harness.formulas.nearest import rounded
 from opscope.harness.formulas.stepwise import BY_KERNELS, NEAREST, evaluations
 from opscope.harness.formulas.traced import NotElementwiseError
 from opscope.harness.verdict.meaning import ON_CARD, STEPPED, STEPWISE, ExactOperands
 
+SHOWS = 8.0
+"""Units in the last place from which on what rounded steps may be off shows in nearly all elements."""
+SHOWN = 24
+"""Elements in which it has to show."""
+NEAREST_THERE = 0.7
+"""Share of these that are the nearest numbers all the same, where no step was rounded."""
+CANCELS = 4.0
+"""Units in the last place that steps of 16 bits may be off which cancel nowhere."""
 TOLD = 0.9
 """Share of the elements by which a way is told that have its very number. Another library's function is off in few."""
 
@@ -48,6 +56,23 @@ def are_these(operands: ExactOperands, got: np.ndarray, index: int) -> bool:
         if (alike | (off <= (ON_CARD if target.tiled else STEPWISE) * farthest)).all():
             return True
     return False
+
+
+def only_in_some(operands: ExactOperands, got: np.ndarray, index: int) -> int:
+    """In how many elements a result is right only as steps of 16 bits have it, where nearly all others in which such
+    steps would show are the nearest numbers: no evaluation rounds its steps in some elements alone. 0 for any other."""
+    within = operands.within()
+    if within is None or operands.meaning is None or not operands.meaning.elementwise or got.dtype.itemsize != 2:
+        return 0
+    exact, wide = operands.exact[index], operands.in_wide_steps()[index]
+    with np.errstate(all="ignore"):
+        unit = last_place(exact, got.dtype)
+        off = np.abs(got.astype(np.float64) - exact)
+    coarse = off > wide + CANCELS * unit
+    shows = ~coarse & (within[index] - wide >= SHOWS * unit) & (wide <= SHOWS * unit) & np.isfinite(exact)
+    if not coarse.any() or np.count_nonzero(shows) < SHOWN or np.mean(off[shows] <= 0.5 * unit[shows]) < NEAREST_THERE:
+        return 0
+    return 0 if are_these(operands, got, index) else int(np.count_nonzero(coarse))
 
 
 def _evaluated(
