@@ -61,13 +61,15 @@ def are_these(operands: ExactOperands, got: np.ndarray, index: int) -> bool:
 def only_in_some(operands: ExactOperands, got: np.ndarray, index: int) -> int:
     """In how many elements a result is right only as steps of 16 bits have it, where nearly all others in which such
     steps would show are the nearest numbers: no evaluation rounds its steps in some elements alone. 0 for any other."""
-    within = operands.within()
-    if within is None or operands.meaning is None or not operands.meaning.elementwise or got.dtype.itemsize != 2:
+    meaning, exact = operands.meaning, operands.exact[index]
+    if meaning is None or not (meaning.elementwise and meaning.roundings and got.dtype.itemsize == 2):
         return 0
-    exact, wide = operands.exact[index], operands.in_wide_steps()[index]
     with np.errstate(all="ignore"):
         unit = last_place(exact, got.dtype)
         off = np.abs(got.astype(np.float64) - exact)
+    if not (off > CANCELS * unit).any() or (within := operands.within()) is None:
+        return 0
+    wide = operands.in_wide_steps()[index]
     coarse = off > wide + CANCELS * unit
     shows = ~coarse & (within[index] - wide >= SHOWS * unit) & (wide <= SHOWS * unit) & np.isfinite(exact)
     if not coarse.any() or np.count_nonzero(shows) < SHOWN or np.mean(off[shows] <= 0.5 * unit[shows]) < NEAREST_THERE:
