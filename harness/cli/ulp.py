@@ -78,7 +78,7 @@ def ulp_command(
     The exit code is 1 if an op gave no result, is farther off than --most, or is worse or better than --expected has
     it; 2 for bad input.
     """
-    from opscope.harness.run import server_ahead
+    from opscope.harness.run import lanes_ahead
     from opscope.harness.ulp import expected as expectations
     from opscope.harness.ulp.swept_op import GROUPS, every
 
@@ -90,7 +90,7 @@ def ulp_command(
         raise InputError(WHERE, "an op", "none", "opscope ulp tanh --dtype bf16, or opscope ulp --list")
     if update and expected is None:
         raise InputError("--update", "a file of --expected", "none", "--expected ulp.json")
-    server_ahead.for_lanes(backends or (DEFAULT_BACKEND,))
+    lanes_ahead.for_lanes(backends or (DEFAULT_BACKEND,))
     known = expectations.read(expected) if expected is not None and (expected.exists() or not update) else {}
     parts = _parts(ops, types or ("bf16",), limits)
     swept: list[Swept] = []

@@ -118,7 +118,7 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
             _without_op_by_op(config)
             return None
         refuse_closed_stdout()
-        from opscope.harness.run import request, server_ahead
+        from opscope.harness.run import lanes_ahead, request, server_ahead
 
         command_line.take_preset(config)
         if not (option.opscope_model or option.opscope_op or option.opscope_run_dir or option.opscope_resume):
@@ -141,7 +141,7 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
             from opscope.harness.run import ops_again
 
             plan = ops_again.from_run(run_request)  # also for what it raises
-            server_ahead.for_lanes([side.orders.context.backend for side in plan.sides()])
+            lanes_ahead.for_lanes([side.orders.context.backend for side in plan.sides()])
         if problem := config.stash.get(XDIST, None):
             raise problem
         server_ahead.begin(run_request)

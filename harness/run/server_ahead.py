@@ -7,17 +7,15 @@ it imports what splits and walks a model, and backends only when a split has beg
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opscope.base.children import forked
 from opscope.harness.backends import registry
 from opscope.harness.cache import export_folder
-from opscope.harness.lanes import scratch, worker_ahead
 from opscope.harness.prepare import exporting, make_folder
-from opscope.harness.record.errors import InputError
+from opscope.harness.run import lanes_ahead
 from opscope.models import frontends
 from opscope.models.frontends import packages_ahead
 
@@ -41,26 +39,9 @@ def begin(request: Request) -> None:
         for ahead in filter(None, packages):
             forked.get_ready(exporting.EXPORTER, ahead)
         if request.settings["cluster"] is None:
-            _load_libraries(registry.split_names(request.settings["backend"]))
+            lanes_ahead.load_libraries(registry.split_names(request.settings["backend"]))
     elif request.named and request.settings["no_cache"] and request.settings["cluster"] is None:
-        for_lanes(registry.split_names(request.settings["backend"]))
-
-
-def for_lanes(backends: Sequence[str]) -> None:
-    """Begins for ops that will run on some backends."""
-    for backend in backends:
-        if ahead := worker_ahead.call_for(backend):
-            forked.get_ready(worker_ahead.WORKER, ahead)
-    _load_libraries(backends)
-
-
-def _load_libraries(backends: Sequence[str]) -> None:
-    """Begins to load what is loaded once a run, in a process of its own: no exporter waits for that one."""
-    for backend in filter(scratch.loads_once, backends):
-        with contextlib.suppress(InputError):  # the lanes say what is wrong with TMPDIR
-            scratch.check_room(backend)
-            start = worker_ahead.start_of(backend, scratch.of_process())
-            forked.get_ready(worker_ahead.WORKER, start.ahead, start.server)
+        lanes_ahead.for_lanes(registry.split_names(request.settings["backend"]))
 
 
 def for_splits() -> None:
