@@ -54,7 +54,7 @@ def judge_command(
     results = list(stored_results(place, narrow))
     if picture is not None and len(results) > 1:
         raise InputError("--picture", "a single result", f"{len(results)} in {place}", "a file of that folder")
-    judged = [(each, _verdict(each, what, target)) for each in results]
+    judged = [(each, _verdict(each, what, target, alone=not place.is_dir())) for each in results]
     if as_json:
         from opscope.wire import answer
         from opscope.wire import judge as wire
@@ -74,7 +74,22 @@ def judge_command(
     ctx.exit(1 if 1 in codes else max(codes))
 
 
-def _verdict(result: StoredResult, what: str, target: str) -> Verdict:
+def _verdict(result: StoredResult, what: str, target: str, alone: bool) -> Verdict:
+    """The verdict on a result. What cannot be read or asked is refused where it is `alone`, undecided beside others."""
+    from opscope.harness.judge.verdict import Verdict
+
+    try:
+        if result.refused is not None:
+            raise result.refused
+        return _asked(result, what, target)
+    except InputError as error:
+        if alone:
+            raise
+        reason = str(error).removeprefix(f"{result.name}: ")
+        return Verdict("undecided", reason, "", "", target or "ieee", ())
+
+
+def _asked(result: StoredResult, what: str, target: str) -> Verdict:
     from opscope.harness.judge.judge import judge
 
     named = what or result.what

@@ -19,7 +19,7 @@ PROMISES: dict[str, Target] = {
 """Name -> target. `ieee`: each op in its own type, steps of composites in float32 or wider. `steps`: composites may
 round each step to their type, as XLA does in 16 bits. `tf32`: products of float32 in TF32. `bf16`, `f16`: all floats
 are stored in 16 bits."""
-_ULP = re.compile(r"(\d+(?:\.\d+)?) ?ulp")
+_ULP = re.compile(r"(\d+(?:\.\d+)?) ?ulps?")
 _CARD = re.compile(r"card(?::([a-z]\w*))?(?::(LoFi|HiFi[234]))?")
 
 

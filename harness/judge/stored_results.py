@@ -53,6 +53,8 @@ class StoredResult:
     golden: list[np.ndarray]
     texts: Mapping[str, str] = field(default_factory=dict)
     """`op`, `attrs` and `target`, as far as the file says them."""
+    refused: InputError | None = None
+    """Why a file of a folder could not be read."""
 
     @property
     def what(self) -> str:
@@ -72,7 +74,8 @@ def stored_results(place: Path, narrow: str = "") -> Iterator[StoredResult]:
     """The results in a file, or in a folder: one for each .npz and .safetensors file, one of its .npy files.
 
     `narrow` is the MLIR element type of arrays whose file only has their bits; without it two bytes are bf16. Raises
-    InputError for what holds no results, for pickles, and for files that are not what their suffix says.
+    InputError for what holds no results, for pickles, and for files that are not what their suffix says; one of several
+    in a folder says so itself (`refused`).
     """
     if not place.exists():
         raise InputError(str(place), "a .npz or .safetensors file, or a folder of these or of .npy files", "nothing")
@@ -87,7 +90,10 @@ def stored_results(place: Path, narrow: str = "") -> Iterator[StoredResult]:
             str(place), "a folder of .npz, .safetensors or .npy files", ", ".join(others) or "an empty one"
         )
     for path in files:
-        yield _of_file(path, narrow)
+        try:
+            yield _of_file(path, narrow)
+        except InputError as error:
+            yield StoredResult(str(path), [], [], [], refused=error)
     if arrays:
         texts = {
             name: (place / f"{name}.txt").read_text().strip() for name in TEXTS if (place / f"{name}.txt").is_file()
@@ -168,7 +174,7 @@ def _named(name: str, arrays: Mapping[str, np.ndarray], texts: Mapping[str, str]
                 found[role].append((names.index(word) if word in ("lhs", "rhs") else 0, int(match[2] or 0), key))
     if not found["out"]:
         have = ", ".join(sorted(arrays)) or "no arrays"
-        raise InputError(name, "a result by the name of out0, output or y", shorten(have, 100))
+        raise InputError(name, "a result by the name of out0, output or y", shorten(have, 100), "in0=x, out0=y")
     by_role = {role: [arrays[key] for _, _, key in sorted(keys)] for role, keys in found.items()}
     return StoredResult(name, by_role["in"], by_role["out"], by_role["golden"], texts)
 

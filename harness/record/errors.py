@@ -81,6 +81,6 @@ def closest(word: str, known: Iterable[str], most: int | None = None) -> str:
 
     If none is close, returns all of them, or the last `most` (the newest, for ids that begin with a date).
     """
-    names = sorted(known)
+    names = sorted({*known})
     near = difflib.get_close_matches(word, names, n=3, cutoff=0.4)
     return ", ".join(near or (names if most is None else names[-most:][::-1]))

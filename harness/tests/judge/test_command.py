@@ -52,6 +52,20 @@ def test_a_folder_is_judged_file_by_file_and_the_worst_decides(tmp_path):
     assert [entry["answer"] for entry in json.loads(done.stdout)] == ["right", "undecided", "wrong"]
 
 
+def test_a_file_of_a_folder_that_cannot_be_judged_hides_no_other(tmp_path):
+    np.savez(tmp_path / "a.npz", op="tahn", in0=X, out0=np.tanh(X))
+    np.savez(tmp_path / "b.npz", op="tanh", hello=X)
+    (tmp_path / "c.npz").write_bytes(b"no archive")
+    np.savez(tmp_path / "d.npz", op="tanh", in0=X, out0=np.tanh(X), target="2 ulps")
+    done = run(tmp_path)
+    assert (done.exit_code, done.stdout.splitlines()[-1]) == (2, "4 results: 3 undecided, 1 right")
+    assert (
+        "a.npz: undecided: what: expected an op, a formula, a StableHLO text or a function, got 'tahn'" in done.stdout
+    )
+    assert "got 'tahn'; try tan, tanh" in refused(tmp_path / "a.npz")
+    assert "try in0=x, out0=y" in refused(tmp_path / "b.npz")
+
+
 def test_arrays_lie_in_files_of_their_own(tmp_path):
     for name, array in {"lhs": X, "rhs": 2 * X, "output": X - 2 * X, "expected": -X}.items():
         np.save(tmp_path / f"{name}.npy", array)
