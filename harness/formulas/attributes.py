@@ -13,6 +13,10 @@ from opscope.harness.formulas.table import COMPOSITES, FORMULAS, OWN
 _FIELD = re.compile(r'(\w+) = ("[^"]*"|dense<[^>]*>|array<[^>]*>|[^,{}]+)')
 
 
+WORDS = {"dim": "axis", "eps": "epsilon"}
+"""What frameworks call an attribute -> its name here, where a formula has not that one."""
+
+
 class UnknownFormulaError(ValueError):
     """A text that is no formula of the table; the message says which there are."""
 
@@ -66,14 +70,16 @@ def named(text: str) -> tuple[str, Formula, dict[str, Any]]:
         tree = ast.parse(text.strip(), mode="eval").body
         name = tree.func.id if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) else ""
         name = tree.id if isinstance(tree, ast.Name) else name
-        keywords = tree.keywords if isinstance(tree, ast.Call) and not tree.args else []
-        given = {each.arg or "": ast.literal_eval(each.value) for each in keywords}
+        call = tree if isinstance(tree, ast.Call) else ast.Call(tree, [], [])
+        given = {each.arg or "": ast.literal_eval(each.value) for each in call.keywords}
     except (SyntaxError, ValueError, AttributeError):
-        name, given = "", {}
+        raise UnknownFormulaError(f"expected a formula with its attributes, got {text!r}") from None
     formula = FORMULAS.get(name)
     if formula is None:
-        raise UnknownFormulaError(f"expected one of {', '.join(sorted(FORMULAS))}, got {text!r}")
-    if unknown := sorted(given.keys() - formula.attributes.keys()):
-        known = ", ".join(formula.attributes) or "none"
-        raise UnknownFormulaError(f"{name}: expected attributes of {known}, got {', '.join(unknown)}")
+        raise UnknownFormulaError(f"expected a formula's name without a framework's, got {text!r}")
+    given = {key if key in formula.attributes else WORDS.get(key, key): value for key, value in given.items()}
+    unknown = [*map(ast.unparse, call.args), *sorted(given.keys() - formula.attributes.keys())]
+    if unknown:
+        known = ", ".join(f"{key}={value!r}" for key, value in formula.attributes.items()) or "no attributes"
+        raise UnknownFormulaError(f"expected {known} of {name} by name, got {', '.join(unknown)}")
     return name, formula, {**formula.attributes, **given}

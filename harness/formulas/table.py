@@ -98,8 +98,9 @@ def _rms_norm(x: np.ndarray, *rest: np.ndarray, epsilon: float, normalized_shape
     return _scaled(x / np.sqrt(np.square(x).mean(axis=axes, keepdims=True) + epsilon), rest)
 
 
-def _reduced(x: np.ndarray, *_: np.ndarray, axis: int | None, **__: Any) -> int:
-    return x.size if axis is None else x.shape[axis]
+def _reduced(x: np.ndarray, *_: np.ndarray, axis: int | tuple[int, ...] | None, **__: Any) -> int:
+    along = (axis,) if isinstance(axis, int) else range(x.ndim) if axis is None else axis
+    return math.prod(x.shape[each] for each in along)
 
 
 def _sum_size(x: np.ndarray, axis: int | None) -> np.ndarray:

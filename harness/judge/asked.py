@@ -86,15 +86,17 @@ def asked(what: Any, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]
         if bare in NAMES:
             raise UnknownError(f"{name} has no formula; give it as a StableHLO text, or with golden=") from None
         if bare in FORMULAS:
-            raise InputError("what", *_parts(error), "its attributes by name") from None
+            raise InputError("what", *_parts(error), bare) from None
         near = closest(bare, [*FORMULAS, *ALIASES, *(each.partition(".")[2] for each in ELEMENTWISE)], 6)
         raise InputError("what", "an op, a formula, a StableHLO text or a function", repr(what), near) from None
-    meaning = of_formula(
-        formula, given, len(inputs), row.terms(*inputs, **given) if len(inputs) in row.operands else None
-    )
-    if meaning is None:
+    if len(inputs) not in row.operands:
         counts = " or ".join(map(str, row.operands))
         raise InputError("inputs", f"{counts} of {formula}", str(len(inputs)))
+    try:
+        meaning = of_formula(formula, given, len(inputs), row.terms(*inputs, **given))
+    except (TypeError, IndexError, ValueError) as error:
+        raise _unfit(formula, inputs, error) from error
+    assert meaning is not None
     return replace(_exact(COMPOSITE, meaning, inputs, outputs, target), chooses=row.chooses)
 
 
@@ -137,13 +139,17 @@ def _exact(
             operands.types = tuple(types[min(number, last)] for number in range(len(operands.exact)))
             return operands.golden
         except (ValueError, TypeError, IndexError) as error:
-            got = ", ".join(f"{each.dtype}{list(each.shape)}" for each in inputs)
-            raise InputError("inputs", f"operands of {meaning.by}", f"{got}: {error}") from error
+            raise _unfit(meaning.by, inputs, error) from error
 
     by = f"{meaning.by} in float64"
     if meaning.roundings and not decides(meaning, target, outputs):
         return Asked(op_name, by, None, golden, params or {})
     return Asked(op_name, by, operands, golden, params or {})
+
+
+def _unfit(by: str, inputs: Sequence[np.ndarray], error: Exception) -> InputError:
+    got = ", ".join(f"{each.dtype}{list(each.shape)}" for each in inputs)
+    return InputError("inputs", f"operands and attributes of {by} that fit", f"{got}: {error}")
 
 
 def _elementwise(op_name: str, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], target: Target) -> Asked:

@@ -273,9 +273,12 @@ def test_each_target_takes_each_kind_of_formula(target):
     ("what", "inputs", "options", "said"),
     [
         ("tanhh", [draw(4)], {}, "try .*tanh"),
-        ("softmax(axes=1)", [draw(4)], {}, "expected attributes of axis, got axes"),
+        ("softmax(axes=1)", [draw(4)], {}, "expected axis=-1 of softmax by name, got axes"),
+        ("softmax(axis=3)", [draw(4, 8)], {}, "expected operands and attributes of softmax that fit"),
+        ("leaky_relu(0.2)", [draw(4)], {}, "expected slope=0.01 of leaky_relu by name, got 0.2"),
+        ("torch.nn.functional.gelu", [draw(4)], {}, "try gelu"),
         ("hypot", [draw(4)], {}, "expected 2 of hypot, got 1"),
-        ("layer_norm", [draw(4, 8), draw(3)], {}, "expected operands of layer_norm"),
+        ("layer_norm", [draw(4, 8), draw(3)], {}, "expected operands and attributes of layer_norm"),
         ("tanh", [draw(4)], {"target": "fp8"}, "target: expected one of ieee"),
         ("tanh", ["text"], {}, "input 0: expected"),
         (None, [draw(4)], {}, "what: expected an op"),
@@ -284,6 +287,14 @@ def test_each_target_takes_each_kind_of_formula(target):
 def test_what_does_not_fit_is_refused_in_one_line(what, inputs, options, said):
     with pytest.raises(InputError, match=said):
         judge(what, inputs, draw(4), **options)
+
+
+def test_attributes_go_by_the_words_of_frameworks_and_along_several_dims():
+    x = draw(4, 8, 16)
+    assert judge("mean(axis=(1, 2))", x, x.mean((1, 2)))
+    assert judge("var(dim=(0, 2))", x, x.var((0, 2)))
+    assert judge("softmax(dim=1)", x, exact("softmax", x, axis=1))
+    assert not judge("layer_norm(eps=1e-3)", x, exact("layer_norm", x))
 
 
 def test_a_verdict_says_what_it_rests_on():
