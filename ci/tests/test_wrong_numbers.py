@@ -6,6 +6,7 @@ import functools
 
 import pytest
 
+from ci.wrong_numbers import composites
 from ci.wrong_numbers.__main__ import LEAST, main
 from ci.wrong_numbers.cases import CASES
 from ci.wrong_numbers.honest import HONEST
@@ -61,3 +62,13 @@ def test_what_once_passed_is_refused(place: str):
 def test_wrong_results_are_refused_and_honest_ones_are_not(seed: int):
     assert LEAST == {"host": 0.95, "card": 0.90}
     assert main(["--seed", str(seed)]) == 0
+
+
+def test_other_ways_to_write_formulas_are_right_and_tampered_ones_are_not():
+    assert composites.main(["host", "steps", "card", "--only", "silu", "var(axis=-1)"]) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
+def test_all_ways_to_write_formulas_are_right(seed: int):
+    assert composites.main(["host", "steps", "card", "--seed", str(seed)]) == 0

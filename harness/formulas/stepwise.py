@@ -206,10 +206,11 @@ class _Rounded(NDArrayOperatorsMixin):
         total = self.sum(**along)
         return total / (self.value.size / max(1, total.value.size))
 
-    def var(self, *, axis: Any = None) -> _Rounded:
+    def var(self, *, axis: Any = None, ddof: int = 0) -> _Rounded:
         """The variances along a dim, of values less their mean."""
         centred = self - self.mean(axis=axis, keepdims=True)
-        return (centred * centred).mean(axis=axis)
+        total = (centred * centred).sum(axis=axis)
+        return total / (self.value.size / max(1, total.value.size) - ddof)
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -159,8 +159,9 @@ def _unless_mistaken(result: ResultCheck, got: np.ndarray, index: int, operands:
         error, step = map(operands.meaning.grouped, (off, other[index] - exact))
         sizes = np.square(step).sum(axis=1)
         shares = (error * step).sum(axis=1) / sizes
-        usual = operands.usually()[index] + last_place(exact, got.dtype) / 2
-        at_once = not operands.target.tiled and got.dtype.itemsize >= 4 and bool((np.abs(off) > usual).any())
+        at_once = False
+        if not operands.target.tiled and got.dtype.itemsize >= 4:
+            at_once = bool((np.abs(off) > operands.usually()[index] + last_place(exact, got.dtype) / 2).any())
     # Equal groups are off alike.
     shares = shares[np.unique(np.where(np.isfinite(shares), sizes, 0.0), return_index=True)[1]]
     shares = shares[np.isfinite(shares)]

@@ -319,11 +319,11 @@ class ExactOperands(Operands):
 
     def _evaluated(self, inputs: Arrays) -> list[np.ndarray]:
         assert self.meaning is not None
-        values, places = self._distinct(inputs)
+        values, places = self.distinct(inputs)
         with np.errstate(all="ignore"):
-            return [_placed(y, places, inputs[0].shape) for y in self.meaning.evaluate(values)]
+            return [placed(y, places, inputs[0].shape) for y in self.meaning.evaluate(values)]
 
-    def _distinct(self, inputs: Arrays) -> tuple[list[np.ndarray], np.ndarray | None]:
+    def distinct(self, inputs: Arrays) -> tuple[list[np.ndarray], np.ndarray | None]:
         """The operands in float64; of one operand of 16 bits, of which there are 65,536 numbers, each number once, and
         where it stands."""
         assert self.meaning is not None
@@ -393,7 +393,7 @@ class ExactOperands(Operands):
     @cached_property
     def _moves(self) -> list[_Moves]:
         assert self.meaning is not None
-        inputs, places = self._distinct(self.inputs)
+        inputs, places = self.distinct(self.inputs)
         with np.errstate(all="ignore"):
             sizes, floors = self.meaning.sizes(inputs), self.meaning.floors(inputs)
             exact = self.exact if places is None else self.meaning.evaluate(inputs)
@@ -424,7 +424,7 @@ class ExactOperands(Operands):
             leaning = np.copysign(most, right) if apart is None else _farther(apart.leaning, own, right)
             shape = self.inputs[0].shape
             usual = most if rounds else usual
-            moves.append(_Moves(*(_placed(each, places, shape) for each in (most, leaning, usual, own))))
+            moves.append(_Moves(*(placed(each, places, shape) for each in (most, leaning, usual, own))))
         return moves
 
     def _apart(
@@ -470,7 +470,7 @@ def _farther(leaning: np.ndarray, own: np.ndarray, exact: np.ndarray) -> np.ndar
     return leaning + np.copysign(along, along * np.sum(leaning * exact))
 
 
-def _placed(values: np.ndarray, places: np.ndarray | None, shape: tuple[int, ...]) -> np.ndarray:
+def placed(values: np.ndarray, places: np.ndarray | None, shape: tuple[int, ...]) -> np.ndarray:
     """Values of distinct numbers where these stand."""
     return values if places is None else np.broadcast_to(values, (places.max() + 1,))[places].reshape(shape)
 

@@ -7,8 +7,8 @@ the nearest number, gives another number than the nearest to the right one, near
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from opscope.harness.formulas.nearest import last_place, rounded
 from opscope.harness.formulas.otherwise import WAYS, Steps
 from opscope.harness.formulas.stepwise import BY_KERNELS, NEAREST, evaluations
 from opscope.harness.formulas.traced import NotElementwiseError
-from opscope.harness.verdict.meaning import ON_CARD, STEPPED, STEPWISE, ExactOperands
+from opscope.harness.verdict.meaning import ON_CARD, STEPWISE, ExactOperands, Meaning, placed
 
 SHOWS = 8.0
 """Units in the last place from which on what rounded steps may be off shows in nearly all elements."""
@@ -24,6 +24,8 @@ SHOWN = 24
 """Elements in which it has to show."""
 NEAREST_THERE = 0.7
 """Share of these that are the nearest numbers all the same, where no step was rounded."""
+MANY = 1 << 18
+"""Numbers above which trying each way takes seconds: there none is tried."""
 CANCELS = 4.0
 """Units in the last place that steps of 16 bits may be off which cancel nowhere."""
 TOLD = 0.9
@@ -38,23 +40,31 @@ def are_these(operands: ExactOperands, got: np.ndarray, index: int) -> bool:
     narrow = got.dtype.itemsize == 2 and got.dtype != np.int16
     if meaning is None or within is None or not (narrow and meaning.elementwise):
         return False
-    if not (target.rounds_steps or target.tiled) or sum(x.size for x in operands.inputs) > STEPPED:
+    inputs, places = operands.distinct(operands.inputs)
+    if not (target.rounds_steps or target.tiled) or sum(x.size for x in inputs) > MANY:
         return False
     right, exact = operands.golden[index].astype(np.float64), operands.exact[index]
     wide = got.astype(np.float64)
     off = np.abs(wide - exact) - within[index]
-    for form, several, kind, made in _evaluated(operands, got.dtype, index):
-        told = (made != right) & np.isfinite(made)
-        if not told.any() or np.mean(wide[told] == made[told]) < TOLD:
+    for way in _ways(meaning, got.dtype):
+        known = {"flushes": target.tiled, "otherwise": (way.several,)}
+        try:
+            nearest = [
+                rounded(placed(results[index], places, got.shape), got.dtype).astype(np.float64)
+                for results in evaluations(way.form, inputs, way.kind, NEAREST, **known)
+            ]
+        except NotElementwiseError:
             continue
-        known = {"flushes": target.tiled, "otherwise": (several,)}
-        inputs = [x.astype(np.float64) for x in operands.inputs]
-        farthest = np.abs(made - exact)
-        for results in evaluations(form, inputs, kind, BY_KERNELS, **known):
-            farthest = np.fmax(farthest, np.abs(results[index] - exact))
-        alike = (wide == made) | (np.isnan(wide) & np.isnan(right))
-        if (alike | (off <= (ON_CARD if target.tiled else STEPWISE) * farthest)).all():
-            return True
+        for made in nearest:
+            told = (made != right) & np.isfinite(made)
+            if not told.any() or np.mean(wide[told] == made[told]) < TOLD:
+                continue
+            farthest = np.abs(made - exact)
+            for results in evaluations(way.form, inputs, way.kind, BY_KERNELS, **known):
+                farthest = np.fmax(farthest, np.abs(placed(results[index], places, got.shape) - exact))
+            alike = (wide == made) | (np.isnan(wide) & np.isnan(right))
+            if (alike | (off <= (ON_CARD if target.tiled else STEPWISE) * farthest)).all():
+                return True
     return False
 
 
@@ -77,18 +87,17 @@ def only_in_some(operands: ExactOperands, got: np.ndarray, index: int) -> int:
     return 0 if are_these(operands, got, index) else int(np.count_nonzero(coarse))
 
 
-def _evaluated(
-    operands: ExactOperands, dtype: np.dtype, index: int
-) -> Iterator[tuple[Callable[..., Any], Steps, np.dtype, np.ndarray]]:
-    """Each way to write a formula, how it makes functions in several steps, the type of its steps, its own or float32,
-    and what it gives with these the nearest numbers, float64."""
-    assert operands.meaning is not None
-    inputs = [x.astype(np.float64) for x in operands.inputs]
-    for form in operands.meaning.forms:
-        for several in ({}, *WAYS):
-            for kind in (dtype, np.dtype(np.float32)):
-                try:
-                    for results in evaluations(form, inputs, kind, NEAREST, operands.target.tiled, (several,)):
-                        yield form, several, kind, rounded(results[index], dtype).astype(np.float64)
-                except NotElementwiseError:
-                    break
+class _Way(NamedTuple):
+    """One way to write a formula."""
+
+    form: Callable[..., Any]
+    several: Steps
+    """How functions are made in several steps."""
+    kind: np.dtype
+    """What its steps are rounded to."""
+
+
+def _ways(meaning: Meaning, dtype: np.dtype) -> list[_Way]:
+    """All ways to write a formula that are known, each with its steps in its own type and in float32."""
+    kinds = (dtype, np.dtype(np.float32))
+    return [_Way(form, several, kind) for form in meaning.forms for several in ({}, *WAYS) for kind in kinds]
