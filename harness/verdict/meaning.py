@@ -77,7 +77,7 @@ class Meaning:
     steps: Callable[..., Any] | None = None
     """The steps in which it is usually evaluated, of float64 operands that are traced or rounded; None: not known."""
     forms: tuple[Callable[..., Any], ...] = ()
-    """All ways to write it that are known and honest."""
+    """All ways to write it that are known and honest; none where its steps are known."""
     other_sizes: Callable[[Arrays], Iterator[np.ndarray]] = lambda _: iter(())
     """Float64 operands -> what one relative rounding of other honest steps moves the first result by, each."""
     products: bool = False
@@ -163,7 +163,7 @@ def meaning_of(op_name: str, params: Mapping[str, str], operands: Operands, targ
         if all(x.dtype.itemsize == 4 for x in inputs):
             meaning = replace(meaning, other_sizes=partial(_beside, meaning, operands.module))
         elif (body := of_body(operands.module)) is not None:
-            meaning = replace(meaning, steps=body.steps, known_steps=True)
+            meaning = replace(meaning, steps=body.steps, forms=(), known_steps=True)
     return None if meaning is None or not decides(meaning, target, inputs) else meaning
 
 
