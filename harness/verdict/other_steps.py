@@ -79,6 +79,7 @@ def only_in_some(operands: ExactOperands, got: np.ndarray, index: int) -> int:
     with np.errstate(all="ignore"):
         unit = last_place(exact, got.dtype)
         off = np.abs(got.astype(np.float64) - exact)
+    off = np.where(np.isfinite(off), off, 0.0)  # a value that overflows is infinite
     if not (off > CANCELS * unit).any() or (within := operands.within()) is None:
         return 0
     wide = operands.in_wide_steps()[index]
