@@ -3,7 +3,7 @@
 Each of `FORMS` is a way in which frameworks, kernels and textbooks write a formula. It is evaluated with its steps in
 float32 and, where the target says that steps may be so, in the op's own 16 bits. Prints the honest results that are
 refused and the wrong ones (`LIES` of `TAMPERED`) that pass; ends with 1 if an honest one is refused, or if fewer than
-97 % (card: 75 %) of the wrong ones are.
+97 % (with rounded steps 95 %, on a card 85 %) of the wrong ones are.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from opscope.harness.record.element_types import numpy_dtype
 
 TYPES = ("f32", "bf16", "f16")
 TARGETS = {"host": "ieee", "steps": "steps", "card": "card"}
-LEAST = {"host": 0.97, "steps": 0.9, "card": 0.75}
+LEAST = {"host": 0.97, "steps": 0.95, "card": 0.85}
 """Share of the wrong results that must be refused."""
 ELEMENTS = 2048
 Draw = Callable[[np.random.Generator], list[np.ndarray]]

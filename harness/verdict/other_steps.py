@@ -26,6 +26,8 @@ NEAREST_THERE = 0.7
 """Share of these that are the nearest numbers all the same, where no step was rounded."""
 MANY = 1 << 18
 """Numbers above which trying each way takes seconds: there none is tried."""
+LIBRARIES = 6.0
+"""How much farther off a library's function of float32 may be, 1e-5, than 32 half units."""
 CANCELS = 4.0
 """Units in the last place that steps of 16 bits may be off which cancel nowhere."""
 TOLD = 0.9
@@ -77,10 +79,11 @@ def only_in_some(operands: ExactOperands, got: np.ndarray, index: int) -> int:
     with np.errstate(all="ignore"):
         unit = last_place(exact, got.dtype)
         off = np.abs(got.astype(np.float64) - exact)
+    off = np.where(np.isfinite(off), off, 0.0)  # a value that overflows is infinite
     if not (off > CANCELS * unit).any() or (within := operands.within()) is None:
         return 0
     wide = operands.in_wide_steps()[index]
-    coarse = off > wide + CANCELS * unit
+    coarse = off > LIBRARIES * wide + CANCELS * unit
     shows = ~coarse & (within[index] - wide >= SHOWS * unit) & (wide <= SHOWS * unit) & np.isfinite(exact)
     if not coarse.any() or np.count_nonzero(shows) < SHOWN or np.mean(off[shows] <= 0.5 * unit[shows]) < NEAREST_THERE:
         return 0

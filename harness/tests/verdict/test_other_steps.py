@@ -71,6 +71,15 @@ def test_a_tail_that_steps_excuse_is_wrong_beside_elements_that_no_such_steps_ma
     assert (verdict.answer, "which show in no others" in verdict.reason) == ("wrong", True)
 
 
+def test_a_value_that_overflows_is_no_step_that_was_rounded() -> None:
+    x, y, z = np.random.default_rng(0).standard_normal((3, 4096)).astype(F16)
+    y[0] = z[0] = 300  # whose product is more than float16 has
+    with np.errstate(over="ignore"):
+        right = rounded(x.astype(np.float64) + y.astype(np.float64) * z, F16)
+    assert np.isinf(right[0])
+    assert judge("addcmul", [x, y, z], right, target="steps")
+
+
 def one_pass(x: np.ndarray, epsilon: float = 1e-5) -> np.ndarray:
     mean = x.mean(-1, keepdims=True)
     variance = np.square(x).mean(-1, keepdims=True) - mean * mean
