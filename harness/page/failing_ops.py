@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from opscope.base.document.nodes import Cause, Causes, Op, grouped
+from opscope.base.document.nodes import Cause, Causes, Op, causes_within
 from opscope.harness.record.causes import cause_of_test
 from opscope.harness.record.optest import shapes_text
 from opscope.harness.record.records import OpTest
@@ -65,13 +65,11 @@ def failures(
             script=(scripts or {}).get((test.op_id, test.backend), ""),
         )
 
-    every = grouped(by_uses, _same, cause_of, op_of)
-    causes = grouped(by_uses, _same, cause_of, op_of, most)
-    left = len(failing) - sum(cause.count for cause in causes)
-    several_causes = [f"{len(every)} causes"] * (len(every) > 1)
-    above = ["numbers and commands in FAILURES"] * bool(listed_above)
-    remarks = [*several_causes, *above]
-    return Causes("Failing ops", causes, "bad", remarks, left, "the report, or opscope unblock")
+    count = len({_same(test) for test in by_uses})
+    remarks = [f"{count} causes"] * (count > 1)
+    remarks += ["numbers and commands in FAILURES"] * bool(listed_above)
+    about = Causes("Failing ops", tone="bad", remarks=remarks, see="the report, or opscope unblock")
+    return causes_within(by_uses, _same, cause_of, op_of, most, about)
 
 
 def _same(test: OpTest) -> tuple[object, ...]:

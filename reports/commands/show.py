@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from opscope.base import damage
 from opscope.base.document import in_terminal
 from opscope.base.document.groups import by_cause, short
-from opscope.base.document.nodes import Cause, Causes, Column, Drawn, Node, Op, Table, Words, grouped
+from opscope.base.document.nodes import Cause, Causes, Column, Drawn, Node, Op, Table, Words, causes_within
 from opscope.base.page import Page, percent
 from opscope.base.statuses import RIGHT
 from opscope.base.visible_text import counted
@@ -220,8 +220,7 @@ def _causes(
         where, error = counted(entry.uses, "use"), getattr(entry, message) or ""
         return Op(entry.op_id, entry.op_name, getattr(entry, types), entry.uses, where, error, repro=entry.repro)
 
-    causes = grouped(failures, key, cause_of, op_of, SHOWN)
-    return Causes("", causes, left_out=len(failures) - sum(cause.count for cause in causes), see=see)
+    return causes_within(failures, key, cause_of, op_of, SHOWN, Causes("", see=see))
 
 
 def _cause(details: wire.Cause) -> Iterator[Node]:

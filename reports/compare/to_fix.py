@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from opscope.base.document.nodes import Cause, Causes, Column, Node, Op, Table, Words, grouped
+from opscope.base.document.nodes import Cause, Causes, Column, Node, Op, Table, Words, causes_within
 from opscope.base.visible_text import counted, one_line
 from opscope.harness.record.causes import short
 from opscope.reports.compare.night_times import night_column
@@ -107,7 +107,7 @@ def of_model(readiness: Readiness, most: int) -> Iterator[Node]:
     if view.deselected:
         yield Words(f"{view.deselected} of {len(view.ops)} ops were deselected in this run (--ops, -k)", "known")
     sums = f"{last.right} right + {last.missing} missing + {last.not_attempted} not attempted"
-    yield Words(f"{last.ops} unique ops = {sums}", "good" if view.whole(readiness.model) else "")
+    yield Words(f"{counted(last.ops, 'unique op')} = {sums}", "good" if view.whole(readiness.model) else "")
     program = view.programs.get(readiness.model)
     if program is not None and program.op_id not in view.ops:
         yield Words(f"as one program: {program.status}", "good" if program.right else "")
@@ -116,7 +116,7 @@ def of_model(readiness: Readiness, most: int) -> Iterator[Node]:
     if rows := readiness.missing:
         of_ops = all(row.op_id in view.ops for row in rows)
         title = "Ops that are not right" if of_ops else "No op is wrong alone; as one program the model is"
-        yield Causes(title, grouped(rows, _same, _cause, _op, most))
+        yield causes_within(rows, _same, _cause, _op, most, Causes(title))
     if len(readiness.runs) > 1:
         columns = [Column("run"), Column("started (UTC)", spare=True), Column("compiler", spare=True), *COUNTS]
         runs = [

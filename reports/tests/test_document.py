@@ -6,12 +6,14 @@ import re
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from opscope.base.document import as_markdown
 from opscope.base.document.in_terminal import FEW, show
 from opscope.base.document.nodes import NAMES, Cause, Causes, Column, Listed, Node, Op, Outcome, Table
 from opscope.base.page import Page
+from opscope.reports.commands.compare import readiness
 from opscope.reports.compare import to_fix
 from opscope.reports.compare.changed_causes import document, sections_of
 from opscope.reports.compare.diff import compare
@@ -79,6 +81,17 @@ def test_names_are_cut_and_counted(capsys: pytest.CaptureFixture[str]) -> None:
         as_markdown.rendered(table)
         == "**Title**\n\n| names |\n| --- |\n| `a`, `b`, `c` … |\n\nand 7 more; see `--json`"
     )
+
+
+def test_what_readiness_has_no_room_for_is_counted(tmp_path: Path) -> None:
+    url = fresh(tmp_path / "db.sqlite")
+    errors = ("no kernel", "no layout", "out of memory", "not a tile", "no such type")
+    late = {op: nights.Op("compile_failed", uses={"a": 2}, error=error) for op, error in zip(OPS, errors, strict=True)}
+    publish(nights.night(tmp_path, 1, late), url)
+    lines = CliRunner().invoke(readiness, ["a", "--db", url, "--limit", "2"]).output.splitlines()
+    assert lines[1] == "5 unique ops = 0 right + 5 missing + 0 not attempted"
+    assert "Ops that are not right (5)" in lines
+    assert "  and 3 more; see --limit, --json" in lines
 
 
 OP = Op("0" * 16, "stablehlo.add", "(4xf32)", 3, "from net.py:7", "no <kernel>", script="repro/run.sh")

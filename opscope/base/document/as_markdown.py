@@ -89,7 +89,7 @@ def _row(cause: Cause, on: str) -> list[Any]:
         on,
         ", ".join(models),
         cause.stage,
-        [told.get("error") or cause.what, cause.note and f"note: {cause.note}"],
+        [told.get("error") or cause.what, cause.note and Words(f"note: {cause.note}")],
         cause.owner,
         op.repro,
     ]

@@ -217,7 +217,7 @@ class Causes:
     """Causes below a heading, the one with the most uses first."""
 
     title: str
-    causes: Sequence[Cause]
+    causes: Sequence[Cause] = ()
     tone: str = ""
     remarks: Sequence[str] = ()
     """What its numbers contain: `2 acknowledged`."""
@@ -252,6 +252,20 @@ def grouped(
     groups = by_cause([(row, op_of(row)) for row in rows], lambda pair: key(pair[0]), lambda pair: pair[1].uses)
     groups = sorted(groups, key=lambda group: cause_of(group.first[0]).acknowledged)
     return [_cause(group, cause_of(group.first[0])) for group in parts_within(groups, most)]
+
+
+def causes_within(
+    rows: Iterable[Row],
+    key: Callable[[Row], Hashable],
+    cause_of: Callable[[Row], Cause],
+    op_of: Callable[[Row], Op],
+    most: int,
+    about: Causes,
+) -> Causes:
+    """`about` with the causes of some ops by `grouped`, and how many ops are of causes that have no room."""
+    rows = list(rows)
+    causes = grouped(rows, key, cause_of, op_of, most)
+    return replace(about, causes=causes, left_out=len(rows) - sum(cause.count for cause in causes))
 
 
 def _cause(group: Group[tuple[Any, Op]], common: Cause) -> Cause:
