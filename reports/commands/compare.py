@@ -86,12 +86,12 @@ def diff(
     """Compare two runs or two nights, op by op.
 
     Each op gets one label: NEW, FIXED, PERSISTING, REASON-CHANGED, PCC-DROP, VARYING, BATCH-DEPENDENT, SLOWER,
-    VANISHED, NEVER-RUN. RUN_A and RUN_B are run folders, ids in the database, the ids or dates of nights, or two backends that runs have, such as
-    tt@0.1.2 and tt@0.1.3: as `opscope history` has recorded them, else in the newest run with both. Without them,
-    compare the two newest comparable runs (same backend, board and options, a model in common; no later run of
-    selected ops). With one, compare it with the newest comparable run or night before it. Nights are compared series
-    by series; a date stands for all nights of that day. --since DATE says what regressed since then. Ops that fail for
-    one cause are one line; --cause lists them all.
+    VANISHED, NEVER-RUN. RUN_A and RUN_B are run folders, ids in the database, the ids or dates of nights, or two
+    backends that runs have, such as tt@0.1.2 and tt@0.1.3: as `opscope history` has recorded them, else in the newest
+    run with both. Without them, compare the two newest comparable runs (same backend, board and options, a model in
+    common; no later run of selected ops). With one, compare it with the newest comparable run or night before it.
+    Nights are compared series by series; a date stands for all nights of that day. --since DATE says what regressed
+    since then. Ops that fail for one cause are one line; --cause lists them all.
     """
     from opscope.base.page import Page
     from opscope.harness.record.errors import InputError
