@@ -113,11 +113,13 @@ class Evidence:
         _, after, allowed = self._residuals(self.right_at, predict, allow, within)
         return bool(np.count_nonzero(after <= allowed) >= FITS * after.size)
 
-    def explains_wrong(self, predict: Callable[[At], np.ndarray]) -> bool:
+    def explains_wrong(
+        self, predict: Callable[[At], np.ndarray], allow: Callable[[At], np.ndarray] | None = None
+    ) -> bool:
         """Whether a prediction is what the device gave where it was wrong; elsewhere nothing is predicted."""
         if not self.wrong_count:
             return False
-        before, after, allowed = self._residuals(self.wrong_at, predict, None, None)
+        before, after, allowed = self._residuals(self.wrong_at, predict, allow, None)
         fits = bool(np.count_nonzero(after <= allowed) >= FITS * after.size)
         return fits and bool(np.median(before) >= POWER * np.median(after))
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
-from opscope.harness.explain.hypotheses.evidence import FITS, POWER, At, Evidence, of_array
+from opscope.harness.explain.hypotheses.evidence import FITS, At, Evidence, of_array
 
 LEAST = 8
 """Wrong elements from which one number that is taken from them explains anything."""
@@ -75,10 +76,14 @@ def factor(evidence: Evidence) -> str | None:
             ratios = got[large] / golden[large]
             ratio = float(np.median(ratios))
             low, high = np.quantile(ratios, (0.25, 0.75))
+
+            def predict(at: At) -> np.ndarray:
+                return ratio * evidence.golden_values(at)
+
             if (
                 high - low <= SPREAD * abs(ratio - 1)
                 and ratio not in (0.0, 1.0, -1.0)
-                and evidence.explains_wrong(lambda at: ratio * evidence.golden_values(at))
+                and evidence.explains_wrong(predict, _rounding(evidence, predict))
             ):
                 return _factor_text(evidence, ratio, evidence.wrong_count)
     return _factor_of_all(evidence)
@@ -125,6 +130,12 @@ def _factor_text(evidence: Evidence, ratio: float, count: int) -> str:
     return f"{where} is {ratio:.5g}{power}{inverse} times what it should be"
 
 
+def _rounding(evidence: Evidence, predict: Callable[[At], np.ndarray]) -> Callable[[At], np.ndarray]:
+    """How far a prediction may be off that was rounded once more: by its own size, not by the golden's."""
+    unit = np.finfo(np.float32).eps if evidence.golden.dtype.itemsize >= 4 else 2.0**-8
+    return lambda at: np.abs(predict(at)) * unit * (evidence.golden.dtype.kind in "fV")
+
+
 def offset(evidence: Evidence) -> str | None:
     """One number is added to everything."""
     if evidence.wrong_count < LEAST or not evidence.finite:
@@ -137,15 +148,7 @@ def offset(evidence: Evidence) -> str | None:
     def predict(at: At) -> np.ndarray:
         return evidence.golden_values(at) + added
 
-    def allow(at: At) -> np.ndarray:
-        # Rounded with the offset: by the size of the sum, not of the golden.
-        unit = np.finfo(np.float32).eps if evidence.golden.dtype.itemsize >= 4 else 2.0**-8
-        return np.abs(predict(at)) * unit * (evidence.golden.dtype.kind in "fV")
-
-    before = np.abs(got - golden)
-    after = np.abs(got - predict(evidence.wrong_at))
-    allowed = np.maximum(allow(evidence.wrong_at), evidence.allowed(evidence.wrong_at))
-    if np.count_nonzero(after <= allowed) < FITS * after.size or np.median(before) < POWER * np.median(after):
+    if not evidence.explains_wrong(predict, _rounding(evidence, predict)):
         return None
     where = (
         "everything" if evidence.wrong_count >= FITS * evidence.golden.size else evidence.share(evidence.wrong_count)
