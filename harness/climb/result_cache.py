@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache, partial
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
@@ -23,7 +22,6 @@ from pydantic import ValidationError
 from opscope.base import damage, regular_file, stored
 from opscope.base.children.ending import OF_THE_MACHINE
 from opscope.base.digest import json_digest, words_digest
-from opscope.base.inner_path import inside
 from opscope.base.statuses import RIGHT
 from opscope.harness.backends import compiler_commits, registry
 from opscope.harness.backends.commands import description, identity
@@ -31,6 +29,7 @@ from opscope.harness.cache import export_folder, made_of, op_key, verdict_finger
 from opscope.harness.cache.json_store import JsonStore
 from opscope.harness.climb.by_class import WITHOUT_INPUTS, of_classes
 from opscope.harness.climb.doubts import Doubts
+from opscope.harness.climb.keeping import FOLDER, AtOnce, Keeping, drop_where
 from opscope.harness.lanes.flight import Ready
 from opscope.harness.lanes.lists import scope_of
 from opscope.harness.prepare.authorities import voices
@@ -43,9 +42,6 @@ from opscope.harness.record.stages import VARYING, Stage, Status
 
 VERSION = 3
 """Increased when entries of older versions must no longer be read."""
-
-FOLDER = "results"
-"""The subfolder of the cache folder."""
 
 KEPT = RIGHT | {Status.COMPILE_FAILED, Status.RUN_FAILED, Status.WRONG_RESULT, Status.GOLDEN_IN_DOUBT}
 """Endings that the same op will have again."""
@@ -73,9 +69,6 @@ OF_THE_RUN = (
 )
 """Fields of a record that depend on its run, not on the verdict."""
 
-ARTIFACT_BYTES = 1 << 20
-"""A verdict with a longer diagnostic is not kept; the run folder has the diagnostic."""
-
 MOST_SEEN = 4096
 """So many kept verdicts, of some 5 kB each, wait in memory until they are used."""
 
@@ -92,10 +85,12 @@ class ResultCache:
         ready: Ready | None,
         folders: Mapping[str, str] | None = None,
         doubted: bool = False,
+        keeping: Keeping | None = None,
     ) -> None:
         """`ready` is the backend's report. With None, verdicts are kept but none is read; with `doubted`, neither.
-        `folders` has each model's export folder."""
+        `folders` has each model's export folder; `keeping` gets verdicts to write them (with None, it is done here)."""
         self._store, self._context, self._folders = JsonStore(cache_dir / FOLDER), context, folders or {}
+        self._keeping = keeping or AtOnce(cache_dir, Path(context.run_dir))
         self._lists = made_of.Lists(cache_dir)
         self._scope = scope_of(context.backend, cache_dir, context.run_dir)
         self.unseen = "a sample of them does not hold" if doubted else _unseen(context.backend)
@@ -197,7 +192,8 @@ class ResultCache:
         """Removes an op's kept verdict, and all of this backend that rest on the same."""
         if (entry := self._entry(row)) is not None:
             lists, label = entry.get("lists"), backend_label(self._context.backend)
-            _drop(self._store.root, 0.0, lambda each: (each.get("lists"), each["test"]["backend"]) == (lists, label))
+            cache_dir = self._store.root.parent
+            drop_where(cache_dir, lambda each: (each.get("lists"), each["test"]["backend"]) == (lists, label))
 
     def _restored(self, row: OpRow, kept: OpTest, diagnostic: str, files: Mapping[str, str]) -> str | None:
         """Writes the diagnostic, and the `files` beside it, into this run's folder.
@@ -223,28 +219,10 @@ class ResultCache:
             return
         if (lists := self._made_of((ready, *others))) is None:
             return
-        diagnostic, files = "", {}
-        if test.artifact is not None:
-            try:
-                path = inside(Path(self._context.run_dir), test.artifact)
-                if path.stat().st_size > ARTIFACT_BYTES:
-                    return
-                diagnostic = path.read_text(encoding="utf-8")
-                files = self._files(test)
-            except (OSError, UnicodeDecodeError):
-                return
-        entry = {"test": test.model_dump(mode="json"), "diagnostic": diagnostic, "values": self._values(row)}
+        entry = {"values": self._values(row), "lists": lists, "backend": registry.absolute(self._context.backend)}
         if test.second_authority:
             entry["voices"] = voices.present()
-        if files:
-            entry["files"] = files
-        if ir := self._ir(test):
-            entry["ir"] = ir
-        name = key(row, self._context, ready)
-        earlier = (self._store.get(name) or {}).get("results", ())
-        entry |= {"lists": lists, "backend": registry.absolute(self._context.backend)}
-        others_kept = [each for each in earlier if each.get("lists") != lists][: made_of.MOST - 1]
-        self._store.put(name, {"results": [entry, *others_kept]})
+        self._keeping.keep(key(row, self._context, ready), test, entry)
 
     def close(self) -> None:
         """Leaves the digests that lists needed to later runs."""
@@ -271,7 +249,7 @@ class ResultCache:
             if path := self._lists.other_in_run(made, words_digest(self._context.run_id, label, digits=32)):
                 self._say(f"no verdict is kept: lanes of this run do not have the same {path}")
                 self.unseen = f"lanes do not have the same {path}"
-                drop(self._store.root.parent, self._context.run_id, label, 0.0)
+                self._keeping.drop(self._context.run_id, label)
                 return None
             self._noted = made
         return list(dict.fromkeys(names))
@@ -280,33 +258,6 @@ class ResultCache:
         """What is another on the machine that has made a list than it is here; empty if the list holds here too."""
         what = self._lists.changed([self._lists.keep(made)], self._scope)
         return f"its worker has another {what.removeprefix('variable ')}" if what else ""
-
-    def _files(self, test: OpTest) -> dict[str, str]:
-        """The files of an explanation but its text, in base64; a device's result that is too large stays in the run.
-
-        Raises OSError.
-        """
-        folder = explanation.folder_of(test)
-        return {} if folder is None else self._contents(folder, but=explanation.TEXT)
-
-    def _ir(self, test: OpTest) -> dict[str, str]:
-        """The IR of a failed op, in base64; empty if there is none or it cannot be read."""
-        folder = PurePath(artifacts.ARTIFACT_DIR, test.op_id, artifacts.ir_folder(test.backend))
-        try:
-            return {} if test.right else self._contents(folder)
-        except OSError:
-            return {}
-
-    def _contents(self, folder: PurePath, but: str = "") -> dict[str, str]:
-        """The files of a folder of the run, in base64, as long as there is room. Raises OSError."""
-        files: dict[str, str] = {}
-        run_dir, size = Path(self._context.run_dir), 0
-        for name in sorted(os.listdir(run_dir / folder)):  # noqa: PTH208
-            path = inside(run_dir, folder / name)
-            if name != but and size + path.stat().st_size <= ARTIFACT_BYTES:
-                content = regular_file.read_bytes(path)
-                files[name], size = base64.b64encode(content).decode(), size + len(content)
-        return files
 
     @property
     def doubts(self) -> Doubts:
@@ -317,32 +268,6 @@ class ResultCache:
         """The digests of the captured inputs and goldens of an op; None if they are not known here."""
         folder = self._folders.get(row.uses[0].model) if row.uses else None
         return None if folder is None else stored.digests_of(Path(folder), export_folder.value_files(row))
-
-
-def drop(cache_dir: Path, run_id: str, backend: str, since: float) -> int:
-    """Removes the verdicts that a run has kept of a backend (its label) since a moment; returns how many there were."""
-    return _drop(
-        cache_dir / FOLDER, since, lambda each: (each["test"]["run_id"], each["test"]["backend"]) == (run_id, backend)
-    )
-
-
-def _drop(folder: Path, since: float, goes: Callable[[dict[str, Any]], bool]) -> int:
-    """Removes kept verdicts; returns how many."""
-    dropped = 0
-    for path in folder.glob("*/*.json"):
-        with contextlib.suppress(OSError, damage.Damaged, KeyError, TypeError):
-            if path.stat().st_mtime < since:
-                continue
-            results = stored.read_json(path)["results"]
-            mine = [each for each in results if goes(each)]
-            if mine:
-                rest = [each for each in results if each not in mine]
-                if rest:
-                    stored.write_json(path, {"results": rest})
-                else:
-                    path.unlink()
-                dropped += 1
-    return dropped
 
 
 def _each_class(rows: Iterable[OpRow]) -> Iterator[OpRow]:
