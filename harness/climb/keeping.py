@@ -42,8 +42,9 @@ _STARTS = 2
 class Keeping(Protocol):
     """Where verdicts go that are to be kept."""
 
-    def keep(self, key: str, test: OpTest, entry: dict[str, Any]) -> None:
-        """Keeps a verdict under a key. `entry` is what it rests on, as it is stored beside it."""
+    def keep(self, key: str, test: OpTest, entry: dict[str, Any], text: str = "") -> None:
+        """Keeps a verdict under a key. `entry` is what it rests on, as it is stored beside it; `text` is the record's
+        JSON, where that is known."""
         ...
 
     def drop(self, run_id: str, backend: str) -> None:
@@ -57,7 +58,7 @@ class AtOnce:
     def __init__(self, cache_dir: Path, run_dir: Path) -> None:
         self._store, self._cache_dir, self._run_dir = JsonStore(cache_dir / FOLDER), cache_dir, run_dir
 
-    def keep(self, key: str, test: OpTest, entry: dict[str, Any]) -> None:
+    def keep(self, key: str, test: OpTest, entry: dict[str, Any], text: str = "") -> None:
         """Writes a verdict with its diagnostic, unless that is too long or cannot be read, before those of other
         lists."""
         diagnostic, files = "", {}
@@ -122,9 +123,9 @@ class Apart:
         self._error: ChildEnded | None = None
         self._child: Child | None = None
 
-    def keep(self, key: str, test: OpTest, entry: dict[str, Any]) -> None:
+    def keep(self, key: str, test: OpTest, entry: dict[str, Any], text: str = "") -> None:
         """Has a verdict written soon."""
-        self._order("keep", key, test.model_dump_json(), entry)
+        self._order("keep", key, text or test.model_dump_json(), entry)
 
     def drop(self, run_id: str, backend: str) -> None:
         """Has all removed that a run has kept of a backend, once what was ordered before is written."""

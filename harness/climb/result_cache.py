@@ -103,6 +103,7 @@ class ResultCache:
         """The list that was kept last: most ops of a run have the same."""
         self._reports: tuple[Any, ...] = ()
         """The report of that list, so that its id is no other's."""
+        self._last_key: tuple[OpRow, Ready, str] | None = None
         self._reads = ready is not None
         # With --keep-ir and --dump-tensors, the op has to run to produce them.
         self._ready = None if context.keep_ir or context.dump_tensors != "none" else ready
@@ -162,7 +163,14 @@ class ResultCache:
         """All kept verdicts of an op, the newest first."""
         if self._ready is None or self.unseen:
             return []
-        return list((self._store.get(key(row, self._context, self._ready)) or {}).get("results", ()))
+        name = self._key(row, self._ready)
+        return list((self._store.get(name) or {}).get("results", ())) if self._store.has(name) else []
+
+    def _key(self, row: OpRow, ready: Ready) -> str:
+        """The key of a verdict; that of the last one is known."""
+        if self._last_key is None or self._last_key[0] is not row or self._last_key[1] != ready:
+            self._last_key = row, ready, key(row, self._context, ready)
+        return self._last_key[2]
 
     def _say(self, what: str) -> None:
         """Says once why verdicts are not kept, or are not used."""
@@ -210,9 +218,10 @@ class ResultCache:
                 artifacts.write(self._context.run_dir, row.op_id, path, base64.b64decode(content))
         return artifacts.write(self._context.run_dir, row.op_id, f"{folder}{Path(kept.artifact).name}", diagnostic)
 
-    def keep(self, row: OpRow, test: OpTest, ready: Ready, *others: Ready) -> None:
+    def keep(self, row: OpRow, test: OpTest, ready: Ready, *others: Ready, text: str = "") -> None:
         """Keeps a verdict for later runs; `ready` is the report of the child that ran the op, `others` are those of
-        its reruns. One whose cause is not known in full is not kept."""
+        its reruns, `text` is the record's JSON, where that is known. One whose cause is not known in full is not kept.
+        """
         if self.unseen or test.status not in KEPT or test.flaky or test.stability == VARYING:
             return
         if OF_THE_MACHINE.search(test.error_message or ""):
@@ -222,7 +231,7 @@ class ResultCache:
         entry = {"values": self._values(row), "lists": lists, "backend": registry.absolute(self._context.backend)}
         if test.second_authority:
             entry["voices"] = voices.present()
-        self._keeping.keep(key(row, self._context, ready), test, entry)
+        self._keeping.keep(self._key(row, ready), test, entry, text)
 
     def close(self) -> None:
         """Leaves the digests that lists needed to later runs."""
@@ -267,7 +276,11 @@ class ResultCache:
     def _values(self, row: OpRow) -> list[str] | None:
         """The digests of the captured inputs and goldens of an op; None if they are not known here."""
         folder = self._folders.get(row.uses[0].model) if row.uses else None
-        return None if folder is None else stored.digests_of(Path(folder), export_folder.value_files(row))
+        return None if folder is None else stored.digests_of(_path(folder), export_folder.value_files(row))
+
+
+_path = lru_cache(maxsize=64)(Path)
+"""The path of an export folder, made once for all ops."""
 
 
 def _each_class(rows: Iterable[OpRow]) -> Iterator[OpRow]:
@@ -277,13 +290,13 @@ def _each_class(rows: Iterable[OpRow]) -> Iterator[OpRow]:
 
 def key(row: OpRow, context: RunContext, ready: Ready) -> str:
     """The key of a kept verdict; 32 hex digits."""
-    return json_digest({**_of_the_run(context, ready), **op_key.of_row(row)}, digits=32)
+    return json_digest({"run": _of_the_run(context, ready), **op_key.of_row(row)}, digits=32)
 
 
 @lru_cache(maxsize=16)
-def _of_the_run(context: RunContext, ready: Ready) -> dict[str, Any]:
-    """The parts of a key that all ops of a run have in common on one backend."""
-    return {
+def _of_the_run(context: RunContext, ready: Ready) -> str:
+    """The digest of the parts of a key that all ops of a run have in common on one backend."""
+    parts = {
         "version": (VERSION, SCHEMA_VERSION),
         "backend": backend_label(context.backend),
         "asked": context.options.decisive(Decides.COMPILATION, Decides.CLIMB),
@@ -293,6 +306,7 @@ def _of_the_run(context: RunContext, ready: Ready) -> dict[str, Any]:
             if name not in ("commit", "read", "made") and (value or name != "versions")
         },
     }
+    return json_digest(parts, digits=32)
 
 
 # --- what a backend reported when it was last started

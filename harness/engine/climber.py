@@ -90,8 +90,13 @@ class Climber:
             test, verdict = self._judged(unrun.model_copy(update={"attempt": attempt}))
         else:
             test, verdict = self._judged(of_classes(ready, lambda row: self._test(row, attempt)))
-        self._journal.append(test)
+        self._journal.append(test, self._text(test))
         return test, verdict
+
+    def _text(self, test: OpTest) -> str:
+        """The JSON of a record that is as the lane's child wrote it; empty for any other."""
+        last = self._lane.last_text
+        return last[1] if last is not None and last[0] is test else ""
 
     def _test(self, row: OpRow, attempt: int) -> OpTest:
         """Returns the record of an op on one class of inputs, and notes what it says of the golden."""
@@ -122,7 +127,7 @@ class Climber:
             test = self._reruns.label(test, lambda: self._once_more(asked, attempt), self._in_time)
         if terms.cache is not None and ready is not None:
             # With the report of the child that ran it, because sources may have changed since the run began.
-            terms.cache.keep(row, test, ready, *self._others)
+            terms.cache.keep(row, test, ready, *self._others, text=self._text(test))
         return test
 
     def _is_news(self, test: OpTest) -> bool:

@@ -96,6 +96,8 @@ class Lane:
         self._child: Child | None = None
         self._ready: Ready | None = None
         self._last_ready: Ready | None = None
+        self.last_text: tuple[OpTest, str] | None = None
+        """The last record that came from a child, and its JSON as the child wrote it."""
         self._context = config.context
         """The run's, with the card of the child's report."""
         self._marks = SeenMarks()
@@ -364,6 +366,7 @@ class Lane:
             test = flight.crashed("record", f"no record: {message['unreadable']}", self._log.tail())
         else:
             test = OpTest.model_validate_json(message["test"])
+            self.last_text = test, message["test"]
             if test.op_id != flight.row.op_id:
                 raise ValueError(f"record: expected one of {flight.row.op_id}, got one of {test.op_id}")
         if flight.ready.writes_diagnostics and test.status is Status.COMPILE_FAILED:

@@ -81,11 +81,10 @@ class Limitation:
 
     def _fits(self, op: OpRow | OpTest) -> bool:
         """Whether this op is one that the row is about, by what it is."""
-        kinds = {desc.data_type for desc in (*op.inputs, *op.outputs)}
         return (
             any(fnmatchcase(op.op_name, pattern) for pattern in self.op)
             and op.op_name not in self.but
-            and (not self.types or not kinds.isdisjoint(self.types))
+            and (not self.types or any(desc.data_type in self.types for desc in (*op.inputs, *op.outputs)))
             and (not self.op_ids or op.op_id in self.op_ids)
             and (not self.families or op_family(op.op_name) in self.families)
             and all(fnmatchcase(op.op_params.get(name, ""), pattern) for name, pattern in self.params.items())

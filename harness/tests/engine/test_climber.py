@@ -36,6 +36,7 @@ class FakeLane:
     """Gives the records that it was given, one after the other."""
 
     last_ready: Ready | None = None
+    last_text: tuple[OpTest, str] | None = None
 
     def __init__(self, *ends: Status, there: bool = False) -> None:
         self.ends, self.there, self.did = list(ends), there, []
