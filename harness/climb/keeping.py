@@ -39,12 +39,16 @@ _STARTS = 2
 """So often some verdicts are sent, each time to a new process, where something ends it."""
 
 
+Lists = Callable[[], list[str] | None]
+"""Gives the names of the lists that a verdict rests on; None if it is not to be kept."""
+
+
 class Keeping(Protocol):
     """Where verdicts go that are to be kept."""
 
-    def keep(self, key: str, test: OpTest, entry: dict[str, Any], text: str = "") -> None:
-        """Keeps a verdict under a key. `entry` is what it rests on, as it is stored beside it; `text` is the record's
-        JSON, where that is known."""
+    def keep(self, key: str, test: OpTest, entry: dict[str, Any], lists: Lists, text: str = "") -> None:
+        """Keeps a verdict under a key. `entry` is what is stored beside it, without the names of its lists; `text` is
+        the record's JSON, where that is known."""
         ...
 
     def drop(self, run_id: str, backend: str) -> None:
@@ -58,7 +62,12 @@ class AtOnce:
     def __init__(self, cache_dir: Path, run_dir: Path) -> None:
         self._store, self._cache_dir, self._run_dir = JsonStore(cache_dir / FOLDER), cache_dir, run_dir
 
-    def keep(self, key: str, test: OpTest, entry: dict[str, Any], text: str = "") -> None:
+    def keep(self, key: str, test: OpTest, entry: dict[str, Any], lists: Lists, text: str = "") -> None:
+        """Writes a verdict, where it has lists."""
+        if (names := lists()) is not None:
+            self.write(key, test, {**entry, "lists": names})
+
+    def write(self, key: str, test: OpTest, entry: dict[str, Any]) -> None:
         """Writes a verdict with its diagnostic, unless that is too long or cannot be read, before those of other
         lists."""
         diagnostic, files = "", {}
@@ -112,27 +121,37 @@ class AtOnce:
         return files
 
 
+Order = Callable[[], list[Any] | None]
+"""What the process is to do: keep a verdict (its key, its record, its entry) or drop those of a run (its id, the
+backend's label); None if there is nothing to do after all."""
+
+
 class Apart:
     """Has a process write verdicts (`serve`), for all lanes of a run; it starts with the first. Safe for threads."""
 
     def __init__(self, cache_dir: Path, run_dir: Path) -> None:
         self._task = {"cache_dir": str(cache_dir.absolute()), "run_dir": str(run_dir.absolute())}
-        self._orders: queue.SimpleQueue[list[Any] | None] = queue.SimpleQueue()
+        self._orders: queue.SimpleQueue[Order | None] = queue.SimpleQueue()
         self._lock, self._ends = threading.Lock(), threading.Event()
         self._thread: threading.Thread | None = None
-        self._error: ChildEnded | None = None
+        self._error: BaseException | None = None
         self._child: Child | None = None
 
-    def keep(self, key: str, test: OpTest, entry: dict[str, Any], text: str = "") -> None:
-        """Has a verdict written soon."""
-        self._order("keep", key, text or test.model_dump_json(), entry)
+    def keep(self, key: str, test: OpTest, entry: dict[str, Any], lists: Lists, text: str = "") -> None:
+        """Has a verdict written soon. Its lists are asked for on another thread: they take long to make."""
+        self._order(lambda: self._to_keep(key, test, entry, lists, text))
+
+    @staticmethod
+    def _to_keep(key: str, test: OpTest, entry: dict[str, Any], lists: Lists, text: str) -> list[Any] | None:
+        names = lists()
+        return None if names is None else [key, text or test.model_dump_json(), {**entry, "lists": names}]
 
     def drop(self, run_id: str, backend: str) -> None:
         """Has all removed that a run has kept of a backend, once what was ordered before is written."""
-        self._order("drop", run_id, backend)
+        self._order(lambda: [run_id, backend])
 
     def close(self) -> None:
-        """Waits until all is written. Raises ChildEnded with the exception that has kept the process from it."""
+        """Waits until all is written. Raises the exception that has kept the thread or the process from it."""
         with self._lock:
             thread, self._thread = self._thread, None
         self._ends.set()
@@ -143,8 +162,8 @@ class Apart:
         if error is not None:
             raise error
 
-    def _order(self, *words: Any) -> None:
-        self._orders.put([*words])
+    def _order(self, order: Order) -> None:
+        self._orders.put(order)
         with self._lock:
             if self._thread is None and not self._ends.is_set():
                 # The process is started by this thread, with which it would die, and not by a lane's.
@@ -161,8 +180,9 @@ class Apart:
                 while not self._orders.empty():
                     orders.append(self._orders.get())
                 go_on = None not in orders
-                self._send([order for order in orders if order is not None])
-        except ChildEnded as error:
+                words = [order() for order in orders if order is not None]
+                self._send([each for each in words if each is not None])
+        except BaseException as error:  # noqa: BLE001 - raised again by `close`
             self._error = error
         finally:
             self._close()
@@ -204,12 +224,11 @@ def serve(parent: Parent) -> None:
     damage.show_by(lambda line: parent.send({"said": line}))
     here = AtOnce(Path(task["cache_dir"]), Path(task["run_dir"]))
     while (message := parent.receive()) is not None:
-        for order, *words in message["orders"]:
-            if order == "keep":
-                key, test, entry = words
-                here.keep(key, OpTest.model_validate_json(test), entry)
+        for first, second, *entry in message["orders"]:
+            if entry:
+                here.write(first, OpTest.model_validate_json(second), *entry)
             else:
-                here.drop(*words)
+                here.drop(first, second)
         parent.send({})
 
 

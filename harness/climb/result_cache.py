@@ -168,9 +168,10 @@ class ResultCache:
 
     def _key(self, row: OpRow, ready: Ready) -> str:
         """The key of a verdict; that of the last one is known."""
-        if self._last_key is None or self._last_key[0] is not row or self._last_key[1] != ready:
-            self._last_key = row, ready, key(row, self._context, ready)
-        return self._last_key[2]
+        last = self._last_key
+        if last is None or last[0] is not row or last[1] != ready:
+            last = self._last_key = row, ready, key(row, self._context, ready)
+        return last[2]
 
     def _say(self, what: str) -> None:
         """Says once why verdicts are not kept, or are not used."""
@@ -226,12 +227,10 @@ class ResultCache:
             return
         if OF_THE_MACHINE.search(test.error_message or ""):
             return
-        if (lists := self._made_of((ready, *others))) is None:
-            return
-        entry = {"values": self._values(row), "lists": lists, "backend": registry.absolute(self._context.backend)}
+        entry = {"values": self._values(row), "backend": registry.absolute(self._context.backend)}
         if test.second_authority:
             entry["voices"] = voices.present()
-        self._keeping.keep(self._key(row, ready), test, entry, text)
+        self._keeping.keep(self._key(row, ready), test, entry, lambda: self._made_of((ready, *others)), text)
 
     def close(self) -> None:
         """Leaves the digests that lists needed to later runs."""
@@ -239,6 +238,8 @@ class ResultCache:
 
     def _made_of(self, reports: Iterable[Ready]) -> list[str] | None:
         """The lists of what some children have read; None if one is not known, which is said once."""
+        if self.unseen:
+            return None
         names: list[str] = []
         for ready in reports:
             made = ready.made or self._made.get(id(ready.read)) or made_of.made(ready.read, self._scope)

@@ -31,8 +31,11 @@ def test(tmp_path: Path) -> OpTest:
     return build_test(add_row(tmp_path, "a"), context, status=Status.COMPILE_FAILED, started=now(), **failed)
 
 
-def entry(number: int = 0) -> dict[str, list[str]]:
-    return {"lists": [f"list{number}"]}
+ENTRY = {"values": None}
+
+
+def lists(number: int = 0) -> list[str]:
+    return [f"list{number}"]
 
 
 def name(number: int) -> str:
@@ -55,8 +58,8 @@ def test_what_is_written_apart_is_what_is_written_at_once(tmp_path: Path, test: 
     here = AtOnce(tmp_path / "here", tmp_path / "run")
     for each in (apart, here):
         for number in range(20):
-            each.keep(name(number), test, entry())
-        each.keep(name(0), test, entry(1))
+            each.keep(name(number), test, ENTRY, lists)
+        each.keep(name(0), test, ENTRY, lambda: lists(1))
     apart.close()
     stores = [JsonStore(tmp_path / folder / FOLDER) for folder in ("apart", "here")]
     for number in range(20):
@@ -78,20 +81,20 @@ def test_nothing_to_keep_starts_no_process(tmp_path: Path) -> None:
 def test_what_is_dropped_goes_with_what_was_ordered_before(tmp_path: Path, test: OpTest) -> None:
     apart = Apart(tmp_path / "cache", tmp_path / "run")
     for number in range(3):
-        apart.keep(name(number), test, entry())
+        apart.keep(name(number), test, ENTRY, lists)
     apart.drop("r1", test.backend)
-    apart.keep(name(9), test, entry())
+    apart.keep(name(9), test, ENTRY, lists)
     apart.close()
     assert [path.stem for path in (tmp_path / "cache" / FOLDER).glob("*/*.json")] == [name(9)]
 
 
 def test_nobody_waits_for_a_verdict_to_be_kept(tmp_path: Path, test: OpTest) -> None:
     apart = Apart(tmp_path / "cache", tmp_path / "run")
-    apart.keep(name(0), test, entry())
+    apart.keep(name(0), test, ENTRY, lists)
     eventually("the first", tmp_path / "cache", 1)
     os.kill(apart.pid, signal.SIGSTOP)
     for number in range(1, 20):
-        apart.keep(name(number), test, entry())
+        apart.keep(name(number), test, ENTRY, lists)
     assert kept(tmp_path / "cache") == 1
     os.kill(apart.pid, signal.SIGCONT)
     apart.close()
@@ -100,20 +103,31 @@ def test_nobody_waits_for_a_verdict_to_be_kept(tmp_path: Path, test: OpTest) -> 
 
 def test_another_process_goes_on_where_one_was_killed(tmp_path: Path, test: OpTest) -> None:
     apart = Apart(tmp_path / "cache", tmp_path / "run")
-    apart.keep(name(0), test, entry())
+    apart.keep(name(0), test, ENTRY, lists)
     eventually("the first", tmp_path / "cache", 1)
     os.kill(apart.pid, signal.SIGKILL)
-    apart.keep(name(1), test, entry())
+    apart.keep(name(1), test, ENTRY, lists)
     apart.close()
     assert kept(tmp_path / "cache") == 2
 
 
-def test_an_exception_of_the_process_is_raised_at_the_end(tmp_path: Path, test: OpTest) -> None:
+def test_exceptions_are_raised_at_the_end(tmp_path: Path, test: OpTest) -> None:
     apart = Apart(tmp_path / "cache", tmp_path / "run")
-    for rests_on in (entry(), {}):
-        apart.keep(name(0), test, rests_on)
-    with pytest.raises(ChildEnded, match="KeyError: 'lists'"):
+    apart.keep(name(0), test, {"values": None}, lists, text="{}")
+    with pytest.raises(ChildEnded, match="ValidationError"):
         apart.close()
+    apart = Apart(tmp_path / "cache", tmp_path / "run")
+    apart.keep(name(0), test, ENTRY, lambda: [][0])
+    with pytest.raises(IndexError):
+        apart.close()
+
+
+def test_what_has_no_lists_is_not_kept(tmp_path: Path, test: OpTest) -> None:
+    apart = Apart(tmp_path / "cache", tmp_path / "run")
+    for each in (apart, AtOnce(tmp_path / "cache", tmp_path / "run")):
+        each.keep(name(0), test, ENTRY, lambda: None)
+    apart.close()
+    assert kept(tmp_path / "cache") == 0
 
 
 def test_damage_that_it_meets_is_said_here(
@@ -124,7 +138,7 @@ def test_damage_that_it_meets_is_said_here(
     place = JsonStore(tmp_path / "cache" / FOLDER).place(name(0))
     place.parent.mkdir(parents=True)
     place.write_text("rubbish")
-    apart.keep(name(0), test, entry())
+    apart.keep(name(0), test, ENTRY, lists)
     apart.close()
     assert capsys.readouterr().err == f"opscope: {place}: damaged (no digest); it is made again\n"
     assert JsonStore(tmp_path / "cache" / FOLDER).get(name(0)) is not None
@@ -133,7 +147,7 @@ def test_damage_that_it_meets_is_said_here(
 def test_a_disk_that_takes_nothing_ends_no_run(tmp_path: Path, test: OpTest) -> None:
     (tmp_path / "cache").write_text("no folder")
     apart = Apart(tmp_path / "cache", tmp_path / "run")
-    apart.keep(name(0), test, entry())
+    apart.keep(name(0), test, ENTRY, lists)
     apart.close()
 
 
@@ -146,6 +160,6 @@ def test_a_run_goes_on_where_no_process_can_be_started(
     monkeypatch.setattr("opscope.base.children.child.Child", refused)
     monkeypatch.setattr(keeping, "_GATHERING", 0.0)
     apart = Apart(tmp_path / "cache", tmp_path / "run")
-    apart.keep(name(0), test, entry())
+    apart.keep(name(0), test, ENTRY, lists)
     apart.close()
     assert kept(tmp_path / "cache") == 0
