@@ -117,6 +117,28 @@ def test_an_op_runs_once_unless_its_failure_is_news(context: RunContext) -> None
     assert lane.did == ["x1 1", "close"]
 
 
+class FakeLaneWithTexts(FakeLane):
+    """One whose child has written each record with spaces that we would not."""
+
+    def run(self, row: OpRow, *, attempt: int = 1) -> OpTest:
+        test = super().run(row, attempt=attempt)
+        self.last_text = test, f"{test.model_dump_json()[:-1]} }}"
+        return test
+
+
+def test_the_journal_has_a_record_as_the_child_wrote_it_unless_it_was_changed_since(context: RunContext) -> None:
+    ends = (Status.SUCCESS,), (Status.COMPILE_FAILED,), (Status.COMPILE_FAILED, Status.COMPILE_FAILED)
+    terms = Terms(), Terms(limitations=[KNOWN]), Terms(reruns=Reruns(1))
+    for each, given, (as_written, filled) in zip(
+        ends, terms, ((True, ""), (False, "expected"), (False, "stability")), strict=True
+    ):
+        test, _, lines = climbed(context, FakeLaneWithTexts(*each), given)
+        last = Path(context.run_dir, "journal", "w.jsonl").read_bytes().splitlines()[-1]
+        assert last.endswith(b" }") is as_written
+        assert list(store.read_journal(Path(context.run_dir)))[lines - 1] == test
+        assert not filled or getattr(test, filled)
+
+
 def test_a_recorded_op_is_judged_anew_and_not_written_again(context: RunContext) -> None:
     recorded = {"x1": ended(Status.COMPILE_FAILED)}
     for limitations, outcome in (((), "fail"), ((KNOWN,), "xfail")):
