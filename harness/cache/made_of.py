@@ -129,6 +129,7 @@ def made(report: Mapping[str, Any] | None, scope: Scope) -> Made:
     if report is None:
         return Made(unseen="its process did not say what it has read")
     files: dict[str, str] = {}
+    real: dict[str, str] = {}
     programs = _programs(report["programs"], scope)
     for program in programs:
         if not scope.declared:
@@ -136,7 +137,7 @@ def made(report: Mapping[str, Any] | None, scope: Scope) -> Made:
     for path in report["changed"]:
         return Made(unseen=f"{path} changed while it was in use")
     for path, then in report["files"].items():
-        if not path or _is_uncounted(path, scope) or (path.endswith(".lock") and not (then and then[2])):
+        if not path or _is_uncounted(path, scope, real) or (path.endswith(".lock") and not (then and then[2])):
             continue
         digest = _digest_then(path, None if then is None else tuple(then))
         if digest is None:
@@ -146,7 +147,7 @@ def made(report: Mapping[str, Any] | None, scope: Scope) -> Made:
         files.setdefault(_named(path, scope.roots), _digest_now(path))
     folders: dict[str, str] = {}
     for path, then in report["folders"].items():
-        if path.startswith(_installed()) or _is_uncounted(path, scope):
+        if path.startswith(_installed()) or _is_uncounted(path, scope, real):
             continue
         if then is not None and (now := reading.mark(path)) is not None and now[3] != then[3]:
             return Made(unseen=f"{path} got other files while it was in use")
@@ -291,11 +292,17 @@ def _digest_now(path: str) -> str:
         return ABSENT
 
 
-def _is_uncounted(path: str, scope: Scope) -> bool:
+def _is_uncounted(path: str, scope: Scope, real: dict[str, str]) -> bool:
+    """Whether a list does not name a path; `real` has where the folders lead that were asked for before."""
     if path.startswith(_UNCOUNTED_FILES) or _is_ours(path):
         return True
-    real = os.path.realpath(path)
-    return any(real == folder or real.startswith(f"{folder}{os.sep}") for folder in scope.ignored)
+    folder, name = os.path.split(path)
+    if folder not in real:
+        real[folder] = os.path.realpath(folder)
+    place = f"{real[folder].rstrip(os.sep)}{os.sep}{name}"
+    if name in ("", os.curdir, os.pardir) or os.path.islink(place):  # noqa: PTH114 - once for each of a thousand files
+        place = os.path.realpath(path)
+    return any(place == folder or place.startswith(f"{folder}{os.sep}") for folder in scope.ignored)
 
 
 @cache
@@ -381,10 +388,11 @@ def _target(link: str, scope: Scope) -> str:
 def _found(pattern: str, hidden: bool, scope: Scope) -> str:
     """A digest of the names that a pattern finds, without what runs leave there."""
     names = glob.glob(pattern, recursive=True, include_hidden=hidden)  # noqa: PTH207  a pattern, not a folder
+    real: dict[str, str] = {}
     counted = [
         _named(name, scope.roots)
         for name in names
-        if not (_is_uncounted(name, scope) or _is_left_behind(name))
+        if not (_is_uncounted(name, scope, real) or _is_left_behind(name))
         and not (set(Path(name).parts) - set(Path(pattern).parts)) & set(_NOT_COUNTED)
     ]
     return json_digest(sorted(counted), digits=32)

@@ -14,10 +14,10 @@ import contextlib
 import os
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache, partial
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
@@ -25,7 +25,6 @@ from pydantic import ValidationError
 from opscope.base import damage, regular_file, stored
 from opscope.base.children.ending import OF_THE_MACHINE
 from opscope.base.digest import json_digest, words_digest
-from opscope.base.inner_path import inside
 from opscope.base.statuses import RIGHT
 from opscope.harness.backends import compiler_commits, registry
 from opscope.harness.backends.commands import description, identity
@@ -33,6 +32,7 @@ from opscope.harness.cache import export_folder, made_of, op_key, verdict_finger
 from opscope.harness.cache.json_store import JsonStore
 from opscope.harness.climb.by_class import WITHOUT_INPUTS, of_classes
 from opscope.harness.climb.doubts import Doubts
+from opscope.harness.climb.keeping import FOLDER, AtOnce, Keeping, drop_where
 from opscope.harness.lanes.flight import Ready
 from opscope.harness.lanes.lists import scope_of
 from opscope.harness.prepare.authorities import voices
@@ -45,9 +45,6 @@ from opscope.harness.record.stages import VARYING, Stage, Status
 
 VERSION = 4
 """Increased when entries of older versions must no longer be read."""
-
-FOLDER = "results"
-"""The subfolder of the cache folder."""
 
 KEPT = RIGHT | {Status.COMPILE_FAILED, Status.RUN_FAILED, Status.WRONG_RESULT, Status.GOLDEN_IN_DOUBT}
 """Endings that the same op will have again."""
@@ -75,12 +72,6 @@ OF_THE_RUN = (
 )
 """Fields of a record that depend on its run, not on the verdict."""
 
-ARTIFACT_BYTES = 1 << 20
-"""A verdict with a longer diagnostic is not kept; the run folder has the diagnostic."""
-
-IR_BYTES = 1 << 25
-"""The IR of an op that is larger is not kept; with --keep-ir the op runs again."""
-
 MOST_SEEN = 4096
 """So many kept verdicts, of some 5 kB each, wait in memory until they are used."""
 
@@ -97,10 +88,12 @@ class ResultCache:
         ready: Ready | None,
         folders: Mapping[str, str] | None = None,
         doubted: bool = False,
+        keeping: Keeping | None = None,
     ) -> None:
         """`ready` is the backend's report. With None, verdicts are kept but none is read; with `doubted`, neither.
-        `folders` has each model's export folder."""
+        `folders` has each model's export folder; `keeping` gets verdicts to write them (with None, it is done here)."""
         self._store, self._context, self._folders = JsonStore(cache_dir / FOLDER), context, folders or {}
+        self._keeping = keeping or AtOnce(cache_dir, Path(context.run_dir))
         self._lists = made_of.Lists(cache_dir)
         self._scope = scope_of(context.backend, cache_dir, context.run_dir)
         self.unseen = "a sample of them does not hold" if doubted else _unseen(context.backend)
@@ -113,6 +106,7 @@ class ResultCache:
         """The list that was kept last: most ops of a run have the same."""
         self._reports: tuple[Any, ...] = ()
         """The report of that list, so that its id is no other's."""
+        self._last_key: tuple[OpRow, Ready, str] | None = None
         self._reads = ready is not None
         # With --dump-tensors, the op has to run to produce them.
         self._ready = None if context.dump_tensors != "none" else ready
@@ -172,7 +166,15 @@ class ResultCache:
         """All kept verdicts of an op, the newest first."""
         if self._ready is None or self.unseen:
             return []
-        return list((self._store.get(key(row, self._context, self._ready)) or {}).get("results", ()))
+        name = self._key(row, self._ready)
+        return list((self._store.get(name) or {}).get("results", ())) if self._store.has(name) else []
+
+    def _key(self, row: OpRow, ready: Ready) -> str:
+        """The key of a verdict; that of the last one is known."""
+        last = self._last_key
+        if last is None or last[0] is not row or last[1] != ready:
+            last = self._last_key = row, ready, key(row, self._context, ready)
+        return last[2]
 
     def _say(self, what: str) -> None:
         """Says once why verdicts are not kept, or are not used."""
@@ -202,7 +204,8 @@ class ResultCache:
         """Removes an op's kept verdict, and all of this backend that rest on the same."""
         if (entry := self._entry(row)) is not None:
             lists, label = entry.get("lists"), backend_label(self._context.backend)
-            _drop(self._store.root, 0.0, lambda each: (each.get("lists"), each["test"]["backend"]) == (lists, label))
+            cache_dir = self._store.root.parent
+            drop_where(cache_dir, lambda each: (each.get("lists"), each["test"]["backend"]) == (lists, label))
 
     def _restored(self, row: OpRow, kept: OpTest, diagnostic: str, files: Mapping[str, str]) -> str | None:
         """Writes the diagnostic, and the `files` beside it, into this run's folder.
@@ -219,39 +222,20 @@ class ResultCache:
                 artifacts.write(self._context.run_dir, row.op_id, path, base64.b64decode(content))
         return artifacts.write(self._context.run_dir, row.op_id, f"{folder}{Path(kept.artifact).name}", diagnostic)
 
-    def keep(self, row: OpRow, test: OpTest, ready: Ready, *others: Ready) -> None:
+    def keep(self, row: OpRow, test: OpTest, ready: Ready, *others: Ready, text: str = "") -> None:
         """Keeps a verdict for later runs; `ready` is the report of the child that ran the op, `others` are those of
-        its reruns. One whose cause is not known in full is not kept."""
+        its reruns, `text` is the record's JSON, where that is known. One whose cause is not known in full is not kept.
+        """
         if self.unseen or test.status not in KEPT or test.flaky or test.stability == VARYING:
             return
         if OF_THE_MACHINE.search(test.error_message or ""):
             return
-        if (lists := self._made_of((ready, *others))) is None:
-            return
-        diagnostic, files = "", {}
-        if test.artifact is not None:
-            try:
-                path = inside(Path(self._context.run_dir), test.artifact)
-                if path.stat().st_size > ARTIFACT_BYTES:
-                    return
-                diagnostic = path.read_text(encoding="utf-8")
-                files = self._files(test)
-            except (OSError, UnicodeDecodeError):
-                return
-        entry = {"test": test.model_dump(mode="json"), "diagnostic": diagnostic, "values": self._values(row)}
+        entry = {"values": self._values(row), "backend": registry.absolute(self._context.backend)}
         if test.second_authority:
             entry["voices"] = voices.present()
-        if files:
-            entry["files"] = files
-        if ir := self._ir(test):
-            entry["ir"] = ir
         if self._context.keep_ir:
-            entry["all_ir"] = ir is not None
-        name = key(row, self._context, ready)
-        earlier = (self._store.get(name) or {}).get("results", ())
-        entry |= {"lists": lists, "backend": registry.absolute(self._context.backend)}
-        others_kept = [each for each in earlier if each.get("lists") != lists][: made_of.MOST - 1]
-        self._store.put(name, {"results": [entry, *others_kept]})
+            entry["all_ir"] = True
+        self._keeping.keep(self._key(row, ready), test, entry, lambda: self._made_of((ready, *others)), text)
 
     def close(self) -> None:
         """Leaves the digests that lists needed to later runs."""
@@ -259,6 +243,8 @@ class ResultCache:
 
     def _made_of(self, reports: Iterable[Ready]) -> list[str] | None:
         """The lists of what some children have read; None if one is not known, which is said once."""
+        if self.unseen:
+            return None
         names: list[str] = []
         for ready in reports:
             made = ready.made or self._made.get(id(ready.read)) or made_of.made(ready.read, self._scope)
@@ -278,7 +264,7 @@ class ResultCache:
             if path := self._lists.other_in_run(made, words_digest(self._context.run_id, label, digits=32)):
                 self._say(f"no verdict is kept: lanes of this run do not have the same {path}")
                 self.unseen = f"lanes do not have the same {path}"
-                drop(self._store.root.parent, self._context.run_id, label, 0.0)
+                self._keeping.drop(self._context.run_id, label)
                 return None
             self._noted = made
         return list(dict.fromkeys(names))
@@ -287,33 +273,6 @@ class ResultCache:
         """What is another on the machine that has made a list than it is here; empty if the list holds here too."""
         what = self._lists.changed([self._lists.keep(made)], self._scope)
         return f"its worker has another {what.removeprefix('variable ')}" if what else ""
-
-    def _files(self, test: OpTest) -> dict[str, str]:
-        """The files of an explanation but its text, in base64; a device's result that is too large stays in the run.
-
-        Raises OSError.
-        """
-        folder = explanation.folder_of(test)
-        return {} if folder is None else self._contents(folder, but=explanation.TEXT)
-
-    def _ir(self, test: OpTest) -> dict[str, str] | None:
-        """The IR of a failed op, with --keep-ir of every op, oldest file first, in base64 of zlib's bytes; None if it
-        cannot be read, or is too large."""
-        if test.right and not self._context.keep_ir:
-            return {}
-        run_dir = Path(self._context.run_dir)
-        folder = PurePath(artifacts.ARTIFACT_DIR, test.op_id, artifacts.ir_folder(backend_label(test.backend)))
-        try:
-            files = [inside(run_dir, folder / name) for name in os.listdir(run_dir / folder)]  # noqa: PTH208
-            files.sort(key=lambda file: (file.stat().st_mtime_ns, file.name))
-            if sum(file.stat().st_size for file in files) > IR_BYTES:
-                return None
-            whole = {file.name: zlib.compress(regular_file.read_bytes(file), 1) for file in files}
-            return {name: base64.b64encode(content).decode() for name, content in whole.items()}
-        except FileNotFoundError:
-            return {}
-        except OSError:
-            return None
 
     def _leave_ir(self, row: OpRow, kept: OpTest, entry: Mapping[str, Any]) -> None:
         """Writes the IR that is kept with a verdict into this run's folder, with the files' order by age."""
@@ -327,17 +286,6 @@ class ResultCache:
             if path is not None:
                 os.utime(Path(self._context.run_dir, path), (began + age, began + age))
 
-    def _contents(self, folder: PurePath, but: str = "") -> dict[str, str]:
-        """The files of a folder of the run, in base64, as long as there is room. Raises OSError."""
-        files: dict[str, str] = {}
-        run_dir, size = Path(self._context.run_dir), 0
-        for name in sorted(os.listdir(run_dir / folder)):  # noqa: PTH208
-            path = inside(run_dir, folder / name)
-            if name != but and size + path.stat().st_size <= ARTIFACT_BYTES:
-                content = regular_file.read_bytes(path)
-                files[name], size = base64.b64encode(content).decode(), size + len(content)
-        return files
-
     @property
     def doubts(self) -> Doubts:
         """The goldens in doubt that this cache knows."""
@@ -346,33 +294,11 @@ class ResultCache:
     def _values(self, row: OpRow) -> list[str] | None:
         """The digests of the captured inputs and goldens of an op; None if they are not known here."""
         folder = self._folders.get(row.uses[0].model) if row.uses else None
-        return None if folder is None else stored.digests_of(Path(folder), export_folder.value_files(row))
+        return None if folder is None else stored.digests_of(_path(folder), export_folder.value_files(row))
 
 
-def drop(cache_dir: Path, run_id: str, backend: str, since: float) -> int:
-    """Removes the verdicts that a run has kept of a backend (its label) since a moment; returns how many there were."""
-    return _drop(
-        cache_dir / FOLDER, since, lambda each: (each["test"]["run_id"], each["test"]["backend"]) == (run_id, backend)
-    )
-
-
-def _drop(folder: Path, since: float, goes: Callable[[dict[str, Any]], bool]) -> int:
-    """Removes kept verdicts; returns how many."""
-    dropped = 0
-    for path in folder.glob("*/*.json"):
-        with contextlib.suppress(OSError, damage.Damaged, KeyError, TypeError):
-            if path.stat().st_mtime < since:
-                continue
-            results = stored.read_json(path)["results"]
-            mine = [each for each in results if goes(each)]
-            if mine:
-                rest = [each for each in results if each not in mine]
-                if rest:
-                    stored.write_json(path, {"results": rest})
-                else:
-                    path.unlink()
-                dropped += 1
-    return dropped
+_path = lru_cache(maxsize=64)(Path)
+"""The path of an export folder, made once for all ops."""
 
 
 def _each_class(rows: Iterable[OpRow]) -> Iterator[OpRow]:
@@ -382,13 +308,13 @@ def _each_class(rows: Iterable[OpRow]) -> Iterator[OpRow]:
 
 def key(row: OpRow, context: RunContext, ready: Ready) -> str:
     """The key of a kept verdict; 32 hex digits."""
-    return json_digest({**_of_the_run(context, ready), **op_key.of_row(row)}, digits=32)
+    return json_digest({"run": _of_the_run(context, ready), **op_key.of_row(row)}, digits=32)
 
 
 @lru_cache(maxsize=16)
-def _of_the_run(context: RunContext, ready: Ready) -> dict[str, Any]:
-    """The parts of a key that all ops of a run have in common on one backend."""
-    return {
+def _of_the_run(context: RunContext, ready: Ready) -> str:
+    """The digest of the parts of a key that all ops of a run have in common on one backend."""
+    parts = {
         "version": (VERSION, SCHEMA_VERSION),
         "backend": backend_label(context.backend),
         "asked": context.options.decisive(Decides.COMPILATION, Decides.CLIMB),
@@ -398,6 +324,7 @@ def _of_the_run(context: RunContext, ready: Ready) -> dict[str, Any]:
             if name not in ("commit", "read", "made") and (value or name != "versions")
         },
     }
+    return json_digest(parts, digits=32)
 
 
 # --- what a backend reported when it was last started

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from opscope.base.children.ending import KILLED
@@ -65,9 +64,6 @@ class Climber:
         self._last: tuple[OpTest, tuple[OpTest, Verdict]] | None = None
         self._others: list[Ready] = []
         """The reports of the reruns of an op."""
-        self._keeper: ThreadPoolExecutor | None = None
-        self._kept: Future[None] | None = None
-        """The verdict that is being kept."""
 
     def climb(self, row: OpRow) -> tuple[OpTest, Verdict]:
         """Returns the record of one op and its verdict. Raises InputError if every later op would fail the same way."""
@@ -94,8 +90,13 @@ class Climber:
             test, verdict = self._judged(unrun.model_copy(update={"attempt": attempt}))
         else:
             test, verdict = self._judged(of_classes(ready, lambda row: self._test(row, attempt)))
-        self._journal.append(test)
+        self._journal.append(test, self._text(test))
         return test, verdict
+
+    def _text(self, test: OpTest) -> str:
+        """The JSON of a record that is as the lane's child wrote it; empty for any other."""
+        last = self._lane.last_text
+        return last[1] if last is not None and last[0] is test else ""
 
     def _test(self, row: OpRow, attempt: int) -> OpTest:
         """Returns the record of an op on one class of inputs, and notes what it says of the golden."""
@@ -126,19 +127,8 @@ class Climber:
             test = self._reruns.label(test, lambda: self._once_more(asked, attempt), self._in_time)
         if terms.cache is not None and ready is not None:
             # With the report of the child that ran it, because sources may have changed since the run began.
-            self._keep(terms.cache, row, test, (ready, *self._others))
+            terms.cache.keep(row, test, ready, *self._others, text=self._text(test))
         return test
-
-    def _keep(self, cache: ResultCache, row: OpRow, test: OpTest, reports: Sequence[Ready]) -> None:
-        """Keeps a verdict while the next op runs. Raises what has come of the one before."""
-        self._wait_for_kept()
-        self._keeper = self._keeper or ThreadPoolExecutor(1, thread_name_prefix="cached verdicts")
-        self._kept = self._keeper.submit(cache.keep, row, test, *reports)
-
-    def _wait_for_kept(self) -> None:
-        kept, self._kept = self._kept, None
-        if kept is not None:
-            kept.result()
 
     def _is_news(self, test: OpTest) -> bool:
         """Whether no limitation names this failure."""
@@ -198,12 +188,9 @@ class Climber:
         self._lane.start()
 
     def close(self) -> None:
-        """Ends the lane, and waits until the last verdict is kept."""
+        """Ends the lane."""
         self.rest()
         self._lane.close()
-        if self._keeper is not None:
-            self._keeper.shutdown()
-        self._wait_for_kept()
         if self._terms.cache is not None:
             self._terms.cache.close()
 

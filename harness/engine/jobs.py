@@ -1,16 +1,17 @@
 """The jobs of a run, and the scheduler of those that are known before they begin: `side_by_side`.
 
-| kind | key | needs | where |
-|---|---|---|---|
-| split | a model | nothing | here: exported and split by a child |
-| walk | a model | its split, where others are split meanwhile | here, or on a machine of the cluster |
-| check | a model | its walk | here, in the model's own framework |
-| derive | a model | its walk | here: the pieces of a workflow, made by a child |
-| whole | a model and a backend | its walk | a lane, here or on the cluster |
-| op | an op and a backend | its goldens | a lane, here or on the cluster |
+| kind | key | needs | limits | where |
+|---|---|---|---|---|
+| split | a model | nothing | `prepare/allowance.py`, with its walk | here: exported and split by a child |
+| walk | a model | its split, where others are split meanwhile | what its split has left | here, or on the cluster |
+| check | a model | its walk | those of a model, anew | here, in the model's own framework |
+| derive | a model | its walk | those of a model, anew | here: the pieces of a workflow, made by a child |
+| whole | a model and a backend | its walk | an op's, for longer (`record/workflows.py`) | a lane, or the cluster |
+| op | an op and a backend | its goldens | `lanes/lane.py` (`LaneConfig`) | a lane, or the cluster |
+| rerun | an op that failed | its record | an op's | its lane, in a new child (`climb/reruns.py`) |
+| mend | an export that is damaged | nothing | a model's | here, while the op waits (`model_jobs.mend`) |
 
-How many ops there are is known after the splits, so they have a heap (`local.py`) and these a graph. What mends a
-damaged export and what runs a failed op again are parts of the op that needs it.
+How many ops there are is known after the splits, so they have a heap (`local.py`) and the jobs of models a graph.
 
 Each job is on a thread that mostly waits for its children; they report to the caller's own thread. A job begins once
 those that it needs have ended, the first of the list first.

@@ -96,6 +96,8 @@ class Lane:
         self._child: Child | None = None
         self._ready: Ready | None = None
         self._last_ready: Ready | None = None
+        self.last_text: tuple[OpTest, str] | None = None
+        """The last record that came from a child, and its JSON as the child wrote it."""
         self._context = config.context
         """The run's, with the card of the child's report."""
         self._marks = SeenMarks()
@@ -300,7 +302,7 @@ class Lane:
             self._child.send(
                 {
                     "number": self._number,
-                    "row": row.model_dump_json(),
+                    "text": row.model_dump_json(),
                     "export_dir": export_dir,
                     "expected": stored.expected(Path(export_dir), export_folder.files_of(row)),
                     "final_dir": self.config.final_dirs.get(row.uses[0].model),
@@ -360,10 +362,11 @@ class Lane:
         if "read" in message:
             self._has_read = replace(flight.ready, read=message["read"])
         self._last_ready = self._has_read or flight.ready
-        if message["test"] is None:
+        if message["text"] is None:
             test = flight.crashed("record", f"no record: {message['unreadable']}", self._log.tail())
         else:
-            test = OpTest.model_validate_json(message["test"])
+            test = OpTest.model_validate_json(message["text"])
+            self.last_text = test, message["text"]
             if test.op_id != flight.row.op_id:
                 raise ValueError(f"record: expected one of {flight.row.op_id}, got one of {test.op_id}")
         if flight.ready.writes_diagnostics and test.status is Status.COMPILE_FAILED:

@@ -11,6 +11,7 @@ import re
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 
 from opscope.base.machine import memory_limit
 from opscope.harness.record.records import OpRow
@@ -27,6 +28,7 @@ def estimate(row: OpRow) -> int:
     return FACTOR * sum(math.prod(desc.shape) * _width(desc.data_type) for desc in (*row.inputs, *row.outputs))
 
 
+@lru_cache(maxsize=64)
 def _width(data_type: str) -> int:
     """Bytes of an element, from the number in its type's name, because pytest's processes do not load NumPy."""
     number = re.search(r"\d+", data_type)

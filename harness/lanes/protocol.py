@@ -41,6 +41,11 @@ class AnyLane(Protocol):
         """The report of the child that made the last record about its backend."""
         ...
 
+    @property
+    def last_text(self) -> tuple[OpTest, str] | None:
+        """The last record that `run` has returned, and its JSON as the child wrote it, where that is known."""
+        ...
+
     def start(self) -> None:
         """Starts without waiting. Raises InputError if nothing can be started."""
         ...

@@ -104,7 +104,7 @@ def serve(parent: Parent) -> None:
         try:
             parent.send(answer)
         except frames.ProtocolError as error:
-            parent.send({**answer, "test": None, "unreadable": str(error)})
+            parent.send({**answer, "text": None, "unreadable": str(error)})
     life.close(backend)
     marks.close()
 
@@ -164,7 +164,7 @@ def _climbed(
     stored.expect(export_dir, {path: stored.FileMark(*mark) for path, mark in message.get("expected", {}).items()})
     try:
         test = climb(
-            OpRow.model_validate_json(message["row"]),
+            OpRow.model_validate_json(message["text"]),
             backend,
             context=context,
             export_dir=export_dir,
@@ -185,9 +185,9 @@ def _climbed(
     except BackendError as error:
         return {"input_error": _words(life.refused(context.backend, error))}
     try:
-        return {"test": test.model_dump_json()}
+        return {"text": test.model_dump_json()}
     except ValueError as error:  # the backend has put something into it that is no text
-        return {"test": None, "unreadable": str(error)[:_REASON]}
+        return {"text": None, "unreadable": str(error)[:_REASON]}
 
 
 def _check_until(context: RunContext, stages: tuple[Stage, ...]) -> None:

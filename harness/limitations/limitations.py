@@ -79,15 +79,20 @@ class Limitation:
             and (not self.data_formats or forced in self.data_formats)
         )
 
+    def is_about(self, op_name: str) -> bool:
+        """Whether the row is about ops of a name, as far as that alone says it."""
+        return (
+            any(fnmatchcase(op_name, pattern) for pattern in self.op)
+            and op_name not in self.but
+            and (not self.families or op_family(op_name) in self.families)
+        )
+
     def _fits(self, op: OpRow | OpTest) -> bool:
         """Whether this op is one that the row is about, by what it is."""
-        kinds = {desc.data_type for desc in (*op.inputs, *op.outputs)}
         return (
-            any(fnmatchcase(op.op_name, pattern) for pattern in self.op)
-            and op.op_name not in self.but
-            and (not self.types or not kinds.isdisjoint(self.types))
+            self.is_about(op.op_name)
+            and (not self.types or any(desc.data_type in self.types for desc in (*op.inputs, *op.outputs)))
             and (not self.op_ids or op.op_id in self.op_ids)
-            and (not self.families or op_family(op.op_name) in self.families)
             and all(fnmatchcase(op.op_params.get(name, ""), pattern) for name, pattern in self.params.items())
         )
 
@@ -212,11 +217,7 @@ class ByName:
         """The rows that may name an op, or what is in it."""
         known = (op.op_name, holds_others(op))
         if known not in self._known:
-            self._known[known] = [
-                row
-                for row in self._rows
-                if (row.within and known[1]) or any(fnmatchcase(op.op_name, pattern) for pattern in row.op)
-            ]
+            self._known[known] = [row for row in self._rows if (row.within and known[1]) or row.is_about(op.op_name)]
         return self._known[known]
 
 

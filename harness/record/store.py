@@ -121,9 +121,9 @@ def write_manifest(run_dir: Path, header: ManifestHeader, rows: Iterable[OpRow])
     write_whole(run_dir / MANIFEST_FILE, b"".join(stored.sealed(text) + b"\n" for text in (first, *texts)))
 
 
-def line_of(test: OpTest) -> bytes:
-    """The line of a record, with its digest."""
-    return stored.sealed(test.model_dump_json()) + b"\n"
+def line_of(test: OpTest, text: str = "") -> bytes:
+    """The line of a record, with its digest. `text` is the record's JSON, where that is known: it is not made again."""
+    return stored.sealed(test.model_dump_json() if not text or "\n" in text else text) + b"\n"
 
 
 def write_json(path: Path, values: Mapping[str, Any], hint: str = "another --run-dir") -> Path:
@@ -178,9 +178,10 @@ class Journal:
         self._fd: int | None = None
         self._lock = threading.Lock()
 
-    def append(self, test: OpTest) -> None:
-        """Adds one line by one `write`. Raises InputError if the disk refuses it; earlier lines stay whole."""
-        line = line_of(test)
+    def append(self, test: OpTest, text: str = "") -> None:
+        """Adds one line by one `write`; `text` is the record's JSON, where that is known. Raises InputError if the disk
+        refuses it; earlier lines stay whole."""
+        line = line_of(test, text)
         try:
             with self._lock:  # of several lanes
                 descriptor = self._open()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from opscope.base.damage import Damaged
 from opscope.harness.cache import export_folder
-from opscope.harness.climb import budget, doubts, result_cache
+from opscope.harness.climb import budget, doubts, keeping, result_cache
 from opscope.harness.limitations import limitation_file, limitation_notes
 from opscope.harness.limitations.limitations import Limitation
 from opscope.harness.page.summary import Run
@@ -110,7 +110,7 @@ def _drop_verdicts_of_one_text(plan: RunPlan, run: StoredRun) -> None:
         label = backend_label(side.orders.context.backend)
         if one_failure.failure_of_all(test for test in run.tests if test.backend == label) is not None:
             since = run.record.started.timestamp() - _CLOCKS
-            result_cache.drop(side.orders.caches, run.record.run_id, label, since)
+            keeping.drop(side.orders.caches, run.record.run_id, label, since)
 
 
 def _kept_alone(plan: RunPlan, wanted: Set[str] | None = None) -> dict[tuple[str, str], OpTest]:

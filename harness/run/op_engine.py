@@ -8,6 +8,7 @@ from typing import cast
 
 from opscope.base.slots import Slots
 from opscope.harness.climb import budget, result_cache
+from opscope.harness.climb.keeping import Apart
 from opscope.harness.climb.reruns import Reruns
 from opscope.harness.engine.climber import Climber, Terms
 from opscope.harness.engine.cluster import ClusterEngine
@@ -25,18 +26,20 @@ from opscope.harness.run.plan import MAIN, RunPlan, lane_of
 
 def engine_of(
     plan: RunPlan, lanes: Sequence[AnyLane], at_once: int, in_step: bool = False
-) -> tuple[Engine, list[store.Journal]]:
-    """The engine for a run, with `at_once` lanes of each backend on this machine, and the journals that it writes.
+) -> tuple[Engine, list[store.Journal | Apart]]:
+    """The engine for a run, with `at_once` lanes of each backend on this machine, and what is to be closed after it:
+    the journals that it writes, and what keeps its verdicts.
 
     Lanes run `in_step` with whoever takes records, where one of these may end the run.
 
     `lanes` are the first ones, of each backend of `RunPlan.sides`.
     """
-    sides = [_Side(side) for side in plan.sides()]
-    journals = [side.journal for side in sides]
+    keeping = Apart(plan.orders.caches, plan.run_dir)
+    sides = [_Side(side, keeping) for side in plan.sides()]
+    written = [*(side.journal for side in sides), keeping]
     if plan.orders.cluster is not None:
         climbers = {side.tag: side.climber(lane) for side, lane in zip(sides, lanes, strict=True)}
-        return ClusterEngine(climbers), journals
+        return ClusterEngine(climbers), written
     preparing = plan.preparing
     server = None if preparing is None else preparing.slots
 
@@ -47,14 +50,14 @@ def engine_of(
 
     exports = {} if preparing is None else preparing.growing(plan.header.unfinished)
     news = None if preparing is None else preparing.news
-    return LocalEngine(made, at_once, exports, news, budget.clock(plan.orders.deadline), in_step), journals
+    return LocalEngine(made, at_once, exports, news, budget.clock(plan.orders.deadline), in_step), written
 
 
 class _Side:
     """One backend of a run."""
 
-    def __init__(self, plan: RunPlan) -> None:
-        self._plan, orders = plan, plan.orders
+    def __init__(self, plan: RunPlan, keeping: Apart) -> None:
+        self._plan, self._keeping, orders = plan, keeping, plan.orders
         self.tag, self.journal = plan.tag, store.Journal(plan.run_dir, plan.writer(MAIN))
         tests = store.latest(store.read_journal(plan.run_dir)) if orders.resumed else ()
         label = backend_label(orders.context.backend)
@@ -87,7 +90,9 @@ class _Side:
             exports = preparing.growing(plan.header.unfinished)
             goldens = AwaitedGoldens(exports, preparing.news, folders, plan.folders)
         terms = Terms(
-            cache=result_cache.ResultCache(orders.caches, orders.context, orders.ready, folders, orders.doubted),
+            cache=result_cache.ResultCache(
+                orders.caches, orders.context, orders.ready, folders, orders.doubted, self._keeping
+            ),
             recorded=self._recorded,
             attempts=orders.attempts,
             deadline=orders.deadline,

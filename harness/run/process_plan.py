@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from opscope.harness.backends import compiler_options, registry
 from opscope.harness.cache import export_folder
-from opscope.harness.climb import budget, result_cache
+from opscope.harness.climb import budget, keeping, result_cache
 from opscope.harness.lanes.flight import Ready
 from opscope.harness.lanes.scratch import Place, of_run
 from opscope.harness.record import history
@@ -102,7 +102,7 @@ def _for_backend(backend: str, request: Request, run_id: str, run_dir: Path, set
         keep_ir=settings["keep_ir"],
         dump_tensors=settings["dump_tensors"],
         server=settings["artifact_url"] or "",
-        verdicts=str(export_folder.cache_dir(settings["cache_dir"]) / result_cache.FOLDER) if kept else "",
+        verdicts=str(export_folder.cache_dir(settings["cache_dir"]) / keeping.FOLDER) if kept else "",
     )
     return Orders(
         context=context,

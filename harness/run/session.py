@@ -14,6 +14,7 @@ from opscope.base import damage, gc_pause, passes, terminal
 from opscope.base.xla import xla_releases
 from opscope.harness.cache import upkeep
 from opscope.harness.cache.claims import Claims
+from opscope.harness.climb.keeping import Apart
 from opscope.harness.engine.engine import Begun, Engine, OpJob
 from opscope.harness.lanes import scratch
 from opscope.harness.page.failure_text import FailureText
@@ -84,7 +85,7 @@ class OpByOp:
         self._claims = Claims()
         self._lanes: list[plan.AnyLane] = []
         self._engine: Engine | None = None
-        self._journals: list[store.Journal] = []
+        self._written: list[store.Journal | Apart] = []
         self.waited = 0.0
         """Seconds that lanes have waited for goldens."""
         self.display = progress.Quiet()
@@ -206,7 +207,7 @@ class OpByOp:
         self.selected = {item.nodeid for item in items}
         if not self.config.option.collectonly:
             self._remember_selection(run_plan)
-            self._engine, self._journals = engine_of(
+            self._engine, self._written = engine_of(
                 run_plan, self._lanes, self._at_once, bool(self.config.option.maxfail)
             )
             self._engine.start(_jobs(items))
@@ -235,18 +236,19 @@ class OpByOp:
         """Reports ops as the engine has their records, then what became of models meanwhile."""
         if self._engine is None or session.testsfailed:
             return None  # pytest says why
+        reports = protocol.Reports(session)
         ops = {(item.row.op_id, item.tag): item for item in session.items if isinstance(item, OpItem)}
         try:
             for item in session.items:
                 if not isinstance(item, OpItem):
-                    protocol.report_all(session, item)
+                    reports.test(item)
             for event in self._engine.records(_jobs(session.items)):
                 item = ops[event.job.row.op_id, event.job.tag]
                 if isinstance(event, Begun):
                     self._show(item.nodeid)
                 else:
                     item.done = event
-                    protocol.report_all(session, item)
+                    reports.test(item)
                 self._refuse_unread()
             self._complete(session)
         except InputError as error:
@@ -265,18 +267,6 @@ class OpByOp:
         self.plan = start_run.completed(self.plan, self._prepared)
         self.warn_of_cache()
         late_models.test(session, self.plan.header, known)
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
-        """Reports an op without pytest's phases, where nobody has a part in them."""
-        if self._others_take_part is None:
-            self._others_take_part = protocol.others_take_part(self.config)
-        if self._others_take_part or not protocol.fits(item):
-            return None
-        protocol.run(item)
-        return True
-
-    _others_take_part: bool | None = None
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: Any) -> Generator[None, Any, Any]:
@@ -464,16 +454,16 @@ class OpByOp:
         self._claims.close()
 
     def _close(self) -> None:
-        """Ends the engine and its lanes, and closes the journals."""
+        """Ends the engine and its lanes, and closes what they have written to."""
         engine, self._engine = self._engine, None
         try:
             if engine is not None:
                 engine.close()
                 self.waited += engine.waited
         finally:
-            for open_ in (*self._lanes, *self._journals):
+            for open_ in (*self._lanes, *self._written):
                 open_.close()
-            self._lanes, self._journals = [], []
+            self._lanes, self._written = [], []
 
 
 def _jobs(items: Sequence[pytest.Item]) -> list[OpJob]:

@@ -112,7 +112,7 @@ class _Journal(store.Journal):
         super().__init__(plan.run_dir, plan.writer("whole"), store.WHOLE_FILE)
         self._orders = plan.orders
 
-    def append(self, test: OpTest) -> None:
+    def append(self, test: OpTest, text: str = "") -> None:
         """Adds a record, but of a model that the budget left out: its ops say so."""
         if not budget.left_out(test):
             super().append(test.model_copy(update={"repro": _repro(test.model_name, self._orders)}))

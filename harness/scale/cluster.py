@@ -103,6 +103,10 @@ class ClusterLane:
         """The report of the child that made the last record."""
         return self._last_ready or self._ready
 
+    @property
+    def last_text(self) -> None:
+        """Records come as other machines have changed them: their JSON is made here."""
+
     def has_record(self, row: OpRow) -> bool:
         """Whether the record of an op has arrived already."""
         return row.op_id in self._arrived

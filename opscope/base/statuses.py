@@ -140,13 +140,3 @@ EFFECTS: dict[str, Effect] = {
     "unsplittable": replace(_BY_TONE["bad"], exit_code=0, csv="no row"),
 }
 """Status -> what it does to a run. Docs and tests hold every consumer of statuses to it."""
-
-
-def effects_table() -> str:
-    """The table of docs/verdicts.md."""
-    names = ("exit code", "gate", "counts", "unblock", "diff", "JUnit", "CSV: `is_failure`")
-    lines = [f"| status | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
-    for status, e in EFFECTS.items():
-        cells = (e.exit_code, e.gate, "its own term", e.unblock, f"`{e.diff}`", e.junit, e.csv)
-        lines.append(f"| `{status}` | {' | '.join(map(str, cells))} |")
-    return "\n".join(lines)

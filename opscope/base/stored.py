@@ -149,9 +149,9 @@ def mark_of(path: Path) -> FileMark:
 def marks(folder: Path) -> Mapping[str, FileMark] | None:
     """The files of a sealed folder by their relative paths, or those that are expected in one that is not sealed; None
     if nothing is known of it. Raises Damaged."""
-    path = folder / DIGESTS
+    path = f"{folder}{os.sep}{DIGESTS}"
     try:
-        status = path.stat()
+        status = os.stat(path)  # noqa: PTH116 - once an op
     except FileNotFoundError:
         return _expected.get(folder)
     except OSError as error:

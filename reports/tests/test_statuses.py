@@ -76,7 +76,12 @@ PAGE = HERE.parent / "docs" / "verdicts.md"
 
 
 def test_the_page_has_the_table() -> None:
-    assert statuses.effects_table() in PAGE.read_text(encoding="utf-8")
+    names = ("exit code", "gate", "counts", "unblock", "diff", "JUnit", "CSV: `is_failure`")
+    lines = [f"| status | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
+    for status, e in statuses.EFFECTS.items():
+        cells = (e.exit_code, e.gate, "its own term", e.unblock, f"`{e.diff}`", e.junit, e.csv)
+        lines.append(f"| `{status}` | {' | '.join(map(str, cells))} |")
+    assert "\n".join(lines) in PAGE.read_text(encoding="utf-8")
     assert set(statuses.EFFECTS) == set(statuses.STATUSES)
 
 

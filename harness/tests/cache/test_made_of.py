@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from opscope.base import reading
 from opscope.harness.backends.commands import description, identity
 from opscope.harness.cache import made_of
 from opscope.harness.tests.ops import NOTHING_READ
@@ -50,6 +51,20 @@ def test_a_module_that_a_folder_has_hides_no_other(tmp_path: Path) -> None:
     name = made_of.Lists(tmp_path).keep(made)
     (tmp_path / "path" / "layers.py").write_text("")
     assert "layers, which is new" in made_of.Lists(tmp_path).changed([name], SCOPE)
+
+
+def test_what_a_run_writes_is_in_no_list_whatever_link_leads_there(tmp_path: Path) -> None:
+    own, user = tmp_path / "own", tmp_path / "user"
+    for folder in (own, user):
+        folder.mkdir()
+        (folder / "values").write_text("1")
+    (user / "folder").symlink_to(own)
+    (user / "file").symlink_to(own / "values")
+    (user / "alias").symlink_to(user / "values")
+    opened = [own / "values", user / "folder" / "values", user / "file", user / "values", user / "alias"]
+    marks = {str(path): list(reading.mark(str(path)) or ()) for path in opened}
+    made = made_of.made(read(files=marks), made_of.scope_of("", str(own)))
+    assert sorted(made.values["files"]) == [str(user / "alias"), str(user / "values")]
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from opscope.harness.climb import result_cache
+from opscope.harness.climb import keeping
 from opscope.harness.climb.reruns import Reruns
 from opscope.harness.climb.result_cache import ResultCache, key
 from opscope.harness.engine.climber import Climber, Terms
@@ -37,6 +36,7 @@ class FakeLane:
     """Gives the records that it was given, one after the other."""
 
     last_ready: Ready | None = None
+    last_text: tuple[OpTest, str] | None = None
 
     def __init__(self, *ends: Status, there: bool = False) -> None:
         self.ends, self.there, self.did = list(ends), there, []
@@ -115,6 +115,28 @@ def test_an_op_runs_once_unless_its_failure_is_news(context: RunContext) -> None
     lane = FakeLane(Status.SUCCESS)
     assert climbed(context, lane, Terms(reruns=Reruns(2)))[1] == "pass"
     assert lane.did == ["x1 1", "close"]
+
+
+class FakeLaneWithTexts(FakeLane):
+    """One whose child has written each record with spaces that we would not."""
+
+    def run(self, row: OpRow, *, attempt: int = 1) -> OpTest:
+        test = super().run(row, attempt=attempt)
+        self.last_text = test, f"{test.model_dump_json()[:-1]} }}"
+        return test
+
+
+def test_the_journal_has_a_record_as_the_child_wrote_it_unless_it_was_changed_since(context: RunContext) -> None:
+    ends = (Status.SUCCESS,), (Status.COMPILE_FAILED,), (Status.COMPILE_FAILED, Status.COMPILE_FAILED)
+    terms = Terms(), Terms(limitations=[KNOWN]), Terms(reruns=Reruns(1))
+    for each, given, (as_written, filled) in zip(
+        ends, terms, ((True, ""), (False, "expected"), (False, "stability")), strict=True
+    ):
+        test, _, lines = climbed(context, FakeLaneWithTexts(*each), given)
+        last = Path(context.run_dir, "journal", "w.jsonl").read_bytes().splitlines()[-1]
+        assert last.endswith(b" }") is as_written
+        assert list(store.read_journal(Path(context.run_dir)))[lines - 1] == test
+        assert not filled or getattr(test, filled)
 
 
 def test_a_recorded_op_is_judged_anew_and_not_written_again(context: RunContext) -> None:
@@ -201,7 +223,7 @@ def explained(folder: Path, **sizes: int) -> OpTest:
 def test_a_diagnostic_of_a_megabyte_is_kept_and_a_longer_one_is_not(
     context: RunContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(result_cache, "ARTIFACT_BYTES", 10)
+    monkeypatch.setattr(keeping, "ARTIFACT_BYTES", 10)
     cache = ResultCache(tmp_path / "cache", context, READY)
     for size, kept in ((11, False), (10, True)):
         cache.keep(ROW, explained(Path(context.run_dir), compare_txt=size), READY)
@@ -214,7 +236,7 @@ def test_a_diagnostic_of_a_megabyte_is_kept_and_a_longer_one_is_not(
 def test_files_beside_an_explanation_are_kept_up_to_a_megabyte_in_all(
     context: RunContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(result_cache, "ARTIFACT_BYTES", 10)
+    monkeypatch.setattr(keeping, "ARTIFACT_BYTES", 10)
     cache = ResultCache(tmp_path / "cache", context, READY)
     cache.keep(ROW, explained(Path(context.run_dir), a_svg=4, b_npy=7, c_json=6, d_json=1, compare_txt=3), READY)
     stored_ones = cache._store.get(key(ROW, context, READY))
@@ -264,33 +286,3 @@ def test_an_op_whose_time_is_over_once_it_has_a_slot_does_not_run(context: RunCo
     slots: Any = FakeSlots(lane.did)
     slots.take = lambda check: time.sleep(0.02)
     assert climbed(context, lane, Terms(slots=slots, deadline=time.time() + 0.01))[0].status is Status.NOT_RUN
-
-
-def test_a_verdict_is_kept_while_the_next_op_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    may_keep, kept = threading.Event(), list[str]()
-
-    def keep(cache: ResultCache, row: OpRow, test: OpTest, ready: Ready) -> None:
-        assert may_keep.wait(60)
-        if row.op_id == "x2":
-            raise OSError("no room")
-        kept.append(row.op_id)
-
-    monkeypatch.setattr(ResultCache, "keep", keep)
-    context = RunContext("run-1", str(tmp_path))
-    lane = FakeLane(*[Status.SUCCESS] * 3)
-    lane.last_ready = READY
-    climber = Climber(
-        context,
-        cast(Any, lane),
-        journal(context),
-        Terms(ResultCache(tmp_path / "cache", context, READY)),
-    )
-    climber.climb(ROW)
-    assert not kept, "nobody waits for it"
-    may_keep.set()
-    climber.climb(ROW.model_copy(update={"op_id": "x2"}))
-    assert kept == ["x1"]
-    with pytest.raises(OSError, match="no room"):
-        climber.climb(ROW.model_copy(update={"op_id": "x3"}))
-    climber.close()
-    assert lane.did == ["x1 1", "x2 1", "x3 1", "close"]

@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from opscope.base import stored
-from opscope.harness.climb import result_cache
+from opscope.harness.climb import keeping
 from opscope.harness.record.one_failure import FIRST, failure_of_all, sentence
 from opscope.harness.record.records import OpTest
 from opscope.harness.record.stages import Stage, Status
@@ -42,12 +42,12 @@ def test_twenty_failures_with_one_text_are_the_backends(tmp_path: Path) -> None:
 def test_only_verdicts_of_that_run_and_backend_are_dropped(tmp_path: Path) -> None:
     kept = {}
     for number, (run, backend) in enumerate((("r1", "mine"), ("r1", "null"), ("r0", "mine"))):
-        kept[run, backend] = tmp_path / result_cache.FOLDER / "ab" / f"ab{number}.json"
+        kept[run, backend] = tmp_path / keeping.FOLDER / "ab" / f"ab{number}.json"
         stored.write_json(kept[run, backend], {"results": [{"test": {"run_id": run, "backend": backend}}]})
-    report = tmp_path / result_cache.FOLDER / "ab" / "report.json"
+    report = tmp_path / keeping.FOLDER / "ab" / "report.json"
     stored.write_json(report, {"fingerprint": "mine-1"})
-    old = tmp_path / result_cache.FOLDER / "ab" / "old.json"
+    old = tmp_path / keeping.FOLDER / "ab" / "old.json"
     stored.write_json(old, {"results": [{"test": {"run_id": "r1", "backend": "mine"}}]})
     os.utime(old, (1e9, 1e9))
-    assert result_cache.drop(tmp_path, "r1", "mine", 1.1e9) == 1
+    assert keeping.drop(tmp_path, "r1", "mine", 1.1e9) == 1
     assert [path.exists() for path in (*kept.values(), report, old)] == [False, True, True, True, True]

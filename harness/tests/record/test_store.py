@@ -61,6 +61,13 @@ def test_a_written_run_is_read_back(run):
     assert loaded.tests[0].status is Status.PASSED, "it was stopped after its last stage"
 
 
+def test_a_text_of_several_lines_is_no_line(run):
+    test = result(run[1][0])
+    text = test.model_dump_json()
+    assert store.line_of(test, text) == store.line_of(test)
+    assert store.line_of(test, text.replace(",", ",\n")) == store.line_of(test)
+
+
 def test_the_higher_attempt_wins_wherever_it_was_written(run):
     folder, rows = run
     with store.Journal(folder, "a") as late, store.Journal(folder, "b") as early:

@@ -1,7 +1,8 @@
 """Framed JSON: the messages between a process and its child, and what is said to a server of forks. No pickle.
 
-A frame is a magic word, the token of the connection, a length and a JSON object. The token is drawn for each child, so
-that bytes that another child was to get, or that something else writes, are no frame here.
+A frame is a magic word, the token of the connection, a length and a JSON object, behind which the message's `text`
+follows as it is after a newline, if it has one: what is long, and JSON already, is not made JSON once more. The token
+is drawn for each child, so that bytes that another child was to get, or that something else writes, are no frame here.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 Message = dict[str, Any]
 
+TEXT = "text"
+"""Key of a message's long text."""
 RETURNED, RAISED = "returned", "raised"
 """Keys of a child's last message: its function's return value, or an exception in one line and its traceback."""
 
@@ -40,7 +43,12 @@ def new_token() -> bytes:
 
 def encode(message: dict[str, Any], token: bytes = b"") -> bytes:
     """One frame. Raises ProtocolError if the message is too long for one."""
+    text = message.get(TEXT)
+    if isinstance(text, str):
+        message = {key: value for key, value in message.items() if key != TEXT}
     body = json.dumps(message, separators=(",", ":")).encode()
+    if isinstance(text, str):
+        body = b"\n".join((body, text.encode("utf-8", "surrogatepass")))
     if len(body) > LIMIT:
         raise ProtocolError(f"frame: expected at most {LIMIT} bytes, got {len(body)}")
     return _MAGIC + token + _SIZE.pack(len(body)) + body
@@ -76,8 +84,11 @@ class Decoder:
 
 
 def _decode(body: bytes) -> dict[str, Any]:
+    head, newline, text = body.partition(b"\n")
     try:
-        message = json.loads(body)
+        message = json.loads(head)
+        if newline and isinstance(message, dict):
+            message[TEXT] = text.decode("utf-8", "surrogatepass")
     except ValueError as error:
         raise ProtocolError(f"frame: expected JSON, got {body[:40]!r} ({error})") from error
     if not isinstance(message, dict):

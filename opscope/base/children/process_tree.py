@@ -27,6 +27,9 @@ _PROC = "/proc"
 _ROUNDS = 100
 """How often what is left of a child is searched for: processes that start others while they are killed appear late."""
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+_WHOLE, _SHORT = 1 << 16, 1 << 10
+"""Bytes that are read at once of a file of the kernel. It gives less than a page only at the end, the last time that it
+gives something."""
 
 
 def usage(pid: int) -> tuple[int, int]:
@@ -216,10 +219,12 @@ def _tasks(pid: int) -> tuple[int, list[int]]:
 def _read(path: str) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        parts = list(iter(lambda: os.read(descriptor, 1 << 16), b""))
+        content = part = os.read(descriptor, _WHOLE)
+        while len(part) > _SHORT:
+            content += (part := os.read(descriptor, _WHOLE))
     finally:
         os.close(descriptor)
-    return b"".join(parts)
+    return content
 
 
 def _usage_elsewhere(pid: int) -> tuple[int, int]:

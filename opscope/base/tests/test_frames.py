@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 from opscope.base.children.frames import LIMIT, Decoder, ProtocolError, encode, new_token
 from opscope.base.tests.unhurried import UNHURRIED
 
-MESSAGES = [{"a": 1}, {"text": "é\n\0"}, {}, {"big": "x" * 70_000}]
+MESSAGES = [
+    {"a": 1},
+    {"text": "é\n\0"},
+    {},
+    {"big": "x" * 70_000},
+    {"b": "\n", "text": '{"c": "\\n"}\n'},
+    {"text": "", "a": 1},
+    {"text": None},
+    {"text": "\ud800"},
+]
 
 
 @UNHURRIED
@@ -31,6 +40,8 @@ def test_frames_survive_any_cut(step):
         b"OPSX",
         b"OPSC\0\0\0\4[1]x",
         b"OPSC\0\0\0\3[1]",
+        b"OPSC\0\0\0\5[1]\nx",
+        b"OPSC\0\0\0\4{}\n\xff",
         b"OPSC" + struct.pack(">I", LIMIT + 1),
     ],
 )
