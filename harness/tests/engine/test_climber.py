@@ -106,7 +106,7 @@ def climbed(context: RunContext, lane: FakeLane, terms: Terms, row: OpRow = ROW)
 def test_an_op_runs_once_unless_its_failure_is_news(context: RunContext) -> None:
     lane = FakeLane(Status.COMPILE_FAILED, Status.COMPILE_FAILED, Status.SUCCESS)
     test, outcome, lines = climbed(context, lane, Terms(reruns=Reruns(2), attempts={"x1": 4}))
-    assert lane.did == ["x1 4", "fresh", "x1 4", "fresh", "x1 4", "close"]
+    assert lane.did == ["x1 4", "fresh", "x1 5", "fresh", "x1 5", "close"], "a rerun is known as one"
     assert (test.status, test.stability, test.attempt, outcome, lines) == (Status.COMPILE_FAILED, "flaky", 4, "fail", 1)
     lane = FakeLane(Status.COMPILE_FAILED)
     test, outcome, _ = climbed(context, lane, Terms(reruns=Reruns(2), limitations=[KNOWN]))
@@ -192,7 +192,7 @@ def test_a_kept_verdict_is_taken_unless_it_is_news_that_has_no_label(context: Ru
         lane = FakeLane(Status.COMPILE_FAILED, Status.COMPILE_FAILED)
         test, _, _ = climbed(context, lane, terms)
         assert (test.cached_from == "old") is taken
-        assert lane.did[:-1] == ([] if taken else ["x1 1", "fresh", "x1 1"])
+        assert lane.did[:-1] == ([] if taken else ["x1 1", "fresh", "x1 2"])
     lane = FakeLane(Status.COMPILE_FAILED, Status.COMPILE_FAILED)
     lane.last_ready = READY
     assert climbed(context, lane, Terms(cache, reruns=Reruns(1)))[0].stability == "deterministic"
