@@ -78,15 +78,17 @@ class Reruns:
                     machine.append(fault_of_machine(runs[-1], pressure()))
         if len(runs) == 1:
             return test
-        ends = tuple(outcome(each) for each in runs)
-        if len(set(ends)) == 1 and len({_results(each) for each in runs}) > 1:
-            label, ends = VARYING, tuple(f"{outcome(each)}: {_results(each)}" for each in runs)
+        ends, results = tuple(outcome(each) for each in runs), [_results(each) for each in runs]
+        if len(set(ends)) == 1 and len(set(results)) > 1:
+            label = VARYING
         elif len(set(ends)) == 1:
             label = DETERMINISTIC
             if refusal:
                 self._proved[refusal] += 1
         else:
             label = INFRASTRUCTURE if all(machine) else FLAKY
+        if len({result for result in results if result}) > 1:
+            ends = tuple(f"{end}: {result}" if result else end for end, result in zip(ends, results, strict=True))
         more = {} if label == DETERMINISTIC else {"canary": _canary(runs)}
         return test.model_copy(
             update={"stability": label, "flaky": label not in (DETERMINISTIC, VARYING), "outcomes": ends, **more}

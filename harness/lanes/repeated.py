@@ -61,8 +61,8 @@ def fields(
         digests = [of(array) for array in job.outputs]
         apart = {n for n, check in enumerate(checks) if n >= len(digests) or digests[n] != check.digest}
         varying |= apart
-        others = ", ".join(map(str, sorted(apart)))
-        ends.append(f"{Status.SUCCESS}: other bits in result {others}" if apart else str(Status.SUCCESS))
+        others = ", ".join(f"result {n} {digests[n] if n < len(digests) else 'missing'}" for n in sorted(apart))
+        ends.append(f"{Status.SUCCESS}: other bits in {others}" if apart else str(Status.SUCCESS))
     job.inputs, job.inputs_after = [], None
     if len(set(ends)) == 1:
         return {}

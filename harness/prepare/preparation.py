@@ -29,8 +29,8 @@ from opscope.harness.record.signature import shorten
 from opscope.models import frontends, input_classes, registry
 from opscope.models.frontends.base import Source
 
-_OWN_NAME = re.compile(r"[\w.+-]+(/[\w.+-]+)*")
-"""What `--model NAME=FILE` may call a file's model: `Qwen/Qwen3-0.6B`."""
+_OWN_NAME = re.compile(r"\w[\w.+-]*(/\w[\w.+-]*)*")
+"""What `--model NAME=FILE` may call a file's model: `Qwen/Qwen3-0.6B`, but no path such as `../net`, nor a flag."""
 
 
 @dataclass(frozen=True)
@@ -284,7 +284,8 @@ def _resolve(word: str, request: Preparation) -> list[Named]:
     if file and _OWN_NAME.fullmatch(own) and not Path(word).exists():
         return _under_name(own, file, request)
     if own and Path(file).is_file() and not Path(word).exists():
-        raise InputError(f"--model {own}=", "a name of letters, digits, `_`, `.`, `+`, `-` and `/`", repr(own))
+        form = "a name of letters, digits, `_`, `.`, `+`, `-` and `/`, each part begun by one of the first three"
+        raise InputError(f"--model {own}=", form, repr(own), f"{Path(file).stem}={file}")
     if not Path(word).exists() and Path(word).suffix in user_files.FORMATS:
         files = user_files.found(word)
         if files:

@@ -214,7 +214,7 @@ def failure_lines(test: OpTest, why: str = "") -> list[str]:
     if cause := cause_of_test(test):
         lines.append(f"cause {short(cause)}")
     if test.flaky:
-        lines.append(f"{test.stability}: its runs ended as {', '.join(test.outcomes)}")
+        lines.append(f"{test.stability}: its runs ended as {'; '.join(test.outcomes)}")
     elif test.stability == VARYING:
         lines.append(f"{VARYING}: wrong in all {len(test.outcomes)} runs, and not alike: {'; '.join(test.outcomes)}")
     elif test.outcomes:

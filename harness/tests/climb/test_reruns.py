@@ -18,7 +18,7 @@ from opscope.harness.engine.climber import Climber, Terms
 from opscope.harness.lanes.lane import Lane, LaneConfig
 from opscope.harness.record import machine_faults, store
 from opscope.harness.record.optest import RunContext, build_test, now
-from opscope.harness.record.records import OpTest
+from opscope.harness.record.records import OpTest, ResultCheck
 from opscope.harness.record.stages import Stage, Status
 from opscope.harness.tests.ops import FAULTY, add_row
 from opscope.harness.tests.without_plugins import WITHOUT_PLUGINS
@@ -95,6 +95,24 @@ def test_a_success_is_not_run_again_and_0_runs_nothing_again(climb) -> None:
     assert (test.stability, test.outcomes, starts) == ("", (), 1)
     test, starts = climb("compile:refuse", 0, "unlabelled")
     assert (test.status, test.stability, starts) == (Status.COMPILE_FAILED, "", 1)
+
+
+def test_runs_that_end_otherwise_and_give_other_results_name_these(tmp_path: Path) -> None:
+    """Two wrong results that differ and a right one: which runs gave the same bits is seen."""
+
+    def ended(digest: str, status: Status = Status.WRONG_RESULT) -> OpTest:
+        failed = record(tmp_path, "op", "3 of 4 differ", status=Status.WRONG_RESULT)
+        result = ResultCheck(
+            passed=status is Status.SUCCESS, pcc=None, relative_l2=None, max_abs=None, tolerance="f32", digest=digest
+        )
+        return failed.model_copy(update={"status": status, "results": (result,)})
+
+    later = iter([ended("b" * 32), ended("c" * 32, Status.SUCCESS)])
+    test = Reruns(2).label(ended("a" * 32), lambda: next(later))
+    assert test.stability == "flaky"
+    assert [end.rpartition(": ")[2] for end in test.outcomes] == [f"result 0 {each * 32}" for each in "abc"]
+    same = ended("a" * 32)
+    assert ": " not in Reruns(1).label(same, lambda: same).outcomes[1], "alike: the record's digest is that of both"
 
 
 @pytest.mark.slow
