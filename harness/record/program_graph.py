@@ -552,6 +552,8 @@ def _instruction(name: str, opcode: str, parts: tuple[str, str, str], kinds: Map
         key, _, value = part.partition("=")
         if (match := _CALLED.match(part)) is not None:
             called += [word.strip(" {}%") for word in match[1].split(",")]
+        elif key == "control-predecessors":  # what has to run before, though nothing of it is read
+            operands += [word.strip(" {}%") for word in value.split(",")]
         elif key not in _SAYS_NOTHING:
             attributes.append((key, _SPACES.sub("", _normal(value)[0])))
     if opcode == "fusion":

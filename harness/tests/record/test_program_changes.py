@@ -270,6 +270,11 @@ def test_a_fusion_of_xla_is_what_it_holds() -> None:
     )
     renamed = renamed.replace("/*index=1*/", "")
     assert changes_of_texts(plain(HLO), plain(renamed)) == []
+    ordered = "constant(0.5)", "constant(0.5), control-predecessors={%f.7}"
+    behind = HLO.replace("  %c = f32[] constant(0.5)\n", "").replace("  %r = ", "  %c = f32[] constant(0.5)\n  %r = ")
+    behind = behind.replace(*ordered)
+    assert changes_of_texts(plain(behind), plain(behind.replace("%f.7", "%other"))) == []
+    assert changes_of_texts(plain(HLO), plain(behind)) != []
     for before, now, what in (
         ("add(%m.1, %p1)", "add(%m.1, %p0)", "computation of fusion kLoop"),
         ("multiply(%p0", "divide(%p0", "computation + fused ops of fusion kLoop"),
