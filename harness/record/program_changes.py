@@ -12,6 +12,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from math import gcd
 from operator import attrgetter
 
@@ -243,14 +244,14 @@ class _Pairing:
         If `sure`, neither counts if it was paired by what it is alone, or if it is beside an op that came or went.
         """
         op, before = self.new.ops[place], self.old.ops[self.old_of[place]]
-        elsewhere = len(op.sources) != len(before.sources)
+        elsewhere = False
         if sure and place in self._loose:
             return False
-        for (source, number), (old, old_number) in zip(op.sources, before.sources, strict=False):
-            if source not in self.old_of or old not in self.new_of:
+        for one, other in zip_longest(op.sources, before.sources):
+            if (one and one[0] not in self.old_of) or (other and other[0] not in self.new_of):
                 if sure:
                     return False  # it is beside a site, and part of that
-            elif (self.old_of[source], number) != (old, old_number) and not (sure and source in self._loose):
+            elif (one and (self.old_of[one[0]], one[1])) != other and not (sure and one and one[0] in self._loose):
                 elsewhere = True
         return elsewhere
 

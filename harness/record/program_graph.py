@@ -27,6 +27,10 @@ FREES = frozenset({"ttnn.deallocate", "stream.resource.dealloca"})
 """Ops that follow from the others: where a value's memory is freed."""
 HANDLES = frozenset({"ttnn.get_device"})
 """Ops that stand for the device, as often as a function needs it: one of each is enough."""
+_WRITTEN = re.compile(r"tensor<|memref<|!")
+"""Types of what an op without results may write to: the first such operand (`ttnn.update_cache`),"""
+_TO_THE_LAST = re.compile(r"\.(?:copy|write)")
+"""but of these the last."""
 _MOST_DEEP = 64
 """Calls within calls."""
 
@@ -42,6 +46,7 @@ _GENERIC_NAME = re.compile(r"\bsym_name = \"([^\"]*)\"")
 _PRIVATE = re.compile(r"^\S+ private |\bsym_visibility = \"private\"")
 _DECLARED = re.compile(r"(%[\w$.-]+)(?: as (%[\w$.-]+))?\s*:")
 _FLOAT = re.compile(r"(?<![\w.])[-+]?(?:\d+\.\d*(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+)(?![\w.])")
+_DOUBLE = "f64"
 _INDEX = re.compile(r"\b(-?\d+) : index\b")
 _WITHOUT_DIALECT = frozenset({RETURN, "call", "yield"})
 _SPACES = re.compile(r"\s+")
@@ -61,7 +66,7 @@ class Op:
     """Types."""
     sources: tuple[tuple[int, int], ...]
     """Of each operand, the place of the op that made it and the number of that one's result; then the ends of the op's
-    regions."""
+    regions, and the ops that wrote last to what it reads."""
     inside: str = ""
     """The ops whose regions hold it, outermost first, with `/` between them."""
     ahead: bool = False
@@ -154,6 +159,8 @@ class _Builder:
         self._functions = functions
         self.ops: list[Op] = []
         self._handles: dict[str, tuple[int, int]] = {}
+        self._written: dict[tuple[int, int], tuple[int, int]] = {}
+        """A value -> the op that wrote to it last."""
         called = {
             name
             for body in functions.values()
@@ -201,6 +208,9 @@ class _Builder:
             if depth and statement.name == RETURN:
                 return list(sources)
             place = len(self.ops)
+            sources += tuple(dict.fromkeys(self._written[value] for value in sources if value in self._written))
+            if statement is not body.statements[-1] and (written := _written(statement)) in values:
+                self._written[values[written]] = place, 0
             self.ops.append(
                 Op(
                     statement.name,
@@ -241,6 +251,16 @@ class _Builder:
                         found.add(called)
                         left.append(called)
         return found
+
+
+def _written(statement: _Statement) -> str:
+    """The name of the value that an op writes to; empty where it writes to none, or its form does not say."""
+    if statement.results or len(statement.operands) != len(statement.operand_types):
+        return ""
+    able = [
+        name for name, kind in zip(statement.operands, statement.operand_types, strict=True) if _WRITTEN.match(kind)
+    ]
+    return able[-1 if _TO_THE_LAST.search(statement.name) else 0] if able else ""
 
 
 def _statements(body: _Body) -> Iterator[_Statement]:
@@ -353,11 +373,13 @@ def _complete(statement: _Statement, rest: str) -> None:
     form, kinds = _typed(rest.rstrip(" {").removesuffix("(").rstrip())
     found = _VALUE.findall(form)
     statement.operands += found
-    attributes, left = _dictionaries(_VALUE.sub("%", form))
+    attributes, left = _dictionaries(_VALUE.sub("%", form), _DOUBLE if _DOUBLE in kinds else "")
     left = _SPACES.sub("", left).strip("(),")
     if left.strip("%,[]()"):
         callee = statement.callee
-        attributes.append(("form", _normal(left.replace(callee, "@") if callee and len(callee) > 1 else left)[0]))
+        attributes.append(
+            ("form", _normal(left.replace(callee, "@") if callee and len(callee) > 1 else left, kinds)[0])
+        )
     statement.attributes = tuple(sorted([*statement.attributes, *attributes]))
     if kinds:
         before, arrow, after = _arrow(kinds)
@@ -423,7 +445,7 @@ def _split(text: str) -> list[str]:
     return [*parts, text[begin:]]
 
 
-def _dictionaries(form: str) -> tuple[list[tuple[str, str]], str]:
+def _dictionaries(form: str, kind: str) -> tuple[list[tuple[str, str]], str]:
     """The attributes in the dictionaries of a statement, and what is left of its text."""
     attributes: list[tuple[str, str]] = []
     left, depth, begin, kept = [], 0, 0, 0
@@ -440,27 +462,33 @@ def _dictionaries(form: str) -> tuple[list[tuple[str, str]], str]:
             if not depth and kept < 0:
                 inner = form[begin : match.start()].strip()
                 inner = inner[1:-1] if inner.startswith("{") and inner.endswith("}") else inner
-                attributes += _attributes(inner)
+                attributes += _attributes(inner, kind)
                 kept = match.end()
     return attributes, "".join([*left, form[max(kept, 0) :] if kept >= 0 else ""])
 
 
 @lru_cache(maxsize=4096)
-def _attributes(text: str) -> tuple[tuple[str, str], ...]:
+def _attributes(text: str, kind: str) -> tuple[tuple[str, str], ...]:
     """The attributes of a dictionary; one without a value says nothing."""
     found = []
     for part in _split(text):
         name, equals, value = part.strip().partition(" = ")
         if name and value.strip() != "[]":
-            found.append((name.strip(), _normal(value)[0] if equals else ""))
+            found.append((name.strip(), _normal(value)[0]) if equals else (_normal(name, kind)[0], ""))
     return tuple(found)
 
 
 @lru_cache(maxsize=8192)
-def _normal(text: str) -> tuple[str]:
-    """A value as it is always written: floats of 32 bits by their shortest digits, an index without its type."""
-    text = _INDEX.sub(r"\1", _FLOAT.sub(lambda match: _float(match[0]), text))
+def _normal(text: str, kind: str = "") -> tuple[str]:
+    """A value as it is always written: floats by the shortest digits of their 32 or 64 bits, an index without its
+    type. `kind` is its type where the text does not say it."""
+    read = _double if _DOUBLE in text + kind else _float
+    text = _INDEX.sub(r"\1", _FLOAT.sub(lambda match: read(match[0]), text))
     return (_SPACES.sub(" ", text.strip()),)
+
+
+def _double(text: str) -> str:
+    return repr(float(text))
 
 
 def _float(text: str) -> str:
@@ -468,7 +496,7 @@ def _float(text: str) -> str:
     try:
         return repr(struct.unpack("f", struct.pack("f", float(text)))[0])
     except OverflowError:
-        return repr(float(text))
+        return _double(text)
 
 
 # --- HLO
@@ -518,12 +546,14 @@ def _instruction(name: str, opcode: str, parts: tuple[str, str, str], kinds: Map
     kind, inner, rest = parts
     is_constant = opcode in ("constant", "iota")
     operands = [] if is_constant else [word.split()[-1].lstrip("%") for word in _split(inner) if word.strip()]
-    attributes = [("value", _normal(inner)[0])] if is_constant else []
+    attributes = [("value", _normal(inner, kind)[0])] if is_constant else []
     called: list[str] = []
     for part in filter(None, map(str.strip, _split(rest))):
         key, _, value = part.partition("=")
         if (match := _CALLED.match(part)) is not None:
             called += [word.strip(" {}%") for word in match[1].split(",")]
+        elif key == "control-predecessors":  # what has to run before, though nothing of it is read
+            operands += [word.strip(" {}%") for word in value.split(",")]
         elif key not in _SAYS_NOTHING:
             attributes.append((key, _SPACES.sub("", _normal(value)[0])))
     if opcode == "fusion":

@@ -25,6 +25,8 @@ class Source:
     """That of its runs; None: as here."""
     system_desc: str = ""
     """The file of the system descriptor that it compiles for; empty: that of the board."""
+    commit: str = ""
+    """Of a revision: its commit, 12 digits."""
 
 
 @contextmanager
@@ -57,4 +59,4 @@ def _built(checkouts: Checkouts, top: Path, flag: str, name: str, backend: str, 
     file = checkouts.file(backend)
     if not file:
         raise InputError(f"{flag} {name}", f"--backend {backend} in it", "none", "--build COMMAND that makes it")
-    return Source(f"{backend_label(backend)}@{name}", file, checkouts.environment)
+    return Source(f"{backend_label(backend)}@{name}", file, checkouts.environment, commit=commit[:12])

@@ -140,7 +140,7 @@ def gate(
     options = read_options(words)
     if old is not None or new is not None:
         asked = {"models": models, "arch": arch, "workers": workers, "options": options}
-        asked |= {"slower": slower, "smallest": smallest, "commits": commits or (f"{old}..{new}" if backend else "")}
+        asked |= {"slower": slower, "smallest": smallest, "commits": commits}
         _builds(old, new, asked, (repo, backend, build), descriptors, summary_file, comment=comment, as_json=as_json)
         return
     if options or comment or as_json or backend or build:
@@ -229,6 +229,8 @@ def _builds(
                     replace(side, system_desc=file)
                     for side, file in zip((first, last), (descriptors[0], descriptors[-1]), strict=True)
                 )
+            if first.commit and not asked["commits"]:
+                asked["commits"] = f"{first.commit}..{last.commit}"
             gate_of = uplift.Asked(old=first, new=last, root=Path.cwd(), **asked)
             with Display(gate_of.most_sweeps, aside=True) as display:
                 result = uplift.run(gate_of, display.watch, display.line)

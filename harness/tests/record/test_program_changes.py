@@ -93,6 +93,22 @@ def test_one_print_form_of_a_dictionary_is_another() -> None:
     assert program_graph.read(one).digest != program_graph.read(one.replace("64", "32")).digest
 
 
+@pytest.mark.parametrize(
+    ("form", "wide"),
+    [
+        ('%0 = "x.full"() <{{value = {} : f64}}> : () -> tensor<8xf64>', True),
+        ("%0 = stablehlo.constant dense<{}> : tensor<f64>", True),
+        ("HloModule m\n\nENTRY %main () -> f64[] {{\n  ROOT %c = f64[] constant({})\n}}", True),
+        ('%0 = "x.full"() <{{value = {} : f32}}> : () -> tensor<8xf32>', False),
+        ("HloModule m\n\nENTRY %main () -> f32[] {{\n  ROOT %c = f32[] constant({})\n}}", False),
+    ],
+    ids=["mlir", "constant", "hlo", "mlir-32", "hlo-32"],
+)
+def test_a_double_differs_by_all_its_digits(form: str, wide: bool) -> None:
+    one, near, same = (program_graph.read(form.format(value)).digest for value in ("0.1", "0.10000000001", "1.0e-01"))
+    assert (one != near, one == same) == (wide, True)
+
+
 TYPECAST = '    %1 = "ttnn.typecast"(%arg0) <{dtype = #ttcore.supportedDataTypes<bf16>}> : (T) -> T\n'
 REAL = {
     "an op less": (edited((TYPECAST, ""), ("(%1, %2)", "(%arg0, %2)")), "ttnn.typecast -1", "ops"),
@@ -149,6 +165,36 @@ def test_a_difference_is_named(text: str, what: str, kind: str) -> None:
     assert [(change.what, change.kind) for change in changes_of_texts(old, new)] == [(what, kind)]
     assert [change.kind for change in changes_of_texts(new, old)] == [kind]
     assert program_graph.read(old).digest != program_graph.read(new).digest
+
+
+WRITTEN = """func.func @main(%cache: T, %other: T, %new: T) -> (T, T) {
+  "ttnn.update_cache"(%cache, %new) : (T, T) -> ()
+  "ttnn.write_tensor"(%new, %other) : (T, T) -> ()
+  %0 = "ttnn.attention"(%cache, %new) : (T, T) -> T
+  %1 = "ttnn.exp"(%new) : (T) -> T
+  %2 = "ttnn.add"(%0, %other) : (T, T) -> T
+  return %2, %1 : T, T
+}""".replace("T", "tensor<8xf32>")
+UPDATES, WRITES, READS, APART = WRITTEN.splitlines()[1:5]
+
+
+@pytest.mark.parametrize(
+    ("order", "found"),
+    [
+        ((WRITES, UPDATES, READS, APART), []),
+        ((APART, UPDATES, READS, WRITES), []),
+        ((READS, UPDATES, WRITES, APART), ["operands of ttnn.attention"]),
+        ((UPDATES, READS, APART), ["ttnn.write_tensor -1"]),
+        ((UPDATES, WRITES, UPDATES, READS, APART), ["ttnn.update_cache +1"]),
+    ],
+    ids=["writes-to-two", "what-reads-neither", "read-before", "a-write-less", "a-write-more"],
+)
+def test_what_is_written_is_read_behind_it(order: tuple[str, ...], found: list[str]) -> None:
+    text = WRITTEN.replace("\n".join((UPDATES, WRITES, READS, APART)), "\n".join(order))
+    assert [change.what for change in changes_of_texts(WRITTEN, text)] == found
+    assert [change.net for change in changes_of_texts(text, WRITTEN)] == [
+        {name: -count for name, count in change.net.items()} for change in changes_of_texts(WRITTEN, text)
+    ]
 
 
 def chain(*names: str, times: int = 1) -> str:
@@ -224,6 +270,11 @@ def test_a_fusion_of_xla_is_what_it_holds() -> None:
     )
     renamed = renamed.replace("/*index=1*/", "")
     assert changes_of_texts(plain(HLO), plain(renamed)) == []
+    ordered = "constant(0.5)", "constant(0.5), control-predecessors={%f.7}"
+    behind = HLO.replace("  %c = f32[] constant(0.5)\n", "").replace("  %r = ", "  %c = f32[] constant(0.5)\n  %r = ")
+    behind = behind.replace(*ordered)
+    assert changes_of_texts(plain(behind), plain(behind.replace("%f.7", "%other"))) == []
+    assert changes_of_texts(plain(HLO), plain(behind)) != []
     for before, now, what in (
         ("add(%m.1, %p1)", "add(%m.1, %p0)", "computation of fusion kLoop"),
         ("multiply(%p0", "divide(%p0", "computation + fused ops of fusion kLoop"),

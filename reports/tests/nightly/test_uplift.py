@@ -181,6 +181,9 @@ def test_two_commits_of_ones_own_compiler_are_built_and_compared(place: Path, co
     answer = json.loads(gate(*commits, *build, "--no-smallest", "--json", code=1))
     assert answer["worse"] == ["m: cycles 1,000 -> 1,500 (+50.00 %)"]
     assert [answer[side]["name"] for side in ("old", "new")] == ["own@HEAD~1", "own@HEAD"]
+    log = subprocess.run(["git", "log", "--format=%H"], cwd=place / "compiler", capture_output=True, check=True)
+    new, old = (commit[:12].decode() for commit in log.stdout.split())
+    assert answer["commits"] == f"{old}..{new}", "HEAD is another tomorrow"
     assert [change["what"] for change in answer["changes"]] == ["my.add +1, my.fma -1, my.mul +1"]
     listed = subprocess.run(["git", "worktree", "list"], cwd=place / "compiler", capture_output=True, check=True)
     assert listed.stdout.count(b"\n") == 1, "the worktrees are gone"
