@@ -281,7 +281,7 @@ def with_operands(op: RowOp, ops: list[RowOp], order: tuple[int, ...], **attrs: 
     """The same with the fused op's operands in another order, or fewer of them."""
     place = max(place for place, each in enumerate(ops) if len(each.operands) > 1)
     fused = ops[place]
-    operands = [fused.operands[number] for number in order]
+    operands = [fused.operands[number] for number in order if number < len(fused.operands)]
     wrong = made(fused.ROW.ttir, operands, fused.results[0].type, op, **fused.read() | attrs)
     fused.results[0].replace_all_uses_with(wrong.results[0])
     fused.erase()
