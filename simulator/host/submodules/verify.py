@@ -163,7 +163,8 @@ def _drawn(
     def one(number: int, shape: Sequence[int]) -> np.ndarray:
         entry = parameters[number] if number < len(parameters) else None
         asked = entry.get("data_format") if isinstance(entry, Mapping) else None
-        kind = np.dtype(str(asked).rpartition(".")[2]) if asked is not None else np.dtype(np.float32)
+        named = getattr(asked, "name", None) or str(asked).rpartition(".")[2]  # TensorFlow's types have names
+        kind = np.dtype(named) if asked is not None else np.dtype(np.float32)
         if kind.kind in "iu":
             return generator.integers(0, min(25000, np.iinfo(kind.name).max), tuple(shape), dtype=kind)
         values = _floats(generator, shape, centered, uniform)

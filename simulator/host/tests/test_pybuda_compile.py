@@ -348,3 +348,14 @@ def test_devices_are_there_after_their_verification(tmp_path: Path) -> None:
             device.push_to_inputs(X)
     pybuda.pybuda_reset()
     assert pybuda.pybudaglobal.get_devices() == []
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_the_placers_solution_says_where_ops_are(transposed: bool) -> None:
+    pybuda.config.override_op_size("m.product", (1, 2))
+    pybuda.config.override_op_placement("m.product", transpose_op=transposed)
+    made = pybuda.pybuda_compile(card(), "g", pybuda.Tensor(X.shape))
+    placed = made.pass_specific_output_kwargs["placer_solution"].name_to_op_placement["m.product"]
+    assert (placed.placed_cores.size_r(), placed.placed_cores.size_c()) == ((2, 1) if transposed else (1, 2))
+    assert placed.grid_transpose is transposed
+    assert WORMHOLE.to_string() == "wormhole_b0"
