@@ -77,35 +77,16 @@ def torch_optimizer_of(config: VerifyConfig) -> Callable[[Any], Any] | None:
     if not isinstance(described, optimizers.SGD | optimizers.Adam):
         raise PyBudaError(f"verify: expected sgd, adam or adamw to train a CPUDevice, got {described.get_type()}")
 
-    def made(module: Any) -> Any:
-        import torch
+    from opscope.simulator.host.submodules.torch_training import optimizer_like
 
-        parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
-        if isinstance(described, optimizers.SGD):
-            return torch.optim.SGD(parameters, lr=described.learning_rate)
-        kind = torch.optim.AdamW if described.enable_adam_w else torch.optim.Adam
-        return kind(
-            parameters,
-            lr=described.learning_rate,
-            betas=(described.beta1, described.beta2),
-            eps=described.epsilon,
-            weight_decay=described.weight_decay,
-        )
-
-    return made
+    return lambda module: optimizer_like(described, module)
 
 
 def _loss_of(device: TTDevice | CPUDevice) -> Module:
     """Returns the sum of the L1 losses of all outputs, for a card or in PyTorch."""
     if isinstance(device, TTDevice):
         return SumOfL1("verified_loss")
-    import torch
-
-    class TorchSumOfL1(torch.nn.Module):
-        def forward(self, *values: Any) -> Any:
-            half = len(values) // 2
-            pairs = zip(values[:half], values[half:], strict=True)
-            return sum(torch.nn.functional.l1_loss(output, target) for output, target in pairs)
+    from opscope.simulator.host.submodules.torch_training import TorchSumOfL1
 
     return PyTorchModule("verified_loss", TorchSumOfL1())
 
@@ -140,8 +121,9 @@ def train(
         if compiles_only(config):
             pipeline.compile(inputs[0], targets[0])
             for part in pipeline.parts:
-                for kind in part.passes if isinstance(part, TrainingDevice) else ():
-                    part.compile_pass(kind)
+                if isinstance(part, TrainingDevice):
+                    for kind in part.passes:
+                        part.compile_pass(kind)
             return
         verification = _Verification(devices, pipeline, config)
         number = 0
