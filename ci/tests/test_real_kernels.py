@@ -73,6 +73,7 @@ def test_a_folder_of_another_form_is_refused(
 @pytest.mark.skipif(not RECORDED.exists(), reason=f"no recorded runs at {RECORDED}")
 def test_real_kernels_have_their_bits() -> None:
     document = report(*kernel_jobs(RECORDED), exact_order=True)
+    assert document["without_kernel"] == []
     whole = {"product", "sum", "mean", "max", "softmax", "norm", "elementwise bf16", "elementwise f32"}
     assert whole <= set(document["kinds"])
     rare = {"neg_f32": 0.999, "tanh_f32": 0.999}  # a denormal and a NaN that keep their sign

@@ -190,6 +190,8 @@ class Configuration:
     values: dict[str, Any] = field(default_factory=dict)
     epoch_breaks: list[str | Predicate] = field(default_factory=list)
     chip_breaks: list[str | Predicate] = field(default_factory=list)
+    transposed: list[str | Predicate] = field(default_factory=list)
+    """Ops that are placed on their side."""
     overrides: dict[str, OpOverride] = field(default_factory=dict)
     """Op -> the choices that are fixed for it."""
     precisions: list[OpPrecision] = field(default_factory=list)
@@ -207,6 +209,7 @@ class Configuration:
             values=dict(self.values),
             epoch_breaks=list(self.epoch_breaks),
             chip_breaks=list(self.chip_breaks),
+            transposed=list(self.transposed),
             overrides=dict(self.overrides),
             precisions=list(self.precisions),
             nops=list(self.nops),
@@ -237,6 +240,10 @@ class Configuration:
     def set_chip_break(self, op_names: str | Predicate | Iterable[str | Predicate]) -> None:
         """Makes each of these ops, or of those that a predicate matches, start an epoch on the next chip."""
         self.chip_breaks += _ops(op_names)
+
+    def set_transposed(self, op_names: str | Predicate | Iterable[str | Predicate]) -> None:
+        """Places each of these ops, or of those that a predicate matches, on its side."""
+        self.transposed += _ops(op_names)
 
     def configure_mixed_precision(self, **settings: Any) -> None:
         """Sets formats and fidelity of the ops that `settings` select (see OpPrecision). Raises CompilerInputError."""
@@ -278,6 +285,7 @@ class Configuration:
         more = {
             "epoch_breaks": list(map(str, self.epoch_breaks)),
             "chip_breaks": list(map(str, self.chip_breaks)),
+            "transposed_ops": list(map(str, self.transposed)),
             "op_sizes": sizes,
             "op_overrides": {name: choices for name, choices in fixed.items() if choices},
             "nops": [asdict(nop) for nop in self.nops],
@@ -355,6 +363,7 @@ class Configuration:
             chips,
             self.get("enable_auto_transposing_placement", True),
             order,
+            tuple(self._meant(graph, self.transposed)),
         )
 
     def applied(self, graph: BudaGraph, arch: str) -> BudaGraph:
@@ -375,8 +384,8 @@ class Configuration:
         graph = with_outputs(graph, self._there(graph, self.get("op_intermediates_to_save", ())))
         if not self.get("enable_auto_fusing", True):
             return graph
-        breaks = (*self._meant(graph, self.epoch_breaks), *self._meant(graph, self.chip_breaks))
-        apart = {*breaks, *self.overrides, *self.get("op_names_dont_fuse", ())}
+        named = (*self.epoch_breaks, *self.chip_breaks, *self.transposed)
+        apart = {*self._meant(graph, named), *self.overrides, *self.get("op_names_dont_fuse", ())}
         if fused := self.get("op_names_manual_fuse", ()):
             apart |= {node.name for node in graph.ops} - set(fused)
         return fuse_ops(graph, arch, apart)

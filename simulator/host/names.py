@@ -134,7 +134,7 @@ MODULES: dict[str, dict[str, str]] = {
     "ci": dict.fromkeys(("enabled", "capture_tensors", "get_netlist_dir"), "submodules.ci"),
     "compile": {
         "LAST_SUCCESSFUL_STAGE": "submodules.tile",
-        "CompileResults": "submodules.compile",
+        "CompileResults": "compile_results",
         "_get_global_compiler_config": _CONFIG,
     },
     "cpudevice": {},

@@ -106,8 +106,8 @@ def set_device_pipeline(devs: Sequence[Device]) -> None:
 
 
 def get_devices() -> list[Device]:
-    """Returns the devices, in the order of the pipeline."""
-    return list(sessions.session().devices)
+    """Returns the devices, in the order of the pipeline; after a shutdown those that it has ended."""
+    return list(sessions.session().devices or sessions.session().closed)
 
 
 def get_tenstorrent_device() -> TTDevice | None:
@@ -279,13 +279,14 @@ def sync() -> None:
 
 
 def shutdown() -> None:
-    """Ends the run and forgets every device; a push to one of them then is an error."""
+    """Ends the run and every device; a push to one of them then is an error."""
     sessions.close()
 
 
 def pybuda_reset() -> None:
-    """Does what `shutdown` does, and forgets every option."""
+    """Does what `shutdown` does, and forgets every device and option."""
     shutdown()
+    sessions.session().closed = []
     reset_options()
 
 

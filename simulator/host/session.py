@@ -22,6 +22,8 @@ class Session:
 
     def __init__(self) -> None:
         self.devices: list[Device] = []
+        self.closed: list[Device] = []
+        """The devices that the last shutdown has ended, until there are new ones."""
         self.pipeline: Pipeline | TrainingPipeline | None = None
         self.intermediates: queue.Queue[Any] = queue.Queue()
         """Of each run of a device, the results of ops that `op_intermediates_to_save` names."""
@@ -44,11 +46,10 @@ def without_saved(results: Sequence[np.ndarray], saved: int) -> list[np.ndarray]
 
 
 def add_device(device: Device) -> None:
-    """Adds a device at the end of the pipeline. Raises PyBudaError for a name that is taken."""
-    if any(device.name == other.name for other in _SESSION.devices):
-        raise PyBudaError(f"{device.name}: expected a name that no device has, got it twice; try shutdown() first")
+    """Adds a device at the end of the pipeline."""
     stop()
     _SESSION.devices.append(device)
+    _SESSION.closed = []
 
 
 def set_devices(devices: list[Device]) -> None:
@@ -102,9 +103,10 @@ def wait() -> None:
 
 
 def close() -> Any:
-    """Stops the run and forgets every device."""
+    """Stops the run and ends every device."""
     if _SESSION.pipeline is not None:
         _SESSION.pipeline.stop()
     for device in _SESSION.devices:
         device.shutdown_device()
+    _SESSION.closed = _SESSION.devices or _SESSION.closed
     _SESSION.devices, _SESSION.pipeline, _SESSION.intermediates = [], None, queue.Queue()

@@ -53,6 +53,7 @@ ROUNDS_BEFORE_STORE = frozenset(
         "rsqrt",
         "log",
         "log1p",
+        "log2",
         "gelu",
         "sin",
         "cos",
@@ -68,7 +69,7 @@ ROUNDS_BEFORE_STORE = frozenset(
 """Functions that tt-metal's kernels round to bfloat16 themselves where Dst has 16 bits (`float_to_fp16b`: nearest,
 ties away), because SFPSTORE would cut them (SFPSTORE.md). Results of all others are cut."""
 INVALID = frozenset(
-    ("sqrt", "rsqrt", "log", "log1p", "asin", "acos", "acosh", "atanh", "sin", "cos", "tan", "erfinv", "divide")
+    ("sqrt", "rsqrt", "log", "log1p", "log2", "asin", "acos", "acosh", "atanh", "sin", "cos", "tan", "erfinv", "divide")
 )
 """Functions that make a NaN of numbers: the vector unit's is positive, the host's processor's may be negative."""
 ADDING = frozenset(("add", "subtract", "frac"))
@@ -276,6 +277,7 @@ UNARY: tuple[tuple[str, Function | None, Function | None, float, tuple[str, ...]
     ("expm1", np.expm1, None, 4, ("exp",)),
     ("log", np.log, None, 4, MEASURED),
     ("log1p", np.log1p, None, 4, ("log",)),
+    ("log2", np.log2, None, 4, ("log",)),
     ("sqrt", np.sqrt, None, 1, MEASURED),
     ("rsqrt", lambda x: np.float32(1) / np.sqrt(x), None, 2, ("sqrt", "reciprocal")),
     ("cbrt", np.cbrt, None, 2, ("log", "exp")),

@@ -34,6 +34,7 @@ TRUE = {
     "expm1": (np.expm1, -10, 10),
     "log": (np.log, 1e-6, 1e6),
     "log1p": (np.log1p, -0.99, 50),
+    "log2": (np.log2, 1e-6, 1e6),
     "sqrt": (np.sqrt, 0, 1e6),
     "rsqrt": (lambda x: 1 / np.sqrt(x), 1e-6, 1e6),
     "cbrt": (np.cbrt, -1e6, 1e6),

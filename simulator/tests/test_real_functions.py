@@ -22,6 +22,7 @@ TRUE = {
     "expm1": np.expm1,
     "log": np.log,
     "log1p": np.log1p,
+    "log2": np.log2,
     "sqrt": np.sqrt,
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "cbrt": np.cbrt,
@@ -48,7 +49,7 @@ TRUE = {
 }
 WITHIN = {"asin": (-1, 1), "acos": (-1, 1), "atanh": (-0.99, 0.99), "acosh": (1.01, 9), "log1p": (-0.9, 9)}
 """Where a function is looked at, if not from -9 to 9 or, of what needs a number above 0, from 0.01 to 9."""
-ABOVE_ZERO = ("log", "sqrt", "rsqrt", "reciprocal")
+ABOVE_ZERO = ("log", "log2", "sqrt", "rsqrt", "reciprocal")
 APART = {
     ("erfc", True): 2e-2,
     ("gelu", True): 1e-6,

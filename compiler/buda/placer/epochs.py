@@ -53,6 +53,8 @@ class PlacerOptions:
     transpose: bool = True
     chip_order: tuple[int, ...] = ()
     """Chips in the order in which they are filled; empty for numeric order."""
+    lying: Collection[str] = ()
+    """Ops that are placed on their side."""
 
 
 @dataclass(frozen=True)
@@ -125,10 +127,10 @@ def place(ops: Iterable[OpToPlace], grid: Grid, options: PlacerOptions | None = 
             chip = order[turns % options.chips]
         if turn or op.name in options.epoch_breaks or op.epoch_type != kind:
             cores = _start(epochs, chip, grid)
-        placement = try_place(op, cores, options.transpose)
+        placement = try_place(op, cores, options.transpose, op.name in options.lying)
         if placement is None:
             cores = _start(epochs, chip, grid)
-            placement = try_place(op, cores, options.transpose)
+            placement = try_place(op, cores, options.transpose, op.name in options.lying)
         if placement is None:
             raise CompilerInputError(f"{op.name}: expected a grid within {grid} cores, got {op.grid}")
         cores.take(placement)
@@ -143,10 +145,13 @@ def _start(epochs: list[tuple[int, list[Placement]]], chip: int, grid: Grid) -> 
     return cores
 
 
-def try_place(op: OpToPlace, cores: CoreGrid, transpose: bool) -> Placement | None:
-    """Returns where the op would go beside the placed ones; None if it does not fit."""
+def try_place(op: OpToPlace, cores: CoreGrid, transpose: bool, lies: bool = False) -> Placement | None:
+    """Returns where the op would go beside the placed ones, on its side if it `lies`; None if it does not fit."""
     upright = cores.first_free(op.grid)
     lying = Grid(op.grid.c, op.grid.r)
+    if lies:
+        first = cores.first_free(lying)
+        return None if first is None else Placement(op, cores.chip, cores.epoch, *first, lying, transposed=True)
     tall = transpose and op.grid.r > op.grid.c and bool(cores.taken)
     turned = None
     if tall and (upright is None or cores.band_height(*upright) < op.grid.r):

@@ -170,7 +170,7 @@ FUNCTIONS = (
     "trunc",
 )
 """Functions of one number, which are ops by themselves and activations of other ops."""
-ACTIVATIONS = {name: name for name in (*FUNCTIONS, "exp2", "frac", "softsign")}
+ACTIVATIONS = {name: name for name in (*FUNCTIONS, "frac", "log2", "softsign")}
 ACTIVATIONS |= {"recip": "reciprocal", "logical_not_unary": "logical_not"}
 """Name in `op_type` -> kernel."""
 

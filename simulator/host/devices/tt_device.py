@@ -14,6 +14,7 @@ from opscope.compiler.target.device_files import write_runtime_params
 from opscope.simulator.host import performance_trace, session
 from opscope.simulator.host.argument_checks import count, listed, path_of
 from opscope.simulator.host.card_program import CardProgram
+from opscope.simulator.host.compile_results import CompileResults, compile_results
 from opscope.simulator.host.devices.cards import KINDS, cards, check_arguments
 from opscope.simulator.host.devices.device import Device, arranged
 from opscope.simulator.host.errors import PyBudaError
@@ -208,6 +209,15 @@ class TTDevice(Device):
             return tuple(Tensor(shape) for shape, _ in part.outputs)
         self.compile_modules(arrays)
         return tuple(Tensor(shape) for shape in self.output_shapes())
+
+    @property
+    def _compile_output(self) -> CompileResults | None:
+        """What was compiled last, after a shutdown too: the netlist, written now, and the graph. None before."""
+        programs = self.compiled or list(self.programs.values())
+        if not programs:
+            return None
+        outputs = [Tensor(shape) for _, shape, _ in programs[-1 if self.compiled else 0].outputs]
+        return compile_results(self.modules[0].get_name(), outputs, programs[0])
 
     def output_shapes(self) -> list[tuple[int, ...]]:
         """Returns the shapes of the outputs of what was compiled."""

@@ -16,6 +16,7 @@ from opscope.simulator.host.settings.options import (
     reset_options,
     set_chip_break,
     set_epoch_break,
+    set_transposed,
 )
 from opscope.simulator.host.settings.without_effect import say_once
 
@@ -118,12 +119,14 @@ def override_op_placement(
 ) -> None:
     """Starts an epoch at an op (`temporal_epoch_break`), or one on the next chip (`spatial_epoch_break`).
 
-    A first core, a chip and a transposition of its own have no effect. Raises PyBudaError.
+    With `transpose_op` it lies on its side. A first core and a chip of its own have no effect. Raises PyBudaError.
     """
     named_ops("override_op_placement", op_name)
-    if start is not None or transpose_op or chip_id is not None:
+    if start is not None or chip_id is not None:
         why = "the placer chooses cores and fills chips in order; try set_chip_break"
-        say_once("override_op_placement: start, transpose_op and chip_id", why)
+        say_once("override_op_placement: start and chip_id", why)
+    if transpose_op:
+        set_transposed(op_name)
     if temporal_epoch_break:
         set_epoch_break(op_name)
     if spatial_epoch_break:

@@ -47,6 +47,10 @@ class BackendDevice(NamedValue):
     Blackhole = 3
     Invalid = 255
 
+    def to_string(self) -> str:
+        """Returns its name in lower case."""
+        return self.name.lower()
+
     @property
     def arch(self) -> str:
         """The compiler's name of it. Raises NoMeaningHere for those that it does not know."""
@@ -54,7 +58,7 @@ class BackendDevice(NamedValue):
             raise NoMeaningHere(
                 f"arch: expected Grayskull, Wormhole_B0 or Blackhole, got {self.name}, of which no board is described"
             )
-        return self.name.lower()
+        return self.to_string()
 
 
 class BackendType(NamedValue):

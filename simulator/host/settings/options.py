@@ -154,6 +154,11 @@ def set_chip_break(op_names: Ops) -> None:
     _GLOBAL.set_chip_break(named_ops("set_chip_break", op_names))
 
 
+def set_transposed(op_names: Ops) -> None:
+    """Places each of these ops, or of those that a predicate matches, on its side. Raises PyBudaError."""
+    _GLOBAL.set_transposed(named_ops("override_op_placement", op_names))
+
+
 def override_op_size(op_name: str, grid_size: tuple[int, int]) -> None:
     """Gives an op a grid of rows and columns of cores. Raises PyBudaError."""
     sizes = tuple(grid_size) if isinstance(grid_size, tuple | list) else ()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from opscope.simulator.host.compile_results import BUILD
 from opscope.simulator.host.settings.options import option
-from opscope.simulator.host.submodules.compile import BUILD
 
 
 def enabled() -> bool:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,39 +10,18 @@ import numpy as np
 from opscope.compiler.api import CompileDepth
 from opscope.simulator.host.argument_checks import count, one_of
 from opscope.simulator.host.card_program import CardProgram
+from opscope.simulator.host.compile_results import CompileResults, compile_results
 from opscope.simulator.host.correlation import check_correlation
 from opscope.simulator.host.devices.tt_device import TTDevice, sample_arrays
 from opscope.simulator.host.errors import PyBudaError
 from opscope.simulator.host.settings.compiler_config import CompilerConfig
-from opscope.simulator.host.settings.options import compile_depth, global_compiler_config, option, using
+from opscope.simulator.host.settings.options import compile_depth, global_compiler_config, using
 from opscope.simulator.host.settings.verify_config import VerifyConfig
 from opscope.simulator.host.tensor import Tensor, array_of
 from opscope.simulator.host.training.cpu_evaluation import CpuEvaluation
 from opscope.simulator.host.training.part import part_of, sample_of
 from opscope.simulator.host.training.steps import BACKWARD, FORWARD, OPTIMIZER
 from opscope.simulator.host.training.training_device import TrainingDevice
-
-BUILD = "tt_build/test_out"
-"""Folder of netlists where `backend_output_dir` names none, as in TT-Buda."""
-
-
-@dataclass(frozen=True)
-class CompileResults:
-    """What a compilation has made."""
-
-    outputs: list[Tensor]
-    """Results, or losses, as the CPU computes them; without elements where inputs have none."""
-    golden_outputs: list[Any]
-    """The elements of `outputs`."""
-    initial_graph: Any
-    """The Buda graph of the first module, in training of the forward pass; None if the depth ends before it."""
-    netlist_filename: str | None
-    """The netlist of the first module; None if the depth ends before it."""
-    lowered_graph: Any = None
-    """The same graph as `initial_graph`, which is kept once."""
-    golden_intermediates: dict[str, Any] = field(default_factory=dict)
-    perf_model_results: dict[str, float] | None = None
-    pass_specific_output_kwargs: dict[str, Any] = field(default_factory=dict)
 
 
 def pybuda_compile(
@@ -79,14 +56,7 @@ def pybuda_compile(
         outputs = compiled.outputs()
         if config.enabled and compiled.has_values and compile_depth() >= CompileDepth.BACKEND_GOLDEN_VERIFY:
             compiled.verify(outputs, losses, config.pcc if config.pcc is not None else 0.99)
-        first = compiled.programs[0].compilation
-        return CompileResults(
-            outputs,
-            [output.elements for output in outputs],
-            first.graph,
-            _written(graph_name, first.netlist_text),
-            first.graph,
-        )
+        return compile_results(graph_name, outputs, compiled.programs[0])
 
 
 class _Compiled:
@@ -151,17 +121,3 @@ class _Compiled:
             return [array_of(value) for value in losses]
         random = np.random.default_rng(0)
         return [random.standard_normal(output.shape).astype(np.float32) for output in outputs]
-
-
-def _written(graph_name: str, netlist: str) -> str | None:
-    """Writes a netlist and returns the name of its file; None for an empty one. Raises PyBudaError."""
-    if not netlist:
-        return None
-    path = Path(str(option("backend_output_dir", BUILD))) / f"{graph_name}_netlist.yaml"
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(netlist, encoding="utf-8")
-    except OSError as error:
-        where = f"{error.filename}: {error.strerror}"
-        raise PyBudaError(f"pybuda_compile: expected a place to write, got {where}") from None
-    return str(path)

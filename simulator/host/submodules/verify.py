@@ -15,9 +15,9 @@ from opscope.simulator.host.errors import PyBudaError
 from opscope.simulator.host.microbatch import joined, one_by_one
 from opscope.simulator.host.modules.module import Module
 from opscope.simulator.host.modules.py_torch_module import PyTorchModule
-from opscope.simulator.host.run import pybuda_reset, run_inference
+from opscope.simulator.host.run import run_inference, shutdown
 from opscope.simulator.host.settings.verify_config import VerifyConfig
-from opscope.simulator.host.submodules.verify_training import compiles_only, optimizer_of, train
+from opscope.simulator.host.submodules.verify_training import compiles_only, optimizer_of, torch_optimizer_of, train
 from opscope.simulator.host.tensor import array_of, to_torch
 
 ABOVE_ZERO = np.float32(1e-5)
@@ -78,8 +78,8 @@ def verify_module_pipeline(
     """Runs modules in a row and compares outputs with the reference's, as `verify_module` does; returns the devices.
 
     Each of `device_types` (`TTDevice`, `CPUDevice`, or `-` for the device before) takes one module, the last one also
-    those that are left; all are cards where they are trained, the last one with `loss_module`, or the L1 loss of its
-    outputs. Raises PyBudaError.
+    those that are left; the last one is trained with `loss_module`, or the L1 loss of its outputs. Where a CPUDevice is
+    trained, PyTorch trains it. Raises PyBudaError.
     """
     config = _checked("verify", modules, verify_cfg)
     kinds = list(device_types)
@@ -89,7 +89,7 @@ def verify_module_pipeline(
         if kind == "TTDevice":
             devices.append(_card(f"tt{number}", config))
         elif kind == "CPUDevice":
-            devices.append(CPUDevice(f"cpu{number}"))
+            devices.append(_cpu(f"cpu{number}", config))
         elif kind != "-" or not devices:
             raise PyBudaError(f"verify: device_types: expected TTDevice, CPUDevice, or - behind one, got {kind!r}")
         devices[-1].place_module(module)
@@ -121,6 +121,14 @@ def _card(name: str, config: VerifyConfig) -> TTDevice:
         optimizer=optimizer,
         scheduler=config.scheduler["type"](optimizer) if optimizer is not None and config.scheduler else None,
     )
+
+
+def _cpu(name: str, config: VerifyConfig) -> CPUDevice:
+    optimizer_f = torch_optimizer_of(config) if config.kind.is_training() else None
+    if optimizer_f is None or not config.scheduler:
+        return CPUDevice(name, optimizer_f)
+    scheduler = config.scheduler["type"](optimizer_of(config))
+    return CPUDevice(name, optimizer_f, scheduler.get_pytorch_scheduler)
 
 
 def _floats(generator: np.random.Generator, shape: Sequence[int], centered: bool, uniform: bool) -> np.ndarray:
@@ -155,7 +163,8 @@ def _drawn(
     def one(number: int, shape: Sequence[int]) -> np.ndarray:
         entry = parameters[number] if number < len(parameters) else None
         asked = entry.get("data_format") if isinstance(entry, Mapping) else None
-        kind = np.dtype(str(asked).rpartition(".")[2]) if asked is not None else np.dtype(np.float32)
+        named = getattr(asked, "name", None) or str(asked).rpartition(".")[2]  # TensorFlow's types have names
+        kind = np.dtype(named) if asked is not None else np.dtype(np.float32)
         if kind.kind in "iu":
             return generator.integers(0, min(25000, np.iinfo(kind.name).max), tuple(shape), dtype=kind)
         values = _floats(generator, shape, centered, uniform)
@@ -170,15 +179,12 @@ def _verify(devices: Sequence[Device], rows: Sequence[Any], config: VerifyConfig
     """Runs or trains devices that are there, and compares; ends their use. Raises PyBudaError."""
     try:
         if config.kind.is_training():
-            cards = [device for device in devices if isinstance(device, TTDevice)]
-            if len(cards) < len(devices):
-                raise PyBudaError("verify: expected cards alone to train, got a CPUDevice; try run_training")
-            train(cards, rows, loss, config)
+            train([device for device in devices if isinstance(device, TTDevice | CPUDevice)], rows, loss, config)
         else:
             _infer(devices, rows, config)
     finally:
         if not config.skip_shutdown:
-            pybuda_reset()
+            shutdown()
 
 
 def _infer(devices: Sequence[Device], rows: Sequence[Sequence[Any]], config: VerifyConfig) -> None:

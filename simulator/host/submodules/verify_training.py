@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,11 +11,13 @@ import numpy as np
 from opscope.compiler.api import CompileDepth
 from opscope.simulator.host import optimizers
 from opscope.simulator.host.correlation import check_correlation
+from opscope.simulator.host.devices.cpu_device import CPUDevice
 from opscope.simulator.host.devices.tt_device import TTDevice
 from opscope.simulator.host.errors import PyBudaError
 from opscope.simulator.host.microbatch import joined, one_by_one
 from opscope.simulator.host.modules.module import Module
 from opscope.simulator.host.modules.py_buda_module import PyBudaModule
+from opscope.simulator.host.modules.py_torch_module import PyTorchModule
 from opscope.simulator.host.op import Abs, Add, ReduceAvg, Subtract
 from opscope.simulator.host.optimizers import Optimizer
 from opscope.simulator.host.settings.compiler_config import CompilerConfig
@@ -25,6 +27,7 @@ from opscope.simulator.host.settings.verify_config import VerifyConfig
 from opscope.simulator.host.tensor import array_of
 from opscope.simulator.host.train import begin
 from opscope.simulator.host.training.cpu_evaluation import CpuEvaluation
+from opscope.simulator.host.training.steps import TrainingPart
 from opscope.simulator.host.training.training_device import TrainingDevice
 from opscope.simulator.host.training.training_pipeline import TrainingPipeline
 
@@ -63,8 +66,36 @@ def optimizer_of(config: VerifyConfig) -> Optimizer | None:
     return OPTIMIZERS[kind](device_params=True, **config.optimizer.get("params", {}))
 
 
+def torch_optimizer_of(config: VerifyConfig) -> Callable[[Any], Any] | None:
+    """Returns what makes PyTorch's optimizer of a module, for a CPUDevice; None if a configuration describes none.
+
+    Raises PyBudaError for one that PyTorch does not have.
+    """
+    described = optimizer_of(config)
+    if described is None:
+        return None
+    if not isinstance(described, optimizers.SGD | optimizers.Adam):
+        raise PyBudaError(f"verify: expected sgd, adam or adamw to train a CPUDevice, got {described.get_type()}")
+
+    from opscope.simulator.host.submodules.torch_training import optimizer_like
+
+    return lambda module: optimizer_like(described, module)
+
+
+def _loss_of(device: TTDevice | CPUDevice) -> Module:
+    """Returns the sum of the L1 losses of all outputs, for a card or in PyTorch."""
+    if isinstance(device, TTDevice):
+        return SumOfL1("verified_loss")
+    from opscope.simulator.host.submodules.torch_training import TorchSumOfL1
+
+    return PyTorchModule("verified_loss", TorchSumOfL1())
+
+
 def train(
-    devices: Sequence[TTDevice], inputs: Sequence[Sequence[Any]], loss: Module | None, config: VerifyConfig
+    devices: Sequence[TTDevice | CPUDevice],
+    inputs: Sequence[Sequence[Any]],
+    loss: Module | None,
+    config: VerifyConfig,
 ) -> None:
     """Trains devices in a row for the epochs and steps of a configuration, and compares after each pass.
 
@@ -83,16 +114,16 @@ def train(
         targets = [
             [random.normal(0, 0.5, array_of(value).shape).astype(np.float32) for value in values] for _ in inputs
         ]
-        last.place_loss_module(loss if loss is not None else SumOfL1("verified_loss"))
+        last.place_loss_module(loss if loss is not None else _loss_of(last))
         pipeline = begin()
         if config.enable_input_gradient_checking:
             pipeline.input_gradients = []
         if compiles_only(config):
             pipeline.compile(inputs[0], targets[0])
             for part in pipeline.parts:
-                assert isinstance(part, TrainingDevice)
-                for kind in part.passes:
-                    part.compile_pass(kind)
+                if isinstance(part, TrainingDevice):
+                    for kind in part.passes:
+                        part.compile_pass(kind)
             return
         verification = _Verification(devices, pipeline, config)
         number = 0
@@ -119,11 +150,13 @@ def compiles_only(config: VerifyConfig) -> bool:
 class _Verification:
     """What the CPU has made of the same inputs so far."""
 
-    def __init__(self, devices: Sequence[TTDevice], pipeline: TrainingPipeline, config: VerifyConfig) -> None:
+    def __init__(
+        self, devices: Sequence[TTDevice | CPUDevice], pipeline: TrainingPipeline, config: VerifyConfig
+    ) -> None:
         self._devices, self._pipeline, self._config = devices, pipeline, config
         self._least = config.pcc if config.pcc is not None else 0.99
         self._sums: list[dict[str, Any]] = [{} for _ in devices]
-        self._states: dict[str, dict[str, Any]] = {}
+        self._states: dict[tuple[int, str], dict[str, Any]] = {}
 
     def pass_through(self, rows: Sequence[tuple[Sequence[Any], Sequence[Any]]], first: bool) -> None:
         """Runs microbatches of inputs and targets forward and backward, and compares the gradients so far."""
@@ -145,8 +178,8 @@ class _Verification:
                     check_correlation(f"gradient of input {place}", got, of_input, self._least, "the CPU")
         if not self._config.enabled or not self._config.enable_parameter_gradient_checking:
             return
-        for device, sums in zip(self._devices, self._sums, strict=True):
-            for name, got in device.get_parameter_gradients().items():
+        for part, sums in zip(self._pipeline.parts, self._sums, strict=True):
+            for name, got in part.gradients().items():
                 if not any(waived in name for waived in self._config.waive_gradient_errors):
                     check_correlation(f"gradient of {name}", got, sums[name], self._least, "the CPU")
 
@@ -169,21 +202,30 @@ class _Verification:
         """Runs the optimizers, and compares the new weights."""
         import jax.numpy as jnp
 
-        before = [{name: array_of(v) for name, v in one.get_parameter_checkpoint().items()} for one in self._devices]
+        parts = self._pipeline.parts
+        before = [part.checkpoint() for part in parts]
+        rates = [_rates(device, part) for device, part in zip(self._devices, parts, strict=True)]
         self._pipeline.step()
-        for device, weights, sums in zip(self._devices, before, self._sums, strict=True):
-            optimizer = device.optimizer
+        for number, (part, weights, sums) in enumerate(zip(parts, before, self._sums, strict=True)):
+            optimizer = optimizer_of(self._config)
             if optimizer is None:
                 continue
-            after = device.get_parameter_checkpoint()
-            rate = jnp.float32(optimizer.learning_rate)
-            for name in device.get_parameter_gradients():
-                start = self._states.get(name) or optimizer.start(weights[name].shape)
+            after = part.checkpoint()
+            for name, rate in rates[number].items():
+                start = self._states.get((number, name)) or optimizer.start(weights[name].shape)
                 state = {key: jnp.asarray(value) for key, value in start.items()}
                 weight, slope = jnp.asarray(weights[name]), jnp.asarray(sums[name])
-                wanted, self._states[name] = optimizer.rule(weight, slope, state, rate)
+                wanted, self._states[number, name] = optimizer.rule(weight, slope, state, jnp.float32(rate))
                 if self._config.enabled and self._config.verify_last:
                     check_correlation(f"{name} after the step", after[name], wanted, self._least, "the CPU")
+
+
+def _rates(device: TTDevice | CPUDevice, part: TrainingPart) -> dict[str, float]:
+    """Returns the learning rate of each parameter that the next step trains."""
+    if isinstance(device, TTDevice):
+        optimizer = device.optimizer
+        return {} if optimizer is None else dict.fromkeys(part.gradients(), optimizer.learning_rate)
+    return {name: float(state["lr"]) for name, state in part.optimizer_state().items()}
 
 
 @contextmanager

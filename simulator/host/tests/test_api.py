@@ -336,10 +336,6 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
         "m: expected the inputs (act",
     ),
     "no name": (lambda: pybuda.TTDevice(3), "TTDevice: expected a name first, got 3"),
-    "twice": (
-        lambda: (pybuda.TTDevice("a", arch=WORMHOLE), pybuda.TTDevice("a", arch=WORMHOLE)),
-        "a: expected a name that no device has",
-    ),
     "placed twice": (_placed_twice, "b: expected a module that is on no device, got m, which is on a"),
     "no pybuda module": (lambda: pybuda.TTDevice("a", arch=WORMHOLE, module=len), "a: expected a module, such as"),
     "an arch as text": (lambda: pybuda.TTDevice("a", arch="wormhole"), "a: arch: expected a pybuda.BackendDevice"),
@@ -430,3 +426,12 @@ def test_formats_have_the_back_ends_numbers_and_names() -> None:
             assert FORMATS[member.name].code == member.value, member
         assert pybuda.DataFormat.from_json(member.to_json()) is member
     assert len(pybuda.DataFormat) == 17
+
+
+def test_two_devices_may_have_one_name() -> None:
+    modules = [Layer("first"), Layer("second")]
+    devices = [pybuda.TTDevice("a", arch=WORMHOLE, module=module) for module in modules]
+    devices[0].push_to_inputs(X)
+    (output,) = pybuda.run_inference(input_count=1).get()
+    (between,) = modules[0].compute([X])
+    assert near(output.value(), modules[1].compute([between])[0])

@@ -147,7 +147,10 @@ def test_modules_in_a_row_are_verified(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(PyBudaError, match="expected TTDevice, CPUDevice, or - behind one, got 'GPUDevice'"):
         verify([Layer("a")], [X.shape], options, device_types=["GPUDevice"])
     training = pybuda.VerifyConfig(test_kind=pybuda.verify.TestKind.TRAINING, arch=WORMHOLE)
-    with pytest.raises(PyBudaError, match="verify: expected cards alone to train, got a CPUDevice"):
+    with pytest.raises(PyBudaError, match="cpu0: expected PyTorchModules to train on a CPU, got Layer"):
+        verify([Layer("a")], [X.shape], training, device_types=["CPUDevice"])
+    training.optimizer = {"type": "lamb", "params": {"learning_rate": 0.1}}
+    with pytest.raises(PyBudaError, match="verify: expected sgd, adam or adamw to train a CPUDevice, got lamb"):
         verify([Layer("a")], [X.shape], training, device_types=["CPUDevice"])
 
 
@@ -194,6 +197,20 @@ def test_schedules_microbatches_recomputation_and_devices_in_a_row_are_verified(
         loss_module=pybuda.op.loss.L1Loss("loss", reduction="sum"),
         params_centered_on_zero=True,
     )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kinds", [("CPUDevice", "TTDevice"), ("TTDevice", "CPUDevice")])
+@pytest.mark.parametrize("kind", ["sgd", "adamw"])
+def test_the_cpu_is_trained_before_and_behind_a_card(kinds: tuple[str, str], kind: str) -> None:
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    pybuda.set_configuration_options(accumulate_df=pybuda.DataFormat.Float32, math_fidelity=pybuda.MathFidelity.HiFi4)
+    linear = [pybuda.PyTorchModule(f"m{number}", torch.nn.Linear(64, 64)) for number in range(2)]
+    config = trained(optimizer={"type": kind, "params": {"learning_rate": 0.05}}, steps=2, accumulation_steps=2)
+    before = [module.module.weight.detach().clone() for module in linear]
+    pybuda.verify.verify_module_pipeline(linear, [(1, 32, 64)], config, device_types=kinds)
+    assert all(not torch.equal(module.module.weight, old) for module, old in zip(linear, before, strict=True))
 
 
 class Doubled(pybuda.PyBudaModule):
@@ -317,3 +334,28 @@ def test_parameters_in_lists_are_the_modules_and_constant_results_are_compared_b
         PyBudaError, match=r"verify: expected output 0 of the card, of which nothing varies, .*, got 0.1 off"
     ):
         pybuda.verify.verify_module(Kept("m"), [(1, 32, 64)], options)
+
+
+def test_devices_are_there_after_their_verification(tmp_path: Path) -> None:
+    pybuda.set_configuration_options(backend_output_dir=str(tmp_path))
+    for name in ("a", "b"):
+        pybuda.verify.verify_module(Layer(name), [X.shape], pybuda.VerifyConfig(arch=WORMHOLE))
+        (device,) = pybuda.pybudaglobal.get_devices()
+        written = device._compile_output.netlist_filename
+        assert written == str(tmp_path / f"{name}_netlist.yaml"), "the options are still there, too"
+        assert "queues" in yaml.safe_load(Path(written).read_text())
+        with pytest.raises(PyBudaError, match="push_to_inputs before shutdown"):
+            device.push_to_inputs(X)
+    pybuda.pybuda_reset()
+    assert pybuda.pybudaglobal.get_devices() == []
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_the_placers_solution_says_where_ops_are(transposed: bool) -> None:
+    pybuda.config.override_op_size("m.product", (1, 2))
+    pybuda.config.override_op_placement("m.product", transpose_op=transposed)
+    made = pybuda.pybuda_compile(card(), "g", pybuda.Tensor(X.shape))
+    placed = made.pass_specific_output_kwargs["placer_solution"].name_to_op_placement["m.product"]
+    assert (placed.placed_cores.size_r(), placed.placed_cores.size_c()) == ((2, 1) if transposed else (1, 2))
+    assert placed.grid_transpose is transposed
+    assert WORMHOLE.to_string() == "wormhole_b0"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,8 +21,14 @@ class CpuEvaluation:
             device.refuse("a loss module for targets", "none; try place_loss_module")
         self._device, self._inputs = device, [array_of(value) for value in (*inputs, *targets)]
         self._count = len(inputs)
-        function, self._parameters = function_of(device, len(inputs), bool(targets))
-        self._function: Callable[[Mapping[str, Any], Sequence[Any]], Sequence[Any]] = function
+        self._traced, self._parameters = function_of(device, len(inputs), bool(targets))
+
+    def _function(self, weights: Mapping[str, Any], inputs: Sequence[Any]) -> Sequence[Any]:
+        """Runs on JAX's arrays: PyTorch's modules, unlike others, take none of NumPy's."""
+        import jax.numpy as jnp
+
+        given = {name: jnp.asarray(value) for name, value in weights.items()}
+        return self._traced(given, [jnp.asarray(value) for value in inputs])
 
     @property
     def inputs(self) -> list[np.ndarray]:

@@ -222,7 +222,8 @@ def tanh(x: Image, *, wide: bool) -> Image:
     return np.copysign(np.where(whole < 61, y, one), x)
 
 
-LOG_2 = np.float32(0.693147182) * np.float32(1.19209290e-7)
+ULP, BITS = np.float32(1.19209290e-7), np.float32(1.4426950408889634)
+LOG_2 = np.float32(0.693147182) * ULP
 THREE_QUARTERS = 0x3F400000
 LOG = {
     True: series(
@@ -237,18 +238,29 @@ def _power(x: Image) -> np.ndarray:
     return (integer_bits(x).astype(np.int64) - THREE_QUARTERS).astype(np.int32) & np.int32(~FRACTION)
 
 
-def _with_power(m: Image, power: np.ndarray, *, wide: bool) -> Image:
-    """The logarithm of 2^k (1 + m)."""
+def _with_power(m: Image, power: np.ndarray, *, wide: bool, binary: bool = False) -> Image:
+    """The logarithm of 2^k (1 + m), natural or `binary`."""
     r = multiply_add(polynomial(m, *LOG[wide]), multiply(m, m), m)
+    if binary:
+        return multiply_add(power.astype(np.float32), ULP, multiply(r, BITS))
     return multiply_add(power.astype(np.float32), LOG_2, r)
 
 
 def log(x: Image, *, wide: bool) -> Image:
     """The natural logarithm (ckernel_sfpu_log.h)."""
+    return _log(x, wide=wide, binary=False)
+
+
+def log2(x: Image, *, wide: bool) -> Image:
+    """The logarithm to base 2 (ckernel_sfpu_log.h)."""
+    return _log(x, wide=wide, binary=True)
+
+
+def _log(x: Image, *, wide: bool, binary: bool) -> Image:
     x = multiply_add(x, ONE)
     power = _power(x)
     m = subtract(from_bits(integer_bits(x).astype(np.int64) - power), ONE)
-    result = _with_power(m, power, wide=wide)
+    result = _with_power(m, power, wide=wide, binary=binary)
     field = exponent_field(x)
     end = with_exponent(x, np.where(field == 255, 255, field - 1))
     result = np.where(np.isfinite(end), result, multiply(result, end))
@@ -500,6 +512,7 @@ FUNCTIONS = {
         silu,
         tanh,
         log,
+        log2,
         log1p,
         sqrt,
         rsqrt,
