@@ -1,4 +1,4 @@
-"""Composites of 16 bits at all of their numbers: what XLA and IREE give there by honest steps is right, lies are not."""
+"""Composites of 16 bits at all of their numbers: honest steps as XLA and IREE take them are right; lies are not."""
 
 from __future__ import annotations
 
