@@ -158,7 +158,8 @@ class _Steps:
     def _value(self, operand: Any) -> Any:
         if isinstance(operand, _Rounded):
             return operand.value
-        return _near(np.asarray(operand), self._dtype) if self.way.constants and isinstance(operand, float) else operand
+        fixed = self.way.constants and np.asarray(operand).dtype.kind == "f"
+        return _near(np.asarray(operand), self._dtype) if fixed else operand
 
 
 class _Rounded(NDArrayOperatorsMixin):

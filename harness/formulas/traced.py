@@ -83,9 +83,10 @@ class Traced(NDArrayOperatorsMixin):
             slope = slopes.pop(id(node))
             if node.made_by is None:
                 continue
-            total = total + _finite(np.abs(part(node, slope)))
-            for operand, derivative in node.made_by:
-                slopes[id(operand)] = slopes.get(id(operand), 0.0) + _finite(slope * derivative)
+            with np.errstate(all="ignore"):
+                total = total + _finite(np.abs(part(node, slope)))
+                for operand, derivative in node.made_by:
+                    slopes[id(operand)] = slopes.get(id(operand), 0.0) + _finite(slope * derivative)
         return total
 
 

@@ -18,7 +18,7 @@ from opscope.harness.formulas.nearest import last_place, rounded
 from opscope.harness.prepare.operand_sizes import is_float
 from opscope.harness.prepare.program import SingleOp
 from opscope.harness.record.records import PRODUCTS_IN_A_ROW, QUANTISED, WHOLE_MODEL, OpRow, ResultCheck, TensorDesc
-from opscope.harness.verdict import halves, other_steps, ties
+from opscope.harness.verdict import halves, other_steps, overflows, ties
 from opscope.harness.verdict import tolerance as table
 from opscope.harness.verdict.check import check, check_truncated, element_type, refused
 from opscope.harness.verdict.meaning import COMPOSITE, ExactOperands, as_documented, family, meant
@@ -237,6 +237,12 @@ def _judged(
 ) -> ResultCheck:
     """The verdict on one result: by the golden first, then by its operands."""
     g, d = golden[index], got[index]
+    if isinstance(operands, ExactOperands) and g.shape == d.shape and g.dtype == d.dtype:
+        g, by_steps = overflows.settled(operands, g, d, index)
+        if g is not golden[index]:
+            beside = [*golden[:index], g, *golden[index + 1 :]]
+            result = _judged(beside, got, index, row, steps, op_name, operands)
+            return result.model_copy(update={"flags": (*result.flags, "body_overflows")}) if by_steps else result
     if steps is None or g.shape != d.shape or g.dtype != d.dtype:
         result = check(g, d, row)
     elif operands is not None and (

@@ -415,27 +415,34 @@ class ExactOperands(Operands):
             rounds = (self.target.rounds_steps or on_card) and dtype.itemsize <= 2
             floor = floor * (2.0**least / SMALLEST) if rounds else floor
             usual, own = (_finite(rate * each + floor + 2.0 ** (least - bits)) for each in (size, widest))
-            apart = self._apart(inputs, dtype, index, exact[index], counts, size) if rounds else None
+            apart = self._apart(inputs, dtype, index, exact[index], counts, size, own) if rounds else None
             most, right = own, _finite(exact[index])
             if rounds and (apart is None or not self.meaning.elementwise):
                 most = own + COARSE * 2.0 ** -(bits + 1) * _finite(widest)
             if apart is not None:
                 most = np.maximum(most, own + (ON_CARD if on_card else STEPWISE) * apart.most)
-            leaning = np.copysign(most, right) if apart is None else _farther(apart.leaning, own, right)
+            leaning = np.copysign(most, right) if apart is None else apart.leaning
             shape = self.inputs[0].shape
             usual = most if rounds else usual
             moves.append(_Moves(*(placed(each, places, shape) for each in (most, leaning, usual, own))))
         return moves
 
     def _apart(
-        self, inputs: Arrays, dtype: np.dtype, index: int, exact: np.ndarray, counts: Any, size: np.ndarray
+        self,
+        inputs: Arrays,
+        dtype: np.dtype,
+        index: int,
+        exact: np.ndarray,
+        counts: Any,
+        size: np.ndarray,
+        own: np.ndarray,
     ) -> _Moves | None:
         """How far off a result is in evaluations whose steps are rounded to its type, this way and that: the most, and
         what it is in the one whose mean is farthest off; None where its steps are not known, or too many."""
         assert self.meaning is not None
         if self.meaning.steps is None or sum(x.size for x in inputs) > STEPPED:
             return None
-        farthest, leaning, along = np.zeros(exact.shape), np.zeros(exact.shape), -1.0
+        farthest, leaning, along = np.zeros(exact.shape), np.zeros(exact.shape), 0.0
         with np.errstate(all="ignore"):
             weights = _finite(counts * exact / (np.square(exact) + np.square(size)))
         try:
@@ -445,10 +452,12 @@ class ExactOperands(Operands):
                 with np.errstate(invalid="ignore"):
                     off = _finite(results[index] - exact)
                 farthest = np.maximum(farthest, np.abs(off))
-                if (mean := abs(float((off * weights).sum()))) > along:
+                if abs(mean := float((off * weights).sum())) > abs(along):
                     leaning, along = off, mean
         except NotElementwiseError:
             return None
+        # What roundings in float32 may lean besides leads the same way.
+        leaning = leaning + np.copysign(own, exact * np.copysign(1.0, along))
         return _Moves(farthest, leaning, farthest, farthest)
 
 
@@ -462,12 +471,6 @@ class _Moves:
     """`most` of the usual steps."""
     wide: np.ndarray
     """`most` where steps are in float32 or wider."""
-
-
-def _farther(leaning: np.ndarray, own: np.ndarray, exact: np.ndarray) -> np.ndarray:
-    """An evaluation's errors, farther the way that they lean by what roundings in float32 may lean besides."""
-    along = np.copysign(own, exact)
-    return leaning + np.copysign(along, along * np.sum(leaning * exact))
 
 
 def placed(values: np.ndarray, places: np.ndarray | None, shape: tuple[int, ...]) -> np.ndarray:

@@ -47,7 +47,8 @@ def are_these(operands: ExactOperands, got: np.ndarray, index: int) -> bool:
         return False
     right, exact = operands.golden[index].astype(np.float64), operands.exact[index]
     wide = got.astype(np.float64)
-    off = np.abs(wide - exact) - within[index]
+    with np.errstate(invalid="ignore"):
+        off = np.abs(wide - exact) - within[index]
     for way in _ways(meaning, got.dtype):
         known = {"flushes": target.tiled, "otherwise": (way.several,)}
         try:
@@ -61,9 +62,10 @@ def are_these(operands: ExactOperands, got: np.ndarray, index: int) -> bool:
             told = (made != right) & np.isfinite(made)
             if not told.any() or np.mean(wide[told] == made[told]) < TOLD:
                 continue
-            farthest = np.abs(made - exact)
-            for results in evaluations(way.form, inputs, way.kind, BY_KERNELS, **known):
-                farthest = np.fmax(farthest, np.abs(placed(results[index], places, got.shape) - exact))
+            several = evaluations(way.form, inputs, way.kind, BY_KERNELS, **known)
+            with np.errstate(invalid="ignore"):
+                others = [placed(results[index], places, got.shape) - exact for results in several]
+                farthest = np.fmax.reduce([np.abs(each) for each in (made - exact, *others)])
             alike = (wide == made) | (np.isnan(wide) & np.isnan(right))
             if (alike | (off <= (ON_CARD if target.tiled else STEPWISE) * farthest)).all():
                 return True
@@ -101,6 +103,8 @@ class _Way(NamedTuple):
 
 
 def _ways(meaning: Meaning, dtype: np.dtype) -> list[_Way]:
-    """All ways to write a formula that are known, each with its steps in its own type and in float32."""
+    """All ways to write a formula that are known, or its own steps where these are, each with them in its own type and
+    in float32; functions of one step may be made of several by any compiler."""
     kinds = (dtype, np.dtype(np.float32))
-    return [_Way(form, several, kind) for form in meaning.forms for several in ({}, *WAYS) for kind in kinds]
+    forms = meaning.forms or ((meaning.steps,) if meaning.steps is not None else ())
+    return [_Way(form, several, kind) for form in forms for several in ({}, *WAYS) for kind in kinds]
