@@ -8,6 +8,7 @@ executable that it has, and keeps it beside the golden.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -68,11 +69,37 @@ def root_sizes(op_name: str, evaluate: Evaluate, inputs: Sequence[np.ndarray]) -
     `evaluate` runs the op; what it raises is not caught. Where a sum overflows it is infinite.
     """
     roots = []
+    inputs, power = _in_units(op_name, inputs)
     with np.errstate(over="ignore", invalid="ignore"):
         for result in evaluate(squared(op_name, inputs)):
             wide = np.abs(result) if result.dtype.kind == "c" else np.abs(result.astype(np.float32, copy=False))
-            roots.append(np.sqrt(wide.astype(np.float32, copy=False)))
+            roots.append(np.ldexp(np.sqrt(wide.astype(np.float32, copy=False)), power))
     return roots
+
+
+def _in_units(op_name: str, inputs: Sequence[np.ndarray]) -> tuple[Sequence[np.ndarray], int]:
+    """The operands in units, powers of two, in which squares of terms stay finite; and the power of a term's unit."""
+    tops = [_largest(x) if is_float(x) else 0.0 for x in inputs]
+    if op_family(op_name) in PRODUCTS:  # of its factors
+        if math.prod(tops) <= LARGEST and max(tops) <= LARGEST:
+            return inputs, 0
+        powers = [max(0, math.frexp(top / math.sqrt(LARGEST))[1]) for top in tops]
+        power = sum(powers)
+    elif max(tops, default=0.0) <= LARGEST:
+        return inputs, 0
+    else:
+        power = math.frexp(max(tops) / LARGEST)[1]
+        powers = [power] * len(tops)
+    scaled = [x * x.dtype.type(2.0**-own) if is_float(x) else x for x, own in zip(inputs, powers, strict=True)]
+    return scaled, power
+
+
+def _largest(x: np.ndarray) -> float:
+    """The largest finite magnitude of an array."""
+    flat = x.reshape(-1)
+    parts = (np.abs(flat[start : start + BLOCK]) for start in range(0, x.size, BLOCK))
+    wide = (part if part.dtype in (np.float32, np.float64) else part.astype(np.float32) for part in parts)
+    return max((float(part.max(initial=0.0, where=np.isfinite(part))) for part in wide), default=0.0)
 
 
 def stored(sizes: np.ndarray) -> np.ndarray:

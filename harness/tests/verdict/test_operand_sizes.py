@@ -56,11 +56,20 @@ def test_sizes_are_roots_of_sums_of_squared_terms(name, module, shapes, squares)
     np.testing.assert_allclose(sizes, np.sqrt(squares(*(x.astype(np.float64) for x in inputs))), rtol=1e-5)
 
 
-def test_squares_that_would_overflow_are_clipped_and_excuse_less():
-    terms = np.full((8, 16), 1e30, np.float32)
-    sizes = operands("stablehlo.reduce", SUM, [terms]).term_sizes[0]
-    assert (sizes <= 4e30).all()
-    assert (sizes >= 1e18).all()
+@pytest.mark.parametrize(
+    ("name", "module", "shapes", "large"),
+    [
+        ("stablehlo.dot_general", DOT, [(2, 8, 16), (2, 16, 4)], (1e24, 1)),
+        ("stablehlo.dot_general", DOT, [(2, 8, 16), (2, 16, 4)], (1e14, 1e15)),
+        ("stablehlo.reduce", SUM, [(8, 16)], (1e30,)),
+    ],
+)
+def test_terms_whose_squares_would_overflow_have_their_sizes(name, module, shapes, large):
+    rng = np.random.default_rng(0)
+    plain = [rng.standard_normal(shape, dtype=np.float32) for shape in shapes]
+    inputs = [x * np.float32(factor) for x, factor in zip(plain, large, strict=True)]
+    (right,), (sizes,) = operands(name, module, plain).term_sizes, operands(name, module, inputs).term_sizes
+    np.testing.assert_allclose(sizes / np.prod(large), right, rtol=1e-5)
 
 
 PLAIN = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply, "maximum": np.maximum, "minimum": np.minimum}
