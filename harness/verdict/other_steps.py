@@ -14,8 +14,8 @@ import numpy as np
 
 from opscope.harness.formulas.nearest import last_place, rounded
 from opscope.harness.formulas.otherwise import WAYS, Steps
-from opscope.harness.formulas.stepwise import BY_KERNELS, NEAREST, evaluations
-from opscope.harness.formulas.traced import NotElementwiseError
+from opscope.harness.formulas.stepwise import BY_HOST, BY_KERNELS, IN_STEPS, NEAREST, evaluations
+from opscope.harness.formulas.traced import NotElementwiseError, Traced
 from opscope.harness.verdict.meaning import ON_CARD, STEPWISE, ExactOperands, Meaning, placed
 
 SHOWS = 8.0
@@ -49,7 +49,8 @@ def are_these(operands: ExactOperands, got: np.ndarray, index: int) -> bool:
     wide = got.astype(np.float64)
     with np.errstate(invalid="ignore"):
         off = np.abs(wide - exact) - within[index]
-    for way in _ways(meaning, got.dtype):
+    by = BY_HOST if meaning.known_steps else BY_KERNELS
+    for way in () if meaning.known_steps and target.tiled else _ways(meaning, len(inputs), got.dtype):
         known = {"flushes": target.tiled, "otherwise": (way.several,)}
         try:
             nearest = [
@@ -62,7 +63,7 @@ def are_these(operands: ExactOperands, got: np.ndarray, index: int) -> bool:
             told = (made != right) & np.isfinite(made)
             if not told.any() or np.mean(wide[told] == made[told]) < TOLD:
                 continue
-            several = evaluations(way.form, inputs, way.kind, BY_KERNELS, **known)
+            several = evaluations(way.form, inputs, way.kind, by, **known)
             with np.errstate(invalid="ignore"):
                 others = [placed(results[index], places, got.shape) - exact for results in several]
                 farthest = np.fmax.reduce([np.abs(each) for each in (made - exact, *others)])
@@ -102,9 +103,16 @@ class _Way(NamedTuple):
     """What its steps are rounded to."""
 
 
-def _ways(meaning: Meaning, dtype: np.dtype) -> list[_Way]:
-    """All ways to write a formula that are known, or its own steps where these are, each with them in its own type and
-    in float32; functions of one step may be made of several by any compiler."""
+def _ways(meaning: Meaning, operands: int, dtype: np.dtype) -> list[_Way]:
+    """All ways to write a formula that are known, each with its steps in its own type and in float32. Of a known body
+    those in which a host makes some of its functions of several steps."""
     kinds = (dtype, np.dtype(np.float32))
-    forms = meaning.forms or ((meaning.steps,) if meaning.steps is not None else ())
-    return [_Way(form, several, kind) for form in forms for several in ({}, *WAYS) for kind in kinds]
+    if not meaning.known_steps or meaning.steps is None:
+        return [_Way(form, several, kind) for form in meaning.forms for several in ({}, *WAYS) for kind in kinds]
+    found = []
+    for way in WAYS:
+        several = {function: steps for function, steps in way.items() if function in IN_STEPS}
+        made = meaning.steps(*(Traced(np.ones(()), way=several) for _ in range(operands)))
+        if isinstance(made, Traced) and made.other:
+            found += [_Way(meaning.steps, several, kind) for kind in kinds]
+    return found
