@@ -185,7 +185,7 @@ class Apart:
         with self._lock:
             if self._thread is None and not self._ends.is_set():
                 # The process is started by this thread, with which it would die, and not by a lane's.
-                self._thread = threading.Thread(target=self._work, name="opscope kept verdicts", daemon=True)
+                self._thread = threading.Thread(target=self._work, name="opscope cached verdicts", daemon=True)
                 self._thread.start()
 
     def _work(self) -> None:
