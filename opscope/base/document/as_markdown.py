@@ -102,7 +102,7 @@ def escaped(words: str) -> str:
     """A foreign text as markdown that shows it unchanged: no markup, mention, new line or new column."""
     line = shown_line(words)
     line = re.sub(r"([\\`*\[\]#|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))", r"\\\1", line)
-    line = re.sub(r"^(\d*)([-+/.)])(?!\d)", r"\1\\\2", line)  # a list, or a command of GitLab's
+    line = re.sub(r"^(\d*)([-+/](?!\d)|[.)](?!\S))", r"\1\\\2", line)  # a list, or a command of GitLab's
     line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _ACTS.sub("\\g<0>&#8203;", line)
 

@@ -114,7 +114,7 @@ BAD = {
         netlist([step("wobble", "input0", "output")]),
         f"{AT}.wobble.0.type: expected abs, add, cosine, dequantization, erf, exp, gelu, gelu_derivative, log, lrelu, "
         "matmul, maximum, multiply, nop, power, quantization, reciprocal, reduce, requantization, sigmoid, sine, sqrt, "
-        "square, subtract, tanh, got 'wobble'",
+        "square, subtract, tanh, tilizer, got 'wobble'",
     ),
     "a buffer before it is filled": (
         netlist([step("abs", "intermed0", "output")]),
