@@ -64,7 +64,8 @@ def test_what_is_written_apart_is_what_is_written_at_once(tmp_path: Path, test: 
     stores = [JsonStore(tmp_path / folder / FOLDER) for folder in ("apart", "here")]
     for number in range(20):
         first, second = (store.get(name(number)) for store in stores)
-        assert first == second != None  # noqa: E711
+        assert first is not None
+        assert first == second
     first = stores[0].get(name(0))
     assert first is not None
     assert [each["lists"] for each in first["results"]] == [["list1"], ["list0"]], "the newest first"
