@@ -227,7 +227,7 @@ def _verdict(golden: np.ndarray, got: np.ndarray, sums: Sums, row: Tolerance, pc
         if not sums.unequal:
             return ""
         at = sums.first_unequal
-        return f"{sums.unequal} of {sums.count} values are wrong: {got[at]} instead of {golden[at]} at element {at}"
+        return f"{sums.unequal} of {sums.count} values are wrong: {got[at]!s} instead of {golden[at]!s} at element {at}"
     if sums.golden_squares == 0:
         if sums.largest_error <= row.relative_l2:
             return ""

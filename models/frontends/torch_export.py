@@ -62,7 +62,11 @@ def _lowered(program: Any) -> bytes:
 
     mlir: Any = ir  # modules that are filled from a library, and have no types
     passes: Any = passmanager
-    module = fx.export_and_import(program, output_type="raw", func_name="main").operation
+    try:
+        module = fx.export_and_import(program, output_type="raw", func_name="main").operation
+    except Exception as error:  # its importer asserts what it takes, and raises whatever its parts raise
+        why = str(error).strip().split("\n")[0] or "no reason given"
+        raise NotLowered(f"torch-mlir's importer: {type(error).__name__}: {why}"[:300]) from error
     with module.context:
         for pipeline in PIPELINES:  # torch-mlir's own way writes a file of each failure
             try:
