@@ -56,10 +56,10 @@ def to_markdown(scores: Sequence[Score], versions: str) -> str:
             lines.append(f"| `{_op(op)}` | {c[Fault.NONE]} | {cells} |")
     whole = [_op(op) for op, c in table.items() if c[Fault.NONE] == c.total()]
     lines += ["", f"All cases right: {', '.join(whole)}.", ""]
-    lines += ["### Faults of the importer in numbers, and ours", "", "| case | fault | what |", "|---|---|---|"]
-    for score in scores:
-        if score.fault in OURS or (score.fault is Fault.IMPORTER and score.why.startswith("XLA:")):
-            lines.append(f"| {score.name} | {score.fault} | {_cell(score.why)} |")
+    faults = [s for s in scores if s.fault in OURS or (s.fault is Fault.IMPORTER and s.why.startswith("XLA:"))]
+    lines += ["### Faults of the importer in numbers, and ours", ""]
+    lines += ["| case | fault | what |", "|---|---|---|"] if faults else ["None."]
+    lines += [f"| {score.name} | {score.fault} | {_cell(score.why)} |" for score in faults]
     return "\n".join(lines) + "\n"
 
 

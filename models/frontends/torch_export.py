@@ -13,7 +13,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from opscope.models.arguments import ArgSpec
 from opscope.models.frontends.torch_eager import wide
-from opscope.models.frontends.torch_mlir_text import NotLowered, first_diagnostic, undense
+from opscope.models.frontends.torch_mlir_text import NotLowered, through_pipelines
 from opscope.models.frontends.torch_modules import Called
 
 if TYPE_CHECKING:
@@ -58,27 +58,14 @@ def lower(module: torch.nn.Module, built: TorchBuilt, weights: Sequence[ArgSpec]
 
 def _lowered(program: Any) -> bytes:
     """The bytecode of what `torch.export` made."""
-    from torch_mlir import fx, ir, passmanager
+    from torch_mlir import fx
 
-    mlir: Any = ir  # modules that are filled from a library, and have no types
-    passes: Any = passmanager
     try:
         module = fx.export_and_import(program, output_type="raw", func_name="main").operation
     except Exception as error:  # its importer asserts what it takes, and raises whatever its parts raise
         why = str(error).strip().split("\n")[0] or "no reason given"
         raise NotLowered(f"torch-mlir's importer: {type(error).__name__}: {why}"[:300]) from error
-    with module.context:
-        for pipeline in PIPELINES:  # torch-mlir's own way writes a file of each failure
-            try:
-                passes.PassManager.parse(f"builtin.module({pipeline})").run(module)
-            except mlir.MLIRError as error:
-                raise NotLowered(first_diagnostic(str(error))) from error
-    text = module.get_asm(enable_debug_info=True)
-    with module.context:
-        module = mlir.Module.parse(undense(text)).operation if "dense_resource" in text else module
-    file = io.BytesIO()
-    module.write_bytecode(file)
-    return _converted(file.getvalue())
+    return _converted(through_pipelines(module, PIPELINES))
 
 
 def _converted(bytecode: bytes) -> bytes:

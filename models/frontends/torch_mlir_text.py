@@ -1,17 +1,69 @@
-"""Texts of torch-mlir: its errors, and modules whose constants XLA takes."""
+"""Modules of torch-mlir through its pipelines: its errors, and constants as XLA takes them."""
 
 from __future__ import annotations
 
+import io
 import re
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 BLOB_HEADER = 8
 """Hex digits before a resource's data: its alignment."""
+_CONSTANT = re.compile(r"failed to legalize torch\.(constant|vtensor\.literal|prim)\b")
 
 
 class NotLowered(Exception):
     """torch-mlir has no lowering for a model; the text names the node and the op."""
+
+
+def through_pipelines(module: Any, pipelines: Sequence[str]) -> bytes:
+    """The bytecode of a module (`torch_mlir.ir.Operation`) after some pipelines, its constants as XLA takes them.
+
+    Raises NotLowered with the ops that no pipeline knows. (torch-mlir's own way to run them writes a file of each
+    failure.)
+    """
+    from torch_mlir import ir, passmanager
+
+    mlir: Any = ir  # modules that are filled from a library, and have no types
+    passes: Any = passmanager
+    with module.context:
+        for pipeline in pipelines:
+            try:
+                passes.PassManager.parse(f"builtin.module({pipeline})").run(module)
+            except mlir.MLIRError as error:
+                said = first_diagnostic(str(error))
+                raise NotLowered(_not_known(module, said) or said) from error
+        text = module.get_asm(enable_debug_info=True)
+        module = mlir.Module.parse(undense(text)).operation if "dense_resource" in text else module
+    file = io.BytesIO()
+    module.write_bytecode(file)
+    return file.getvalue()
+
+
+def _not_known(module: Any, said: str) -> str:
+    """The PyTorch ops that a pipeline has left, where its first error is of a constant that only they still need."""
+    from torch_mlir import ir
+
+    mlir: Any = ir
+    places: dict[str, str] = {}
+    if _CONSTANT.search(said):
+        module.walk(lambda op: _note(places, op.operation) or mlir.WalkResult.ADVANCE)
+    left = ", ".join(places)
+    where = next(iter(places.values()), "")
+    return f"{where}: failed to legalize {left}".removeprefix(": ")[:300] if left else ""
+
+
+def _note(places: dict[str, str], op: Any) -> None:
+    if op.name.startswith("torch.aten."):
+        places.setdefault(op.name, _place(str(op.location).removeprefix("loc(")))
+
+
+def _place(location: str) -> str:
+    """The innermost place of a location: a node's name, or a file with its line."""
+    place = re.search(r'"([^"]*)"(:\d+)?', location)
+    return "".join(filter(None, place.groups())) if place else ""
 
 
 def first_diagnostic(text: str) -> str:
@@ -21,8 +73,8 @@ def first_diagnostic(text: str) -> str:
     """
     errors = [line.strip() for line in text.splitlines() if line.strip().startswith("error:")]
     line = errors[0].removeprefix("error:").strip() if errors else text.strip().split("\n")[-1]
-    head = re.match(r'(?:(?:"([^"]*)"|unknown): )?', line)
-    where, message = (head[1], line[head.end() :]) if head else ("", line)
+    head = re.match(r'(callsite\(.*\)|"[^"]*"(?::\d+:\d+)?|unknown): ', line)
+    where, message = (_place(head[1]), line[head.end() :]) if head else ("", line)
     if refused := re.match(r"failed to legalize (?:unresolved )?(?:operation|materialization) ?'?([\w.]*)'?", message):
         name = re.search(r'name = "([\w.]+)"', message) if refused[1] == "torch.operator" else None
         message = f"failed to legalize {name[1] if name else refused[1]}"

@@ -28,6 +28,11 @@ HEAD = "Failure while executing pass pipeline:\n"
             f"{HEAD}error: unknown: failed to legalize operation 'torch.constant.int': %0 = 2",
             "failed to legalize torch.constant.int",
         ),
+        (
+            f'{HEAD}error: callsite("net.py":8:0 at callsite("b.py":1:0 at "c.py":42:0)): failed to legalize '
+            "operation 'torch.aten.unfold': %1",
+            "net.py:8: failed to legalize torch.aten.unfold",
+        ),
         (f'{HEAD}error: "a/Pool": inferred types differ\nerror: "b": later', "a/Pool: inferred types differ"),
         ("no diagnostic at all", "no diagnostic at all"),
     ],

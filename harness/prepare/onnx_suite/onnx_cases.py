@@ -23,7 +23,7 @@ EXPANDED = "_expanded"
 CHANCE = frozenset(
     {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 )
-"""Ops whose stored answer is one draw of many."""
+"""Ops that always draw. Dropout does in training."""
 
 
 @dataclass(frozen=True)
@@ -82,15 +82,25 @@ def _write_model(path: Path, case: Any) -> str:
     """Writes a case's graph and inputs; returns why it is no model, in which case nothing is written."""
     import numpy as np
 
-    if CHANCE.intersection(node.op_type for node in case.model.graph.node):
-        return "its answer is one draw of many"
     inputs, outputs = case.data_sets[0]
+    if _draws(case):
+        return "its answer is one draw of many"
     if other := next(filter(None, map(_other_than_numbers, (*inputs, *outputs))), ""):
         return f"{other}, and StableHLO has tensors of numbers only"
     path.with_suffix(".onnx").write_bytes(case.model.SerializeToString())
     names = [info.name for info in case.model.graph.input]
     np.savez(path.with_suffix(".npz"), **dict(zip(names, map(_array, inputs), strict=True)))
     return ""
+
+
+def _draws(case: Any) -> bool:
+    """Whether the stored answer of a case is one draw of many."""
+    values = dict(zip([info.name for info in case.model.graph.input], case.data_sets[0][0], strict=True))
+    for node in case.model.graph.node:
+        _, ratio, training, *_ = (*(values.get(name) for name in node.input), None, None, None)
+        if node.op_type in CHANCE or (node.op_type == "Dropout" and training and (ratio is None or ratio)):
+            return True
+    return False
 
 
 def _other_than_numbers(value: Any) -> str:
@@ -130,7 +140,7 @@ def _write_case(folder: Path, case: Any) -> dict[str, Any]:
                 tensor = value if isinstance(value, TensorProto) else numpy_helper.from_array(np.asarray(value))
                 (folder / DATA / f"{kind}_{index}.pb").write_bytes(tensor.SerializeToString())
     op = "+".join(node.op_type for node in case.model.graph.node)
-    return {"op": op, "rtol": case.rtol, "atol": case.atol, "other": other}
+    return {"op": op, "rtol": case.rtol, "atol": case.atol, "other": other, "draws": _draws(case)}
 
 
 def tensors(folder: Path, kind: str) -> list[Any]:

@@ -99,8 +99,9 @@ def test_a_case_becomes_a_graph_and_its_inputs_by_name(tmp_path: Path) -> None:
     from onnx import TensorProto, helper, numpy_helper
 
     def case(op: str, *inputs: object) -> SimpleNamespace:
-        values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xyz"]
-        graph = helper.make_graph([helper.make_node(op, ["x", "y"], ["z"])], "case", values[:2], values[2:])
+        names = "xyz"[: len(inputs)]
+        values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in (*names, "out")]
+        graph = helper.make_graph([helper.make_node(op, list(names), ["out"])], "case", values[:-1], values[-1:])
         return SimpleNamespace(model=helper.make_model(graph), data_sets=[(inputs, [np.zeros(2, np.float32)])])
 
     x, y = np.array([1, 2], np.float32), np.array([3, 4], np.float32)
@@ -112,9 +113,12 @@ def test_a_case_becomes_a_graph_and_its_inputs_by_name(tmp_path: Path) -> None:
         (case("Add", x, np.array(["a"])), "text, and StableHLO has tensors of numbers only"),
         (case("Add", x, [y]), "a sequence or an optional value, and StableHLO has tensors of numbers only"),
         (case("Bernoulli", x, y), "its answer is one draw of many"),
+        (case("Dropout", x, np.float32(0.5), np.True_), "its answer is one draw of many"),
+        (case("Dropout", x, np.float32(0), np.True_), ""),
+        (case("Dropout", x, np.float32(0.5), np.False_), ""),
     ):
         assert onnx_cases._write_model(tmp_path / "test_other", name) == reason
-    assert not list(tmp_path.glob("test_other*"))
+        assert bool(reason) is not (tmp_path / "test_other.onnx").exists()
 
 
 @pytest.mark.slow

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from typing import Any
 
 from onnx import ModelProto
 
 from opscope.models.frontends.through_onnx import marks
 from opscope.models.frontends.through_onnx.expand import converted, expand
-from opscope.models.frontends.torch_mlir_text import NotLowered, first_diagnostic, undense
+from opscope.models.frontends.torch_mlir_text import through_pipelines
 
 PIPELINES = ("torch-onnx-to-torch-backend-pipeline", "torch-backend-to-stablehlo-backend-pipeline")
 
@@ -35,13 +34,11 @@ def lower(model: ModelProto) -> bytes:
     Shapes must be inferred already. Raises NotLowered for a graph that torch-mlir cannot lower, and what its importer
     raises for a graph that it cannot read.
     """
-    from torch_mlir import ir, passmanager
+    from torch_mlir import ir
     from torch_mlir.dialects import torch as torch_dialect
     from torch_mlir.extras import onnx_importer
 
-    # The package has no types: its modules are filled from a library.
-    mlir: Any = ir
-    passes: Any = passmanager
+    mlir: Any = ir  # the package has no types: its modules are filled from a library
     named = ModelProto()
     named.CopyFrom(model)
     named.graph.name = "main"
@@ -54,14 +51,5 @@ def lower(model: ModelProto) -> bytes:
     info = onnx_importer.ModelInfo(wide, config=onnx_importer.Config())
     module: Any = info.create_module(context=context).operation
     onnx_importer.NodeImporter.define_function(info.main_graph, module).import_all()
-    with context:
-        for pipeline in PIPELINES:
-            try:
-                passes.PassManager.parse(f"builtin.module({pipeline})").run(module)
-            except mlir.MLIRError as error:
-                raise NotLowered(first_diagnostic(str(error))) from error
-        text = module.get_asm(enable_debug_info=True)
-        module = mlir.Module.parse(undense(text)).operation if "dense_resource" in text else module
-    file = io.BytesIO()
-    module.write_bytecode(file)
-    return marks.restored(file.getvalue(), model) if wide is not named else file.getvalue()
+    code = through_pipelines(module, PIPELINES)
+    return marks.restored(code, model) if wide is not named else code
