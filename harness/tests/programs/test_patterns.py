@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from itertools import permutations
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -67,6 +68,10 @@ def layer_norm(x, weight, shift):
     return centred * jax.lax.rsqrt((centred * centred).mean(-1, keepdims=True) + 1e-5) * weight + shift
 
 
+def gate(x):
+    return 1 / (1 + jnp.exp(-x))
+
+
 def chain(x, y):
     product = x * y
     bent = jnp.tanh(product)
@@ -108,6 +113,7 @@ FORMS: dict[Callable[..., Any], tuple[tuple[int, ...], ...]] = {
     rotated: (HEADS, (1, 1, 32, 32), (1, 1, 32, 32)),
     weighted_rms_norm: ((32, 64), (64,)),
     layer_norm: ((32, 64), (64,), (64,)),
+    gate: ((32, 64),),
     chain: ((32, 64), (32, 64)),
     nearly_a_gelu: ((32, 64), (32, 64)),
     largest_at: ((32, 64), (32, 64)),
@@ -157,18 +163,21 @@ def test_what_the_reference_fuses_in_a_model_it_fuses_in_a_piece_of_a_row_that_s
     said: dict[str, set[str]] = {}
     for pattern in PATTERNS:
         said.setdefault(pattern.name, set()).update(re.findall(r"\w+", pattern.fused_by.partition(";")[0]))
+    every = {rule.__name__ for rules in RULES.values() for rule in rules} - {"written"}
     met: set[str] = set()
+    shown: dict[str, set[str]] = {name: set() for name in said}
     for module in models():
         split = split_module(module, "net")
-        in_pieces: set[str] = set()
+        in_parts = set[str]().union(*(fired(monkeypatch, op.bytecode) for op in split.ops.values()))
         for piece in patterns(split.program):
             rules = fired(monkeypatch, piece_module.build(piece, split))
-            in_pieces |= rules & said[piece.name.partition(":")[2]]
-        alone = set[str]().union(*(fired(monkeypatch, op.bytecode) for op in split.ops.values()))
+            shown[piece.name.partition(":")[2]] |= rules
+            in_parts |= rules
         rules = fired(monkeypatch, module)
-        assert rules <= in_pieces | alone, module
+        assert rules <= in_parts, module
         met |= rules
-    assert met == {rule.__name__ for rules in RULES.values() for rule in rules} - {"written"}
+    assert met == every
+    assert {name: missing for name, rules in said.items() if (missing := rules & every - shown[name])} == {}
 
 
 def found(form: Callable[..., Any]) -> list[Piece]:
@@ -190,7 +199,7 @@ def test_ops_side_by_side_are_one_piece() -> None:
     assert len(piece.results) == 3
 
 
-def test_no_piece_computes_what_it_takes_and_none_of_a_pattern_lies_in_another() -> None:
+def test_no_piece_computes_what_it_takes_and_none_lies_in_another() -> None:
     for form in FORMS:
         program = split_module(text(form), "net").program
         makers = {value: node for node in program.nodes for value in node.results}
@@ -202,8 +211,8 @@ def test_no_piece_computes_what_it_takes_and_none_of_a_pattern_lies_in_another()
                 if node is not None:
                     assert node.path not in held, f"{piece.name} is not convex"
                     rest += reads(node)
-        sets = [(piece.name, {node.path for node in piece.members}) for piece in pieces]
-        assert not any(one == other and held < wider for one, held in sets for other, wider in sets)
+        sets = [{node.path for node in piece.members} for piece in pieces]
+        assert not any(held <= wider for held, wider in permutations(sets, 2))
 
 
 def deep(layers: int) -> str:
@@ -240,7 +249,7 @@ def test_a_model_of_four_times_the_ops_takes_four_times_the_steps(monkeypatch: p
     steps = []
     for layers in (20, 80):
         asked = 0
-        assert len(patterns(split_module(deep(layers), "net").program)) > 5 * layers
+        assert len(patterns(split_module(deep(layers), "net").program)) >= layers - 1
         steps.append(asked)
     assert steps[1] < 5 * steps[0]
 
