@@ -24,7 +24,7 @@ from heapq import heappop, heappush
 from itertools import permutations
 
 from opscope.base.op_families import LAYER, PATTERN, WINDOW
-from opscope.harness.prepare.patterns import PATTERNS, Shape, is_elementwise, is_move
+from opscope.harness.prepare.patterns import PATTERNS, Shape, is_elementwise, is_light, is_move
 from opscope.harness.prepare.program import Node, Program
 
 KEEPS_SPLAT = frozenset({"stablehlo.broadcast_in_dim", "stablehlo.reshape", "stablehlo.transpose", "stablehlo.convert"})
@@ -280,8 +280,10 @@ def _patterns_of(line: Line) -> Iterator[Piece]:
     for pattern in PATTERNS:
         found = _side_by_side(line, pattern.shape) if pattern.side_by_side else _shaped(line, pattern.shape)
         taken = is_elementwise if pattern.chain else is_move
-        fit = (line.with_between(held) for held in found if len(held) <= LARGEST_PATTERN)
-        whole = (frozenset(line.with_producers(held, taken)) for held in fit if len(held) <= LARGEST_PATTERN)
+        fit = [(held, line.with_between(held)) for held in found if len(held) <= LARGEST_PATTERN]
+        if not pattern.side_by_side:  # a product between two ops is one that no compiler fuses them over
+            fit = [(held, wide) for held, wide in fit if all(is_light(line.nodes[place]) for place in wide - held)]
+        whole = (frozenset(line.with_producers(wide, taken)) for _, wide in fit if len(wide) <= LARGEST_PATTERN)
         for held in whole:
             if 1 < len(held) <= LARGEST_PATTERN:
                 names.setdefault(held, pattern.name)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import time
 from collections.abc import Callable, Iterator
 from itertools import permutations
 from pathlib import Path
@@ -23,11 +25,12 @@ from opscope.compiler.tests import programs, test_ttir_fusing
 from opscope.harness.backends.reference import Reference
 from opscope.harness.cache import export_folder
 from opscope.harness.lanes.ladder import climb
+from opscope.harness.prepare import model_pieces
 from opscope.harness.prepare.mlir import piece_module
 from opscope.harness.prepare.model_pieces import rows_of
 from opscope.harness.prepare.patterns import PATTERNS
 from opscope.harness.prepare.split import split_module
-from opscope.harness.prepare.subgraph import Line, Piece, patterns, reads
+from opscope.harness.prepare.subgraph import Line, Piece, patterns, reads, uncounted
 from opscope.harness.record.optest import RunContext
 from opscope.harness.record.records import OpRow, OpTest
 from opscope.harness.record.result_options import ResultOptions
@@ -456,9 +459,9 @@ OF_A_SHAPE = {
 """Faults that show only where a whole norm, attention or rotation is fused, and of how many ops that is."""
 
 
-def smallest(row: OpRow, export_dir: Path, folder: Path, patch: pytest.MonkeyPatch) -> OpRow:
+def smallest(row: OpRow, export_dir: Path, folder: Path, patch: pytest.MonkeyPatch) -> tuple[OpRow, list[OpRow]]:
     """What `opscope reduce` begins with of a piece: the ops around its first wrong value that show it, in this process,
-    whose compiler has the fault."""
+    whose compiler has the fault; and for each of these ops what is left without it, in `folder`/less."""
     options = bundle.Options(backend="reference", optimization_level=2)
     context = RunContext("run", str(folder), options=ResultOptions(optimization_level=2))
     test = climb(row, Reference(), context=context, export_dir=export_dir)
@@ -469,7 +472,24 @@ def smallest(row: OpRow, export_dir: Path, folder: Path, patch: pytest.MonkeyPat
 
     patch.setattr(Lab, "run", run)
     with Lab(folder / "repro", bundle.read(folder / "repro")) as lab:
-        return first_bad.find(lab, returns=False).row
+        least = first_bad.find(lab, returns=False).row
+        return least, without_each(least, lab.place, folder / "less")
+
+
+def without_each(row: OpRow, base: Path, folder: Path) -> list[OpRow]:
+    """The rows of a piece's module without one of its ops each, whose values are arguments."""
+    for name in (export_folder.OPS, export_folder.VALUES):
+        (folder / name).mkdir(parents=True)
+    taken = folder / "taken"  # its values have numbers as names, and so have those of its module
+    named = [source.model_copy(update={"path": f"of-{source.path}"}) for source in row.sources]
+    for old, new in zip(row.sources, named, strict=True):
+        (taken / str(new.path)).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(base / str(old.path), taken / str(new.path))
+    split, row = split_module((base / str(row.module)).read_bytes(), "net"), row.model_copy(update={"sources": tuple(named)})
+    line, rows = Line(split.program, uncounted(split.program)), model_pieces.Rows(split, row, taken, folder)
+    walk = rows.walked({value for node in split.program.nodes for value in node.results}, {})
+    less = [line.piece(set(line.places) - {place}, "less") for place in line.places] if len(line.places) > 1 else []
+    return [rows.row(piece_module.content_id(piece, split, rows.parameters), piece, row.uses, walk) for piece in less]
 
 
 @pytest.mark.slow
@@ -485,5 +505,8 @@ def test_a_pattern_shows_a_fault_that_no_op_alone_does(
     wrong = [row for row in of_form.pieces if shown[row.op_id] is Status.WRONG_RESULT]
     assert wrong, [(row.op_name, shown[row.op_id]) for row in of_form.pieces]
     least = min(wrong, key=lambda row: len(row.holds))
-    least = smallest(least, of_form.folder / "pieces", tmp_path / "small", monkeypatch)
+    began = time.monotonic()
+    least, less = smallest(least, of_form.folder / "pieces", tmp_path / "small", monkeypatch)
+    print("SMALL", name, len(least.holds), round(time.monotonic() - began, 1), [o.op_name.split(".")[1] for o in least.holds])
     assert len(least.holds) <= OF_A_SHAPE.get(name, 4), least.op_params
+    assert {*verdicts(less, tmp_path / "small/less", tmp_path).values()} <= {Status.SUCCESS}, "each op is needed"
