@@ -103,6 +103,7 @@ PATTERNS = (
         "softmax",
         "divide(~exponential, ~reduce(exponential))",
         "reference: softmax; tt-mlir: Softmax, NumericStableSoftmax; XLA: fusion",
+        chain=True,
     ),
     Pattern(
         "norm",

@@ -62,8 +62,8 @@ class Piece:
 
 
 def windows(program: Program, size: int) -> list[Piece]:
-    """For each op of a program and of its bodies, in program order, the window of `size` ops that ends in it, or of fewer
-    where there are no more and no other holds these.
+    """For each op of a program and of its bodies, in program order, the window of `size` ops that ends in it, or of
+    fewer where there are no more and no other holds these.
 
     An op that reads no other has none: alone it is no piece. An op without a module of its own is in none, and neither
     are splats in other shapes.

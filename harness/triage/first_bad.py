@@ -73,6 +73,8 @@ class FirstBad:
     row: OpRow
     """The smallest piece that fails in this way; its files are in the lab's place."""
     test: OpTest
+    level: int
+    """The lowest optimization level at which that piece fails so, up to the failure's own."""
     tried: int
     """All modules that were compiled."""
     complete: bool
@@ -115,6 +117,7 @@ def as_answer(bad: FirstBad) -> dict[str, Any]:
         "compiles": bad.compiles,
         "at_most": bad.at_most,
         "tried": bad.tried,
+        "level": bad.level,
         "complete": bad.complete,
         **{name: str(test.status) for name, test in ends.items()},
         **{f"{name}_error": test.error_message or "" for name, test in ends.items()},
@@ -170,6 +173,7 @@ class _Search:
         compiles = self._compiles
         isolated = self._isolated(op)
         row, test = self._smallest(line, line.places[high - 1], accumulated, isolated)
+        level = self._level(row)
         return FirstBad(
             op=op,
             candidates=tuple(line.nodes[place] for place in line.places[low:high]),
@@ -184,6 +188,7 @@ class _Search:
             changed=changed,
             row=row,
             test=test,
+            level=level,
             tried=self._compiles,
             complete=not self._lab.out_of_budget,
         )
@@ -267,8 +272,8 @@ class _Search:
         return self._row(piece), failing
 
     def _left_out(self, line: Line, place: int, held: set[int], failing: OpTest) -> tuple[set[int], OpTest]:
-        """Some ops, the last at `place`, without those that the failure does not need: halves, quarters, ... of the rest
-        are left out, the latest first, down to single ops, until it needs each."""
+        """Some ops, the last at `place`, without those that the failure does not need: halves, quarters, ... of the
+        rest are left out, the latest first, down to single ops, until it needs each."""
         size, changed = max(1, len(held) // 2), False
         while True:
             rest = sorted(held - {place}, reverse=True)
@@ -280,6 +285,17 @@ class _Search:
             if size == 1 and not changed:
                 return held, failing
             size, changed = max(1, size // 2), False
+
+    def _level(self, row: OpRow) -> int:
+        """The lowest optimization level at which a row fails as the module does."""
+        own = bundle.context_of(self._lab.folder, self._lab.repro, self._lab.place).options.optimization_level
+        for level in range(own):
+            if self._lab.out_of_budget:
+                break
+            self._compiles += 1
+            if self._alike(self._lab.run(row, level=level)):
+                return level
+        return own
 
     # --- one module
 

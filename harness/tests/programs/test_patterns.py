@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import shutil
-import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -467,12 +467,15 @@ def smallest(row: OpRow, export_dir: Path, folder: Path, patch: pytest.MonkeyPat
     test = climb(row, Reference(), context=context, export_dir=export_dir)
     bundle.write(folder / "repro", row, test, bundle.Origin(export_dir=export_dir, options=options))
 
-    def run(lab: Lab, row: OpRow, **_: object) -> OpTest:
-        return climb(row, Reference(), context=context, export_dir=lab.place)
+    def run(lab: Lab, row: OpRow, *, dumps: bool = False, level: int = 2) -> OpTest:
+        at = replace(context, options=ResultOptions(optimization_level=level))
+        return climb(row, Reference(), context=at, export_dir=lab.place)
 
     patch.setattr(Lab, "run", run)
     with Lab(folder / "repro", bundle.read(folder / "repro")) as lab:
-        least = first_bad.find(lab, returns=False).row
+        bad = first_bad.find(lab, returns=False)
+        assert bad.level == 1, "nothing is fused at level 0"
+        least = bad.row
         return least, without_each(least, lab.place, folder / "less")
 
 
@@ -485,7 +488,8 @@ def without_each(row: OpRow, base: Path, folder: Path) -> list[OpRow]:
     for old, new in zip(row.sources, named, strict=True):
         (taken / str(new.path)).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(base / str(old.path), taken / str(new.path))
-    split, row = split_module((base / str(row.module)).read_bytes(), "net"), row.model_copy(update={"sources": tuple(named)})
+    split = split_module((base / str(row.module)).read_bytes(), "net")
+    row = row.model_copy(update={"sources": tuple(named)})
     line, rows = Line(split.program, uncounted(split.program)), model_pieces.Rows(split, row, taken, folder)
     walk = rows.walked({value for node in split.program.nodes for value in node.results}, {})
     less = [line.piece(set(line.places) - {place}, "less") for place in line.places] if len(line.places) > 1 else []
@@ -505,8 +509,6 @@ def test_a_pattern_shows_a_fault_that_no_op_alone_does(
     wrong = [row for row in of_form.pieces if shown[row.op_id] is Status.WRONG_RESULT]
     assert wrong, [(row.op_name, shown[row.op_id]) for row in of_form.pieces]
     least = min(wrong, key=lambda row: len(row.holds))
-    began = time.monotonic()
     least, less = smallest(least, of_form.folder / "pieces", tmp_path / "small", monkeypatch)
-    print("SMALL", name, len(least.holds), round(time.monotonic() - began, 1), [o.op_name.split(".")[1] for o in least.holds])
     assert len(least.holds) <= OF_A_SHAPE.get(name, 4), least.op_params
     assert {*verdicts(less, tmp_path / "small/less", tmp_path).values()} <= {Status.SUCCESS}, "each op is needed"
