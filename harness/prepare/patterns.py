@@ -101,6 +101,12 @@ PATTERNS = (
     ),
     Pattern(
         "softmax",
+        "divide(~exponential(~reduce), ~reduce(exponential))",
+        "reference: softmax; tt-mlir: Softmax, NumericStableSoftmax; XLA: fusion",
+        chain=True,
+    ),
+    Pattern(
+        "softmax",
         "divide(~exponential, ~reduce(exponential))",
         "reference: softmax; tt-mlir: Softmax, NumericStableSoftmax; XLA: fusion",
         chain=True,
