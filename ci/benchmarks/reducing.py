@@ -1,6 +1,6 @@
 """Failing modules of 60 to 900 ops, each with a fault of a pass: what `opscope reduce` makes of them.
 
-    python -m ci.benchmarks.reducing [--count 30] [--seed 11]
+    python -m ci.benchmarks.reducing [--count 30] [--seed 11] [--after 0]
 
 Two thirds have a wrong fusion of two ops that are right alone, one third an op that is wrong by itself, on a class over
 XLA. Kept is the kind: status, stage, and whether the smallest piece is an op or several.
@@ -34,10 +34,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=30)
     parser.add_argument("--seed", type=int, default=11)
+    parser.add_argument("--after", type=int, default=0, help="how many are drawn first and not reduced")
     options = parser.parse_args()
-    draw, ops, seconds, kept = random.Random(options.seed), [], [], 0
-    while len(ops) < options.count:
-        size, alone = int(LEAST * (MOST / LEAST) ** draw.random()), len(ops) % 3 == 2
+    draw, ops, seconds, kept, failed = random.Random(options.seed), [], [], 0, 0
+    while failed < options.count:
+        size, alone = int(LEAST * (MOST / LEAST) ** draw.random()), failed % 3 == 2
         first, last = draw.choice(PAIRS)
         rule = (
             WRONG.format(draw.choice(("cosine", "logistic", "subtract")))
@@ -50,6 +51,9 @@ def main() -> None:
                 where = failing(folder, drawn(draw, size), edited.write(folder, "seeded", rule))
             except AssertionError:
                 continue  # the fault is nowhere in it, or moves no result far enough
+            failed += 1
+            if failed <= options.after:
+                continue
             before, began = bundle.read(where).failure, time.monotonic()
             reduced = in_child.narrow(
                 where, "opscope reduce", in_child.Search(1, 300.0), lambda text: None, folder / "out"

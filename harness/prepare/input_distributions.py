@@ -166,18 +166,47 @@ def distribution_of(op_name: str, index: int, inputs: Sequence[TensorDesc], para
     return distribution or default_distribution(data_type)
 
 
+OF_POSITIVE = frozenset({"stablehlo.sqrt", "stablehlo.rsqrt", "stablehlo.log"})
+"""Ops that negative numbers make NaN."""
+STAYS_POSITIVE = KEEPS_SPLAT | {"stablehlo.slice", "stablehlo.concatenate", "stablehlo.add", "stablehlo.multiply"}
+"""Ops that make positive numbers of such ones."""
+
+
 def argument_distributions(split: SplitModule) -> list[str]:
-    """A distribution for each argument of a program without its own: the one that suits the first op that uses it."""
-    users: dict[int, tuple[Node, int]] = {}
+    """A distribution for each argument of a program without its own: the one that suits the first op that uses it.
+
+    Floats that such an op takes any of are positive where a root or logarithm reads what moves, sums and products make
+    of them, as of a variance: a program of NaN shows nothing.
+    """
+    users: dict[int, list[tuple[Node, int]]] = {}
     for node in split.program.walk():
         for index, value in enumerate(node.inputs):
-            users.setdefault(value, (node, index))
-    return [
-        domain_distribution(split, *users[value])
-        if value in users
-        else default_distribution(split.values[value].data_type)
-        for value in split.program.arguments
-    ]
+            users.setdefault(value, []).append((node, index))
+
+    def law(argument: int) -> str:
+        usual = default_distribution(split.values[argument].data_type)
+        if argument not in users:
+            return usual
+        first = domain_distribution(split, *users[argument][0])
+        return POSITIVE if first == usual and _is_under_a_root(split, users, argument) else first
+
+    return [law(argument) for argument in split.program.arguments]
+
+
+def _is_under_a_root(split: SplitModule, users: Mapping[int, list[tuple[Node, int]]], argument: int) -> bool:
+    """Whether a root or logarithm reads an argument, or what moves, sums and products with other values make of it."""
+    rest, seen = [argument], {argument}
+    while rest:
+        value = rest.pop()
+        if not split.values[value].data_type.startswith(("f", "bf")):
+            continue
+        for node, _ in users.get(value, ()):
+            if node.name in OF_POSITIVE:
+                return True
+            if node.name in STAYS_POSITIVE and node.operands.count(value) == 1:  # a square is so by itself
+                rest += set(node.results) - seen
+                seen.update(node.results)
+    return False
 
 
 def domain_distribution(split: SplitModule, node: Node, index: int) -> str:

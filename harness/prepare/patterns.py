@@ -33,6 +33,11 @@ def is_elementwise(node: Node) -> bool:
     return is_move(node) or node.name == "stablehlo.select" or op_family(node.name) == ELTWISE
 
 
+def is_light(node: Node) -> bool:
+    """Whether compilers fuse others over an op: an elementwise one, a move or a reduction."""
+    return is_elementwise(node) or node.name == "stablehlo.reduce"
+
+
 @dataclass(frozen=True)
 class Shape:
     """Ops that read one another."""
@@ -96,8 +101,15 @@ PATTERNS = (
     ),
     Pattern(
         "softmax",
+        "divide(~exponential(~reduce), ~reduce(exponential))",
+        "reference: softmax; tt-mlir: Softmax, NumericStableSoftmax; XLA: fusion",
+        chain=True,
+    ),
+    Pattern(
+        "softmax",
         "divide(~exponential, ~reduce(exponential))",
         "reference: softmax; tt-mlir: Softmax, NumericStableSoftmax; XLA: fusion",
+        chain=True,
     ),
     Pattern(
         "norm",

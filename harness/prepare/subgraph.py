@@ -8,20 +8,23 @@ compiler fuses ops often depends on their values. Only results that an op outsid
 returns, leave it: a value that is also returned is not fused away. Plain dataclasses without MLIR.
 
 A pattern is what compilers fuse (`patterns.PATTERNS`): the ops of the shape, what lies between them, and the moves that
-bring them their operands. Of pieces of one pattern in one another the largest stays.
+bring them their operands.
+
+Of windows and patterns that lie in one another the largest stays: in the model too the smaller one has the rest around
+it, and what a compiler does to it there it does in the larger piece.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import permutations
 
 from opscope.base.op_families import LAYER, PATTERN, WINDOW
-from opscope.harness.prepare.patterns import PATTERNS, Shape, is_elementwise, is_move
+from opscope.harness.prepare.patterns import PATTERNS, Shape, is_elementwise, is_light, is_move
 from opscope.harness.prepare.program import Node, Program
 
 KEEPS_SPLAT = frozenset({"stablehlo.broadcast_in_dim", "stablehlo.reshape", "stablehlo.transpose", "stablehlo.convert"})
@@ -59,7 +62,8 @@ class Piece:
 
 
 def windows(program: Program, size: int) -> list[Piece]:
-    """For each op of a program and of its bodies, in program order, the window of up to `size` ops that ends in it.
+    """For each op of a program and of its bodies, in program order, the window of `size` ops that ends in it, or of
+    fewer where there are no more and no other holds these.
 
     An op that reads no other has none: alone it is no piece. An op without a module of its own is in none, and neither
     are splats in other shapes.
@@ -236,10 +240,20 @@ class Line:
 
 def _windows_of(line: Line, size: int) -> Iterator[Piece]:
     """The windows of one straight line of nodes."""
-    for end in line.places:
-        held = line.window(end, size)
-        if len(held) > 1:
-            yield line.piece(held, f"{WINDOW}:{line.nodes[end].name.rpartition('.')[2]}")
+    ends = {frozenset(held): end for end in line.places if len(held := line.window(end, size)) > 1}
+    for held in _largest(ends):
+        yield line.piece(set(held), f"{WINDOW}:{line.nodes[ends[held]].name.rpartition('.')[2]}")
+
+
+def _largest(sets: Collection[frozenset[int]]) -> Iterator[frozenset[int]]:
+    """Those that lie in no other, in their order."""
+    holding: dict[int, list[frozenset[int]]] = {}
+    for held in sets:
+        for place in held:
+            holding.setdefault(place, []).append(held)
+    for held in sets:
+        if not any(held < other for other in min((holding[place] for place in held), key=len)):
+            yield held
 
 
 def _layers_of(line: Line) -> Iterator[Piece]:
@@ -262,24 +276,19 @@ def _layers_of(line: Line) -> Iterator[Piece]:
 
 def _patterns_of(line: Line) -> Iterator[Piece]:
     """The patterns of one straight line of nodes, each set of ops under its first name."""
-    named: dict[str, set[frozenset[int]]] = {}
+    names: dict[frozenset[int], str] = {}
     for pattern in PATTERNS:
         found = _side_by_side(line, pattern.shape) if pattern.side_by_side else _shaped(line, pattern.shape)
         taken = is_elementwise if pattern.chain else is_move
-        fit = (line.with_between(held) for held in found if len(held) <= LARGEST_PATTERN)
-        whole = (frozenset(line.with_producers(held, taken)) for held in fit if len(held) <= LARGEST_PATTERN)
-        named.setdefault(pattern.name, set()).update(held for held in whole if 1 < len(held) <= LARGEST_PATTERN)
-    names: dict[frozenset[int], str] = {}
-    for name, sets in named.items():
-        holding: dict[int, list[frozenset[int]]] = {}
-        for held in sets:
-            for place in held:
-                holding.setdefault(place, []).append(held)
-        for held in sets:
-            if not any(held < other for other in holding[next(iter(held))]):
-                names.setdefault(held, name)
-    for held, name in sorted(names.items(), key=lambda item: (max(item[0]), sorted(item[0]))):
-        yield line.piece(set(held), f"{PATTERN}:{name}")
+        fit = [(held, line.with_between(held)) for held in found if len(held) <= LARGEST_PATTERN]
+        if not pattern.side_by_side:  # a product between two ops is one that no compiler fuses them over
+            fit = [(held, wide) for held, wide in fit if all(is_light(line.nodes[place]) for place in wide - held)]
+        whole = (frozenset(line.with_producers(wide, taken)) for _, wide in fit if len(wide) <= LARGEST_PATTERN)
+        for held in whole:
+            if 1 < len(held) <= LARGEST_PATTERN:
+                names.setdefault(held, pattern.name)
+    for held in sorted(_largest(names), key=lambda held: (max(held), sorted(held))):
+        yield line.piece(set(held), f"{PATTERN}:{names[held]}")
 
 
 def _shaped(line: Line, shape: Shape) -> Iterator[set[int]]:

@@ -242,7 +242,7 @@ def _located(bad: dict[str, Any]) -> dict[str, str]:
         lines["kept"] = "the model is right where what this op reads is returned as well: what fuses them is wrong"
     elif bad["changed"]:
         lines["kept"] = f"where what this op reads is returned as well, the model's own results are {bad['changed']}"
-    lines["smallest"] = ", ".join(bad["holds"])
+    lines["smallest"] = ", ".join(bad["holds"]) + (f"; from level {bad['level']} on" if bad["level"] else "")
     return lines
 
 

@@ -7,7 +7,7 @@ it, with the one that shows the failure once more and the one that shows whether
 reads is also returned. In an op with a body (a loop, a branch) the search goes on, on the values of its first step.
 
 What is around that op is then left out: it runs alone, and in windows of more and more ops before it, on right values.
-Ops of the smallest window that still fails are left out one by one.
+Ops of the smallest window that still fails are left out until the failure needs each.
 """
 
 from __future__ import annotations
@@ -73,6 +73,8 @@ class FirstBad:
     row: OpRow
     """The smallest piece that fails in this way; its files are in the lab's place."""
     test: OpTest
+    level: int
+    """The lowest optimization level at which that piece fails so, up to the failure's own."""
     tried: int
     """All modules that were compiled."""
     complete: bool
@@ -115,6 +117,7 @@ def as_answer(bad: FirstBad) -> dict[str, Any]:
         "compiles": bad.compiles,
         "at_most": bad.at_most,
         "tried": bad.tried,
+        "level": bad.level,
         "complete": bad.complete,
         **{name: str(test.status) for name, test in ends.items()},
         **{f"{name}_error": test.error_message or "" for name, test in ends.items()},
@@ -170,6 +173,7 @@ class _Search:
         compiles = self._compiles
         isolated = self._isolated(op)
         row, test = self._smallest(line, line.places[high - 1], accumulated, isolated)
+        level = self._level(row)
         return FirstBad(
             op=op,
             candidates=tuple(line.nodes[place] for place in line.places[low:high]),
@@ -184,6 +188,7 @@ class _Search:
             changed=changed,
             row=row,
             test=test,
+            level=level,
             tried=self._compiles,
             complete=not self._lab.out_of_budget,
         )
@@ -258,17 +263,39 @@ class _Search:
                 break
             if len(window) < size:
                 break
-        if len(held) <= WINDOWS[-1]:
-            for other in sorted(held - {place}):
-                test = self._run(line.piece(held - {other}, _window(op)))
-                if test is not None and self._alike(test):
-                    held, failing = held - {other}, test
-                    self._report(f"{self._compiles} modules tried: {len(held)} ops left")
+        if self._alike(failing) or len(held) <= WINDOWS[-1]:
+            held, failing = self._left_out(line, place, held, failing)
         if not self._alike(failing):
             got = f"none before {op.name} at {op.path}: errors that are allowed may be amplified as far"
             raise InputError("opscope locate", "a piece that is wrong as the model is", got, "opscope show")
         piece = line.piece(held, _window(op))
         return self._row(piece), failing
+
+    def _left_out(self, line: Line, place: int, held: set[int], failing: OpTest) -> tuple[set[int], OpTest]:
+        """Some ops, the last at `place`, without those that the failure does not need: halves, quarters, ... of the
+        rest are left out, the latest first, down to single ops, until it needs each."""
+        size, changed = max(1, len(held) // 2), False
+        while True:
+            rest = sorted(held - {place}, reverse=True)
+            for part in (set(rest[first : first + size]) for first in range(0, len(rest), size)):
+                test = self._run(line.piece(held - part, _window(line.nodes[place])))
+                if test is not None and self._alike(test):
+                    held, failing, changed = held - part, test, True
+                    self._report(f"{self._compiles} modules tried: {len(held)} ops left")
+            if size == 1 and not changed:
+                return held, failing
+            size, changed = max(1, size // 2), False
+
+    def _level(self, row: OpRow) -> int:
+        """The lowest optimization level at which a row fails as the module does."""
+        own = bundle.context_of(self._lab.folder, self._lab.repro, self._lab.place).options.optimization_level
+        for level in range(own):
+            if self._lab.out_of_budget:
+                break
+            self._compiles += 1
+            if self._alike(self._lab.run(row, level=level)):
+                return level
+        return own
 
     # --- one module
 

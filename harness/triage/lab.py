@@ -114,6 +114,8 @@ class Lab:
         """For each variant that is tried at once, a lane of each backend."""
         self._dumping: Lane | None = None
         """A lane that keeps the results of its rows."""
+        self._levels: dict[int, Lane] = {}
+        """Lanes of other optimization levels."""
         self._lane_count, self._pool = lanes, ThreadPoolExecutor(lanes)
         self._evaluator = Evaluator(repro.options.goldens_by)
         self._mlir = threading.Lock()
@@ -250,8 +252,13 @@ class Lab:
             path.unlink()
         return tried
 
-    def run(self, row: OpRow, *, dumps: bool = False) -> OpTest:
-        """The record of a row whose files lie in this place; with `dumps`, `dumped` has its results afterwards."""
+    def run(self, row: OpRow, *, dumps: bool = False, level: int | None = None) -> OpTest:
+        """The record of a row whose files lie in this place; with `dumps`, `dumped` has its results afterwards; `level`
+        is another optimization level than the failure's."""
+        if level is not None:
+            if level not in self._levels:
+                self._levels[level] = self._lane(self._backends[0], f"level{level}", level=level)
+            return self._levels[level].run(row)
         if dumps:
             self._dumping = self._dumping or self._lane(self._backends[0], "dumping", dump_tensors="all")
             return self._dumping.run(row)
@@ -320,12 +327,13 @@ class Lab:
             self._lanes.append(lanes)
             self._free.put(lanes)
 
-    def _lane(self, backend: str, name: str, **kept: Any) -> Lane:
+    def _lane(self, backend: str, name: str, level: int | None = None, **kept: Any) -> Lane:
         """A lane with a run folder of its own; `kept` are fields of its context."""
         options = self.repro.options
         until = str(self.stage) if self.stage not in (None, Stage.COMPARE) else options.until
         context = bundle.context_of(self.folder, self.repro, self.place / name)
-        context = replace(context, backend=backend, options=context.options.changed(until=until), **kept)
+        changed = {"until": until} | ({} if level is None else {"optimization_level": level})
+        context = replace(context, backend=backend, options=context.options.changed(**changed), **kept)
         folders = {bundle.MODEL: str(self.place)}
         return Lane(LaneConfig(context, folders, op_timeout=options.op_timeout, memory_limit=options.op_memory))
 
@@ -336,7 +344,7 @@ class Lab:
     def close(self) -> None:
         """Ends lanes and child, and clears the place."""
         self._pool.shutdown()
-        for lane in chain(*self._lanes, [self._dumping] if self._dumping else ()):
+        for lane in chain(*self._lanes, [self._dumping] if self._dumping else (), self._levels.values()):
             lane.close()
         self._evaluator.close()
         self._scratch.cleanup()

@@ -27,6 +27,8 @@ class Located(Answer):
     """The most that this may take."""
     tried: int
     """All modules that were compiled."""
+    level: int
+    """The lowest optimization level at which the smallest piece fails so."""
     complete: bool
     """Whether the budget sufficed; else several ops may be meant, and a smaller piece may fail."""
     accumulated: str

@@ -213,6 +213,26 @@ def test_distributions_know_operands_beside_embedded_constants() -> None:
     assert argument_distributions(split_module(text, "m")) == ["magnitude:0.5:2", "int:-8:8"]
 
 
+@pytest.mark.parametrize(
+    ("under", "laws"),
+    [
+        ("add %v, %w", ["uniform:0.1:4"] * 2),
+        ("multiply %v, %w", ["uniform:0.1:4"] * 2),
+        ("multiply %v, %v", ["normal:1"] * 2),
+        ("subtract %v, %w", ["normal:1"] * 2),
+    ],
+)
+def test_a_variance_that_a_root_reads_behind_others_is_positive(under: str, laws: list[str]) -> None:
+    text = f"""func.func @main(%v: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<2x4xf32> {{
+      %e = stablehlo.constant dense<1.0e-5> : tensor<2x4xf32>
+      %0 = stablehlo.{under} : tensor<4xf32>
+      %1 = stablehlo.broadcast_in_dim %0, dims = [1] : (tensor<4xf32>) -> tensor<2x4xf32>
+      %2 = stablehlo.add %1, %e : tensor<2x4xf32>
+      %3 = stablehlo.rsqrt %2 : tensor<2x4xf32>
+      return %3 : tensor<2x4xf32> }}"""
+    assert argument_distributions(split_module(text, "m")) == laws
+
+
 def test_an_implementations_own_random_numbers_are_no_golden(tmp_path: Path) -> None:
     text = """func.func @main(%a: tensor<f32>, %b: tensor<f32>) -> tensor<4xf32> {
       %s = stablehlo.constant dense<4> : tensor<1xi64>

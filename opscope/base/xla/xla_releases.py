@@ -69,6 +69,14 @@ KNOWN_BUGS = (
     KnownBug(
         "0.10.2", "0.10.2", "multiply and reduce of rank 7 with a dim of size 1 crashes", "jax#40412", _YNN, _CRASH
     ),
+    KnownBug(
+        "0.10.1",
+        "0.10.2",
+        "the largest or smallest of 4,096 f32 or more misses a NaN",
+        "shown with jaxlib 0.10.1 (of 65,536) and 0.10.2, 2026-11",
+        _YNN,
+        _WRONG,
+    ),
     KnownBug("0.5.3", "", "log_plus_one of f64 is off by up to 128 ulp", "jax#39707", _SECOND, _WRONG),
     KnownBug(
         "0.9.1",
