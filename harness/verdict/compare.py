@@ -32,12 +32,14 @@ from opscope.harness.verdict.operands import (
     wide,
 )
 from opscope.harness.verdict.rounding import cut_to, has_denormals, legal_conversion, without_denormals
-from opscope.harness.verdict.scores import ALONE, Scale
-from opscope.harness.verdict.steps import FLOAT32, FRACTION_BITS, Steps, steps_of
+from opscope.harness.verdict.scores import ALONE, SYSTEMATIC_FROM, Scale
+from opscope.harness.verdict.steps import FLOAT32, FRACTION_BITS, Steps, cut_of, steps_of
 from opscope.harness.verdict.target import Target
 from opscope.harness.verdict.tolerance import Tolerance, inner_size, tolerance
 from opscope.harness.verdict.unrounded import Unrounded
 
+COARSE, SAMPLED = 7, 1 << 12
+"""Fraction bits of bfloat16, and how many results are looked at at a time for finer ones."""
 BITS = "stablehlo.rng_bit_generator"
 TOP = "chlo.top_k"
 GROUPS = 4
@@ -122,13 +124,13 @@ def compare(
         if isinstance(operands, ExactOperands) and operands.has_body:
             result = _beside_body(result, golden, given, got, index, row, steps, op_name, operands)
         if not result.passed and _has_numbers(result) and isinstance(operands, ExactOperands) and operands.has_kernels:
-            # What such kernels cost no step says: they are held to what a part of a model is.
-            row = tolerance(target, op_family(op_name), name, op_name=op_name)
-            steps = steps_of(target, op_family(op_name), name, op_name=op_name)
-            part = _judged(given, got, index, row, steps, op_name, whole)
-            result = part if part.passed else result
+            by_unit = _judged(golden, got, index, row, steps, op_name, operands.read_by_the_matrix_unit())
+            if by_unit.passed:
+                result = _unless_it_leans(by_unit, got[index], index, operands)
         if not result.passed and _has_numbers(result) and isinstance(operands, ExactOperands):
             result = _by_other_steps(result, came[index], index, operands)
+        if result.passed and steps is not None and (said := _too_coarse(golden[index], got[index], steps)):
+            result = result.model_copy(update={"passed": False, "reason": said, "question": "systematic"})
         if result.passed and isinstance(operands, ExactOperands):
             result = _unless_mistaken(result, got[index], index, operands)
             if "as_body" not in result.flags and (some := other_steps.only_in_some(operands, came[index], index)):
@@ -174,6 +176,37 @@ def _unless_mistaken(result: ResultCheck, got: np.ndarray, index: int, operands:
     elif at_once and shares.size >= MANY and abs(mean) > ALONE * chance:
         reason = f"a variance that is off the same way in {shares.size} groups of values"
     return result.model_copy(update={"passed": False, "reason": reason, "question": "systematic"}) if reason else result
+
+
+def _unless_it_leans(result: ResultCheck, got: np.ndarray, index: int, operands: ExactOperands) -> ResultCheck:
+    """A result that is right by what the matrix unit cuts, unless it is off on the mean, along the golden, by more than
+    that takes off the terms of one step: what it makes shorter in one step it makes longer in another."""
+    exact, most = operands.exact[index], cut_of(operands.target, "matmul", element_type(got.dtype))
+    with np.errstate(all="ignore"):
+        width = operands.usually()[index] + last_place(exact, got.dtype) / 2
+        along, size = exact / width, np.square(exact / width)
+        use = np.isfinite(size)
+        slope = float((((wide(got) - exact) / width * along)[use]).sum() / size[use].sum())
+    if got.size < SYSTEMATIC_FROM or got.dtype.itemsize < 4 or not abs(slope) > most:
+        return result
+    reason = f"systematic error: expected at most {most:.2%} of the golden, got {slope:+.2%}"
+    return result.model_copy(update={"passed": False, "reason": reason, "question": "systematic"})
+
+
+def _too_coarse(golden: np.ndarray, got: np.ndarray, steps: Steps) -> str:
+    """What to say of a result whose numbers all have no more digits than bfloat16, though its type and the right ones
+    have: something rounded it in between. Of 64 honest numbers of 11 fraction bits one in 10^57 is so."""
+    finer = golden.dtype.kind == "f" and steps.stored_as and FRACTION_BITS[steps.stored_as] > COARSE
+    if not finer or steps.stored or steps.block or steps.error_model == "part" or max(steps.cut) >= 2.0**-COARSE / 2:
+        return ""
+    seen = 0
+    for start in range(0, golden.size, SAMPLED):
+        right, came = (wide(np.ravel(each)[start : start + SAMPLED]) for each in (golden, got))
+        use = np.isfinite(right) & np.isfinite(came) & (came != 0) & (cut_to(right, COARSE) != right)
+        if (cut_to(came[use], COARSE) != came[use]).any():
+            return ""
+        seen += int(np.count_nonzero(use))
+    return f"all {seen} results are numbers of bfloat16, and the right ones are not" if seen >= SYSTEMATIC_FROM else ""
 
 
 def _beside_body(
@@ -252,7 +285,8 @@ def _judged(
         pass
     else:
         kept = operands.kept()[index] if operands is not None and operands.sums and operands.kept is not None else None
-        result = check(g, d, row, Scale(steps, terms=kept), strict=operands is not None)
+        usual = steps.cuts / 2 if operands is not None and operands.sums and not steps.stored else None
+        result = check(g, d, row, Scale(steps, terms=kept, lost=usual), strict=operands is not None)
         loose = steps.error_model == "part" and op_name != WHOLE_MODEL
         if operands is not None and _has_numbers(result) and (not result.passed or (loose and result.max_abs)):
             try:
@@ -364,18 +398,13 @@ def _of_cut_operands(
     alone, why = replace(steps, cut=(0.0, 0.0)), first
     with np.errstate(all="ignore"):
         for lost in (steps.cut, steps.cut[::-1], (0.0, 0.0)):
-            product = np.multiply(*(cut_to(wide(x), _kept(each, steps)) for x, each in zip(factors, lost, strict=True)))
+            product = np.multiply(*(cut_to(wide(x), steps.kept(each)) for x, each in zip(factors, lost, strict=True)))
             unrounded = Unrounded.of(product, golden.dtype) if steps.counts_ties else None
             again = check(rounded(product, golden.dtype), got, row, Scale(alone, unrounded=unrounded), strict=True)
             if again.passed:
                 return first
             why = again if lost is steps.cut else why
     return first.model_copy(update={"passed": False, "reason": why.reason, "question": why.question})
-
-
-def _kept(lost: float, steps: Steps) -> int:
-    """How many fraction bits are left of an operand that loses so much at most."""
-    return round(-math.log2(lost + 2.0 ** -FRACTION_BITS[steps.stored_as]))
 
 
 def _in_blocks(
@@ -412,10 +441,11 @@ def _by_operands(
     moved = operands.moved(steps, golden)[index] if steps.by_operands and (within is None or steps.stored) else None
     if moved is not None and g.dtype.kind == "c":
         moved = moved + (steps.function + steps.packed + 2 * steps.declared + steps.cuts) * magnitude(g)
+    lost = operands.lost(steps, g, index) if steps.error_model == "sum" and any(steps.cut) else None
     constant = steps.stored > 0 and operands.op_name in BINARY and len(operands.inputs) == 1
     result = None
     for unrounded in _before_rounding(g, index, steps, operands):
-        scale = Scale(steps, terms=terms, moved=moved, unrounded=unrounded, alike=steps.stored if constant else 0.0)
+        scale = Scale(steps, terms=terms, moved=moved, unrounded=unrounded, lost=lost, alike=steps.stored if constant else 0.0)
         if within is not None:
             usual, leaning = operands.usually()[index], operands.leaning()[index]
             scale = replace(scale, within=within[index], usual=usual, leaning=leaning)
