@@ -376,6 +376,9 @@ class ExactOperands(Operands):
         """The op on its own inputs: a formula has no initial values."""
         return self.golden
 
+    def partial_sums(self, golden: np.ndarray) -> None:
+        """None: a formula says nothing of the order in which a sum is added up."""
+
     def with_mean(self, steps: Steps, dtype: np.dtype) -> Steps:
         """The steps of a result with what it may be off on the mean, of single elements in float32 on a host. Those of
         rows are off together."""
