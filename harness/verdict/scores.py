@@ -68,6 +68,8 @@ class Scale:
     """What the result was before it was rounded; None: not evaluated."""
     added: np.ndarray | None = None
     """What stands for `terms` where roundings of additions are meant; None: `terms`."""
+    first_look: bool = False
+    """Whether a result that fails is judged once more, by its operands."""
     lost: float | None = None
     """Most that a sum loses on the mean because its operands are cut, relative; None: all that may be cut."""
     alike: float = 0.0
