@@ -224,8 +224,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         made, honest_ones = (sum(n for key, n in seen.items() if key.startswith(of)) for of in ("False", "True"))
         refused, alarms, hidden = seen["False wrong"], honest_ones - seen["True right"], seen["as documented"]
         print(
-            f"{target}: {refused} of {made - hidden} wrong results refused, {hidden} more as the documented rounding has "
-            f"them; {alarms} of {honest_ones} honest ones",
+            f"{target}: {refused} of {made - hidden} wrong results refused, {hidden} more as the documented rounding "
+            f"has them; {alarms} of {honest_ones} honest ones",
             flush=True,
         )
         enough &= not alarms and refused >= LEAST * (made - hidden)

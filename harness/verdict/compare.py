@@ -93,7 +93,6 @@ def compare(
     """
     params = params or {}
     op_name, given = TOP if op_name == COMPOSITE and ties.picks(params) else stands_for(op_name), golden
-    whole = None if isinstance(operands, ExactOperands) else operands
     golden, operands = meant(op_name, params, target, golden, operands)
     kind = family(op_name, operands)
     came, (got, documented) = got, as_documented(op_name, target, golden, got, operands)
@@ -476,9 +475,9 @@ def _by_operands(
         moved = moved + (steps.function + steps.packed + 2 * steps.declared + steps.cuts) * magnitude(g)
     lost = operands.lost(steps, g, index) if steps.error_model == "sum" and any(steps.cut) else None
     constant = steps.stored > 0 and operands.op_name in BINARY and len(operands.inputs) == 1
-    result = None
+    alike, result = steps.stored if constant else 0.0, None
     for unrounded in _before_rounding(g, index, steps, operands):
-        scale = Scale(steps, terms=terms, moved=moved, unrounded=unrounded, lost=lost, alike=steps.stored if constant else 0.0)
+        scale = Scale(steps, terms=terms, moved=moved, unrounded=unrounded, lost=lost, alike=alike)
         if within is not None:
             usual, leaning = operands.usually()[index], operands.leaning()[index]
             scale = replace(scale, within=within[index], usual=usual, leaning=leaning)

@@ -125,4 +125,13 @@ def test_a_few_results_of_16_bits_are_rounded_once(count: int, kind: str) -> Non
     other = wide(rounded(right, TYPES[kind]))
     other = np.where(other > right, other - last_place(right, TYPES[kind]), other + last_place(right, TYPES[kind]))
     verdict = judge("mean(axis=0)", x, rounded(other, TYPES[kind]))
-    assert verdict.answer == "wrong" and "not rounded to nearest" in verdict.reason
+    assert verdict.answer == "wrong"
+    assert "not rounded to nearest" in verdict.reason
+
+
+def test_an_overflow_of_the_bodys_own_steps_is_right_as_its_body_and_said_in_words() -> None:
+    x, y = np.full(8, 60000, np.float16), np.zeros(8, np.float16)
+    verdict = judge("hypot", [x, y], np.full(8, np.inf, np.float16), target="steps")
+    assert (verdict.answer, verdict.grade) == ("right", "body")
+    assert "a step of its body overflows to Infinity or NaN" in str(verdict)
+    assert not judge("hypot", [x, y], np.full(8, np.inf, np.float16))
