@@ -2,7 +2,8 @@
 
 Unlike `ci.wrong_numbers`, which spoils ops of modules, this needs neither XLA nor a simulator: 1,417 wrong results, and
 153 honest ones by float32 arithmetic, in another order, and rounded once. Prints those judged otherwise; ends with 1 if
-an honest one is refused, or if fewer wrong ones are than `LEAST` says: a card's documented rounding hides many.
+an honest one is refused, or if fewer than 97 % of the wrong ones are. What a card's documented steps may make of every
+element, be it by chance or not, no verdict on that card can refuse: it is counted apart.
 """
 
 from __future__ import annotations
@@ -15,13 +16,21 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from opscope import judge
+from opscope.base.op_families import op_family
 from opscope.harness.formulas.nearest import last_place, rounded
 from opscope.harness.formulas.table import FORMULAS
+from opscope.harness.judge.asked import asked
+from opscope.harness.judge.promise import promised
 from opscope.harness.record.element_types import numpy_dtype
+from opscope.harness.verdict.check import element_type
+from opscope.harness.verdict.meaning import ExactOperands
+from opscope.harness.verdict.steps import steps_of
+from opscope.harness.verdict.target import Target
 
 TYPES = ("f32", "bf16", "f16")
 TARGETS = {"host": "ieee", "card": "card"}
-LEAST = {"host": 0.97, "card": 0.88}
+LEAST = 0.97
+"""Share of the wrong results that must be refused."""
 Rng = np.random.Generator
 Draw = Callable[[Rng], list[np.ndarray]]
 Lie = Callable[[np.ndarray, np.dtype, Rng], np.ndarray]
@@ -176,6 +185,22 @@ def results(name: str, seed: int) -> Iterator[tuple[str, bool, list[np.ndarray],
             yield f"{element} {lie}", False, operands, got
 
 
+def as_documented(what: str, operands: list[np.ndarray], got: np.ndarray, target: Target) -> bool:
+    """Whether steps of a card may make every element of a result: what its matrix unit cuts off the terms, what the
+    kernel of a function or of each step of a formula may be off, and one rounding to nearest."""
+    op = asked(what, operands, [got], target)
+    if not isinstance(known := op.operands, ExactOperands):
+        return False
+    exact, kind = known.exact[0], element_type(got.dtype)
+    if (within := known.within()) is None:
+        family = op_family(op.op_name)
+        terms = known.run([np.abs(x) for x in operands])[0] if known.sums else np.abs(exact)
+        steps = steps_of(target, family, kind, op_name=op.op_name, body=op.params.get("body"), operand_types=[kind])
+        assert steps is not None
+        within = [(steps.function + steps.short) * np.abs(exact) + steps.cuts * terms.astype(np.float64)]
+    return bool((np.abs(got.astype(np.float64) - exact) <= last_place(exact, got.dtype) / 2 + within[0]).all())
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Prints what is judged otherwise than it should be at each target."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
@@ -183,19 +208,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", nargs="*", default=[], help="only these ops")
     options = parser.parse_args(arguments)
-    enough = True
+    enough, card = True, promised("card").target
     for target in options.targets:
         seen = Counter[str]()
         for name in options.only or OPS:
             for label, honest, operands, got in results(name, options.seed):
                 verdict = judge(OPS[name][0], operands, got, target=TARGETS[target])
                 seen[f"{honest} {verdict.answer}"] += 1
-                if honest is not bool(verdict):
-                    print(f"  {target}: {'false alarm' if honest else 'passes'}: {name} {label}: {verdict.reason}")
+                if honest is bool(verdict):
+                    continue
+                what = "false alarm" if honest else "passes"
+                if not honest and target == "card" and as_documented(OPS[name][0], operands, got, card):
+                    what, seen["as documented"] = "as documented", seen["as documented"] + 1
+                print(f"  {target}: {what}: {name} {label}: {verdict.reason}")
         made, honest_ones = (sum(n for key, n in seen.items() if key.startswith(of)) for of in ("False", "True"))
-        refused, alarms = seen["False wrong"], honest_ones - seen["True right"]
-        print(f"{target}: {refused} of {made} wrong results refused, {alarms} of {honest_ones} honest ones", flush=True)
-        enough &= not alarms and refused >= LEAST[target] * made
+        refused, alarms, hidden = seen["False wrong"], honest_ones - seen["True right"], seen["as documented"]
+        print(
+            f"{target}: {refused} of {made - hidden} wrong results refused, {hidden} more as the documented rounding "
+            f"has them; {alarms} of {honest_ones} honest ones",
+            flush=True,
+        )
+        enough &= not alarms and refused >= LEAST * (made - hidden)
     return int(not enough)
 
 

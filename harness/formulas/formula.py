@@ -38,6 +38,8 @@ class Formula:
     """The operands in the shape of its result, where it is of single elements."""
     products: bool = False
     """Whether it multiplies matrices."""
+    adds: bool = False
+    """Whether it does nothing but add its operand's values up."""
     chooses: bool = False
     """Whether each result is one of its operands' values, and nothing is rounded."""
     mistaken: Callable[..., Any] | None = None

@@ -304,12 +304,15 @@ FORMULAS: dict[str, Formula] = {
         (3, 4),
         products=True,
     ),
-    "sum": _rows(lambda x, axis: x.sum(axis=axis), _sum_size, _reduced, {"axis": None}),
-    "mean": _rows(
-        lambda x, axis: x.mean(axis=axis),
-        lambda x, axis: _sum_size(x, axis) / _reduced(x, axis=axis),
-        _reduced,
-        {"axis": None},
+    "sum": replace(_rows(lambda x, axis: x.sum(axis=axis), _sum_size, _reduced, {"axis": None}), adds=True),
+    "mean": replace(
+        _rows(
+            lambda x, axis: x.mean(axis=axis),
+            lambda x, axis: _sum_size(x, axis) / _reduced(x, axis=axis),
+            _reduced,
+            {"axis": None},
+        ),
+        adds=True,
     ),
     "var": _varied(
         _rows(lambda x, axis, fewer=0: x.var(axis=axis, ddof=fewer), _var_size, _reduced, {"axis": None}),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
@@ -13,6 +13,7 @@ from opscope.base.op_families import NAMES, TO_THE_LAST_BIT
 from opscope.harness.formulas import attributes
 from opscope.harness.formulas.elementwise import CHOICES
 from opscope.harness.formulas.elementwise import FORMULAS as ELEMENTWISE
+from opscope.harness.formulas.formula import Formula
 from opscope.harness.formulas.table import FORMULAS
 from opscope.harness.judge.module_verdict import ModuleVerdict
 from opscope.harness.prepare.operand_sizes import is_float
@@ -92,6 +93,8 @@ def asked(what: Any, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]
     if len(inputs) not in row.operands:
         counts = " or ".join(map(str, row.operands))
         raise InputError("inputs", f"{counts} of {formula}", str(len(inputs)))
+    if formula == "sum":
+        return _sum(row, given, inputs, outputs, target)
     try:
         meaning = of_formula(formula, given, len(inputs), row.terms(*inputs, **given))
     except (TypeError, IndexError, ValueError) as error:
@@ -131,7 +134,8 @@ def _exact(
             kind = element_type(each.dtype)
             raise UnknownError(f"{meaning.by} of {kind} has no formula; give it as a StableHLO text, or with golden=")
     types = tuple(each.dtype for each in outputs)
-    operands = ExactOperands(op_name, b"", partial(list, inputs), meaning=meaning, types=types, target=target)
+    body = (params or {}).get("body")
+    operands = ExactOperands(op_name, b"", partial(list, inputs), body, meaning=meaning, types=types, target=target)
 
     def golden() -> list[np.ndarray]:
         try:
@@ -163,6 +167,18 @@ def _elementwise(op_name: str, inputs: Sequence[np.ndarray], outputs: Sequence[n
 
     meaning = Meaning(op_name.partition(".")[2], evaluate, lambda _: [], lambda _: [], 0.0)
     return _exact(op_name, meaning, inputs, outputs, target)
+
+
+def _sum(
+    row: Formula,
+    given: Mapping[str, Any],
+    inputs: Sequence[np.ndarray],
+    outputs: Sequence[np.ndarray],
+    target: Target,
+) -> Asked:
+    """A sum of its operand's values along some dims, as a `reduce` is judged."""
+    meaning = Meaning("sum", lambda operands: [row.exact(*operands, **given)], lambda _: [], lambda _: [], 0.0, False)
+    return _exact("stablehlo.reduce", meaning, inputs, outputs, target, {"body": "stablehlo.add"})
 
 
 def _product(inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], target: Target) -> Asked:

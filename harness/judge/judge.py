@@ -17,6 +17,8 @@ from opscope.harness.record.records import ResultCheck
 from opscope.harness.verdict.compare import compare
 from opscope.harness.verdict.target import Target
 
+BY_BODY = frozenset({"as_body", "body_overflows"})
+"""Flags of what no better evaluation gives than one step by step."""
 BIT = 1e-3
 """Units in the last place by which a kernel's stated accuracy may be exceeded: the float64 of a formula errs too."""
 
@@ -98,7 +100,8 @@ def _verdict(
         return Verdict("wrong", f"expected at most {most:g} ulp, got {verdict.largest_ulp:.4g}", "", **known)
     if most is not None or all(check.tolerance == "exact" for check in checks):
         return Verdict("right", "", "kernel", **known)
-    return verdict if verdict.cancelled is None else Verdict("right", "", "body", **known)
+    by_body = verdict.cancelled is not None or not BY_BODY.isdisjoint(verdict.flags)
+    return Verdict("right", "", "body", **known) if by_body else verdict
 
 
 def _checks(op: Asked, got: list[np.ndarray], feed: list[np.ndarray], target: Target) -> list[ResultCheck]:

@@ -13,6 +13,7 @@ from opscope.harness.explain.element_errors import ElementErrors, Judged, elemen
 from opscope.harness.formulas.nearest import off_by
 from opscope.harness.judge.reach import Reach, reach
 from opscope.harness.prepare.operand_sizes import is_float
+from opscope.harness.record.flags import in_words
 from opscope.harness.record.records import ResultCheck
 from opscope.harness.verdict import tails
 from opscope.harness.verdict.meaning import ExactOperands, name_of
@@ -298,7 +299,8 @@ class Verdict:
         lines = [said if said.startswith(f"{self.answer} ") else f"{self.answer}{grade}: {said}"]
         if self.reason and self._judged is not None and self.got:
             lines.append(f"  {self._figures()}")
-        lines.append(f"  golden: {self.by or 'none'}; held to {self.promise}" + "".join(f"; {f}" for f in self.flags))
+        lines.append(f"  golden: {self.by or 'none'}; held to {self.promise}")
+        lines += [f"  {in_words(flag)} ({flag})" for flag in self.flags]
         if any(not check.passed for check in self.golden_checks):
             reason = next(check.reason for check in self.golden_checks if not check.passed)
             lines.append(f"  the given golden is wrong by this one: {reason}")

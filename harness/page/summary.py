@@ -21,6 +21,7 @@ from opscope.harness.record import explanation, explanation_text, ledger, one_fa
 from opscope.harness.record.agreement import Disagreement, disagreements
 from opscope.harness.record.bodies import otherwise_right
 from opscope.harness.record.errors import resuming
+from opscope.harness.record.flags import in_words
 from opscope.harness.record.isolation import Artefact
 from opscope.harness.record.isolation import lines as isolation_lines
 from opscope.harness.record.ledger import MANY
@@ -416,6 +417,7 @@ def result_text(test: OpTest) -> str:
     figures = [f"PCC {test.pcc:.7f}"] if test.pcc is not None else []
     figures += [f"z {test.z_max:.3g}"] if test.z_max is not None else []
     figures += [f"{check.tolerance}" for check in test.results[:1]]
+    figures += [in_words(flag) for flag in dict.fromkeys(flag for check in test.results for flag in check.flags)]
     figures += [f"{100 * test.domain_share:.2g} % of its domain"] if test.domain_share is not None else []
     error = f" +-{test.cycles_error:g} %" if test.cycles_error is not None else ""
     figures += [f"{test.cycles:,} cycles{error}"] if test.cycles else []

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+import ml_dtypes
 import numpy as np
 
 from opscope.base.op_families import PRODUCTS, op_family, stands_for
@@ -32,12 +33,14 @@ from opscope.harness.verdict.operands import (
     wide,
 )
 from opscope.harness.verdict.rounding import cut_to, has_denormals, legal_conversion, without_denormals
-from opscope.harness.verdict.scores import ALONE, Scale
-from opscope.harness.verdict.steps import FLOAT32, FRACTION_BITS, Steps, steps_of
+from opscope.harness.verdict.scores import ALONE, SLACK, SYSTEMATIC_FROM, Scale
+from opscope.harness.verdict.steps import FLOAT32, FRACTION_BITS, Steps, cut_of, steps_of
 from opscope.harness.verdict.target import Target
 from opscope.harness.verdict.tolerance import Tolerance, inner_size, tolerance
 from opscope.harness.verdict.unrounded import Unrounded
 
+COARSE, SAMPLED, FEW = 7, 1 << 12, 0.5
+"""Fraction bits of bfloat16; of so many results more than this share has finer ones, or all are looked at."""
 BITS = "stablehlo.rng_bit_generator"
 TOP = "chlo.top_k"
 GROUPS = 4
@@ -90,7 +93,6 @@ def compare(
     """
     params = params or {}
     op_name, given = TOP if op_name == COMPOSITE and ties.picks(params) else stands_for(op_name), golden
-    whole = None if isinstance(operands, ExactOperands) else operands
     golden, operands = meant(op_name, params, target, golden, operands)
     kind = family(op_name, operands)
     came, (got, documented) = got, as_documented(op_name, target, golden, got, operands)
@@ -122,14 +124,15 @@ def compare(
         if isinstance(operands, ExactOperands) and operands.has_body:
             result = _beside_body(result, golden, given, got, index, row, steps, op_name, operands)
         if not result.passed and _has_numbers(result) and isinstance(operands, ExactOperands) and operands.has_kernels:
-            # What such kernels cost no step says: they are held to what a part of a model is.
-            row = tolerance(target, op_family(op_name), name, op_name=op_name)
-            steps = steps_of(target, op_family(op_name), name, op_name=op_name)
-            part = _judged(given, got, index, row, steps, op_name, whole)
-            result = part if part.passed else result
+            by_unit = _judged(golden, got, index, row, steps, op_name, operands.read_by_the_matrix_unit())
+            if by_unit.passed:
+                result = _unless_it_leans(by_unit, got[index], index, operands)
         if not result.passed and _has_numbers(result) and isinstance(operands, ExactOperands):
             result = _by_other_steps(result, came[index], index, operands)
+        if result.passed and steps is not None and (said := _too_coarse(golden, got, index, steps, operands)):
+            result = result.model_copy(update={"passed": False, "reason": said, "question": "systematic"})
         if result.passed and isinstance(operands, ExactOperands):
+            result = _unless_rounded_twice(result, got[index], index, operands)
             result = _unless_mistaken(result, got[index], index, operands)
             if "as_body" not in result.flags and (some := other_steps.only_in_some(operands, came[index], index)):
                 reason = f"{some} elements are off as steps of 16 bits are, which show in no others"
@@ -142,6 +145,29 @@ def compare(
     if op_name == TOP and ties.picks(params) and operands is not None and not all(check.passed for check in checks):
         checks = ties.picked(operands.inputs[0], golden, got, params, checks)
     return checks
+
+
+def _unless_rounded_twice(result: ResultCheck, got: np.ndarray, index: int, operands: ExactOperands) -> ResultCheck:
+    """A result of a formula that is right by the rounded golden, unless an element of 16 bits is farther from what the
+    formula gives before it is rounded than its steps and one rounding take it: of a host that rounds no step in
+    between. So few values need no mean."""
+    narrow = got.dtype.itemsize == 2 and is_float(got)
+    by_name = not operands.module  # of a module XLA's own result is right too, which may round steps
+    if not (narrow and by_name and result.passed and result.max_abs) or result.flags or operands.stepwise() is operands:
+        return result
+    exact, most = operands.exact[index], float(ml_dtypes.finfo(got.dtype).max)
+    with np.errstate(all="ignore"):
+        off, half = np.abs(wide(got) - exact), last_place(exact, got.dtype) / 2
+        off = np.where(np.isfinite(off) & (np.abs(exact) < most), off - half, 0.0)
+    if not (off > 0).any() or (within := operands.within()) is None:
+        return result
+    farther = off > SLACK * within[index]
+    if not farther.any():
+        return result
+    at = int(np.argmax(np.where(farther, off, 0.0)))
+    value, right = float(got.flat[at]), float(exact.flat[at])
+    reason = f"{value:.6g} is not rounded to nearest from {right:.9g}, nor from what steps may give, at element {at}"
+    return result.model_copy(update={"passed": False, "reason": reason, "question": "rounding"})
 
 
 def _unless_mistaken(result: ResultCheck, got: np.ndarray, index: int, operands: ExactOperands) -> ResultCheck:
@@ -174,6 +200,45 @@ def _unless_mistaken(result: ResultCheck, got: np.ndarray, index: int, operands:
     elif at_once and shares.size >= MANY and abs(mean) > ALONE * chance:
         reason = f"a variance that is off the same way in {shares.size} groups of values"
     return result.model_copy(update={"passed": False, "reason": reason, "question": "systematic"}) if reason else result
+
+
+def _unless_it_leans(result: ResultCheck, got: np.ndarray, index: int, operands: ExactOperands) -> ResultCheck:
+    """A result that is right by what the matrix unit cuts, unless it is off on the mean, along the golden, by more than
+    that takes off the terms of one step: what it makes shorter in one step it makes longer in another."""
+    exact, most = operands.exact[index], cut_of(operands.target, "matmul", element_type(got.dtype))
+    with np.errstate(all="ignore"):
+        width = operands.usually()[index] + last_place(exact, got.dtype) / 2
+        along, size = exact / width, np.square(exact / width)
+        use = np.isfinite(size)
+        slope = float((((wide(got) - exact) / width * along)[use]).sum() / size[use].sum())
+    if got.size < SYSTEMATIC_FROM or got.dtype.itemsize < 4 or not abs(slope) > most:
+        return result
+    reason = f"systematic error: expected at most {most:.2%} of the golden, got {slope:+.2%}"
+    return result.model_copy(update={"passed": False, "reason": reason, "question": "systematic"})
+
+
+def _too_coarse(
+    golden: Sequence[np.ndarray], got: Sequence[np.ndarray], index: int, steps: Steps, operands: Operands | None
+) -> str:
+    """What to say of a result whose numbers all have no more digits than bfloat16, though its type and the right ones
+    have: something rounded it in between. Of 64 honest numbers of 11 fraction bits one in 10^57 is so; where terms
+    cancel, any may be."""
+    g, d = golden[index], got[index]
+    finer = g.dtype.kind == "f" and steps.stored_as and FRACTION_BITS[steps.stored_as] > COARSE
+    known = not (steps.stored or steps.block or steps.error_model == "part" or max(steps.cut) >= 2.0**-COARSE / 2)
+    if not (finer and known) or g.size < SYSTEMATIC_FROM:
+        return ""
+    right, came = np.ravel(g), np.ravel(d)
+    if (cut_to(wide(came[:SAMPLED]), COARSE) != wide(came[:SAMPLED])).mean() > FEW:
+        return ""  # as nearly all are
+    right, came = wide(right), wide(came)
+    use = np.isfinite(right) & np.isfinite(came) & (came != 0) & (cut_to(right, COARSE) != right)
+    if operands is not None and (within := operands.within()) is not None:
+        use &= np.ravel(within[index]) <= 8 * 2.0**-COARSE * np.abs(right)
+    seen = int(np.count_nonzero(use))
+    if seen < SYSTEMATIC_FROM or (cut_to(came[use], COARSE) != came[use]).any():
+        return ""
+    return f"all {seen} results are numbers of bfloat16, and the right ones are not"
 
 
 def _beside_body(
@@ -252,7 +317,9 @@ def _judged(
         pass
     else:
         kept = operands.kept()[index] if operands is not None and operands.sums and operands.kept is not None else None
-        result = check(g, d, row, Scale(steps, terms=kept), strict=operands is not None)
+        usual = steps.cuts / 2 if operands is not None and operands.sums and not steps.stored else None
+        known = operands is not None
+        result = check(g, d, row, Scale(steps, terms=kept, lost=usual, first_look=known), strict=known)
         loose = steps.error_model == "part" and op_name != WHOLE_MODEL
         if operands is not None and _has_numbers(result) and (not result.passed or (loose and result.max_abs)):
             try:
@@ -364,18 +431,13 @@ def _of_cut_operands(
     alone, why = replace(steps, cut=(0.0, 0.0)), first
     with np.errstate(all="ignore"):
         for lost in (steps.cut, steps.cut[::-1], (0.0, 0.0)):
-            product = np.multiply(*(cut_to(wide(x), _kept(each, steps)) for x, each in zip(factors, lost, strict=True)))
+            product = np.multiply(*(cut_to(wide(x), steps.kept(each)) for x, each in zip(factors, lost, strict=True)))
             unrounded = Unrounded.of(product, golden.dtype) if steps.counts_ties else None
             again = check(rounded(product, golden.dtype), got, row, Scale(alone, unrounded=unrounded), strict=True)
             if again.passed:
                 return first
             why = again if lost is steps.cut else why
     return first.model_copy(update={"passed": False, "reason": why.reason, "question": why.question})
-
-
-def _kept(lost: float, steps: Steps) -> int:
-    """How many fraction bits are left of an operand that loses so much at most."""
-    return round(-math.log2(lost + 2.0 ** -FRACTION_BITS[steps.stored_as]))
 
 
 def _in_blocks(
@@ -412,10 +474,11 @@ def _by_operands(
     moved = operands.moved(steps, golden)[index] if steps.by_operands and (within is None or steps.stored) else None
     if moved is not None and g.dtype.kind == "c":
         moved = moved + (steps.function + steps.packed + 2 * steps.declared + steps.cuts) * magnitude(g)
+    lost = operands.lost(steps, g, index) if steps.error_model == "sum" and any(steps.cut) else None
     constant = steps.stored > 0 and operands.op_name in BINARY and len(operands.inputs) == 1
-    result = None
+    alike, result = steps.stored if constant else 0.0, None
     for unrounded in _before_rounding(g, index, steps, operands):
-        scale = Scale(steps, terms=terms, moved=moved, unrounded=unrounded, alike=steps.stored if constant else 0.0)
+        scale = Scale(steps, terms=terms, moved=moved, unrounded=unrounded, lost=lost, alike=alike)
         if within is not None:
             usual, leaning = operands.usually()[index], operands.leaning()[index]
             scale = replace(scale, within=within[index], usual=usual, leaning=leaning)
@@ -451,8 +514,13 @@ def _before_rounding(golden: np.ndarray, index: int, steps: Steps, operands: Ope
         return
     single = golden.dtype.kind == "f" and golden.dtype.itemsize >= 4
     if not steps.stored or steps.stored_as not in (*STORED_TYPES, "Bfp8"):
-        counted = steps.counts_ties and golden.dtype.kind != "c"
-        yield Unrounded.of(operands.run_wide()[index], golden.dtype) if counted else None
+        counted, real = steps.counts_ties, golden.dtype.kind != "c"
+        if counted and real:
+            yield Unrounded.of(operands.run_wide()[index], golden.dtype)
+        elif steps.declared and real and np.unique(golden).size < SYSTEMATIC_FROM:
+            yield Unrounded.without_ties(operands.run_wide()[index])
+        else:
+            yield None
         return
     stored_type = np.dtype(STORED_TYPES.get(steps.stored_as, golden.dtype))
     yield Unrounded.of(golden, stored_type) if steps.counts_ties and single else None

@@ -29,7 +29,8 @@ from opscope.harness.record.element_types import numpy_dtype
 from opscope.harness.verdict import tails
 from opscope.harness.verdict.check import element_type
 from opscope.harness.verdict.operands import Operands
-from opscope.harness.verdict.steps import FLOAT32, Steps, cut_of
+from opscope.harness.verdict.rounding import cut_to
+from opscope.harness.verdict.steps import FLOAT32, KEPT, Steps, cut_of
 from opscope.harness.verdict.target import HOST, Target
 from opscope.harness.verdict.tolerance import TABLE
 
@@ -82,6 +83,8 @@ class Meaning:
     """Float64 operands -> what one relative rounding of other honest steps moves the first result by, each."""
     products: bool = False
     """Whether it multiplies matrices."""
+    adds: bool = False
+    """Whether it does nothing but add its operand's values up."""
     mistaken: Callable[[Arrays], list[np.ndarray]] | None = None
     """What it is computed as by mistake: float64 operands -> float64 results; None: nothing that its sizes hide."""
     grouped: Callable[[np.ndarray], np.ndarray] = lambda y: y.reshape(-1, 1)
@@ -120,6 +123,7 @@ def of_formula(name: str, given: Mapping[str, Any], operands: int, terms: int | 
         forms=tuple(partial(each, **given) for each in formula.forms),
         other_sizes=lambda inputs: formula.other_sizes(*inputs, **given),
         products=formula.products,
+        adds=formula.adds,
         mistaken=None if formula.mistaken is None else results(formula.mistaken),
         grouped=partial(formula.grouped, **given),
     )
@@ -290,6 +294,8 @@ class ExactOperands(Operands):
     """The types of the results."""
     target: Target = HOST
     """What computes."""
+    in_registers: bool = False
+    """Whether each operand and each step is read as a card's matrix unit reads it."""
 
     @property
     def has_body(self) -> bool:
@@ -298,13 +304,17 @@ class ExactOperands(Operands):
 
     @property
     def has_kernels(self) -> bool:
-        """Whether a card computes it that adds values up, by kernels of its own."""
+        """Whether a card computes it that adds values up, in several steps, by kernels of its own."""
         return (
             self.target.tiled
             and self.meaning is not None
             and self.meaning.roundings > 0
-            and not self.meaning.elementwise
+            and not (self.meaning.elementwise or self.meaning.adds)
         )
+
+    def read_by_the_matrix_unit(self) -> ExactOperands:
+        """The same where what its steps hand on lies in registers of the matrix unit, which reads fewer bits."""
+        return replace(self, in_registers=True)
 
     def stepwise(self) -> ExactOperands:
         """The same where each step may be rounded to the type of the results."""
@@ -366,6 +376,9 @@ class ExactOperands(Operands):
         """The op on its own inputs: a formula has no initial values."""
         return self.golden
 
+    def partial_sums(self, golden: np.ndarray) -> None:
+        """None: a formula says nothing of the order in which a sum is added up."""
+
     def with_mean(self, steps: Steps, dtype: np.dtype) -> Steps:
         """The steps of a result with what it may be off on the mean, of single elements in float32 on a host. Those of
         rows are off together."""
@@ -407,7 +420,7 @@ class ExactOperands(Operands):
             if on_card:  # each step may be a kernel, whose functions are no better than XLA's row of float32
                 rate = max(rate, TABLE["Float32"].relative_l2)
             if on_card and (dtype.itemsize <= 2 or not self.meaning.elementwise):
-                multiplies = self.meaning.products or self.meaning.elementwise
+                multiplies = self.in_registers or self.meaning.products or self.meaning.elementwise
                 rate += cut_of(self.target, "matmul" if multiplies else "reduce", element_type(dtype))
             widest = size
             for other in self.meaning.other_sizes(inputs) if not (index or (on_card and dtype.itemsize <= 2)) else ():
@@ -421,11 +434,26 @@ class ExactOperands(Operands):
                 most = own + COARSE * 2.0 ** -(bits + 1) * _finite(widest)
             if apart is not None:
                 most = np.maximum(most, own + (ON_CARD if on_card else STEPWISE) * apart.most)
+            if self.in_registers:
+                usual, most = (each + self._cut[index] for each in (usual, most))
             leaning = np.copysign(most, right) if apart is None else apart.leaning
             shape = self.inputs[0].shape
             usual = most if rounds else usual
             moves.append(_Moves(*(placed(each, places, shape) for each in (most, leaning, usual, own))))
         return moves
+
+    @cached_property
+    def _cut(self) -> list[np.ndarray]:
+        """How far each result moves where all its operands are cut to what the matrix unit reads of either side, or
+        some values of them are."""
+        farthest = [np.zeros(y.shape) for y in self.exact]
+        few, rng = min(KEPT.get(self.target.math_fidelity, KEPT["HiFi4"])), np.random.default_rng(0)
+        operands = [x.astype(np.float64) for x in self.inputs]
+        for share in (1.0, 0.5, 0.5):
+            off = [np.where(rng.random(x.shape) < share, cut_to(x, few), x) for x in operands]
+            for index, result in enumerate(self._evaluated(off)):
+                farthest[index] = np.maximum(farthest[index], np.abs(_finite(result - self.exact[index])))
+        return [ON_CARD * each for each in farthest]
 
     def _apart(
         self,

@@ -22,6 +22,7 @@ from opscope.base.op_families import DATA_MOVEMENT, op_family
 from opscope.harness.prepare.operand_sizes import is_float, sums_terms
 from opscope.harness.verdict import tolerance as table
 from opscope.harness.verdict.places import blocks_of
+from opscope.harness.verdict.rounding import cut_to
 from opscope.harness.verdict.steps import FRACTION_BITS, Steps
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 STEP = 2.0**-10
 """Relative step of a difference quotient: small beside curvature, large beside the noise of float32."""
+LOST = 1.25
+"""How many times what its operands lose by themselves a sum may be too short on the mean: elements weigh otherwise."""
 SAMPLES = 4
 """Random perturbations of an op that is neither elementwise nor a sum."""
 
@@ -118,6 +121,24 @@ class Operands:
         mask = np.uint32(2**32 - 2 ** (FRACTION_BITS["Float32"] - kept))
         cut = (np.ascontiguousarray(terms, np.float32).view(np.uint32) & mask).view(np.float32)
         return self.run([cut.reshape(terms.shape).astype(terms.dtype), *others])
+
+    def lost(self, steps: Steps, golden: np.ndarray, index: int) -> float | None:
+        """How much shorter a sum is on the mean, relative, where its operands are cut to what the matrix unit reads of
+        either side; None where they are also stored in a narrower format. Raises NotEvaluatedError if XLA refuses."""
+        if steps.stored:
+            return None
+        most = 0.0
+        for cut in {steps.cut, steps.cut[::-1]} if len(self.inputs) > 1 else [(max(steps.cut),)]:
+            sides = [*cut, *(0.0 for _ in self.inputs)]
+            read = [
+                cut_to(wide(x), steps.kept(each)).astype(x.dtype) if each and is_float(x) else x
+                for x, each in zip(self.inputs, sides, strict=False)
+            ]
+            off = wide(self.run(read)[index]) - wide(golden)
+            use = np.isfinite(off)
+            size = float(np.square(magnitude(golden)[use]).sum())
+            most = max(most, -float((off * wide(golden))[use].sum()) / size if size else 0.0)
+        return LOST * most + steps.left_out
 
     def run_with_denormals(self) -> list[np.ndarray]:
         """The op on its own inputs, computed as IEEE 754 has it. Raises NotEvaluatedError if XLA refuses."""

@@ -68,6 +68,10 @@ class Scale:
     """What the result was before it was rounded; None: not evaluated."""
     added: np.ndarray | None = None
     """What stands for `terms` where roundings of additions are meant; None: `terms`."""
+    first_look: bool = False
+    """Whether a result that fails is judged once more, by its operands."""
+    lost: float | None = None
+    """Most that a sum loses on the mean because its operands are cut, relative; None: all that may be cut."""
     alike: float = 0.0
     """Most by which all elements may be off alike, relative: by a constant of the op that was stored."""
 
@@ -282,7 +286,8 @@ class Scores:
             # What rounding did, whichever way, is as likely to have gone the other way.
             own = steps.function + steps.added
             chance = min(chance, own + ALONE * math.sqrt(self.along_squares) / self.golden_squares)
-        lost = steps.cuts + steps.short + (2 * steps.stored if steps.block else 0.0)
+        lost = steps.cuts if self.scale.lost is None else self.scale.lost
+        lost += steps.short + (2 * steps.stored if steps.block else 0.0)
         if steps.error_model == "part":
             lost = chance = steps.function
         # Where real ties were counted out, a packer has no mean of its own; of steps between they are not known.

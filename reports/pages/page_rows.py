@@ -13,6 +13,7 @@ from urllib.parse import quote
 from opscope.base.document.groups import by_cause, short
 from opscope.base.statuses import NOT_ATTEMPTED, NOT_RUN
 from opscope.harness.record.causes import cause_of_test
+from opscope.harness.record.flags import in_words
 from opscope.harness.record.records import OpTest
 from opscope.harness.record.result_options import OPTIONS, record_fields
 from opscope.harness.record.stages import FAILED, Stage, Status, in_order
@@ -70,7 +71,8 @@ def _op_row(test: OpTest, owned: Owned) -> Row:
         "params": test.op_params,
         "layouts": [_layout(tensor) for tensor in (*test.inputs, *test.outputs)],
         "results": [
-            {name: getattr(check, field) for name, field in RESULT.items()} | {"flags": list(check.flags)}
+            {name: getattr(check, field) for name, field in RESULT.items()}
+            | {"flags": [in_words(flag) for flag in check.flags]}
             for check in test.results
         ],
         "ran_on": test.ran_on,
