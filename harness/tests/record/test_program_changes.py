@@ -251,7 +251,7 @@ ENTRY %main (a: f32[8], b: f32[8]) -> f32[8] {
   %a = f32[8]{0} parameter(0)
   %b = f32[8]{0} parameter(1)
   %c = f32[] constant(0.5)
-  %f.7 = f32[8]{0} fusion(%a, /*index=1*/%b), kind=kLoop, calls=%fused
+  %f.7 = f32[8]{0} fusion(%a, /*index=1*/%b), kind=kLoop, calls=%fused, backend_config={"sizes":["4"],"kind":"x"}
   %r = f32[] reduce(%f.7, %c), dimensions={0}, to_apply=%sum
   %w = f32[8]{0} broadcast(%r), dimensions={}
   ROOT %d = f32[8]{0} subtract(%f.7, %w)
@@ -270,6 +270,11 @@ def test_a_fusion_of_xla_is_what_it_holds() -> None:
     )
     renamed = renamed.replace("/*index=1*/", "")
     assert changes_of_texts(plain(HLO), plain(renamed)) == []
+    config = '{"sizes":["4"],"kind":"x"}'
+    for form in ('{"kind": "x", "sizes": ["4"]}', '"{\\"kind\\":\\"x\\",\\"sizes\\":[\\"4\\"]}"'):
+        assert changes_of_texts(plain(HLO), plain(HLO.replace(config, form))) == []
+    unused = "%unused (q: f32[]) -> f32[] {\n  ROOT %q = f32[] parameter(0)\n}\n\nENTRY"
+    assert changes_of_texts(plain(HLO), plain(HLO.replace("ENTRY", unused))) == []
     ordered = "constant(0.5)", "constant(0.5), control-predecessors={%f.7}"
     behind = HLO.replace("  %c = f32[] constant(0.5)\n", "").replace("  %r = ", "  %c = f32[] constant(0.5)\n  %r = ")
     behind = behind.replace(*ordered)
@@ -280,6 +285,7 @@ def test_a_fusion_of_xla_is_what_it_holds() -> None:
         ("multiply(%p0", "divide(%p0", "computation + fused ops of fusion kLoop"),
         ("subtract(%f.7, %w)", "subtract(%w, %f.7)", "operands of subtract"),
         ("constant(0.5)", "constant(0.25)", "value of constant"),
+        ('["4"]', '["2"]', "backend_config of fusion kLoop"),
         ("s = f32[] add", "s = f32[] maximum", "computation + fused ops of reduce"),
     ):
         found = changes(program, program_graph.read(plain(HLO.replace(before, now))))
