@@ -385,7 +385,7 @@ def _differing(one: Op, other: Op) -> set[str]:
     elif (one.operands, one.results) != (other.operands, other.results):
         found.add(_TYPES)
     if one.holds != other.holds:
-        found.add("fused ops")
+        found = found - {"computation"} | {"fused ops"}
     if (one.ahead, one.inside) != (other.ahead, other.inside):
         found.add(_MOVED if one.ahead != other.ahead else "place")
     return found

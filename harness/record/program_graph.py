@@ -235,9 +235,7 @@ class _Builder:
         if not name or name not in self._functions:
             return (), ()
         below = _below(name, self._functions)
-        inner = _Builder(
-            {key: body for key, body in self._functions.items() if key == name or key in below}
-        )
+        inner = _Builder({key: body for key, body in self._functions.items() if key == name or key in below})
         program = Program(tuple(inner.ops))
         counts = Counter(op.name for op in program.computing)
         return tuple(sorted(counts.items())), (("computation", program.digest),)
