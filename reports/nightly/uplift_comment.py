@@ -42,7 +42,12 @@ def _text(uplift: Uplift, most: int) -> str:
     wrong = [f"{each.name}: {each.reason}" for each in _computed(uplift) if each.numbers == WRONG_IN_BOTH]
     parts = [
         f"{MARK}\n### {title(uplift)}",
-        rendered(Words(_about(uplift)), _list("❌ fails now", failing, MOST_OTHERS), _changes(uplift)),
+        rendered(
+            Words(_about(uplift)),
+            _list("❌ fails now", failing, MOST_OTHERS),
+            _list("🔴 costs more", uplift.worse[len(uplift.news) :], MOST_OTHERS),
+            _changes(uplift),
+        ),
         rendered(
             _list("other changes of single ops", list(map(_change, _of_ops_alone(uplift))), most),
             _list("✅ right now", right, most),
@@ -99,7 +104,7 @@ def _different(models: Sequence[Model]) -> int:
 
 
 def _changes(uplift: Uplift) -> Table:
-    every = uplift.changes or uplift.op_changes
+    every = sorted(uplift.changes or uplift.op_changes, key=lambda group: (group.cycles or 0) <= 0)  # worse first
     simulated = any(each.cycles is not None for each in _computed(uplift))
     rows = [
         (

@@ -408,6 +408,17 @@ def test_a_price_that_is_not_known_is_not_none() -> None:
     assert "not known" not in uplift_comment.text(replace(none, changes=(group,)))
 
 
+def test_what_is_worse_stands_first() -> None:
+    base = uplift(1, 2, 1)
+    better, dearer = base.changes
+    dearer = replace(dearer, what="my.add +1", places=(replace(dearer.places[0], cycles=(5, 9)),))
+    some = replace(base, changes=(*(better,) * 20, dearer), worse=("add: NEW", "net: cycles 5 -> 9 (+80.00 %)"))
+    text = uplift_comment.text(some)
+    assert text.index("my.add +1") < text.index("🟢")
+    assert "**🔴 costs more (1)**\n- net: cycles 5 -&gt; 9 (+80.00 %)\n" in text
+    assert "add: NEW" not in text
+
+
 def test_what_is_wrong_in_both_is_said_and_is_no_change() -> None:
     [model] = uplift(1, 0, 0).models
     wrong = replace(model, name="net", numbers=WRONG_IN_BOTH, reason="by 128 ulp")
