@@ -207,6 +207,18 @@ def chain(*names: str, times: int = 1) -> str:
     return f"{HEAD}func.func @main(%arg0: {TYPE}) -> {TYPE} {{\n{body}\n    return {last} : {TYPE}\n}}"
 
 
+def test_operands_of_two_types_that_are_exchanged_are_no_change_of_types() -> None:
+    text = 'func.func @f(%a: A, %b: B) -> A {\n  %0 = "x.divide"(%a, %b) : (A, B) -> A\n  return %0 : A\n}'
+    text = text.replace("A", "tensor<8xf32>").replace("B", "tensor<1xf32>")
+    kinds = "(tensor<8xf32>, tensor<1xf32>)", "(tensor<1xf32>, tensor<8xf32>)"
+    exchanged = text.replace("(%a, %b)", "(%b, %a)").replace(*kinds)
+    assert [(each.what, each.kind) for each in changes_of_texts(text, exchanged)] == [
+        ("operands of x.divide", "wiring")
+    ]
+    typed = text.replace("%b: tensor<1xf32>", "%b: tensor<1xbf16>").replace("tensor<1xf32>)", "tensor<1xbf16>)")
+    assert "types of" in " ".join(each.what for each in changes_of_texts(text, typed))
+
+
 def test_sites_that_are_alike_are_one_change_and_two_changes_are_two() -> None:
     old, new = chain("exp", "sum", "divide", "matmul", times=6), chain("softmax", "matmul", times=6)
     [change] = changes_of_texts(plain(old), plain(new))
