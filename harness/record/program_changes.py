@@ -383,9 +383,10 @@ def _differing(one: Op, other: Op) -> set[str]:
     if "" not in (memory_of(one), memory_of(other)) and memory_of(one) != memory_of(other):
         found.add(f"{_LAYOUT} ({memory_of(one)} -> {memory_of(other)})")
     elif (one.operands, one.results) != (other.operands, other.results):
-        found.add(_TYPES)
+        exchanged = one.results == other.results and sorted(one.operands) == sorted(other.operands)
+        found.add("operands" if exchanged else _TYPES)
     if one.holds != other.holds:
-        found.add("fused ops")
+        found = found - {"computation"} | {"fused ops"}
     if (one.ahead, one.inside) != (other.ahead, other.inside):
         found.add(_MOVED if one.ahead != other.ahead else "place")
     return found

@@ -9,6 +9,7 @@ library only.
 
 from __future__ import annotations
 
+import json
 import re
 import struct
 from collections import Counter
@@ -233,24 +234,11 @@ class _Builder:
         """The ops of a fused computation, and its digest as an attribute."""
         if not name or name not in self._functions:
             return (), ()
-        inner = _Builder(
-            {key: body for key, body in self._functions.items() if key == name or key in self._below(name)}
-        )
+        below = _below(name, self._functions)
+        inner = _Builder({key: body for key, body in self._functions.items() if key == name or key in below})
         program = Program(tuple(inner.ops))
         counts = Counter(op.name for op in program.computing)
         return tuple(sorted(counts.items())), (("computation", program.digest),)
-
-    def _below(self, name: str) -> set[str]:
-        """The functions that a function calls, and those that they call."""
-        found: set[str] = set()
-        left = [name]
-        while left:
-            for statement in _statements(self._functions[left.pop()]):
-                for called in (statement.callee, statement.holds):
-                    if called in self._functions and called not in found:
-                        found.add(called)
-                        left.append(called)
-        return found
 
 
 def _written(statement: _Statement) -> str:
@@ -261,6 +249,19 @@ def _written(statement: _Statement) -> str:
         name for name, kind in zip(statement.operands, statement.operand_types, strict=True) if _WRITTEN.match(kind)
     ]
     return able[-1 if _TO_THE_LAST.search(statement.name) else 0] if able else ""
+
+
+def _below(name: str, functions: Mapping[str, _Body]) -> set[str]:
+    """The functions that a function calls, and those that they call."""
+    found: set[str] = set()
+    left = [name]
+    while left:
+        for statement in _statements(functions[left.pop()]):
+            for called in (statement.callee, statement.holds):
+                if called in functions and called not in found:
+                    found.add(called)
+                    left.append(called)
+    return found
 
 
 def _statements(body: _Body) -> Iterator[_Statement]:
@@ -509,8 +510,9 @@ _SAYS_NOTHING = frozenset({"metadata", "frontend_attributes", "outer_dimension_p
 
 
 def _hlo(text: str) -> dict[str, _Body]:
-    """The computations of an HLO module."""
+    """The computations of an HLO module that its entry leads to; all of them where it has none."""
     functions: dict[str, _Body] = {}
+    entry = ""
     body, root, kinds, numbers = _Body(), "", dict[str, str](), dict[str, int]()
     for line in map(str.strip, text.splitlines()):
         if (match := _INSTRUCTION.match(line)) is not None:
@@ -525,11 +527,13 @@ def _hlo(text: str) -> dict[str, _Body]:
         elif line.endswith("{") and (head := _COMPUTATION.match(line)) is not None:
             body = functions[head[1]] = _Body()
             kinds, numbers = {}, {}
+            entry = head[1] if line.startswith("ENTRY") else entry
         elif line == "}" and body.arguments + body.statements:
             body.statements.append(_Statement(RETURN, [], [root], (), (), ()))
             body.arguments.sort(key=lambda argument: numbers[argument[0]])
             body = _Body()
-    return functions
+    kept = {entry} | _below(entry, functions)
+    return {name: each for name, each in functions.items() if name in kept} if entry else functions
 
 
 def _parts_of(text: str) -> tuple[str, str, str, str]:
@@ -555,7 +559,7 @@ def _instruction(name: str, opcode: str, parts: tuple[str, str, str], kinds: Map
         elif key == "control-predecessors":  # what has to run before, though nothing of it is read
             operands += [word.strip(" {}%") for word in value.split(",")]
         elif key not in _SAYS_NOTHING:
-            attributes.append((key, _SPACES.sub("", _normal(value)[0])))
+            attributes.append((key, _SPACES.sub("", _normal(_ordered(value))[0])))
     if opcode == "fusion":
         opcode = f"fusion {dict(attributes).get('kind', '')}".strip()
     types = tuple(kinds.get(word, "") for word in operands)
@@ -569,6 +573,16 @@ def _instruction(name: str, opcode: str, parts: tuple[str, str, str], kinds: Map
             _Body([], [_Statement("computation", [], [], (), (), (), "", [], each)]) for each in called
         ]
     return statement
+
+
+def _ordered(value: str) -> str:
+    """A value in JSON, in quotes or not, with its keys in order; any other as it is."""
+    try:
+        read = json.loads(value)
+        read = json.loads(read) if isinstance(read, str) else read
+    except ValueError:
+        return value
+    return json.dumps(read, sort_keys=True)
 
 
 def _end(text: str, start: int) -> int:

@@ -72,13 +72,9 @@ def changed_programs(a: RunView, b: RunView) -> tuple[ChangedProgram, ...]:
 
 
 def changed_counts(old: Structure, new: Structure) -> Counts:
-    """Ops of which there are more or fewer: in each execution, ahead of the first, and fused into others."""
-    return _different(_counts(old), _counts(new))
-
-
-def _counts(structure: Structure) -> dict[str, int]:
-    parts = (("", structure.ops), (_AHEAD, structure.ahead), (_FUSED, structure.fused))
-    return {f"{prefix}{name}": number for prefix, of in parts for name, number in of.items()}
+    """Ops of which there are more or fewer: in each execution, then ahead of the first, then fused into others."""
+    parts = ("", old.ops, new.ops), (_AHEAD, old.ahead, new.ahead), (_FUSED, old.fused, new.fused)
+    return {f"{prefix}{name}": pair for prefix, *both in parts for name, pair in _different(*both).items()}
 
 
 def changed_layouts(old: Structure, new: Structure) -> Counts:

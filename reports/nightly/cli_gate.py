@@ -83,7 +83,12 @@ if TYPE_CHECKING:
     help="Configuration of the night; default: ci/nightly.yaml.",
 )
 @click.option(
-    "--model", "models", multiple=True, metavar="MODEL", help="Only these models of the configuration; names or globs."
+    "--model",
+    "models",
+    multiple=True,
+    metavar="MODEL",
+    help="Only these models of the configuration; names or globs. With --new: what both builds compile; a name, a "
+    "glob, a file, or suite:ops for single ops.",
 )
 @click.option("--revision", metavar="COMMIT", help="Commit that is tested; default: the CI job's, else the checkout's.")
 @click.option("--branch", metavar="NAME", help="Branch that is tested; default: as for --revision.")

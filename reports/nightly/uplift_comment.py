@@ -5,6 +5,7 @@ Texts of models, ops and errors are escaped, so that they act as no markup, ment
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ MOST_LINES = 60
 MOST_CHANGES, MOST_MODELS, MOST_OTHERS = 10, 10, 3
 MOST_NAMES, MOST_COUNTS = 3, 6
 MOST_OF_NAME = 60
+WITHIN = "within the error model"
 
 
 def text(uplift: Uplift) -> str:
@@ -40,7 +42,12 @@ def _text(uplift: Uplift, most: int) -> str:
     wrong = [f"{each.name}: {each.reason}" for each in _computed(uplift) if each.numbers == WRONG_IN_BOTH]
     parts = [
         f"{MARK}\n### {title(uplift)}",
-        rendered(Words(_about(uplift)), _list("❌ fails now", failing, MOST_OTHERS), _changes(uplift)),
+        rendered(
+            Words(_about(uplift)),
+            _list("❌ fails now", failing, MOST_OTHERS),
+            _list("🔴 costs more", uplift.worse[len(uplift.news) :], MOST_OTHERS),
+            _changes(uplift),
+        ),
         rendered(
             _list("other changes of single ops", list(map(_change, _of_ops_alone(uplift))), most),
             _list("✅ right now", right, most),
@@ -63,13 +70,14 @@ def title(uplift: Uplift) -> str:
     slower = sum(model.cycles[1] > model.cycles[0] for model in priced if model.cycles)
     faster = sum(model.cycles[1] < model.cycles[0] for model in priced if model.cycles)
     larger = sum(any(now > before for before, now in _memory(model).values()) for model in uplift.models)
-    changed = len(_renumbered(uplift))
+    numbers = Counter(each.numbers for each in _renumbered(uplift))
+    kinds = [f"{number} {WITHIN if kind == 'within' else kind}" for kind, number in numbers.most_common()]
     words = [
         f"{counted(len(uplift.news), 'new failure')}" if uplift.news else "nothing fails anew",
         *([f"{counted(slower, 'model')} slower"] if slower else []),
         *([f"{faster} faster"] if faster else []),
         *([f"{larger} with more memory"] if larger else []),
-        f"numbers of {changed} changed" if changed else "numbers unchanged",
+        f"numbers changed: {', '.join(kinds)}" if kinds else "numbers unchanged",
         *([f"{len(uplift.fixed)} right now"] if uplift.fixed else []),
     ]
     mark = "🔴" if uplift.worse else "🟢"
@@ -77,30 +85,33 @@ def title(uplift: Uplift) -> str:
 
 
 def _about(uplift: Uplift) -> str:
-    errors = [model.cycles_error for model in uplift.models if model.cycles_error is not None]
+    errors = [each.cycles_error for each in _computed(uplift) if each.cycles_error is not None]
     options = " ".join(f"{name}={value}" for name, value in sorted(uplift.options.items()) if value is not None)
+    models, alone = uplift.models, uplift.compared - sum(model.equal is not None for model in uplift.models)
     words = [
-        counted(len(uplift.models), "model") + (f" on {uplift.board}" if uplift.board else ""),
+        uplift.board,
         options,
-        f"{_of(uplift, equal=False)} lower differently, {_of(uplift, equal=True)} make equal programs",
-        f"cycles {max(errors):.1f} % error" if errors else "",
+        f"{_different(models)} of {counted(len(models), 'model')} lower differently" if models else "",
+        f"{_different(uplift.ops)} of {counted(alone, 'single op')} lower differently" if alone > 0 else "",
+        f"cycles simulated, {max(errors):.1f} % error at most" if errors else "",
         f"{sum(uplift.seconds.values()):.0f} s",
     ]
     return " · ".join(filter(None, words))
 
 
-def _of(uplift: Uplift, *, equal: bool) -> int:
-    return sum(model.equal is equal for model in uplift.models)
+def _different(models: Sequence[Model]) -> int:
+    return sum(model.equal is False for model in models)
 
 
 def _changes(uplift: Uplift) -> Table:
-    every = uplift.changes or uplift.op_changes
+    every = sorted(uplift.changes or uplift.op_changes, key=lambda group: (group.cycles or 0) <= 0)  # worse first
+    simulated = any(each.cycles is not None for each in _computed(uplift))
     rows = [
         (
             f"{_mark(group)} {group.what}",
             _names(group),
             _counts(group),
-            _price(group),
+            _price(group) or ("not known" if simulated else ""),
             Op(group.smallest_id, cut(group.smallest, MOST_OF_NAME), "", 0, "", "") if group.smallest else "",
             uplift.owners.get(group.what, ""),
         )
@@ -156,6 +167,8 @@ def _price(group: Group) -> str:
     priced = [place for place in group.places if place.cycles is not None]
     if not priced or group.cycles is None:
         return ""
+    if not any(now - before for before, now in (place.cycles for place in priced if place.cycles is not None)):
+        return "0"
     pairs = [place.cycles for place in priced if place.cycles is not None and place.cycles[0]]
     shares = [percent_change(*pair) for pair in sorted(pairs, key=lambda pair: pair[1] / pair[0])]
     share = f" ({shares[0]}{f' … {shares[-1]}' if len(shares) > 1 else ''})" if shares else ""

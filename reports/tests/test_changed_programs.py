@@ -91,6 +91,11 @@ def test_what_changed_is_named_with_its_counts_and_its_price(tmp_path: Path, bef
     assert [program.text for program in changed_programs.changed_programs(*views)] == ([text] if text else [])
 
 
+def test_ops_of_each_execution_stand_before_those_that_are_fused() -> None:
+    old, new = Structure(ops={"x": 4}, ahead={"full": 9}, fused={"constant": 90}), Structure(ops={"x": 3})
+    assert list(changed_programs.changed_counts(old, new)) == ["x", "ahead full", "fused constant"]
+
+
 def test_models_that_run_before_their_ops_are_compared_too(tmp_path: Path) -> None:
     """`--op-by-op-on-fail`: in folders, as published runs, and as nights."""
     url, folders, nights = fresh(tmp_path / "db.sqlite"), [], []

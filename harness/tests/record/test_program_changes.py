@@ -207,6 +207,18 @@ def chain(*names: str, times: int = 1) -> str:
     return f"{HEAD}func.func @main(%arg0: {TYPE}) -> {TYPE} {{\n{body}\n    return {last} : {TYPE}\n}}"
 
 
+def test_operands_of_two_types_that_are_exchanged_are_no_change_of_types() -> None:
+    text = 'func.func @f(%a: A, %b: B) -> A {\n  %0 = "x.divide"(%a, %b) : (A, B) -> A\n  return %0 : A\n}'
+    text = text.replace("A", "tensor<8xf32>").replace("B", "tensor<1xf32>")
+    kinds = "(tensor<8xf32>, tensor<1xf32>)", "(tensor<1xf32>, tensor<8xf32>)"
+    exchanged = text.replace("(%a, %b)", "(%b, %a)").replace(*kinds)
+    assert [(each.what, each.kind) for each in changes_of_texts(text, exchanged)] == [
+        ("operands of x.divide", "wiring")
+    ]
+    typed = text.replace("%b: tensor<1xf32>", "%b: tensor<1xbf16>").replace("tensor<1xf32>)", "tensor<1xbf16>)")
+    assert "types of" in " ".join(each.what for each in changes_of_texts(text, typed))
+
+
 def test_sites_that_are_alike_are_one_change_and_two_changes_are_two() -> None:
     old, new = chain("exp", "sum", "divide", "matmul", times=6), chain("softmax", "matmul", times=6)
     [change] = changes_of_texts(plain(old), plain(new))
@@ -251,7 +263,7 @@ ENTRY %main (a: f32[8], b: f32[8]) -> f32[8] {
   %a = f32[8]{0} parameter(0)
   %b = f32[8]{0} parameter(1)
   %c = f32[] constant(0.5)
-  %f.7 = f32[8]{0} fusion(%a, /*index=1*/%b), kind=kLoop, calls=%fused
+  %f.7 = f32[8]{0} fusion(%a, /*index=1*/%b), kind=kLoop, calls=%fused, backend_config={"sizes":["4"],"kind":"x"}
   %r = f32[] reduce(%f.7, %c), dimensions={0}, to_apply=%sum
   %w = f32[8]{0} broadcast(%r), dimensions={}
   ROOT %d = f32[8]{0} subtract(%f.7, %w)
@@ -270,6 +282,11 @@ def test_a_fusion_of_xla_is_what_it_holds() -> None:
     )
     renamed = renamed.replace("/*index=1*/", "")
     assert changes_of_texts(plain(HLO), plain(renamed)) == []
+    config = '{"sizes":["4"],"kind":"x"}'
+    for form in ('{"kind": "x", "sizes": ["4"]}', '"{\\"kind\\":\\"x\\",\\"sizes\\":[\\"4\\"]}"'):
+        assert changes_of_texts(plain(HLO), plain(HLO.replace(config, form))) == []
+    unused = "%unused (q: f32[]) -> f32[] {\n  ROOT %q = f32[] parameter(0)\n}\n\nENTRY"
+    assert changes_of_texts(plain(HLO), plain(HLO.replace("ENTRY", unused))) == []
     ordered = "constant(0.5)", "constant(0.5), control-predecessors={%f.7}"
     behind = HLO.replace("  %c = f32[] constant(0.5)\n", "").replace("  %r = ", "  %c = f32[] constant(0.5)\n  %r = ")
     behind = behind.replace(*ordered)
@@ -277,10 +294,11 @@ def test_a_fusion_of_xla_is_what_it_holds() -> None:
     assert changes_of_texts(plain(HLO), plain(behind)) != []
     for before, now, what in (
         ("add(%m.1, %p1)", "add(%m.1, %p0)", "computation of fusion kLoop"),
-        ("multiply(%p0", "divide(%p0", "computation + fused ops of fusion kLoop"),
+        ("multiply(%p0", "divide(%p0", "fused ops of fusion kLoop"),
         ("subtract(%f.7, %w)", "subtract(%w, %f.7)", "operands of subtract"),
         ("constant(0.5)", "constant(0.25)", "value of constant"),
-        ("s = f32[] add", "s = f32[] maximum", "computation + fused ops of reduce"),
+        ('["4"]', '["2"]', "backend_config of fusion kLoop"),
+        ("s = f32[] add", "s = f32[] maximum", "fused ops of reduce"),
     ):
         found = changes(program, program_graph.read(plain(HLO.replace(before, now))))
         assert (

@@ -385,6 +385,40 @@ def test_the_title_can_be_pasted() -> None:
     assert uplift_comment.title(plain) == "🟢 `tt@0.1.2` → `tt@0.1.3`: nothing fails anew, numbers unchanged"
 
 
+def test_how_much_was_compared_and_what_became_of_the_numbers() -> None:
+    [slower] = uplift(1, 0, 0).models
+    within, better = (replace(slower, equal=False, numbers=word) for word in ("within", "better"))
+    same = replace(slower, equal=True, numbers="equal bits", cycles=None)
+    some = replace(uplift(0, 0, 0), models=(within, same), ops=(within, better, same), compared=9)
+    text = uplift_comment.text(some)
+    assert "numbers changed: 2 within the error model, 1 better" in text
+    assert "1 of 2 models lower differently · 2 of 7 single ops lower differently" in text
+    assert "0 of 9 single ops" in uplift_comment.text(replace(some, models=(), ops=()))
+
+
+def test_a_price_that_is_not_known_is_not_none() -> None:
+    base = uplift(1, 0, 0)
+    place = Place("net", "0" * 16, 1, {"my.add": (1, 2)}, {}, None, "")
+    group = Group("my.add +1", ("0" * 16,), "", "", "ops", (place,), "1", "")
+    both = place, replace(place, cycles=(5, 5), priced_by="run")
+    told = [uplift_comment.text(replace(base, changes=(replace(group, places=(each,)),))) for each in both]
+    assert ["| not known |" in text for text in told] == [True, False]
+    assert ["| 0 |" in text for text in told] == [False, True]
+    none = replace(base, models=tuple(replace(each, cycles=None) for each in base.models))
+    assert "not known" not in uplift_comment.text(replace(none, changes=(group,)))
+
+
+def test_what_is_worse_stands_first() -> None:
+    base = uplift(1, 2, 1)
+    better, dearer = base.changes
+    dearer = replace(dearer, what="my.add +1", places=(replace(dearer.places[0], cycles=(5, 9)),))
+    some = replace(base, changes=(*(better,) * 20, dearer), worse=("add: NEW", "net: cycles 5 -> 9 (+80.00 %)"))
+    text = uplift_comment.text(some)
+    assert text.index("my.add +1") < text.index("🟢")
+    assert "**🔴 costs more (1)**\n- net: cycles 5 -&gt; 9 (+80.00 %)\n" in text
+    assert "add: NEW" not in text
+
+
 def test_what_is_wrong_in_both_is_said_and_is_no_change() -> None:
     [model] = uplift(1, 0, 0).models
     wrong = replace(model, name="net", numbers=WRONG_IN_BOTH, reason="by 128 ulp")
