@@ -248,7 +248,7 @@ class Operands:
         from opscope.harness.prepare.operand_sizes import squared
 
         plain = squared(self.op_name, self.inputs)
-        total: list[np.ndarray] = []
+        total = [np.zeros(np.shape(size)) for size in self.term_sizes]
         for number, width in enumerate(widths):
             if width is None:
                 continue
@@ -256,7 +256,7 @@ class Operands:
             scale = float(np.max(width, initial=0.0)) or 1.0
             changed[number] = np.square(width / scale).astype(self.inputs[number].dtype)
             parts = [magnitude(array) * scale**2 for array in self.run(changed)]
-            total = [a + b for a, b in zip(total, parts, strict=True)] if total else parts
+            total = [a + b for a, b in zip(total, parts, strict=True)]
         return [np.sqrt(part) for part in total]
 
     def _joined(self, moved: Sequence[np.ndarray], rate: float, golden: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -269,8 +269,11 @@ class Operands:
             filled = [np.full_like(x, value) if f else x for x, f in zip(self.inputs, floats, strict=True)]
             return [wide(result) for result in self.run(filled)]
 
-        # An operand that is a constant of the module is in both.
-        counts = [np.abs(ones - zeros) for ones, zeros in zip(of(1.0), of(0.0), strict=True)]
+        # An operand that is a constant of the module is in both. The updates, which follow the indices, may be one:
+        # then an element may get all of them.
+        at = max((number for number, x in enumerate(self.inputs) if not is_float(x)), default=None)
+        most = 0 if at is None or any(floats[at:]) else self.inputs[at].size
+        counts = [most + np.abs(ones - zeros) for ones, zeros in zip(of(1.0), of(0.0), strict=True)]
         return [
             np.hypot(width, rate * np.sqrt(count) * np.maximum(size.astype(np.float64), magnitude(result)))
             for width, count, size, result in zip(moved, counts, self.term_sizes, golden, strict=True)

@@ -28,7 +28,8 @@ def statuses(place: Place, file: Path, *words: str, backend: str = "reference") 
         *("--model", str(file), *words),
         timeout=400,
     )
-    assert done.code in (0, 1) and "internal error" not in done.out + done.err, done.out + done.err
+    assert done.code in (0, 1), done.out + done.err
+    assert "internal error" not in done.out + done.err
     counts: dict[str, Counter[str]] = {}
     for row in place.records():
         counts.setdefault(row["backend"], Counter())[row["status"]] += 1
@@ -73,7 +74,8 @@ def test_a_sort_has_one_right_order(place: Place, name: str, right: str, wrong: 
     ],
 )
 def test_onnx_files_are_what_their_standard_computes(place: Place, name: str, right: int, refused: int) -> None:
-    """The import agrees with onnx's reference, or with ONNX Runtime where that has none; what is refused is 64-bit work that the default card has not."""
+    """The import agrees with onnx's reference, or with ONNX Runtime where that has none. Refused is 64-bit work, for
+    which the default card has no types."""
     pytest.importorskip("onnx", reason="pip install -e '.[onnx]'")
     inputs = REPORTS / f"{name.split('_')[0]}.npz"
     found = statuses(place, REPORTS / f"{name}.onnx", *(("--inputs", str(inputs)) if inputs.exists() else ()))

@@ -82,3 +82,44 @@ def test_a_packer_rounds_each_update_and_ties_away_from_zero_leans_outwards(roun
     golden, results = [exact.astype(ml_dtypes.bfloat16)], [got.astype(ml_dtypes.bfloat16)]
     (result,) = compare(golden, results, "stablehlo.scatter", DEVICE, params=params, operands=known)
     assert result.passed is right, result.reason
+
+
+CONSTANT = """func.func @main({0}%at: tensor<256x1xi32>) -> tensor<4x8xbf16> {{
+  {1}
+  %x = stablehlo.constant dense<0.1> : tensor<256x8xbf16>
+  %0 = "stablehlo.scatter"(%base, %at, %x) <{{
+    scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0],
+      scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}}> ({{
+    ^bb0(%a: tensor<bf16>, %b: tensor<bf16>):
+      %1 = stablehlo.add %a, %b : tensor<bf16>
+      stablehlo.return %1 : tensor<bf16>
+  }}) : (tensor<4x8xbf16>, tensor<256x1xi32>, tensor<256x8xbf16>) -> tensor<4x8xbf16>
+  return %0 : tensor<4x8xbf16>
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("argument", "constant"),
+    [("", "%base = stablehlo.constant dense<0.0> : tensor<4x8xbf16>"), ("%base: tensor<4x8xbf16>, ", "")],
+    ids=["all constant", "the updates"],
+)
+def test_updates_that_are_a_constant_of_the_module_are_rounded_as_often(argument, constant):
+    """Of 64 equal updates of an element: how many they are, only the indices say."""
+    at = np.repeat(np.arange(4, dtype=np.int32), 64)[:, np.newaxis]
+    zero, tenth = np.zeros((4, 8), ml_dtypes.bfloat16), ml_dtypes.bfloat16(0.1)
+    module, inputs = CONSTANT.format(argument, constant).encode(), [zero, at] if argument else [at]
+    known = Operands("stablehlo.scatter", module, lambda: inputs, "stablehlo.add")
+    rounded = zero.copy()
+    for _ in range(64):
+        rounded = (rounded + tenth).astype(ml_dtypes.bfloat16)
+    golden = np.full((4, 8), 64 * float(tenth), ml_dtypes.bfloat16)
+
+    def passed(got):
+        params = {"body": "stablehlo.add"}
+        (result,) = compare([golden], [got], "stablehlo.scatter", HOST, params=params, operands=known)
+        return result.passed
+
+    assert (rounded != golden).all()
+    assert passed(rounded)
+    assert passed(golden)
+    assert not passed((golden.astype(np.float32) / 2).astype(ml_dtypes.bfloat16))
