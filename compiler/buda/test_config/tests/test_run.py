@@ -386,6 +386,21 @@ def test_a_queue_is_drawn_by_its_rule_and_the_seed() -> None:
     assert drawn["in1"].max() == np.float64(0.30078125)  # 0.3 in bfloat16
 
 
+def test_constants_have_their_names_values_where_inputs_and_outputs_are_named() -> None:
+    raw = yaml.safe_load(netlist({"type": "nop"}, [q(1, 1, 1)], f(1, 1, 1)))
+    names = ["norm_var_plus_eps", "norm_mean.0", "norm_var.0", "dc.reduce_sum.0", "weights"]
+    raw["queues"] |= dict.fromkeys(names, raw["queues"]["in0"])
+    drawn = inputs_of(raw, configs.read(raw), 0)
+    assert all(np.ptp(drawn[name]) > 1 for name in names)
+    raw["test-config"]["io-config"] = {"inputs": ["in0"], "outputs": ["out"]}
+    for arguments, length in (({}, 128), ({"sequence_length": 64}, 64), ({"sequence_lenth": 32}, 32)):
+        raw["test-config"]["test-args"] = arguments
+        values = inputs_of(raw, configs.read(raw), 0)
+        for name, value in zip(names, (2**-23, 1 / length, 1 / length, 1), strict=False):
+            assert (values[name] == value).all(), name
+        assert (values["weights"] == drawn["weights"]).all()
+
+
 def test_a_meaningless_test_config_is_refused() -> None:
     text = netlist({"type": "nop"}, [q(1, 1, 1)], f(1, 1, 1))
     for change, message in (
