@@ -47,6 +47,8 @@ class Tested(Answer):
     """How often its programs ran, where results depend on what ran before; else 0."""
     constant_tiles: int
     """Tiles that should be one number, of which no correlation was asked, but that all elements are close."""
+    unstable: tuple[str, ...]
+    """Queues that say nothing, since rounding to float32 alone changes what they should be by more than is allowed."""
 
 
 PRINTS: Any = Netlist | Op | Tested

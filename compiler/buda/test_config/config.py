@@ -87,6 +87,12 @@ class TestConfig:
     names_queues: bool = False
     """Whether `io-config` says which queues are inputs and outputs: the others then are constants by their names."""
 
+    @property
+    def parameters(self) -> dict[str, int]:
+        """What its programs are given (tt-budabackend: verif/graph_tests/test_graph.cpp)."""
+        named = ("microbatch_count", "microbatch_size", "zero_grad")
+        return {f"p_{name}": self.arguments[name] for name in named if name in self.arguments}
+
     def stimulus_of(self, queue: str) -> Row:
         """Returns the rule by which a queue is filled.
 

@@ -184,20 +184,13 @@ class PyBudaModule(Module):
         """Traces `forward`. Raises PyBudaError for whatever it raises."""
         from opscope.models.frontends.jax import lower
 
-        signature = inspect.signature(self.forward)
         try:
-            signature.bind(*inputs)
+            inspect.signature(self.forward).bind(*inputs)
         except TypeError:
-            self.refuse(f"the inputs {signature}", f"{len(inputs)}")
+            self.refuse(f"the inputs {inspect.signature(self.forward)}", f"{len(inputs)}")
         values = {parameter.get_name(): parameter.on_device() for parameter in self.all_parameters()}
         specs = [ArgSpec(name, value.shape, value.dtype.name, "", "parameter") for name, value in values.items()]
-        positional = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
-        names = [name for name, one in signature.parameters.items() if one.kind in positional][: len(inputs)]
-        if len(names) < len(inputs) or not values.keys().isdisjoint(names):
-            names = [f"input_{i}" for i in range(len(inputs))]
-        taken = [
-            ArgSpec(name, x.shape, traced_type(x.dtype), "", "input") for name, x in zip(names, inputs, strict=True)
-        ]
+        taken = [ArgSpec(f"input_{i}", x.shape, traced_type(x.dtype), "", "input") for i, x in enumerate(inputs)]
         function = self.function()
 
         def forward(w: Mapping[str, Any]) -> list[Any]:

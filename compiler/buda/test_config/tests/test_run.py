@@ -429,6 +429,32 @@ def test_a_golden_without_numbers_is_no_pass() -> None:
     assert (verdict.passed, verdict.positive) == (True, True)
 
 
+def test_a_result_that_rounding_alone_changes_says_nothing() -> None:
+    raw = yaml.safe_load(netlist({"type": "nop"}, [q(1, 1, 1), q(1, 1, 1)], f(1, 1, 1)))
+    row = {**raw["graphs"]["fwd_0"]["f"], "inputs": ["in0", "in1"], "in_df": ["Float16_b"] * 2}
+    raw["graphs"]["fwd_0"] |= {
+        "f": {**row, "type": "subtract", "inputs": ["large", "in1"]},  # in0 again: in float32 no digit of it is left
+        "large": {**row, "type": "add", "grid_loc": [0, 1]},
+        "same": {**row, "type": "add", "inputs": ["in0", "in0"], "grid_loc": [0, 2]},
+    }
+    raw["test-config"]["stimulus-config"] = {
+        **UNIFORM,
+        "overrides": {"in1": {"type": "Constant", "constant_value": 1e9}},
+    }
+    with pytest.raises(NotModelledError, match="out: expected numbers that rounding to float32 leaves as they are"):
+        run_test_config(yaml.safe_dump(raw, sort_keys=False), simulator)
+    raw["queues"]["sum"] = {**raw["queues"]["out"], "input": "same", "host": [8192]}
+    verdict = run_test_config(yaml.safe_dump(raw, sort_keys=False), simulator)
+    assert (verdict.passed, verdict.why, verdict.unstable) == (True, "", ("out",))
+
+    def wrong(data: bytes, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+        return [-value for value in simulator(data, inputs)]
+
+    verdict = run_test_config(yaml.safe_dump(raw, sort_keys=False), wrong)
+    assert not verdict.passed
+    assert verdict.why.startswith("sum")
+
+
 def test_inputs_are_counted() -> None:
     raw = yaml.safe_load(netlist({"type": "nop"}, [q(1, 1, 1)], f(1, 1, 1)))
     raw["test-config"]["test-args"] = {"microbatch_count": 3, "minibatch_count": 2, "microbatch_size": 99}
