@@ -244,6 +244,28 @@ def test_ops_of_another_compilers_names_stop_no_model_of_a_framework(monkeypatch
     assert other.compiled
 
 
+def test_overrides_of_ops_are_fixed_when_and_after_they_are_written() -> None:
+    override, cfg = pybuda._C.balancer.OpOverride(), config()
+    override.t_stream_dir = "n"
+    cfg.balancer_op_overrides["one.product"] = override
+    override.grid_shape = (1, 2)
+    assert cfg.balancer_op_overrides["one.product"] is override
+    fixed = configuration().overrides["one.product"]
+    assert (fixed.stream_dir, fixed.grid and (fixed.grid.r, fixed.grid.c)) == ("n", (1, 2))
+    with pytest.raises(PyBudaError, match=r"balancer_op_override: t_stream_dir of one.product: expected n, r, c"):
+        override.t_stream_dir = "up"
+    with pytest.raises(PyBudaError, match=r"OpOverride: expected one of grid_shape, .*, got 'grid'"):
+        override.grid = (1, 2)
+    with pytest.raises(PyBudaError, match=r"balancer_op_overrides: expected an OpOverride, got \(1, 2\)"):
+        cfg.balancer_op_overrides["one.product"] = (1, 2)
+    other = pybuda.CompilerConfig(balancer_op_overrides={"two": override})
+    other.take_over(cfg)
+    assert list(other.balancer_op_overrides) == ["one.product"]
+    pybuda.pybuda_reset()
+    assert not configuration().overrides
+    assert not config().balancer_op_overrides
+
+
 def test_options_of_a_verification() -> None:
     kinds = pybuda.verify.TestKind
     assert kinds.get(True, recompute=True).is_recompute()
