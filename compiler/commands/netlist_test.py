@@ -80,7 +80,9 @@ def run_test(file: Path, board: str, seed: int, as_json: bool) -> bool:
             f"PCC was not asked of {verdict.constant_tiles} tiles of one number: all of their elements are close"
         )
     if verdict.unstable and verdict.passed:
-        click.echo(f"say nothing, since rounding alone changes what they should be: {', '.join(verdict.unstable)}")
+        click.echo(
+            f"rounding alone fails the comparison of these, what is left of it was asked: {', '.join(verdict.unstable)}"
+        )
     if verdict.encodings:
         click.echo(
             f"encodings of sparse tiles are ours, since the netlist asks for numbers: {', '.join(verdict.encodings)}"

@@ -48,7 +48,7 @@ class Tested(Answer):
     constant_tiles: int
     """Tiles that should be one number, of which no correlation was asked, but that all elements are close."""
     unstable: tuple[str, ...]
-    """Queues that say nothing, since rounding to float32 alone changes what they should be by more than is allowed."""
+    """Queues of which rounding to float32 alone fails the comparison: what it leaves of it was asked."""
 
 
 PRINTS: Any = Netlist | Op | Tested

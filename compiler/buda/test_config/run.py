@@ -14,7 +14,7 @@ from opscope.compiler.buda.netlist.parse import parse
 from opscope.compiler.buda.netlist.to_binary import to_binary
 from opscope.compiler.buda.plan_to_binary import PlannedProgram
 from opscope.compiler.buda.test_config import config as configs
-from opscope.compiler.buda.test_config.comparison import constant_tiles, differences
+from opscope.compiler.buda.test_config.comparison import constant_tiles, differences, stable_difference
 from opscope.compiler.buda.test_config.config import TestConfig
 from opscope.compiler.buda.test_config.golden import Golden, NotModelledError
 from opscope.compiler.buda.test_config.queue_content import from_queue, host_array
@@ -54,7 +54,7 @@ class Verdict:
     constant_tiles: int = 0
     """Tiles that are one number, of which no correlation was asked."""
     unstable: tuple[str, ...] = ()
-    """Queues that say nothing: rounding to float32 alone changes their golden by more than the comparison allows."""
+    """Queues whose golden rounding to float32 alone fails the comparison: what it leaves of it was asked."""
 
 
 def run_test_config(
@@ -126,13 +126,13 @@ def compare_run(
         for name, got in zip(program.outputs, results, strict=True):
             tiles = from_queue(np.asarray(got, np.float64), tile_of(raw["queues"][name]))
             rule = config.comparison_of(name)
-            why = differences(golden[name], tiles, rule)
             verdict = replace(verdict, constant_tiles=verdict.constant_tiles + constant_tiles(golden[name], rule))
-            if why and differences(golden[name], Golden(raw, single=True).run(inputs)[name], rule):
-                verdict = replace(verdict, unstable=tuple(dict.fromkeys((*verdict.unstable, name))))
-            elif why:
+            if not differences(golden[name], tiles, rule):
+                continue
+            if why := stable_difference(golden[name], Golden(raw, single=True).run(inputs)[name], tiles, rule):
                 where = f"{name}, input {entry}" if count > 1 else name
                 return replace(verdict, passed=False, why=f"{where}: {why}")
+            verdict = replace(verdict, unstable=tuple(dict.fromkeys((*verdict.unstable, name))))
     if set(verdict.unstable) == set(verdict.queues):
         first = verdict.queues[0]
         raise NotModelledError(f"{first}: expected numbers that rounding to float32 leaves as they are, got none")
