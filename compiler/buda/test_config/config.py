@@ -85,7 +85,7 @@ class TestConfig:
     drawn_by_default: bool = False
     """Whether the netlist does not say how its inputs are drawn."""
     names_queues: bool = False
-    """Whether `io-config` says which queues are inputs and outputs: the others then are constants by their names."""
+    """Whether `io-config` names inputs and outputs, and `stimulus-config` says how to draw what is no constant."""
 
     @property
     def parameters(self) -> dict[str, int]:
@@ -96,11 +96,12 @@ class TestConfig:
     def stimulus_of(self, queue: str) -> Row:
         """Returns the rule by which a queue is filled.
 
-        That is a constant by its name, its override, one whose pattern it matches, or the default.
+        That is its override, one whose pattern it matches, a constant by its name, or the default.
         """
+        rule = _rule(self.stimulus, queue)
         part = next((part for part in CONSTANTS if part in queue), "") if self.names_queues else ""
-        if not part:
-            return _rule(self.stimulus, queue)
+        if not part or rule is not self.stimulus:
+            return rule
         length = self.arguments.get("sequence_length", self.arguments.get("sequence_lenth", 128))  # as TT-Buda spells
         return {"type": "Constant", "constant_value": CONSTANTS[part] / (length if part in SHARES else 1)}
 
@@ -135,7 +136,13 @@ def read(netlist: Row) -> TestConfig:
     if not isinstance(test_args, Mapping):
         raise CompilerInputError(f"test-config.test-args: expected a mapping, got {test_args!r}")
     arguments = {str(k): v for k, v in test_args.items() if isinstance(v, int)}
-    return TestConfig(stimulus, comparison, arguments, not raw.get("stimulus-config"), bool(raw.get("io-config")))
+    return TestConfig(
+        stimulus,
+        comparison,
+        arguments,
+        not raw.get("stimulus-config"),
+        bool(raw.get("io-config") and raw.get("stimulus-config")),
+    )
 
 
 def _rules(where: str, raw: Any) -> list[tuple[str, Row]]:

@@ -399,6 +399,13 @@ def test_constants_have_their_names_values_where_inputs_and_outputs_are_named() 
         for name, value in zip(names, (2**-23, 1 / length, 1 / length, 1), strict=False):
             assert (values[name] == value).all(), name
         assert (values["weights"] == drawn["weights"]).all()
+    rule = {"type": "Constant", "constant_value": 0.25}
+    raw["test-config"]["stimulus-config"] = {**UNIFORM, "overrides": {"norm_mean.*": rule}}
+    values = inputs_of(raw, configs.read(raw), 0)
+    assert (values["norm_mean.0"] == 0.25).all()
+    assert (values["norm_var.0"] == 1 / 32).all()
+    del raw["test-config"]["stimulus-config"]  # its tensors were others altogether
+    assert not configs.read(raw).names_queues
 
 
 def test_a_meaningless_test_config_is_refused() -> None:
