@@ -19,7 +19,7 @@ from opscope.compiler.buda.test_config.config import TestConfig
 from opscope.compiler.buda.test_config.golden import Golden, NotModelledError
 from opscope.compiler.buda.test_config.queue_content import from_queue, host_array
 from opscope.compiler.buda.test_config.rows import Row, tile_of
-from opscope.compiler.buda.test_config.stepwise import ROUNDS, StepRunner, compare_drawn, has_state
+from opscope.compiler.buda.test_config.stepwise import StepRunner, compare_drawn, has_state
 from opscope.compiler.buda.test_config.stimulus import encodings_of_ours, inputs_of
 from opscope.compiler.errors import CompilerInputError
 from opscope.compiler.target import binary
@@ -106,7 +106,7 @@ def compare_run(
             asked,
             positive,
             encodings,
-            ROUNDS,
+            compared.rounds,
             compared.constant_tiles,
             compared.unstable,
         )

@@ -166,6 +166,22 @@ def test_programs_are_given_the_parameters_of_test_args(tmp_path: Path) -> None:
     assert CliRunner().invoke(netlist_command, [str(file), "--run-test-config"]).exit_code == 0
 
 
+def test_what_goes_on_from_a_round_to_no_numbers_is_not_run() -> None:
+    raw = training()
+    raw["graphs"]["fwd_0"]["forward"]["type"] = "subtract"
+    raw["graphs"]["fwd_0"]["root"] = op("sqrt", 1, "forward")
+    raw["queues"]["y"]["input"] = "root"
+    raw["test-config"]["stimulus-config"]["overrides"] = {
+        "x": {"type": "Uniform", "uniform_lower_bound": 0.5, "uniform_upper_bound": 1.0},
+        "w": {"type": "Constant", "constant_value": 0.25},  # tanh(0.25 + x * x + ...) is more than x
+    }
+    verdict = run_test_config(text_of(raw), never, steps)
+    assert (verdict.why, verdict.passed, verdict.rounds, verdict.inputs) == ("", True, 1, 4)
+    raw["test-config"]["stimulus-config"]["overrides"]["w"]["constant_value"] = 2
+    with pytest.raises(NotModelledError, match="y: expected numbers, got NaN or infinity"):
+        run_test_config(text_of(raw), never, steps)
+
+
 def one_op(name: str, kind: str, *inputs: str, count: int = 1, t: int = 1) -> dict[str, Any]:
     """A graph of one op that goes through so many inputs of t matrices."""
     return {"target_device": 0, "input_count": count, name: op(kind, 0, *inputs, t=t)}
