@@ -104,15 +104,15 @@ class _Simulator:
 
     def steps(self, data: bytes, script: Sequence[Step]) -> list[np.ndarray]:
         """Runs the programs of a binary, step by step."""
-        pushed = {f"arr_{number}": step.value for number, step in enumerate(script) if step.action == "push"}
-        lines = [
-            [
-                step.action,
-                step.name,
-                *([f"arr_{number}"] if step.action == "push" else [step.value] if step.value else []),
-            ]
-            for number, step in enumerate(script)
-        ]
+        pushed: dict[str, np.ndarray] = {}
+        lines: list[list[Any]] = []
+        for number, step in enumerate(script):
+            lines.append([step.action, step.name])
+            if isinstance(step.value, Mapping):
+                lines[-1].append(step.value)
+            elif step.value is not None:
+                pushed[f"arr_{number}"] = step.value
+                lines[-1].append(f"arr_{number}")
         file = self.folder / "steps.json"
         file.write_text(json.dumps(lines), encoding="utf-8")
         return self._outputs(data, pushed, "--steps", str(file))
