@@ -4,7 +4,8 @@ Inputs are the archive's arrays in their stored order; outputs are stored as `ou
 NumPy has not (bfloat16) are stored as raw two-byte elements and read back by the program's declared type.
 
 With `--steps FILE.json` the programs of a plan are run as its host would: a list of `["push", QUEUE, ARRAY]` (a name in
-the archive of inputs), `["run", PROGRAM]` and `["pop", QUEUE]`; outputs are what was popped, in order.
+the archive of inputs), `["run", PROGRAM]` or `["run", PROGRAM, {PARAMETER: NUMBER}]` (1 where it is not given), and
+`["pop", QUEUE]`; outputs are what was popped, in order.
 """
 
 from __future__ import annotations
@@ -65,22 +66,34 @@ def load_arrays(path: Path | None, executable: Executable) -> list[np.ndarray]:
 def run_programs(path: Path, inputs: Path | None, executable: Executable, per_core: bool) -> ProgramRun:
     """Does the steps of a JSON file and returns the run, with what was popped. Raises BadInput for what is no step."""
     steps = json.loads(path.read_bytes())
-    if not isinstance(steps, list) or not all(
-        isinstance(step, list) and len(step) in (2, 3) and all(isinstance(word, str) for word in step) for step in steps
-    ):
+    if not isinstance(steps, list) or not all(map(_is_step, steps)):
         raise BadInput(
-            f'{path}: expected a list of ["push", QUEUE, ARRAY], ["run", PROGRAM], ["pop", QUEUE], got other'
+            f'{path}: expected a list of ["push", QUEUE, ARRAY], ["run", PROGRAM, {{PARAMETER: NUMBER}}], '
+            '["pop", QUEUE], got other'
         )
     arrays: dict[str, np.ndarray] = {}
     if inputs is not None:
         with np.load(inputs, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
     for step in steps:
-        if len(step) == 3 and step[2] not in arrays:
+        if len(step) == 3 and isinstance(step[2], str) and step[2] not in arrays:
             raise BadInput(f"{path}: expected an array of --inputs ({', '.join(arrays) or 'none'}), got {step[2]!r}")
     run = ProgramRun(executable, per_core=per_core)
-    run.do((action, name, arrays[array_name[0]] if array_name else None) for action, name, *array_name in steps)
+    values = {
+        number: arrays[step[2]] if isinstance(step[2], str) else step[2]
+        for number, step in enumerate(steps)
+        if step[2:]
+    }
+    run.do((step[0], step[1], values.get(number)) for number, step in enumerate(steps))
     return run
+
+
+def _is_step(step: Any) -> bool:
+    if not isinstance(step, list) or len(step) not in (2, 3) or not all(isinstance(word, str) for word in step[:2]):
+        return False
+    if len(step) == 3 and isinstance(step[2], dict):
+        return step[0] == "run" and all(isinstance(number, int) for number in step[2].values())
+    return len(step) == 2 or isinstance(step[2], str)
 
 
 def _save(path: Path, outputs: list[np.ndarray]) -> None:

@@ -153,17 +153,19 @@ class ProgramRun:
             queue.read = (queue.read + 1) % queue.wrap
         return to_host(image, self.executable.program.tensors[queue.written])
 
-    def do(self, steps: Iterable[tuple[str, str, np.ndarray | None]]) -> list[np.ndarray]:
+    def do(self, steps: Iterable[tuple[str, str, np.ndarray | Mapping[str, int] | None]]) -> list[np.ndarray]:
         """Does what a host does: `push` an array to a queue, `run` a program, `pop` an entry of a queue.
+
+        A program may be given its parameters.
 
         Returns what was popped, in order. Raises BadInput for another action, and what these raise.
         """
         for action, name, value in steps:
             match action:
-                case "push" if value is not None:
+                case "push" if value is not None and not isinstance(value, Mapping):
                     self.push(name, value)
-                case "run":
-                    self.run(name)
+                case "run" if value is None or isinstance(value, Mapping):
+                    self.run(name, value)
                 case "pop":
                     self.popped.append(self.pop(name))
                 case _:

@@ -65,6 +65,7 @@ def run_test(file: Path, board: str, seed: int, as_json: bool) -> bool:
             encodings_of_ours=verdict.encodings,
             rounds=verdict.rounds,
             constant_tiles=verdict.constant_tiles,
+            unstable=verdict.unstable,
         )
         print_answer(tested, indent=None)
         return verdict.passed
@@ -77,6 +78,10 @@ def run_test(file: Path, board: str, seed: int, as_json: bool) -> bool:
     if verdict.constant_tiles and verdict.passed:
         click.echo(
             f"PCC was not asked of {verdict.constant_tiles} tiles of one number: all of their elements are close"
+        )
+    if verdict.unstable and verdict.passed:
+        click.echo(
+            f"rounding alone fails the comparison of these, what is left of it was asked: {', '.join(verdict.unstable)}"
         )
     if verdict.encodings:
         click.echo(
@@ -99,11 +104,15 @@ class _Simulator:
 
     def steps(self, data: bytes, script: Sequence[Step]) -> list[np.ndarray]:
         """Runs the programs of a binary, step by step."""
-        pushed = {f"arr_{number}": step.value for number, step in enumerate(script) if step.value is not None}
-        lines = [
-            [step.action, step.name, *([] if step.value is None else [f"arr_{number}"])]
-            for number, step in enumerate(script)
-        ]
+        pushed: dict[str, np.ndarray] = {}
+        lines: list[list[Any]] = []
+        for number, step in enumerate(script):
+            lines.append([step.action, step.name])
+            if isinstance(step.value, Mapping):
+                lines[-1].append(step.value)
+            elif step.value is not None:
+                pushed[f"arr_{number}"] = step.value
+                lines[-1].append(f"arr_{number}")
         file = self.folder / "steps.json"
         file.write_text(json.dumps(lines), encoding="utf-8")
         return self._outputs(data, pushed, "--steps", str(file))

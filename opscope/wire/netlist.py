@@ -47,6 +47,8 @@ class Tested(Answer):
     """How often its programs ran, where results depend on what ran before; else 0."""
     constant_tiles: int
     """Tiles that should be one number, of which no correlation was asked, but that all elements are close."""
+    unstable: tuple[str, ...]
+    """Queues of which rounding to float32 alone fails the comparison: what it leaves of it was asked."""
 
 
 PRINTS: Any = Netlist | Op | Tested

@@ -351,6 +351,7 @@ def _built() -> dict[str, list[Any]]:
         "positive_inputs": False,
         "encodings_of_ours": (),
         "constant_tiles": 0,
+        "unstable": (),
     }
     return {
         "dashboard-check": [

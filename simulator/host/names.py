@@ -129,7 +129,7 @@ MODULES: dict[str, dict[str, str]] = {
         **dict.fromkeys(("LoFi", "HiFi2", "HiFi3", "HiFi4"), "settings.enumerations:MathFidelity"),
     },
     "_C.backend_api": {},
-    "_C.balancer": {},
+    "_C.balancer": {"OpOverride": "settings.compiler_config"},
     "_C.placer": {},
     "ci": dict.fromkeys(("enabled", "capture_tensors", "get_netlist_dir"), "submodules.ci"),
     "compile": {

@@ -31,7 +31,7 @@ def array_of(value: Any) -> np.ndarray:
     if value is None:
         raise PyBudaError("tensor: expected elements, got a tensor without a value; try set_value")
     if is_torch(value):
-        on_cpu = value.detach().cpu()
+        on_cpu = value.detach().cpu().to_dense()  # of a sparse one all elements
         if str(on_cpu.dtype) == "torch.bfloat16":  # NumPy has no such type of its own
             import ml_dtypes
 

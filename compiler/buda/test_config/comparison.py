@@ -6,7 +6,7 @@ high. One wrong tile among a thousand fails.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -61,6 +61,17 @@ def differences(expected: np.ndarray, got: np.ndarray, rule: Comparison) -> str:
     pcc = correlations(golden, seen, rule)
     low = np.where(_constant(golden), ~close.all(axis=1), ~(pcc >= rule.check_pcc))
     return f"{_place(expected, low)}: expected a PCC of {rule.check_pcc}, got {np.nanmin(pcc):.5f}" if low.any() else ""
+
+
+def stable_difference(expected: np.ndarray, rounded: np.ndarray, got: np.ndarray, rule: Comparison) -> str:
+    """Says why a result fails what of a rule the golden passes whose ops' results are `rounded` to float32.
+
+    That is all of it, all but the correlation, or nothing: the line is empty then.
+    """
+    for kept in (rule, replace(rule, check_pcc=0.0)):
+        if not differences(expected, rounded, kept):
+            return differences(expected, got, kept)
+    return ""
 
 
 def constant_tiles(expected: np.ndarray, rule: Comparison) -> int:

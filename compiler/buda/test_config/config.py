@@ -21,6 +21,11 @@ DEFAULTS: Row = {
 """Taken for a section that a netlist has not (tt-budabackend: verif/graph_tests/default_test_config.yaml)."""
 POSITIVE: Row = {"type": "Uniform", "uniform_lower_bound": 0.001, "uniform_upper_bound": 2.0}
 """The other default stimulus there (verif/netlist_tests/default_test_config.yaml)."""
+CONSTANTS: Mapping[str, float] = {"eps": 2.0**-23, "mean": 1.0, "var": 1.0, "sum": 1.0}
+"""What the name of a queue has in it -> what it is filled with where `io-config` names inputs and outputs; the first
+counts (tt-budabackend: verif/netlist_tests/test_inference.hpp, test_training.hpp)."""
+SHARES = ("mean", "var")
+"""Of them those that are divided by the length of a sequence."""
 SECTIONS = frozenset({"test-args", "comparison-config", "stimulus-config", "io-config", "test-generation-debug"})
 """Sections of a test-config; the last one notes how its generator drew it, and decides nothing."""
 COMPARISON_KEYS = frozenset(
@@ -79,10 +84,26 @@ class TestConfig:
     """`test-args`: loop_count, microbatch_count and the like."""
     drawn_by_default: bool = False
     """Whether the netlist does not say how its inputs are drawn."""
+    names_queues: bool = False
+    """Whether `io-config` names inputs and outputs, and `stimulus-config` says how to draw what is no constant."""
+
+    @property
+    def parameters(self) -> dict[str, int]:
+        """What its programs are given (tt-budabackend: verif/graph_tests/test_graph.cpp)."""
+        named = ("microbatch_count", "microbatch_size", "zero_grad")
+        return {f"p_{name}": self.arguments[name] for name in named if name in self.arguments}
 
     def stimulus_of(self, queue: str) -> Row:
-        """Returns the rule by which a queue is filled: its override, one whose pattern it matches, or the default."""
-        return _rule(self.stimulus, queue)
+        """Returns the rule by which a queue is filled.
+
+        That is its override, one whose pattern it matches, a constant by its name, or the default.
+        """
+        rule = _rule(self.stimulus, queue)
+        part = next((part for part in CONSTANTS if part in queue), "") if self.names_queues else ""
+        if not part or rule is not self.stimulus:
+            return rule
+        length = self.arguments.get("sequence_length", self.arguments.get("sequence_lenth", 128))  # as TT-Buda spells
+        return {"type": "Constant", "constant_value": CONSTANTS[part] / (length if part in SHARES else 1)}
 
     def comparison_of(self, queue: str) -> Comparison:
         """Returns the rule by which a queue is compared. Raises CompilerInputError for one that makes no sense."""
@@ -115,7 +136,13 @@ def read(netlist: Row) -> TestConfig:
     if not isinstance(test_args, Mapping):
         raise CompilerInputError(f"test-config.test-args: expected a mapping, got {test_args!r}")
     arguments = {str(k): v for k, v in test_args.items() if isinstance(v, int)}
-    return TestConfig(stimulus, comparison, arguments, not raw.get("stimulus-config"))
+    return TestConfig(
+        stimulus,
+        comparison,
+        arguments,
+        not raw.get("stimulus-config"),
+        bool(raw.get("io-config") and raw.get("stimulus-config")),
+    )
 
 
 def _rules(where: str, raw: Any) -> list[tuple[str, Row]]:

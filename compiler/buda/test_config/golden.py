@@ -69,7 +69,9 @@ def operand(value: np.ndarray, row: Row, number: int) -> np.ndarray:
 class Golden:
     """Computes one input of a netlist at a time; sums of gradient ops go on from one input to the next."""
 
-    def __init__(self, netlist: Row) -> None:
+    def __init__(self, netlist: Row, single: bool = False) -> None:
+        """`single`: whether each op's result is rounded to float32, which tells what rounding alone changes."""
+        self.single = single
         self.queues: Row = netlist["queues"]
         self.fused: Row = netlist.get("fused_ops") or {}
         self.ops = ops_of(netlist)
@@ -116,7 +118,8 @@ class Golden:
             value = identity_matmul(row, read)
         else:
             value = result(row["type"], attributes_of(row), read, row)
-        return packed(clear(value, self._kept(name)), MADE_BY.get(_made(row)) or row["out_df"])
+        value = packed(clear(value, self._kept(name)), MADE_BY.get(_made(row)) or row["out_df"])
+        return value.astype(np.float32).astype(np.float64) if self.single else value
 
     def _kept(self, name: str) -> tuple[int, int]:
         """Rows and columns of each tile that an op fills: no more than its first operand has, but for a product."""

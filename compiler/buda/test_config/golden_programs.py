@@ -33,11 +33,18 @@ class _Content:
 class GoldenPrograms:
     """A netlist's queues, whose contents stay from one program to the next."""
 
-    def __init__(self, netlist: Row, programs: Sequence[HostProgram], entry: Entry) -> None:
-        self.golden, self.entry = Golden(netlist), entry
+    def __init__(
+        self,
+        netlist: Row,
+        programs: Sequence[HostProgram],
+        entry: Entry,
+        parameters: Mapping[str, int],
+        single: bool = False,
+    ) -> None:
+        self.golden, self.entry = Golden(netlist, single), entry
         self.graphs: Row = netlist["graphs"]
         self.queues: Row = netlist["queues"]
-        self.programs = programs
+        self.programs, self.parameters = programs, parameters
         self.content = {name: _Content() for name in self.queues}
         self.asked: dict[str, set[int]] = {name: set() for name in self.queues}
         """Queue -> numbers of the entries that the host has to write."""
@@ -46,7 +53,7 @@ class GoldenPrograms:
     def run(self) -> None:
         """Runs every program once, in the order of the file. Raises NotModelledError."""
         for program in self.programs:
-            for step in steps(program, None, self._statics[program.name]):
+            for step in steps(program, self.parameters, self._statics[program.name]):
                 if isinstance(step, Allocation):
                     for name in step.queues:
                         self.content[name] = _Content()

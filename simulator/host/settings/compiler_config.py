@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections import UserDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -150,7 +151,7 @@ ATTRIBUTES: dict[str, Attribute] = {
     **_unused("try TTDevice(device_mode=...)", device_mode=DeviceMode.CompileAndRun),
     **_unused("try place_on_new_epoch", op_names_to_epoch_break=[]),
     **_unused("try place_on_new_chip", op_names_to_chip_break=[]),
-    **_unused("try balancer_op_override", balancer_op_overrides={}),
+    "balancer_op_overrides": Attribute({}, does="name of an op -> `OpOverride`: what of it is fixed"),
     **_unused("try override_op_placement", placer_op_overrides=[]),
     **_unused("try insert_nop", buffering_nops_to_insert={}),
     **_unused("try configure_mixed_precision", amp_properties=[]),
@@ -163,6 +164,51 @@ UNPLANNED = {
     "fracture_factor": "ops are not split",
 }
 """Attributes of an op's override in TT-Buda that have no effect here, and why."""
+
+
+class OpOverride:
+    """What is fixed of an op, in `CompilerConfig.balancer_op_overrides`; None is left to the balancer."""
+
+    grid_shape: tuple[int, int] | None = None
+    force_dram_parameters: bool | None = None
+    t_stream_dir: str | None = None
+    t_stream_shape: tuple[int, int] | None = None
+    u_kt: int | None = None
+    input_buffer_multiplier: Mapping[int, int] | None = None
+    output_buffer_multiplier: int | None = None
+
+    def __init__(self) -> None:
+        object.__setattr__(self, "_of", [])
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Fixes one choice. Raises PyBudaError for a name that TT-Buda has not, or a wrong value."""
+        if name not in OpOverride.__annotations__:
+            known = ", ".join(OpOverride.__annotations__)
+            raise PyBudaError(f"OpOverride: expected one of {known}, got {name!r}")
+        for config, op_name in vars(self)["_of"]:
+            config.balancer_op_override(op_name, name, value)
+        object.__setattr__(self, name, value)
+
+    def fix(self, config: CompilerConfig, op_name: str) -> None:
+        """Fixes what is set, and what will be, of an op. Raises PyBudaError for a wrong value."""
+        for name, value in vars(self).items():
+            if name in OpOverride.__annotations__ and value is not None:
+                config.balancer_op_override(op_name, name, value)
+        vars(self)["_of"].append((config, op_name))
+
+
+class _OpOverrides(UserDict[str, OpOverride]):
+    """Overrides by the names of ops; what is written is fixed in the configuration."""
+
+    def __init__(self, config: CompilerConfig, data: Mapping[str, OpOverride]) -> None:
+        self._config = config
+        super().__init__(data)
+
+    def __setitem__(self, op_name: str, override: OpOverride) -> None:
+        if not isinstance(override, OpOverride):
+            raise PyBudaError(f"balancer_op_overrides: expected an OpOverride, got {override!r}"[:300])
+        override.fix(self._config, op_name)
+        super().__setitem__(op_name, override)
 
 
 class UnknownAttribute(PyBudaError, AttributeError):
@@ -185,6 +231,8 @@ class CompilerConfig:
     def __getattr__(self, name: str) -> Any:
         """Returns an attribute as TT-Buda has it. Raises UnknownAttribute."""
         attribute = _attribute(name)
+        if name == "balancer_op_overrides":
+            return self._unused.setdefault(name, _OpOverrides(self, {}))
         if not attribute.option:
             if name not in self._unused:
                 default = attribute.default
@@ -214,7 +262,7 @@ class CompilerConfig:
                 raise PyBudaError(
                     f"compiler configuration: {name}: expected a value of type {kind}, got {value!r}"[:300]
                 )
-            self._unused[name] = value
+            self._unused[name] = _OpOverrides(self, value) if name == "balancer_op_overrides" else value
             if attribute.no_effect:
                 say_once(name, attribute.no_effect)
             return
@@ -249,7 +297,8 @@ class CompilerConfig:
         for name in vars(copied):
             setattr(self._configuration, name, getattr(copied, name))
         self._unused.clear()
-        self._unused.update(other._unused)
+        for name, value in other._unused.items():
+            self._unused[name] = _OpOverrides(self, value) if isinstance(value, _OpOverrides) else value
 
     def insert_nop(self, nop: Nop) -> None:
         """Puts a nop between an op or input and some of its readers."""

@@ -13,18 +13,16 @@ from opscope.simulator.host.settings.enumerations import BackendDevice, BackendT
 from opscope.simulator.host.settings.environment import VERIFY_ALL
 from opscope.simulator.host.settings.without_effect import say_once
 
+RELATIVE_ATOL = 0.1
+"""Share of a golden's largest value by which a result may differ."""
 NO_TVM = "models are traced by JAX, not by TVM"
 NO_STAGES = "every pass is checked by the compiler's own tests"
 UNUSED = {
     "graph_name": "a graph has the name of its module",
-    "rtol": "results are compared by correlation; try pcc",
-    "atol": "results are compared by correlation; try pcc",
-    "relative_atol": "results are compared by correlation; try pcc",
     "dump_tensors_path": "try op_intermediates_to_save",
     "run_golden": "the simulator is the golden",
     "run_net2pipe": "the compiler's own tests check its pipes",
     "golden_ignore_df_precision": "the simulator rounds as the card",
-    "golden_compare_callback": "results are compared by correlation; try pcc",
     "verify_each_buda_pass": NO_STAGES,
     "verify_post_autograd_passes": NO_STAGES,
     "verify_post_placer": NO_STAGES,
@@ -78,7 +76,8 @@ class VerifyConfig:
     """Verification of a run against XLA, which computes the module in float32.
 
     `pcc` is the smallest correlation of each result with XLA's. Without it nothing is compared, but with `verify_all`
-    and by `verify_module`, which take 0.99. The arguments of `UNUSED` have no effect.
+    and by `verify_module`, which take 0.99. Where `rtol` or `atol` (by type), `relative_atol` (of the largest value) or
+    `golden_compare_callback` is set, a result within them passes too. The arguments of `UNUSED` have no effect.
     """
 
     graph_name: str = "graph"
@@ -86,7 +85,7 @@ class VerifyConfig:
     intermediates: bool = True
     rtol: Any = field(default_factory=dict)
     atol: Any = field(default_factory=dict)
-    relative_atol: float = 0.1
+    relative_atol: float = RELATIVE_ATOL
     pcc: float | None = None
     dump_tensors_path: str = ""
     run_golden: bool = False
@@ -149,12 +148,21 @@ class VerifyConfig:
         return TestKind.from_json(self.test_kind) if isinstance(self.test_kind, str) else self.test_kind
 
     @property
-    def least(self) -> float | None:
-        """The smallest correlation that each result has to have; None if nothing is compared."""
-        if not self.enabled:
-            return None
-        asked = self.verify_all or self.verify_pipeline_result_vs_framework
-        return self.pcc if self.pcc is not None else 0.99 if asked else None
+    def compares(self) -> bool:
+        """Whether a run's results are compared, for which the program has to ask."""
+        asked = self.verify_all or self.verify_pipeline_result_vs_framework or self.states_tolerances
+        return self.enabled and (self.pcc is not None or asked)
+
+    @property
+    def least(self) -> float:
+        """The smallest correlation of a result that is compared."""
+        return self.pcc if self.pcc is not None else 0.99
+
+    @property
+    def states_tolerances(self) -> bool:
+        """Whether the program says how far apart elements may be, or compares by itself."""
+        stated = self.rtol, self.atol, self.golden_compare_callback
+        return any(stated) or self.relative_atol != RELATIVE_ATOL
 
     @classmethod
     def disabled(cls) -> VerifyConfig:

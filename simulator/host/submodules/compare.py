@@ -7,11 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from opscope.simulator.host.settings.verify_config import VerifyConfig
+from opscope.simulator.host.settings.verify_config import RELATIVE_ATOL, VerifyConfig
 from opscope.simulator.host.tensor import array_of
-
-RELATIVE_ATOL = 0.1
-"""Share of a golden's largest value by which a result may differ."""
 
 
 def calculate_pcc(a: Any, b: Any) -> float:
@@ -85,5 +82,14 @@ def compare_tensor_to_golden(
 
 def _limit(given: Any, configured: Any, kind: Any) -> float | None:
     """Returns a limit, or the entry of a dictionary by type, or that of the configuration; None if there is none."""
-    value = given.get(kind) if isinstance(given, Mapping) else given
-    return value if value is not None else configured.get(kind) if isinstance(configured, Mapping) else configured
+    for limits in (given, configured):
+        entries = limits.items() if isinstance(limits, Mapping) else [(kind, limits)]
+        for key, value in entries:
+            if value is not None and _name(key) == _name(kind):
+                return value
+    return None
+
+
+def _name(kind: Any) -> str:
+    """Returns the name of a type of NumPy, JAX, TensorFlow or PyTorch."""
+    return getattr(kind, "name", None) or getattr(kind, "__name__", None) or str(kind).rpartition(".")[2]

@@ -55,7 +55,7 @@ def pybuda_compile(
         compiled = _Compiled(dev, list(inputs), list(targets), global_compiler_config().enable_training)
         outputs = compiled.outputs()
         if config.enabled and compiled.has_values and compile_depth() >= CompileDepth.BACKEND_GOLDEN_VERIFY:
-            compiled.verify(outputs, losses, config.pcc if config.pcc is not None else 0.99)
+            compiled.verify(outputs, losses, config)
         return compile_results(graph_name, outputs, compiled.programs[0])
 
 
@@ -90,28 +90,28 @@ class _Compiled:
     def _loss_targets(self) -> list[Any]:
         return self._targets if self._device.loss_module is not None else []
 
-    def verify(self, outputs: Sequence[Tensor], losses: Sequence[Any] | None, least: float) -> None:
+    def verify(self, outputs: Sequence[Tensor], losses: Sequence[Any] | None, config: VerifyConfig) -> None:
         """Raises PyBudaError where the card's results, or gradients, do not correlate with the CPU's."""
         if self._part is None:
             self._device.microbatch, size = 1, self._device.microbatch
             made = self._device.run_inputs(self._inputs)
             self._device.microbatch = size
             for number, (got, wanted) in enumerate(zip(made, outputs, strict=True)):
-                check_correlation(f"output {number} of the card", got, wanted, least, "the CPU")
+                check_correlation(f"output {number} of the card", got, wanted, config, "the CPU")
             return
         arrays = [np.asarray(array_of(value)) for value in (*self._inputs, *self._loss_targets)]
         made = self._part.forward([a.astype(s.dtype) for a, s in zip(arrays, self._part.inputs, strict=True)])
         for number, (got, wanted) in enumerate(zip(made, outputs, strict=True)):
-            check_correlation(f"output {number} of the card", got, wanted, least, "the CPU")
+            check_correlation(f"output {number} of the card", got, wanted, config, "the CPU")
         evaluation = CpuEvaluation(self._device, self._inputs, self._loss_targets)
         incoming = self._incoming(outputs, losses)
         of_inputs, of_parameters = evaluation.backward(incoming, {})
         back = self._part.backward(None if self._loss_targets else incoming, zero_grad=True)
         for number, got in back.items():
             if number < len(of_inputs):
-                check_correlation(f"gradient of input {number}", got, of_inputs[number], least, "the CPU")
+                check_correlation(f"gradient of input {number}", got, of_inputs[number], config, "the CPU")
         for name, got in self._part.gradients().items():
-            check_correlation(f"gradient of {name}", got, of_parameters[name], least, "the CPU")
+            check_correlation(f"gradient of {name}", got, of_parameters[name], config, "the CPU")
 
     def _incoming(self, outputs: Sequence[Tensor], losses: Sequence[Any] | None) -> list[np.ndarray]:
         """Returns the gradient of each output: ones of a loss, else `losses`, else seeded ones."""

@@ -189,8 +189,7 @@ def _verify(devices: Sequence[Device], rows: Sequence[Any], config: VerifyConfig
 
 def _infer(devices: Sequence[Device], rows: Sequence[Sequence[Any]], config: VerifyConfig) -> None:
     """Runs microbatches through devices, and compares. Raises PyBudaError."""
-    least = config.pcc if config.pcc is not None else 0.99
-    references = [_referred(devices, values, config, least) for values in rows[: 1 if compiles_only(config) else None]]
+    references = [_referred(devices, values, config) for values in rows[: 1 if compiles_only(config) else None]]
     if compiles_only(config):
         return
     results = run_inference(inputs=[tuple(values) for values in rows], _sequential=config.sequential)
@@ -198,10 +197,10 @@ def _infer(devices: Sequence[Device], rows: Sequence[Sequence[Any]], config: Ver
         outputs = results.get()
         for number, (got, reference) in enumerate(zip(outputs, wanted, strict=True)):
             if config.enabled and config.verify_last:
-                check_correlation(f"output {number} of the card", got, reference, least, "the framework")
+                check_correlation(f"output {number} of the card", got, reference, config, "the framework")
 
 
-def _referred(devices: Sequence[Device], values: Sequence[Any], config: VerifyConfig, least: float) -> list[Any]:
+def _referred(devices: Sequence[Device], values: Sequence[Any], config: VerifyConfig) -> list[Any]:
     """Returns what the devices are to make of a microbatch, for which they are only compiled where that is asked for.
 
     Raises PyBudaError.
@@ -215,14 +214,14 @@ def _referred(devices: Sequence[Device], values: Sequence[Any], config: VerifyCo
                 break
         passed, wanted = wanted, device.reference(wanted, device.microbatch)
         if config.enabled and config.verify_all and isinstance(device, TTDevice):
-            _compare_traced(device, passed, wanted, least)
+            _compare_traced(device, passed, wanted, config)
     return wanted
 
 
-def _compare_traced(device: TTDevice, inputs: Sequence[Any], wanted: Sequence[Any], least: float) -> None:
+def _compare_traced(device: TTDevice, inputs: Sequence[Any], wanted: Sequence[Any], config: VerifyConfig) -> None:
     """Compares what XLA computes of the traced modules of a device with their framework. Raises PyBudaError."""
     each = one_by_one(device.name, inputs, device.microbatch)
     for module in device.active:
         each = [Module.compute(module, one) for one in each]
     for number, (got, reference) in enumerate(zip(joined(each), wanted, strict=True)):
-        check_correlation(f"output {number} of the traced module", got, reference, least, "the framework")
+        check_correlation(f"output {number} of the traced module", got, reference, config, "the framework")

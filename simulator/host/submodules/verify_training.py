@@ -154,7 +154,6 @@ class _Verification:
         self, devices: Sequence[TTDevice | CPUDevice], pipeline: TrainingPipeline, config: VerifyConfig
     ) -> None:
         self._devices, self._pipeline, self._config = devices, pipeline, config
-        self._least = config.pcc if config.pcc is not None else 0.99
         self._sums: list[dict[str, Any]] = [{} for _ in devices]
         self._states: dict[tuple[int, str], dict[str, Any]] = {}
 
@@ -175,13 +174,13 @@ class _Verification:
             for place, got in made[number].items() if made and self._config.enabled else ():
                 if place < len(inputs):
                     (of_input,) = joined([[of[place]] for of in wanted])
-                    check_correlation(f"gradient of input {place}", got, of_input, self._least, "the CPU")
+                    check_correlation(f"gradient of input {place}", got, of_input, self._config, "the CPU")
         if not self._config.enabled or not self._config.enable_parameter_gradient_checking:
             return
         for part, sums in zip(self._pipeline.parts, self._sums, strict=True):
             for name, got in part.gradients().items():
                 if not any(waived in name for waived in self._config.waive_gradient_errors):
-                    check_correlation(f"gradient of {name}", got, sums[name], self._least, "the CPU")
+                    check_correlation(f"gradient of {name}", got, sums[name], self._config, "the CPU")
 
     def _evaluate(self, inputs: Sequence[Any], targets: Sequence[Any]) -> list[Any]:
         """Adds the CPU's gradients of parameters, and returns those of the inputs."""
@@ -217,7 +216,7 @@ class _Verification:
                 weight, slope = jnp.asarray(weights[name]), jnp.asarray(sums[name])
                 wanted, self._states[number, name] = optimizer.rule(weight, slope, state, jnp.float32(rate))
                 if self._config.enabled and self._config.verify_last:
-                    check_correlation(f"{name} after the step", after[name], wanted, self._least, "the CPU")
+                    check_correlation(f"{name} after the step", after[name], wanted, self._config, "the CPU")
 
 
 def _rates(device: TTDevice | CPUDevice, part: TrainingPart) -> dict[str, float]:

@@ -14,6 +14,7 @@ import pytest
 from opscope import pybuda
 from opscope.compiler.api import NoEffect
 from opscope.pybuda import aliases
+from opscope.simulator.host.correlation import check_correlation
 from opscope.simulator.host.errors import PyBudaError
 from opscope.simulator.host.settings import environment, without_effect
 from opscope.simulator.host.settings.compiler_config import ATTRIBUTES
@@ -243,20 +244,80 @@ def test_ops_of_another_compilers_names_stop_no_model_of_a_framework(monkeypatch
     assert other.compiled
 
 
+def test_overrides_of_ops_are_fixed_when_and_after_they_are_written() -> None:
+    override, cfg = pybuda._C.balancer.OpOverride(), config()
+    override.t_stream_dir = "n"
+    cfg.balancer_op_overrides["one.product"] = override
+    override.grid_shape = (1, 2)
+    assert cfg.balancer_op_overrides["one.product"] is override
+    fixed = configuration().overrides["one.product"]
+    assert (fixed.stream_dir, fixed.grid and (fixed.grid.r, fixed.grid.c)) == ("n", (1, 2))
+    with pytest.raises(PyBudaError, match=r"balancer_op_override: t_stream_dir of one.product: expected n, r, c"):
+        override.t_stream_dir = "up"
+    with pytest.raises(PyBudaError, match=r"OpOverride: expected one of grid_shape, .*, got 'grid'"):
+        override.grid = (1, 2)
+    with pytest.raises(PyBudaError, match=r"balancer_op_overrides: expected an OpOverride, got \(1, 2\)"):
+        cfg.balancer_op_overrides["one.product"] = (1, 2)
+    other = pybuda.CompilerConfig(balancer_op_overrides={"two": override})
+    other.take_over(cfg)
+    assert list(other.balancer_op_overrides) == ["one.product"]
+    pybuda.pybuda_reset()
+    assert not configuration().overrides
+    assert not config().balancer_op_overrides
+
+
 def test_options_of_a_verification() -> None:
     kinds = pybuda.verify.TestKind
     assert kinds.get(True, recompute=True).is_recompute()
     assert not kinds.get(False).is_training()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert pybuda.VerifyConfig().least is None
-        assert pybuda.VerifyConfig(verify_all=True, arch=WORMHOLE).least == 0.99
-        assert pybuda.VerifyConfig.disabled().least is None
-    with pytest.warns(NoEffect, match="VerifyConfig: rtol"):
-        pybuda.VerifyConfig(rtol=0.1)
+        assert not pybuda.VerifyConfig().compares
+        asked = pybuda.VerifyConfig(verify_all=True, arch=WORMHOLE)
+        assert asked.compares
+        assert asked.least == 0.99
+        assert not pybuda.VerifyConfig.disabled().compares
+    with pytest.warns(NoEffect, match="VerifyConfig: run_net2pipe"):
+        pybuda.VerifyConfig(run_net2pipe=True)
     with pytest.raises(PyBudaError, match=r"VerifyConfig: arch: expected a pybuda.BackendDevice, got 'n150'"):
         pybuda.VerifyConfig(arch="n150")  # type: ignore[arg-type]
     verify = pybuda.verify.verify_module
     verify(Layer("one"), [X.shape], pybuda.VerifyConfig(arch=WORMHOLE, verify_all=True), params_centered_on_zero=True)
     with pytest.raises(PyBudaError, match=r"verify: expected output 0 of the card to correlate"):
         verify(Layer("one"), [X.shape], pybuda.VerifyConfig(arch=WORMHOLE, pcc=1.1), params_centered_on_zero=True)
+    loose = pybuda.VerifyConfig(arch=WORMHOLE, pcc=1.1, relative_atol=0.2)
+    verify(Layer("one"), [X.shape], loose, params_centered_on_zero=True)
+
+
+def test_tolerances_that_a_verification_states() -> None:
+    wanted = np.linspace(1, 2, 64, dtype=np.float32)
+    got = wanted[::-1].copy()  # at most 1 off, and correlated by -1
+    stated: list[dict[str, Any]] = [
+        {"relative_atol": 0.6},
+        {"atol": {np.float32: 1.1}},
+        {"atol": {"float16": 0.0, "float32": 1.1}},
+        {"rtol": {np.dtype(np.float32): 1.0}, "atol": {np.float32: 0.01}},
+    ]
+    for options in stated:
+        check_correlation("a", got, wanted, pybuda.VerifyConfig(**options))
+        assert pybuda.VerifyConfig(**options).compares
+    refused: list[dict[str, Any]] = [
+        {},
+        {"relative_atol": 0.4},
+        {"atol": {np.float32: 0.9}},
+        {"relative_atol": 0.6, "golden_compare_callback": lambda golden, result: False},
+    ]
+    for options in refused:
+        with pytest.raises(PyBudaError, match=r"expected a to correlate with XLA's by 0.99, got -1"):
+            check_correlation("a", got, wanted, pybuda.VerifyConfig(**options))
+
+
+def test_what_is_no_finite_number_is_in_both_results() -> None:
+    wanted = np.array([1, np.nan, np.inf, 2, 3], np.float32)
+    check_correlation("a", wanted, wanted, pybuda.VerifyConfig())
+    check_correlation("a", wanted * np.float32(1.01), wanted, pybuda.VerifyConfig())
+    for at, value in ((0, np.nan), (1, 1), (2, -np.inf), (2, 3e38)):
+        got = wanted.copy()
+        got[at] = value
+        with pytest.raises(PyBudaError, match=r"expected a to be finite where XLA's is, got \d NaN .* 1 of them"):
+            check_correlation("a", got, wanted, pybuda.VerifyConfig(relative_atol=1e9))

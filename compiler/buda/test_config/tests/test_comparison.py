@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from opscope.compiler.buda.test_config.comparison import Comparison, constant_tiles, differences
+from opscope.compiler.buda.test_config.comparison import Comparison, constant_tiles, differences, stable_difference
 from opscope.compiler.buda.test_config.config import read_comparison
 from opscope.compiler.errors import CompilerInputError
 
@@ -101,3 +101,13 @@ def test_a_range_of_rows_names_its_first_and_last(value: list[int]) -> None:
 def test_what_is_no_range_of_columns_is_refused(value: object) -> None:
     with pytest.raises(CompilerInputError, match=r"check_tile_cols_range: expected first and last from 1 to 32"):
         read_comparison("comparison-config", {"type": "AllClose", "check_tile_cols_range": value})
+
+
+def test_what_rounding_leaves_of_a_rule_is_asked() -> None:
+    golden = 1 + 1e-6 * np.arange(1024.0).reshape(1, 32, 32) / 1024
+    rounded = golden.astype(np.float16).astype(np.float64)  # close, and of no correlation
+    assert "PCC" in differences(golden, rounded, RULE)
+    assert not stable_difference(golden, rounded, rounded, RULE)
+    assert "elements close" in stable_difference(golden, rounded, 0 * golden, RULE)
+    assert "PCC" in stable_difference(golden, golden, rounded, RULE)
+    assert not stable_difference(golden, 1e9 * golden, 0 * golden, RULE)

@@ -386,6 +386,28 @@ def test_a_queue_is_drawn_by_its_rule_and_the_seed() -> None:
     assert drawn["in1"].max() == np.float64(0.30078125)  # 0.3 in bfloat16
 
 
+def test_constants_have_their_names_values_where_inputs_and_outputs_are_named() -> None:
+    raw = yaml.safe_load(netlist({"type": "nop"}, [q(1, 1, 1)], f(1, 1, 1)))
+    names = ["norm_var_plus_eps", "norm_mean.0", "norm_var.0", "dc.reduce_sum.0", "weights"]
+    raw["queues"] |= dict.fromkeys(names, raw["queues"]["in0"])
+    drawn = inputs_of(raw, configs.read(raw), 0)
+    assert all(np.ptp(drawn[name]) > 1 for name in names)
+    raw["test-config"]["io-config"] = {"inputs": ["in0"], "outputs": ["out"]}
+    for arguments, length in (({}, 128), ({"sequence_length": 64}, 64), ({"sequence_lenth": 32}, 32)):
+        raw["test-config"]["test-args"] = arguments
+        values = inputs_of(raw, configs.read(raw), 0)
+        for name, value in zip(names, (2**-23, 1 / length, 1 / length, 1), strict=False):
+            assert (values[name] == value).all(), name
+        assert (values["weights"] == drawn["weights"]).all()
+    rule = {"type": "Constant", "constant_value": 0.25}
+    raw["test-config"]["stimulus-config"] = {**UNIFORM, "overrides": {"norm_mean.*": rule}}
+    values = inputs_of(raw, configs.read(raw), 0)
+    assert (values["norm_mean.0"] == 0.25).all()
+    assert (values["norm_var.0"] == 1 / 32).all()
+    del raw["test-config"]["stimulus-config"]  # its tensors were others altogether
+    assert not configs.read(raw).names_queues
+
+
 def test_a_meaningless_test_config_is_refused() -> None:
     text = netlist({"type": "nop"}, [q(1, 1, 1)], f(1, 1, 1))
     for change, message in (
@@ -412,6 +434,32 @@ def test_a_golden_without_numbers_is_no_pass() -> None:
     del raw["test-config"]["stimulus-config"]
     verdict = run_test_config(yaml.safe_dump(raw, sort_keys=False), simulator)
     assert (verdict.passed, verdict.positive) == (True, True)
+
+
+def test_a_result_that_rounding_alone_changes_says_nothing() -> None:
+    raw = yaml.safe_load(netlist({"type": "nop"}, [q(1, 1, 1), q(1, 1, 1)], f(1, 1, 1)))
+    row = {**raw["graphs"]["fwd_0"]["f"], "inputs": ["in0", "in1"], "in_df": ["Float16_b"] * 2}
+    raw["graphs"]["fwd_0"] |= {
+        "f": {**row, "type": "subtract", "inputs": ["large", "in1"]},  # in0 again: in float32 no digit of it is left
+        "large": {**row, "type": "add", "grid_loc": [0, 1]},
+        "same": {**row, "type": "add", "inputs": ["in0", "in0"], "grid_loc": [0, 2]},
+    }
+    raw["test-config"]["stimulus-config"] = {
+        **UNIFORM,
+        "overrides": {"in1": {"type": "Constant", "constant_value": 1e9}},
+    }
+    with pytest.raises(NotModelledError, match="out: expected numbers that rounding to float32 leaves as they are"):
+        run_test_config(yaml.safe_dump(raw, sort_keys=False), simulator)
+    raw["queues"]["sum"] = {**raw["queues"]["out"], "input": "same", "host": [8192]}
+    verdict = run_test_config(yaml.safe_dump(raw, sort_keys=False), simulator)
+    assert (verdict.passed, verdict.why, verdict.unstable) == (True, "", ("out",))
+
+    def wrong(data: bytes, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+        return [-value for value in simulator(data, inputs)]
+
+    verdict = run_test_config(yaml.safe_dump(raw, sort_keys=False), wrong)
+    assert not verdict.passed
+    assert verdict.why.startswith("sum")
 
 
 def test_inputs_are_counted() -> None:

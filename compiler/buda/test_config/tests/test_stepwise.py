@@ -144,6 +144,44 @@ def test_two_rounds_of_training_are_those_of_numpy() -> None:
         np.testing.assert_allclose(got, wanted, atol=0.02)
 
 
+def test_programs_are_given_the_parameters_of_test_args(tmp_path: Path) -> None:
+    raw = training()
+    for each in raw["programs"]:
+        for lines in each.values():
+            lines[0]["param"].append("$p_microbatch_size")
+            lines[-1]["varinst"][2] = "$p_microbatch_size"
+    raw["test-config"]["test-args"] = {"microbatch_size": 2, "minibatch_count": 5}
+    assert configs.read(raw).parameters == {"p_microbatch_size": 2}
+    scripts: list[Sequence[Step]] = []
+
+    def keep(data: bytes, script: Sequence[Step]) -> list[np.ndarray]:
+        scripts.append(script)
+        return steps(data, script)
+
+    assert run_test_config(text_of(raw), never, keep).passed
+    assert [step.value for step in scripts[0] if step.action == "run"] == [{"p_microbatch_size": 2}] * 6
+    assert [step.name for step in scripts[0] if step.action == "push"].count("x") == 4  # each input once
+    file = tmp_path / "training.yaml"
+    file.write_text(text_of(raw))
+    assert CliRunner().invoke(netlist_command, [str(file), "--run-test-config"]).exit_code == 0
+
+
+def test_what_goes_on_from_a_round_to_no_numbers_is_not_run() -> None:
+    raw = training()
+    raw["graphs"]["fwd_0"]["forward"]["type"] = "subtract"
+    raw["graphs"]["fwd_0"]["root"] = op("sqrt", 1, "forward")
+    raw["queues"]["y"]["input"] = "root"
+    raw["test-config"]["stimulus-config"]["overrides"] = {
+        "x": {"type": "Uniform", "uniform_lower_bound": 0.5, "uniform_upper_bound": 1.0},
+        "w": {"type": "Constant", "constant_value": 0.25},  # tanh(0.25 + x * x + ...) is more than x
+    }
+    verdict = run_test_config(text_of(raw), never, steps)
+    assert (verdict.why, verdict.passed, verdict.rounds, verdict.inputs) == ("", True, 1, 4)
+    raw["test-config"]["stimulus-config"]["overrides"]["w"]["constant_value"] = 2
+    with pytest.raises(NotModelledError, match="y: expected numbers, got NaN or infinity"):
+        run_test_config(text_of(raw), never, steps)
+
+
 def one_op(name: str, kind: str, *inputs: str, count: int = 1, t: int = 1) -> dict[str, Any]:
     """A graph of one op that goes through so many inputs of t matrices."""
     return {"target_device": 0, "input_count": count, name: op(kind, 0, *inputs, t=t)}
@@ -336,7 +374,12 @@ def test_the_command_runs_the_programs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ({"run": "fwd"}, 'expected a list of ["push", QUEUE, ARRAY], ["run", PROGRAM], ["pop", QUEUE], got other'),
+        (
+            {"run": "fwd"},
+            'expected a list of ["push", QUEUE, ARRAY], ["run", PROGRAM, {PARAMETER: NUMBER}], ["pop", QUEUE]',
+        ),
+        ([["run", "fwd", {"p_count": "two"}]], 'expected a list of ["push", QUEUE, ARRAY]'),
+        ([["pop", "y", {"p_count": 2}]], 'expected a list of ["push", QUEUE, ARRAY]'),
         ([["push", "x", "y"]], "expected an array of --inputs (none), got 'y'"),
         ([["push", "x"]], "steps: expected push with an array, run or pop, got 'push' of x"),
         ([["run", "walk"]], "run: expected a program of fwd, bwd, opt, got 'walk'"),
