@@ -88,4 +88,4 @@ def test_ctrl_c_after_the_last_op_is_a_line_and_the_records_are_there(
     assert (first.code, first.err) == (2, f"pytest --op-by-op: {line}\n"), first.out
     assert second.code == 0, second.out + second.err
     assert "24 unique ops = 24 stopped" in second.out
-    assert (run / "report.html").is_file() is report
+    assert (run / "report.html").is_file(), "the second has written it"

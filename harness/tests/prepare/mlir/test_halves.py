@@ -78,7 +78,7 @@ def computed() -> str:
 def test_conversions_and_ops_are_the_same_without_f16c() -> None:
     """On other processors than x86 the flag changes nothing."""
     environment = {**os.environ, "XLA_FLAGS": "--xla_cpu_max_isa=SSE4_2", "TF_CPP_MIN_LOG_LEVEL": "3"}
-    code = f"from {computed.__module__} import computed; print(computed())"
+    code = "from opscope.harness.tests.prepare.mlir.test_halves import computed; print(computed())"
     command = [sys.executable, "-P", "-c", code]
     child = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert (child.returncode, child.stdout) == (0, f"{computed()}\n"), child.stderr
