@@ -31,7 +31,7 @@ CODE = re.compile(r"^```.*?^```|`[^`\n]*`|^ {4,}.*$|^ +\w+/ .*$|\]\([^)]*\)", re
 
 
 def strings(source: str) -> Iterator[str]:
-    """All strings of a file that are no documentation and more than a name: what is left of them once it is compiled."""
+    """Strings of a file that are no documentation and more than a name: those that are left once it is compiled."""
     code = source.replace("from __future__ import annotations", "")  # which makes strings of them
     left: list[object] = [compile(code, "a file", "exec", dont_inherit=True, optimize=2)]
     while left:

@@ -8,6 +8,7 @@ import pytest
 
 from opscope.harness.run import command_line
 from opscope.harness.tests.acceptance.conftest import Done, Place
+from opscope.harness.tests.without_plugins import WITHOUT_PLUGINS
 
 MODULE = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = stablehlo.add %x, %x : tensor<4xf32>
@@ -22,7 +23,7 @@ ops = ["tanh"]
 backend = "null"
 """
 
-PYTEST = ("pytest", "-p", "no:benchmark")
+PYTEST = ("pytest", *WITHOUT_PLUGINS)
 
 
 @pytest.fixture(scope="module")
