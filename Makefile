@@ -31,7 +31,7 @@ sweep: $(BASE) ## install, then run MODEL (default resnet50) op by op
 	$(BIN)/python -m pytest -p no:benchmark -p no:randomly --model $(MODEL) --op-by-op $(ARGS)
 
 test: $(TEST) ## install what tests need, then run the quick ones
-	$(BIN)/python -m pytest -p no:benchmark -p no:logging -m "not slow" -n $(JOBS) --dist worksteal $(ARGS)
+	$(BIN)/python -m pytest -p no:benchmark -p no:logging -p no:anyio -m "not slow" -n $(JOBS) --dist worksteal $(ARGS)
 
 slow: $(TEST) ## every slow test (tens of minutes)
 	$(BIN)/python -m pytest -p no:benchmark -m slow -n $(JOBS) $(ARGS)

@@ -191,7 +191,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """
     if collection_path.is_symlink():
         return True
-    if config.option.markexpr != "not slow" or collection_path.suffix != ".py":
+    if config.option.markexpr != "not slow" or not collection_path.match("test_*.py"):
         return None
     named = any(Path(word.partition("::")[0]).absolute() == collection_path for word in config.args)
     return None if named or not SLOW_AS_A_WHOLE.search(collection_path.read_bytes()) else True

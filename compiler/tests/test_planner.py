@@ -42,7 +42,10 @@ def check(buda_plan: BudaPlan) -> None:
 
 @pytest.mark.filterwarnings("ignore:policy CNN:DeprecationWarning")
 @pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("arch", ["grayskull", "wormhole_b0"])
+@pytest.mark.parametrize(
+    "arch",
+    ["wormhole_b0", pytest.param("grayskull", marks=pytest.mark.slow)],  # quick: test_planned_run, on a board of it
+)
 @pytest.mark.parametrize("graph", [graphs.chain(30), graphs.fork(), graphs.seed_convolution()], ids=lambda g: g.name)
 def test_every_policy_makes_a_plan_that_holds(graph, arch: str, policy: str) -> None:
     check(plan(graph, budget_of(arch), policy))

@@ -16,17 +16,16 @@ from typing import Any
 
 import pytest
 
-from opscope.dashboards import asset_files
 from opscope.dashboards.alerts import PASSWORD_VARIABLE, as_served, read_mail, schedules
 from opscope.dashboards.errors import DashboardError
 from opscope.dashboards.home import Served
 from opscope.dashboards.processes import free_port
+from opscope.dashboards.tests.assets import ASSETS
 from opscope.dashboards.tests.installation import Installation
 from opscope.reports.publish.publish import publish
 from opscope.reports.tests.night_runs import record, shard_run
 from opscope.reports.tests.nights import Op
 
-ASSETS = asset_files.read()
 OFF = Served("sqlite:///x", "x", "127.0.0.1", 1, "", "", False)
 
 

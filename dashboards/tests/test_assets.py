@@ -18,6 +18,7 @@ from opscope.dashboards import asset_files, bundle, checks
 from opscope.dashboards.asset_files import Chart, Condition, Row
 from opscope.dashboards.bundle import Source, ViewComment
 from opscope.dashboards.errors import DashboardError
+from opscope.dashboards.tests.assets import ASSETS
 from opscope.dashboards.viz import columns, metrics
 from opscope.reports.database.ask import questions
 from opscope.reports.database.database import open_database, views
@@ -25,7 +26,6 @@ from opscope.reports.pages import charts
 from opscope.reports.publish.publish import publish
 from opscope.reports.tests.sample_run import NASTY, make_run
 
-ASSETS = asset_files.read()
 SOURCE = Source("sqlite:///file:/r.sqlite?mode=ro&uri=true", "http://127.0.0.1:1")
 
 

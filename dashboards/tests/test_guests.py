@@ -16,15 +16,15 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from opscope.dashboards import asset_files, guests
+from opscope.dashboards import guests
 from opscope.dashboards.cli import dashboard
 from opscope.dashboards.errors import DashboardError
 from opscope.dashboards.home import Home, Served
 from opscope.dashboards.results import results_uri
+from opscope.dashboards.tests.assets import ASSETS
 from opscope.reports.database.database import open_database
 from opscope.reports.database.owners import Rule, store_owners
 
-ASSETS = asset_files.read()
 SERVED = Served("sqlite:///x", "x", "127.0.0.1", 1, "", "", False, embed=["https://team.example.org"])
 
 

@@ -15,8 +15,9 @@ import pytest
 
 from opscope.base.night_grid.commit_pages import page_of_range
 from opscope.base.night_grid.grid import read
-from opscope.dashboards import asset_files, bundle
+from opscope.dashboards import bundle
 from opscope.dashboards.asset_files import Chart
+from opscope.dashboards.tests.assets import ASSETS
 from opscope.dashboards.tests.test_assets import query_of
 from opscope.dashboards.viz import columns, metrics
 from opscope.reports.compare.night_views import night_view
@@ -27,7 +28,6 @@ from opscope.reports.tests import every_kind
 from opscope.reports.tests.every_kind import DATES, PLATFORMS, STOPPED, STOPPED_ON, TONIGHT
 from opscope.reports.tests.night_runs import fresh
 
-ASSETS = asset_files.read()
 RULES = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
 ON_DEVICE = ("reference n150", "reference p150")
 Row = dict[str, Any]

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from opscope.base.places import room
-from opscope.dashboards import asset_files, bundle, follow
+from opscope.dashboards import bundle, follow
 from opscope.dashboards.home import ROOM, Home, Served
 from opscope.dashboards.layout import NIGHT, address, position
+from opscope.dashboards.tests.assets import ASSETS
 from opscope.dashboards.up import artifact_command
 from opscope.reports.database.database import open_database
 from opscope.reports.database.owners import Rule, store_owners
@@ -25,7 +26,6 @@ sys.path.append(os.environ["OPSCOPE_NIGHT_GRID"])
 import narrow  # type: ignore[import-not-found]
 import night_page  # type: ignore[import-not-found]
 
-ASSETS = asset_files.read()
 NUMBERS = {name: number for number, name in enumerate(ASSETS.charts, 1)}
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from opscope.dashboards import asset_files
+from opscope.dashboards.tests.assets import ASSETS
 from opscope.dashboards.tests.browser import BUSY_CHARTS, CHROMIUM, HOLDER, Window, window
 from opscope.dashboards.tests.crawl import IN_SIGHT, PHONES, crawl
 from opscope.dashboards.tests.installation import NASTY, Installation, demo_night
@@ -35,7 +35,6 @@ pytest.importorskip("playwright", reason="pip install 'opscope[browser]'")
 if CHROMIUM is None:
     pytest.skip("no Chromium on this machine: apt-get install chromium", allow_module_level=True)
 
-ASSETS = asset_files.read()
 SLUGS = {name: page.slug for name, page in ASSETS.dashboards.items()}
 
 

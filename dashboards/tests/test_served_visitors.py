@@ -11,12 +11,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from opscope.dashboards import asset_files, viz
+from opscope.dashboards import viz
+from opscope.dashboards.tests.assets import ASSETS
 from opscope.dashboards.tests.installation import Installation
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 
-ASSETS = asset_files.read()
 DATA = "/api/v1/chart/data"
 HEAVY = {"expressionType": "SQL", "sqlExpression": "sum(length(hex(randomblob(15000000))))", "label": "x"}
 """A metric that takes a minute or more over the rows of some nights."""

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from opscope.dashboards import asset_files, bundle, viz
+from opscope.dashboards import bundle, viz
 from opscope.dashboards.home import ROOM
 from opscope.dashboards.results import Source
+from opscope.dashboards.tests.assets import ASSETS
 
 sys.path.insert(0, str(ROOM / "inside"))  # as Superset's configuration does
 import visitor_queries  # type: ignore[import-not-found]
 from visitor_queries import RefusedError  # type: ignore[import-not-found]
 
-ASSETS = asset_files.read()
 SQL = {"expressionType": "SQL", "sqlExpression": "sum(length(hex(randomblob(100000000))))", "label": "x"}
 FIELDS = frozenset({"op", "error", "model", "started", "newest", "z_max"})
 TABLE = {

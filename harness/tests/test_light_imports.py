@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
-import pytest
-
+QUERY = "from opscope.harness.cli.main import root; root.main(['sql'], standalone_mode=False)"
 LIGHT = {
-    "the parent of lanes": ("import opscope.harness.lanes.lane, opscope.harness.record.store", "numpy jax jaxlib"),
-    "the judge of an elementwise op, a composite and a function": (
-        "import numpy as np; from opscope import judge; x = np.linspace(-4, 4, 64, dtype='f4'); "
-        "[judge(w, x, x, golden=x).worst for w in ('tanh', 'gelu', 'softmax', np.tanh)]; "
-        "judge('tanh', x, 1.1 * x).hypothesis",
-        "jax jaxlib xdsl scipy torch",
-    ),
-    "inputs": ("import opscope.harness.prepare.inputs", "jax jaxlib xdsl"),
-    "versions of a run": ("from opscope.harness.record.origin import origin; origin([], {})", "jax"),
-    "frontends that are listed": (
-        "from opscope.models import frontends as f; [f.missing(n) for n in f.names()]",
-        "jax torch tensorflow onnx numpy",
-    ),
-    "a query": (
-        "from opscope.harness.cli.main import root; root.main(['sql'], standalone_mode=False)",
-        "opscope.harness.record.records opscope.wire pydantic sqlalchemy alembic jax numpy xdsl pytest",
-    ),
+    "a query": (QUERY, "opscope.harness.record.records opscope.wire pydantic sqlalchemy alembic jax numpy xdsl pytest"),
     "a query's rows as JSON": (
         "import subprocess, sys, tempfile; url = f'sqlite:///{tempfile.mkdtemp()}/d.sqlite'; "
         "subprocess.run([sys.executable, '-P', '-m', 'opscope.harness.cli.main', 'db', 'upgrade', '--db', url]); "
@@ -40,22 +24,49 @@ LIGHT = {
         "from opscope.harness.cli.main import root; root.main(['--help'], standalone_mode=False)",
         "opscope.wire.answer sqlalchemy jax",
     ),
+    "a command": (
+        "from opscope.harness.cli.main import root; root.main(['config'], standalone_mode=False)",
+        "sqlalchemy jax numpy xdsl altair",
+    ),
     "what prints no JSON": (
         "from opscope.harness.cli.main import root; root.main(['models'], standalone_mode=False); "
         "root.main(['config'], standalone_mode=False)",
         "opscope.wire.answer opscope.wire.config sqlalchemy jax numpy",
     ),
-    "a command": (
-        "from opscope.harness.cli.main import root; root.main(['config'], standalone_mode=False)",
-        "sqlalchemy jax numpy xdsl altair",
+    "frontends that are listed": (
+        "from opscope.models import frontends as f; [f.missing(n) for n in f.names()]",
+        "jax torch tensorflow onnx numpy",
+    ),
+    "the parent of lanes": ("import opscope.harness.lanes.lane, opscope.harness.record.store", "numpy jax jaxlib"),
+    "versions of a run": ("from opscope.harness.record.origin import origin; origin([], {})", "jax"),
+    "inputs": ("import opscope.harness.prepare.inputs", "jax jaxlib xdsl"),
+    "the judge of an elementwise op, a composite and a function": (
+        "import numpy as np; from opscope import judge; x = np.linspace(-4, 4, 64, dtype='f4'); "
+        "[judge(w, x, x, golden=x).worst for w in ('tanh', 'gelu', 'softmax', np.tanh)]; "
+        "judge('tanh', x, 1.1 * x).hypothesis",
+        "jax jaxlib xdsl scipy torch",
     ),
 }
-"""What is run -> packages that it must not import."""
+"""What is run, in this order and in one process -> packages that are not imported after it."""
+
+ALL = """
+import json, sys
+for case, (statement, packages) in json.loads(sys.argv[1]).items():
+    exec(statement, {})
+    found = sorted(set(packages.split()) & set(sys.modules))
+    assert not found, f"{case}: {found}"
+print("all")
+"""
 
 
-@pytest.mark.parametrize("case", LIGHT)
-def test_no_heavy_package_is_imported(case: str) -> None:
-    statement, packages = LIGHT[case]
-    code = f"{statement}\nimport sys\nprint(sorted(set({packages.split()}) & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"
+def loaded(cases: dict[str, tuple[str, str]]) -> subprocess.CompletedProcess[str]:
+    """Runs `cases` one after another: what each alone would import, is there after it as well."""
+    command = [sys.executable, "-c", ALL, json.dumps(cases)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_no_heavy_package_is_imported() -> None:
+    done = loaded(LIGHT)
+    assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, ["all"]), done.stderr
+    broken = loaded({"a query": (f"{QUERY}; import sqlalchemy", LIGHT["a query"][1])})
+    assert broken.stderr.splitlines()[-1] == "AssertionError: a query: ['sqlalchemy']"

@@ -27,6 +27,7 @@ from opscope.reports.database.reading import read_database
 from opscope.reports.database.schema import DROPPED, METADATA, OP_TESTS, RUNS
 from opscope.reports.publish.bulk import _converter
 from opscope.reports.publish.publish import publish
+from opscope.reports.tests.night_runs import copy_of
 from opscope.reports.tests.sample_run import make_run
 
 
@@ -173,6 +174,14 @@ def test_passwords_are_masked_wherever_a_url_holds_them() -> None:
     assert default_url(Path("/a/b")) == "sqlite:////a/b/.opscope/opscope.sqlite"
 
 
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A database with one run."""
+    folder = tmp_path_factory.mktemp("published")
+    publish(make_run(folder / "run", run_id="run"), f"sqlite:///{folder}/db.sqlite")
+    return f"sqlite:///{folder}/db.sqlite"
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
@@ -185,9 +194,9 @@ def test_passwords_are_masked_wherever_a_url_holds_them() -> None:
         ("UPDATE runs SET options = '[1]'", "expected the options of run"),
     ],
 )
-def test_values_that_no_opscope_wrote_are_one_line(tmp_path: Path, change: str, reason: str) -> None:
+def test_values_that_no_opscope_wrote_are_one_line(published: str, tmp_path: Path, change: str, reason: str) -> None:
     path = tmp_path / "db.sqlite"
-    publish(make_run(tmp_path / "run", run_id="run"), f"sqlite:///{path}")
+    copy_of(published, path)
     with contextlib.closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(change)
     commands = [["export", "run", "--format", "csv", "-o", "-"]]

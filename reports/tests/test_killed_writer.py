@@ -57,15 +57,24 @@ def kill_a_writer(path: Path) -> None:
         reader.execute("SELECT COUNT(*) FROM op_tests").fetchone()  # or this test proves nothing
 
 
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """A folder that every user may enter, with a database whose writer was killed."""
-    folder = Path(tempfile.mkdtemp(prefix="opscope-killed-", dir="/tmp"))
-    folder.chmod(0o755)
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a database whose writer was killed, which nobody opens."""
+    folder = tmp_path_factory.mktemp("killed")
     url = fresh(folder / "db.sqlite")
     for number in (1, 2):
         publish_night(url, folder / "runs", number, OPS)
     kill_a_writer(folder / "db.sqlite")
+    return folder
+
+
+@pytest.fixture
+def folder(killed: Path) -> Iterator[Path]:
+    """A copy of it that every user may enter."""
+    folder = Path(tempfile.mkdtemp(prefix="opscope-killed-", dir="/tmp"))
+    shutil.copytree(killed, folder, dirs_exist_ok=True)
+    folder.chmod(0o755)
+    assert (folder / "db.sqlite-journal").stat().st_size > 0, "or this test proves nothing"
     yield folder
     shutil.rmtree(folder)
 

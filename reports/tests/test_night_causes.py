@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from opscope.base.night_grid.commit_pages import page_of_range
+from opscope.base.night_grid.commit_pages import page_of_commit, page_of_range
 from opscope.base.night_grid.grid import FAILING, KNOWN, NEW, NO_NIGHT, RIGHT, Grid, read
 from opscope.harness.record.origin import SOURCE
 from opscope.harness.record.store import load_run
@@ -96,7 +96,14 @@ def test_the_rows_of_a_database(url: str) -> None:
 
 
 GITHUB, GITLAB = "https://github.com/ada/models", "https://gitlab.com/ada/compiler"
+UNKNOWN, SCRIPT = "https://git.example.org/x", "javascript://github.com/%0aalert(1)"
 OF_COMPILER = {"compilers": {"reference": {"revision": "c" * 40, "url": GITLAB}}}
+
+
+@pytest.mark.parametrize("page", [UNKNOWN, SCRIPT, "https://[github.com", "github.com/ada/models", ""])
+def test_only_addresses_of_known_servers_have_a_page(page: str) -> None:
+    assert page_of_range(GITHUB, "a", "b") == f"{GITHUB}/compare/a...b"
+    assert page_of_range(page, "a", "b") == page_of_commit(page, "a") == ""
 
 
 @pytest.mark.parametrize(
@@ -109,8 +116,9 @@ OF_COMPILER = {"compilers": {"reference": {"revision": "c" * 40, "url": GITLAB}}
         pytest.param(
             ({"url": GITHUB}, {"url": GITHUB, **OF_COMPILER}), "", id="the second is of the compiler's own repository"
         ),
-        pytest.param(({"url": "https://git.example.org/x"},) * 2, "", id="an unknown server"),
-        pytest.param(({"url": "javascript://github.com/%0aalert(1)"},) * 2, "", id="no address"),
+        # quick: test_only_addresses_of_known_servers_have_a_page, and "damaged" below
+        pytest.param(({"url": UNKNOWN},) * 2, "", id="an unknown server", marks=pytest.mark.slow),
+        pytest.param(({"url": SCRIPT},) * 2, "", id="no address", marks=pytest.mark.slow),
         pytest.param(({"url": "https://[github.com"}, {"url": 7, "compilers": 7}), "", id="damaged"),
     ],
 )

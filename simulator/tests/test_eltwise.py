@@ -143,7 +143,11 @@ XLA_BINARY = {
 }
 
 
-@pytest.mark.parametrize("dtype", ["int32", "uint32", "int8", "uint16"])
+@pytest.mark.parametrize(
+    "dtype",
+    # quick: [uint16] and [int32] have signs, none, and both widths
+    [*("uint16", "int32"), *(pytest.param(dtype, marks=pytest.mark.slow) for dtype in ("int8", "uint32"))],
+)
 @pytest.mark.parametrize("name", sorted(set(XLA_BINARY) - {"pow_tensor"}))
 def test_integers_are_exact_and_wrap(name: str, dtype: str) -> None:
     info = np.iinfo(dtype)

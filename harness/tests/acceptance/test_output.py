@@ -25,7 +25,8 @@ def into(place: Place, target: str, *words: str) -> tuple[int, str]:
 @pytest.mark.parametrize("lanes", ["0", pytest.param("2", marks=pytest.mark.slow)])
 def test_a_run_ends_once_nobody_reads_it_and_goes_on_by_resume(place: Place, lanes: str) -> None:
     (place.folder / "slow.py").write_text(SLOW)
-    words = place.command(*place.sweep("-n", lanes, "--no-cache", "-v", backend="slow.py", report=True))
+    sweep = place.sweep("-n", lanes, "--no-cache", "-v", backend="slow.py", report=lanes != "0")
+    words = place.command(*sweep)
     with subprocess.Popen(
         words, cwd=place.folder, env=place.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as reading:
@@ -46,7 +47,7 @@ def test_a_run_ends_once_nobody_reads_it_and_goes_on_by_resume(place: Place, lan
 
 @pytest.mark.parametrize("command", [pytest.param("pytest", marks=pytest.mark.slow), "opscope"])
 def test_a_stdout_that_takes_nothing_is_a_line_and_exit_code_2(place: Place, command: str) -> None:
-    words = place.sweep() if command == "pytest" else ("opscope", "models")
+    words = place.sweep() if command == "pytest" else ("opscope", "config")
     for target, got in ((">/dev/full", "No space left on device"), (">&-", "a closed one"), (">&- 2>&-", "")):
         code, err = into(place, target, *words)
         assert (code, got in err, err.count("\n")) == (2, True, bool(got)), err
@@ -67,21 +68,24 @@ def {hook}():
 
 
 @pytest.mark.parametrize(
-    ("hook", "order"),
+    ("hook", "order", "report"),
     [
-        pytest.param("pytest_sessionfinish", "tryfirst=True", marks=pytest.mark.slow),
-        pytest.param("pytest_sessionfinish", "trylast=True", marks=pytest.mark.slow),
-        pytest.param("pytest_unconfigure", "tryfirst=True", marks=pytest.mark.slow),
-        ("pytest_unconfigure", "trylast=True"),
+        pytest.param("pytest_sessionfinish", "tryfirst=True", True, marks=pytest.mark.slow),
+        pytest.param("pytest_sessionfinish", "trylast=True", True, marks=pytest.mark.slow),
+        pytest.param("pytest_unconfigure", "tryfirst=True", True, marks=pytest.mark.slow),
+        pytest.param("pytest_unconfigure", "trylast=True", True, marks=pytest.mark.slow),
+        ("pytest_unconfigure", "trylast=True", False),
     ],
 )
-def test_ctrl_c_after_the_last_op_is_a_line_and_the_records_are_there(place: Place, hook: str, order: str) -> None:
+def test_ctrl_c_after_the_last_op_is_a_line_and_the_records_are_there(
+    place: Place, hook: str, order: str, report: bool
+) -> None:
     (place.folder / "conftest.py").write_text(INTERRUPTS.format(hook=hook, order=order))
     run = place.folder / "run"
-    words, again = place.sweep("--run-dir", str(run), report=True), ("pytest", "--op-by-op", "--resume", str(run))
+    words, again = place.sweep("--run-dir", str(run), report=report), ("pytest", "--op-by-op", "--resume", str(run))
     first, second = place.one_after_another(words, again)
     line = f"interrupted while the run was ended; try pytest --op-by-op --resume {run}"
     assert (first.code, first.err) == (2, f"pytest --op-by-op: {line}\n"), first.out
     assert second.code == 0, second.out + second.err
     assert "24 unique ops = 24 stopped" in second.out
-    assert (run / "report.html").is_file()
+    assert (run / "report.html").is_file(), "the second has written it"

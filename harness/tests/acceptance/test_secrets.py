@@ -19,8 +19,8 @@ OWN = own_backend(
 
 
 def test_an_error_repeats_no_login(place: Place) -> None:
-    for url in (f"http://me:{SECRET}@ci:1/", f"http://{SECRET}@ci:1/", f"ftp://ci/?access_token={SECRET}"):
-        done = place.pytest("--artifact-url", url)
+    urls = (f"http://me:{SECRET}@ci:1/", f"http://{SECRET}@ci:1/", f"ftp://ci/?access_token={SECRET}")
+    for done in place.one_after_another(*(place.sweep("--artifact-url", url) for url in urls)):
         assert (done.code, done.err.count("\n")) == (2, 1), done.out + done.err
         assert "***" in done.err
         assert SECRET not in done.out + done.err

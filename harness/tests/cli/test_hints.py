@@ -22,6 +22,8 @@ GENERATORS = frozenset({"harness/cli/command_reference.py", "reports/commands/ne
 OF_A_CHECKOUT = re.compile(r"\bdocs/|\bmake [a-z-]+|\bpython -m (opscope\.)?ci\b|(?<![\w.])\.?ci/(?!owners|nightly)")
 _MAY_HINT = re.compile(r"""; (["']\s*f?["'])?try |hint|Error\(""", re.IGNORECASE)
 """What a source with a hint has in it: to parse the others takes as long again."""
+_WITH_HINTS = frozenset({ast.Constant, ast.JoinedStr, ast.Call, ast.Assign})
+"""Kinds of nodes that `texts_of` looks at: one in five."""
 _COMMAND = re.compile(r"\bopscope ((?:[a-z][a-z-]*\b ?)+)")
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 
@@ -47,7 +49,7 @@ def _hints() -> Iterator[Hint]:
                 continue
             source = path.read_text()
             for node in ast.walk(ast.parse(source)) if _MAY_HINT.search(source) else ():
-                for text in texts_of(node):
+                for text in texts_of(node) if type(node) in _WITH_HINTS else ():
                     yield Hint(f"{name}:{getattr(node, 'lineno', 0)}", text)
 
 

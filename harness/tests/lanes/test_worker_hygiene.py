@@ -25,6 +25,7 @@ import pytest
 from opscope.base.children import forked
 from opscope.base.children.call import call
 from opscope.base.tests.captured import captured
+from opscope.base.tests.own_fork_server import own_fork_server
 from opscope.harness.lanes import process_state
 from opscope.harness.lanes.float_environment import FloatEnvironment
 from opscope.harness.lanes.worker_hygiene import WorkerState
@@ -165,11 +166,11 @@ def test_the_comparison_can_import_and_read(connection: int) -> None:
 
 def test_a_server_of_forks_that_the_comparison_starts_is_no_change(connection: int) -> None:
     """A second authority is a child of the lane."""
-    forked._close()
-    state = WorkerState(connection)
-    state.run(lambda: call("opscope.base.tests.child_functions:harm", {"how": "raise"}))
-    assert forked.servers()
-    assert [change for change in state.changes() if change.what == "processes"] == []
+    with own_fork_server():
+        state = WorkerState(connection)
+        state.run(lambda: call("opscope.base.tests.child_functions:harm", {"how": "raise"}))
+        assert forked.servers()
+        assert [change for change in state.changes() if change.what == "processes"] == []
     program = state.run(lambda: subprocess.Popen(["sleep", "60"]))
     try:
         [left] = [change for change in state.changes() if change.what == "processes"]

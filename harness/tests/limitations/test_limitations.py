@@ -236,7 +236,16 @@ HOST = [name for library in (lapack, cpu_sparse) for name, *_ in library.registr
 TYPES = {"d": "f64", "c": "complex<f32>", "z": "complex<f64>"}
 
 
-@pytest.mark.parametrize("name", HOST)
+AGAIN = [
+    name
+    for name in HOST
+    for letter, others in (("d", "s"), ("c", "s"), ("z", "sc"))
+    if name.startswith(f"lapack_{letter}") and any(f"lapack_{other}{name[8:]}" in HOST for other in others)
+]
+# quick: [lapack_s...] is the same routine for f32, or [lapack_c...] for complex numbers alone
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in AGAIN)) for name in HOST])
 def test_what_only_the_host_has_the_code_of_is_known(tmp_path, name):
     kind = TYPES.get(name.removeprefix("lapack_")[0], "f32")
     call = f"%s = stablehlo.custom_call @{name}(%v) : (tensor<4x{kind}>) -> tensor<4x{kind}>"

@@ -180,17 +180,6 @@ SPARSE = """func.func @main(
   return %0 : tensor<2x1xf32> }"""
 
 
-def test_products_by_sparse_matrices_run_in_a_process_that_has_none_of_its_own(tmp_path) -> None:
-    (tmp_path / "sparse.mlir").write_text(SPARSE)
-    code = """import sys, numpy as np
-from opscope.harness.prepare import golden
-operands = [np.float32([4, 1, 1, 4]), np.int32([0, 2, 4]), np.int32([0, 1, 0, 1]), np.float32([[1], [2]])]
-print(golden.compile_module(open(sys.argv[1]).read())(operands)[0].tolist())
-"""
-    command = [sys.executable, "-c", code, str(tmp_path / "sparse.mlir")]
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == "[[6.0], [9.0]]"
-
-
 @pytest.mark.parametrize(
     ("wide", "value"),
     [("f64", np.array([1.5, -3.25e100])), ("i8", np.array([5, -7], np.int8)), ("f32", np.array([1, -0.0], np.float32))],
@@ -218,7 +207,7 @@ def test_an_error_of_xla_is_its_first_line(text: str, line: str) -> None:
     assert short(ValueError(text)) == line
 
 
-def test_values_of_types_that_python_has_no_buffers_of_are_taken_without_jax() -> None:
+def test_values_without_buffers_are_taken_and_sparse_products_run_in_a_process_that_has_nothing_of_jax() -> None:
     program = """if True:
         import sys
         import ml_dtypes
@@ -238,5 +227,7 @@ def test_values_of_types_that_python_has_no_buffers_of_are_taken_without_jax() -
         assert "jax" not in sys.modules
         packed = np.arange(8).astype(ml_dtypes.int4)
         assert (golden.take(golden.put(packed)) == packed).all()
+        operands = [np.float32([4, 1, 1, 4]), np.int32([0, 2, 4]), np.int32([0, 1, 0, 1]), np.float32([[1], [2]])]
+        assert golden.compile_module(sys.argv[1])(operands)[0].tolist() == [[6.0], [9.0]]
     """
-    subprocess.run([sys.executable, "-P", "-c", program], check=True, timeout=120)
+    subprocess.run([sys.executable, "-P", "-c", program, SPARSE], check=True, timeout=120)

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from opscope.base.tests.own_fork_server import own_fork_server
 from opscope.harness.engine import model_jobs
 from opscope.harness.prepare import user_files
 from opscope.harness.prepare.inputs import row_inputs
@@ -84,12 +85,14 @@ def test_a_framework_newer_than_we_know_is_named_with_the_releases_that_work(
     (tmp_path / "net.py").write_text(NEWER)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "new"))
     pair = r"torch>=2\.13,<2\.14 torchax>=0\.0\.13,<0\.0\.14"
-    with pytest.raises(
-        InputError,
-        match=rf"expected {pair}, got torch 2\.14\.1: AttributeError: no attribute 'cholesky'; try pip .*\[torch\]",
-    ):
-        model_jobs.prepare(request_for(tmp_path, str(tmp_path / "net.py")))
-    header, _ = model_jobs.prepare(request_for(tmp_path, f"{tmp_path / 'net.py'}:mine"))
+    file = str(tmp_path / "net.py")
+    with own_fork_server():
+        with pytest.raises(
+            InputError,
+            match=rf"expected {pair}, got torch 2\.14\.1: AttributeError: no attribute 'cholesky'; try pip .*\[torch\]",
+        ):
+            model_jobs.prepare(request_for(tmp_path, file))
+        header, _ = model_jobs.prepare(request_for(tmp_path, f"{file}:mine"))
     [failure] = header.failed
     assert re.fullmatch(rf".*cholesky' \(net.py:9\); torch 2\.14\.1 is not what was run, {pair}", failure.error)
 

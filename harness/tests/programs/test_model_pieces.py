@@ -222,8 +222,17 @@ LOOPS = CALLS.replace("\n      %t = stablehlo.tanh %v : tensor<4x4xf32>", STEP).
 """A loop, and after it two ops of its body once more."""
 
 
-@pytest.mark.parametrize("size", [2, pytest.param(4, marks=pytest.mark.slow), 9])
-@pytest.mark.parametrize("module", [DIAMOND, LOOPS, KINDS])
+@pytest.mark.parametrize(
+    ("module", "size"),
+    [
+        (DIAMOND, 2),
+        (LOOPS, 9),
+        (KINDS, 9),
+        # quick: each module and each end of the sizes, above
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in ((DIAMOND, 9), (LOOPS, 2), (KINDS, 2))),
+        *(pytest.param(module, 4, marks=pytest.mark.slow) for module in (DIAMOND, LOOPS, KINDS)),
+    ],
+)
 def test_a_piece_computes_what_the_walk_does(tmp_path: Path, module: str, size: int) -> None:
     rows = pieces(tmp_path, module, f"windows:{size}")
     assert all(row.golden and not row.unsplittable for row in rows), [row.no_golden for row in rows]

@@ -105,7 +105,11 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+SLOW = {"one of several", "a function that a loop calls", "two ops in it"}
+# quick: [a branch], [a composite in a loop], [a branch in a loop], which find the ops of a body in the same ways
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in CASES])
 def test_a_loop_is_told_by_what_is_in_it(name, tmp_path):
     module, said = CASES[name]
     run_op_by_op(module, name="m", run_dir=tmp_path / "run", cache_dir=tmp_path / "cache")

@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from opscope.base.tests.captured import captured
+from opscope.base.tests.own_fork_server import own_fork_server
 from opscope.harness.record import run_folders, store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpRow, Source, TensorDesc
@@ -215,7 +216,8 @@ def test_a_module_that_kills_what_reads_it_is_one_line(failed, tmp_path: Path, m
         "sys.meta_path.insert(0, Aborts())\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    with pytest.raises(InputError, match="opscope repro: expected an op whose module can be read, got the end of what"):
+    expected = "opscope repro: expected an op whose module can be read, got the end of what"
+    with own_fork_server(), pytest.raises(InputError, match=expected):
         in_child.write(tmp_path / "out", row, test, origin, "opscope repro")
     assert not (tmp_path / "out").exists()
 

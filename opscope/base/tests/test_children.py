@@ -21,6 +21,7 @@ from opscope.base.children.ending import Cause, ChildEnded, Deadline, Ending, of
 from opscope.base.children.forks import WarmFork
 from opscope.base.children.parent_death import bound
 from opscope.base.children.process import XLA_FLAG, Local, Process, child_environment
+from opscope.base.tests.own_fork_server import own_fork_server
 from opscope.base.tests.processes import are_gone
 
 HERE = "opscope.base.tests.child_functions"
@@ -261,7 +262,8 @@ def test_the_environment_is_one_thread_offline_and_as_asked(monkeypatch: pytest.
     monkeypatch.setenv("OMP_NUM_THREADS", "8")
     names = ["OMP_NUM_THREADS", "NPROC", "XLA_FLAGS", "JAX_PLATFORMS", "HF_HUB_OFFLINE", "MINE"]
     monkeypatch.chdir(tmp_path)
-    got = call(f"{HERE}:environment", {"names": names}, environment={"MINE": "yes"}).result
+    with own_fork_server():
+        got = call(f"{HERE}:environment", {"names": names}, environment={"MINE": "yes"}).result
     assert [got[name] for name in names] == ["1", "1", f"--xla_other {XLA_FLAG}", "cpu", "1", "yes"]
     assert str(tmp_path) not in got["path"], "the working folder is not searched for modules"
     assert "" not in got["path"]

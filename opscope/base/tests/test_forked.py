@@ -21,6 +21,7 @@ from opscope.base.children.child import Child
 from opscope.base.children.ending import Cause, ChildEnded, Deadline
 from opscope.base.children.process_tree import children_of
 from opscope.base.tests.captured import captured
+from opscope.base.tests.own_fork_server import own_fork_server
 from opscope.base.tests.processes import are_gone
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has what the fork server needs")
@@ -42,6 +43,12 @@ def server() -> int:
     parent = outcome.result[1]
     assert b"fork_server" in Path(f"/proc/{parent}/cmdline").read_bytes()
     return parent
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_server() -> Iterator[None]:
+    with own_fork_server():
+        yield
 
 
 @pytest.fixture

@@ -92,20 +92,30 @@ CASES: dict[str, tuple[Callable[[], Optimizer], optax.GradientTransformation]] =
 def test_rules_are_those_of_optax(name: str) -> None:
     make, peer = CASES[name]
     optimizer, random = make(), np.random.default_rng(3)
-    rule = programs.jit(optimizer.rule)
-    update_of = peer.update if name == "lars-decay" else programs.jit(peer.update)  # that one takes a norm as a number
-    for shape in SHAPES:
-        weight = ours = jnp.asarray(random.normal(size=shape), jnp.float32)
-        state = {key: jnp.asarray(value) for key, value in optimizer.start(shape).items()}
-        assert list(state) == optimizer.get_optimizer_state_keys()
-        peers = peer.init(weight)
-        for _ in range(STEPS):
-            gradient = jnp.asarray(random.normal(size=shape), jnp.float32)
-            update, peers = update_of(gradient, peers, weight)
-            weight = optax.apply_updates(weight, update)
-            ours, state = rule(ours, gradient, state, jnp.float32(RATE))
-            np.testing.assert_allclose(ours, weight, rtol=1e-5, atol=1e-6)
-        assert not np.allclose(ours, random.normal(size=shape))
+    weights = ours = [jnp.asarray(random.normal(size=shape), jnp.float32) for shape in SHAPES]
+    states = [{key: jnp.asarray(value) for key, value in optimizer.start(shape).items()} for shape in SHAPES]
+    assert all(list(state) == optimizer.get_optimizer_state_keys() for state in states)
+    peers = [peer.init(weight) for weight in weights]
+
+    @programs.jit
+    def our_step(ours: Any, gradients: Any, states: Any, rate: Any) -> Any:
+        stepped = [optimizer.rule(*each, rate) for each in zip(ours, gradients, states, strict=True)]
+        return [weight for weight, _ in stepped], [state for _, state in stepped]
+
+    def their_step(weights: Any, gradients: Any, peers: Any) -> Any:
+        updates = [peer.update(*each) for each in zip(gradients, peers, weights, strict=True)]
+        moved = [optax.apply_updates(weight, each) for weight, (each, _) in zip(weights, updates, strict=True)]
+        return moved, [state for _, state in updates]
+
+    if name != "lars-decay":  # that one takes a norm as a number
+        their_step = programs.jit(their_step)
+    for _ in range(STEPS):
+        gradients = [jnp.asarray(random.normal(size=shape), jnp.float32) for shape in SHAPES]
+        weights, peers = their_step(weights, gradients, peers)
+        ours, states = our_step(ours, gradients, states, jnp.float32(RATE))
+        for mine, theirs in zip(ours, weights, strict=True):
+            np.testing.assert_allclose(mine, theirs, rtol=1e-5, atol=1e-6)
+    assert not any(np.allclose(each, random.normal(size=each.shape)) for each in ours)
 
 
 @pytest.mark.parametrize("make", [LAMB, LARS])
