@@ -15,6 +15,7 @@ from pathlib import Path
 
 from opscope.base.labels import LABELS
 from opscope.base.statuses import STATUSES, Word
+from opscope.compiler.buda.balancer.policies import POLICIES
 from opscope.compiler.depths import STEPS, CompileDepth
 from opscope.compiler.options import CompileOptions
 from opscope.compiler.pipelines.pipeline import ttir_passes, ttnn_passes
@@ -124,6 +125,11 @@ def compiler_options() -> str:
     )
 
 
+def policies() -> str:
+    """A row for each of TT-Buda's policies."""
+    return table("policy | of an op's models", ((f"`{name}`", sentences(made)) for name, made in POLICIES.items()))
+
+
 def policy() -> str:
     """A row for each problem of a night, with what it does by default."""
     return table("policy | default | applies if", ((f"`{name}`", *about) for name, about in PROBLEMS.items()))
@@ -189,6 +195,7 @@ TABLES: Mapping[str, Mapping[str, Callable[[], str]]] = {
     "glossary.md": {"statuses": lambda: words("status", STATUSES), "labels": lambda: words("label", LABELS)},
     "netlist.md": {"depths": depths},
     "nightly.md": {"policy": policy},
+    "planning.md": {"policies": policies},
     "triage.md": {"hypotheses": hypotheses},
     "workflows.md": {"workflows": workflows},
 }
