@@ -30,7 +30,8 @@ def artifact(blob: bytes, where: str) -> bytes:
     try:
         return export.deserialize(bytearray(blob)).mlir_module_serialized
     except ImportError:
-        raise InputError(where, "flatbuffers, by which JAX reads its blobs", "none", "pip install flatbuffers") from None
+        needed = "flatbuffers, by which JAX reads its blobs"
+        raise InputError(where, needed, "none", "pip install flatbuffers") from None
     except Exception as error:  # noqa: BLE001 - JAX reads bytes unchecked, so that anything may be raised
         expected = f"StableHLO, or a blob of jax.export that JAX {jax.__version__} reads"
         line = next(iter(str(error).splitlines()), "")
