@@ -19,7 +19,7 @@ FROM := pyproject.toml constraints.txt build_backend.py setup.py opscope/base/pa
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv sweep test slow lint contracts measure measurements conformance commands python ops tt-mlir-page zoo newest wheelhouse release docs clean metrics migration dashboard terminal
+.PHONY: help venv sweep test slow lint contracts measure measurements conformance commands python tables ops tt-mlir-page zoo newest wheelhouse release docs clean metrics migration dashboard terminal
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -70,6 +70,9 @@ commands: $(BASE) ## write docs/commands.md again, after a change of a help text
 
 python: $(BASE) ## write the reference of docs/python.md again, after a change of a docstring
 	$(BIN)/python -m ci.python_reference
+
+tables: $(BASE) ## write the tables of docs/ that stand in the code again
+	$(BIN)/python -m ci.doc_tables
 
 ops: $(BASE) ## write docs/ops.md again, after a change of the op table
 	$(BIN)/opscope ops --markdown > docs/ops.md.new && mv docs/ops.md.new docs/ops.md

@@ -168,7 +168,7 @@ def _patterns(c: Compilation) -> None:
 
 
 def _optimized(c: Compilation) -> None:
-    """Removes data movements that cancel."""
+    """Unrolls loops of known length (`ttir-unroll-loops`), removes data movements that cancel."""
     from opscope.compiler.pipelines.buda import optimizing
     from opscope.compiler.pipelines.pipeline import run
 
@@ -177,7 +177,7 @@ def _optimized(c: Compilation) -> None:
 
 
 def _autograd(c: Compilation) -> None:
-    """Marks forward, backward and optimizer ops, from the locations that JAX's differentiation leaves."""
+    """Marks forward, backward and optimizer ops, by JAX's locations, and sorts them so (`ttir-epoch-types`)."""
     from opscope.compiler.pipelines.buda import marking
     from opscope.compiler.pipelines.pipeline import run
 
@@ -186,7 +186,8 @@ def _autograd(c: Compilation) -> None:
 
 
 def _post_autograd(c: Compilation) -> None:
-    """Decomposes ops that TT-Buda lacks, mostly of backward passes, and removes movements that cancel now."""
+    """Prestrides convolutions, fractures large ones (`ttir-conv-prestride`, `ttir-conv-fracture`); writes comparisons,
+    `where`, divisions, roots, negations in TT-Buda's ops (`ttir-decompose-buda`); removes movements that cancel now."""
     from opscope.compiler.pipelines.buda import decomposing
     from opscope.compiler.pipelines.pipeline import run
 

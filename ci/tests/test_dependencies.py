@@ -1,4 +1,4 @@
-"""docs/dependencies.md has a line with a reason for every dependency of pyproject.toml, and no other line."""
+"""docs/dependencies.md has every dependency, with a reason: those of pyproject.toml say it there (`make tables`)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
+from ci.doc_tables import reasons
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8")
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+PYPROJECT = ROOT / "pyproject.toml"
+PROJECT = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["project"]
 SUPERSET = (ROOT / "dashboards" / "requirements.in").read_text(encoding="utf-8")
 
 
@@ -32,28 +35,15 @@ def package(requirement: str) -> str:
     return re.split(r"[=<>~!;\s]", requirement)[0]
 
 
-def test_every_dependency_of_a_run_has_a_line() -> None:
-    documented = [
-        name for dependencies, *reasons in rows("What a run needs") if all(reasons) for name in names(dependencies)
-    ]
-    assert sorted(package(name) for name in documented if not name.startswith(("==", ">="))) == sorted(
-        package(requirement) for requirement in PROJECT["dependencies"]
-    )
-
-
-def test_every_dependency_of_every_extra_has_a_line() -> None:
-    expected = {
-        (extra, requirement)
-        for extra, requirements in PROJECT["optional-dependencies"].items()
-        for requirement in requirements
+def test_what_the_page_lists_is_what_the_project_needs() -> None:
+    named = {
+        (extra, name)
+        for extra, requirements, _ in reasons(PYPROJECT.read_text(encoding="utf-8"))
+        for name in requirements
     }
-    lines: list[tuple[str, str]] = []
-    extra = ""
-    for first, dependencies, reason in rows("Extras"):
-        extra = names(first)[0] if first else extra
-        assert reason, dependencies
-        lines += [(extra, name) for name in names(dependencies)]
-    assert sorted(lines) == sorted(expected)
+    extras = PROJECT["optional-dependencies"].items()
+    needed = {(extra, name) for extra, requirements in extras for name in requirements}
+    assert named == needed | {("", name) for name in PROJECT["dependencies"]}
 
 
 def test_what_superset_needs_has_a_line() -> None:

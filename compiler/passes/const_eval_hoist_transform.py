@@ -27,7 +27,8 @@ NEVER = frozenset({"control", "collective", "host", "random", "layout"})
 
 @dataclass(frozen=True)
 class ConstEvalHoistTransform(ModulePass):
-    """Hoists from every entry function."""
+    """Moves what depends on parameters and constants alone to functions; `ttcore.load_cached` loads their results,
+    which the device keeps until parameters change (`Profile.once`)."""
 
     name = "const-eval-hoist-transform"
 

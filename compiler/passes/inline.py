@@ -22,7 +22,7 @@ DECOMPOSITION = "decomposition"
 
 @dataclass(frozen=True)
 class Inline(ModulePass):
-    """Inlines every `func.call`, and drops private functions that are no longer referenced."""
+    """Inlines calls, of StableHLO and of ttir, and drops private functions that are no longer referenced."""
 
     name = "inline"
 

@@ -34,7 +34,7 @@ Read = Callable[[Operation, Attrs], "dict[str, Any] | None"]
 
 @dataclass(frozen=True)
 class LegalizeStablehloCompositeToTtir(ModulePass):
-    """Replaces every composite."""
+    """Replaces every [composite](#composites) by the op of its name, or by its decomposition."""
 
     name = "legalize-stablehlo-composite-to-ttir"
     named: bool = False

@@ -291,7 +291,8 @@ _SPELLERS: dict[str, Callable[[Operation, Block], list[SSAValue] | None]] = {
 
 @dataclass(frozen=True)
 class StablehloHostFallback(ModulePass):
-    """Moves ops whose types the device lacks to the host."""
+    """With `--unsupported-types=fallback`: moves ops to the host whose [types the device
+    lacks](#types-that-the-device-lacks)."""
 
     name = "stablehlo-host-fallback"
     board: str = DEFAULT_BOARD["wormhole_b0"]

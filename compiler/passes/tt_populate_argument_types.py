@@ -23,7 +23,8 @@ KEY = "ttcore.argument_type"
 
 @dataclass(frozen=True)
 class TtPopulateArgumentTypes(ModulePass):
-    """Marks each argument with its type."""
+    """Marks arguments that `--argument-types`, `CompileOptions.argument_types` or tt-mlir's option declares as
+    parameters; a convolution's batch norm is then folded into its weights and a bias."""
 
     name = "tt-populate-argument-types"
     argument_types: str = ""

@@ -32,7 +32,11 @@ MOVES = ("permute", "reshape")
 
 @dataclass(frozen=True)
 class TtirEraseInverseOps(ModulePass):
-    """Removes movements that cancel and ops without readers. With `sink`, moves movements past the ops between them."""
+    """Sinks permutations and reshapes below elementwise ops (with numbers per channel, too) and products until they
+    meet their inverse: a PyTorch model is channels last throughout.
+
+    Without `sink` only movements that cancel where they stand go; ops without readers go too.
+    """
 
     name = "ttir-erase-inverse-ops"
     sink: bool = True

@@ -21,7 +21,7 @@ from opscope.compiler.ops.shapes import Shape, broadcast, shape_of
 
 @dataclass(frozen=True)
 class TtirImplicitBroadcastFold(ModulePass):
-    """Removes broadcasts before elementwise ops."""
+    """Removes `broadcast` before elementwise kernels, which repeat dims of size 1."""
 
     name = "ttir-implicit-broadcast-fold"
 

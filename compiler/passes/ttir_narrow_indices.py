@@ -223,7 +223,7 @@ FOLDING = frozenset({"multiply", "div", "remainder"})
 
 @dataclass(frozen=True)
 class TtirNarrowIndices(ModulePass):
-    """Narrows index computations of every entry function."""
+    """Holds integers of 64 bits in 32 where they fit, or are only indices."""
 
     name = "ttir-narrow-indices"
 

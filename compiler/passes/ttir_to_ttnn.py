@@ -48,7 +48,7 @@ _DRAM = layout.MemoryConfigAttr(layout.BufferTypeAttr.of("dram"), layout.TensorM
 
 @dataclass(frozen=True)
 class TtirToTtnn(ModulePass):
-    """Sets layouts and data formats, adds moves between host and device, and converts the ops."""
+    """Sets data formats and layouts, adds moves between host and device; refuses what the board lacks."""
 
     name = "ttir-to-ttnn"
     board: str = "n150"

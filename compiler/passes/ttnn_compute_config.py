@@ -25,7 +25,9 @@ NO_KERNEL = frozenset({"layout", "host"})
 
 @dataclass(frozen=True)
 class TtnnComputeConfig(ModulePass):
-    """Sets `compute_config`: Dst is 32 bits wide if an operand is, and in the matrix unit, if the board can do that."""
+    """Sets fidelity and the width of Dst: 32 bits if an operand has them, and in the matrix unit, if the board can do
+    that. From level 1 on a product whose operands have few bits takes no phase that adds nothing (`Bfp8` on the left:
+    HiFi2)."""
 
     name = "ttnn-compute-config"
     board: str = "n150"

@@ -22,7 +22,7 @@ _NO = FLAG.encode(False)
 
 @dataclass(frozen=True)
 class TtnnDeallocate(ModulePass):
-    """Inserts `ttnn.deallocate`.
+    """Frees each tensor after its last reader.
 
     What is loaded from the cache stays for the next run. The runtime frees host tensors, the caller frees arguments and
     results of a called program, and scalars in registers are never freed.

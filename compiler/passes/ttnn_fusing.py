@@ -20,7 +20,7 @@ PRODUCTS = frozenset({"matmul", "linear", "conv2d"})
 
 @dataclass(frozen=True)
 class TtnnFusing(ModulePass):
-    """Moves an activation into the product that it alone reads."""
+    """Fuses an activation into a product that only it reads."""
 
     name = "ttnn-fusing"
 

@@ -36,7 +36,8 @@ OPERANDS: dict[str, int] = dict.fromkeys(ATTENTION, 3)
 
 @dataclass(frozen=True)
 class TtnnMixedPrecision(ModulePass):
-    """Changes formats of tensors; results of the program are converted back to their declared types."""
+    """With `--amp-level`, as on the Buda route. 1: products in `Bfp8_b`; 2: products in `Bfp8`, all other floats in
+    `Float16`. Results of the program are converted back to their declared types."""
 
     name = "ttnn-mixed-precision"
     level: int = 1

@@ -43,7 +43,8 @@ Spread = tuple[str, tuple[int, int]]
 
 @dataclass(frozen=True)
 class TtnnOptimizer(ModulePass):
-    """Moves results of the entry's kernels to L1."""
+    """Puts a result into L1 if it fits for as long as it is read; block, height or width sharded if that uses about as
+    many cores, else interleaved."""
 
     name = "ttnn-optimizer"
     board: str = "n150"

@@ -31,7 +31,10 @@ WIDENED = {8: "Float16_b", 5: "Float16"}
 
 @dataclass(frozen=True)
 class TtnnWorkaround(ModulePass):
-    """Rewrites ops of the entry that need it; functions called by control flow share the formats of their callers."""
+    """Works around limits of kernels: moves of block floats write 16 bits, a `concat` of many tensors is split.
+
+    Of the entry alone: functions called by control flow share the formats of their callers.
+    """
 
     name = "ttnn-workaround"
 

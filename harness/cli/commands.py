@@ -48,7 +48,9 @@ def doctor(backend: str | None, as_json: bool) -> None:
 
         print_answer(Doctor(in_order=examination.in_order(findings), findings=tuple(findings)))
     else:
-        examination.show(findings, Page())
+        page = Page()
+        examination.show(findings, page)
+        page.hanging([("next      ", "bold")], [examination.next_step(findings, backend)])
     if not examination.in_order(findings):
         raise SystemExit(1)
 

@@ -298,6 +298,14 @@ def show(findings: list[Finding], page: Page) -> None:
         page.hanging([(head, style), *((" " * len(head), "") for _ in texts[1:])], texts)
 
 
+def next_step(findings: list[Finding], backend: str | None) -> str:
+    """What a person would do next: mend the first part that a run needs, else run something small."""
+    for finding in findings:
+        if finding.needed and not finding.usable:
+            return f"{finding.name}: {finding.remedy or finding.found}"
+    return "pytest --model mnist_mlp --op-by-op" + (f" --backend {backend}" if backend else "")
+
+
 def in_order(findings: list[Finding]) -> bool:
     """Whether a default run can work here."""
     return all(finding.usable for finding in findings if finding.needed)

@@ -1,13 +1,4 @@
-"""The workflows: which part of a model goes through the stages. One row each.
-
-split                 each op of the StableHLO module, compiled and run by itself
-compile-split         the model compiled whole; each op of its TTNN run by itself
-split-compile-split   each op of the StableHLO module compiled; each op of its TTNN run by itself
-windows:N             each op of the StableHLO module with the N - 1 producers nearest to it, compiled and run together
-patterns              what compilers fuse (`prepare/patterns.py`), wherever the model has it, compiled and run together
-layers                each numbered scope of the model's source (`layer3`), its ops compiled and run together
-full                  the whole model compiled and run as one program, every value on the way compared
-"""
+"""The workflows: which part of a model goes through the stages. One row each."""
 
 from __future__ import annotations
 
@@ -23,6 +14,10 @@ WINDOWS, PATTERNS, LAYERS = "windows", "patterns", "layers"
 class Workflow:
     """One way of taking a model through the stages."""
 
+    rows: str
+    """What each row of a run is."""
+    golden: str
+    """What it is compared with."""
     unsupported_types: str
     """Default of `unsupported_types`. In a model that runs whole, the host computes ops of types that the device lacks;
     an op by itself fails, so that the ladder stays honest."""
@@ -42,13 +37,35 @@ class Workflow:
 
 
 WORKFLOWS = {
-    SPLIT: Workflow("fail"),
-    COMPILE_SPLIT: Workflow("fallback", of_ttnn=True),
-    SPLIT_COMPILE_SPLIT: Workflow("fail", of_ttnn=True),
-    FULL: Workflow("fallback", patience=10),
-    WINDOWS: Workflow("fail", of_pieces=True, size=4),
-    PATTERNS: Workflow("fail", of_pieces=True),
-    LAYERS: Workflow("fail", patience=5, of_pieces=True),
+    SPLIT: Workflow("a unique op of the StableHLO module, by itself", "XLA's evaluation of the split ops", "fail"),
+    COMPILE_SPLIT: Workflow(
+        "an op of the TTNN that the model was compiled to, by itself",
+        "XLA's result of the equivalent StableHLO op, on its inputs",
+        "fallback",
+        of_ttnn=True,
+    ),
+    SPLIT_COMPILE_SPLIT: Workflow(
+        "an op of the TTNN of each unique StableHLO op, compiled by itself", "the same", "fail", of_ttnn=True
+    ),
+    FULL: Workflow(
+        "the model, compiled and run as one program",
+        "the evaluation's final outputs, and each of its values on the way",
+        "fallback",
+        patience=10,
+    ),
+    WINDOWS: Workflow(
+        "an op of the StableHLO module together with the N - 1 producers nearest to it (`windows`: 4)",
+        "the evaluation's values where they leave the piece",
+        "fail",
+        of_pieces=True,
+        size=4,
+    ),
+    PATTERNS: Workflow(
+        "what compilers fuse: softmax, norms, attention, products of one value, ...", "the same", "fail", of_pieces=True
+    ),
+    LAYERS: Workflow(
+        "a layer of the model, by the numbered scopes of its source", "the same", "fail", patience=5, of_pieces=True
+    ),
 }
 LARGEST = 64
 """The most ops of a piece that a name may ask for."""

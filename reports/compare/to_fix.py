@@ -118,7 +118,8 @@ def of_model(readiness: Readiness, most: int) -> Iterator[Node]:
         title = "Ops that are not right" if of_ops else "No op is wrong alone; as one program the model is"
         yield causes_within(rows, _same, _cause, _op, most, Causes(title))
     if len(readiness.runs) > 1:
-        columns = [Column("run"), Column("started (UTC)", spare=True), Column("compiler", spare=True), *COUNTS]
+        head = [Column("run"), Column("started (UTC)"), Column("compiler", spare=True)]
+        columns = [*head, *COUNTS[:-1], Column(COUNTS[-1].head, "right", spare=True)]
         runs = [
             (run.run_id, run.started[:16], run.revision[:12], run.ops, run.right, run.missing, run.not_attempted)
             for run in readiness.runs

@@ -23,25 +23,29 @@ from opscope.reports.nightly.notices import Notices, read_notices
 CONFIG_FILE = Path("ci") / "nightly.yaml"
 """The default file."""
 
-POLICY = {
-    "no_data": "fail",
-    "regression": "fail",
-    "failure": "pass",
-    "import": "fail",
-    "partial": "pass",
-    "spooled": "pass",
-    "refused": "fail",
+PROBLEMS = {
+    "no_data": ("fail", "no op was attempted on a combination of backend, board and format, or none at all"),
+    "regression": (
+        "fail",
+        "an op is `NEW`, `REASON-CHANGED` or `PCC-DROP`, neither known nor flaky, and no "
+        "[note](results.md#what-is-known-of-a-cause-opscope-note) acknowledges its cause",
+    ),
+    "failure": ("pass", "an op fails, new or not, and no limitation names the failure"),
+    "import": (
+        "fail",
+        "the import of a model differs from its own framework, and no limitation names it: its goldens are in doubt",
+    ),
+    "partial": ("pass", "a model, a shard or the end of a run is missing"),
+    "spooled": ("pass", "the database could not be reached, and the runs wait in `.opscope/spool`"),
+    "refused": (
+        "fail",
+        "the database will not take the night later either: it has a newer schema, or another night of that name",
+    ),
 }
-"""Default policy: what fails a night.
-
-- `no_data`: a backend, board and format of which no op was attempted, or that fails every op with one text; nothing
-- `regression`: an op that is NEW, REASON-CHANGED or PCC-DROP, neither known nor flaky, whose cause no note acknowledges
-- `failure`: an op that fails and that no limitation names, new or not
-- `import`: a model whose import differs from its own framework and that no limitation names: its goldens are in doubt
-- `partial`: a model, a shard or the end of a run is missing
-- `spooled`: the database was away, and the night waits in .opscope/spool
-- `refused`: the database refused the night for good (another schema, another night of its name)
-"""
+"""Problem of a night -> whether it fails the night by default, and when it applies (a backend that fails every op with
+one text has no data)."""
+POLICY = {problem: default for problem, (default, _) in PROBLEMS.items()}
+"""What fails a night by default."""
 
 OURS = frozenset({"backend", "arch", "data_format", "budget", "shard", "publish", "no_report", "op_by_op_on_fail"})
 """Settings of a run that the night sets itself."""

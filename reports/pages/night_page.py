@@ -178,7 +178,9 @@ def _ledger(series: NightSeries) -> tuple[str, bool]:
     """The totals of models and ops in a series as text, and whether they add up."""
     asked, *parts = (series.row[name] for name in LEDGER)
     models = " + ".join(
-        f"{count} {name.replace('_', ' ')}" for name, count in zip(LEDGER[1:], parts, strict=True) if count
+        f"{count} {name.removeprefix('models_').replace('_', ' ')}"
+        for name, count in zip(LEDGER[1:], parts, strict=True)
+        if count
     )
     statuses: dict[str, int] = {}
     for op in series.view.ops.values():
@@ -186,7 +188,8 @@ def _ledger(series: NightSeries) -> tuple[str, bool]:
     ops = " + ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
     right = asked == sum(parts) and sum(statuses.values()) == len(series.view.ops)
     prefix = f"{series.name}: " if series.name else ""
-    return f"{prefix}{asked} models = {models or 0}; {counted(len(series.view.ops), 'unique op')} = {ops or 0}", right
+    unique = counted(len(series.view.ops), "unique op")
+    return f"{prefix}{counted(asked, 'model')} = {models or 0}; {unique} = {ops or 0}", right
 
 
 def _chips(nights: Sequence[Any], all_series: Sequence[NightSeries], models: Sequence[str]) -> list[tuple[str, str]]:

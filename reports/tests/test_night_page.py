@@ -52,7 +52,7 @@ def test_a_night_with_two_lanes_a_missing_model_and_news(tmp_path: Path, monkeyp
     warnings = " ".join(re.sub(r"<[^>]+>", " ", text.partition('<script type="application/json"')[0]).split())
     assert "Since the previous night: n150" in warnings
     assert "NEW 1 NEVER-RUN 1" in warnings
-    assert "n150: 2 models = 1 ran + 1 models missing; 1 unique op = 1 compile_failed" in warnings
+    assert "n150: 2 models = 1 ran + 1 missing; 1 unique op = 1 compile_failed" in warnings
     assert HOSTILE not in text
     assert {(row["id"], row["backend"]) for row in data(text)["ops"]} == {
         (op_id("add"), "n150"),

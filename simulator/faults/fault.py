@@ -13,13 +13,22 @@ from opscope.compiler.target.system_desc import Profile
 from opscope.simulator.cores_of import Core, name_of
 
 FORMS = {
-    "l1-bit": "l1-bit@ROW-COL,ADDRESS,BIT",
-    "dram-bit": "dram-bit@CHANNEL,ADDRESS,BIT",
-    "dead-core": "dead-core@ROW-COL",
-    "stuck-link": "stuck-link@ROW-COL,DIRECTION",
-    "slow-channel": "slow-channel@CHANNEL=xN",
+    "l1-bit": (
+        "l1-bit@ROW-COL,ADDRESS,BIT",
+        "bit 0 to 7 of a byte of that core's L1 is inverted in every tensor that comes to lie there",
+    ),
+    "dram-bit": ("dram-bit@CHANNEL,ADDRESS,BIT", "the same in a DRAM channel"),
+    "dead-core": ("dead-core@ROW-COL", "operations on that core never end: `DeviceHang`, exit code 1"),
+    "stuck-link": (
+        "stuck-link@ROW-COL,DIRECTION",
+        "products whose operands are multicast over that link of NoC 0 (`east`, `south`) never end",
+    ),
+    "slow-channel": (
+        "slow-channel@CHANNEL=xN",
+        "the channel (without `@CHANNEL` channel 0) takes N times as long for its pages; results are the same",
+    ),
 }
-"""Kind -> how it is written; a slow channel without `@CHANNEL` is channel 0."""
+"""Kind -> how it is written, what it does."""
 DIRECTIONS = {"east": (0, 1), "south": (1, 0)}
 """Where NoC 0 leads from a core: rows and columns to the next one."""
 
@@ -69,11 +78,11 @@ def parse(text: str) -> Fault:
     """The fault that a text names. Raises FaultError."""
     kind = re.split(r"[@=]", text, maxsplit=1)[0]
     if kind not in FORMS:
-        raise FaultError(f"--fault: expected one of {', '.join(FORMS)}, got {text[:80]!r}; try {FORMS['l1-bit']}")
+        raise FaultError(f"--fault: expected one of {', '.join(FORMS)}, got {text[:80]!r}; try {FORMS['l1-bit'][0]}")
     matched = _PATTERNS[kind].fullmatch(text.removeprefix(kind))
     if matched is None:
-        example = {"l1-bit": "l1-bit@0-0,0x20000,3", "dram-bit": "dram-bit@0,0x400,3"}.get(kind, FORMS[kind])
-        raise FaultError(f"--fault: expected {FORMS[kind]}, got {text[:80]!r}; try {example}")
+        example = {"l1-bit": "l1-bit@0-0,0x20000,3", "dram-bit": "dram-bit@0,0x400,3"}.get(kind, FORMS[kind][0])
+        raise FaultError(f"--fault: expected {FORMS[kind][0]}, got {text[:80]!r}; try {example}")
     words = matched.groups()
     match kind:
         case "slow-channel":

@@ -85,7 +85,7 @@ def choose(op: Operation) -> OpRow:
 
 @dataclass(frozen=True)
 class StablehloToTtir(ModulePass):
-    """Rewrites every function's body from stablehlo and chlo to ttir."""
+    """Rewrites each op to ttir by its row or pattern, once jaxlib has parsed and verified the module."""
 
     name = "stablehlo-to-ttir"
     named: bool = False

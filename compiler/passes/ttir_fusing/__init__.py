@@ -35,7 +35,14 @@ from opscope.compiler.passes.ttir_fusing.typecast import Typecasts
 
 @dataclass(frozen=True)
 class TtirFusing(ModulePass):
-    """Fuses ops in all functions except those of scalars."""
+    """Makes `linear` and `conv2d` with a bias, `softmax`, `layer_norm`, `rms_norm`, `gelu` (both forms), `silu`,
+    `sigmoid`, `mean`, `relu`, `rotary_embedding` (JAX's, ONNX's, PyTorch's), `scaled_dot_product_attention` (also with
+    heads that share keys, and `jax.nn.dot_product_attention`'s dims) and its `_decode` form for one position; names
+    `embedding`, `argmax`, `cumsum`, `update_cache`, `fill_cache`. Leaves conversions between float formats to unpacker
+    and packer.
+
+    In all functions except those of scalars.
+    """
 
     name = "ttir-fusing"
 

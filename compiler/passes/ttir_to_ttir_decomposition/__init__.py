@@ -35,7 +35,8 @@ from opscope.compiler.passes.ttir_to_ttir_decomposition.patterns import PATTERNS
 
 @dataclass(frozen=True)
 class TtirToTtirDecomposition(ModulePass):
-    """Rewrites each such op in its place."""
+    """Rewrites `dot_general` as permutations and reshapes around a `matmul`, and tt-mlir's named ops in those that
+    have kernels."""
 
     name = "ttir-to-ttir-decomposition"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,11 +31,11 @@ PLACEHOLDERS: dict[str, str] = {
     "work_dir": "an empty folder of this op",
     "here": "the folder of the YAML file",
     "python": "the interpreter that opscope runs in",
-    "arch": "--arch",
-    "data_format": "--data-format, or nothing",
-    "math_fidelity": "--math-fidelity, or nothing",
-    "inputs_npz": "all inputs, arr_0 to arr_n",
-    "outputs_npz": "the file for all results, arr_0 to arr_n",
+    "arch": "`--arch`",
+    "data_format": "`--data-format`, or nothing",
+    "math_fidelity": "`--math-fidelity`, or nothing",
+    "inputs_npz": "all inputs, `arr_0` to `arr_n`",
+    "outputs_npz": "the file for all results, `arr_0` to `arr_n`",
     "input_npy": "one input as .npy; its word is repeated for each input",
     "input_bin": "one input as its raw elements; its word is repeated for each input",
     "input_shape": "shape and type of that input, `2x3xbf16`",
@@ -51,24 +51,51 @@ RUN_ONLY = OF_AN_INPUT | OF_A_RESULT | {"inputs_npz", "outputs_npz"}
 TAKES, GIVES = ("inputs_npz", "input_npy", "input_bin"), ("outputs_npz", "output_npy", "output_bin")
 
 _BRACES = re.compile(r"\{\{|\}\}|\{([^{}]*)\}")
-_KEYS = frozenset(
-    {
-        "stages",
-        "module",
-        "requires",
-        "install",
-        "version",
-        "revision",
-        "repository",
-        "fingerprint",
-        "environment",
-        "card",
-        "ran_on",
-        "numbers",
-        "structure",
-    }
-)
-_STAGE_KEYS = frozenset({"name", "command", "writes", "stdout"})
+KEYS: dict[str, tuple[str, str]] = {
+    "stages": (
+        "a list; `run`, if there is one, is the last. Without, an op that passes all is `passed`, and "
+        "[right](verdicts.md#right)",
+        "",
+    ),
+    "module": ("form of the op's module: `bytecode`, `text`, `portable` (StableHLO's portable artifact)", "`bytecode`"),
+    "requires": (
+        "tools that must be on PATH, or paths (with `{here}`, `{python}`, `{env:NAME}`); `[]` for none",
+        "the first word of each command",
+    ),
+    "install": ("the command that installs them, for `opscope doctor`", ""),
+    "version": ("a command whose output counts for cached verdicts", ""),
+    "revision": (
+        "a command, run in the YAML file's folder, whose first line is the [compiler's "
+        "commit](#the-compilers-commit); 10 s",
+        "that of the tested folder",
+    ),
+    "repository": ("page or remote of the compiler's repository, for links to its commits", ""),
+    "fingerprint": (
+        "patterns of the files and folders that the tools are made of: without them no verdict is kept, "
+        "unless all tools are programs of installed distributions",
+        "",
+    ),
+    "environment": ("variables for every command", ""),
+    "card": ("`card_type` of the records; `{arch}` is `--arch`", "`host`"),
+    "ran_on": ("`host`, `silicon` or `simulator`", "`host`"),
+    "numbers": (
+        "`float_format`, `math_fidelity`, `matrix_format`: what the compiler computes in, which decides the tolerances",
+        "exact",
+    ),
+    "structure": (
+        "op -> regular expression, each match of which in what the last stage before `run` wrote is one such "
+        "op (`gemm: '^gemm '`), where that is neither MLIR nor HLO: what `opscope gate --old --new` counts",
+        "",
+    ),
+}
+"""Key of the file -> its meaning, its default."""
+STAGE_KEYS: dict[str, tuple[str, str]] = {
+    "name": ("small letters, digits, `-`: a column of the stage table, a value of `--until`", ""),
+    "command": ("a list of words; no shell is used", ""),
+    "writes": ("name of the file `{output}`", "`<name>.out`"),
+    "stdout": ("`true`: the file contains what the tool prints", "`false`"),
+}
+"""Key of a stage -> its meaning, its default."""
 _NUMBERS = ("float_format", "math_fidelity", "matrix_format")
 
 
@@ -126,7 +153,7 @@ def read(path: Path) -> CommandFile:
     except YamlError as error:
         raise InputError(str(path), "YAML", cut(str(error), 160), "opscope backend new mine.yaml") from error
     where = str(path)
-    table = _table(description, where, _KEYS)
+    table = _table(description, where, KEYS)
     rows = table.get("stages")
     if not isinstance(rows, list) or not rows:
         got = "none" if rows is None else cut(repr(rows), 60)
@@ -183,7 +210,7 @@ def filled(word: str, values: dict[str, str]) -> str:
 
 
 def _stage(row: Any, where: str, first: bool) -> CommandStage:
-    table = _table(row, where, _STAGE_KEYS)
+    table = _table(row, where, STAGE_KEYS)
     try:
         stage = Stage(str(table.get("name")))
     except ValueError:
@@ -241,8 +268,8 @@ def _settled(words: Iterable[str], path: Path) -> tuple[str, ...]:
     return tuple(_BRACES.sub(lambda match: values.get(match[1] or "", match[0]), word) for word in words)
 
 
-def _table(value: Any, where: str, allowed: frozenset[str] | None = None) -> dict[str, Any]:
-    if value is None and allowed is not _KEYS:
+def _table(value: Any, where: str, allowed: Collection[str] | None = None) -> dict[str, Any]:
+    if value is None and allowed is not KEYS:
         return {}
     if not isinstance(value, dict):
         raise InputError(where, "a table of keys and values", cut(repr(value), 60))

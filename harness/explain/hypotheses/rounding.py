@@ -107,7 +107,8 @@ def narrower(evidence: Evidence) -> str | None:
 
 
 def block_float(evidence: Evidence) -> str | None:
-    """A block format: values beside a much larger one lost bits that a smaller block's largest would have left them."""
+    """Result or operands were stored in blocks of 16 that keep some bits of the largest: a small value beside a large
+    one is lost."""
     if not evidence.wrong_count or not is_float(evidence.golden) or evidence.golden.dtype.kind == "c":
         return None
     asked = evidence.judged.target.float_format or ""

@@ -21,13 +21,17 @@ from opscope.harness.record.errors import InputError
 def artifact(blob: bytes, where: str) -> bytes:
     """The portable artifact in the bytes of `jax.export.export(...).serialize()`.
 
-    Raises InputError where this JAX cannot read them: another program's bytes, or those of a newer JAX.
+    Raises InputError where this JAX cannot read them (another program's bytes, or those of a newer JAX), or lacks the
+    package by which it does.
     """
     import jax
     from jax import export
 
     try:
         return export.deserialize(bytearray(blob)).mlir_module_serialized
+    except ImportError:
+        needed = "flatbuffers, by which JAX reads its blobs"
+        raise InputError(where, needed, "none", "pip install flatbuffers") from None
     except Exception as error:  # noqa: BLE001 - JAX reads bytes unchecked, so that anything may be raised
         expected = f"StableHLO, or a blob of jax.export that JAX {jax.__version__} reads"
         line = next(iter(str(error).splitlines()), "")

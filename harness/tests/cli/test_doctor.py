@@ -5,11 +5,13 @@ from importlib.util import cache_from_source
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from opscope.base.installing import install_command
 from opscope.base.page import Page
 from opscope.harness.backends.tt import Tt
 from opscope.harness.cli import doctor
+from opscope.harness.cli.main import root
 from opscope.harness.settings.settings import resolve
 from opscope.harness.tests.ops import BACKENDS
 from opscope.models import frontends
@@ -139,3 +141,16 @@ def test_one_backend_is_taken_through_its_life(tmp_path: Path, monkeypatch: pyte
     (finding,) = doctor.examine_backend(settings, library)
     assert (finding.usable, finding.found, finding.remedy) == (False, "expected a chip, got no chip", "another machine")
     assert not doctor.in_order([finding])
+
+
+def test_it_ends_with_what_to_do(tmp_path: Path) -> None:
+    works, lacks = (
+        doctor.Finding("backend", "xla", True, ""),
+        doctor.Finding("backend", "tvm", False, "none", "try", needed=False),
+    )
+    assert doctor.next_step([works, lacks], None) == "pytest --model mnist_mlp --op-by-op"
+    assert doctor.next_step([works], "tt") == "pytest --model mnist_mlp --op-by-op --backend tt"
+    needed = doctor.Finding("disk", "runs", False, "full", "--run-dir DIR")
+    assert doctor.next_step([works, lacks, needed], None) == "runs: --run-dir DIR"
+    shown = CliRunner().invoke(root, ["doctor"])
+    assert shown.output.splitlines()[-1].startswith("next ")

@@ -13,6 +13,8 @@ pytest.importorskip("ipykernel", reason="pip install nbclient ipykernel")
 
 pytestmark = pytest.mark.slow
 
+NOTEBOOK = Path(__file__).resolve().parents[3] / "docs" / "examples" / "run_op_by_op.ipynb"
+
 NET = """import jax.numpy as jnp
 from opscope import run_op_by_op
 
@@ -55,6 +57,18 @@ def test_an_answer_is_the_page_of_its_run(tmp_path: Path) -> None:
     assert "stablehlo.dot_general" in page["text/html"]
     assert edited[-1]["data"]["text/plain"] == "['stablehlo.dot_general', 'stablehlo.sine']", "a cell edited is another"
     assert "text/html" in failing[-1]["data"]
+
+
+def test_the_notebook_of_the_guides_runs_as_it_stands(tmp_path: Path) -> None:
+    cells = nbformat.read(NOTEBOOK, as_version=4).cells
+    assert len(cells) == 10
+    code = [cell.source for cell in cells if cell.cell_type == "code"]
+    _, ops, narrow, rows, changed, page = shown(tmp_path, *code)
+    assert "3 unique ops = 3 success" in ops[-1]["data"]["text/plain"]
+    assert "3 unique ops = " in narrow[-1]["data"]["text/plain"]
+    assert "stablehlo.tanh" in rows[-1]["data"]["text/plain"]
+    assert {"ADDED", "stablehlo.sine"} <= set(changed[-1]["data"]["text/plain"].split())
+    assert page[-1]["text"].strip().endswith("report.html")
 
 
 def test_an_interrupt_gives_what_is_finished(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ MOST_SPARSE_CORES = 40
 
 
 class Cnn:
-    """Takes, op by op, the slowest model on the tallest grid; no target."""
+    """Takes, op by op, the slowest model on the tallest grid; no target. Deprecated, warns."""
 
     name: ClassVar[str] = "CNN"
 

@@ -27,7 +27,8 @@ ROWS_PER_CORE = 6
 
 
 class Nlp:
-    """Takes, op by op, the slowest model within a target that all ops share."""
+    """Takes, op by op, the slowest model within a target that all ops share, computed from the dense matmuls (45,000 to
+    125,000 cycles). The default."""
 
     name: ClassVar[str] = "NLP"
 

@@ -110,6 +110,13 @@ def test_bad_input_is_one_clear_line(source: bytes | str, part: str, capfd: pyte
     assert capfd.readouterr().err == ""
 
 
+def test_a_blob_of_jax_without_the_package_that_reads_it_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "flatbuffers", None)
+    monkeypatch.delitem(sys.modules, "jax._src.export.serialization", raising=False)
+    with pytest.raises(InputError, match=r"net: expected flatbuffers, .* got none; try pip install flatbuffers"):
+        load(b"\x00\xffjunk" + artifact(), "net")
+
+
 def test_quantised_types_are_known_from_the_start() -> None:
     code = (
         "from opscope.harness.prepare.mlir import load;"
