@@ -1,10 +1,9 @@
 """What to fix first: causes of failure by the models that they block, and the fixes that complete models fastest.
 
-A *fix* removes one cause of failure (an error cluster), or where `by` says so all failures of the ops of one name. A model
-is whole when all of its
-ops were attempted and none goes wrong, nor the model as one program (`RunView.lacking`). One with ops that nobody
-attempted is not whole, and no fix is known to make it so, since nobody knows about them; nor is there a fix for ops
-that a limitation of kind `never` names.
+A *fix* removes one cause of failure (an error cluster), or all failures of one op's name where `by` says so. A model
+is whole when all of its ops were attempted and none goes wrong, nor the model as one program (`RunView.lacking`). One
+with ops that nobody attempted is not whole, and no fix is known to make it so, since nobody knows about them; nor is
+there a fix for ops that a limitation of kind `never` names.
 """
 
 from __future__ import annotations
