@@ -15,6 +15,8 @@ BELOW = 700
 WIDTH = 12
 TILE = {"width": 3, "height": 30}
 """A chart of at most this size is a number, and two of them share a row."""
+PAIRED = 26
+"""The least height of a number that has half the width: its words take three lines."""
 HIGHER = {"MARKDOWN": 2.2, "CHART": 1.4}
 """How much higher a text is that has a third of the width, and a chart of a sentence."""
 LEFT_OUT = "\n\nA wider window also shows {}. What broke, and since when, is on [Night](/night/)."
@@ -74,5 +76,9 @@ def _rows(cells: list[Node]) -> list[list[Node]]:
 def _widened(cell: Node, width: int, parents: list[str]) -> Node:
     height = cell["meta"]["height"]
     short = cell["type"] == "MARKDOWN" or (cell["meta"]["width"] == WIDTH and height <= TILE["height"])
-    meta = cell["meta"] | {"width": width, "height": int(height * HIGHER[cell["type"]]) if short else height}
+    if short:
+        height = int(height * HIGHER[cell["type"]])
+    elif width < WIDTH:
+        height = max(height, PAIRED)
+    meta = cell["meta"] | {"width": width, "height": height}
     return cell | {"parents": parents, "meta": meta}

@@ -45,7 +45,8 @@ def test_a_narrow_window_has_every_chart_that_it_can_show_once_in_the_same_order
     for row in rows:
         widths = [tree[cell]["meta"]["width"] for cell in row["children"]]
         assert sum(widths) == 12
-        assert len(widths) == 1 or all(wide[cell]["meta"]["height"] <= 30 for cell in row["children"])
+        heights = [(wide[cell]["meta"]["height"], tree[cell]["meta"]["height"]) for cell in row["children"]]
+        assert len(widths) == 1 or all(before <= 30 and now >= narrow.PAIRED for before, now in heights)
         assert all(tree[cell]["parents"][-1] == row["id"] for cell in row["children"])
 
 

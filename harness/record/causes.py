@@ -49,7 +49,8 @@ _ID = re.compile(r"[0-9a-fA-F]{4,12}")
 _REPEATED = re.compile(r"(<\w+>)(?:,? \1)+")
 """One placeholder several times: how many operands an op has is no part of its complaint."""
 _BARE = re.compile(
-    r"""((?:\b(?:for|lower|legalize|of|op|operation|operator|kernel|named|supports?|unsupported)[:\s]+)+|^)?"""
+    r"""((?:\b(?:for|lower|legalize|of|in|by|running|executing|op|operation|operator|primitive|kernel|named|supports?|"""
+    r"""unsupported|to\s+\w+|\w*Error)[:\s]+)+|^)?"""
     r"""(["'`]?)\b([a-z_]\w*)\b\2"""
 )
 """A word where an error may name an op without its dialect: in quotes, at the beginning, or after such a word."""
@@ -75,6 +76,38 @@ _REFUSED = re.compile(
 another."""
 _FOR_ANOTHER_REASON = re.compile(r"\s*(?:(?:in(?!\s+this)|with|without|for|to|because|since|due)\b|:\s)")
 """What follows the name where the op is refused for something that others are refused for too: a type, a layout."""
+_ASIDE = re.compile(
+    r"(?<=>)(?:\([^()]*\)|<shape>)|\bnamed?\s+(['\"`])[^<>]*?\1|<n>|\bop type\b"
+    r"|\b(?:on|for|by)\s+(?:the\s+)?(?:(?:platform|backend|device|target)\s+\w+|\w+\s+(?:platform|backend|device|target))$"
+    r"|\b(?:that|which)\s+was\s+explicitly\s+marked\b|<op=\w+>"
+)
+"""What says nothing of a reason: operands of a named op, the name of a node, a platform, a number of a version."""
+_WORD = re.compile(r"<\w+>|[^\W\d_]+(?:['’]t\b)?")
+_NEGATIVE = """
+not no none never cannot can't couldn't don't doesn't didn't isn't aren't wasn't hasn't won't unable lacks missing
+unknown undefined illegal unsupported unregistered unimplemented unhandled unrecognized unrecognised unavailable
+keyerror notimplementederror
+"""
+_MAKING = """
+legalize legalized legalization lower lowered lowering convert converted conversion translate translated translation
+import imported select selected codegen emit emitted generate generated
+"""
+_BESIDE = """
+legal handle handles handled support supports supported implement implements implemented implementation register
+registered registration know knows known recognize recognized find found exist exists available match matched matching
+converter handler rule pattern kernel kernels a an any the this that there is are was were be been has have had do
+does did to of for on in by with from it its could would will we yet how currently such able got expected named called
+name failed failure skipping explicitly marked op ops operation operations operator operators opcode primitive
+instruction node function intrinsic custom call target dialect build device platform backend compiler runtime registry
+table version opset domain hardware error fatal warning exception runtimeerror valueerror llvm mlir stage pass sorry
+"""
+_NOT, _MADE = frozenset(_NEGATIVE.split()), frozenset(_MAKING.split())
+_OF_REFUSAL = _NOT | _MADE | frozenset(_BESIDE.split())
+"""All that an error says which refuses an op and gives no reason."""
+_OTHER_LACK = re.compile(
+    r"\b(?:un\w+|illegal)\s+(?:error|exception|failure|instruction)\b|\bno\s+(?:\w+\s+)?(?:device|platform|hardware|target)\b"
+)
+"""Words of a refusal that refuse nothing."""
 _END = " ,;:.()[]{}<\"'`"
 _OWN_SENTENCE = re.compile(r" at [\w-]+$|signal \w+")
 """Of a crash: the lane's own words, in place of what the process said."""
@@ -137,11 +170,25 @@ def _complaint(text: str, op_name: str) -> tuple[str, ...]:
         return f"<op={match[0].strip(QUOTES).rpartition('.')[2]}>"
 
     named = _BARE.sub(without_name, _OP.sub(without_dialect, text))
-    refused = _REFUSED.search(named)
-    if refused is not None and _FOR_ANOTHER_REASON.match(named, refused.end()):
-        refused = None
-    names = () if refused is None else (next(filter(None, refused.groups())),)
-    return (_REPEATED.sub(r"\1", _PLACE.sub("<op>", named))[:COMPLAINT].rstrip(_END), *names)
+    refused = _refused_op(named)
+    return (_REPEATED.sub(r"\1", _PLACE.sub("<op>", named))[:COMPLAINT].rstrip(_END), *((refused,) if refused else ()))
+
+
+def _refused_op(named: str) -> str:
+    """The op that an error refuses by its name, in a text where `<op=fft>` stands for ops; empty if it gives a reason
+    for which others are refused too, or none is named: where all that it says beside the name is that it is not there,
+    or in a form that goes on with what follows from that."""
+    found = _REFUSED.search(named)
+    if found is not None and not _FOR_ANOTHER_REASON.match(named, found.end()):
+        return next(filter(None, found.groups()))
+    said = _ASIDE.sub(" ", named.lower())
+    words = {word.replace("’", "'") for word in _WORD.findall(said)}
+    of_making = "failed" in words and not words.isdisjoint(_MADE)
+    says_no = of_making or not words.isdisjoint(_NOT)
+    name = _PLACE.search(named)
+    if name is None or not says_no or not words <= _OF_REFUSAL or _OTHER_LACK.search(said):
+        return ""
+    return name[0][len("<op=") : -1]
 
 
 def may_name_cause(text: str) -> bool:

@@ -105,6 +105,12 @@ class SeriesFacts:
         bad = [change for change in self.changes if change.label in NOW_BAD]
         return [change for change in bad if not (change.known or change.flaky or change.acknowledged)]
 
+    @property
+    def quiet(self) -> set[str]:
+        """Ids of the ops that go wrong and are flaky or acknowledged."""
+        bad = (change for change in self.changes if change.label in NOW_BAD and not change.known)
+        return {change.op_id for change in bad if change.flaky or change.acknowledged}
+
 
 # --- from a comparison, and from the database
 

@@ -1,9 +1,9 @@
 """What to fix first: causes of failure by the models that they block, and the fixes that complete models fastest.
 
-A *fix* removes one cause of failure (an error cluster), or one op where `by` says so. A model is whole when all of its
-ops were attempted and none goes wrong, nor the model as one program (`RunView.lacking`). One with ops that nobody
-attempted is not whole, and no fix is known to make it so, since nobody knows about them; nor is there a fix for ops
-that a limitation of kind `never` names.
+A *fix* removes one cause of failure (an error cluster), or all failures of one op's name where `by` says so. A model
+is whole when all of its ops were attempted and none goes wrong, nor the model as one program (`RunView.lacking`). One
+with ops that nobody attempted is not whole, and no fix is known to make it so, since nobody knows about them; nor is
+there a fix for ops that a limitation of kind `never` names.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ BY = ("cluster", "op")
 
 @dataclass(frozen=True)
 class Fix:
-    """One cause of failure, or one op, and what it blocks."""
+    """One cause of failure, or the ops of one name, and what it blocks."""
 
     fix: str
-    """The cluster's name, or the op's id."""
+    """The cause, or the name of the op."""
     op_names: tuple[str, ...]
     stage: str
     """Where its ops go wrong."""
@@ -38,7 +38,7 @@ class Fix:
     """Number of its ops that a limitation names."""
     repro: str
     cluster: str = ""
-    """The cause; of a single op too."""
+    """The cause; of the ops of one name that of its op with the most uses."""
     owner: str = ""
     """The team that owns it (ci/owners.yaml)."""
     remark: str = ""
@@ -114,7 +114,7 @@ def plan(views: Mapping[str, RunView], by: str = "cluster") -> FixPlan:
     needs: dict[str, set[str]] = {model: set() for model in views}
     groups: dict[str, list[Placed]] = {}
     for occurrence in placed:
-        key = occurrence.op.cause if by == "cluster" else occurrence.op.op_id
+        key = occurrence.op.cause if by == "cluster" else occurrence.op.op_name
         needs[occurrence.model].add(key)
         groups.setdefault(key, []).append(occurrence)
     newest = max(views.values(), key=lambda view: view.started, default=None)
@@ -169,6 +169,8 @@ def _fix(key: str, group: Sequence[Placed], needs: Mapping[str, set[str]], newes
     ops = {occurrence.op.op_id: occurrence.op for occurrence in group}
     first = max(group, key=lambda occurrence: (occurrence.uses, occurrence.op.op_id)).op
     remark, acknowledged = ("", False) if newest is None else noted(newest, first.cause)
+    if newest is not None:
+        acknowledged = all(noted(newest, cause)[1] for cause in {op.cause for op in ops.values()})
     return Fix(
         fix=key,
         op_names=tuple(name for name, _ in Counter(op.op_name for op in ops.values()).most_common()),

@@ -102,15 +102,16 @@ def context(
     warnings += [f"{check.model}: {check.text}" + f" ({check.expected})" * bool(check.expected) for check in imports]
     member = membership(run_dir) if run_dir is not None else None
     warnings += [SAID] if member is not None and member.night.demo else []
+    beyond = sections(run, url, owned)
     return {
-        **frame(rows, sections(run, url, owned), owned),
+        **frame(rows, beyond, owned),
         "why": why,
         "title": ", ".join(run.record.models),
         "on": run.record.backend,
         "warnings": warnings,
         "since": "Since the last comparable run",
         "chips": chips(run),
-        "tiles": page_rows.tiles(run.tests, run.record.models, rows),
+        "tiles": page_rows.tiles(run.tests, run.record.models, rows, beyond["quiet"]),
         "ledger_line": line(books),
         "adds_up": all(counts.adds_up for counts in books.values()),
         "splits": page_tables.splits(run.tests) if len(books) > 1 else None,

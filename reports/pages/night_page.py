@@ -19,8 +19,8 @@ from opscope.base.labels import COMPLETE, PARTIAL
 from opscope.base.visible_text import counted
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpTest
-from opscope.reports.compare.diff import Diff, compare
-from opscope.reports.compare.first_sentence import Said, date_of, first_sentence, head_of, of_view
+from opscope.reports.compare.diff import compare
+from opscope.reports.compare.first_sentence import date_of, first_sentence, head_of, of_view
 from opscope.reports.compare.history import slower_between_nights
 from opscope.reports.compare.night_diff import series_missing
 from opscope.reports.compare.night_views import newest_by_series, night_before, night_view
@@ -72,10 +72,18 @@ def render_night(connection: sa.Connection, night_ids: Sequence[str], runs: Path
     plans = [(series.name, _plan(series)) for series in all_series]
     diffs = list(_changes(connection, all_series))
     demo = [SAID] if any(each["demo"] for each in nights) else []
+    facts = [of_view(each.view, dict(diffs).get(each.name), each.row["missing"]) for each in all_series]
+    quiet = {
+        (series.name or series.view.backend, op_id)
+        for series, each in zip(all_series, facts, strict=True)
+        for op_id in each.quiet
+    }
+    missing = series_missing(connection, {each.view.run_id for each in all_series})
+    head = head_of(connection, [each.view for each in all_series])
     context = {
         **frame(rows, shown(diffs, plans, owned), owned),
         "night": night_causes.of_night(connection, night, runs, out, owned),
-        "sentence": _sentence(connection, all_series, dict(diffs), owned),
+        "sentence": first_sentence(head, [*facts, *missing], owned.rules, owned.team),
         "started": night["started"].isoformat(),
         "title": (night["label"] if len(nights) == 1 else date_of(night["label"]))
         if night["kind"] == "night"
@@ -84,7 +92,7 @@ def render_night(connection: sa.Connection, night_ids: Sequence[str], runs: Path
         "warnings": [*map(_warning, (each for each in all_series if each.row["status"] != COMPLETE)), *demo],
         "since": "Since the previous night",
         "chips": _chips(nights, all_series, models),
-        "tiles": page_rows.tiles(tests, models, rows),
+        "tiles": page_rows.tiles(tests, models, rows, quiet),
         "ledger_line": "; ".join(line for line, _ in ledgers),
         "adds_up": all(right for _, right in ledgers),
         "splits": page_tables.splits(tests) if len(all_series) > 1 else None,
@@ -159,15 +167,6 @@ def _changes(connection: sa.Connection, all_series: Sequence[NightSeries]) -> It
         if series.row["previous_night"]:
             before = night_before(connection, series.row["previous_night"], series.view.series)
             yield series.name, compare(before, series.view, slower_between_nights(connection, before, series.view))
-
-
-def _sentence(
-    connection: sa.Connection, all_series: Sequence[NightSeries], diffs: Mapping[str, Diff], owned: Owned
-) -> Said:
-    """What the night comes to, of all its series."""
-    facts = [of_view(each.view, diffs.get(each.name), each.row["missing"]) for each in all_series]
-    facts += series_missing(connection, {each.view.run_id for each in all_series})
-    return first_sentence(head_of(connection, [each.view for each in all_series]), facts, owned.rules, owned.team)
 
 
 def _plan(series: NightSeries) -> Any:

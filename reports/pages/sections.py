@@ -40,12 +40,12 @@ def sections(run: StoredRun, url: str | None, owned: Owned) -> dict[str, Any]:
     sides = [(view, since_last(view, url), plan(views_of(view))) for view in views]
     names = [view.name if len(views) > 1 else "" for view in views]
     diffs = [(name, diff) for name, (_, diff, _) in zip(names, sides, strict=True) if diff is not None]
+    facts = [of_view(view, diff) for view, diff, _ in sides]
     return {
         **shown(diffs, [(name, fixes) for name, (_, _, fixes) in zip(names, sides, strict=True)], owned),
         "night": night_causes.of_run(sides, owned),
-        "sentence": first_sentence(
-            head_of(None, views), [of_view(view, diff) for view, diff, _ in sides], owned.rules, owned.team
-        ),
+        "sentence": first_sentence(head_of(None, views), facts, owned.rules, owned.team),
+        "quiet": {(view.backend, op_id) for view, each in zip(views, facts, strict=True) for op_id in each.quiet},
         "started": views[0].started.isoformat(),
     }
 

@@ -62,11 +62,12 @@ UNFINISHED = ("running", "interrupted")
 """Outcomes of a run whose night is not complete."""
 
 
-RULES = "5"
+RULES = "6"
 """Number of the rules by which nights are counted: of others are those of a database whose number is another. A change
 of harness/record/causes.py takes the next number too, since causes are stored. 2: causes
 are fingerprints without names of ops. 3: nights have the causes that fail for good. 4: a night in which the backend
-fails every op is `broken`, and nothing is compared with it. 5: stored causes are made anew."""
+fails every op is `broken`, and nothing is compared with it. 5: stored causes are made anew. 6: an
+op that an error refuses in any words, without a reason, is a cause of its own."""
 
 
 @contextmanager

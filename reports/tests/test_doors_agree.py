@@ -203,9 +203,7 @@ def grid_of(url: str, now: datetime, until: datetime | None = None) -> Any:
     """The rows of `/night/`; of report.html, which looks at no night after `until`."""
 
     def answers(query: str, values: Mapping[str, Any]) -> Any:
-        for name, value in values.items():
-            query = query.replace(f":{name}", f"'{value}'")
-        return ask(url, query).rows
+        return ask(url, re.sub(r":(\w+)", lambda name: f"'{values[name[1]]}'", query)).rows
 
     return read(answers, now, page_of_range, until=until, most=10_000)
 
@@ -320,7 +318,7 @@ def doors_of(
             bad,
             len(frames.view("night_failures", url, night_id=night_id, series=series)),
         ),
-        "report.html": (bad - int(of[of.bad].expected.sum()), int(tile[1].replace(",", "")) if tile else 0),
+        "report.html": (int((happened.bad & ~happened.quiet).sum()), int(tile[1].replace(",", "")) if tile else 0),
         "gate of the night": (worse > 0, any(problem.kind == "regression" for problem in verdict.problems)),
         "message": (
             [(right, right + bad, worse, expected.get("fixed", 0))],

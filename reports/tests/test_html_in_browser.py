@@ -218,6 +218,15 @@ def test_nothing_is_wider_than_the_window(browser: Any, report: Path, width: int
     page.close()
 
 
+def test_the_first_cause_is_on_the_first_screen_of_a_telephone(browser: Any, report: Path) -> None:
+    """Where the run came from, with digests of whole libraries, is folded at the end."""
+    page = opened(browser.new_page(viewport={"width": 390, "height": 844}), report)
+    cause = page.locator("article.ng-cause .ng-what").first.bounding_box()
+    assert cause["y"] + cause["height"] <= 844
+    assert page.locator("summary", has_text="Where this run came from").bounding_box()["y"] > 2 * 844
+    page.close()
+
+
 def test_on_a_telephone_words_of_tables_are_whole_and_worst_elements_are_seen(browser: Any, report: Path) -> None:
     page = browser.new_page(viewport={"width": 390, "height": 844})
     opened(page, report, f"#op={TANH}")

@@ -14,8 +14,10 @@ from opscope.base.night_grid.commit_pages import page_of_commit, page_of_range
 from opscope.base.night_grid.grid import FAILING, KNOWN, NEW, NO_NIGHT, RIGHT, Grid, read
 from opscope.harness.record.origin import SOURCE
 from opscope.harness.record.store import load_run
+from opscope.reports.compare.first_sentence import first_sentence, not_tonight, of_night
 from opscope.reports.compare.op_history import cause as details_of_cause
 from opscope.reports.compare.owned import Owned
+from opscope.reports.database.ask import ask
 from opscope.reports.database.database import SETTINGS, open_database
 from opscope.reports.database.owners import Rule, store_owners
 from opscope.reports.database.schema import NIGHTS
@@ -56,10 +58,10 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
 def grid(url: str, **more: Any) -> Grid:
     with open_database(url) as connection:
 
-        def ask(query: str, values: Mapping[str, Any]) -> Any:
+        def rows(query: str, values: Mapping[str, Any]) -> Any:
             return connection.execute(sa.text(query), values).all()
 
-        return read(ask, more.pop("now", START.replace(day=21)), page_of_range, **more)
+        return read(rows, more.pop("now", START.replace(day=21)), page_of_range, **more)
 
 
 def states(one: Grid) -> dict[str, dict[str, list[str]]]:
@@ -204,6 +206,41 @@ def test_what_a_limitation_names_is_known_and_not_fixed(tmp_path: Path, kind: st
     with open_counted(url):
         pass
     assert [cell.state for cell in grid(url, now=START.replace(day=4)).causes[0].stripes[0].cells[-2:]] == [NEW, KNOWN]
+
+
+def test_a_series_that_is_awaited_comes_before_one_that_has_stopped(tmp_path: Path) -> None:
+    """What fails in it fails still, as the headline says; of one that has stopped nobody knows, however many models."""
+    url = fresh(tmp_path / "db.sqlite")
+    sort = {"sort": Op("compile_failed", {"a": 1}, error="no sort")}
+    for number, arch, ops in (
+        (1, "e150", {"fft": Op("compile_failed", {"a": 9, "b": 9}, error="no fft")}),
+        (3, "p150", RIGHT_OPS),
+        (4, "p150", RIGHT_OPS | sort),
+        (5, "n150", RIGHT_OPS),
+    ):
+        publish(shard_run(tmp_path / "runs", record(number, archs=(arch,), name=arch), number, ops, arch=arch), url)
+    of = "SELECT arch FROM night_series s JOIN night_dates d USING (night_id, series) WHERE newest = 1 AND"
+    assert ask(url, f"{of} stopped = 1").rows == (("e150",),)
+    assert ask(url, f"{of} tonight = 0 AND stopped = 0").rows == (("p150",),)
+    with open_database(url) as connection:
+        newest = connection.execute(sa.select(NIGHTS).order_by(NIGHTS.c.started.desc())).mappings().first()
+        assert newest is not None
+        of_report = night_causes.of_night(connection, newest, tmp_path, tmp_path / "x.html", Owned())
+    for rows in (grid(url, now=START.replace(day=6)), of_report):
+        assert [cause.names for cause in rows.causes] == ["sort", "fft"]
+        assert [[bool(since.last) for since in cause.since] for cause in rows.causes] == [[False], [True]]
+    assert grid(url, now=START.replace(day=6)).sentence.startswith("1 of 3 series stopped: ")
+    assert says_still_failing(url) == "sort"
+
+
+def says_still_failing(url: str) -> str:
+    """The op that the headline begins with, where what has stopped is left out of it."""
+    with open_database(url) as connection:
+        (night_id,) = connection.execute(sa.text("SELECT night_id FROM night_dates WHERE tonight = 1")).one()
+        (series,) = connection.execute(sa.text("SELECT series FROM night_dates WHERE tonight = 1")).one()
+        facts = [of_night(connection, night_id, series)]
+        facts += [each for each in not_tonight(connection, facts) if not each.stopped]
+    return re.findall(r"start with (\S+)", first_sentence("", facts).headline)[0]
 
 
 def test_without_a_night_there_are_no_rows(tmp_path: Path) -> None:

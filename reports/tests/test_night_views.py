@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from opscope.harness.record.records import StageTime
 from opscope.harness.record.stages import Stage
+from opscope.reports.database.database import views
+from opscope.reports.database.reading import read_database
 from opscope.reports.publish.publish import publish
 from opscope.reports.tests.night_runs import fresh, publish_night, record, rows, shard_run
 from opscope.reports.tests.nights import Op, night, op_id
@@ -155,6 +158,22 @@ EXPECTED: dict[str, list[tuple[Any, ...]]] = {
 @pytest.mark.parametrize("query", EXPECTED, ids=lambda query: query.partition("FROM ")[2].split(" ")[0])
 def test_each_view_says_what_was_counted_by_hand(url: str, query: str) -> None:
     assert rows(url, query) == EXPECTED[query]
+
+
+TIMES = {"date", "started", "night"}
+
+
+def test_every_view_with_a_time_is_asked_for_a_day_by_its_text(url: str) -> None:
+    """In SQLite a time is a text with hours, so that `date = '2026-11-20'` finds nothing."""
+    days = {}
+    with read_database(url) as connection:
+        for view in views():
+            columns = connection.execute(sa.text(f"SELECT * FROM {view} WHERE 1 = 0")).keys()
+            if TIMES & {*columns}:
+                assert "day" in columns, view
+                days[view] = set(connection.scalars(sa.text(f"SELECT day FROM {view}")))
+    assert len(days) > 20
+    assert set().union(*days.values()) == {"2026-11-02", "2026-11-03"}
 
 
 def test_right_means_the_same_in_every_view(tmp_path: Path) -> None:

@@ -46,6 +46,16 @@ BACKEND = own_backend(
     """,
     at="host",
 )
+MENDED = own_backend(
+    "no_tanh",
+    """
+    if stage is Stage.RUN:
+        first, *others = job.inputs
+        job.outputs, job.ran_on = [first + others[0] if others else numpy.tanh(first)], "host"
+    """,
+    at="host",
+    top="import numpy",
+)
 LINE = r"pytest --op-by-op --op \S+ --run-dir [^\n<`\"]+"
 
 
@@ -159,6 +169,28 @@ def test_one_line_in_five_places_that_runs_in_an_empty_folder(place: Place, tmp_
     (tmp_path / "gone").rename(place.folder)
     for verb in ("probe", "reduce"):  # in the project's folder, whose own database knows the op, though no run is there
         assert "variants tried" in place.call("opscope", verb, op_id, "--budget", "20s")
+
+
+def test_a_line_that_is_pasted_once_the_compiler_is_mended_changes_nothing_that_was_said(place: Place) -> None:
+    """It runs what the compiler is now, as an answer of its own: the run before says what it said, in every file."""
+    place.call("pytest", "--model", "m.mlir", "--op-by-op", "--backend", "no_tanh.py", code=1)
+    (run,) = (place.folder / ".opscope" / "runs").iterdir()
+    line = shlex.split(only(rf"<code>({LINE})</code>", html.unescape((run / "report.html").read_text())))
+
+    def said() -> tuple[dict[Path, bytes], list[tuple[str, str]]]:
+        with closing(sqlite3.connect(place.folder / ".opscope" / "opscope.sqlite")) as connection:
+            ended = connection.execute("SELECT op_id, status FROM op_tests WHERE run_id = ? ORDER BY 1", [line[5]])
+            return {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}, ended.fetchall()
+
+    before = said()
+    (place.folder / "no_tanh.py").write_text(MENDED)
+    place.call(*line[:6], "--backend", "no_tanh.py")
+    assert said() == before
+    newest = max((place.folder / ".opscope" / "runs").glob("2*"))
+    assert newest != run
+    assert store.read_run(newest).origin.options["answers"] == {"run": line[5], "ops": [line[3]]}
+    assert "compile_failed" in dict(before[1]).values()
+    assert "no tanh here" in place.call("opscope", "unblock"), "the run of all ops counts"
 
 
 def test_a_compiler_with_files_beside_it_goes_along(place: Place, tmp_path: Path) -> None:

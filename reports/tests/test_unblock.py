@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from datetime import date
 from itertools import combinations
 from pathlib import Path
 
@@ -19,9 +21,10 @@ from opscope.reports.compare.readiness import history, views_of
 from opscope.reports.compare.run_selection import open_runs
 from opscope.reports.compare.unblock import curve, missing, plan
 from opscope.reports.database.ask import ask, questions
+from opscope.reports.database.notes import note_of
 from opscope.reports.publish.publish import publish
 from opscope.reports.tests.night_runs import fresh, record, run_whole, shard_run
-from opscope.reports.tests.nights import Op, night, op_id
+from opscope.reports.tests.nights import Op, night
 
 
 def fail(text: str, **uses: int) -> Op:
@@ -59,7 +62,23 @@ def test_the_ranking_counts_models_uses_and_ops(tmp_path: Path) -> None:
         (3, "no body", 3),
     ]
     by_op = plan(views_of(from_folder(tmp_path / "night01")), "op")
-    assert {fix.fix for fix in by_op.fixes} == {op_id(name) for name in ("exp", "exp2", "sort", "lost")}
+    assert {fix.fix for fix in by_op.fixes} == {f"stablehlo.{name}" for name in ("exp", "exp2", "sort", "lost")}
+
+
+def test_a_ranking_by_op_has_one_row_for_a_name_whatever_its_shapes_and_causes(tmp_path: Path) -> None:
+    """Of two ops `sort` that fail for two reasons one is acknowledged: a fix of the name is not."""
+    failing = {"sort": Op("crashed", {"a": 2}, error="no room"), "sort2": Op("run_failed", {"b": 1}, error="hangs")}
+    folder = night(tmp_path, 1, failing | {"exp": Op("compile_failed", {"a": 1}, error="no exp")})
+    view = from_folder(folder)
+    ops = {op: replace(each, op_name=each.op_name.replace("sort2", "sort")) for op, each in view.ops.items()}
+    known = next(each.cause for each in ops.values() if each.error == "no room")
+    view = replace(view, ops=ops, notes={known: note_of(known, "we know", "ann", date(2999, 1, 1))})
+    ranked = plan(views_of(view), "op").fixes
+    assert [(fix.fix, fix.ops, fix.models, fix.uses, fix.acknowledged) for fix in ranked] == [
+        ("stablehlo.sort", 2, ("a", "b"), 3, False),
+        ("stablehlo.exp", 1, ("a",), 1, False),
+    ]
+    assert [fix.acknowledged for fix in plan(views_of(view)).fixes] == [False, False, True]
 
 
 needs = st.dictionaries(st.sampled_from("mnopqr"), st.frozensets(st.sampled_from("abcde"), max_size=4), min_size=1)

@@ -72,6 +72,40 @@ def test_an_op_that_is_refused_by_name_is_a_cause_of_its_own(one: str, same: str
     assert refused(one.replace("fft", other), f"stablehlo.{other}") != cause
 
 
+REFUSALS = """
+    stablehlo.fft cannot be lowered | stablehlo.fft can't be legalized | NotImplementedError: fft
+    KeyError: 'stablehlo.fft'
+    unhandled operation: stablehlo.fft | unrecognized op 'fft' | op fft isn't supported
+    unsupported: fft | fft: not implemented
+    fft has not been implemented | illegal op: stablehlo.fft | no rule for fft | kernel for fft not found
+    could not find implementation for fft | No registered converter for fft | lowering of stablehlo.fft is missing
+    MLIR translation rule for primitive 'fft' not found for platform tt | Op type not registered 'fft'
+    Could not find an implementation for fft(17) node with name 'x' | No Op registered for fft with domain_version of 17
+    The operator 'fft' is not currently implemented for the TT device | op 'fft' does not exist in the dialect
+    LLVM ERROR: cannot select stablehlo.fft | failed to translate op fft | skipping stablehlo.fft: no lowering
+    failed to legalize operation 'stablehlo.fft' that was explicitly marked illegal | backend does not implement fft
+"""
+REASONS = """
+    out of L1 memory while running fft | fft requires tile layout | op fft: dtype f64 not supported | kernel fft failed
+    'stablehlo.fft' op operand #0 must be ranked tensor of f32, got f64 | rank 5 is not supported by fft
+    stablehlo.fft cannot be lowered in tile layout | stablehlo.fft cannot be lowered: out of L1 | failed to run fft
+    NotImplementedError: fft with complex input | no implementation of fft for dtype f64 | unable to shard fft
+    illegal memory access in fft | unknown error in fft | no device found for fft | fft does not fit in L1
+    unsupported data type for operation fft | not enough cores for fft | assertion failed in fft: shape mismatch
+"""
+
+
+def of_fft_and_abs(texts: str) -> list[tuple[str, bool]]:
+    """Each of the texts, and whether it is one cause where it speaks of `abs`."""
+    each = [text.strip() for line in texts.strip().splitlines() for text in line.split(" | ")]
+    return [(text, refused(text) == refused(text.replace("fft", "abs"), "stablehlo.abs")) for text in each]
+
+
+def test_what_refuses_an_op_in_any_words_is_its_own_and_what_gives_a_reason_is_not() -> None:
+    assert [text for text, one in of_fft_and_abs(REFUSALS) if one] == []
+    assert [text for text, one in of_fft_and_abs(REASONS) if not one] == []
+
+
 def test_two_complaints_are_two_causes() -> None:
     errors = [
         "failed to legalize operation 'stablehlo.fft'",

@@ -44,7 +44,7 @@ PageOfRange = Callable[[str, str, str], str]
 
 NIGHTS = """
 SELECT s.night_id, s.series, s.backend, COALESCE(MIN(s.board) OVER of_series, MIN(s.arch) OVER of_series), s.started,
-       s.status, s.revision, n.kind, n.label, n.zone, n.demo, n.release
+       s.status, s.revision, n.kind, n.label, n.zone, n.demo, n.release, s.due
 FROM night_series s JOIN nights n ON n.night_id = s.night_id
 WHERE n.kind <> 'selection' WINDOW of_series AS (PARTITION BY s.series) ORDER BY s.started, s.night_id"""
 COUNTS = "SELECT night_id, series, cluster, ops, new_ops, expected_ops FROM night_grid WHERE night_id IN ({nights})"
@@ -85,11 +85,18 @@ class Night:
     complete: bool = True
     revision: str = ""
     release: str = ""
+    due: datetime | None = None
+    """From when on it is late as the newest night of its series (due.py); None: at once."""
 
     @property
     def name(self) -> str:
         """Its date, or its release."""
         return self.release or self.date
+
+    def stopped(self, newest: Night) -> bool:
+        """Whether its series, of which it is the last night, has stopped when that of any series began: the rule of
+        the headline (reports/database/views/night_dates.sql). A series that is late no more than this is awaited."""
+        return not self.release and self.date < newest.date and (self.due or self.started) < newest.started
 
 
 Range = tuple[Night, Night]
@@ -284,16 +291,20 @@ class _Named:
     """A row of NIGHTS."""
 
     def __init__(self, *row: Any) -> None:
-        night_id, series, backend, board, started, status, revision, self.kind, self.label, self.zone, demo, release = (
-            row
-        )
-        moment = started if isinstance(started, datetime) else datetime.fromisoformat(str(started))
-        if moment.tzinfo is None:  # SQLite has it as a text, in UTC
-            moment = moment.replace(tzinfo=timezone.utc)  # noqa: UP017 - Superset's Python may be 3.10
+        night_id, series, backend, board, started, status, revision, *named = row
+        self.kind, self.label, self.zone, demo, release, due = named
+        moment = _moment(started)
         day = moment.isoformat() if release else self.label[:10]
         complete = status == "complete"
-        self.night = Night(night_id, series, backend, board, day, moment, complete, revision, release)
+        late = _moment(due) if due else None
+        self.night = Night(night_id, series, backend, board, day, moment, complete, revision, release, late)
         self.demo = bool(demo)
+
+
+def _moment(value: Any) -> datetime:
+    """A time of the database, which SQLite has as a text, in UTC."""
+    moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
+    return moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)  # noqa: UP017 - Superset's Python may be 3.10
 
 
 class _Details:
@@ -447,7 +458,7 @@ def build(
     if newest is None:
         return Grid(tuple(dates))
     tried = _by_series(night for night in nights if night.date in dates)
-    every = [_Row(cluster, tried, counts, newest.date) for cluster in sorted({cluster for _, _, cluster in counts})]
+    every = [_Row(cluster, tried, counts, newest) for cluster in sorted({cluster for _, _, cluster in counts})]
     rows = [row for row in every if row.nights]
     failing = [row.looked_up(details) for row in rows if row.failing]
     fixed = sorted((row for row in rows if not row.failing), key=lambda row: (row.fixed, row.cluster), reverse=True)
@@ -474,7 +485,7 @@ def build(
                 tuple(stripes) if len(stripes) <= STRIPES else (_worst(stripes),),
                 tuple(stripe.name for stripe in every if stripe not in stripes),
                 tuple(names[series] for series in row.alone_in) if len(names) > 1 else (),
-                tuple(_since(row, nights, names, newest.date, pages)),
+                tuple(_since(row, nights, names, newest, pages)),
                 row.times,
                 shown_as.get(row.fixed, row.fixed),
             )
@@ -497,7 +508,7 @@ class _Row:
         cluster: str,
         by_series: Mapping[str, Sequence[Night]],
         counts: Mapping[tuple[str, str, str], Count],
-        newest: str,
+        newest: Night,
     ) -> None:
         self.cluster, self.detail = cluster, Detail()
         self.alone_in: list[str] = []
@@ -531,8 +542,10 @@ class _Row:
         speaking.sort(key=lambda place: (place[0].date, place[1].ops, place[0].series), reverse=True)
         self.nights = [night for night, _ in speaking]
         """The nights that say what is said of the cause, the first of them what has one value."""
-        tonight = [count.new_ops for night, count in speaking if night.date == newest]
-        self.tonight, self.new_ops = bool(tonight), max(tonight, default=0)
+        tonight = [count.new_ops for night, count in speaking if night.date == newest.date]
+        self.new_ops = max(tonight, default=0)
+        self.stopped = all(by_series[series][-1].stopped(newest) for series in self.failing)
+        """Whether every series in which it fails has."""
 
     def looked_up(self, details: _Details | Known) -> _Row:
         """The row itself, once it is known what is said of the cause."""
@@ -550,11 +563,11 @@ class _Row:
 
     @property
     def rank(self) -> tuple[Any, ...]:
-        """What to do first: what fails tonight, neither named by a limitation nor coming and going; what is new; what
-        makes most models whole."""
+        """What to do first: what fails in a series that has not stopped, neither named by a limitation nor coming and
+        going; what is new; what makes most models whole."""
         detail = self.detail
         last = (-len(detail.alone), -len(detail.models), -detail.uses, self.cluster)
-        return detail.expected, detail.flaky, not self.tonight, not self.new_ops, *last
+        return detail.expected, detail.flaky, self.stopped, not self.new_ops, *last
 
 
 def _union(lists: Iterable[Iterable[str]]) -> tuple[str, ...]:
@@ -588,14 +601,14 @@ def _complete(rows: Sequence[_Row], nights: Sequence[Night], details: _Details |
 
 
 def _since(
-    row: _Row, nights: Sequence[Night], names: Mapping[str, str], newest: str, pages: Mapping[Range, str]
+    row: _Row, nights: Sequence[Night], names: Mapping[str, str], newest: Night, pages: Mapping[Range, str]
 ) -> Iterable[Since]:
     """The start of the failure in each series in which the cause occurs; one of all those that say the same."""
     all_since = []
     for series in (series for series in names if series in row.failing):
         before, first = row.began[series]
         own = [night for night in nights if night.series == series]
-        stopped = row.failing[series].date if own[-1].date != newest and not own[-1].release else ""
+        stopped = row.failing[series].date if own[-1].stopped(newest) else ""
         if before is None:
             text, title = f"before {own[0].name}", f"{names[series]}: in every complete night since the first"
             all_since.append(Since(names[series], text, title, stopped))

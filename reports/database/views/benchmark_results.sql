@@ -19,7 +19,7 @@
 --   simulated_cycles_per_input: cycles that the simulated card takes
 --   simulated_seconds_per_input: seconds that the simulated card takes
 --   simulated_inputs_per_second: 1 / simulated_seconds_per_input
-SELECT benchmark_id, started, host, device, model, config, task, board, compiler, microbatch, loop_count, inputs,
+SELECT benchmark_id, started, SUBSTR(CAST(started AS TEXT), 1, 10) AS day, host, device, model, config, task, board, compiler, microbatch, loop_count, inputs,
        timing_only, epochs, push_seconds, device_seconds, pop_seconds, total_seconds, inputs_per_second,
        simulated_cycles_per_input, simulated_seconds_per_input, simulated_inputs_per_second
 FROM benchmarks

@@ -21,7 +21,7 @@
 --   cycles_before: device cycles in the earlier night
 --   cycles_now: device cycles in the later night
 --   numbers: what a PCC-DROP or a SLOWER op had before, and has now
-SELECT y.night_id, y.before_id, y.started, y.night, y.night_before, y.series, y.backend, w.board AS arch, w.platform, y.label,
+SELECT y.night_id, y.before_id, y.started, y.night, SUBSTR(y.night, 1, 10) AS day, y.night_before, y.series, y.backend, w.board AS arch, w.platform, y.label,
        y.change, {place y.change} AS place,
        COALESCE(NULLIF(o.op_kind, ''), 'other') AS op_kind, o.op_name, y.op_id, o.op_name || ' ' || y.op_id AS op, o.signature,
        (SELECT SUM(u.uses) FROM module_ops u CROSS JOIN night_models m

@@ -8,7 +8,7 @@
 --   import_status: `agrees` with its own framework, `import_differs`, `import_crashed` or `import_not_checked`; empty if nothing was imported
 --   import_text: how it differs, or why it was not checked
 --   import_expected: the limitation that names the difference
-SELECT r.night_id, n.kind, m.run_id, r.started, r.series, r.backend, r.arch, m.model, m.framework, m.outcome, m.reason,
+SELECT r.night_id, SUBSTR(n.label, 1, 10) AS day, n.kind, m.run_id, r.started, r.series, r.backend, r.arch, m.model, m.framework, m.outcome, m.reason,
        m.artifact, m.module_ops, m.structural, m.dead, m.import_status, m.import_text, m.import_expected
 FROM models m
 JOIN runs r ON r.run_id = m.run_id
