@@ -21,6 +21,9 @@ class NotThereYet(PyBudaError):
 class DeviceDied(PyBudaError):
     """The process of a device has ended; outputs of the inputs before are in the queue of outputs."""
 
+    told = False
+    """Whether it was raised to whoever asks."""
+
     def __init__(self, message: str, device: str = "", ending: str = "") -> None:
         """`ending` is how it ended in a word or two: `signal SIGKILL`, `exit 3`."""
         super().__init__(message)
@@ -30,6 +33,7 @@ class DeviceDied(PyBudaError):
 def again(error: BaseException) -> PyBudaError:
     """Returns an error that a run has ended with as one that can be raised to whoever asks, any number of times."""
     if isinstance(error, DeviceDied):
+        error.told = True
         return DeviceDied(str(error), error.device, error.ending)
     return type(error)(str(error)) if isinstance(error, PyBudaError) else PyBudaError(str(error))
 

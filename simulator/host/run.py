@@ -11,7 +11,7 @@ from opscope.simulator.host.argument_checks import count, listed, one_of
 from opscope.simulator.host.devices.cpu_device import CPUDevice
 from opscope.simulator.host.devices.device import Device
 from opscope.simulator.host.devices.tt_device import TTDevice
-from opscope.simulator.host.errors import NotThereYet, PyBudaError
+from opscope.simulator.host.errors import DeviceDied, NotThereYet, PyBudaError, again
 from opscope.simulator.host.modules.image_module import ImageModule
 from opscope.simulator.host.modules.module import Module
 from opscope.simulator.host.modules.py_buda_module import PyBudaModule
@@ -132,12 +132,17 @@ def _placed(module: Module) -> None:
 
 
 def _current(devices: list[Device], output_queue: Any, verify: VerifyConfig | None) -> Pipeline:
-    """Returns a pipeline of the devices, in place of the one that runs, whose queue it takes over if it is as good."""
+    """Returns a pipeline of the devices, in place of the one that runs, whose queue it takes over if it is as good.
+
+    Raises DeviceDied if a process has ended in that run, and nobody was told.
+    """
     session = sessions.session()
     before = session.pipeline
     forwarded: list[Any] = []
     if before is not None:
         before.stop()
+        if isinstance(died := before.failure, DeviceDied) and not died.told:
+            raise again(died)
     if isinstance(before, Pipeline) and before.failure is None and before.is_of(devices):
         forwarded = before.forwarded
         output_queue = before.outputs if output_queue is None else output_queue

@@ -31,6 +31,8 @@ from opscope.harness.tests.programs import test_patterns as of_patterns
 from opscope.harness.tests.programs.test_model_pieces import exported, verdicts
 from opscope.harness.tests.programs.test_patterns import after_fusing, changed, with_operands
 
+pytestmark = pytest.mark.slow
+
 WORKFLOWS = ("patterns", "windows:4")
 ROWS, WIDE = (32, 64), (32, 48)
 
@@ -456,7 +458,6 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Callable[..., An
     return of
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", FAULTS)
 def test_pieces_show_a_fault_of_a_pass_that_no_op_alone_does(
     rows: Callable[[Callable[..., Any]], Rows], name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -21,6 +21,7 @@ from opscope.base import shared_arrays
 from opscope.base.children.child import Child
 from opscope.base.children.ending import ChildEnded
 from opscope.base.shared_block import MappedBlock, SharedBlock
+from opscope.simulator.host import session as sessions
 from opscope.simulator.host.errors import DeviceDied, PyBudaError
 from opscope.simulator.host.processes.signs_of_life import VARIABLE, answer_of, silence_allowed
 from opscope.simulator.host.tests.layers import WORMHOLE, Layer, X, layer, near
@@ -148,6 +149,14 @@ def test_processes_have_new_weights_grow_their_memory_and_start_again() -> None:
     pybuda.run_inference(inputs=[big])
     assert other.process is not None
     assert other.process.pid != pids[1]
+    # One that ends while a run waits for inputs, which nobody reads, too.
+    pybuda.run_inference()
+    os.kill(other.process.pid, signal.SIGKILL)
+    while sessions.session().pipeline.failure is None:
+        time.sleep(0.01)
+    with pytest.raises(DeviceDied, match="tt1: "):
+        pybuda.run_inference()
+    pybuda.run_inference(inputs=[big]).get()
     # In one process there is none.
     pybuda.run_inference(inputs=[big], _sequential=True)
     assert card.process is other.process is None
