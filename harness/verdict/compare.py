@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import ml_dtypes
 import numpy as np
@@ -32,7 +33,13 @@ from opscope.harness.verdict.operands import (
     magnitude,
     wide,
 )
-from opscope.harness.verdict.rounding import cut_to, has_denormals, legal_conversion, without_denormals
+from opscope.harness.verdict.rounding import (
+    cut_to,
+    has_denormals,
+    legal_conversion,
+    smallest_normal,
+    without_denormals,
+)
 from opscope.harness.verdict.scores import ALONE, SLACK, SYSTEMATIC_FROM, Scale
 from opscope.harness.verdict.steps import FLOAT32, FRACTION_BITS, Steps, cut_of, steps_of
 from opscope.harness.verdict.target import Target
@@ -342,7 +349,7 @@ def _judged(
         again = _by_partial_sums(g, d, row, steps, index, operands)
         if again is not None and again.passed:
             return again
-    for flag, other, by in _other_goldens(g, d, index, steps, operands):
+    for flag, other, by in _other_goldens(g, d, index, steps, operands, documented):
         try:
             right = other()
             d = documented(right) if documented else got[index]
@@ -361,7 +368,12 @@ def _judged(
 
 
 def _other_goldens(
-    golden: np.ndarray, got: np.ndarray, index: int, steps: Steps | None, operands: Operands
+    golden: np.ndarray,
+    got: np.ndarray,
+    index: int,
+    steps: Steps | None,
+    operands: Operands,
+    documented: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> Iterator[tuple[str, Callable[[], np.ndarray], Scale | None]]:
     """What else is right, why, and by which scale if not by the usual one: other treatments of denormals, terms as the
     matrix unit reads them, an initial value that enters as often as XLA takes it, and on a host steps that XLA rounds
@@ -370,6 +382,8 @@ def _other_goldens(
         yield "denormal_flush", lambda run=run: _changed_by(run, golden, index, operands), None
     if steps is None:
         return
+    if steps.packer and golden.dtype.kind != "c" and has_denormals([got, *operands.inputs]):
+        yield "denormal_flush", lambda: _nearest_flushed(golden, got, index, operands, documented), None
     if steps.declared and not steps.packer and (steps.error_model == "part" or op_family(operands.op_name) == "pool"):
         sizes = operands.term_sizes[index] if operands.sums else None
         yield "as_body", lambda: operands.run_as_written()[index], Scale(steps, terms=sizes)
@@ -391,6 +405,36 @@ def _changed_by(
     are not XLA's."""
     other, plain = run()[index], operands.run(operands.inputs)[index]
     return np.where((other == plain) | ((other != other) & (plain != plain)), golden, other).astype(golden.dtype)
+
+
+def _nearest_flushed(
+    golden: np.ndarray,
+    got: np.ndarray,
+    index: int,
+    operands: Operands,
+    documented: Callable[[np.ndarray], np.ndarray] | None,
+) -> np.ndarray:
+    """The golden with each element that a denormal reaches as it is with that as it is, as a zero, or as one of its sign:
+    a card's kernels differ in what they look at first, an operand's sign or its size."""
+    beside = documented or (lambda _: got)
+    right, off = golden, _apart(golden, beside(golden))
+    tiny = smallest_normal(golden.dtype)
+    others = [np.where(np.abs(wide(operands.run_wide()[index])) < tiny, 0, golden).astype(golden.dtype)]
+    for signed in (False, True):
+        if (flushed := without_denormals(operands.inputs, signed=signed)) is not None:
+            others.append(_changed_by(partial(operands.run, flushed), golden, index, operands))
+    for other in others:
+        nearer = (now := _apart(other, beside(other))) < off
+        right, off = np.where(nearer, other, right), np.where(nearer, now, off)
+    return right
+
+
+def _apart(right: np.ndarray, got: np.ndarray) -> np.ndarray:
+    """How far two arrays are apart, float64: 0 where both are NaN or the same infinity, infinite where one is."""
+    with np.errstate(invalid="ignore"):
+        g, d = wide(right), wide(got)
+        same = (g == d) | (np.isnan(g) & np.isnan(d))
+        return np.where(same, 0.0, np.where(np.isfinite(g) & np.isfinite(d), np.abs(g - d), np.inf))
 
 
 def _other_denormals(got: np.ndarray, operands: Operands) -> Iterator[Callable[[], Sequence[np.ndarray]]]:
