@@ -37,17 +37,20 @@ from opscope.harness.verdict.rounding import (
     cut_to,
     has_denormals,
     legal_conversion,
+    rounded_away,
     smallest_normal,
     without_denormals,
 )
 from opscope.harness.verdict.scores import ALONE, SLACK, SYSTEMATIC_FROM, Scale
-from opscope.harness.verdict.steps import FLOAT32, FRACTION_BITS, Steps, cut_of, steps_of
+from opscope.harness.verdict.steps import FLOAT32, FRACTION_BITS, SRC_B, Steps, cut_of, steps_of
 from opscope.harness.verdict.target import Target
 from opscope.harness.verdict.tolerance import Tolerance, inner_size, tolerance
 from opscope.harness.verdict.unrounded import Unrounded
 
 COARSE, SAMPLED, FEW = 7, 1 << 12, 0.5
 """Fraction bits of bfloat16; of so many results more than this share has finer ones, or all are looked at."""
+ADDED_IN_REGISTERS = frozenset({"stablehlo.add", "stablehlo.subtract"})
+"""What the matrix unit rounds twice in 16 bits: to the bits of its registers first (ttnn 0.81.1 as recorded)."""
 BITS = "stablehlo.rng_bit_generator"
 TOP = "chlo.top_k"
 GROUPS = 4
@@ -418,8 +421,10 @@ def _nearest_flushed(
     a card's kernels differ in what they look at first, an operand's sign or its size."""
     beside = documented or (lambda _: got)
     right, off = golden, _apart(golden, beside(golden))
-    tiny = smallest_normal(golden.dtype)
-    others = [np.where(np.abs(wide(operands.run_wide()[index])) < tiny, 0, golden).astype(golden.dtype)]
+    others = []
+    if isinstance(operands, ExactOperands):  # what is rounded to a normal number may be flushed before
+        tiny = np.abs(operands.exact[index]) < smallest_normal(golden.dtype)
+        others.append(np.where(tiny, 0, golden).astype(golden.dtype))
     for signed in (False, True):
         if (flushed := without_denormals(operands.inputs, signed=signed)) is not None:
             others.append(_changed_by(partial(operands.run, flushed), golden, index, operands))
@@ -568,7 +573,10 @@ def _before_rounding(golden: np.ndarray, index: int, steps: Steps, operands: Ope
     if not steps.stored or steps.stored_as not in (*STORED_TYPES, "Bfp8"):
         counted, real = steps.counts_ties, golden.dtype.kind != "c"
         if counted and real:
-            yield Unrounded.of(operands.run_wide()[index], golden.dtype)
+            exact = operands.run_wide()[index]
+            yield Unrounded.of(exact, golden.dtype)
+            if operands.op_name in ADDED_IN_REGISTERS:
+                yield Unrounded.of(rounded_away(exact, SRC_B["full"]), golden.dtype)
         elif steps.declared and real and np.unique(golden).size < SYSTEMATIC_FROM:
             yield Unrounded.without_ties(operands.run_wide()[index])
         else:

@@ -75,3 +75,10 @@ def cut_to(x: np.ndarray, bits: int) -> np.ndarray:
     """Float64 values, each cut toward zero to so many fraction bits."""
     fractions, exponents = np.frexp(x)
     return np.where(np.isfinite(x), np.ldexp(np.trunc(np.ldexp(fractions, bits + 1)), exponents - bits - 1), x)
+
+
+def rounded_away(x: np.ndarray, bits: int) -> np.ndarray:
+    """Float64 values, each rounded to so many fraction bits, ties away from zero."""
+    fractions, exponents = np.frexp(x)
+    places = np.trunc(np.ldexp(fractions, bits + 1) + np.copysign(0.5, x))
+    return np.where(np.isfinite(x), np.ldexp(places, exponents - bits - 1), x)

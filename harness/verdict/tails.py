@@ -128,6 +128,7 @@ TTNN: tuple[Tail, ...] = (
     Tail("minimum", BF16, NAN, _by_unit(np.minimum), _UNIT, of_result=True),
     Tail("multiply", BF16, NAN, (0.0,), _UNIT, of_result=True),
     Tail("convert", F32, NAN, INFINITE, _PACKED),
+    Tail("convert", ("int32",), NAN, (2.0**31 - 1, -(2.0**31)), _by("typecast")),
     Tail("sign", F32, NAN, (1.0, -1.0), _by("sign")),
     Tail("tanh", BF16, NAN, (1.0, -1.0), _by("tanh")),
     Tail("erf", BF16 + F32, NAN, (1.0,), _by("erf")),
@@ -146,6 +147,7 @@ TTNN: tuple[Tail, ...] = (
     Tail("silu", BF16 + F32, (-math.inf, -87.25), (0.0,), _by("silu")),
     Tail("erfc", BF16 + F32, (5.0, math.inf), (_ERFC,), _by("erfc")),
     Tail("erf_inv", BF16 + F32, (0.0, 5.17e-4), (0.0,), _by("erfinv"), either_sign=True),
+    Tail("reciprocal", BF16, (2.0**126, 2.0**126), (0.0,), _by("recip"), either_sign=True),
     Tail("softsign", BF16 + F32, (2.0**126, math.inf), (0.0,), _by("softsign"), either_sign=True),
     Tail("tanh asin atan atanh", BF16, (_LEAST, _LEAST), (0.0,), "ttnn 0.81.1", either_sign=True),
 )
