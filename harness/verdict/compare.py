@@ -144,7 +144,8 @@ def compare(
                 result = _unless_it_leans(by_unit, got[index], index, operands)
         if not result.passed and _has_numbers(result) and isinstance(operands, ExactOperands):
             result = _by_other_steps(result, came[index], index, operands)
-        if result.passed and steps is not None and (said := _too_coarse(golden, got, index, steps, operands)):
+        fine = None if target.narrow_dst else steps
+        if result.passed and fine is not None and (said := _too_coarse(golden, got, index, fine, operands)):
             result = result.model_copy(update={"passed": False, "reason": said, "question": "systematic"})
         if result.passed and isinstance(operands, ExactOperands):
             result = _unless_rounded_twice(result, got[index], index, operands)
