@@ -72,7 +72,9 @@ def text(inputs: list[np.ndarray], output: np.ndarray, body: str) -> str:
 def judged(job: KernelJob) -> str:
     """Why a job's result is wrong by its kernel's own fidelity and Dst; empty if it is right."""
     *sources, result = job.program.tensors
-    inputs = [values.astype(TYPES[desc.element_type]) for values, desc in zip(job.values.values(), sources, strict=True)]
+    inputs = [
+        values.astype(TYPES[desc.element_type]) for values, desc in zip(job.values.values(), sources, strict=True)
+    ]
     bits, block = job.expected, result.data_format.startswith("Bfp")
     output = bits.view(np.float32 if block else TYPES[result.element_type]).astype(TYPES[result.element_type])
     numerics, params = job.operation.numerics, job.operation.params

@@ -418,8 +418,8 @@ def _nearest_flushed(
     operands: Operands,
     documented: Callable[[np.ndarray], np.ndarray] | None,
 ) -> np.ndarray:
-    """The golden with each element that a denormal reaches as it is with that as it is, as a zero, or as one of its sign:
-    a card's kernels differ in what they look at first, an operand's sign or its size."""
+    """The golden with each element that a denormal reaches as with that, with zero, or with a zero of its sign, as it
+    came: a card's kernels differ in what they look at first, an operand's sign or its size."""
     beside = documented or (lambda _: got)
     right, off = golden, _apart(golden, beside(golden))
     others = []

@@ -62,9 +62,11 @@ class Tail:
 
     def __str__(self) -> str:
         low, high = (f"{end:.6g}" for end in self.where)
-        of = "a result" if self.of_result else "|x|" if self.either_sign else "x"
-        range_of = f"{'a right result of ' * self.of_result}NaN" if math.isnan(self.where[0]) else f"{of} from {low} to {high}"
-        said = "its numbers" if callable(self.returns) else " or ".join(f"{value:g}" for value in self.returns)
+        operand = "|x|" if self.either_sign else "x"
+        range_of = "NaN" if low == "nan" else f"{operand} from {low} to {high}"
+        if self.of_result:
+            range_of = f"a right result of {'NaN' if low == 'nan' else 'Infinity'}"
+        said = "another number" if callable(self.returns) else " or ".join(f"{value:g}" for value in self.returns)
         return f"{said} of {range_of} ({self.source})"
 
 
@@ -99,8 +101,7 @@ def documented(
 
 
 def _by_unit(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
-    """A function on the numbers that the matrix unit takes for a NaN, an infinity (1.5 and 1 times 2^128) and a denormal
-    (0)."""
+    """A function on what the matrix unit takes for a NaN (1.5 * 2^128), an infinity (2^128) and a denormal (0)."""
 
     def by_unit(*operands: np.ndarray) -> np.ndarray:
         read = (np.nan_to_num(x, nan=1.5 * 2.0**128, posinf=2.0**128, neginf=-(2.0**128)) for x in operands)

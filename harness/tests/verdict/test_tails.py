@@ -149,7 +149,9 @@ def test_a_sum_of_16_bits_is_rounded_in_the_matrix_units_registers_first():
 
 @pytest.mark.slow
 def test_kernels_in_exact_order_return_what_the_table_says(tmp_path):
-    ops = sorted({tail.ops.split()[-1] for tail in TTNN if tail.ops not in (ANY, "convert")} | {"erfc", "gelu", "log", "sine"})
+    ops = sorted(
+        {tail.ops.split()[-1] for tail in TTNN if tail.ops not in (ANY, "convert")} | {"erfc", "gelu", "log", "sine"}
+    )
     parts = [part for op in ops for kind in ("bf16", "f32") for part in asked(named(op), kind)]
     options = ResultOptions(arch="p150", exact_order=True)
     sweep = Sweep("reference", options, tmp_path / "run", ["ulp"], lanes=1, timeout=60)
