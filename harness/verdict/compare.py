@@ -444,11 +444,11 @@ def _apart(right: np.ndarray, got: np.ndarray) -> np.ndarray:
 
 
 def _other_denormals(got: np.ndarray, operands: Operands) -> Iterator[Callable[[], Sequence[np.ndarray]]]:
-    """How else the op may be computed: with denormal operands as zero, as devices do; with denormals as they
-    are, as hosts do. The golden is XLA's, which makes those of some ops zero."""
-    flushed = without_denormals(operands.inputs)
-    if flushed is not None:
-        yield lambda: operands.run(flushed)
+    """How else the op may be computed: with denormal operands as zero, or as one of their sign, as devices do;
+    with denormals as they are, as hosts do. The golden is XLA's, which makes those of some ops zero."""
+    for signed in (False, True):
+        if (flushed := without_denormals(operands.inputs, signed=signed)) is not None:
+            yield partial(operands.run, flushed)
     if has_denormals([got, *operands.inputs]):
         yield operands.run_with_denormals
 

@@ -166,6 +166,6 @@ def test_kernels_in_exact_order_return_what_the_table_says(tmp_path):
         if any("documented_tail" in check.flags for check in swept.test.results):
             assert swept.test.status == "success" or swept.over, swept.key
             flagged.add(swept.asked.title)
-    assert not set(TTNN) - returned
+    assert {tail for tail in TTNN if tail.ops != "convert"} <= returned
     right = {"log bf16 specials", "tanh bf16 specials", "relu6 f32 specials", "softsign bf16 numbers"}
     assert right <= flagged
