@@ -49,7 +49,9 @@ def promised(target: str | float | Target) -> Promise:
         return Promise(text, HOST, float(accuracy[1]))
     if card := _CARD.fullmatch(text):
         return Promise(text, _card(card[1] or "n150", card[2], bool(card[3])))
-    raise InputError("target", f"one of {', '.join(PROMISES)}, card:HiFi2, 2 ulp", repr(target), "ieee")
+    raise InputError(
+        "target", f"one of {', '.join(PROMISES)}, card:HiFi2, card:p150:LoFi:dst16, 2 ulp", repr(target), "ieee"
+    )
 
 
 def _card(board: str, fidelity: str | None, narrow_dst: bool) -> Target:

@@ -99,8 +99,6 @@ def test_elements_that_overflow_say_nothing_of_rounded_steps() -> None:
         x = x[np.isfinite(x) & (np.abs(x) >= np.finfo(F16).tiny)]
         rounded_steps = np.exp((x * F16.type(np.log(2))).astype(np.float64)).astype(F16)
     assert judge(EXP2.format(n=x.size), x, rounded_steps, target="steps")
-    few = np.where(x < -8, rounded_steps, rounded(np.exp2(x.astype(np.float64)), F16))
-    assert not judge(EXP2.format(n=x.size), x, few, target="steps")
 
 
 def one_pass(x: np.ndarray, epsilon: float = 1e-5) -> np.ndarray:
