@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass, replace
 
 from opscope.harness.record.errors import InputError
-from opscope.harness.verdict.tails import TTNN
 from opscope.harness.verdict.target import HOST, Target
 
 PROMISES: dict[str, Target] = {
@@ -20,7 +19,7 @@ PROMISES: dict[str, Target] = {
 round each step to their type, as XLA does in 16 bits. `tf32`: products of float32 in TF32. `bf16`, `f16`: all floats
 are stored in 16 bits."""
 _ULP = re.compile(r"(\d+(?:\.\d+)?) ?ulps?")
-_CARD = re.compile(r"card(?::([a-z]\w*))?(?::(LoFi|HiFi[234]))?")
+_CARD = re.compile(r"card(?::([a-z]+\d+\w*))?(?::(LoFi|HiFi[234]))?(:dst16)?")
 
 
 @dataclass(frozen=True)
@@ -36,8 +35,8 @@ class Promise:
 def promised(target: str | float | Target) -> Promise:
     """The promise of a text, of a number (an accuracy in ULP), or of a Target as a backend states it.
 
-    `card`, `card:HiFi2` and `card:p150:LoFi` are a card of the simulator by board and fidelity (n150 and HiFi4 if not
-    given). Raises InputError for any other text.
+    `card`, `card:HiFi2` and `card:p150:LoFi:dst16` are a card with ttnn's kernels by board and fidelity (n150 and HiFi4
+    if not given); `dst16`: its Dst has 16 bits (fp32_dest_acc_en=false), else 32. Raises InputError for any other text.
     """
     if isinstance(target, Target):
         return Promise(target.card_type, target)
@@ -49,14 +48,18 @@ def promised(target: str | float | Target) -> Promise:
     if accuracy := _ULP.fullmatch(text):
         return Promise(text, HOST, float(accuracy[1]))
     if card := _CARD.fullmatch(text):
-        return Promise(text, _card(card[1] or "n150", card[2] or ""))
-    raise InputError("target", f"one of {', '.join(PROMISES)}, card:HiFi2, 2 ulp", repr(target), "ieee")
+        return Promise(text, _card(card[1] or "n150", card[2], bool(card[3])))
+    raise InputError(
+        "target", f"one of {', '.join(PROMISES)}, card:HiFi2, card:p150:LoFi:dst16, 2 ulp", repr(target), "ieee"
+    )
 
 
-def _card(board: str, fidelity: str) -> Target:
+def _card(board: str, fidelity: str | None, narrow_dst: bool) -> Target:
     from opscope.harness.backends import registry
     from opscope.harness.record.optest import DEFAULT_BACKEND
     from opscope.harness.record.result_options import ResultOptions
 
-    target = registry.load(DEFAULT_BACKEND).target(ResultOptions(arch=board, math_fidelity=fidelity or None))
-    return replace(target, tails=TTNN)  # a card's kernels are ttnn's
+    # A card's kernels are ttnn's.
+    options = ResultOptions(arch=board, math_fidelity=fidelity, exact_order=True)
+    target = registry.load(DEFAULT_BACKEND).target(options)
+    return replace(target, narrow_dst=target.narrow_dst or narrow_dst)

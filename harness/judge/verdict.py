@@ -255,7 +255,7 @@ class Verdict:
         said = []
         for tail in known:
             pairs = zip(self.golden, self.got, strict=False)
-            counts = [tails.documented([tail], golden, got, self._inputs[0]) for golden, got in pairs]
+            counts = [tails.documented([tail], golden, got, self._inputs) for golden, got in pairs]
             if count := sum(int(where.sum()) for where in counts if where is not None):
                 said.append(f"{count:,} elements are as documented: {tail}")
         return tuple(said)

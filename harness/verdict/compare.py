@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import ml_dtypes
 import numpy as np
@@ -32,15 +33,24 @@ from opscope.harness.verdict.operands import (
     magnitude,
     wide,
 )
-from opscope.harness.verdict.rounding import cut_to, has_denormals, legal_conversion, without_denormals
+from opscope.harness.verdict.rounding import (
+    cut_to,
+    has_denormals,
+    legal_conversion,
+    rounded_away,
+    smallest_normal,
+    without_denormals,
+)
 from opscope.harness.verdict.scores import ALONE, SLACK, SYSTEMATIC_FROM, Scale
-from opscope.harness.verdict.steps import FLOAT32, FRACTION_BITS, Steps, cut_of, steps_of
+from opscope.harness.verdict.steps import FLOAT32, FRACTION_BITS, SRC_B, Steps, cut_of, steps_of
 from opscope.harness.verdict.target import Target
 from opscope.harness.verdict.tolerance import Tolerance, inner_size, tolerance
 from opscope.harness.verdict.unrounded import Unrounded
 
 COARSE, SAMPLED, FEW = 7, 1 << 12, 0.5
 """Fraction bits of bfloat16; of so many results more than this share has finer ones, or all are looked at."""
+ADDED_IN_REGISTERS = frozenset({"stablehlo.add", "stablehlo.subtract"})
+"""What the matrix unit rounds twice in 16 bits: to the bits of its registers first (ttnn 0.81.1 as recorded)."""
 BITS = "stablehlo.rng_bit_generator"
 TOP = "chlo.top_k"
 GROUPS = 4
@@ -104,6 +114,11 @@ def compare(
     ulp = target.error_bound(op_name) if target.error_bound else None
     types = operand_types(kind, inputs)
     checks = []
+
+    def beside(result: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+        """A result beside another golden, with what is documented taken for right."""
+        return lambda right: as_documented(op_name, target, [right], [result], operands)[0][0]
+
     for index in range(max(len(golden), len(got))):
         if index >= len(golden) or index >= len(got):
             checks.append(refused("count", f"expected {len(golden)} results, got {len(got)}"))
@@ -113,7 +128,7 @@ def compare(
         steps = steps_of(target, kind, name, inner, op_name=op_name, body=body, ulp=ulp, operand_types=types)
         if isinstance(operands, ExactOperands) and steps is not None:
             steps = operands.with_mean(steps, golden[index].dtype)
-        result = _judged(golden, got, index, row, steps, op_name, operands)
+        result = _judged(golden, got, index, row, steps, op_name, operands, beside(came[index]))
         if result.passed and steps is not None and operands is not None and not target.narrow_dst:
             result = _of_cut_operands(golden[index], got[index], row, steps, operands, result)
         if not result.passed and row.truncates and (products := int(params.get(PRODUCTS_IN_A_ROW, 0))):
@@ -129,7 +144,8 @@ def compare(
                 result = _unless_it_leans(by_unit, got[index], index, operands)
         if not result.passed and _has_numbers(result) and isinstance(operands, ExactOperands):
             result = _by_other_steps(result, came[index], index, operands)
-        if result.passed and steps is not None and (said := _too_coarse(golden, got, index, steps, operands)):
+        fine = None if target.narrow_dst else steps
+        if result.passed and fine is not None and (said := _too_coarse(golden, got, index, fine, operands)):
             result = result.model_copy(update={"passed": False, "reason": said, "question": "systematic"})
         if result.passed and isinstance(operands, ExactOperands):
             result = _unless_rounded_twice(result, got[index], index, operands)
@@ -299,14 +315,16 @@ def _judged(
     steps: Steps | None,
     op_name: str,
     operands: Operands | None,
+    documented: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> ResultCheck:
-    """The verdict on one result: by the golden first, then by its operands."""
+    """The verdict on one result: by the golden first, then by its operands. `documented`: another golden -> the result
+    with what is documented taken for it."""
     g, d = golden[index], got[index]
     if isinstance(operands, ExactOperands) and g.shape == d.shape and g.dtype == d.dtype:
         g, by_steps = overflows.settled(operands, g, d, index)
         if g is not golden[index]:
             beside = [*golden[:index], g, *golden[index + 1 :]]
-            result = _judged(beside, got, index, row, steps, op_name, operands)
+            result = _judged(beside, got, index, row, steps, op_name, operands, documented)
             return result.model_copy(update={"flags": (*result.flags, "body_overflows")}) if by_steps else result
     if steps is None or g.shape != d.shape or g.dtype != d.dtype:
         result = check(g, d, row)
@@ -335,14 +353,15 @@ def _judged(
         again = _by_partial_sums(g, d, row, steps, index, operands)
         if again is not None and again.passed:
             return again
-    for flag, other, by in _other_goldens(g, d, index, steps, operands):
+    for flag, other, by in _other_goldens(g, d, index, steps, operands, documented):
         try:
             right = other()
+            d = documented(right) if documented else got[index]
             again = check(right, d, row, by or scale)
             if again.passed and by is None and steps is not None and steps.rounded:
                 # What denormals explain in a few elements is no leave to be off on the mean.
                 beside = [*golden[:index], right, *golden[index + 1 :]]
-                mean = _by_operands(beside, got, index, row, steps, operands)
+                mean = _by_operands(beside, [*got[:index], d, *got[index + 1 :]], index, row, steps, operands)
                 if mean.question == "systematic":
                     again = mean
         except NotEvaluatedError:
@@ -353,7 +372,12 @@ def _judged(
 
 
 def _other_goldens(
-    golden: np.ndarray, got: np.ndarray, index: int, steps: Steps | None, operands: Operands
+    golden: np.ndarray,
+    got: np.ndarray,
+    index: int,
+    steps: Steps | None,
+    operands: Operands,
+    documented: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> Iterator[tuple[str, Callable[[], np.ndarray], Scale | None]]:
     """What else is right, why, and by which scale if not by the usual one: other treatments of denormals, terms as the
     matrix unit reads them, an initial value that enters as often as XLA takes it, and on a host steps that XLA rounds
@@ -362,6 +386,8 @@ def _other_goldens(
         yield "denormal_flush", lambda run=run: _changed_by(run, golden, index, operands), None
     if steps is None:
         return
+    if steps.packer and golden.dtype.kind != "c" and has_denormals([got, *operands.inputs]):
+        yield "denormal_flush", lambda: _nearest_flushed(golden, got, index, operands, documented), None
     if steps.declared and not steps.packer and (steps.error_model == "part" or op_family(operands.op_name) == "pool"):
         sizes = operands.term_sizes[index] if operands.sums else None
         yield "as_body", lambda: operands.run_as_written()[index], Scale(steps, terms=sizes)
@@ -385,12 +411,44 @@ def _changed_by(
     return np.where((other == plain) | ((other != other) & (plain != plain)), golden, other).astype(golden.dtype)
 
 
+def _nearest_flushed(
+    golden: np.ndarray,
+    got: np.ndarray,
+    index: int,
+    operands: Operands,
+    documented: Callable[[np.ndarray], np.ndarray] | None,
+) -> np.ndarray:
+    """The golden with each element that a denormal reaches as with that, with zero, or with a zero of its sign, as it
+    came: a card's kernels differ in what they look at first, an operand's sign or its size."""
+    beside = documented or (lambda _: got)
+    right, off = golden, _apart(golden, beside(golden))
+    others = []
+    if isinstance(operands, ExactOperands):  # what is rounded to a normal number may be flushed before
+        tiny = np.abs(operands.exact[index]) < smallest_normal(golden.dtype)
+        others.append(np.where(tiny, 0, golden).astype(golden.dtype))
+    for signed in (False, True):
+        if (flushed := without_denormals(operands.inputs, signed=signed)) is not None:
+            others.append(_changed_by(partial(operands.run, flushed), golden, index, operands))
+    for other in others:
+        nearer = (now := _apart(other, beside(other))) < off
+        right, off = np.where(nearer, other, right), np.where(nearer, now, off)
+    return right
+
+
+def _apart(right: np.ndarray, got: np.ndarray) -> np.ndarray:
+    """How far two arrays are apart, float64: 0 where both are NaN or the same infinity, infinite where one is."""
+    with np.errstate(invalid="ignore"):
+        g, d = wide(right), wide(got)
+        same = (g == d) | (np.isnan(g) & np.isnan(d))
+        return np.where(same, 0.0, np.where(np.isfinite(g) & np.isfinite(d), np.abs(g - d), np.inf))
+
+
 def _other_denormals(got: np.ndarray, operands: Operands) -> Iterator[Callable[[], Sequence[np.ndarray]]]:
-    """How else the op may be computed: with denormal operands as zero, as devices do; with denormals as they
-    are, as hosts do. The golden is XLA's, which makes those of some ops zero."""
-    flushed = without_denormals(operands.inputs)
-    if flushed is not None:
-        yield lambda: operands.run(flushed)
+    """How else the op may be computed: with denormal operands as zero, or as one of their sign, as devices do;
+    with denormals as they are, as hosts do. The golden is XLA's, which makes those of some ops zero."""
+    for signed in (False, True):
+        if (flushed := without_denormals(operands.inputs, signed=signed)) is not None:
+            yield partial(operands.run, flushed)
     if has_denormals([got, *operands.inputs]):
         yield operands.run_with_denormals
 
@@ -516,7 +574,10 @@ def _before_rounding(golden: np.ndarray, index: int, steps: Steps, operands: Ope
     if not steps.stored or steps.stored_as not in (*STORED_TYPES, "Bfp8"):
         counted, real = steps.counts_ties, golden.dtype.kind != "c"
         if counted and real:
-            yield Unrounded.of(operands.run_wide()[index], golden.dtype)
+            exact = operands.run_wide()[index]
+            yield Unrounded.of(exact, golden.dtype)
+            if operands.op_name in ADDED_IN_REGISTERS:
+                yield Unrounded.of(rounded_away(exact, SRC_B["full"]), golden.dtype)
         elif steps.declared and real and np.unique(golden).size < SYSTEMATIC_FROM:
             yield Unrounded.without_ties(operands.run_wide()[index])
         else:

@@ -562,4 +562,4 @@ def as_documented(
     known = tails.of(target.tails, name_of(op_name, operands))
     if operands is None or not known:
         return got, set()
-    return tails.as_documented(known, golden, got, operands.inputs[0])
+    return tails.as_documented(known, golden, got, operands.inputs)

@@ -82,12 +82,13 @@ def only_in_some(operands: ExactOperands, got: np.ndarray, index: int) -> int:
     with np.errstate(all="ignore"):
         unit = last_place(exact, got.dtype)
         off = np.abs(got.astype(np.float64) - exact)
-    off = np.where(np.isfinite(off), off, 0.0)  # a value that overflows is infinite
+    finite = np.isfinite(off)  # a value that overflows is infinite, and shows nothing
+    off = np.where(finite, off, 0.0)
     if not (off > CANCELS * unit).any() or (within := operands.within()) is None:
         return 0
     wide = operands.in_wide_steps()[index]
     coarse = off > LIBRARIES * wide + CANCELS * unit
-    shows = ~coarse & (within[index] - wide >= SHOWS * unit) & (wide <= SHOWS * unit) & np.isfinite(exact)
+    shows = ~coarse & (within[index] - wide >= SHOWS * unit) & (wide <= SHOWS * unit) & finite
     if not coarse.any() or np.count_nonzero(shows) < SHOWN or np.mean(off[shows] <= 0.5 * unit[shows]) < NEAREST_THERE:
         return 0
     return 0 if are_these(operands, got, index) else int(np.count_nonzero(coarse))

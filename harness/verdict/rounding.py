@@ -40,8 +40,8 @@ def legal_conversion(x: np.ndarray, golden: np.ndarray, got: np.ndarray) -> str 
     )
 
 
-def without_denormals(inputs: Sequence[np.ndarray]) -> list[np.ndarray] | None:
-    """The inputs with denormals as zero, as the device reads them; None if there are none."""
+def without_denormals(inputs: Sequence[np.ndarray], *, signed: bool = False) -> list[np.ndarray] | None:
+    """The inputs with denormals as zero, as the device reads them, or of their sign; None if there are none."""
     flushed, any_flushed = [], False
     for x in inputs:
         if not is_float(x) or x.dtype.kind == "c" or x.dtype.itemsize < 2:
@@ -51,7 +51,8 @@ def without_denormals(inputs: Sequence[np.ndarray]) -> list[np.ndarray] | None:
         with np.errstate(invalid="ignore"):  # bfloat16 compares a NaN with a warning
             denormal = (np.abs(x) < x.dtype.type(tiny)) & (x != 0)
         any_flushed |= bool(denormal.any())
-        flushed.append(np.where(denormal, x.dtype.type(0), x))
+        zero = np.copysign(x.dtype.type(0), x) if signed else x.dtype.type(0)
+        flushed.append(np.where(denormal, zero, x))
     return flushed if any_flushed else None
 
 
@@ -74,3 +75,10 @@ def cut_to(x: np.ndarray, bits: int) -> np.ndarray:
     """Float64 values, each cut toward zero to so many fraction bits."""
     fractions, exponents = np.frexp(x)
     return np.where(np.isfinite(x), np.ldexp(np.trunc(np.ldexp(fractions, bits + 1)), exponents - bits - 1), x)
+
+
+def rounded_away(x: np.ndarray, bits: int) -> np.ndarray:
+    """Float64 values, each rounded to so many fraction bits, ties away from zero."""
+    fractions, exponents = np.frexp(x)
+    places = np.trunc(np.ldexp(fractions, bits + 1) + np.copysign(0.5, x))
+    return np.where(np.isfinite(x), np.ldexp(places, exponents - bits - 1), x)

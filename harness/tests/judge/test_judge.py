@@ -215,6 +215,12 @@ def test_a_target_is_what_was_promised():
     assert judge("matmul", [a, b], cut, target="tf32")
     assert judge("matmul", [a, b], cut, target="card:HiFi4")
     assert judge("matmul", [a, b], cut, target=Target("gpu", None, "exact", tf32_products=True))
+    narrow = np.zeros((64, 64), F32)
+    for k in range(0, 256, 16):
+        narrow = (narrow + a[:, k : k + 16] @ b[k : k + 16]).astype(BF16).astype(F32)
+    assert not judge("matmul", [a, b], narrow, target="card:p150:HiFi4")
+    assert judge("matmul", [a, b], narrow, target="card:p150:HiFi4:dst16")
+    assert not judge("matmul", [a, b], 1.1 * narrow, target="card:p150:HiFi4:dst16")
     narrow = (a.astype(BF16).astype(F32) @ b.astype(BF16).astype(F32)).astype(BF16).astype(F32)
     assert not judge("matmul", [a, b], narrow, target="tf32")
     assert judge("matmul", [a, b], narrow, target="bf16")

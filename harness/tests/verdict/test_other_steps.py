@@ -80,6 +80,27 @@ def test_a_value_that_overflows_is_no_step_that_was_rounded() -> None:
     assert judge("addcmul", [x, y, z], right, target="steps")
 
 
+EXP2 = """func.func @main(%x: tensor<{n}xf16>) -> tensor<{n}xf16> {{
+  %0 = stablehlo.composite "opscope.exp2" %x {{decomposition = @body}} : (tensor<{n}xf16>) -> tensor<{n}xf16>
+  return %0 : tensor<{n}xf16>
+}}
+func.func private @body(%x: tensor<{n}xf16>) -> tensor<{n}xf16> {{
+  %0 = stablehlo.constant dense<0.693147182> : tensor<{n}xf16>
+  %1 = stablehlo.multiply %x, %0 : tensor<{n}xf16>
+  %2 = stablehlo.exponential %1 : tensor<{n}xf16>
+  return %2 : tensor<{n}xf16>
+}}"""
+
+
+def test_elements_that_overflow_say_nothing_of_rounded_steps() -> None:
+    """Of all numbers of float16 half as many overflow in 2^x as show that x ln 2 was rounded."""
+    x = np.arange(1 << 16, dtype=np.uint16).view(F16)
+    with np.errstate(all="ignore"):
+        x = x[np.isfinite(x) & (np.abs(x) >= np.finfo(F16).tiny)]
+        rounded_steps = np.exp((x * F16.type(np.log(2))).astype(np.float64)).astype(F16)
+    assert judge(EXP2.format(n=x.size), x, rounded_steps, target="steps")
+
+
 def one_pass(x: np.ndarray, epsilon: float = 1e-5) -> np.ndarray:
     mean = x.mean(-1, keepdims=True)
     variance = np.square(x).mean(-1, keepdims=True) - mean * mean

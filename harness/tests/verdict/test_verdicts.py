@@ -278,6 +278,17 @@ def test_with_denormal_operands_flushed_the_golden_is_of_zeros(got, right):
     assert ("denormal_flush" in result.flags) is right
 
 
+@pytest.mark.parametrize("target", [HOST, DEVICE], ids=["host", "device"])
+@pytest.mark.parametrize(("got", "right"), [(np.inf, True), (-np.inf, True), (-1e38, False), (np.nan, False)])
+def test_a_denormal_is_flushed_to_a_zero_of_either_sign(target, got, right):
+    x = np.float32([-5e-39, 2.0, 4.0, 8.0])
+    golden, device = _divided(1, x), np.float32([got, 0.5, 0.25, 0.125])
+    result = judged(
+        "stablehlo.divide", target, golden, device, inputs=[np.ones_like(x), x], run=lambda values: [_divided(*values)]
+    )
+    assert result.passed is right, result
+
+
 def _divided(a, b):
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         return (a / b).astype(np.float32)
