@@ -238,7 +238,8 @@ class _Search:
         test = self._run(kept, dumps=True)
         if test is None:
             return None, ""
-        return test, _difference(self._results(whole), self._results(kept))
+        own = self._returned_by(whole)
+        return test, _difference(self._results(whole, own), self._results(kept, own))
 
     def _isolated(self, op: Node) -> OpTest:
         """The record of an op by itself, on values that are right."""
@@ -300,11 +301,14 @@ class _Search:
     # --- one module
 
     def _row(self, piece: Piece) -> OpRow:
-        """The row of a piece; results that nobody has a value for are left out, where others are left."""
-        results = tuple(value for value in piece.results if value not in self._walk.absent)
-        piece = replace(piece, results=results or piece.results)
+        """The row of a piece."""
+        piece = replace(piece, results=self._returned_by(piece))
         op_id = piece_module.content_id(piece, self._split, self._rows.parameters)
         return self._rows.row(op_id, piece, self._uses(piece.members[-1]), self._walk)
+
+    def _returned_by(self, piece: Piece) -> tuple[int, ...]:
+        """The results of a piece; those that nobody has a value for are left out, where others are left."""
+        return tuple(value for value in piece.results if value not in self._walk.absent) or tuple(piece.results)
 
     def _uses(self, node: Node) -> Sequence[Use]:
         return (Use(model=bundle.MODEL, path=node.path, location=node.location, framework_op=node.framework_op),)
@@ -335,10 +339,10 @@ class _Search:
         amplified = any(AMPLIFIED in check.flags for check in test.results)
         return self._alike(test) or (model and test.status is Status.SUCCESS and amplified)
 
-    def _results(self, piece: Piece) -> list[np.ndarray]:
-        """The module's own results of a piece that ran, as they were dumped; the dump is removed."""
+    def _results(self, piece: Piece, first: Sequence[int]) -> list[np.ndarray]:
+        """The `first` results of a piece that ran, as they were dumped; the dump is removed."""
         folder = self._lab.dumped(self._row(piece).op_id)
-        types = [self._split.values[value] for value in self._split.program.results]
+        types = [self._split.values[value] for value in first]
         named = [(folder / f"result-{number}.npy", each) for number, each in enumerate(types)]
         results = [load(path, each.shape, each.data_type) for path, each in named if path.is_file()]
         shutil.rmtree(folder, ignore_errors=True)
