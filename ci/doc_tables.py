@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from opscope.base.labels import LABELS
-from opscope.base.statuses import STATUSES, Word
+from opscope.base.statuses import EFFECTS, STATUSES, Word
 from opscope.compiler.buda.balancer.policies import POLICIES
 from opscope.compiler.depths import STEPS, CompileDepth
 from opscope.compiler.options import CompileOptions
@@ -23,6 +23,7 @@ from opscope.harness.backends.commands.description import KEYS, PLACEHOLDERS, ST
 from opscope.harness.backends.compiler_options import TT_MLIR
 from opscope.harness.explain.hypotheses.rounding import block_float
 from opscope.harness.explain.hypotheses.table import HYPOTHESES
+from opscope.harness.record.flags import WORDS
 from opscope.harness.record.workflows import WORKFLOWS
 from opscope.reports.nightly.config import PROBLEMS
 from opscope.simulator.faults.fault import FORMS
@@ -51,6 +52,23 @@ def sentences(of: object) -> str:
 def words(head: str, meanings: Mapping[str, Word]) -> str:
     """A row for each status or label."""
     return table(f"{head} | meaning", ((f"`{word}`", about.meaning) for word, about in meanings.items()))
+
+
+def effects() -> str:
+    """A row for each status: what its ops do to their run."""
+    head = "status | exit code | gate | counts | unblock | diff | JUnit | CSV: `is_failure`"
+    return table(
+        head,
+        (
+            (f"`{status}`", str(e.exit_code), e.gate, "its own term", e.unblock, f"`{e.diff}`", e.junit, e.csv)
+            for status, e in EFFECTS.items()
+        ),
+    )
+
+
+def flags() -> str:
+    """A row for each flag of a right result."""
+    return table("flag | meaning", ((f"`{flag}`", meaning) for flag, meaning in WORDS.items()))
 
 
 def depths() -> str:
@@ -196,7 +214,9 @@ TABLES: Mapping[str, Mapping[str, Callable[[], str]]] = {
     "netlist.md": {"depths": depths},
     "nightly.md": {"policy": policy},
     "planning.md": {"policies": policies},
+    "results.md": {"flags": flags},
     "triage.md": {"hypotheses": hypotheses},
+    "verdicts.md": {"effects": effects},
     "workflows.md": {"workflows": workflows},
 }
 """Page -> name -> what makes its table."""

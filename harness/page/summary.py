@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,6 +21,7 @@ from opscope.harness.page.failing_ops import CAUSES, FAILING, place_text, verdic
 from opscope.harness.record import explanation, explanation_text, ledger, one_failure
 from opscope.harness.record.agreement import Disagreement, disagreements
 from opscope.harness.record.bodies import otherwise_right
+from opscope.harness.record.earlier_run import earlier_run
 from opscope.harness.record.errors import resuming
 from opscope.harness.record.flags import in_words
 from opscope.harness.record.isolation import Artefact
@@ -29,7 +31,7 @@ from opscope.harness.record.optest import board_of, title
 from opscope.harness.record.origin import ANSWERS
 from opscope.harness.record.records import ImportCheck, Ledger, ManifestHeader, ModelFailure, OpRow, OpTest, RunRecord
 from opscope.harness.record.run_folders import size_of_runs
-from opscope.harness.record.selection import count_deselected, kills
+from opscope.harness.record.selection import count_deselected, kills, none_selected
 from opscope.harness.record.spared_work import savings
 from opscope.harness.record.stages import BATCH_DEPENDENT, FAILED, VARYING, ImportStatus, Status
 from opscope.harness.record.store import artifact_dir
@@ -333,7 +335,8 @@ def _kills(run: Run) -> list[str]:
 
 
 def _what_next(run: Run) -> dict[str, str]:
-    """The command that a person would type next: what did not run is run, or the first failure is shown."""
+    """The command that a person would type next: what did not run is run, the first failure is shown; where all is
+    right, the run is compared with the one before, or its report is written."""
     lines = {}
     if (size := size_of_runs(run.folder)) > MOST_BYTES:
         lines["clean"] = f"opscope clean: the runs in .opscope/runs hold about {size / 1e9:.1f} GB"
@@ -341,6 +344,12 @@ def _what_next(run: Run) -> dict[str, str]:
         lines["next"] = resuming(with_short_paths(run.places["run"], run.folder))
     elif failing := failing_ops.failures([test for test in run.tests if test.fails_run], most=1).causes:
         lines["next"] = f"opscope show {failing[0].ops[0].op_id}"
+    elif "run" in run.places and not (run.header.failed or none_selected(run.tests)):
+        this = Path(run.places["run"])
+        before = earlier_run(this, run.record, run.folder)
+        folders = [this] if before is None else [before, this]
+        names = (shlex.quote(with_short_paths(str(folder), run.folder)) for folder in folders)
+        lines["next"] = f"opscope {'report' if before is None else 'diff'} {' '.join(names)}"
     return lines
 
 

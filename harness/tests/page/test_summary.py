@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from rich.console import Console
 from opscope.harness.page import ladder_table, summary
 from opscope.harness.record import store
 from opscope.harness.record.causes import cause_of_test, short
-from opscope.harness.record.origin import ANSWERS
+from opscope.harness.record.origin import ANSWERS, Origin
 from opscope.harness.record.records import ImportCheck, ModelFailure
 from opscope.harness.record.selection import DESELECTED
 from opscope.harness.record.stages import ImportStatus, ModelStatus, Stage, Status
@@ -246,7 +247,18 @@ def test_the_last_line_is_the_command_that_one_types_next(page: summary.Run, tmp
     cut_off = page.record.model_copy(update={"outcome": "out_of_budget"})
     assert last(dataclasses.replace(page, record=cut_off)) == f"next      pytest --op-by-op --resume {tmp_path}/run"
     right = [test for test in page.tests if not test.fails_run]
-    assert "next  " not in shown(dataclasses.replace(page, tests=right))
+    green = dataclasses.replace(page, tests=right, folder=tmp_path)
+    assert last(green) == "next      opscope report run"
+    earlier = run_folder.write(tmp_path / ".opscope" / "runs" / "before")
+    old = page.record.model_copy(update={"started": page.record.started - timedelta(days=1), "outcome": "complete"})
+    other = old.model_copy(update={"origin": Origin(options={"backend": "null", "arch": "e150", "seed": 7})})
+    for record in (page.record, other, old.model_copy(update={"outcome": "running"})):
+        store.write_run(earlier, record)
+        assert last(green) == "next      opscope report run", "none to compare with"
+    store.write_run(earlier, old)
+    assert last(green) == "next      opscope diff .opscope/runs/before run"
+    (tmp_path / "run" / store.SELECTION_FILE).write_text("{}")
+    assert last(green) == "next      opscope report run", "of selected ops"
 
 
 def test_old_runs_that_hold_much_are_said(page: summary.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,9 @@ pytest.importorskip("ipykernel", reason="pip install nbclient ipykernel")
 pytestmark = pytest.mark.slow
 
 NOTEBOOK = Path(__file__).resolve().parents[3] / "docs" / "examples" / "run_op_by_op.ipynb"
+
+LATE = re.compile(r"opscope: \S+: reading which models it holds, for at most \d+ s")
+"""What is said of a step that takes longer than some seconds."""
 
 NET = """import jax.numpy as jnp
 from opscope import run_op_by_op
@@ -50,7 +54,10 @@ def test_an_answer_is_the_page_of_its_run(tmp_path: Path) -> None:
         "def net(x, w):\n    return jnp.sin(x @ w)\n[test.op_name for test in run_op_by_op(net, x, w)]",
         "run_op_by_op(net, x, w, data_format='Bfp4_b', math_fidelity='LoFi', inputs='random').failures",
     )
-    assert [output.output_type for output in first] == ["display_data", "execute_result"], "progress, and the page"
+    heard = "".join(output.text for output in first if output.output_type == "stream")
+    assert [line for line in heard.splitlines() if not LATE.fullmatch(line)] == [], "a slow machine says what it does"
+    seen = [output.output_type for output in first if output.output_type != "stream"]
+    assert seen == ["display_data", "execute_result"], "progress, and the page"
     page = first[-1]["data"]
     assert "2 unique ops = 2 success" in page["text/plain"]
     assert page["text/html"].startswith("<pre")

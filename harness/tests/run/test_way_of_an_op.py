@@ -11,7 +11,9 @@ MOST = 9
 
 def test_the_files_from_the_plugin_to_the_child_of_an_op_are_there_and_few() -> None:
     text = (HOME / "docs" / "architecture.md").read_text(encoding="utf-8")
-    way, rest = text.partition("Who reads the way of an op")[2].partition("\n\n")[0].split("The way of a model", 1)
+    way, rest = (
+        text.partition("The way of an op from the command line")[2].partition("\n\n")[0].split("The way of a model", 1)
+    )
     way = re.sub(r"\(or [^)]*\)", "", way.partition(", from where")[0])
     for part, most in ((way, MOST), (rest, MOST)):
         files, folder = [], ""

@@ -1,0 +1,40 @@
+"""The run before a run: the newest in .opscope/runs that `opscope diff` can compare it with."""
+
+from __future__ import annotations
+
+import contextlib
+from itertools import islice
+from pathlib import Path
+
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.records import RunRecord
+from opscope.harness.record.result_options import OPTIONS
+from opscope.harness.record.run_folders import runs_root
+from opscope.harness.record.store import RUN_FILE, SELECTION_FILE, read_run
+
+LOOKED_AT = 32
+"""So many of the newest runs are read."""
+
+
+def earlier_run(run_dir: Path, record: RunRecord, root: Path | None = None) -> Path | None:
+    """The newest run below `root` that began before this one and has ended, with the same backend, board and options
+    and a model in common; None where there is none, or where ops of this run were deselected.
+
+    A run that cannot be read, or whose ops were selected, is passed over.
+    """
+    if (run_dir / SELECTION_FILE).is_file():
+        return None
+    newest = sorted(runs_root(root).glob(f"*/{RUN_FILE}"), reverse=True)  # names begin with the time
+    for folder in islice((path.parent for path in newest), LOOKED_AT):
+        with contextlib.suppress(InputError):
+            if not (folder / SELECTION_FILE).is_file() and _can_be_compared(read_run(folder), record):
+                return folder
+    return None
+
+
+def _can_be_compared(earlier: RunRecord, record: RunRecord) -> bool:
+    if earlier.outcome == "running" or earlier.started >= record.started or not {*earlier.models} & {*record.models}:
+        return False
+    options, others = record.origin.options, earlier.origin.options
+    same = all(options.get(name) == others.get(name) for name in OPTIONS)
+    return same and (earlier.backend, earlier.arch) == (record.backend, record.arch)
