@@ -128,6 +128,10 @@ def as_answer(bad: FirstBad) -> dict[str, Any]:
     }
 
 
+class _NoPieceError(InputError):
+    """No piece before the op that was found is wrong."""
+
+
 class _Search:
     """The search over the cuts of one module."""
 
@@ -148,6 +152,8 @@ class _Search:
         self._walk = self._rows.walked(values, {})
         self._compiles = self._at_most = 0
         self._tests: dict[str, OpTest] = {}
+        self._excused = True
+        """Whether what only amplified errors excuse counts as wrong."""
 
     def first_bad(self) -> FirstBad:
         """See `find`."""
@@ -160,6 +166,17 @@ class _Search:
         if whole is None or not self._off(whole):
             got = "no time to try it" if whole is None else "a pass" if whole.status in WENT_THROUGH else _said(whole)
             raise InputError("opscope locate", "the module to fail as recorded", got, "opscope replay")
+        try:
+            return self._from(line, whole)
+        except _NoPieceError:
+            if not self._alike(whole):
+                raise
+            self._excused = False  # right programs amplify what is allowed, too: of such a place nothing says more
+            self._at_most = self._compiles
+            return self._from(line, whole)
+
+    def _from(self, line: Line, whole: OpTest) -> FirstBad:
+        """What is found of a line of which all fails with the record `whole`. Raises _NoPieceError."""
         inside = ""
         low, high, accumulated = self._searched(line, whole)
         while low == high - 1 and (deeper := self._in_body(line.nodes[line.places[low]])) is not None:
@@ -173,10 +190,15 @@ class _Search:
         compiles = self._compiles
         isolated = self._isolated(op)
         row, test = self._smallest(line, line.places[high - 1], accumulated, isolated)
+        candidates = tuple(line.nodes[place] for place in line.places[low:high])
+        if (earlier := self._wrong_alone(line, row, isolated)) is not None:
+            place, isolated = earlier
+            op, high, test = line.nodes[place], line.places.index(place) + 1, isolated
+            candidates, row = (op,), self._rows.op(op, self._uses(op), self._walk)
         level = self._level(row)
         return FirstBad(
             op=op,
-            candidates=tuple(line.nodes[place] for place in line.places[low:high]),
+            candidates=candidates,
             number=high,
             ops=len(line.places),
             inside=inside,
@@ -245,6 +267,18 @@ class _Search:
         """The record of an op by itself, on values that are right."""
         return self._tried(self._rows.op(op, self._uses(op), self._walk))
 
+    def _wrong_alone(self, line: Line, row: OpRow, isolated: OpTest) -> tuple[int, OpTest] | None:
+        """The first op of the smallest piece that is wrong by itself, where the last is not, and its record: what is
+        wrong in it was excused as amplified up to the last."""
+        if self._alike(isolated):
+            return None
+        paths = {op.path for op in row.holds}
+        for place in line.places:
+            node = line.nodes[place]
+            if node.path in paths and self._alike(alone := self._isolated(node)):
+                return place, alone
+        return None
+
     def fails_alone(self) -> bool:
         """See `fails_alone` of this module."""
         line = Line(self._split.program, self._inside)
@@ -268,7 +302,7 @@ class _Search:
             held, failing = self._left_out(line, place, held, failing)
         if not self._alike(failing):
             got = f"none before {op.name} at {op.path}: errors that are allowed may be amplified as far"
-            raise InputError("opscope locate", "a piece that is wrong as the model is", got, "opscope show")
+            raise _NoPieceError("opscope locate", "a piece that is wrong as the model is", got, "opscope show")
         piece = line.piece(held, _window(op))
         return self._row(piece), failing
 
@@ -335,7 +369,7 @@ class _Search:
     def _off(self, test: OpTest) -> bool:
         """Whether a part of the program from its beginning fails as the module does, or would as a model, which no
         amplified error excuses."""
-        model = self._lab.repro.row.op_name == WHOLE_MODEL and self._lab.stage is Stage.COMPARE
+        model = self._excused and self._lab.repro.row.op_name == WHOLE_MODEL and self._lab.stage is Stage.COMPARE
         amplified = any(AMPLIFIED in check.flags for check in test.results)
         return self._alike(test) or (model and test.status is Status.SUCCESS and amplified)
 

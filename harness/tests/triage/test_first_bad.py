@@ -7,6 +7,8 @@ import random
 import signal
 from pathlib import Path
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -22,6 +24,9 @@ from opscope.harness.tests.programs.test_model_pieces import exported
 from opscope.harness.triage import bundle, first_bad, in_child
 from opscope.harness.triage.first_bad import FirstBad
 from opscope.harness.triage.lab import Lab
+from opscope.models import registry
+from opscope.models.frontends.base import Source
+from opscope.models.frontends.jax import FRONTEND
 
 TYPE = "tensor<8x16xf32>"
 NET = f"""func.func @main(%a: {TYPE}, %b: {TYPE}) -> {TYPE} {{
@@ -93,6 +98,37 @@ def test_a_fault_that_a_returned_value_heals_is_said_to_be_one(tmp_path: Path) -
     bad = found(failing(tmp_path, net, edited.write(tmp_path, "healed", rule)))
     assert (bad.op.name, bad.interaction, bad.right_when_returned) == ("stablehlo.logistic", True, True)
     assert [op.op_name for op in bad.row.holds] == ["stablehlo.add", "stablehlo.logistic"]
+
+
+@pytest.mark.slow
+def test_a_module_may_return_an_argument(tmp_path: Path) -> None:
+    """As the step of an optimizer does."""
+
+    def loss(w, x):
+        return jnp.mean(jax.nn.log_softmax(jnp.tanh(x @ w["a"]) @ w["b"])[:, 0])
+
+    def step(w, x, rate):
+        grads = jax.grad(loss)(w, x)
+        return rate, jax.tree.map(lambda v, g: v - rate * g / (jnp.sqrt(g * g) + 1e-8), w, grads)
+
+    shapes = {"a": jax.ShapeDtypeStruct((24, 16), "float32"), "b": jax.ShapeDtypeStruct((16, 4), "float32")}
+    lowered = jax.jit(step).lower(shapes, jax.ShapeDtypeStruct((8, 24), "float32"), jax.ShapeDtypeStruct((), "float32"))
+    rule = "if op.name == 'stablehlo.dot_general' and '16x24' in str(op.results[0].type): scaled(op, -1.0)"
+    bad = found(failing(tmp_path, lowered.as_text(), edited.write(tmp_path, "bwd", rule)))
+    assert (bad.op.name, bad.interaction) == ("stablehlo.dot_general", False)
+    assert bad.compiles <= bad.at_most
+
+
+@pytest.mark.slow
+def test_a_wrong_gradient_is_named_among_right_ones_that_amplify(tmp_path: Path) -> None:
+    """What is allowed is amplified past the fault and before it: the cut where results go wrong is far behind it."""
+    source = Source("net", str(registry.get("mnist_mlp").path), "float32", training=True, entry="mnist_mlp")
+    step = FRONTEND.export(FRONTEND.build(source), source).bytecode
+    rule = "if op.name == 'stablehlo.dot_general' and '128x784' in str(op.results[0].type): scaled(op, -1.0)"
+    bad = found(failing(tmp_path, step, edited.write(tmp_path, "bwd", rule)))
+    assert (bad.op.name, bad.interaction) == ("stablehlo.dot_general", False)
+    assert "transpose(jvp(dense0))" in bad.op.location
+    assert bad.compiles <= bad.at_most
 
 
 def test_what_does_not_compile_is_found_the_same_way(tmp_path: Path) -> None:
