@@ -13,6 +13,8 @@ from ci.calibration.silicon_rows import SILICON
 from opscope import judge
 from opscope.harness.judge.promise import promised
 
+pytestmark = pytest.mark.slow
+
 RECORDED = SILICON.parent / "real_kernels"
 TYPES = {"bf16": np.dtype(ml_dtypes.bfloat16), "f32": np.dtype(np.float32), "i32": np.dtype(np.int32)}
 PERIODS = "from 1e6 on multiples of pi are taken away in float32, and from 1e13 on nothing is left of the function"
@@ -87,7 +89,6 @@ def judged(job: KernelJob) -> str:
     return "" if verdict else str(verdict)
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not RECORDED.exists(), reason=f"no recorded runs at {RECORDED}")
 def test_recorded_results_are_right_but_for_those_that_are_not() -> None:
     jobs, without = kernel_jobs(RECORDED)
