@@ -438,3 +438,9 @@ def test_both_parts_of_a_complex_number_move_with_its_size() -> None:
     sums = asking("stablehlo.dot_general")
     sums.kept = lambda: [np.full(1, 5, np.float32)]
     assert by_operands([golden], [golden], 0, QUARTER, Steps("sum", function=0.125), sums).passed
+
+
+def test_a_wrong_float_has_the_digits_of_its_type() -> None:
+    golden, got = np.float32([0.1, 2]), np.float32([-0.50497466, 2])
+    reason = check(golden, got, TABLE["exact"]).reason
+    assert reason == "1 of 2 values are wrong: -0.50497466 instead of 0.1 at element 0"
