@@ -21,7 +21,7 @@ class NotThereYet(PyBudaError):
 class DeviceDied(PyBudaError):
     """The process of a device has ended; outputs of the inputs before are in the queue of outputs."""
 
-    told = False
+    reported = False
     """Whether it was raised to whoever asks."""
 
     def __init__(self, message: str, device: str = "", ending: str = "") -> None:
@@ -33,7 +33,7 @@ class DeviceDied(PyBudaError):
 def again(error: BaseException) -> PyBudaError:
     """Returns an error that a run has ended with as one that can be raised to whoever asks, any number of times."""
     if isinstance(error, DeviceDied):
-        error.told = True
+        error.reported = True
         return DeviceDied(str(error), error.device, error.ending)
     return type(error)(str(error)) if isinstance(error, PyBudaError) else PyBudaError(str(error))
 

@@ -141,7 +141,7 @@ def _current(devices: list[Device], output_queue: Any, verify: VerifyConfig | No
     forwarded: list[Any] = []
     if before is not None:
         before.stop()
-        if isinstance(died := before.failure, DeviceDied) and not died.told:
+        if isinstance(died := before.failure, DeviceDied) and not died.reported:
             raise again(died)
     if isinstance(before, Pipeline) and before.failure is None and before.is_of(devices):
         forwarded = before.forwarded

@@ -29,7 +29,7 @@ from opscope.harness.record.records import OpRow
 from opscope.harness.record.stages import FAILED, Status
 from opscope.harness.tests.programs import test_patterns as of_patterns
 from opscope.harness.tests.programs.test_model_pieces import exported, verdicts
-from opscope.harness.tests.programs.test_patterns import after_fusing, changed, with_operands
+from opscope.harness.tests.programs.test_patterns import after_pass, changed, with_operands
 
 pytestmark = pytest.mark.slow
 
@@ -168,13 +168,7 @@ def with_attributes(**attrs: Any) -> Callable[[RowOp, list[RowOp]], list[RowOp]]
 
 def before_moves(patch: pytest.MonkeyPatch, change: Callable[[list[RowOp]], None]) -> None:
     """Changes the program before `ttir-erase-inverse-ops`, which would leave nothing to break."""
-    right = TtirImplicitBroadcastFold.apply
-
-    def wrong(self: TtirImplicitBroadcastFold, ctx: Any, op: Any) -> None:
-        right(self, ctx, op)
-        change([each for each in op.walk() if isinstance(each, RowOp)])
-
-    patch.setattr(TtirImplicitBroadcastFold, "apply", wrong)
+    after_pass(patch, change, TtirImplicitBroadcastFold)
 
 
 def in_place(op: RowOp, by: Any) -> None:
@@ -316,7 +310,7 @@ def products_of_one_value_are_one(patch: pytest.MonkeyPatch) -> None:
             if other.operands[0] is products[0].operands[0] and other.results[0].type == products[0].results[0].type:
                 in_place(other, products[0].results[0])
 
-    after_fusing(patch, wrong)
+    after_pass(patch, wrong)
 
 
 @fault(whole_numbers)
@@ -327,7 +321,7 @@ def casts_to_whole_numbers_and_back_cancel(patch: pytest.MonkeyPatch) -> None:
             if first is not None and first.operands[0].type == op.results[0].type:
                 in_place(op, first.operands[0])
 
-    after_fusing(patch, wrong)
+    after_pass(patch, wrong)
 
 
 @fault(flat_transpose)
@@ -349,7 +343,7 @@ def a_part_of_two_values_is_that_of_the_first(patch: pytest.MonkeyPatch) -> None
             if both is not None and shape_of(both.operands[0]) == shape_of(op.results[0]):
                 in_place(op, both.operands[0])
 
-    after_fusing(patch, wrong)
+    after_pass(patch, wrong)
 
 
 @fault(scaled_weight)
@@ -390,7 +384,7 @@ def the_larger_of_two_is_the_smaller(patch: pytest.MonkeyPatch) -> None:
             if op.ROW.ttir == "where" and maker(op.operands[0], "gt", "greater_than") is not None:
                 op.operands[1], op.operands[2] = op.operands[2], op.operands[1]
 
-    after_fusing(patch, wrong)
+    after_pass(patch, wrong)
 
 
 @fault(powers)
@@ -401,7 +395,7 @@ def a_product_of_powers_is_a_power_of_the_product(patch: pytest.MonkeyPatch) -> 
             if all(each is not None for each in both):
                 op.operands[0] = both[0].operands[0]
 
-    after_fusing(patch, wrong)
+    after_pass(patch, wrong)
 
 
 @fault(difference)
@@ -413,7 +407,7 @@ def a_difference_with_a_product_has_the_other_sign(patch: pytest.MonkeyPatch) ->
                 op.parent.insert_op_before(first, op)
                 in_place(op, first.results[0])
 
-    after_fusing(patch, wrong)
+    after_pass(patch, wrong)
 
 
 @fault(swish)

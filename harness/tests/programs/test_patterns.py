@@ -300,15 +300,15 @@ def with_operands(op: RowOp, ops: list[RowOp], order: tuple[int, ...], **attrs: 
     return [*ops[:place], wrong, *ops[place + 1 :]]
 
 
-def after_fusing(patch: pytest.MonkeyPatch, change: Callable[[list[RowOp]], None]) -> None:
-    """Changes the program that `ttir-fusing` leaves."""
-    right = TtirFusing.apply
+def after_pass(patch: pytest.MonkeyPatch, change: Callable[[list[RowOp]], None], which: type[Any] = TtirFusing) -> None:
+    """Changes the program that `ttir-fusing`, or another pass, leaves."""
+    right = which.apply
 
-    def wrong(self: TtirFusing, ctx: Any, op: Any) -> None:
+    def wrong(self: Any, ctx: Any, op: Any) -> None:
         right(self, ctx, op)
         change([each for each in op.walk() if isinstance(each, RowOp)])
 
-    patch.setattr(TtirFusing, "apply", wrong)
+    patch.setattr(which, "apply", wrong)
 
 
 @fault(masked_attention)
@@ -397,7 +397,7 @@ def products_of_one_value_change_places(patch: pytest.MonkeyPatch) -> None:
         if len(first) == 2 and first[0].operands[0] is first[1].operands[0]:
             first[0].operands[1], first[1].operands[1] = first[1].operands[1], first[0].operands[1]
 
-    after_fusing(patch, wrong)
+    after_pass(patch, wrong)
 
 
 @fault(chain)
@@ -415,7 +415,7 @@ def a_chain_has_one_buffer(patch: pytest.MonkeyPatch) -> None:
                     if between is not None and between.operands[0] is value and between in readers(value):
                         op.operands[place] = between.results[0]
 
-    after_fusing(patch, wrong)
+    after_pass(patch, wrong)
 
 
 class Rows(NamedTuple):
