@@ -83,8 +83,8 @@ class Golden:
         self.queues: Row = netlist["queues"]
         self.fused: Row = netlist.get("fused_ops") or {}
         self.ops = ops_of(netlist)
-        self.source = {n: op for n, row in self.queues.items() if (op := op_that_fills(row))}
-        self.reads: dict[str, list[str]] = {
+        self.source: dict[str, Any] = {n: op for n, row in self.queues.items() if (op := op_that_fills(row))}
+        self.reads = {
             name: [self.source.get(name_in, name_in) for name_in in row["inputs"]] for name, row in self.ops.items()
         }
 
