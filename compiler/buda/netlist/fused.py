@@ -170,8 +170,8 @@ def _check_blocks(where: str, step: SubOp, made: dict[str, SubOp]) -> None:
         if name.startswith("input") or (mblock[0], ublock[0]) != ONE or over or step.type == "matmul":
             raise CompilerInputError(
                 f"{where}.input_{i}_tms: expected one row of tiles to be repeated from an intermediate, of one column "
-                f"of blocks if into several rows of them, got {name} with mblock {list(mblock)} and ublock {list(ublock)} "
-                f"into mblock {list(step.mblock or ())}"
+                f"of blocks if into several rows of them, got {name} with mblock {list(mblock)} and ublock "
+                f"{list(ublock)} into mblock {list(step.mblock or ())}"
             )
 
 
