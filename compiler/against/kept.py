@@ -46,8 +46,8 @@ def _attribute(
 
 
 _CHLO = (
-    "PJRT hands some chlo ops over as composites of StableHLO, and the build runs their formulas; here they run as the "
-    "op of that name, for which there is a kernel"
+    "PJRT hands chlo ops over as composites of StableHLO, which run here as the op of that name, for which there is a "
+    "kernel, or as their formula, in which the build merges equal ops and swaps the operands of ttnn.lt and ttnn.le"
 )
 _ROWS = "the build has ops of its own for rows by index, which upstream's list lacks: read, never emitted"
 _SORTS = "the build sorts floats only, integers in two halves; the kernel here compares integers"
