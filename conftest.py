@@ -22,6 +22,7 @@ import platformdirs
 import pytest
 
 from opscope.base import damage, gc_pause, jax_plugins
+from opscope.base.tests import crossed
 
 # As in lanes: threads of two workers on two cores only wait for each other. NumPy reads it when it is loaded.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -195,6 +196,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
         return None
     named = any(Path(word.partition("::")[0]).absolute() == collection_path for word in config.args)
     return None if named or not SLOW_AS_A_WHOLE.search(collection_path.read_bytes()) else True
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Makes slow tests, before slow ones are left out, of the pairs that the quick ones do without."""
+    crossed.mark_slow(items)
 
 
 _BEGINNINGS: dict[str, Any] = {}
