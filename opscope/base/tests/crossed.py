@@ -36,7 +36,8 @@ def mark_slow(items: Iterable[pytest.Item]) -> None:
             crossed[item.nodeid.partition("[")[0]].append(item)
     for cases in crossed.values():
         values = [item.callspec.params for item in cases]  # type: ignore[attr-defined]
-        chosen = set(each_value_once([{name: id(value) for name, value in case.items()} for case in values]))
+        named = [{name: v if isinstance(v, str) else id(v) for name, v in case.items()} for case in values]
+        chosen = set(each_value_once(named))
         for number, item in enumerate(cases):
             if number not in chosen:
                 item.add_marker(pytest.mark.slow)
