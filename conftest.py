@@ -194,19 +194,31 @@ def pytest_collection() -> Iterator[None]:
 
 
 def compile_quickly() -> None:
-    """Has `jax.jit` compile in half the time, where a module of tests has imported it: as goldens of quick tests do.
+    """Has `jax.jit`, and ops that the simulator leaves to the host, compile in half the time, as goldens of quick tests
+    do: where a module of tests has imported them.
 
-    JAX has no setting for it. What compiles with XLA alone, and children, have options of their own.
+    JAX has no setting for it. Children, and what compiles with XLA alone, have options of their own.
     """
+    quick = xla_releases.quick_options() if {"jax", "opscope.simulator"} & {*sys.modules} else {}
     compiler: Any = sys.modules.get("jax._src.compiler")
-    with_options = getattr(compiler, "get_compile_options", None)
-    if with_options is not None:
-        ours = xla_releases.quick_options()
+    if (of_jax := getattr(compiler, "get_compile_options", None)) is not None:
 
-        def quick(*words: Any, env_options_overrides: dict[str, Any] | None = None, **more: Any) -> Any:
-            return with_options(*words, env_options_overrides=ours | (env_options_overrides or {}), **more)
+        def jax_options(*words: Any, env_options_overrides: dict[str, Any] | None = None, **more: Any) -> Any:
+            return of_jax(*words, env_options_overrides=quick | (env_options_overrides or {}), **more)
 
-        compiler.get_compile_options = quick
+        compiler.get_compile_options = jax_options
+    if "opscope.simulator" in sys.modules:
+        from opscope.simulator import host_ops
+
+        of_host = host_ops._options
+
+        def host_options() -> Any:
+            options = of_host()
+            options.executable_build_options.debug_options.xla_backend_optimization_level = 0
+            options.env_option_overrides = list(quick.items())
+            return options
+
+        host_ops._options = host_options
 
 
 SLOW_AS_A_WHOLE = re.compile(rb"^pytestmark = .*pytest\.mark\.slow", re.MULTILINE)
