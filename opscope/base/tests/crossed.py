@@ -30,10 +30,10 @@ def each_value_once(cases: Sequence[Mapping[str, Hashable]]) -> list[int]:
 
 def mark_slow(items: Iterable[pytest.Item]) -> None:
     """Marks the cases of a `crossed` test slow that the quick ones do without; those that are slow stay so."""
+    found = (item for item in items if item.get_closest_marker(MARK) and not item.get_closest_marker("slow"))
     crossed: defaultdict[str, list[pytest.Item]] = defaultdict(list)
-    for item in sorted(items, key=lambda item: item.nodeid):  # the same ones in whatever order they run
-        if item.get_closest_marker(MARK) is not None and item.get_closest_marker("slow") is None:
-            crossed[item.nodeid.partition("[")[0]].append(item)
+    for item in sorted(found, key=lambda item: item.nodeid):  # the same ones in whatever order they run
+        crossed[item.nodeid.partition("[")[0]].append(item)
     for cases in crossed.values():
         values = [item.callspec.params for item in cases]  # type: ignore[attr-defined]
         named = [{name: v if isinstance(v, str) else id(v) for name, v in case.items()} for case in values]
