@@ -114,7 +114,7 @@ def _count_alone(connection: sa.Connection, night_id: str) -> tuple[Row, set[str
     previous_series = connection.scalars(
         sa.select(NIGHT_SERIES.c.series).where(NIGHT_SERIES.c.night_id == night_id)
     ).all()
-    for table in reversed(COUNTED):
+    for table in reversed(COUNTED) if previous_series else ():  # a night that was not counted has no rows there
         connection.execute(sa.delete(table).where(table.c.night_id == night_id))
     if not runs and night["kind"] != "night":
         connection.execute(sa.delete(NIGHTS).where(NIGHTS.c.night_id == night_id))

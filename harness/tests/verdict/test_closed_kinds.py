@@ -64,6 +64,7 @@ def rounded(values, dtype, way):
     return ways[way].astype(dtype)
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("op", ["add", "subtract", "multiply", "tanh"])
 @pytest.mark.parametrize(
     ("kind", "shape"),
@@ -95,6 +96,7 @@ def test_sums_that_are_rounded_in_one_direction_have_a_mean(inner):
             assert result.passed is (way == "near"), (target.card_type, way, result)
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("op", ["add", "subtract", "multiply", "maximum"])
 @pytest.mark.parametrize("kind", ["f32", "f64"])
 def test_what_ieee_rounds_has_one_result_up_to_denormals(op, kind):
@@ -120,6 +122,7 @@ def test_what_ieee_rounds_has_one_result_up_to_denormals(op, kind):
             assert judged(op, module, inputs, got, HOST).passed, (pair, got[0, 0])
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("kind", ["f32", "f64"])
 @pytest.mark.parametrize("op", ["divide", "sqrt"])
 def test_what_fast_modes_get_a_unit_wrong_is_not_a_unit_too_large_everywhere(op, kind):
@@ -147,6 +150,7 @@ def test_operands_of_16_bits_lose_nothing_on_their_way_into_float32(inner):
             assert result.passed is right, (target.card_type, result)
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("count", [300, 4000, pytest.param(30_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("positive", [False, True])
 def test_a_scatter_of_many_updates_may_be_exact_or_in_another_order_but_lose_none(count, positive):
