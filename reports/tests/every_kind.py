@@ -78,7 +78,8 @@ def fill(folder: Path, url: str) -> None:
 
 
 def _device(day: int) -> dict[str, Op]:
-    """On a device: tonight tanh is wrong, sine is mended, rsqrt slower, a flaky and a known failure are new, and a flaky one is gone."""
+    """On a device: tonight tanh is wrong, sine is mended, rsqrt slower, a flaky and a known failure are new, and
+    another flaky one is gone."""
     return SAME | {
         "old_reduce" if day < 2 else "reduce": RIGHT,
         "floor": ON_HOST,
