@@ -89,7 +89,7 @@ def _device(day: int) -> dict[str, Op]:
         "power": NO_LOWERING if day == 3 else RIGHT,
         "rsqrt": replace(RIGHT, cycles=5000 if day == 3 else 1000),
         "gather": FLAKY if day == 3 else replace(RIGHT, uses=FLAKY.uses),
-        "cosine": replace(RIGHT, uses=FLAKY.uses) if day == 3 else FLAKY,
+        "cosine": replace(RIGHT, uses=FLAKY.uses) if day == 3 else replace(FLAKY, error="at random"),
         "scatter": KNOWN if day == 3 else replace(RIGHT, uses=KNOWN.uses),
     }
 
