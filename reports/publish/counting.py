@@ -43,17 +43,6 @@ from opscope.reports.publish.sentences import write_sentences
 
 Row = dict[str, Any]
 
-COUNTS = (
-    "ops",
-    "attempted_ops",
-    "right_ops",
-    "bad_ops",
-    "flaky_ops",
-    "uses",
-    "attempted_uses",
-    "right_uses",
-    "bad_uses",
-)
 MISSING = "missing"
 """Outcome of a model that was expected but is in no run."""
 OUTCOMES = (RAN, *map(str, ModelStatus))
@@ -205,7 +194,7 @@ def _ops(connection: sa.Connection, night_id: str, series: str) -> RunView | Non
 
 
 def _blank(night: Row, series: str, model: Row) -> Row:
-    return {"night_id": night["night_id"], "series": series, **model, **dict.fromkeys(COUNTS, 0)}
+    return {"night_id": night["night_id"], "series": series, **model, **dict.fromkeys(night_counts.COUNTS, 0)}
 
 
 # --- models, and what is missing

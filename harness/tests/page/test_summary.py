@@ -61,6 +61,17 @@ def test_slowest_ops_of_two_backends_say_on_which(page: summary.Run) -> None:
     assert f"on {slow.backend}, mostly" not in shown(page)
 
 
+def test_a_kept_op_is_not_among_the_slowest(page: summary.Run) -> None:
+    """Its times are those of the run that it was kept from."""
+    (slow,) = (test for test in page.tests if test.op_name == "stablehlo.add")
+    kept = slow.model_copy(update={"cached_from": "an_earlier_run"})
+    others = [test for test in page.tests if test is not slow]
+    slowest = [
+        shown(dataclasses.replace(page, tests=[*others, one])).partition("Slowest ops")[2] for one in (slow, kept)
+    ]
+    assert ["stablehlo.add" in rows for rows in slowest] == [True, False]
+
+
 def test_listed_failures_are_not_listed_again(page: summary.Run) -> None:
     second = list(NAMES)[1]
     text = shown(dataclasses.replace(page, listed_above=frozenset([second])))
