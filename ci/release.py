@@ -68,7 +68,9 @@ def build(source: Path, dist: Path) -> int:
 def _tool(name: str, *words: str | Path) -> int:
     """The exit code of a module of this environment, which finds the programs of it."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
-    return subprocess.run([sys.executable, "-m", name, *words], env={**os.environ, "PATH": path}, check=False).returncode
+    return subprocess.run(
+        [sys.executable, "-m", name, *words], env={**os.environ, "PATH": path}, check=False
+    ).returncode
 
 
 def refusal(version: str, root: Path) -> str:
