@@ -41,7 +41,7 @@ def test_unknown_name_offers_the_closest() -> None:
 
 
 def test_several_names_in_one_word_are_told_how_to_be_given() -> None:
-    with pytest.raises(ValueError, match="try --model once for each: --model mnist_mlp --model resnet50$"):
+    with pytest.raises(ValueError, match=r"try --model once for each: --model mnist_mlp --model resnet50$"):
         registry.match("mnist_mlp,resnet50")
 
 
