@@ -203,13 +203,13 @@ TTNN: tuple[Tail, ...] = (
     Tail("relu6", BF16 + F32, NAN, (0.0, 6.0), _by("relu")),
     Tail("reciprocal", BF16, NAN, (0.0,), _by("recip")),
     *(  # Multiples of pi are taken away in four steps of float32, which are exact of up to 2^18 halves, and overflow.
-        Tail(name, kind, (4.1e5, math.inf), kernel, _by("trigonometry"), either_sign=True)
+        Tail(name, kind, (4.1e5, math.inf), kernel, _by("trigonometry") + ", tt-metal#51845", either_sign=True)
         for name, kernel in (("sine", "sin"), ("cosine", "cos"), ("tan", "tan"))
         for kind in (BF16, F32)
     ),
     *(Tail("rsqrt", kind, (0.0, _BELOW), "rsqrt", _by("sqrt"), either_sign=True) for kind in (BF16, F32)),
     *(Tail("erfc", kind, (-5.0, 5.0), "erfc", _by("erfc") + ", over a reciprocal of 7 bits") for kind in (BF16, F32)),
-    *(Tail("erf_inv", kind, (-1.0, 1.0), "erfinv", _by("erfinv") + ", of two digits") for kind in (BF16, F32)),
+    *(Tail("erf_inv", kind, (-1.0, 1.0), "erfinv", _by("erfinv") + ", tt-metal#56372") for kind in (BF16, F32)),
     Tail("gelu", BF16 + F32, (-math.inf, -5.5), (0.0,), _by("gelu")),
     Tail("gelu_tanh", BF16 + F32, (-math.inf, -5.0625), (0.0,), _by("gelu")),
     Tail("silu", BF16 + F32, (-math.inf, -87.25), (0.0,), _by("silu")),
