@@ -131,6 +131,7 @@ def test_another_value_in_a_tail_or_outside_it_is_wrong(jobs: dict[str, KernelJo
         change = lambda _, y: 2 * y  # noqa: E731  its steps are a seventh of the largest in 16
     (x, *_), right = arrays(jobs[name])
     assert "documented_tail" in judged(jobs[name]).flags
+    assert any("ttnn 0.81.1" in said for said in judged(jobs[name]).documented)
     for where in (inside, lambda x: ~inside(x)):
         spoiled: Lie = lambda x, y, where=where: np.where(where(x), change(x, y), y)  # noqa: E731
         wide = right.astype(np.float64)

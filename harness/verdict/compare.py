@@ -196,7 +196,7 @@ def _refused(result: ResultCheck, reason: str, question: str = "systematic") -> 
 
 
 def _flagged(result: ResultCheck, flag: str) -> ResultCheck:
-    return result.model_copy(update={"flags": (*result.flags, flag)})
+    return result.model_copy(update={"flags": tuple(dict.fromkeys((*result.flags, flag)))})
 
 
 def _of_cut_operands(case: _Case, first: ResultCheck) -> ResultCheck:
