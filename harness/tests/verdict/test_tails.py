@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from opscope import judge
+from opscope.compiler.target.program import Numerics
 from opscope.harness.backends.simulated import TAILS
 from opscope.harness.formulas import special
 from opscope.harness.formulas.nearest import rounded
@@ -15,6 +16,7 @@ from opscope.harness.ulp.sweep import Sweep, asked
 from opscope.harness.ulp.swept_op import named
 from opscope.harness.verdict.rounding import rounded_away
 from opscope.harness.verdict.tails import ANY, of
+from opscope.simulator.kernels.real import fused
 
 BF16, F32 = np.dtype(ml_dtypes.bfloat16), np.dtype(np.float32)
 ERFC = float.fromhex("0x1.9ep-39")
@@ -138,6 +140,20 @@ def test_an_element_that_a_denormal_reaches_is_as_with_it_with_zero_or_with_one_
     y = rounded(right, F32)
     y[3] = np.inf
     assert not judge("divide", [np.ones_like(x), x], y, target="card:p150")
+
+
+def test_a_kernel_may_be_documented_to_compute_another_function_and_nothing_else():
+    x = np.random.default_rng(0).standard_normal((64, 96)).astype(BF16)
+    y = fused.softmax(x.astype(np.float32), Numerics("HiFi4", "Float32", math_approx=True), stable=True)
+    verdict = judge("softmax", x, y.astype(BF16), target="card:p150")
+    assert verdict, verdict
+    assert "documented_tail" in verdict.flags
+    assert "APPROXIMATION_MODE" in str(verdict)
+    exact = judge("softmax", x, x).golden[0]
+    assert judge("softmax", x, exact, target="card:p150")
+    for wrong in (1.05 * y, -y, np.where(y < 0.01, 0, y), np.roll(y, 1), np.where(y > 0.05, 1.05 * y, y)):
+        assert not judge("softmax", x, wrong.astype(BF16), target="card:p150")
+    assert not judge("softmax", x, y.astype(BF16), target="bf16")
 
 
 def test_a_sum_of_16_bits_is_rounded_in_the_matrix_units_registers_first():
