@@ -54,13 +54,13 @@ ADDED_IN_REGISTERS = frozenset({"stablehlo.add", "stablehlo.subtract"})
 """What the matrix unit rounds twice in 16 bits: to the bits of its registers first (ttnn 0.81.1 as recorded)."""
 BITS = "stablehlo.rng_bit_generator"
 TOP = "chlo.top_k"
+"""What composites are judged as that pick values."""
 GROUPS = 4
 """Groups of values from which a mistaken formula is looked for: in few of them roundings may come to one by chance."""
 MANY = 16
 """The same for a variance that is off alike in all, which one pass over the values excuses in each alone."""
 MISTAKEN = 0.2
 """How far from 1 the mean share of groups may be that a mistaken formula made; its deviation may be half of it."""
-"""What composites are judged as that pick values."""
 
 
 def compare_op(
@@ -227,13 +227,11 @@ def _of_cut_operands(case: _Case, first: ResultCheck) -> ResultCheck:
 
 
 def _cut_in_sums(case: _Case, result: ResultCheck) -> ResultCheck:
-    """The verdict on a sum whose products are cut one after another."""
     products = int(case.params.get(PRODUCTS_IN_A_ROW, 0)) if case.row.truncates else 0
     return check_truncated(case.right, case.result, case.row, products, result, case.steps) if products else result
 
 
 def _quantised(case: _Case, result: ResultCheck) -> ResultCheck:
-    """The verdict on a quantised result, whose value may lie in the middle of two steps."""
     if QUANTISED not in case.params or case.operands is None or case.type_name.startswith(("f", "bf")):
         return result
     return halves.excused(case.right, case.result, case.index, result, case.operands, case.row_of("f32").relative_l2)
@@ -254,7 +252,6 @@ def _beside_body(case: _Case, result: ResultCheck) -> ResultCheck:
 
 
 def _by_the_matrix_unit(case: _Case, result: ResultCheck) -> ResultCheck:
-    """The verdict on a result by what the matrix unit reads of its steps."""
     if case.exact is None or not (case.exact.has_kernels and _has_numbers(result)):
         return result
     by_unit = case.judged(operands=case.exact.read_by_the_matrix_unit())
@@ -279,16 +276,13 @@ def _leaning(case: _Case, result: ResultCheck) -> ResultCheck:
 
 
 def _by_other_steps(case: _Case, result: ResultCheck) -> ResultCheck:
-    """The verdict on a result that other honest steps than the usual ones give (flag `as_body`)."""
-    if case.exact is None or not _has_numbers(result):
-        return result
-    if not other_steps.are_these(case.exact, case.came[case.index], case.index):
+    known = _has_numbers(result) and case.exact
+    if not known or not other_steps.are_these(known, case.came[case.index], case.index):
         return result
     return _flagged(result.model_copy(update={"passed": True, "reason": "", "question": ""}), "as_body")
 
 
 def _in_documented_form(case: _Case, result: ResultCheck) -> ResultCheck:
-    """The verdict on a result by what its kernel is documented to compute in the formula's place."""
     for _, other in case.exact.in_documented_forms() if case.exact is not None and _has_numbers(result) else ():
         again = case.judged(golden=other.golden, operands=other)
         if again.passed:
@@ -380,7 +374,6 @@ def _mistaken(case: _Case, result: ResultCheck) -> ResultCheck:
 
 
 def _in_some_alone(case: _Case, result: ResultCheck) -> ResultCheck:
-    """The verdict on a result of which some elements alone are off as steps of 16 bits are."""
     if case.exact is None or "as_body" in result.flags:
         return result
     some = other_steps.only_in_some(case.exact, case.came[case.index], case.index)
