@@ -75,9 +75,8 @@ class Scale:
     alike: float = 0.0
     """Most by which all elements may be off alike, relative: by a constant of the op that was stored."""
 
-    def of(self, span: slice, golden: np.ndarray, columns: int, tiny: float = 0.0) -> np.ndarray:
-        """The scale of one chunk of float64 values, which has whole rows of `columns` elements or is part of one; below
-        `tiny` units in the last place become no smaller."""
+    def of(self, span: slice, golden: np.ndarray, columns: int) -> np.ndarray:
+        """The scale of one chunk of float64 values, which has whole rows of `columns` elements or is part of one."""
         steps, size = self.steps, np.abs(golden)
         moved = None if self.moved is None else self.moved[span]
         rounded = steps.rounded
@@ -93,8 +92,6 @@ class Scale:
             scale = own * size
             if packed is not None:
                 scale += packed
-                if steps.function and not steps.block and (denormal := (size < tiny) & (size > 0)).any():
-                    scale[denormal] = (own + steps.result) * tiny
             scale = scale if moved is None else scale + moved
             return scale if self.within is None else scale + self.within[span]
         if steps.error_model == "part":
@@ -161,7 +158,7 @@ class Scores:
             self.rounded += golden.size
             return
         span = slice(start, start + golden.size)
-        scale = self.scale.of(span, golden, self.columns, self.tiny)
+        scale = self.scale.of(span, golden, self.columns)
         with np.errstate(divide="ignore", invalid="ignore"):
             z = error / scale
             part = golden / scale
