@@ -40,6 +40,8 @@ class Revisions:
     backend: str
     """The backend's file in it, as `--backend` has it."""
     build: str
+    system_desc: str = ""
+    """Likewise the system descriptor, where one was given."""
     ends: tuple[str, str] | None = None
     """Where the histories of both part, which is the old one if the new one follows from it, and the new one; None
     where nothing is known to be between them."""
@@ -48,7 +50,8 @@ class Revisions:
     def words(self) -> list[str]:
         """Words of a command line."""
         options = {"--repo": "" if self.repo == Path() else str(self.repo), "--backend": self.backend}
-        return [word for pair in {**options, "--build": self.build}.items() if pair[1] for word in pair]
+        options |= {"--build": self.build, "--system-desc": self.system_desc}
+        return [word for pair in options.items() if pair[1] for word in pair]
 
 
 def between(repo: Path, backend: str, build: str, commits: str, new: Source) -> Revisions | None:
@@ -57,7 +60,7 @@ def between(repo: Path, backend: str, build: str, commits: str, new: Source) -> 
     Without `backend` it is that of the new build.
     """
     old, _, last = commits.partition("..")
-    at = Revisions(repo, backend or _file_in(repo, new.backend), build)
+    at = Revisions(repo, backend or _file_in(repo, new.backend), build, _file_in(repo, new.system_desc))
     with suppress(InputError):
         first, ending = (revision(repo, name, ("--commits", "a commit", name)) for name in (old, last))
         if (parting := git(repo, "merge-base", first, ending)) != ending:

@@ -108,7 +108,9 @@ class _Subjects:
         for row in self.found.news:
             pair = next(each for each in self.pairs if each is not None and row.op_id in each.views[1].ops)
             model = self._model(pair, row.op_id)
-            bisect = self._bisect(pair, row.op_id, "verdict" if model else "")
+            ways = [(test.status, test.failed_stage) for of in pair.tests if (test := of.get(row.op_id)) is not None]
+            on = ("verdict" if model else "") if ways[0] != ways[-1] else "pcc" if row.pcc_a != row.pcc_b else None
+            bisect = self._bisect(pair, row.op_id, on)
             command = f"opscope reduce {row.op_id} --run {word_of(pair.folders[1])}"
             yield row.op_id, _Subject(Lead(row.op_name, command, bisect), row.op_id, pair, lowering=False)
         models, alone = self.pairs
@@ -116,7 +118,8 @@ class _Subjects:
         for group in groups:
             pair = models if self.found.changes else alone
             assert pair is not None
-            bisect = self._bisect(pair, group.places[0].op_id, measure_of(group.places[0]))
+            place = group.places[0]
+            bisect = self._bisect(pair, place.op_id, measure_of(place, alone=not self.found.changes))
             shows = pair if alone is None or group.smallest_id not in alone.views[1].ops else alone
             command = f"opscope reduce {group.smallest_id} --run {word_of(shows.folders[1])}"
             command += f" --against {shlex.quote(self.asked.old.backend)}"
@@ -138,46 +141,36 @@ class _Subjects:
         at, (pair, _) = self.asked.revisions, self.pairs
         assert at is not None
         model = self._model(pair, group.places[0].op_id) if pair is not None else self.asked.models[0]
-        words = [
-            "opscope",
-            "gate",
-            "--old",
-            self.asked.old.commit,
-            "--new",
-            self.asked.new.commit,
-            *at.words,
-            "--model",
-            model,
-            *self._options,
-        ]
-        return shlex.join([*words, "--reduce", "10m"])
+        words = ["opscope", "gate", "--old", self.asked.old.commit, "--new", self.asked.new.commit, *at.words]
+        return shlex.join([*words, "--model", model, *self._options, "--reduce", "10m"])
 
     @property
     def _options(self) -> list[str]:
         return changed_words({**self.asked.options, "arch": self.asked.arch})
 
-    def _bisect(self, pair: Pair, op_id: str, on: str) -> str:
-        """The line that finds the commit of what a measure says of a model, or of an op: where `on` is empty, of its
-        failure."""
+    def _bisect(self, pair: Pair, op_id: str, on: str | None) -> str:
+        """The line that finds the commit of what a measure says of a model, or of an op; of an op's failure with an
+        empty one, none without one."""
         at, model = self.asked.revisions, self._model(pair, op_id)
-        if at is None or at.ends is None or (not on and pair.tests[1][op_id].status == pair.tests[0][op_id].status):
+        if at is None or at.ends is None or on is None:
             return ""
         subject = ["--model", model, *self._options] if model else [op_id, "--run", word_of(pair.folders[1])]
         words = ["opscope", "bisect", *subject, *(["--on", on] if on else [])]
         return shlex.join([*words, "--good", at.ends[0], "--bad", at.ends[1], *at.words])
 
 
-def measure_of(place: Place) -> str:
-    """The measure that tells what a model or an op was before a change from what it is now; empty if none does."""
-    for name, pair in place.counts.items():
+def measure_of(place: Place, *, alone: bool = False) -> str | None:
+    """The measure that tells what a model was before a change from what it is now; of an op `alone`, which is replayed
+    without its IR, its cycles or none."""
+    for name, pair in place.counts.items() if not alone else ():
         if is_counted_each_time(name):
             return _past(f"count({name})", pair)
-    for name, pair in place.layouts.items():
+    for name, pair in place.layouts.items() if not alone else ():
         op, _, layout = name.partition(" ")
         return _past(f"count({op}, {layout})", pair)
     if place.cycles is not None and place.cycles[0] != place.cycles[1] and place.priced_by != "kernels":
         return _past("cycles", place.cycles)
-    return "structure"
+    return None if alone else "structure"
 
 
 def _past(measure: str, pair: tuple[int, int]) -> str:

@@ -279,6 +279,8 @@ def test_a_change_of_builds_that_stay_is_made_smaller_by_the_line_of_the_comment
 def test_the_measure_tells_the_builds_apart(counts: Any, layouts: Any, cycles: Any, measure: str) -> None:
     assert measure_of(Place("net", "0" * 16, 1, counts, layouts, cycles, "run")) == measure
     assert read_measure(measure).text == measure
+    alone = measure_of(Place("add", "0" * 16, 1, counts, layouts, cycles, "run"), alone=True)
+    assert alone == (measure if measure.startswith("cycles") else "cycles > 5" if cycles == (5, 9) else None)
 
 
 @pytest.mark.parametrize(
