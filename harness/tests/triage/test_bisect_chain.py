@@ -267,7 +267,7 @@ def test_each_measure_finds_its_commit_and_no_state_is_read_twice(place: Path) -
         ("temp_bytes", "main", "memory"),
         ("cycles > 1200", "main", "time"),
         ("pcc < 0.9", "main", "wrong"),
-        ("structure", "main~6", "attribute"),
+        ("structure", "main~7", "attribute"),
         ("verdict", "main", "wrong"),
     ):
         done = CliRunner().invoke(opscope, [*words, "--bad", bad, "--on", measure])
