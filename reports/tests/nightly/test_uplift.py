@@ -661,6 +661,7 @@ def test_the_step_of_a_job_comments_and_is_red(
     url, kind = server
     script, variables = steps()[name]
     given = {"OLD": "fusing.py", "NEW": "apart.py", "MODELS": "m.mlir", "OPTIONS": "--no-smallest --slower 2"}
+    given |= {"COMMITS": "abc12..def34", "BUILD": "make 'a b'"}
     own = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", **variables, **given}
     for number in (151, 151):
         done = subprocess.run(
@@ -673,4 +674,5 @@ def test_the_step_of_a_job_comments_and_is_red(
         )
         assert done.returncode == 1, done.stdout + done.stderr
         assert "my.fma 1→0" in kind.comments[number]
+        assert "commits abc12..def34" in kind.comments[number]
     assert [each.partition(" ")[0] for each in kind.calls] == ["POST", "PATCH" if name == "github" else "PUT"]
