@@ -124,7 +124,9 @@ class _Subjects:
             command = f"opscope reduce {group.smallest_id} --run {word_of(shows.folders[1])}"
             command += f" --against {shlex.quote(self.asked.old.backend)}"
             lead = Lead(group.what, self._again(group) if self.asked.old.commit else command, bisect)
-            yield group.what, _Subject(lead, group.smallest_id, shows, lowering=True, better=(group.cycles or 0) < 0)
+            # Of a model with several changes, what is left would show one of them and not say which.
+            target = group.smallest_id if shows is alone or len(groups) == 1 else ""
+            yield group.what, _Subject(lead, target, shows, lowering=True, better=(group.cycles or 0) < 0)
         told = {place.name for group in self.found.changes for place in group.places}
         for model in self.found.models:
             if models is not None and model.name not in told and (on := _of_costs(model, self.asked.slower)):
