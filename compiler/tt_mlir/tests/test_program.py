@@ -106,6 +106,17 @@ def test_a_function_that_is_not_there_is_refused() -> None:
         program(text.written())
 
 
+@pytest.mark.parametrize("dim", [1, -1])
+def test_elements_are_taken_along_a_dim(dim: int) -> None:
+    shape = [2, 3, 4]
+    shape[dim] = 2
+    text = one_op("ttnn.gather", f"dim = {dim} : si32", [((2, 3, 4), "f32"), (shape, "ui32")], (shape, "f32"))
+    places = np.arange(np.prod(shape), dtype=np.uint32).reshape(shape) % 3
+    assert_array_equal(run(text, X, places), np.take_along_axis(X, places.astype(np.int64), dim))
+    with pytest.raises(StageFailure, match=r"expected indices of \(2, 3, 4\) but in dim 0, got"):
+        program(one_op("ttnn.gather", "dim = 0 : si32", [((2, 3, 4), "f32"), (shape, "ui32")], (shape, "f32")))
+
+
 @pytest.mark.parametrize("transposed", [False, True])
 def test_a_product_is_turned_as_its_attributes_say(transposed: bool) -> None:
     left, right = X[0], np.ascontiguousarray(X[1].T)
@@ -175,6 +186,7 @@ def test_a_convolution_reads_rows_of_pixels() -> None:
             (3, 3, 6),
             np.pad(X, ((0, 1), (0, 0), (2, 0)), constant_values=7),
         ),
+        ("ttnn.leaky_relu", "parameter = 2.500000e-01 : f32", (2, 3, 4), np.where(X > 0, X, X / 4)),
         (
             "ttnn.softmax",
             "dimension = 2 : si32, numericStable = true",
