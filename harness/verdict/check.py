@@ -260,8 +260,9 @@ def _verdict(golden: np.ndarray, got: np.ndarray, sums: Sums, row: Tolerance, pc
 def _robust_errors(golden: np.ndarray, got: np.ndarray, row: Tolerance) -> tuple[float, float, float]:
     """A share of the elements, the largest |got - golden| / |golden| among it, and relative L2 without outliers.
 
-    Of many values a sample. Elements whose golden is 0 have no relative error. In a block format small values are only
-    as exact as their block's largest: there errors are relative to it, and there is no L2 without it (0).
+    Of many values a sample. An error that the row allows, and L2 where the row does not ask for it, are 0. Elements
+    whose golden is 0 have no relative error. In a block format small values are only as exact as their block's
+    largest: there errors are relative to it, and there is no L2 without it.
     """
     share = MOST if row.by_element and not row.block else 0.5
     if row.block:
@@ -276,8 +277,10 @@ def _robust_errors(golden: np.ndarray, got: np.ndarray, row: Tolerance) -> tuple
     if not use.any():
         return share, 0.0, 0.0
     difference, sizes = (d - g, size) if use.all() else (d[use] - g[use], size[use])
-    error = float(np.quantile(np.abs(difference) / sizes, share, overwrite_input=True))
-    if row.block:
+    relative = np.abs(difference) / sizes
+    fine = np.count_nonzero(relative <= row.single) > share * (relative.size - 1) + 1
+    error = 0.0 if fine else float(np.quantile(relative, share, overwrite_input=True))
+    if row.block or not row.by_element:
         return share, error, 0.0
     core = finite & (size <= OUTLIER * np.median(sizes))
     if core.all():
