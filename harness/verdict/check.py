@@ -165,8 +165,11 @@ def _check_floats(
     tiny: float,
 ) -> ResultCheck:
     sums = Sums(tiny=tiny)
+    part = scores if scores is not None and scores.scale.steps.error_model == "part" else None
+    alike = part is not None and np.array_equal(golden, got)
+    scored = None if alike else scores
     for start, end in chunks(golden.size, scores.columns if scores is not None else 1, _CHUNK):
-        gather(sums, start, golden[start:end].astype(np.float64), got[start:end].astype(np.float64), row, scores)
+        gather(sums, start, golden[start:end].astype(np.float64), got[start:end].astype(np.float64), row, scored)
         if sums.reason:
             index, place = index_of(sums.wrong_at, shape), name_of(sums.wrong_at, shape)
             return refused(row.name, sums.reason).model_copy(update={"z_index": index, "z_place": place})
@@ -177,9 +180,12 @@ def _check_floats(
     question, fields = "", {}
     if scores is None:
         reason = _verdict(golden, got, sums, row, pcc, spread)
+    elif alike:  # as most results of pieces are on a host, where one that is off takes three times as long
+        reason, scores.count = "", golden.size
+        fields = {"z_max": 0.0, "z_limit": scores.limit, "question": question}
     else:
         question, reason = _answers(golden, got, sums, row, scores, strict)
-        if not reason and scores.scale.steps.error_model == "part":
+        if not reason and part is not None:
             reason = _verdict(golden, got, sums, row, pcc, spread)
             if not reason and (moved := displaced(golden, got, scores.shape)):
                 question, reason = "placed", f"placed error: {moved}"

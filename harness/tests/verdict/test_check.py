@@ -19,7 +19,7 @@ from opscope.harness.verdict.compare import _by_operands as by_operands
 from opscope.harness.verdict.compare import compare
 from opscope.harness.verdict.moments import TINY
 from opscope.harness.verdict.operands import Operands
-from opscope.harness.verdict.scores import Scale
+from opscope.harness.verdict.scores import Scale, Scores
 from opscope.harness.verdict.steps import Steps
 from opscope.harness.verdict.tolerance import TABLE, Tolerance
 
@@ -242,6 +242,20 @@ def test_of_many_blocks_as_many_elements_are_looked_at(monkeypatch: pytest.Monke
     monkeypatch.setattr(module, "_SAMPLE", 64)
     wrong = np.where(np.arange(12) % 3, 2.0, 1.0)
     assert module._robust_errors(np.ones(192), np.repeat(wrong, 16), replace(BLOCK, relative_l2=0.0)) == (0.5, 0.0, 0.0)
+
+
+def test_what_is_its_golden_has_no_scores_in_a_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = np.random.default_rng(5).standard_normal((40, 48)).astype(np.float32)
+    other = right.copy()
+    other[3, 5] *= 1.25
+    scale, row = Scale(Steps("part", function=0.125)), replace(QUARTER, relative_l2=0.125)
+    scored = check(right, other, row, scale)
+    assert (scored.z_index, scored.passed) == ((3, 5), True)
+    monkeypatch.setattr(Scores, "take", lambda *_: pytest.fail("it is scored"))
+    alike = check(right, right.copy(), row, scale)
+    assert (alike.passed, alike.reason, alike.question, alike.flags) == (True, "", "", ())
+    assert (alike.pcc, alike.relative_l2, alike.max_abs) == (1.0, 0.0, 0.0)
+    assert (alike.z_max, alike.z_limit, alike.z_index) == (0.0, scored.z_limit, ())
 
 
 def test_both_parts_of_a_complex_number_have_its_sizes() -> None:
