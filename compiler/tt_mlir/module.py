@@ -16,6 +16,8 @@ from opscope.compiler.tt_mlir.attributes import written
 
 DEVICE_MODULE, DEVICE, LOAD_CACHED = "ttcore.device_module", "ttcore.device", "ttcore.load_cached"
 """Ops of dialect ttcore that print in a form of their own."""
+SUBGRAPH = "ttnn.d2m_subgraph"
+"""The op that names a function of what tt-mlir is still to make kernels of."""
 MESHES = "ttcore.meshes"
 """A module's attribute with the meshes that it is compiled for."""
 _MESH = re.compile(r'<"[^"]*" = (\d+(?:x\d+)*)>')

@@ -7,12 +7,12 @@ the element types that the executable declares.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from opscope.compiler.dialects.ttnn import DeviceType
 from opscope.compiler.errors import CompilerInputError, StageFailure
@@ -24,7 +24,7 @@ from opscope.compiler.target.system_desc import SystemDesc
 from opscope.compiler.tt_mlir.attributes import written
 from opscope.compiler.tt_mlir.calls.call import TABLE, Emit
 from opscope.compiler.tt_mlir.locations import place_of
-from opscope.compiler.tt_mlir.module import TtMlirModule, name_of
+from opscope.compiler.tt_mlir.module import SUBGRAPH, TtMlirModule, name_of
 from opscope.compiler.tt_mlir.narrowing import Step, narrowed, narrowest
 from opscope.compiler.tt_mlir.original_types import originals
 from opscope.compiler.tt_mlir.reader import read_tt_mlir
@@ -65,8 +65,8 @@ def _part(dtype: np.dtype) -> np.dtype:
 
 
 COMPILER = "tt-mlir"
-GENERATED = frozenset({"ttnn.d2m_subgraph", "ttnn.generic"})
-"""Ops that run C++ of tt-mlir's own, which is no kernel of ttnn."""
+GENERATED = "ttnn.generic"
+"""The op that runs C++ of tt-mlir's own, which is no kernel of ttnn."""
 _ARCH = re.compile(r"\barch = <(\w+)>")
 _MESH_SHAPE = re.compile(r"#ttnn<mesh_shape (\d+(?:x\d+)*)>")
 
@@ -113,7 +113,10 @@ def tt_mlir_program(text: str, board: SystemDesc) -> TtMlirProgram:
     _check_arch(module, board)
     functions = {func.sym_name.data: func for func in module.functions}
     entry = _entry(module)
-    made = {name: _Function(func, module.mesh).build() for name, func in functions.items()}
+    inline = {_subgraph_of(op) for func in functions.values() for op in func.walk() if name_of(op) == SUBGRAPH}
+    made = {
+        name: _Function(func, module.mesh, functions).build() for name, func in functions.items() if name not in inline
+    }
     _check_names(made)
     programs = [made[name] for name in _ordered(entry.sym_name.data, made)]
     programs[0] = _around(programs[0])
@@ -168,10 +171,12 @@ class _Made:
 class _Function:
     """Collects one function's tensors and calls, numbered in order of appearance."""
 
-    def __init__(self, func: FuncOp, mesh: tuple[int, ...]) -> None:
-        self.func, self.block, self.mesh = func, func.body.block, mesh
+    def __init__(self, func: FuncOp, mesh: tuple[int, ...], functions: Mapping[str, FuncOp]) -> None:
+        self.func, self.block, self.mesh, self.functions = func, func.body.block, mesh, functions
         self.ids: dict[SSAValue, int] = {}
         self.tensors: list[TensorDesc] = []
+        self.inside: list[str] = []
+        """The subgraphs whose ops are being added."""
         self.known: dict[int, TensorDesc] = {}
         """Identity of a type, which a module has once, and the description of its values."""
 
@@ -190,27 +195,51 @@ class _Function:
         inputs = tuple(self.tensor(arg, "func.func") for arg in self.block.args)
         calls: list[Call] = []
         names: list[str] = []
-        outputs: tuple[int, ...] = ()
-        for op in self.block.ops:
-            if isinstance(op, ReturnOp):
-                outputs = tuple(self.tensor(value, "func.return") for value in op.operands)
-            elif name_of(op) == "ttnn.get_device":
-                _check_chips(op, self.mesh)
-            else:
-                emitted = self.emitted(op)
-                calls += emitted
-                names += [name_of(op)] * len(emitted)
+        outputs = self._into(self.block, calls, names)
         program = Program(self.func.sym_name.data, tuple(self.tensors), inputs, outputs, tuple(calls))
         truths = frozenset(n for n, kind in enumerate(originals(self.func).inputs) if kind == "i1")
         steps = tuple(Step(call, program) for call in calls)
         return _Made(program, tuple(names), truths, steps)
+
+    def _into(self, block: Block, calls: list[Call], names: list[str]) -> tuple[int, ...]:
+        """Adds a block's kernel calls, and the op that each comes from; returns what the block returns."""
+        outputs: tuple[int, ...] = ()
+        for op in block.ops:
+            if isinstance(op, ReturnOp):
+                outputs = tuple(self.tensor(value, "func.return") for value in op.operands)
+            elif name_of(op) == "ttnn.get_device":
+                _check_chips(op, self.mesh)
+            elif name_of(op) == SUBGRAPH:
+                self._subgraph(op, calls, names)
+            else:
+                emitted = self.emitted(op)
+                calls += emitted
+                names += [name_of(op)] * len(emitted)
+        return outputs
+
+    def _subgraph(self, op: Operation, calls: list[Call], names: list[str]) -> None:
+        """Adds the ops of the function that a subgraph names in its place, as tt-mlir does with their kernels."""
+        name = _subgraph_of(op)
+        block = func.body.block if (func := self.functions.get(name)) is not None else Block()
+        takes = [value.type for value in op.operands[: len(block.args)]]
+        if func is None or takes != [arg.type for arg in block.args] or name in self.inside:
+            got = f"none of {name}" if func is None else f"{name} in itself" if name in self.inside else "others"
+            raise StageFailure(STAGE, SUBGRAPH, f"expected a function of the types that it is given, got {got}")
+        self.inside.append(name)
+        for inner in block.ops:
+            for value in inner.results:
+                self.ids.pop(value, None)  # of another place that names it
+        for arg, value in zip(block.args, op.operands, strict=False):
+            self.ids[arg] = self.tensor(value, SUBGRAPH)
+        self.ids |= dict(zip(op.results, self._into(block, calls, names), strict=True))
+        self.inside.pop()
 
     def emitted(self, op: Operation) -> list[Call]:
         """Returns the kernel calls of an op."""
         name = name_of(op)
         row = TABLE.get(name)
         if row is None:
-            why = "its kernels are generated by tt-mlir" if name in GENERATED else "the simulator has no kernel for it"
+            why = "its kernels are generated by tt-mlir" if name == GENERATED else "the simulator has no kernel for it"
             raise StageFailure(STAGE, name, why, kind="notimpl")
         operands = [self.tensor(value, name) for value in op.operands if not isinstance(value.type, DeviceType)]
         results = [self.tensor(value, name) for value in op.results]
@@ -225,6 +254,11 @@ class _Function:
             raise emit.refused(f"expected attributes that are understood, got {', '.join(emit.attributes.unread)}")
         self.ids |= {value: emit.written[number] for value, number in self.ids.items() if number in emit.written}
         return emit.calls
+
+
+def _subgraph_of(op: Operation) -> str:
+    """The function that a subgraph names; empty if it names none."""
+    return written(op.properties["d2m_func"]).removeprefix("@") if "d2m_func" in op.properties else ""
 
 
 def _check_chips(op: Operation, mesh: tuple[int, ...]) -> None:

@@ -18,7 +18,7 @@ from opscope.compiler.errors import CompilerInputError
 from opscope.compiler.tt_mlir import attributes
 from opscope.compiler.tt_mlir.brackets import closing, pair, parts
 from opscope.compiler.tt_mlir.locations import location
-from opscope.compiler.tt_mlir.module import DEVICE, DEVICE_MODULE, LOAD_CACHED, TtMlirModule, op_class
+from opscope.compiler.tt_mlir.module import DEVICE, DEVICE_MODULE, LOAD_CACHED, SUBGRAPH, TtMlirModule, op_class
 
 _ALIAS = re.compile(r"(#[A-Za-z_][\w$]*) = (.*)")
 _NAMED_ALIAS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|#[A-Za-z_][\w$]*(?![\w$.<])')
@@ -26,6 +26,7 @@ _NAMED_ALIAS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|#[A-Za-z_][\w$]*(?![\w$.<])
 _RESULTS = r"(?:(%[\w$.-]+(?:, %[\w$.-]+)*)(?::(\d+))? = )?"
 _GENERIC = re.compile(_RESULTS + r'"([\w.]+)"\(([^()]*)\)')
 _CACHED = re.compile(_RESULTS + r"ttcore\.load_cached\(@([\w$.-]+), \[([^\[\]]*)\]\)")
+_SUBGRAPH = re.compile(_RESULTS + r"ttnn\.d2m_subgraph @([\w$.-]+) ins(?=\()")
 _FUNC = re.compile(r"func\.func (?:(private|public|nested) )?@([\w$.-]+)\(")
 _RETURN = re.compile(r"(?:func\.)?return\b")
 _MODULE = re.compile(r"(?:builtin\.)?module\b(?: @([\w$.-]+))?(?: attributes (\{.*\}))? \{")
@@ -77,8 +78,11 @@ class _Reader:
             if match is not None:
                 self.raw[match[1]] = match[2]
                 (after if rest else before).append((match[1], match[2]))
-            elif line.strip() and not line.lstrip().startswith("//"):
-                rest.append((number, line.strip()))
+            elif (words := line.strip()) and not words.startswith("//"):
+                if rest and words.startswith(("ins(", "outs(")):  # of a subgraph, which stands on three lines
+                    number, before_it = rest.pop()
+                    words = f"{before_it} {words}"
+                rest.append((number, words))
         scopes: list[_Scope] = []
         top: Operation | None = None
         for number, line in rest:
@@ -133,6 +137,8 @@ class _Reader:
         if (match := _CACHED.match(line)) is not None:
             properties: dict[str, Attribute] = {"callee": b.SymbolRefAttr(match[3])}
             return self._op(line, match.end(), LOAD_CACHED, (match[1], match[2], match[4]), values, properties)
+        if (match := _SUBGRAPH.match(line)) is not None:
+            return self._subgraph(line, match, values)
         if (match := _GENERIC.match(line)) is not None:
             if _REGION.search(line):
                 raise ValueError(f"expected {match[3]} without a region, got one with its own")
@@ -146,6 +152,29 @@ class _Reader:
             names = match[1], match[2], match[4]
             return self._op(line, at, match[3], names, values, properties, discardable)
         raise ValueError(f"expected an op of tt-mlir, got {line[:60]!r}")
+
+    def _subgraph(self, line: str, match: re.Match[str], values: dict[str, SSAValue]) -> Operation:
+        """`ttnn.d2m_subgraph @function ins(values : types) outs(values : types) : types`."""
+        at, names, types, sizes = match.end(), list[str](), list[str](), list[int]()
+        for word in ("", " outs"):
+            if not line.startswith(f"{word}(", at):
+                raise ValueError(f"expected what a subgraph writes, got {line[at : at + 40]!r}")
+            end = closing(line, at + len(word))
+            own, _, kinds = line[at + len(word) + 1 : end - 1].partition(" : ")
+            names += [own] if own.strip() else []
+            types += [kinds] if kinds.strip() else []
+            sizes.append(len(parts(own)) if own.strip() else 0)
+            at = end
+        results, where = self._located(line[at:].removeprefix(" : "))
+        properties: dict[str, Attribute] = {
+            "d2m_func": b.SymbolRefAttr(match[3]),
+            "operandSegmentSizes": b.DenseArrayBase.from_list(b.i32, sizes),
+        }
+        signature = f" : ({', '.join(types)}) -> ({results})"
+        made = self._op(signature, 0, SUBGRAPH, (match[1], match[2], ", ".join(names)), values, properties)
+        if where is not None:
+            made.location = where
+        return made
 
     def _opened(self, line: str) -> _Scope:
         """Begins an op with a region."""

@@ -213,6 +213,9 @@ class Backend(ABC):
     lasting: bool = False
     """Whether fingerprint and target follow from this project's sources and the installed packages alone. A run whose
     verdicts are all kept then need not start the backend."""
+    has_levels: bool = False
+    """Whether what it compiles depends on `--optimization-level`: a failing piece of several ops whose ops are all
+    right alone then runs at the lower levels as well, so that the level where it begins is known."""
     ignores_board: bool = False
     """Whether what it compiles is the same for every `--arch`: nothing then names a board."""
     device_path: str = ""

@@ -37,6 +37,7 @@ class Reference(Backend):
 
     name = "reference"
     lasting = True
+    has_levels = True
     takes_apart = True
     cheap_ir = True
     of_this_project = True

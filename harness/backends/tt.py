@@ -66,6 +66,7 @@ class Tt(Pjrt):
     name = "tt"
     distribution = "jax-tt-plugin"
     needs_argument = False
+    has_levels = True
     ignores_board = False
     device_path = "/dev/tenstorrent"
     scratch_bytes = 440 << 20

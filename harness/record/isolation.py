@@ -49,6 +49,9 @@ class Artefact:
     """The verdict at that place."""
     error: float | None
     error_before: float | None
+    level: int | None = None
+    """Of an interaction: the lowest optimization level at which it fails so. None where that is not known, and where
+    its backend has no levels."""
 
 
 def artefacts(whole: Iterable[OpTest], run_dir: Path, alone: Mapping[tuple[str, str], OpTest]) -> list[Artefact]:
@@ -89,9 +92,13 @@ def artefacts(whole: Iterable[OpTest], run_dir: Path, alone: Mapping[tuple[str, 
     return sorted(differing, key=lambda artefact: (artefact.label, artefact.model, artefact.op_id))
 
 
-def interactions(tests: Iterable[OpTest], alone: Mapping[tuple[str, str], OpTest]) -> list[Artefact]:
+def interactions(
+    tests: Iterable[OpTest],
+    alone: Mapping[tuple[str, str], OpTest],
+    levels: Mapping[tuple[str, str], int | None] | None = None,
+) -> list[Artefact]:
     """The failed pieces among some records all of whose ops are right alone. Leaves out those with an op that did not
-    run alone."""
+    run alone. `levels`: where they begin, by id and backend, as far as that is known."""
     found = []
     for test in failed_pieces(tests):
         verdicts = [alone.get((held.op_id, test.backend)) for held in test.holds]
@@ -113,6 +120,7 @@ def interactions(tests: Iterable[OpTest], alone: Mapping[tuple[str, str], OpTest
                     end,
                     None,
                     None,
+                    (levels or {}).get((test.op_id, test.backend)),
                 )
             )
     return found
@@ -158,6 +166,12 @@ def write(run_dir: Path, artefacts: Iterable[Artefact]) -> None:
 
 def of_run(run_dir: Path, whole: Iterable[OpTest], tests: Iterable[OpTest]) -> list[Artefact]:
     """The artefacts of a run: read from its file if one was written when it ended, else computed from its records."""
+    written = _written(run_dir)
+    return between(run_dir, whole, tests, by_op(tests)) if written is None else written
+
+
+def _written(run_dir: Path) -> list[Artefact] | None:
+    """What a run's file holds; None if there is none, or it is damaged, which is said."""
     try:
         values = store.read_json(run_dir / FILE, "isolation artefacts")
         if values is not None:
@@ -165,14 +179,18 @@ def of_run(run_dir: Path, whole: Iterable[OpTest], tests: Iterable[OpTest]) -> l
             return [Artefact(**each) for each in (values["artefacts"] if isinstance(values, dict) else values)]
     except (InputError, TypeError, KeyError) as error:
         damage.found(run_dir / FILE, error.got if isinstance(error, InputError) else "no isolation artefacts")
-    return between(run_dir, whole, tests, by_op(tests))
+    return None
 
 
 def between(
     run_dir: Path, whole: Iterable[OpTest], tests: Iterable[OpTest], alone: Mapping[tuple[str, str], OpTest]
 ) -> list[Artefact]:
-    """The artefacts of a run's whole models and of its pieces, by the records of ops alone."""
-    return [*artefacts(whole, run_dir, alone), *interactions(tests, alone)]
+    """The artefacts of a run's whole models and of its pieces, by the records of ops alone. Of the level where an
+    interaction begins counts what the run has found."""
+    pieces = failed_pieces(tests)
+    known = (_written(run_dir) if pieces else None) or []
+    levels = {(one.op_id, one.backend): one.level for one in known}
+    return [*artefacts(whole, run_dir, alone), *interactions(pieces, alone, levels)]
 
 
 def lines(artefacts: Iterable[Artefact]) -> list[tuple[str, str]]:
@@ -185,5 +203,6 @@ def lines(artefacts: Iterable[Artefact]) -> list[tuple[str, str]]:
         )
         where = "together" if artefact.label == INTERACTION else "in the model"
         verdicts = f"alone: {artefact.alone}; {where}: {artefact.inside}"
-        labelled.append((artefact.label, f"{inside}: {verdicts}"))
+        level = "" if artefact.level is None else f", from level {artefact.level} on"
+        labelled.append((artefact.label, f"{inside}: {verdicts}{level}"))
     return labelled

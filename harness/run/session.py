@@ -18,7 +18,7 @@ from opscope.harness.climb.keeping import Apart
 from opscope.harness.engine.engine import Begun, Engine, OpJob
 from opscope.harness.lanes import scratch
 from opscope.harness.page.failure_text import FailureText
-from opscope.harness.record import store
+from opscope.harness.record import isolation, store
 from opscope.harness.record.errors import PYTEST, InputError, interrupted, refusal, resuming
 from opscope.harness.record.selection import kills, none_ran, unmatched_globs
 from opscope.harness.record.stages import ModelStatus
@@ -346,6 +346,7 @@ class OpByOp:
                 self.display.doing("writing a repro folder for each failure")
             problem = after_run.leave(self.plan.run_dir, self._repro_size(self.closed.stored), self.closed.stored)
             self.closed = replace(self.closed, problem=self.closed.problem or problem)
+            self._place_interactions()
         if self.closed.stored is not None:
             self.config.opscope_records = (self.closed.stored, self.closed.attempts)  # type: ignore[attr-defined]
         upkeep.trim(self.plan.orders.caches, self._max_cache(), every=upkeep.EVERY_SECONDS)
@@ -356,6 +357,23 @@ class OpByOp:
                 session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED  # as of pytest's own tests
             elif unmatched_globs(self.plan.rows, self.plan.orders.globs):
                 session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED  # some of what was asked for is not there
+
+    def _place_interactions(self) -> None:
+        """Finds the optimization level where each interaction begins."""
+        run = self.closed.run if self.closed is not None else None
+        if self.plan is None or self.closed is None or run is None or not run.isolation:
+            return
+        self.display.doing("running interactions at lower levels")
+        from opscope.harness.run import interaction_levels
+
+        try:
+            placed, left_out = interaction_levels.located(self.plan, run.tests, run.isolation)
+            isolation.write(self.plan.run_dir, placed)
+        except InputError as error:
+            self.closed = replace(self.closed, problem=self.closed.problem or str(error))
+            return
+        more = (f"the level where {left_out} interactions begin is not known: it was not tried",) if left_out else ()
+        self.closed = replace(self.closed, run=replace(run, isolation=placed, notes=(*run.notes, *more)))
 
     def _drop_silent_reports(self) -> None:
         """Drops the reports of set-ups and tear-downs that wrote nothing.

@@ -86,6 +86,13 @@ class Failure(Record):
         names = ("status", "stage", "crash_kind", "signature", *["question"] * bool(self.question))
         return all(getattr(self, name) == getattr(other, name) for name in names)
 
+    def alike(self, test: OpTest) -> bool:
+        """Whether a record has this failure at another place, or at another level: as `same`, but of wrong numbers it
+        is not asked in which results they are, nor which question they failed."""
+        other = Failure.of(test)
+        names = ("status", "stage", "crash_kind", *["signature"] * (self.stage is not Stage.COMPARE))
+        return all(getattr(self, name) == getattr(other, name) for name in names)
+
 
 class Options(ResultOptions, frozen=True):
     """How the op was run."""

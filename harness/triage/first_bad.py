@@ -34,7 +34,7 @@ from opscope.harness.record.element_types import load
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import AMPLIFIED, WHOLE_MODEL, OpRow, OpTest, Use
 from opscope.harness.record.stages import WENT_THROUGH, Stage, Status
-from opscope.harness.triage import bundle
+from opscope.harness.triage import bundle, levels
 from opscope.harness.triage.lab import Lab
 
 WINDOWS = (1, 2, 4, 8, 16, 32)
@@ -324,13 +324,15 @@ class _Search:
     def _level(self, row: OpRow) -> int:
         """The lowest optimization level at which a row fails as the module does."""
         own = bundle.context_of(self._lab.folder, self._lab.repro, self._lab.place).options.optimization_level
-        for level in range(own):
+
+        def at(level: int) -> OpTest | None:
             if self._lab.out_of_budget:
-                break
+                return None
             self._compiles += 1
-            if self._alike(self._lab.run(row, level=level)):
-                return level
-        return own
+            return self._lab.run(row, level=level)
+
+        found = levels.begins_at(own, self._lab.repro.failure, at)
+        return own if found is None else found
 
     # --- one module
 
@@ -362,9 +364,7 @@ class _Search:
 
     def _alike(self, test: OpTest) -> bool:
         """Whether a piece fails as the module does; of wrong numbers it is not asked where they are."""
-        own, other = self._lab.repro.failure, bundle.Failure.of(test)
-        names = ("status", "stage", "crash_kind", *["signature"] * (own.stage is not Stage.COMPARE))
-        return all(getattr(own, name) == getattr(other, name) for name in names)
+        return self._lab.repro.failure.alike(test)
 
     def _off(self, test: OpTest) -> bool:
         """Whether a part of the program from its beginning fails as the module does, or would as a model, which no

@@ -165,8 +165,11 @@ def _check_floats(
     tiny: float,
 ) -> ResultCheck:
     sums = Sums(tiny=tiny)
+    part = scores if scores is not None and scores.scale.steps.error_model == "part" else None
+    alike = part is not None and np.array_equal(golden, got)
+    scored = None if alike else scores
     for start, end in chunks(golden.size, scores.columns if scores is not None else 1, _CHUNK):
-        gather(sums, start, golden[start:end].astype(np.float64), got[start:end].astype(np.float64), row, scores)
+        gather(sums, start, golden[start:end].astype(np.float64), got[start:end].astype(np.float64), row, scored)
         if sums.reason:
             index, place = index_of(sums.wrong_at, shape), name_of(sums.wrong_at, shape)
             return refused(row.name, sums.reason).model_copy(update={"z_index": index, "z_place": place})
@@ -177,9 +180,12 @@ def _check_floats(
     question, fields = "", {}
     if scores is None:
         reason = _verdict(golden, got, sums, row, pcc, spread)
+    elif alike:  # as most results of pieces are on a host, where one that is off takes three times as long
+        reason, scores.count = "", golden.size
+        fields = {"z_max": 0.0, "z_limit": scores.limit, "question": question}
     else:
         question, reason = _answers(golden, got, sums, row, scores, strict)
-        if not reason and scores.scale.steps.error_model == "part":
+        if not reason and part is not None:
             reason = _verdict(golden, got, sums, row, pcc, spread)
             if not reason and (moved := displaced(golden, got, scores.shape)):
                 question, reason = "placed", f"placed error: {moved}"
@@ -260,8 +266,9 @@ def _verdict(golden: np.ndarray, got: np.ndarray, sums: Sums, row: Tolerance, pc
 def _robust_errors(golden: np.ndarray, got: np.ndarray, row: Tolerance) -> tuple[float, float, float]:
     """A share of the elements, the largest |got - golden| / |golden| among it, and relative L2 without outliers.
 
-    Of many values a sample. Elements whose golden is 0 have no relative error. In a block format small values are only
-    as exact as their block's largest: there errors are relative to it, and there is no L2 without it (0).
+    Of many values a sample. An error that the row allows, and L2 where the row does not ask for it, are 0. Elements
+    whose golden is 0 have no relative error. In a block format small values are only as exact as their block's
+    largest: there errors are relative to it, and there is no L2 without it.
     """
     share = MOST if row.by_element and not row.block else 0.5
     if row.block:
@@ -276,8 +283,10 @@ def _robust_errors(golden: np.ndarray, got: np.ndarray, row: Tolerance) -> tuple
     if not use.any():
         return share, 0.0, 0.0
     difference, sizes = (d - g, size) if use.all() else (d[use] - g[use], size[use])
-    error = float(np.quantile(np.abs(difference) / sizes, share, overwrite_input=True))
-    if row.block:
+    relative = np.abs(difference) / sizes
+    fine = np.count_nonzero(relative <= row.single) > share * (relative.size - 1) + 1
+    error = 0.0 if fine else float(np.quantile(relative, share, overwrite_input=True))
+    if row.block or not row.by_element:
         return share, error, 0.0
     core = finite & (size <= OUTLIER * np.median(sizes))
     if core.all():

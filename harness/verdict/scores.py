@@ -95,8 +95,10 @@ class Scale:
             scale = scale if moved is None else scale + moved
             return scale if self.within is None else scale + self.within[span]
         if steps.error_model == "part":
-            around = steps.function * _root_mean_square(size, columns) if moved is None else moved
-            return np.hypot(steps.function * size, around)
+            own = steps.function * size
+            square = np.square(own).reshape(-1, min(columns, own.size))
+            around = np.mean(square, axis=1, keepdims=True) if moved is None else np.square(moved).reshape(square.shape)
+            return np.maximum(own, np.sqrt(square + around).ravel())  # squares may be too small a number
         terms = size if self.terms is None else np.maximum(self.terms[span].astype(np.float64), size * 1e-3)
         if steps.block and packed is not None:
             packed *= terms > 0  # a sum of zeros is packed as zero, whatever lies beside it
@@ -361,9 +363,3 @@ def _face_sums(rows: np.ndarray) -> np.ndarray:
     if whole == rows.shape[1]:
         return rows.reshape(len(rows), -1, places.FACE).sum(axis=2).astype(np.float32)
     return np.add.reduceat(rows, np.arange(0, rows.shape[1], places.FACE), axis=1).astype(np.float32)
-
-
-def _root_mean_square(size: np.ndarray, columns: int) -> np.ndarray:
-    """The root mean square of each row, for each element."""
-    rows = size.reshape(-1, min(columns, size.size))
-    return np.repeat(np.sqrt(np.mean(np.square(rows), axis=1)), rows.shape[1])

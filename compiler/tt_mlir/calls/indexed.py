@@ -56,6 +56,18 @@ def embedding(emit: Emit) -> None:
     emit.call("embedding", [flat, table], emit.results, GatherParams())
 
 
+@emits("gather")
+def gather(emit: Emit) -> None:
+    """Elements along one dim, each from where the second operand says, at its own place in the other dims."""
+    shape, places = (emit.desc(tensor).shape for tensor in emit.inputs)
+    dim = emit.attributes["dim"] % len(shape)
+    others = tuple(each for each in range(len(shape)) if each != dim)
+    alike = len(places) == len(shape) and all(places[each] == shape[each] for each in others)
+    emit.only(alike, f"expected indices of {shape} but in dim {dim}, got {places}")
+    params = GatherParams((), (dim,), others, others, (dim,), len(shape), (1,) * len(shape))
+    emit.call("gather", emit.inputs, emit.results, params)
+
+
 @emits("repeat")
 def repeat(emit: Emit) -> None:
     """A whole tensor several times along dims."""

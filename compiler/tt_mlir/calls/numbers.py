@@ -13,6 +13,13 @@ def clamp_scalar(emit: Emit) -> None:
     emit.call("clamp_scalar", emit.inputs, emit.results, EltwiseParams(bounds), emit.numerics())
 
 
+@emits("leaky_relu")
+def leaky_relu(emit: Emit) -> None:
+    """Times a number where negative."""
+    slope = (float(emit.attributes["parameter"]),)
+    emit.call("leaky_relu", emit.inputs, emit.results, EltwiseParams(slope), emit.numerics())
+
+
 @emits("pow_scalar")
 def pow_scalar(emit: Emit) -> None:
     """To the power of a number."""

@@ -65,6 +65,58 @@ def test_a_piece_that_fails_while_its_ops_are_right_is_an_interaction(net: Place
     assert shows.code == 1, shows.out + shows.err  # it fails as recorded
 
 
+FAULT = """
+from opscope.compiler.passes.{module} import {name}
+from opscope.harness.backends.reference import Reference
+
+rightly = {name}.apply
+
+
+def wrongly(self, ctx, module):
+    rightly(self, ctx, module)
+    for op in module.walk():
+        if op.name == "{dialect}.add":
+            for number, value in enumerate(op.operands):
+                if getattr(value.owner, "name", "") == "{dialect}.exp":
+                    op.operands[number] = value.owner.operands[0]
+
+
+{name}.apply = wrongly
+
+
+class Seeded(Reference):
+    name = "seeded"
+    forkable = False
+"""
+"""The reference compiler with a fault in a pass: it drops an exponential that is added."""
+
+
+@pytest.mark.parametrize(
+    ("level", "module", "name", "dialect"),
+    [(1, "ttir_fusing", "TtirFusing", "ttir"), (2, "ttnn_optimizer", "TtnnOptimizer", "ttnn")],
+)
+def test_an_interaction_names_the_level_where_it_begins(
+    net: Place, level: int, module: str, name: str, dialect: str
+) -> None:
+    (net.folder / "seeded.py").write_text(FAULT.format(module=module, name=name, dialect=dialect))
+    asked = ("--backend", "seeded.py", "--optimization-level", "2", "--workflow")
+    split = net.run("pytest", "--model", "net.mlir", "--no-report", *asked, "split")
+    assert split.code == 0, split.out + split.err
+    run = net.folder / "windows"
+    done = net.run("pytest", "--model", "net.mlir", *asked, "windows:2", "--run-dir", str(run))
+    assert done.code == 1, done.out + done.err
+    assert "interaction window:add [" in " ".join(done.out.split()), done.out
+    assert f", from level {level} on" in " ".join(done.out.split()), done.out
+    (found,) = json.loads(net.run("opscope", "show", str(run), "--json").out)["isolation"]
+    assert (found["label"], found["op_name"], found["level"]) == (isolation.INTERACTION, "window:add", level)
+    report = (run / "report.html").read_text()
+    assert f", from level {level} on" in report
+    records = {record["op_name"]: record for record in net.records(run)}
+    explained = run / "artifacts" / records["window:add"]["op_id"]
+    assert records["window:add"]["optimization_level"] == 2
+    assert explained.is_dir(), "what explains the failure stays"
+
+
 def test_backends_share_the_pieces_and_verdicts_are_kept(net: Place, cache: Path) -> None:
     both = ("--backend", "xla", "--backend", "reference", "--optimization-level", "2")
     before = set((cache / "exports").glob("*"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -156,5 +157,10 @@ def test_a_piece_is_an_interaction_where_it_fails_and_each_of_its_ops_is_right_a
     (label, text), _ = isolation.lines(found)
     assert label == "interaction"
     assert "alone: each of its 2 ops right; together: wrong_result: off" in text
+    isolation.write(tmp_path, [replace(found[0], level=2)])
+    again = isolation.between(tmp_path, [], tests, by_op)
+    assert [one.level for one in again] == [2, None], "the run has found where one begins"
+    assert isolation.lines(again)[0][1].endswith("together: wrong_result: off, from level 2 on")
+    assert "level" not in isolation.lines(again)[1][1]
     other = {(op_id, "another"): test for (op_id, _), test in by_op.items()}
     assert isolation.interactions(tests, other) == [], "verdicts of another backend say nothing"

@@ -19,7 +19,7 @@ from opscope.harness.verdict.compare import _by_operands as by_operands
 from opscope.harness.verdict.compare import compare
 from opscope.harness.verdict.moments import TINY
 from opscope.harness.verdict.operands import Operands
-from opscope.harness.verdict.scores import Scale
+from opscope.harness.verdict.scores import Scale, Scores
 from opscope.harness.verdict.steps import Steps
 from opscope.harness.verdict.tolerance import TABLE, Tolerance
 
@@ -192,19 +192,32 @@ def test_another_shape_or_type_is_refused(golden: np.ndarray, got: np.ndarray, r
 
 def test_robust_errors_are_of_the_finite_elements_that_are_no_denormals() -> None:
     """All that is asked of single elements: a share, the largest error in it, the error of all but the outliers."""
-    errors = module._robust_errors
-    assert errors(wide(1, 1, 1, 100), wide(1, 1, 1, 150), QUARTER)[2] == pytest.approx(50 / np.sqrt(10003))
-    assert errors(wide(1, 1, 1, 101), wide(1, 1, 1, 150), QUARTER)[2] == 0.0
-    assert errors(wide(TINY, np.inf, np.nan), wide(2 * TINY, np.inf, np.nan), QUARTER) == (0.95, 1.0, 1.0)
-    assert errors(wide(TINY / 2, 0), wide(TINY, 1), QUARTER) == (0.95, 0.0, 0.0)
-    assert errors(np.ones(3), np.full(3, 1.5), QUARTER) == (0.95, 0.5, 0.5)
-    assert errors(np.ones(16), np.full(16, 1.5), BLOCK) == (0.5, 0.5, 0.0)
-    assert errors(np.full(15, np.inf), np.full(15, np.inf), BLOCK) == (0.5, 0.0, 0.0)
+    errors, quarter, block = module._robust_errors, replace(QUARTER, relative_l2=0.0), replace(BLOCK, relative_l2=0.0)
+    assert errors(wide(1, 1, 1, 100), wide(1, 1, 1, 150), quarter)[2] == pytest.approx(50 / np.sqrt(10003))
+    assert errors(wide(1, 1, 1, 101), wide(1, 1, 1, 150), quarter)[2] == 0.0
+    assert errors(wide(TINY, np.inf, np.nan), wide(2 * TINY, np.inf, np.nan), quarter) == (0.95, 1.0, 1.0)
+    assert errors(wide(TINY / 2, 0), wide(TINY, 1), quarter) == (0.95, 0.0, 0.0)
+    assert errors(np.ones(3), np.full(3, 1.5), quarter) == (0.95, 0.5, 0.5)
+    assert errors(np.ones(16), np.full(16, 1.5), block) == (0.5, 0.5, 0.0)
+    assert errors(np.full(15, np.inf), np.full(15, np.inf), block) == (0.5, 0.0, 0.0)
     blocks = np.where(np.arange(48) % 16 == 3, -8.0, 1.0)  # the largest of each is 8
     small = np.where(np.arange(16) == 5, np.inf, 0.25)  # what is infinite is no block's largest, nor is 1 in its place
-    assert errors(small, small + 0.125, BLOCK) == (0.5, 0.5, 0.0)
+    assert errors(small, small + 0.125, block) == (0.5, 0.5, 0.0)
     blocks[20] = np.inf
-    assert errors(blocks, np.where(np.isinf(blocks), blocks, blocks + 1), BLOCK) == (0.5, 0.125, 0.0)
+    assert errors(blocks, np.where(np.isinf(blocks), blocks, blocks + 1), block) == (0.5, 0.125, 0.0)
+
+
+@pytest.mark.parametrize("by_element", [True, False])
+def test_what_half_of_the_elements_or_most_are_allowed_is_no_error(by_element: bool) -> None:
+    row, random_ = replace(QUARTER, relative_l2=0.025, by_element=by_element), np.random.default_rng(3)
+    for size in (1, 2, 3, 19, 20, 21, 40, 41):
+        for most in (0.2, 0.25, 0.26, 0.3, 0.6):
+            off = np.concatenate([random_.uniform(0, most, size // 2), random_.choice([0.25, most], size - size // 2)])
+            share, error, bulk = module._robust_errors(np.ones(size), 1 + off, row)
+            truth = np.quantile(off, share)
+            assert (error > row.single) == (truth > row.single + 1e-12)
+            assert error in (0.0, pytest.approx(truth))
+            assert (bulk > 0) <= by_element
 
 
 def test_a_sample_is_taken_at_an_odd_stride() -> None:
@@ -219,15 +232,30 @@ def test_of_many_elements_every_third_is_looked_at() -> None:
     """Half a million of them; at an odd stride, so that they fall in every column."""
     golden = np.ones(1 << 20)
     got = np.where(np.arange(1 << 20) % 3, 2.0, 1.0)
-    assert module._robust_errors(golden, got, QUARTER) == (0.95, 0.0, 0.0)
-    assert module._robust_errors(golden[: 1 << 19], got[: 1 << 19], QUARTER)[1] == 1.0
+    row = replace(QUARTER, relative_l2=0.0)
+    assert module._robust_errors(golden, got, row) == (0.95, 0.0, 0.0)
+    assert module._robust_errors(golden[: 1 << 19], got[: 1 << 19], row)[1] == 1.0
 
 
 def test_of_many_blocks_as_many_elements_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     """64 of 192 elements are 4 of 12 blocks: every third."""
     monkeypatch.setattr(module, "_SAMPLE", 64)
     wrong = np.where(np.arange(12) % 3, 2.0, 1.0)
-    assert module._robust_errors(np.ones(192), np.repeat(wrong, 16), BLOCK) == (0.5, 0.0, 0.0)
+    assert module._robust_errors(np.ones(192), np.repeat(wrong, 16), replace(BLOCK, relative_l2=0.0)) == (0.5, 0.0, 0.0)
+
+
+def test_what_is_its_golden_has_no_scores_in_a_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = np.random.default_rng(5).standard_normal((40, 48)).astype(np.float32)
+    other = right.copy()
+    other[3, 5] *= 1.25
+    scale, row = Scale(Steps("part", function=0.125)), replace(QUARTER, relative_l2=0.125)
+    scored = check(right, other, row, scale)
+    assert (scored.z_index, scored.passed) == ((3, 5), True)
+    monkeypatch.setattr(Scores, "take", lambda *_: pytest.fail("it is scored"))
+    alike = check(right, right.copy(), row, scale)
+    assert (alike.passed, alike.reason, alike.question, alike.flags) == (True, "", "", ())
+    assert (alike.pcc, alike.relative_l2, alike.max_abs) == (1.0, 0.0, 0.0)
+    assert (alike.z_max, alike.z_limit, alike.z_index) == (0.0, scored.z_limit, ())
 
 
 def test_both_parts_of_a_complex_number_have_its_sizes() -> None:
