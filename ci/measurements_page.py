@@ -32,7 +32,7 @@ OLDER = re.compile(r"before|[0-9a-f]{8}")
 """Columns of what a figure was before: the word, or a revision."""
 
 REMARK = re.compile(r" \((?:[^()]|\([^()]*\))*\)")
-NAME, FIGURE, LIMIT = 9, 7, 5
+NAME, FIGURE, LIMIT = 8, 7, 5
 """Words that each column of the page has at most."""
 
 
