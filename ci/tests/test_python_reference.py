@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import enum
+import subprocess
+import sys
+from types import ModuleType
 
 import pytest
 
@@ -18,6 +21,15 @@ def test_the_page_is_up_to_date() -> None:
 def test_every_public_name_is_in_it_once() -> None:
     names = [name for section in reference.SECTIONS.values() for name in section]
     assert sorted(names) == sorted([*opscope.__all__, "OpTests", "compiler.api"])
+
+
+def test_each_module_in_it_can_be_imported_by_the_name_that_it_has_there() -> None:
+    modules = ["compiler.api", *(name for name in opscope.__all__ if isinstance(getattr(opscope, name), ModuleType))]
+    assert "frames" in modules
+    for name in modules:
+        parent, _, own = f"opscope.{name}".rpartition(".")
+        code = f"import opscope.{name}\nfrom {parent} import {own} as other\nassert opscope.{name} is other"
+        subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_a_page_without_the_mark_is_refused() -> None:

@@ -341,6 +341,8 @@ def domain_line(tests: Sequence[OpTest]) -> str:
     if not known:
         return ""
     half, least = (100 * (test.domain_share or 0.0) for test in (known[(len(known) - 1) // 2], known[0]))
+    if len(known) == 1:
+        return f"1 computing op saw {least:.2g} % of its domain, {title(known[0])}"
     some = f"half of {len(known):,} computing ops saw at most {half:.2g} % of their domain"
     return f"{some}, {title(known[0])} {least:.2g} %"
 

@@ -26,6 +26,7 @@ from opscope.base import damage
 from opscope.base.live import progress
 from opscope.base.live.notebook import in_notebook, shown
 from opscope.base.results_folder import make_folder
+from opscope.base.visible_text import counted
 from opscope.harness.backends import compiler_commits, compiler_options, registry
 from opscope.harness.cache import export_folder
 from opscope.harness.cache.claims import Claims
@@ -301,7 +302,7 @@ class _Run:
             except KeyboardInterrupt:
                 if not in_notebook():
                     raise
-                damage.say(f"interrupted after {len(tests)} ops, which are in {self.folder}")
+                damage.say(f"interrupted after {counted(len(tests), 'op')}; {self.folder} has what is finished")
             finally:
                 store.write_run(self.folder, record.model_copy(update={"ended": now(), "outcome": outcome}))
             after_run.leave(self.folder, self._settings["repro_size"])

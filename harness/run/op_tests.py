@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opscope.base.plugins import plugins
+from opscope.base.visible_text import counted
 from opscope.harness.record.records import OpTest
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class OpTests(list[OpTest]):
     def __repr__(self) -> str:
         counts = Counter(test.status.value for test in self)
         ends = ", ".join(f"{count} {status}" for status, count in counts.most_common())
-        return f"{len(self)} ops: {ends or 'none'}; {self.run_dir}"
+        return f"{counted(len(self), 'op')}: {ends or 'none'}; {self.run_dir}"
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         """The page of the run, as a terminal shows it."""

@@ -24,7 +24,7 @@ Event = Mapping[str, Any]
 PHASES = {
     "export": "exported",
     "split": "split into single ops",
-    "golden": "goldens of {total} ops evaluated",
+    "golden": "goldens of {ops} evaluated",
     "import": "checked against its own framework",
     "whole": "run as one program",
 }
@@ -200,7 +200,7 @@ class _Shown(Quiet):
 
 
 class Lines(_Shown):
-    """A plain line for each finished phase of each model, and one a minute; the ops themselves are pytest's letters."""
+    """A plain line for each phase of a model that took a second, and one a minute; the ops are pytest's letters."""
 
     def __init__(self, write_line: Callable[[str], None], minute: float = MINUTE) -> None:
         super().__init__(write_line)
@@ -224,9 +224,9 @@ class Lines(_Shown):
         since = self._since.setdefault(phase, now)
         if not event.get("total") or event.get("done") != event.get("total"):
             return
-        if phase not in self._written:
+        if phase not in self._written and now - since >= SECOND:
             self._written.add(phase)
-            done = PHASES.get(stage, "{total} steps of {stage}").format(**event)
+            done = PHASES.get(stage, "{total} steps of {stage}").format(**event, ops=counted(event["total"], "op"))
             self._write_line(f"opscope: {model}: {done} in {now - since:.1f} s")
 
 

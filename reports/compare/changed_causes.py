@@ -20,7 +20,7 @@ FLAKY = "flaky: these do not fail the gate"
 def document(diff: Diff, most: int, team: str | None = None) -> Iterator[Node]:
     """All of a comparison, or that none of its rows belongs to the team; at most `most` rows of a table."""
     for side, run in (("A", diff.a), ("B", diff.b)):
-        yield Words(f"{side}  {run.run_id}  {', '.join(run.models)} on {run.name}, {len(run.ops)} ops")
+        yield Words(f"{side}  {run.run_id}  {', '.join(run.models)} on {run.name}, {counted(len(run.ops), 'op')}")
     if since := diff.since:
         authors = named(since.authors(Path.cwd()))
         yield Words(f"commits  {since.text}{f' by {authors}' if authors else ''}", link=since.url)

@@ -249,6 +249,7 @@ def test_a_run_says_what_share_of_their_domains_its_ops_saw(page: summary.Run, t
     ]
     said = f"half of 3 computing ops saw at most 3.9 % of their domain, {summary.title(tests[2])} 0.21 %"
     assert summary.domain_line(tests) == said
+    assert summary.domain_line(tests[:1]) == f"1 computing op saw 3.9 % of its domain, {summary.title(tests[0])}"
     assert said in " ".join(shown(dataclasses.replace(page, tests=tests), width=200).split())
     assert "3.9 % of its domain" in summary.result_text(tests[0])
 

@@ -20,6 +20,7 @@ from opscope.harness.record.ledger import ledger
 from opscope.harness.record.records import VOLATILE
 from opscope.harness.record.stages import Stage, Status
 from opscope.harness.run.api import run_op_by_op, split
+from opscope.harness.run.op_tests import OpTests
 
 MODULE = """
 module @toy {
@@ -235,6 +236,7 @@ def test_an_answer_is_a_list_that_shows_its_run(cache, tmp_path):
     tests = run_op_by_op(MODULE, cache_dir=cache, run_dir=tmp_path / "run")
     assert isinstance(tests, list)
     assert repr(tests) == f"3 ops: 3 success; {tmp_path / 'run'}"
+    assert repr(OpTests(tests[:1], tests.run_dir)) == f"1 op: 1 success; {tmp_path / 'run'}"
     assert tests.failures == []
     assert list(tests.frame()["op_name"]) == [test.op_name for test in tests]
     assert tests.report() == tmp_path / "run/report.html"

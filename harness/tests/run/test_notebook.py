@@ -38,15 +38,15 @@ class Net(torch.nn.Module):
         return torch.tanh(self.linear(x))
 
 run_op_by_op(Net(), torch.ones(3, 4))"""
-INTERRUPTED = """import os, signal
+INTERRUPTED = """import os, signal, threading
 
 def stop(test, seen=[]):
     seen.append(test)
     if len(seen) == 2:
-        os.kill(os.getpid(), signal.SIGINT)
+        threading.Timer({seconds}, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 
-tests = run_op_by_op("mnist_mlp", no_cache=True, on_test=stop)
-print(2 <= len(tests) < 24, {test.status.value for test in tests})"""
+tests = run_op_by_op({model}, no_cache=True, on_test=stop)
+print(2 <= len(tests) < {ops}, {{test.status.value for test in tests}})"""
 
 
 def shown(folder: Path, *cells: str) -> list[list[Any]]:
@@ -101,6 +101,17 @@ def test_the_notebook_of_the_guides_runs_as_it_stands(tmp_path: Path) -> None:
     assert page[-1]["text"].strip().endswith("report.html")
 
 
-def test_an_interrupt_gives_what_is_finished(tmp_path: Path) -> None:
-    _, outputs = shown(tmp_path, NET, INTERRUPTED)
+@pytest.mark.parametrize("seconds", [0, 0.3])
+def test_an_interrupt_gives_what_is_finished(tmp_path: Path, seconds: float) -> None:
+    _, outputs = shown(tmp_path, NET, INTERRUPTED.format(model="'mnist_mlp'", ops=24, seconds=seconds))
     assert "True {'success'}" in "".join(output.get("text", "") for output in outputs)
+
+
+def test_an_interrupt_gives_what_is_finished_of_a_module_of_pytorch(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="pip install 'opscope[torch]'")
+    encoder = "torch.nn.TransformerEncoderLayer(8, 2, 16).eval(), torch.ones(4, 2, 8)"
+    imports, again = "import torch\nfrom opscope import run_op_by_op", f"run_op_by_op({encoder})"
+    interrupted = INTERRUPTED.format(model=encoder, ops=40, seconds=0.1)
+    _, outputs, page = shown(tmp_path, imports, interrupted, again)
+    assert "True {'success'}" in "".join(output.get("text", "") for output in outputs)
+    assert "unique ops = " in page[-1]["data"]["text/plain"], "and the next call runs"

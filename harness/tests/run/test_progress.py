@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,29 +26,54 @@ def phase(name: str, done: int, total: int) -> dict[str, object]:
     return {"event": "stage", "model": "m", "stage": name, "done": done, "total": total}
 
 
-def test_lines_say_each_phase_once() -> None:
+@pytest.fixture
+def seconds(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Lets time pass, which stands still otherwise."""
+    now = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+
+    def passed(by: float) -> None:
+        now[0] += by
+
+    return passed
+
+
+def test_lines_say_each_phase_once(seconds: Callable[[float], None]) -> None:
     lines: list[str] = []
     shown = progress.Lines(lines.append)
     for done in range(4):
         shown.prepared(phase("golden", done, 3))
+        seconds(2)
     shown.prepared({"event": "done", "model": "m", "export_dir": "x", "cached": False})
     shown.close()
-    assert len(lines) == 1
-    assert lines[0].startswith("opscope: m: goldens of 3 ops evaluated in ")
+    assert lines == ["opscope: m: goldens of 3 ops evaluated in 6.0 s"]
 
 
-def test_lines_say_once_what_a_walk_takes_up_from_a_split() -> None:
+def test_lines_of_a_walk_say_once_what_it_takes_up_from_a_split(seconds: Callable[[float], None]) -> None:
     lines: list[str] = []
     shown = progress.Lines(lines.append)
-    for stage, total in (("export", 1), ("split", 1), ("export", 1), ("split", 1), ("golden", 3)):
+    for stage, total in (("export", 1), ("split", 1), ("export", 1), ("split", 1), ("golden", 1)):
         shown.prepared(phase(stage, 0, total))
+        seconds(1)
         shown.prepared(phase(stage, total, total))
     shown.close()
     assert [line.rsplit(" in ", 1)[0] for line in lines] == [
         "opscope: m: exported",
         "opscope: m: split into single ops",
-        "opscope: m: goldens of 3 ops evaluated",
+        "opscope: m: goldens of 1 op evaluated",
     ]
+
+
+def test_a_phase_of_less_than_a_second_leaves_no_line(seconds: Callable[[float], None]) -> None:
+    """Thirty small models had ninety lines before their table."""
+    lines: list[str] = []
+    shown = progress.Lines(lines.append)
+    for took in (0.9, 0.0, 1.0):
+        shown.prepared({**phase("split", 0, 1), "model": f"model of {took} s"})
+        seconds(took)
+        shown.prepared({**phase("split", 1, 1), "model": f"model of {took} s"})
+    shown.close()
+    assert lines == ["opscope: model of 1.0 s: split into single ops in 1.0 s"]
 
 
 def test_a_phase_takes_the_time_since_it_began_whatever_begins_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,4 +273,3 @@ def test_piped_run_draws_nothing(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
     assert "\r" not in done.stdout
     assert "\x1b" not in done.stdout
-    assert "opscope: mnist_mlp: exported in " in done.stdout
