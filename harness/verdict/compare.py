@@ -229,7 +229,7 @@ def _unless_it_leans(result: ResultCheck, got: np.ndarray, index: int, operands:
         slope = float((((wide(got) - exact) / width * along)[use]).sum() / size[use].sum())
     if got.size < SYSTEMATIC_FROM or got.dtype.itemsize < 4 or not abs(slope) > most:
         return result
-    reason = f"systematic error: expected at most {most:.2%} of the golden, got {slope:+.2%}"
+    reason = f"systematic error: wrong by {slope:+.2%} of the golden, at most {most:.2%} is right"
     return result.model_copy(update={"passed": False, "reason": reason, "question": "systematic"})
 
 
