@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -315,6 +315,39 @@ def test_every_dashboard_has_the_colours_that_the_report_has() -> None:
         assert metadata["label_colors"] == label_colours()
         assert metadata["shared_label_colors"] == list(label_colours())
     assert label_colours()["compile_failed"] == charts.status_colours()["compile_failed"]
+
+
+def contrast(one: Sequence[float], other: Sequence[float]) -> float:
+    """WCAG's contrast of two colours, each of three numbers of 0 to 255."""
+
+    def light(colour: Sequence[float]) -> float:
+        shares = [part / 255 for part in colour]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in shares]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2] + 0.05
+
+    dark, bright = sorted((light(one), light(other)))
+    return bright / dark
+
+
+@pytest.mark.parametrize(("card", "text"), [(255, 255 * 0.12), (0x14, 0x14 * 0.15 + 255 * 0.85)], ids=["light", "dark"])
+def test_big_numbers_can_be_read_in_both_modes(card: float, text: float) -> None:
+    """Of Superset's cards and texts, whose greys are given: black of 88 % on white, white of 85 % on #141414."""
+    css = "".join(bundle.legible(page, ASSETS) for page in ASSETS.dashboards.values())
+    share = bundle.TONE / 100
+    for each in ASSETS.charts.values():
+        for row in each.params.get("conditional_formatting", ()):
+            if each.kind == "big_number_total":
+                own = bytes.fromhex(row["colorScheme"][1:])
+                assert f"'{', '.join(map(str, own))}'] {{ color: color-mix(in srgb, {row['colorScheme']} " in css
+                assert contrast([part * share + text * (1 - share) for part in own], [card] * 3) >= 4.5, each.name
+
+
+def test_bars_of_names_with_a_platform_lie() -> None:
+    """Such names are long, and there are dozens of them: below upright bars they overlap."""
+    bars = [each for each in ASSETS.charts.values() if str(each.params.get("x_axis")).endswith("_on")]
+    named = [each for each in bars if each.kind == "echarts_timeseries_bar"]
+    assert len(named) > 3
+    assert not [each.name for each in named if each.params.get("orientation") != "horizontal"]
 
 
 def test_every_chart_is_written(tmp_path: Path) -> None:

@@ -21,6 +21,11 @@ _AS_BEFORE: tuple[tuple[re.Pattern[str], str], ...] = (
         re.compile(r"wrong by \S+ at (.+?): (\S+) instead of (\S+), (\S+) times as much as rounding allows"),
         r"largest error: expected at most \4 of its scale, got \4 at \1: expected \3, got \2",
     ),
+    (
+        re.compile(r"wrong by (\S+)( of its terms| of the golden|)( \(median \S+\)|), at most (\S+) is right"),
+        r"expected at most \4\2, got \1\3",
+    ),
+    (re.compile(r"PCC: (\S+), at least (\S+) is right"), r"PCC: expected at least \2, got \1"),
 )
 """The words of wrong numbers as records had them at first: what fails as before is not failing for another reason since
 its words are others."""

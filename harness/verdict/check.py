@@ -62,7 +62,7 @@ def check_cancelling(
     error, size = np.abs(d - g)[cancelled], size[cancelled]
     relative, median = norm(error) / max(norm(size), 1e-300), float(np.median(error / size))
     if not (relative <= row.relative_l2 and median <= row.single):
-        reason = f"expected at most {row.relative_l2:.3g} of its terms, got {relative:.3g} (median {median:.3g})"
+        reason = f"wrong by {relative:.3g} of its terms (median {median:.3g}), at most {row.relative_l2:.3g} is right"
         return plain.model_copy(update={"reason": f"cancelling sum: {reason}"})
     rest = check(golden.ravel()[~cancelled], got.ravel()[~cancelled], row)
     flags = tuple(dict.fromkeys((*plain.flags, *rest.flags, "cancellation")))
@@ -214,10 +214,7 @@ def _answers(
         if sums.largest_error <= (ZERO if strict else row.relative_l2):
             return "", ""
         if not strict:
-            return (
-                "largest",
-                f"golden is all zero: expected at most {row.relative_l2:.3g}, got {sums.largest_error:.3g}",
-            )
+            return "largest", f"golden is all zero: {_too_far(sums.largest_error, row.relative_l2)}"
     bound = scores.scale.steps.error_model == "bound"
     question, said = scores.wrong(lambda: not bound or _several(golden, scores.scale), ties=not strict)
     if question == "largest":
@@ -225,6 +222,10 @@ def _answers(
         right, wrong = (float(values[scores.at]) for values in (golden, got))
         return question, f"wrong by {abs(wrong - right):.3g} at {where}: {wrong:.6g} instead of {right:.6g}, {said}"
     return question, f"{question} error: {said}" if question else ""
+
+
+def _too_far(error: float, most: float) -> str:
+    return f"wrong by {error:.3g}, at most {most:.3g} is right"
 
 
 def _several(golden: np.ndarray, scale: Scale) -> bool:
@@ -245,21 +246,21 @@ def _verdict(golden: np.ndarray, got: np.ndarray, sums: Sums, row: Tolerance, pc
     if sums.golden_squares == 0:
         if sums.largest_error <= row.relative_l2:
             return ""
-        return f"golden is all zero: expected at most {row.relative_l2:.3g}, got {sums.largest_error:.3g}"
+        return f"golden is all zero: {_too_far(sums.largest_error, row.relative_l2)}"
     relative = math.sqrt(sums.error_squares / sums.golden_squares)
     if not relative <= row.relative_l2:
-        return f"relative L2: expected at most {row.relative_l2:.3g}, got {relative:.3g}"
+        return f"relative L2: {_too_far(relative, row.relative_l2)}"
     if relative > 0:
         share, error, bulk = _robust_errors(golden, got, row)
         if error > row.single:
-            return f"relative error of {share:.0%} of the elements: expected at most {row.single:.3g}, got {error:.3g}"
+            return f"relative error of {share:.0%} of the elements: {_too_far(error, row.single)}"
         if row.by_element and bulk > BULK_MARGIN * row.relative_l2:
-            return f"relative L2 without outliers: expected at most {BULK_MARGIN * row.relative_l2:.3g}, got {bulk:.3g}"
+            return f"relative L2 without outliers: {_too_far(bulk, BULK_MARGIN * row.relative_l2)}"
     if pcc is not None:
         # An honest error, half of what relative_l2 allows, on values that vary little costs this much correlation.
         required = min(row.pcc, 1 - (row.relative_l2 / spread) ** 2 / 4)
         if not pcc >= required:
-            return f"PCC: expected at least {required:.6g}, got {pcc:.6g}"
+            return f"PCC: {pcc:.6g}, at least {required:.6g} is right"
     return ""
 
 

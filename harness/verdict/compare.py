@@ -271,7 +271,7 @@ def _leaning(case: _Case, result: ResultCheck) -> ResultCheck:
         slope = float((((wide(got) - exact) / width * along)[use]).sum() / size[use].sum())
     if got.size < SYSTEMATIC_FROM or got.dtype.itemsize < 4 or not abs(slope) > most:
         return result
-    reason = f"systematic error: expected at most {most:.2%} of the golden, got {slope:+.2%}"
+    reason = f"systematic error: wrong by {slope:+.2%} of the golden, at most {most:.2%} is right"
     return _refused(result, reason)
 
 

@@ -46,8 +46,9 @@ TEST_WITHOUT = {
     "pipeline",
     "frontend",
     "framework_op_name",
+    "left_behind",
 }
-"""Fields of OpTest that each night sets again, or that follow from the row."""
+"""Fields of OpTest that each night sets again, that follow from the row, or that name paths of where it ran."""
 OPTIONS = ("dtype", "seed", "inputs", "data_format", "math_fidelity", "fingerprint", "versions")
 """Options of a run that affect its results; the others are paths on the machine that it ran on."""
 Line = dict[str, Any]

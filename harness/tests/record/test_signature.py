@@ -25,6 +25,16 @@ SAME = [
         "result 0: largest error: expected at most 1.02 of its scale, got 2 at (0, 0), face 0: expected 1, got -1e-3",
         "result 0: wrong by 0.5 at (0, 2), face 0: 0.724 instead of -2, 96 times as much as rounding allows",
     ),
+    ("relative L2: expected at most 0.006, got 0.5", "relative L2: wrong by 0.00624, at most 0.25 is right"),
+    (
+        "cancelling sum: expected at most 0.1 of its terms, got 0.5 (median 0.2)",
+        "cancelling sum: wrong by 0.3 of its terms (median 1e-05), at most 0.2 is right",
+    ),
+    (
+        "systematic error: expected at most 0.01% of the golden, got -0.05%",
+        "systematic error: wrong by -0.03% of the golden, at most 0.02% is right",
+    ),
+    ("PCC: expected at least 0.9, got 0.8", "PCC: -0.7, at least 0.95 is right"),
     ("NaN or Inf: expected 1.5, got nan at element 9", "NaN or Inf: nan instead of 2 at element 7"),
     ("see https://a.example/x?y=1", "see http://b.example/"),
 ]

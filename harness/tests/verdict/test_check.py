@@ -48,26 +48,36 @@ def varied(first: float, second: float, count: int = 64) -> np.ndarray:
     ("golden", "got", "row", "reason"),
     [
         (np.ones(4), np.full(4, 1.25), QUARTER, ""),
-        (np.ones(4), np.full(4, 1.375), QUARTER, "relative L2: expected at most 0.25, got 0.375"),
+        (np.ones(4), np.full(4, 1.375), QUARTER, "relative L2: wrong by 0.375, at most 0.25 is right"),
         (np.zeros(4), wide(0, -0.25, 0, 0), QUARTER, ""),
-        (np.zeros(4), wide(0, -0.3, 0, 0), QUARTER, "golden is all zero: expected at most 0.25, got 0.3"),
+        (np.zeros(4), wide(0, -0.3, 0, 0), QUARTER, "golden is all zero: wrong by 0.3, at most 0.25 is right"),
         (outlier(4096, 1), outlier(4096, 2), QUARTER, ""),
-        (outlier(4096, 1), outlier(4096, 2.125), QUARTER, "relative L2 without outliers: expected at most 1, got 1.12"),
+        (
+            outlier(4096, 1),
+            outlier(4096, 2.125),
+            QUARTER,
+            "relative L2 without outliers: wrong by 1.12, at most 1 is right",
+        ),
         (outlier(4096, 1), outlier(4096, 2.125), replace(QUARTER, by_element=False), ""),
         # The error of single elements is asked for first; at its limit it is right.
-        (outlier(4096, 1), outlier(4096, 3.5), QUARTER, "relative L2 without outliers: expected at most 1, got 2.5"),
+        (
+            outlier(4096, 1),
+            outlier(4096, 3.5),
+            QUARTER,
+            "relative L2 without outliers: wrong by 2.5, at most 1 is right",
+        ),
         (
             outlier(4096, 1),
             outlier(4096, 3.625),
             QUARTER,
-            "relative error of 95% of the elements: expected at most 2.5, got 2.62",
+            "relative error of 95% of the elements: wrong by 2.62, at most 2.5 is right",
         ),
         (outlier(4096, 1), outlier(4096, 3.5), replace(QUARTER, by_element=False), ""),
         (
             outlier(4096, 1),
             outlier(4096, 3.625),
             replace(QUARTER, by_element=False),
-            "relative error of 50% of the elements: expected at most 2.5, got 2.62",
+            "relative error of 50% of the elements: wrong by 2.62, at most 2.5 is right",
         ),
         # A block's small values may be off by half of its largest; what is no whole block is not looked at.
         (np.repeat([4096.0, 1.0], 16), np.repeat([4096.0, 1.5], 16), BLOCK, ""),
@@ -75,7 +85,7 @@ def varied(first: float, second: float, count: int = 64) -> np.ndarray:
             np.repeat([4096.0, 1.0], [16, 32]),
             np.repeat([4096.0, 1.625], [16, 32]),
             BLOCK,
-            "relative error of 50% of the elements: expected at most 0.5, got 0.625",
+            "relative error of 50% of the elements: wrong by 0.625, at most 0.5 is right",
         ),
         (np.repeat([4096.0, 1.0], [1, 14]), np.repeat([4096.0, 9.0], [1, 14]), BLOCK, ""),
         (np.repeat([0.0, 1.0], [16, 15]), np.repeat([0.0, 1.125], [16, 15]), BLOCK, ""),
@@ -84,14 +94,14 @@ def varied(first: float, second: float, count: int = 64) -> np.ndarray:
             varied(1, 0),
             varied(1, 0.875),
             Tolerance("t", 0.09, 0.99, by_element=False),
-            "PCC: expected at least 0.795475, got 0.752577",
+            "PCC: 0.752577, at least 0.795475 is right",
         ),
         (varied(1, 0), varied(1, 0.625), Tolerance("t", 0.09, 0.99, by_element=False), ""),
         (
             varied(1, 0),
             varied(1, 0.5),
             Tolerance("t", 0.05, 0.9, by_element=False),
-            "PCC: expected at least 0.9, got 0.894427",
+            "PCC: 0.894427, at least 0.9 is right",
         ),
         (
             wide(3, 5, 7, 9),
@@ -154,7 +164,7 @@ def test_a_golden_of_zeros_allows_the_rows_error_or_with_known_operands_almost_n
         assert (result.passed, result.question) == (False, "largest")
     assert result.reason.startswith("wrong by 1.01e-05 at (2,), ")
     result = check(np.zeros(4), wide(0, 0, 0.5, 0), QUARTER, scale)
-    assert result.reason == "golden is all zero: expected at most 0.25, got 0.5"
+    assert result.reason == "golden is all zero: wrong by 0.5, at most 0.25 is right"
 
 
 def test_discrete_values_are_counted_and_the_first_that_differs_is_named() -> None:
@@ -287,7 +297,7 @@ def test_an_element_cancels_below_a_quarter_of_its_terms() -> None:
     assert result == PLAIN.model_copy(update={"passed": True, "reason": "", "flags": ("cancellation",)})
     result = check_cancelling(wide(0.5, -0.5, 1), wide(0.5, -0.5 + 2.0**-5, 1), SUM, wide(4, 4, 4), PLAIN)
     assert (result.passed, result.flags) == (False, ())
-    assert result.reason == "cancelling sum: expected at most 0.00391 of its terms, got 0.00552 (median 0.00391)"
+    assert result.reason == "cancelling sum: wrong by 0.00552 of its terms (median 0.00391), at most 0.00391 is right"
 
 
 def test_most_cancelling_elements_are_right_by_themselves() -> None:
@@ -296,14 +306,14 @@ def test_most_cancelling_elements_are_right_by_themselves() -> None:
     allowed = 10 * 2.0**-8
     assert check_cancelling(golden, wide(0, allowed, allowed), SUM, sizes, PLAIN).passed
     result = check_cancelling(golden, wide(0, 0.0625, 0.0625), SUM, sizes, PLAIN)
-    assert result.reason == "cancelling sum: expected at most 0.00391 of its terms, got 2.16e-05 (median 0.0625)"
+    assert result.reason == "cancelling sum: wrong by 2.16e-05 of its terms (median 0.0625), at most 0.00391 is right"
 
 
 def test_elements_that_do_not_cancel_are_judged_by_themselves() -> None:
     golden, sizes = wide(0.5, 1, 1), wide(4, 4, 4)
     result = check_cancelling(golden, wide(0.5, 1, 1.5), SUM, sizes, PLAIN)
     assert (result.passed, result.flags) == (False, ("cancellation",))
-    assert result.reason == "relative L2: expected at most 0.00391, got 0.354"
+    assert result.reason == "relative L2: wrong by 0.354, at most 0.00391 is right"
     flagged = check_cancelling(wide(0.5, 1e-310, 1), wide(0.5, 0, 1), SUM, wide(4, 1e-310, 4), PLAIN)
     assert flagged.flags == ("denormal_flush", "cancellation")
 
@@ -323,7 +333,7 @@ def test_a_shorter_model_is_judged_by_its_direction() -> None:
     got = golden * (1 - TRUNCATES) + wide(4, 4, -4, -4)
     result = check_truncated(golden, got, QUARTER, 1, PLAIN)
     assert (result.passed, result.flags, result.max_abs) == (False, ("truncation",), PLAIN.max_abs)
-    assert result.reason == "relative L2: expected at most 0.25, got 0.501"
+    assert result.reason == "relative L2: wrong by 0.501, at most 0.25 is right"
     result = check_truncated(golden, got, replace(QUARTER, relative_l2=0.75), 1, PLAIN)
     assert (result.passed, result.reason, result.flags) == (True, "", ("truncation",))
     part = check_truncated(golden, got, replace(QUARTER, relative_l2=0.75), 1, PLAIN, Steps("bound", function=0.25))
