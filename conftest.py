@@ -22,6 +22,8 @@ import platformdirs
 import pytest
 
 from opscope.base import damage, gc_pause, jax_plugins
+from opscope.base.tests import crossed
+from opscope.base.xla import xla_releases
 
 # As in lanes: threads of two workers on two cores only wait for each other. NumPy reads it when it is loaded.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -173,12 +175,50 @@ def pytest_configure_node(node: Any) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable(report: pytest.TestReport | pytest.CollectReport) -> Iterator[None]:
+    """Leaves the names that a test goes by out of what a worker says of it where it passed: nobody reads them."""
+    data: Any = yield
+    if report.passed:
+        data["keywords"] = {}
+    return data
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
     """Keeps what the tests import out of garbage collection, which would walk it a hundred times."""
     with gc_pause.paused():
         collected = yield
     gc_pause.set_aside()
+    compile_quickly()
     return collected
+
+
+def compile_quickly() -> None:
+    """Has `jax.jit`, and ops that the simulator leaves to the host, compile in half the time, as goldens of quick tests
+    do: where a module of tests has imported them.
+
+    JAX has no setting for it. Children, and what compiles with XLA alone, have options of their own.
+    """
+    quick = xla_releases.quick_options() if {"jax", "opscope.simulator"} & {*sys.modules} else {}
+    compiler: Any = sys.modules.get("jax._src.compiler")
+    if (of_jax := getattr(compiler, "get_compile_options", None)) is not None:
+
+        def jax_options(*words: Any, env_options_overrides: dict[str, Any] | None = None, **more: Any) -> Any:
+            return of_jax(*words, env_options_overrides=quick | (env_options_overrides or {}), **more)
+
+        compiler.get_compile_options = jax_options
+    if "opscope.simulator" in sys.modules:
+        from opscope.simulator import host_ops
+
+        of_host = host_ops._options
+
+        def host_options() -> Any:
+            options = of_host()
+            options.executable_build_options.debug_options.xla_backend_optimization_level = 0
+            options.env_option_overrides = list(quick.items())
+            return options
+
+        host_ops._options = host_options
 
 
 SLOW_AS_A_WHOLE = re.compile(rb"^pytestmark = .*pytest\.mark\.slow", re.MULTILINE)
@@ -195,6 +235,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
         return None
     named = any(Path(word.partition("::")[0]).absolute() == collection_path for word in config.args)
     return None if named or not SLOW_AS_A_WHOLE.search(collection_path.read_bytes()) else True
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Makes slow tests, before slow ones are left out, of the pairs that the quick ones do without."""
+    crossed.mark_slow(items)
 
 
 _BEGINNINGS: dict[str, Any] = {}

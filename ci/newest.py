@@ -53,7 +53,7 @@ class Outcome(NamedTuple):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Prints a row for each extra as it ends."""
+    """Says of each extra as it ends whether it works, and prints a table of all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("extras", nargs="*", metavar="EXTRA", help="default: all, and none")
     extras = parser.parse_args(arguments).extras or list(RUNS)
@@ -63,7 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     outcomes = []
     for extra in extras:
         print(f"{extra or 'no extra'} ...", file=sys.stderr, flush=True)
-        outcomes.append(tried(extra))
+        outcomes.append(outcome := tried(extra))
+        print(f"{'works' if outcome.works else 'does not work'}: {outcome.said}", file=sys.stderr, flush=True)
     Page().table(
         [("extra", ""), ("works", ""), ("the run said", ""), ("newer than in constraints.txt", "")],
         [[each.extra or "-", "yes" if each.works else "no", each.said, each.newer] for each in outcomes],
@@ -85,7 +86,9 @@ def tried(extra: str) -> Outcome:
         words = (python, "-m", "pytest", *RUNS[extra], "--op-by-op", "--no-report", "-q")
         environment = {"HOME": name, "PATH": f"{folder / 'venv' / 'bin'}:/usr/bin:/bin"}
         done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-        return Outcome(extra, done.returncode == 0, last_line(done.stdout or done.stderr), ", ".join(newer(python)))
+        broken = what_broke(done.stdout) if done.returncode else ""
+        said = broken or last_line(done.stdout or done.stderr)
+        return Outcome(extra, done.returncode == 0, said, ", ".join(newer(python)))
 
 
 def names_of(extra: str) -> list[str]:
@@ -119,6 +122,12 @@ def newer(python: Path) -> Iterator[str]:
 def canonical(name: str) -> str:
     """A package's name as the index compares it."""
     return re.sub(r"[-_.]+", "-", name.strip()).lower()
+
+
+def what_broke(text: str) -> str:
+    """The first cause of failure, or model that was not prepared, that the page of a run tells of; empty if none is."""
+    found = re.search(r"^ +cause \w+: (.*)|^Models that were not prepared .*\n +(.*)", text, re.MULTILINE)
+    return "" if found is None else found[1] or found[2]
 
 
 def last_line(text: str) -> str:

@@ -7,6 +7,7 @@ distribution are built and checked. Nothing is committed, tagged or uploaded: th
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shutil
 import subprocess
@@ -50,13 +51,26 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
 
 
 def build(source: Path, dist: Path) -> int:
-    """Makes a source distribution and the wheel from that in an empty folder, and checks both. 0 if they are right."""
-    for words in (["build", "--outdir", str(dist), str(source)], ["twine", "check", "--strict"]):
-        made = sorted(map(str, dist.glob("*")))  # what twine is to check; none before the build
-        done = subprocess.run([sys.executable, "-m", *words, *made], check=False)
-        if done.returncode:
-            return done.returncode
-    return 0
+    """Makes a source distribution and the wheel from that in an empty folder, and checks both. 0 if they are right.
+
+    On Linux the wheel is named for the oldest C library that it runs on (`manylinux_2_17_x86_64`): an index takes no
+    `linux_x86_64`.
+    """
+    if code := _tool("build", "--outdir", dist, source):
+        return code
+    for wheel in dist.glob("*-linux_*.whl"):
+        if code := _tool("auditwheel", "repair", "--wheel-dir", dist, wheel):
+            return code
+        wheel.unlink()
+    return _tool("twine", "check", "--strict", *sorted(dist.glob("*")))
+
+
+def _tool(name: str, *words: str | Path) -> int:
+    """The exit code of a module of this environment, which finds the programs of it."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+    return subprocess.run(
+        [sys.executable, "-m", name, *words], env={**os.environ, "PATH": path}, check=False
+    ).returncode
 
 
 def refusal(version: str, root: Path) -> str:

@@ -9,6 +9,10 @@ from opscope.dashboards.asset_files import WIDTH, Assets
 from opscope.dashboards.bundle import chart_params
 from opscope.dashboards.viz import columns, metrics
 
+OF_MANY = frozenset(["model", "model_on", "op", "op_id", "op_name", "op_on", "cause", "signature"])
+"""Columns with many values, of which a legend would have pages."""
+MOST_LINES = 8
+
 
 def problems(assets: Assets) -> list[str]:
     """Returns one line per problem; empty if the assets are correct."""
@@ -47,6 +51,9 @@ def _charts(assets: Assets) -> Iterator[str]:
         used = {*columns(full), *(condition["subject"] for condition in full["adhoc_filters"])}
         for column in sorted(used - set(dataset.columns)):
             yield f"{where}: expected a column of {chart.dataset}, got {column}"
+        lines = set(full.get("groupby") or ()) & OF_MANY if chart.kind.startswith("echarts_") else set()
+        if lines and not 0 < full.get("limit", 0) <= MOST_LINES:
+            yield f"{where}: expected at most {MOST_LINES} lines, got one for each {min(lines)}; try limit"
         used_metrics = {*metrics(full), *filter(None, [full.get("timeseries_limit_metric")])}
         for metric in sorted(used_metrics - set(dataset.metrics)):
             yield f"{where}: expected a metric of {chart.dataset}, got {metric}"

@@ -268,6 +268,8 @@ def get(name: str, folders: Iterable[Path | str] = ()) -> Model:
 def _unknown(word: str, known: Sequence[str]) -> str:
     """Returns the error text for a word that names no model."""
     near = difflib.get_close_matches(word, known, n=3, cutoff=0.4) or list(known)
+    if "," in word:
+        near = [f"--model once for each: {' '.join(f'--model {name}' for name in word.split(','))}"]
     expected = "the name of a model, a glob, `all` or the path of a model file"
     return f"--model: expected {expected}, got {word!r}; try {', '.join(near)}"
 

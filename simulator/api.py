@@ -8,7 +8,12 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+
 from opscope.base import passes
+from opscope.compiler.target.program import Numerics, TensorDesc
 from opscope.simulator.counters import Counters, counters
 from opscope.simulator.device import Device, Executable, RunResult
 from opscope.simulator.errors import (
@@ -23,7 +28,9 @@ from opscope.simulator.errors import (
     UnsupportedKernel,
     WrongBoard,
 )
+from opscope.simulator.images import pack
 from opscope.simulator.kernels import KERNELS
+from opscope.simulator.kernels.eltwise import real_function
 from opscope.simulator.profile import OpCost, Profile
 from opscope.simulator.program_run import ProgramRun
 from opscope.simulator.timing.flops import flops_of
@@ -54,3 +61,16 @@ def cuts_result(kernel: str) -> bool:
     """
     row = KERNELS[kernel]
     return row.unit == "sfpu" and not row.rounds and row.max_ulp > 0
+
+
+def as_ttnn(kernel: str, operands: Sequence[np.ndarray], data_format: str, dst_format: str) -> np.ndarray:
+    """Returns what ttnn's own kernel gives of float32 operands, bit for bit, as float32.
+
+    `data_format` is `Float32` or `Float16_b`, that of operands and result; `dst_format` that of Dst. Raises KeyError
+    for a kernel whose bits are not known.
+    """
+    if (function := real_function(kernel, data_format, Numerics("HiFi4", dst_format))) is None:
+        raise KeyError(kernel)
+    made, element_type = function(*operands), "f32" if data_format == "Float32" else "bf16"
+    desc = TensorDesc(made.shape, element_type, data_format, "tile", "dram")
+    return pack(made, desc, dst_format=dst_format, rounds=KERNELS[kernel].rounds)

@@ -84,10 +84,16 @@ def _compiled(module: bytes) -> Any:
         _vet(module)
     if b"lapack_" in module:
         _initialise_lapack()
+    client = _client()
+    return client.compile_and_load(module, xla_client.DeviceList((client.devices()[0],)), _options())
+
+
+def _options() -> Any:
+    from jaxlib import xla_client
+
     options = xla_client.CompileOptions()
     options.executable_build_options.debug_options.xla_cpu_enable_fast_math = False
-    client = _client()
-    return client.compile_and_load(module, xla_client.DeviceList((client.devices()[0],)), options)
+    return options
 
 
 @dataclass(frozen=True)

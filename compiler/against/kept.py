@@ -46,10 +46,11 @@ def _attribute(
 
 
 _CHLO = (
-    "PJRT hands chlo ops over as composites of StableHLO or as their formula, and the build inlines these; this "
-    "compiler reads the chlo op itself, for which it has a TTIR op"
+    "PJRT hands chlo ops over as composites of StableHLO, which run here as the op of that name, for which there is a "
+    "kernel, or as their formula, in which the build merges equal ops and swaps the operands of ttnn.lt and ttnn.le"
 )
 _ROWS = "the build has ops of its own for rows by index, which upstream's list lacks: read, never emitted"
+_SORTS = "the build sorts floats only, integers in two halves; the kernel here compares integers"
 _BITS = "TTIR has no such op: the build counts bit by bit, here a kernel does"
 _PATCH = "a change of this build"
 _WIDER = "none of upstream's tests has it; here it runs as this compiler's own form"
@@ -58,10 +59,16 @@ _I1 = "StableHLO's sums of booleans are or, their products and; arithmetic on 0 
 _WORDS = "64-bit integers are two words on the device"
 
 TTIR = (
-    *_ops("ttir", _CHLO, "chlo.erf", upstream="unary/erf_mhlo_op"),
-    *_ops("ttir", _CHLO, "chlo.asinh", upstream="unary/asinh_mhlo_op"),
-    *_ops("ttir", _CHLO, "chlo.top_k", upstream="reduction/topk_op"),
-    *_ops("ttir", _CHLO, "chlo.*"),
+    *_ops(
+        "ttir",
+        "the build leaves an iota that nothing reads",
+        "chlo.top_k",
+        ours="",
+        theirs="ttir.arange, ttir.reshape",
+        upstream="data_movement/sort_op",
+    ),
+    *_ops("ttir", _SORTS, "chlo.top_k", upstream="data_movement/sort_op"),
+    *_ops("ttir", "the build finds a product's high half in its formula and has an op of its own for it", "chlo.mulhi"),
     *_ops(
         "ttir",
         _ROWS,
@@ -142,7 +149,7 @@ TTIR = (
     ),
     *_ops(
         "ttir",
-        "the build sorts floats only, integers in two halves; the kernel here compares integers",
+        _SORTS,
         "stablehlo.sort",
         upstream="data_movement/sort_op",
     ),
@@ -166,6 +173,7 @@ TTIR = (
         "ttir",
         "the formula is the specification's; constants that broadcast are not spread here",
         "stablehlo.batch_norm_grad",
+        upstream="batch_norm_grad_op",
     ),
     *_ops(
         "ttir",
@@ -226,6 +234,7 @@ TTIR = (
             f"ttir.{op}",
             "*",
             "the formula of batch_norm_grad; constants that broadcast are not spread here",
+            upstream="batch_norm_grad_op",
         )
         for op in ("add", "div", "sqrt")
     ),

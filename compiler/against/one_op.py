@@ -86,8 +86,18 @@ def _differences(dialect: str, name: str, ours: list[PrintedOp], theirs: list[Pr
         yield Difference(dialect, name, "ops", "", _listed(more), _listed(fewer))
     for op, each in mine.items():
         if len(each) == len(other.get(op, ())):
-            for a, b in zip(each, other[op], strict=True):
+            for a, b in _unequal(each, other[op]):
                 yield from _of_pair(dialect, a, b)
+
+
+def _unequal(ours: list[PrintedOp], theirs: list[PrintedOp]) -> Iterator[tuple[PrintedOp, PrintedOp]]:
+    """Pairs ops of one name that have no equal, wherever it stands, in the order of the texts."""
+    mine, other = list(ours), list(theirs)
+    for op in ours:
+        if op in other:
+            mine.remove(op)
+            other.remove(op)
+    yield from zip(mine, other, strict=True)
 
 
 def _by_name(ops: list[PrintedOp]) -> dict[str, list[PrintedOp]]:

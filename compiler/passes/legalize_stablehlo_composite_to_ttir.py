@@ -1,7 +1,8 @@
 """Pass `legalize-stablehlo-composite-to-ttir`: replaces a composite by the op that it names, or its decomposition.
 
 The PyTorch and JAX front ends of tt-mlir emit `tenstorrent.*`, which become ttir ops here as there. StableHLO writes
-`chlo.*` to files for readers without chlo; they become the op of that name again, if the table has a row for it.
+`chlo.*` to files for readers without chlo; they become the op of that name again, if the table has a row for it. In
+tt-mlir's own forms (`named`) they are decomposed, as there.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class LegalizeStablehloCompositeToTtir(ModulePass):
 
     name = "legalize-stablehlo-composite-to-ttir"
     named: bool = False
-    """Whether composites also become ops of tt-mlir that have no kernel here."""
+    """Whether composites become all ops of tt-mlir, also those without a kernel here, and no others."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Changes the module in place and drops functions that only composites used. Raises CompilerInputError."""
@@ -53,7 +54,7 @@ class LegalizeStablehloCompositeToTtir(ModulePass):
             assert block is not None
             results = written(composite) if self.named else None
             if results is None:
-                new_op = _as_op(composite)
+                new_op = _as_op(composite, chlo=not self.named)
                 if new_op is None:
                     decomposed.add(meaning.root_reference.data)
                     new_op = CallOp(meaning, list(composite.operands), [r.type for r in composite.results])
@@ -68,14 +69,14 @@ class LegalizeStablehloCompositeToTtir(ModulePass):
         drop(op, meanings)
 
 
-def _as_op(composite: Operation) -> Operation | None:
+def _as_op(composite: Operation, chlo: bool) -> Operation | None:
     """Returns the op that the composite's name stands for; None if only its decomposition is known."""
     called = composite.attributes["name"]
     name = called.data if isinstance(called, StringAttr) else ""
     attributes = composite.attributes.get("composite_attributes")
     attrs: Attrs = dict(attributes.data) if isinstance(attributes, DictionaryAttr) else {}
     types = [result.type for result in composite.results]
-    if name.startswith("chlo.") and name in CLASSES:
+    if chlo and name.startswith("chlo.") and name in CLASSES:
         return CLASSES[name].create(
             operands=composite.operands, result_types=types, attributes=attrs, location=composite.location
         )

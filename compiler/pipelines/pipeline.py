@@ -150,6 +150,7 @@ def _passes(spec: ArgSpec) -> tuple[ModulePass, ...]:
             Inline(),
             *((StablehloAggressiveSimplification(), DeadCodeElimination()) if simplified else ()),
             StablehloToTtir(named=True),
+            CommonSubexpressionElimination(),
             DeadCodeElimination(),
         )
     if spec.name == CONVERSION:

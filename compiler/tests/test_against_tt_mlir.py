@@ -185,6 +185,15 @@ def test_each_kind_of_difference_is_named(theirs, expected):
     assert [(each.kind, each.what) for each in shown] == expected
 
 
+def test_equal_ops_in_another_order_are_no_difference():
+    one, two, three = (
+        f'%{n} = "ttir.constant"() <{{value = dense<{n}> : tensor<f32>}}> : () -> tensor<f32>\n' for n in "123"
+    )
+    assert differences("stablehlo.case", Emission(f"module\n{one}{two}"), Emission(f"module\n{two}{one}")) == []
+    (only,) = differences("stablehlo.case", Emission(f"module\n{one}{two}"), Emission(f"module\n{two}{three}"))
+    assert (only.op, only.kind, only.what) == ("ttir.constant", "attribute value", "value")
+
+
 def test_other_memory_and_another_element_in_it_are_differences_of_layout():
     mine, theirs = TEXT, TEXT.replace("tile<32x32, bf16>", "tile<32x32, f32>")
     shown = differences("stablehlo.sort", Emission("", mine), Emission("", theirs))

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from jax import lax
 
+from opscope.base.xla import xla_releases
 from opscope.compiler.tests import programs
 from opscope.compiler.tests.programs import random
 
@@ -95,6 +96,14 @@ UNARY: dict[str, tuple[Callable[..., Any], float, float]] = {
     "sinh": (jnp.sinh, -2, 2),
     "lgamma": (lax.lgamma, 0.5, 4),
 }
+
+
+def test_xla_compiles_quickly_here() -> None:
+    """Each function is compiled once: conftest.py has JAX say so."""
+    from jax._src import compiler
+
+    made = compiler.get_compile_options(num_replicas=1, num_partitions=1)
+    assert dict(made.env_option_overrides) == xla_releases.quick_options()
 
 
 @pytest.mark.parametrize("dtype", [F, B], ids=["f32", "bf16"])

@@ -120,6 +120,22 @@ def test_what_stands_for_an_op_of_chlo_is_that_op_again():
     np.testing.assert_array_equal(got, values[order])
 
 
+def test_in_tt_mlirs_words_it_is_its_formula_in_which_equal_ops_are_one():
+    source = """
+    func.func private @chlo.asinh.impl(%a: tensor<8xf32>) -> tensor<8xf32> {
+      %0 = stablehlo.abs %a : tensor<8xf32>
+      %1 = stablehlo.abs %a : tensor<8xf32>
+      %2 = stablehlo.add %0, %1 : tensor<8xf32>
+      return %2 : tensor<8xf32> }
+    func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
+      %0 = stablehlo.composite "chlo.asinh" %a {decomposition = @chlo.asinh.impl} : (tensor<8xf32>) -> tensor<8xf32>
+      return %0 : tensor<8xf32> }"""
+    assert legalised(source) == ["chlo.asinh"]
+    module = door.read(source)
+    pipeline.run(pipeline.parse("stablehlo-to-ttir-pipeline"), module)
+    assert programs.op_names(module) == ["ttir.abs", "ttir.add"]
+
+
 def test_of_a_decomposition_that_calls_nothing_is_left():
     source = """
     func.func private @inner(%a: tensor<2xf32>) -> tensor<2xf32> {

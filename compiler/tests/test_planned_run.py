@@ -23,6 +23,7 @@ def test_the_graph_computes_what_xla_does(name: str) -> None:
     assert pcc(out, case.golden[0]) > 0.999
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("board", ["e150", "n150"])
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("name", MODELS)

@@ -40,6 +40,7 @@ def check(buda_plan: BudaPlan) -> None:
         assert epoch.cycles == max(buda_plan.choices[p.op.name].model.cycles for p in epoch.placements)
 
 
+@pytest.mark.crossed
 @pytest.mark.filterwarnings("ignore:policy CNN:DeprecationWarning")
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize(

@@ -60,6 +60,7 @@ def changed(kind: str, name: str, **fields: Any) -> list[str]:
 
 
 HEAVIEST = ASSETS.charts["heaviest"]
+BY_NIGHT = ASSETS.charts["failing_by_night"].params
 TONIGHT = ASSETS.dashboards["tonight"]
 ONE_ROW = TONIGHT.rows[0]
 
@@ -72,6 +73,8 @@ ONE_ROW = TONIGHT.rows[0]
         ("charts", "heaviest", {"params": {**HEAVIEST.params, "groupby": ["colour"]}}, "got colour"),
         ("charts", "heaviest", {"params": {**HEAVIEST.params, "metrics": ["weight"]}}, "got weight"),
         ("charts", "heaviest", {"where": (Condition.model_validate({"column": "colour", "is": "=="}),)}, "got colour"),
+        ("charts", "failing_by_night", {"params": {**BY_NIGHT, "groupby": ["model"]}}, "at most 8 lines"),
+        ("charts", "failing_by_night", {"params": {**BY_NIGHT, "groupby": ["op_name"], "limit": 13}}, "try limit"),
         ("charts", "heaviest", {"below": "gone"}, "expected a dashboard of dashboards/, got gone; try start, tonight"),
         ("dashboards", "coverage", {"rows": ()}, "expected a dashboard that shows it, got none"),
         (

@@ -14,6 +14,7 @@ from opscope.base.mesh import partition
 from opscope.harness.backends.base import Declined, Job, StageError
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.structure import CALLS
+from opscope.harness.verdict.tails import TTNN, by_kernels
 
 if TYPE_CHECKING:
     from opscope.compiler.api import SystemDesc
@@ -139,6 +140,21 @@ def cuts_result(op_name: str) -> bool:
 
     kernel = _kernel_of(op_name)
     return kernel is not None and cuts(kernel)
+
+
+def _gives(kernel: str, result: str, *operands: np.ndarray) -> list[np.ndarray]:
+    """What ttnn's own kernel returns of float64 operands, by the type of its result: of bfloat16 with a Dst of 32 bits,
+    and of 16."""
+    from opscope.simulator.api import as_ttnn
+
+    data_format = {"bfloat16": "Float16_b", "float32": "Float32"}[result]
+    with np.errstate(all="ignore"):
+        narrow = [x.astype(np.float32) for x in operands]
+        return [as_ttnn(kernel, narrow, data_format, dst) for dst in dict.fromkeys(("Float32", data_format))]
+
+
+TAILS = by_kernels(TTNN, _gives)
+"""What ttnn's own kernels return in place of a function's value."""
 
 
 def _kernel_of(op_name: str) -> str | None:

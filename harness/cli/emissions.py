@@ -20,7 +20,11 @@ from opscope.harness.triage import from_run
 
 LAST = Stage.TTNN_TO_FLATBUFFER
 Emitted = tuple[str, str, bytes, str, str, str, str]
-"""Id and name of an op, its module, TTIR and TTNN as text, and stage and reason if it was refused."""
+"""Id and name of an op, its module, TTIR and TTNN as text, and stage and reason if it was refused.
+
+The module is the one that the backend's compiler read, where it wrote that: PJRT hands chlo ops over as composites or
+as their formula.
+"""
 
 
 def emissions(backend: str, run: Path | None, models: tuple[str, ...], arch: str) -> Iterator[Emitted]:
@@ -59,7 +63,8 @@ def _of_run(run_dir: Path, backend: str) -> Iterator[Emitted]:
         if test is None or row.module is None:
             continue
         folder = artifact_dir(run_dir, row.op_id) / artifacts.ir_folder(label)
-        module = checked(from_run.export_dir(run, row), row.module).read_bytes()
+        read = _text(folder, "shlo").encode()
+        module = read or checked(from_run.export_dir(run, row), row.module).read_bytes()
         yield row.op_id, row.op_name, module, _text(folder, "ttir"), _text(folder, "ttnn"), *_refusal(test)
 
 

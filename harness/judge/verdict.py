@@ -251,14 +251,14 @@ class Verdict:
         """Which of its target's documented tails some elements are right by, in words."""
         if self._judged is None or not self._inputs or "documented_tail" not in self.flags:
             return ()
-        known = tails.of(self._judged.target.tails, name_of(self._judged.op_name, self._judged.operands))
-        said = []
+        target, name = self._judged.target, name_of(self._judged.op_name, self._judged.operands)
+        known, said = tails.of(target.tails, name, target.float_format), []
         for tail in known:
             pairs = zip(self.golden, self.got, strict=False)
             counts = [tails.documented([tail], golden, got, self._inputs) for golden, got in pairs]
             if count := sum(int(where.sum()) for where in counts if where is not None):
                 said.append(f"{count:,} elements are as documented: {tail}")
-        return tuple(said)
+        return tuple(said or [str(form) for form in target.forms if form.name == name])
 
     @cached_property
     def reach(self) -> tuple[Reach | None, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,13 +15,11 @@ from opscope.base.op_families import COMPUTING
 from opscope.base.page import Page
 from opscope.base.statuses import PASSED
 from opscope.base.visible_text import counted
-from opscope.harness.page import failing_ops, ladder_table
+from opscope.harness.page import failing_ops, ladder_table, what_next
 from opscope.harness.page.failing_ops import CAUSES, FAILING, place_text, verdict_text, with_short_paths
 from opscope.harness.record import explanation, explanation_text, ledger, one_failure
 from opscope.harness.record.agreement import Disagreement, disagreements
 from opscope.harness.record.bodies import otherwise_right
-from opscope.harness.record.earlier_run import earlier_run
-from opscope.harness.record.errors import resuming
 from opscope.harness.record.flags import in_words
 from opscope.harness.record.isolation import Artefact
 from opscope.harness.record.isolation import lines as isolation_lines
@@ -30,8 +27,7 @@ from opscope.harness.record.ledger import MANY
 from opscope.harness.record.optest import board_of, title
 from opscope.harness.record.origin import ANSWERS
 from opscope.harness.record.records import ImportCheck, Ledger, ManifestHeader, ModelFailure, OpRow, OpTest, RunRecord
-from opscope.harness.record.run_folders import size_of_runs
-from opscope.harness.record.selection import count_deselected, kills, none_selected
+from opscope.harness.record.selection import count_deselected, kills
 from opscope.harness.record.spared_work import savings
 from opscope.harness.record.stages import BATCH_DEPENDENT, FAILED, VARYING, ImportStatus, Status
 from opscope.harness.record.store import artifact_dir
@@ -43,10 +39,6 @@ if TYPE_CHECKING:
     from opscope.wire.show import StoredRun
 
 SLOWEST = 5
-MOST_BYTES = 10**9
-"""Bytes of all run folders above which the page names what removes old ones."""
-UNFINISHED = frozenset({"interrupted", "out_of_budget"})
-"""Outcomes of runs that `--resume` goes on with."""
 EXPLAINED = 3
 """How many wrong results are explained at the end of a run; `opscope show ID` explains any of them."""
 
@@ -158,7 +150,7 @@ def show(run: Run, console: Console) -> None:
         render(part(run))
     render(Words(with_short_paths(note, run.folder), "known", whole=True) for note in run.notes)
     render(_totals(run))
-    places = {**run.places, **_what_next(run)}.items()
+    places = {**run.places, **what_next.lines(run)}.items()
     render(Words(f"{name:<9} {with_short_paths(place, run.folder)}", whole=True) for name, place in places)
 
 
@@ -166,7 +158,7 @@ def _ladders(run: Run, page: Page) -> None:
     """How far the ops came on each backend."""
     first, more = run.record.models[:2], len(run.record.models) - 2
     models = f"{', '.join(first)} and {more} more" if run.is_of_many else ", ".join(run.record.models)
-    for backend in run.ledgers:
+    for backend in run.ledgers if run.tests else ():
         tests = [t for t in run.tests if t.backend == backend or not run.has_several]
         board = board_of({t.card_type for t in tests}, run.record.arch)
         heading = f"{models} on {backend}{f' ({board})' if board else ''}"
@@ -289,7 +281,7 @@ def _how_it_ended(run: Run) -> Iterator[Words]:
     """Sentences about ops that did not run, about work that was spared, and about what the inputs reached."""
     outcome = run.record.outcome
     if outcome == "interrupted":
-        yield Words("the run was interrupted: ops that did not run count as not_run", "known")
+        yield Words("the run was interrupted: ops that did not run count as not_run; --resume runs them", "known")
     if reasons := _kills(run):
         more = f", and {len(reasons) - 1} more" if len(reasons) > 1 else ""
         yield Words(f"{reasons[0]}{more}: no answer of any op; --resume runs again what did not run", "known")
@@ -332,25 +324,6 @@ def _totals(run: Run) -> Iterator[Words]:
 def _kills(run: Run) -> list[str]:
     """How ops, whole models and preparations were killed."""
     return kills([*run.tests, *run.whole], run.header.failed)
-
-
-def _what_next(run: Run) -> dict[str, str]:
-    """The command that a person would type next: what did not run is run, the first failure is shown; where all is
-    right, the run is compared with the one before, or its report is written."""
-    lines = {}
-    if (size := size_of_runs(run.folder)) > MOST_BYTES:
-        lines["clean"] = f"opscope clean: the runs in .opscope/runs hold about {size / 1e9:.1f} GB"
-    if "run" in run.places and (run.record.outcome in UNFINISHED or _kills(run)):
-        lines["next"] = resuming(with_short_paths(run.places["run"], run.folder))
-    elif failing := failing_ops.failures([test for test in run.tests if test.fails_run], most=1).causes:
-        lines["next"] = f"opscope show {failing[0].ops[0].op_id}"
-    elif "run" in run.places and not (run.header.failed or none_selected(run.tests)):
-        this = Path(run.places["run"])
-        before = earlier_run(this, run.record, run.folder)
-        folders = [this] if before is None else [before, this]
-        names = (shlex.quote(with_short_paths(str(folder), run.folder)) for folder in folders)
-        lines["next"] = f"opscope {'report' if before is None else 'diff'} {' '.join(names)}"
-    return lines
 
 
 def _by_reason(expected: Sequence[OpTest]) -> Iterator[tuple[str, str]]:

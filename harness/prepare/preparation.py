@@ -309,7 +309,8 @@ def _resolve(word: str, request: Preparation) -> list[Named]:
         # A file whose own name holds a bracket or a star is that file, not a pattern.
         paths = [path] if path.is_file() else user_files.found(word)
         if not paths:
-            raise InputError("--model", "the path of a StableHLO file", f"{word!r}, which is not a file")
+            hint = "a glob in quotes, or --model once for each" if "," in word else ""
+            raise InputError("--model", "the path of a StableHLO file", f"{word!r}, which is not a file", hint)
         names = {path: path.stem} if path.is_file() else user_files.stems(word, paths)
         return [named for file in paths for named in _of_stablehlo(file, "", request, names[file])]
     try:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 import struct
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
@@ -278,11 +278,17 @@ def _mlir(text: str) -> dict[str, _Body]:
     """The functions of an MLIR module; what stands in none of them is one more, without a name."""
     functions: dict[str, _Body] = {"": _Body()}
     private: set[str] = set()
+    named: dict[str, list[str]] = defaultdict(list)
+    """Function -> those that its text names."""
     stack: list[tuple[_Body, _Statement | None, str]] = [(functions[""], None, "")]
     for line in map(str.strip, text.splitlines()):
         body, owner, _ = stack[-1]
         if not line:
             continue
+        opens = line.endswith("{")
+        heads = opens and _FUNCTION.match(line)
+        if not heads and (symbols := _SYMBOL.findall(line)):
+            named[next((name for _, _, name in reversed(stack) if name), "")] += symbols
         if line.startswith("^"):
             body.arguments += _declared(line)
             continue
@@ -299,8 +305,7 @@ def _mlir(text: str) -> dict[str, _Body]:
             else:
                 _complete(owner, line.lstrip("}) "))
             continue
-        opens = line.endswith("{")
-        if opens and _FUNCTION.match(line):
+        if heads:
             del stack[1:]  # functions stand in none
             symbol = _SYMBOL.search(line)
             generic = _GENERIC_NAME.search(line)
@@ -322,10 +327,12 @@ def _mlir(text: str) -> dict[str, _Body]:
             region = _Body([(inner, kind) for inner, kind in _declared(line) if inner not in statement.operands])
             statement.regions.append(region)
             stack.append((region, statement, ""))
-    used = Counter(_SYMBOL.findall(text))
-    for name in private:  # what nobody calls is not run
-        if used[name] <= (f" {name}(" in text):
-            del functions[name]
+    live, left = set[str](), [name for name in functions if name not in private] or [*functions]
+    while left:
+        if (name := left.pop()) in functions and name not in live:
+            live.add(name)
+            left += named[name]
+    functions = {name: body for name, body in functions.items() if name in live}  # what nobody calls is not run
     names = {name for name in functions if name}
     for body in functions.values():
         for statement in _statements(body):

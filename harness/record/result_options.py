@@ -434,6 +434,14 @@ def flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
+def changed_words(options: Mapping[str, Any]) -> list[str]:
+    """Those of PROGRAM_OPTIONS that are not as usual, as words of a command line."""
+    usual = ResultOptions()
+    given = {name: options.get(name) for name in PROGRAM_OPTIONS}
+    changed = ((name, value) for name, value in given.items() if value not in (None, "", getattr(usual, name)))
+    return [word for name, value in changed for word in (flag(name), str(value))]
+
+
 @cache
 def record_fields() -> dict[str, tuple[Any, Any]]:
     """The fields for options that every record has, with type and default. Older records take the default.

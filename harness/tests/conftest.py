@@ -1,8 +1,10 @@
-"""Quick tests compile their goldens without optimisation: each runs once, on small inputs."""
+"""Quick tests compile their goldens without optimisation, and those of a file once: each runs once, on small inputs."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,12 +22,23 @@ def compiled_quickly(request: pytest.FixtureRequest) -> Iterator[None]:
         return
     from opscope.harness.prepare import golden
 
-    options = golden._options
+    options, compiled = golden._options, golden._compile
 
     def at_level_0(level: int | None = None, tested: bool = False) -> Any:
         return options(level if tested or level is not None else 0, tested)
 
+    known: dict[Any, Any] = {}
+
+    def once(module: bytes, path: Path | None, level: int | None, tested: bool) -> Any:
+        if (key := (module, level, tested)) not in known:
+            known[key] = compiled(module, path, level, tested)
+        elif path is not None:
+            with contextlib.suppress(Exception):  # custom calls cannot be serialised
+                golden._keep(path, known[key].serialise())
+        return known[key]
+
     patch = pytest.MonkeyPatch()
     patch.setattr(golden, "_options", at_level_0)
+    patch.setattr(golden, "_compile", once)
     yield
     patch.undo()

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from opscope.base.places import HOME
 from opscope.base.results_folder import make_folder, results_folder
 from opscope.base.temporary_folder import TemporaryFolder
 from opscope.harness.cache import verdict_fingerprint
+from opscope.harness.record import artifacts, lowered_ir, program_graph
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.machine_faults import fault_of_machine, pressure
 from opscope.harness.record.records import OpTest
@@ -139,7 +140,17 @@ class Model:
                 done = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, env=environment, check=False)
             if not has_run(run_dir):
                 return _refused(done.returncode, log.read_text(errors="replace"), Path(scratch))
-            return _of_tests(load_run(run_dir).tests)
+            tests = load_run(run_dir).tests
+            return _of_tests(tests).model_copy(update={"programs": tuple(sorted(_programs(run_dir, tests)))})
+
+
+def _programs(run_dir: Path, tests: Iterable[OpTest]) -> Iterator[str]:
+    """The digests of the programs whose IR a run has kept."""
+    for test in tests:
+        folder = run_dir / artifacts.ARTIFACT_DIR / test.op_id / artifacts.ir_folder(test.backend)
+        if (last := lowered_ir.last_ir(folder)) is not None:
+            text = lowered_ir.plain(last.read_text(encoding="utf-8", errors="replace"))
+            yield program_graph.read(text).digest
 
 
 def _of_tests(tests: Iterable[OpTest]) -> Reading:

@@ -119,8 +119,8 @@ def _print_issue(folder: Path, *others: Path, known: Iterable[str] = ()) -> None
     click.echo(issue.write(folder, *others, known=known), nl=False)
 
 
-def _search(budget: str, lanes: int, against: str = "") -> in_child.Search:
-    return in_child.Search(lanes, float(BY_NAME["budget"].read("--budget", budget)), against)
+def _search(budget: str, lanes: int, **against: str) -> in_child.Search:
+    return in_child.Search(lanes, float(BY_NAME["budget"].read("--budget", budget)), **against)
 
 
 @click.command("reduce", short_help="Find the smallest op that fails in the same way.")
@@ -132,6 +132,12 @@ def _search(budget: str, lanes: int, against: str = "") -> in_child.Search:
     default="",
     metavar="BACKEND",
     help="Shrink an op or a model that this backend, such as tt@0.1.2, lowers otherwise, for as long as it does.",
+)
+@click.option(
+    "--against-path",
+    default="",
+    metavar="DIR",
+    help="With --against: the folder from which that backend imports first.",
 )
 @BUDGET
 @LANES

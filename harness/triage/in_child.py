@@ -55,6 +55,8 @@ class Search:
     """Seconds."""
     against: str = ""
     """A backend that lowers the op differently: that difference is what is reduced."""
+    against_path: str = ""
+    """The folder from which `against` imports first; empty: as the op's own backend."""
 
 
 def narrow(folder: Path, where: str, search: Search, report: Report, target: Path | None = None) -> dict[str, Any]:
@@ -170,7 +172,8 @@ def narrow_in_child(parent: Parent) -> dict[str, Any]:
         target, against = task["target"] and Path(task["target"]), task["against"]
         if target and not against and _several_ops(folder, repro, task["budget"]):
             return _as_answer(_reduced_module(folder, target, task, report), target)
-        with Lab(folder, repro, lanes=task["lanes"], **_limits(task), against=against) as lab:
+        sides = {"against": against, "against_path": task["against_path"]}
+        with Lab(folder, repro, lanes=task["lanes"], **_limits(task), **sides) as lab:
             return _as_answer(_reduced(lab, folder, target, report), target, lab) if target else _probed(lab, report)
 
     return _answered(parent, work)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import queue
 import shutil
 import threading
@@ -101,14 +102,18 @@ class Lab:
         budget: float = 300.0,
         against: str = "",
         stop: str = "",
+        against_path: str = "",
     ) -> None:
         """`folder` is the repro folder; after `budget` seconds, or once the file `stop` is there, nothing is tried any
-        more. `against` is the second backend, where it is two lowerings that differ and not a failure."""
+        more. `against` is the second backend, where it is two lowerings that differ and not a failure, `against_path`
+        the folder from which it imports first."""
         self._scratch = TemporaryFolder("lab")
         self.place = Path(self._scratch.name)
         self.folder, self.repro = resolved(folder), repro
         self._until, self._stop = time.monotonic() + budget, stop
         self._backends = (bundle.backend_of(self.folder, repro.options), *([against] if against else []))
+        path = os.pathsep.join(filter(None, (against_path, os.environ.get("PYTHONPATH"))))
+        self._environments = {against: {"PYTHONPATH": path}} if against_path else {}
         self._free: queue.SimpleQueue[list[Lane]] = queue.SimpleQueue()
         self._lanes: list[list[Lane]] = []
         """For each variant that is tried at once, a lane of each backend."""
@@ -276,13 +281,13 @@ class Lab:
 
     def _differ(self, lanes: Sequence[Lane], row: OpRow) -> bool:
         """Whether the backends have lowered an op differently, in the way of the original, which comes first."""
-        texts, folder = [], Path()
+        texts = []
         for lane in lanes:
             context = lane.config.context
-            folder = Path(context.run_dir, artifacts.ARTIFACT_DIR, row.op_id)  # of both backends
+            folder = Path(context.run_dir, artifacts.ARTIFACT_DIR, row.op_id)
             last = lowered_ir.last_ir(folder / artifacts.ir_folder(backend_label(context.backend)))
             texts.append("" if last is None else lowered_ir.plain(last.read_text(encoding="utf-8", errors="replace")))
-        shutil.rmtree(folder, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
         one, two = texts
         changes = changes_of_texts(two, one) if one and two else []
         self._changes = self._changes or changes
@@ -322,8 +327,10 @@ class Lab:
     def _open(self) -> None:
         """Makes the lanes; a fault of one variant costs that lane's child only."""
         while len(self._lanes) < self._lane_count:
-            name = f"lane{len(self._lanes)}"
-            lanes = [self._lane(backend, name, keep_ir=self.compares_lowerings) for backend in self._backends]
+            lanes = [  # each with a folder of its own, since two builds may have one name
+                self._lane(backend, f"lane{len(self._lanes)}-{side}", keep_ir=self.compares_lowerings)
+                for side, backend in enumerate(self._backends)
+            ]
             self._lanes.append(lanes)
             self._free.put(lanes)
 
@@ -335,7 +342,8 @@ class Lab:
         changed = {"until": until} | ({} if level is None else {"optimization_level": level})
         context = replace(context, backend=backend, options=context.options.changed(**changed), **kept)
         folders = {bundle.MODEL: str(self.place)}
-        return Lane(LaneConfig(context, folders, op_timeout=options.op_timeout, memory_limit=options.op_memory))
+        limits = {"op_timeout": options.op_timeout, "memory_limit": options.op_memory}
+        return Lane(LaneConfig(context, folders, environment=self._environments.get(backend, {}), **limits))
 
     def row_of(self, tried: Tried) -> OpRow:
         """The manifest row of a variant that was tried, its values in this place."""

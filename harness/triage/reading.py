@@ -56,6 +56,8 @@ class Reading(Record):
 
     tests: tuple[OpTest, ...] = ()
     """The records; none where the revision could not be tried."""
+    programs: tuple[str, ...] = ()
+    """Digests of the graphs of their programs, where a run has kept its IR."""
     why: str = ""
     """Why it could not be tried."""
     by_machine: bool = False
@@ -110,9 +112,8 @@ class Measure:
         if not reading.structures:
             return None
         if self.name == "structure":
-            return json_digest([json.loads(each.model_dump_json(exclude={"cycles"})) for each in reading.structures])[
-                :8
-            ]
+            parts = [json.loads(each.model_dump_json(exclude={"cycles"})) for each in reading.structures]
+            return json_digest([*parts, *reading.programs])[:8]
         if self.layout:
             places = [place for each in reading.structures for place in each.memory.get(self.op, {}).items()]
             return sum(count for place, count in places if self.layout in place)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -53,13 +54,13 @@ ADDED_IN_REGISTERS = frozenset({"stablehlo.add", "stablehlo.subtract"})
 """What the matrix unit rounds twice in 16 bits: to the bits of its registers first (ttnn 0.81.1 as recorded)."""
 BITS = "stablehlo.rng_bit_generator"
 TOP = "chlo.top_k"
+"""What composites are judged as that pick values."""
 GROUPS = 4
 """Groups of values from which a mistaken formula is looked for: in few of them roundings may come to one by chance."""
 MANY = 16
 """The same for a variance that is off alike in all, which one pass over the values excuses in each alone."""
 MISTAKEN = 0.2
 """How far from 1 the mean share of groups may be that a mistaken formula made; its deviation may be half of it."""
-"""What composites are judged as that pick values."""
 
 
 def compare_op(
@@ -124,37 +125,17 @@ def compare(
             checks.append(refused("count", f"expected {len(golden)} results, got {len(got)}"))
             continue
         name = outputs[index].data_type if index < len(outputs) else element_type(golden[index].dtype)
-        row = tolerance(target, kind, name, inner, op_name=op_name, body=body, ulp=ulp)
         steps = steps_of(target, kind, name, inner, op_name=op_name, body=body, ulp=ulp, operand_types=types)
         if isinstance(operands, ExactOperands) and steps is not None:
             steps = operands.with_mean(steps, golden[index].dtype)
-        result = _judged(golden, got, index, row, steps, op_name, operands, beside(came[index]))
-        if result.passed and steps is not None and operands is not None and not target.narrow_dst:
-            result = _of_cut_operands(golden[index], got[index], row, steps, operands, result)
-        if not result.passed and row.truncates and (products := int(params.get(PRODUCTS_IN_A_ROW, 0))):
-            result = check_truncated(golden[index], got[index], row, products, result, steps)
-        if not result.passed and QUANTISED in params and operands is not None and not name.startswith(("f", "bf")):
-            row = tolerance(target, kind, "f32", inner, op_name=op_name, body=body, ulp=ulp)
-            result = halves.excused(golden[index], got[index], index, result, operands, row.relative_l2)
-        if isinstance(operands, ExactOperands) and operands.has_body:
-            result = _beside_body(result, golden, given, got, index, row, steps, op_name, operands)
-        if not result.passed and _has_numbers(result) and isinstance(operands, ExactOperands) and operands.has_kernels:
-            by_unit = _judged(golden, got, index, row, steps, op_name, operands.read_by_the_matrix_unit())
-            if by_unit.passed:
-                result = _unless_it_leans(by_unit, got[index], index, operands)
-        if not result.passed and _has_numbers(result) and isinstance(operands, ExactOperands):
-            result = _by_other_steps(result, came[index], index, operands)
-        fine = None if target.narrow_dst else steps
-        if result.passed and fine is not None and (said := _too_coarse(golden, got, index, fine, operands)):
-            result = result.model_copy(update={"passed": False, "reason": said, "question": "systematic"})
-        if result.passed and isinstance(operands, ExactOperands):
-            result = _unless_rounded_twice(result, got[index], index, operands)
-            result = _unless_mistaken(result, got[index], index, operands)
-            if "as_body" not in result.flags and (some := other_steps.only_in_some(operands, came[index], index)):
-                reason = f"{some} elements are off as steps of 16 bits are, which show in no others"
-                result = result.model_copy(update={"passed": False, "reason": reason, "question": "largest"})
+        row_of = partial(tolerance, target, kind, inner=inner, op_name=op_name, body=body, ulp=ulp)
+        case = _Case(golden, given, got, came, index, name, row_of, steps, op_name, operands, params, target)
+        result = case.judged(documented=beside(came[index]))
+        for question in QUESTIONS:
+            if question.of_right in (None, result.passed):
+                result = question.answer(case, result)
         if index in documented:
-            result = result.model_copy(update={"flags": (*result.flags, "documented_tail")})
+            result = _flagged(result, "documented_tail")
         checks.append(result if target.tiled else _without_tiles(result))
     if op_name == "stablehlo.sort" and not all(check.passed for check in checks):
         checks = ties.excused(golden, got, params, checks, lambda got: operands is None or operands.in_order(got))
@@ -163,13 +144,186 @@ def compare(
     return checks
 
 
-def _unless_rounded_twice(result: ResultCheck, got: np.ndarray, index: int, operands: ExactOperands) -> ResultCheck:
-    """A result of a formula that is right by the rounded golden, unless an element of 16 bits is farther from what the
-    formula gives before it is rounded than its steps and one rounding take it: of a host that rounds no step in
-    between. So few values need no mean."""
+@dataclass(frozen=True)
+class _Case:
+    """One result of an op, and by what it is judged."""
+
+    golden: Sequence[np.ndarray]
+    body: Sequence[np.ndarray]
+    """What the op's own body gives."""
+    got: Sequence[np.ndarray]
+    """What came, but the golden where it is what is documented."""
+    came: Sequence[np.ndarray]
+    index: int
+    type_name: str
+    """The result's element type."""
+    row_of: Callable[[str], Tolerance]
+    """The table's row of an element type."""
+    steps: Steps | None
+    op_name: str
+    operands: Operands | None
+    params: Mapping[str, str]
+    target: Target
+
+    @cached_property
+    def row(self) -> Tolerance:
+        """The table's row of this result."""
+        return self.row_of(self.type_name)
+
+    @property
+    def right(self) -> np.ndarray:
+        """This result's golden."""
+        return self.golden[self.index]
+
+    @property
+    def result(self) -> np.ndarray:
+        """What came of it."""
+        return self.got[self.index]
+
+    @property
+    def exact(self) -> ExactOperands | None:
+        """The operands of an op that has a formula."""
+        return self.operands if isinstance(self.operands, ExactOperands) else None
+
+    def judged(self, **other: Any) -> ResultCheck:
+        """The verdict by golden and operands; or by others, or on another result."""
+        known = {"golden": self.golden, "got": self.got, "operands": self.operands, **other}
+        return _judged(**known, index=self.index, row=self.row, steps=self.steps, op_name=self.op_name)
+
+
+def _refused(result: ResultCheck, reason: str, question: str = "systematic") -> ResultCheck:
+    return result.model_copy(update={"passed": False, "reason": reason, "question": question})
+
+
+def _flagged(result: ResultCheck, flag: str) -> ResultCheck:
+    return result.model_copy(update={"flags": tuple(dict.fromkeys((*result.flags, flag)))})
+
+
+def _of_cut_operands(case: _Case, first: ResultCheck) -> ResultCheck:
+    """The verdict on a product whose operands the matrix unit cuts to so many bits, and which may be right.
+
+    It is right by what is left of them, each on either side, or by what they were. Returns `first` for other ops, and
+    where the unit leaves out a part of the product.
+    """
+    golden, got, steps, operands = case.right, case.result, case.steps, case.operands
+    if steps is None or operands is None or case.target.narrow_dst:
+        return first
+    plain = operands.op_name in table.MULTIPLYING and not (steps.stored or steps.left_out or steps.block)
+    if not plain or not any(steps.cut) or first.flags:
+        return first
+    factors = [*operands.inputs] * (2 if operands.op_name == "chlo.square" else 1)
+    if len(factors) != 2:
+        return first
+    alone, why = replace(steps, cut=(0.0, 0.0)), first
+    with np.errstate(all="ignore"):
+        for lost in (steps.cut, steps.cut[::-1], (0.0, 0.0)):
+            product = np.multiply(*(cut_to(wide(x), steps.kept(each)) for x, each in zip(factors, lost, strict=True)))
+            unrounded = Unrounded.of(product, golden.dtype) if steps.counts_ties else None
+            again = check(rounded(product, golden.dtype), got, case.row, Scale(alone, unrounded=unrounded), strict=True)
+            if again.passed:
+                return first
+            why = again if lost is steps.cut else why
+    return _refused(first, why.reason, why.question)
+
+
+def _cut_in_sums(case: _Case, result: ResultCheck) -> ResultCheck:
+    products = int(case.params.get(PRODUCTS_IN_A_ROW, 0)) if case.row.truncates else 0
+    return check_truncated(case.right, case.result, case.row, products, result, case.steps) if products else result
+
+
+def _quantised(case: _Case, result: ResultCheck) -> ResultCheck:
+    if QUANTISED not in case.params or case.operands is None or case.type_name.startswith(("f", "bf")):
+        return result
+    return halves.excused(case.right, case.result, case.index, result, case.operands, case.row_of("f32").relative_l2)
+
+
+def _beside_body(case: _Case, result: ResultCheck) -> ResultCheck:
+    """The verdict on a result by its formula, with what the op's body says: one that is wrong by the formula may be
+    right by a body whose constants are rounded to its type. A body that computes something else is no excuse, and is
+    said (flag `body_differs`)."""
+    if case.exact is None or not case.exact.has_body:
+        return result
+    if not case.judged(got=case.body, operands=case.exact.stepwise()).passed:
+        return _flagged(result, "body_differs")
+    if result.passed or not _has_numbers(result):
+        return result
+    again = case.judged(golden=case.body)
+    return _flagged(again, "as_body") if again.passed else result
+
+
+def _by_the_matrix_unit(case: _Case, result: ResultCheck) -> ResultCheck:
+    if case.exact is None or not (case.exact.has_kernels and _has_numbers(result)):
+        return result
+    by_unit = case.judged(operands=case.exact.read_by_the_matrix_unit())
+    return _leaning(case, by_unit) if by_unit.passed else result
+
+
+def _leaning(case: _Case, result: ResultCheck) -> ResultCheck:
+    """A result that is right by what the matrix unit cuts, unless it is off on the mean, along the golden, by more than
+    that takes off the terms of one step: what it makes shorter in one step it makes longer in another."""
+    got, index, operands = case.result, case.index, case.exact
+    assert operands is not None
+    exact, most = operands.exact[index], cut_of(operands.target, "matmul", element_type(got.dtype))
+    with np.errstate(all="ignore"):
+        width = operands.usually()[index] + last_place(exact, got.dtype) / 2
+        along, size = exact / width, np.square(exact / width)
+        use = np.isfinite(size)
+        slope = float((((wide(got) - exact) / width * along)[use]).sum() / size[use].sum())
+    if got.size < SYSTEMATIC_FROM or got.dtype.itemsize < 4 or not abs(slope) > most:
+        return result
+    reason = f"systematic error: expected at most {most:.2%} of the golden, got {slope:+.2%}"
+    return _refused(result, reason)
+
+
+def _by_other_steps(case: _Case, result: ResultCheck) -> ResultCheck:
+    known = _has_numbers(result) and case.exact
+    if not known or not other_steps.are_these(known, case.came[case.index], case.index):
+        return result
+    return _flagged(result.model_copy(update={"passed": True, "reason": "", "question": ""}), "as_body")
+
+
+def _in_documented_form(case: _Case, result: ResultCheck) -> ResultCheck:
+    for _, other in case.exact.in_documented_forms() if case.exact is not None and _has_numbers(result) else ():
+        again = case.judged(golden=other.golden, operands=other)
+        if again.passed:
+            return _flagged(again, "documented_tail")
+    return result
+
+
+def _too_coarse(case: _Case, result: ResultCheck) -> ResultCheck:
+    """The verdict on a result whose numbers all have no more digits than bfloat16, though its type and the right ones
+    have: something rounded it in between. Of 64 honest numbers of 11 fraction bits one in 10^57 is so; where terms
+    cancel, any may be."""
+    g, d, steps, operands = case.right, case.result, case.steps, case.operands
+    if steps is None or case.target.narrow_dst:
+        return result
+    finer = g.dtype.kind == "f" and steps.stored_as and FRACTION_BITS[steps.stored_as] > COARSE
+    known = not (steps.stored or steps.block or steps.error_model == "part" or max(steps.cut) >= 2.0**-COARSE / 2)
+    if not (finer and known) or g.size < SYSTEMATIC_FROM:
+        return result
+    right, came = np.ravel(g), np.ravel(d)
+    if (cut_to(wide(came[:SAMPLED]), COARSE) != wide(came[:SAMPLED])).mean() > FEW:
+        return result  # as nearly all are
+    right, came = wide(right), wide(came)
+    use = np.isfinite(right) & np.isfinite(came) & (came != 0) & (cut_to(right, COARSE) != right)
+    if operands is not None and (within := operands.within()) is not None:
+        use &= np.ravel(within[case.index]) <= 8 * 2.0**-COARSE * np.abs(right)
+    seen = int(np.count_nonzero(use))
+    if seen < SYSTEMATIC_FROM or (cut_to(came[use], COARSE) != came[use]).any():
+        return result
+    return _refused(result, f"all {seen} results are numbers of bfloat16, and the right ones are not")
+
+
+def _rounded_twice(case: _Case, result: ResultCheck) -> ResultCheck:
+    """The verdict on a result of 16 bits that is right by the rounded golden: no element of a host that rounds no step
+    in between is farther from what the formula gives before it is rounded than its steps and one rounding take it. So
+    few values need no mean."""
+    got, index, operands = case.result, case.index, case.exact
+    if operands is None:
+        return result
     narrow = got.dtype.itemsize == 2 and is_float(got)
     by_name = not operands.module  # of a module XLA's own result is right too, which may round steps
-    if not (narrow and by_name and result.passed and result.max_abs) or result.flags or operands.stepwise() is operands:
+    if not (narrow and by_name and result.max_abs) or result.flags or operands.stepwise() is operands:
         return result
     exact, most = operands.exact[index], float(ml_dtypes.finfo(got.dtype).max)
     with np.errstate(all="ignore"):
@@ -183,17 +337,18 @@ def _unless_rounded_twice(result: ResultCheck, got: np.ndarray, index: int, oper
     at = int(np.argmax(np.where(farther, off, 0.0)))
     value, right = float(got.flat[at]), float(exact.flat[at])
     reason = f"{value:.6g} is not rounded to nearest from {right:.9g}, nor from what steps may give, at element {at}"
-    return result.model_copy(update={"passed": False, "reason": reason, "question": "rounding"})
+    return _refused(result, reason, "rounding")
 
 
-def _unless_mistaken(result: ResultCheck, got: np.ndarray, index: int, operands: ExactOperands) -> ResultCheck:
-    """A result that is right within what its steps may cost, unless it is another formula's.
+def _mistaken(case: _Case, result: ResultCheck) -> ResultCheck:
+    """The verdict on a result that is right within what its steps may cost, unless it is another formula's.
 
     Its errors are measured along what the two formulas differ by, in each group of values (row of a norm, channel) by
     itself: 1 in each is that formula's. Of honest steps a variance is off by chance, in each group by another share: so
     one that is off as only one pass over its values may be is not off the same way in all.
     """
-    if not result.max_abs or operands.meaning is None or (other := operands.mistaken) is None:
+    got, index, operands = case.result, case.index, case.exact
+    if operands is None or not result.max_abs or operands.meaning is None or (other := operands.mistaken) is None:
         return result
     exact = operands.exact[index]
     with np.errstate(all="ignore"):
@@ -215,75 +370,40 @@ def _unless_mistaken(result: ResultCheck, got: np.ndarray, index: int, operands:
         reason = f"a variance over N - 1 in place of N in {shares.size} groups of values"
     elif at_once and shares.size >= MANY and abs(mean) > ALONE * chance:
         reason = f"a variance that is off the same way in {shares.size} groups of values"
-    return result.model_copy(update={"passed": False, "reason": reason, "question": "systematic"}) if reason else result
+    return _refused(result, reason) if reason else result
 
 
-def _unless_it_leans(result: ResultCheck, got: np.ndarray, index: int, operands: ExactOperands) -> ResultCheck:
-    """A result that is right by what the matrix unit cuts, unless it is off on the mean, along the golden, by more than
-    that takes off the terms of one step: what it makes shorter in one step it makes longer in another."""
-    exact, most = operands.exact[index], cut_of(operands.target, "matmul", element_type(got.dtype))
-    with np.errstate(all="ignore"):
-        width = operands.usually()[index] + last_place(exact, got.dtype) / 2
-        along, size = exact / width, np.square(exact / width)
-        use = np.isfinite(size)
-        slope = float((((wide(got) - exact) / width * along)[use]).sum() / size[use].sum())
-    if got.size < SYSTEMATIC_FROM or got.dtype.itemsize < 4 or not abs(slope) > most:
+def _in_some_alone(case: _Case, result: ResultCheck) -> ResultCheck:
+    if case.exact is None or "as_body" in result.flags:
         return result
-    reason = f"systematic error: expected at most {most:.2%} of the golden, got {slope:+.2%}"
-    return result.model_copy(update={"passed": False, "reason": reason, "question": "systematic"})
+    some = other_steps.only_in_some(case.exact, case.came[case.index], case.index)
+    reason = f"{some} elements are off as steps of 16 bits are, which show in no others"
+    return _refused(result, reason, "largest") if some else result
 
 
-def _too_coarse(
-    golden: Sequence[np.ndarray], got: Sequence[np.ndarray], index: int, steps: Steps, operands: Operands | None
-) -> str:
-    """What to say of a result whose numbers all have no more digits than bfloat16, though its type and the right ones
-    have: something rounded it in between. Of 64 honest numbers of 11 fraction bits one in 10^57 is so; where terms
-    cancel, any may be."""
-    g, d = golden[index], got[index]
-    finer = g.dtype.kind == "f" and steps.stored_as and FRACTION_BITS[steps.stored_as] > COARSE
-    known = not (steps.stored or steps.block or steps.error_model == "part" or max(steps.cut) >= 2.0**-COARSE / 2)
-    if not (finer and known) or g.size < SYSTEMATIC_FROM:
-        return ""
-    right, came = np.ravel(g), np.ravel(d)
-    if (cut_to(wide(came[:SAMPLED]), COARSE) != wide(came[:SAMPLED])).mean() > FEW:
-        return ""  # as nearly all are
-    right, came = wide(right), wide(came)
-    use = np.isfinite(right) & np.isfinite(came) & (came != 0) & (cut_to(right, COARSE) != right)
-    if operands is not None and (within := operands.within()) is not None:
-        use &= np.ravel(within[index]) <= 8 * 2.0**-COARSE * np.abs(right)
-    seen = int(np.count_nonzero(use))
-    if seen < SYSTEMATIC_FROM or (cut_to(came[use], COARSE) != came[use]).any():
-        return ""
-    return f"all {seen} results are numbers of bfloat16, and the right ones are not"
+class _Question(NamedTuple):
+    """What is asked of a result that was judged by golden and operands."""
+
+    of_right: bool | None
+    """Whether it is asked of what is right so far, or of what is wrong; None: of both."""
+    answer: Callable[[_Case, ResultCheck], ResultCheck]
+    finds: str
 
 
-def _beside_body(
-    result: ResultCheck,
-    golden: Sequence[np.ndarray],
-    body: Sequence[np.ndarray],
-    got: Sequence[np.ndarray],
-    index: int,
-    row: Tolerance,
-    steps: Steps | None,
-    op_name: str,
-    operands: ExactOperands,
-) -> ResultCheck:
-    """The verdict on a result by its formula, with what the op's body says: one that is wrong by the formula may be
-    right by a body whose constants are rounded to its type. A body that computes something else is no excuse, and is
-    said (flag `body_differs`)."""
-    if not _judged(golden, body, index, row, steps, op_name, operands.stepwise()).passed:
-        return result.model_copy(update={"flags": (*result.flags, "body_differs")})
-    if result.passed or not _has_numbers(result):
-        return result
-    again = _judged(body, got, index, row, steps, op_name, operands)
-    return again.model_copy(update={"flags": (*again.flags, "as_body")}) if again.passed else result
-
-
-def _by_other_steps(result: ResultCheck, got: np.ndarray, index: int, operands: ExactOperands) -> ResultCheck:
-    """A result that is wrong by the usual steps, unless others that are honest give it (flag `as_body`)."""
-    if not other_steps.are_these(operands, got, index):
-        return result
-    return result.model_copy(update={"passed": True, "reason": "", "question": "", "flags": (*result.flags, "as_body")})
+QUESTIONS = (
+    _Question(True, _of_cut_operands, "wrong: a product of something else than what the matrix unit cuts operands to"),
+    _Question(False, _cut_in_sums, "right: sums of products that the unit cuts one after another"),
+    _Question(False, _quantised, "right: values in the middle of two steps of a quantised type"),
+    _Question(None, _beside_body, "right: what the body gives in whose place a formula stands, where they agree"),
+    _Question(False, _by_the_matrix_unit, "right: what a card's own kernels for sums lose of their steps"),
+    _Question(False, _by_other_steps, "right: other honest steps throughout"),
+    _Question(False, _in_documented_form, "right: another function that a card's kernel is documented to compute"),
+    _Question(True, _too_coarse, "wrong: numbers of bfloat16 in a finer type"),
+    _Question(True, _rounded_twice, "wrong: numbers of 16 bits that no one rounding of a host gives"),
+    _Question(True, _mistaken, "wrong: another formula within what the steps may cost"),
+    _Question(True, _in_some_alone, "wrong: elements off as rounded steps are, among others that are exact"),
+)
+"""Asked in this order, each of what those before left; the last answer is the verdict."""
 
 
 def operand_types(kind: str, inputs: Sequence[TensorDesc]) -> list[str]:
@@ -358,12 +478,11 @@ def _judged(
             right = other()
             d = documented(right) if documented else got[index]
             again = check(right, d, row, by or scale)
-            if again.passed and by is None and steps is not None and steps.rounded:
-                # What denormals explain in a few elements is no leave to be off on the mean.
+            if by is None and steps is not None and (steps.rounded if again.passed else operands.within() is not None):
+                # What denormals explain in a few elements is no leave to be off on the mean, nor that steps round.
                 beside = [*golden[:index], right, *golden[index + 1 :]]
-                mean = _by_operands(beside, [*got[:index], d, *got[index + 1 :]], index, row, steps, operands)
-                if mean.question == "systematic":
-                    again = mean
+                known = _by_operands(beside, [*got[:index], d, *got[index + 1 :]], index, row, steps, operands)
+                again = known if known.passed or known.question == "systematic" else again
         except NotEvaluatedError:
             continue
         if again.passed:
@@ -383,7 +502,7 @@ def _other_goldens(
     matrix unit reads them, an initial value that enters as often as XLA takes it, and on a host steps that XLA rounds
     to an op's own type of 16 bits."""
     for run in _other_denormals(got, operands):
-        yield "denormal_flush", lambda run=run: _changed_by(run, golden, index, operands), None
+        yield "denormal_flush", lambda run=run: _changed_by(run, golden, got, index, operands), None
     if steps is None:
         return
     if steps.packer and golden.dtype.kind != "c" and has_denormals([got, *operands.inputs]):
@@ -403,12 +522,13 @@ def _other_goldens(
 
 
 def _changed_by(
-    run: Callable[[], Sequence[np.ndarray]], golden: np.ndarray, index: int, operands: Operands
+    run: Callable[[], Sequence[np.ndarray]], golden: np.ndarray, got: np.ndarray, index: int, operands: Operands
 ) -> np.ndarray:
     """The golden with the elements that another treatment of denormals changes, and no others: a suite's stored answers
-    are not XLA's."""
+    are not XLA's. What becomes zero is that where it came as zero; beside it any denormal would be right."""
     other, plain = run()[index], operands.run(operands.inputs)[index]
-    return np.where((other == plain) | ((other != other) & (plain != plain)), golden, other).astype(golden.dtype)
+    same = (other == plain) | ((other != other) & (plain != plain)) | ((other == 0) & (got != 0))
+    return np.where(same, golden, other).astype(golden.dtype)
 
 
 def _nearest_flushed(
@@ -428,7 +548,7 @@ def _nearest_flushed(
         others.append(np.where(tiny, 0, golden).astype(golden.dtype))
     for signed in (False, True):
         if (flushed := without_denormals(operands.inputs, signed=signed)) is not None:
-            others.append(_changed_by(partial(operands.run, flushed), golden, index, operands))
+            others.append(_changed_by(partial(operands.run, flushed), golden, got, index, operands))
     for other in others:
         nearer = (now := _apart(other, beside(other))) < off
         right, off = np.where(nearer, other, right), np.where(nearer, now, off)
@@ -470,32 +590,6 @@ def _converted(
     if not _has_numbers(plain):
         return plain
     return plain.model_copy(update={"passed": not reason, "reason": reason, "question": "rounding" if reason else ""})
-
-
-def _of_cut_operands(
-    golden: np.ndarray, got: np.ndarray, row: Tolerance, steps: Steps, operands: Operands, first: ResultCheck
-) -> ResultCheck:
-    """The verdict on a product whose operands the matrix unit cuts to so many bits, and which may be right.
-
-    It is right by what is left of them, each on either side, or by what they were. Returns `first` for other ops, and
-    where the unit leaves out a part of the product.
-    """
-    plain = operands.op_name in table.MULTIPLYING and not (steps.stored or steps.left_out or steps.block)
-    if not plain or not any(steps.cut) or first.flags:
-        return first
-    factors = [*operands.inputs] * (2 if operands.op_name == "chlo.square" else 1)
-    if len(factors) != 2:
-        return first
-    alone, why = replace(steps, cut=(0.0, 0.0)), first
-    with np.errstate(all="ignore"):
-        for lost in (steps.cut, steps.cut[::-1], (0.0, 0.0)):
-            product = np.multiply(*(cut_to(wide(x), steps.kept(each)) for x, each in zip(factors, lost, strict=True)))
-            unrounded = Unrounded.of(product, golden.dtype) if steps.counts_ties else None
-            again = check(rounded(product, golden.dtype), got, row, Scale(alone, unrounded=unrounded), strict=True)
-            if again.passed:
-                return first
-            why = again if lost is steps.cut else why
-    return first.model_copy(update={"passed": False, "reason": why.reason, "question": why.question})
 
 
 def _in_blocks(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -31,6 +31,7 @@ from opscope.harness.verdict.check import element_type
 from opscope.harness.verdict.operands import Operands
 from opscope.harness.verdict.rounding import cut_to
 from opscope.harness.verdict.steps import FLOAT32, KEPT, Steps, cut_of
+from opscope.harness.verdict.tails import Form
 from opscope.harness.verdict.target import HOST, Target
 from opscope.harness.verdict.tolerance import TABLE
 
@@ -93,6 +94,8 @@ class Meaning:
     """Whether it is what the op's own body says, and not a formula that the body has to agree with."""
     known_steps: bool = False
     """Whether its steps are those of the op's own body. Of another body they say only how far some steps are off."""
+    given: Mapping[str, Any] = field(default_factory=dict)
+    """The attributes of its formula."""
 
 
 def of_formula(name: str, given: Mapping[str, Any], operands: int, terms: int | None = None) -> Meaning | None:
@@ -126,6 +129,7 @@ def of_formula(name: str, given: Mapping[str, Any], operands: int, terms: int | 
         adds=formula.adds,
         mistaken=None if formula.mistaken is None else results(formula.mistaken),
         grouped=partial(formula.grouped, **given),
+        given=given,
     )
 
 
@@ -315,6 +319,14 @@ class ExactOperands(Operands):
     def read_by_the_matrix_unit(self) -> ExactOperands:
         """The same where what its steps hand on lies in registers of the matrix unit, which reads fewer bits."""
         return replace(self, in_registers=True)
+
+    def in_documented_forms(self) -> Iterator[tuple[Form, ExactOperands]]:
+        """The same where the target's kernels are documented to compute another function than the formula."""
+        for form in self.target.forms:
+            if self.meaning is not None and form.name == self.meaning.by and self.types[0].name in form.types:
+                function = partial(form.function, **self.meaning.given)
+                evaluate = lambda inputs, function=function: [function(*inputs)]  # noqa: E731
+                yield form, replace(self, meaning=replace(self.meaning, evaluate=evaluate))
 
     def stepwise(self) -> ExactOperands:
         """The same where each step may be rounded to the type of the results."""
@@ -559,7 +571,7 @@ def as_documented(
 ) -> tuple[Arrays, set[int]]:
     """Results with the golden where they are what the target's kernels are documented to return instead, and which
     results that changes."""
-    known = tails.of(target.tails, name_of(op_name, operands))
+    known = tails.of(target.tails, name_of(op_name, operands), target.float_format)
     if operands is None or not known:
         return got, set()
     return tails.as_documented(known, golden, got, operands.inputs)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -35,14 +36,17 @@ class Tail:
     """Element types of the result, as NumPy names them."""
     where: tuple[float, float]
     """The least and the largest operand; NAN: no number."""
-    returns: tuple[float, ...] | Callable[..., np.ndarray]
-    """What is returned, one of these; or float64 operands -> what is returned of each."""
+    returns: tuple[float, ...] | Callable[..., np.ndarray | Sequence[np.ndarray]] | str
+    """What is returned, one of these; or float64 operands -> what is returned of each, or several of which one is; or
+    the name of a kernel by whose published steps it is made, which `by_kernels` puts in its place."""
     source: str
     """Who says so."""
     either_sign: bool = False
     """Whether the range is that of the operand's size."""
     of_result: bool = False
     """Whether the range is that of the right result, not of the operand."""
+    in_blocks: str = ""
+    """The block format that floats are stored in where it is so, of blocks that hold an infinity or NaN; empty: any."""
 
     def has(self, operands: Sequence[np.ndarray], golden: np.ndarray, got: np.ndarray) -> np.ndarray:
         """Which elements lie in the range and are what is documented; none where shapes differ."""
@@ -56,24 +60,67 @@ class Tail:
             low, high = self.where
             size = np.abs(ranged) if self.either_sign else ranged
             inside = np.isnan(ranged) if math.isnan(low) else (size >= low) & (size <= high)
+            if self.in_blocks:
+                inside &= _beside_infinities(ranged)
             if callable(self.returns):
-                return inside & (rounded(self.returns(*(x.astype(np.float64) for x in operands)), got.dtype) == got)
+                made = self.returns(*(x.astype(np.float64) for x in operands))
+                several = [rounded(each, got.dtype) for each in (made if isinstance(made, Sequence) else [made])]
+                return inside & np.any([(each == got) | (np.isnan(each) & np.isnan(value)) for each in several], axis=0)
+            if isinstance(self.returns, str):
+                return np.zeros(got.shape, bool)
         return inside & (np.isin(value, self.returns) | (np.isnan(value) & any(map(math.isnan, self.returns))))
 
     def __str__(self) -> str:
         low, high = (f"{end:.6g}" for end in self.where)
         operand = "|x|" if self.either_sign else "x"
         range_of = "NaN" if low == "nan" else f"{operand} from {low} to {high}"
+        range_of += f", of {self.in_blocks} beside an infinity or NaN" if self.in_blocks else ""
         if self.of_result:
             range_of = f"a right result of {'NaN' if low == 'nan' else 'Infinity'}"
-        said = "another number" if callable(self.returns) else " or ".join(f"{value:g}" for value in self.returns)
+        values = self.returns if isinstance(self.returns, tuple) else ()
+        said = " or ".join(f"{value:g}" for value in values) or "another number"
         return f"{said} of {range_of} ({self.source})"
 
 
-def of(tails: Sequence[Tail], op: str) -> list[Tail]:
-    """The tails of an op (without its dialect) or a formula."""
+@dataclass(frozen=True)
+class Form:
+    """Another function that a kernel is documented to compute in a formula's place. It is granted no more error than
+    the formula is."""
+
+    name: str
+    """The formula's."""
+    types: tuple[str, ...]
+    """Element types of the result, as NumPy names them."""
+    function: Callable[..., np.ndarray]
+    """Float64 operands and the formula's attributes -> a float64 result."""
+    source: str
+    """Who says so."""
+
+    def __str__(self) -> str:
+        return f"all elements are as documented ({self.source})"
+
+
+def _beside_infinities(x: np.ndarray) -> np.ndarray:
+    """Which elements share a block of 16 along the last dim with one that is not finite."""
+    if not x.ndim or x.shape[-1] % 16:
+        return np.zeros(x.shape, bool)
+    return np.repeat(~np.isfinite(x).reshape(*x.shape[:-1], -1, 16).all(axis=-1), 16, axis=-1)
+
+
+def of(tails: Sequence[Tail], op: str, float_format: str | None = None) -> list[Tail]:
+    """The tails of an op (without its dialect) or a formula, where floats are stored in a format if one is given."""
     computes = op_family(f"stablehlo.{op}") not in DATA_MOVEMENT
-    return [tail for tail in tails if op in tail.ops.split() or (computes and tail.ops == ANY)]
+    known = [tail for tail in tails if op in tail.ops.split() or (computes and tail.ops == ANY)]
+    return [tail for tail in known if tail.in_blocks in ("", float_format)]
+
+
+def by_kernels(tails: Sequence[Tail], gives: Callable[..., Sequence[np.ndarray]]) -> tuple[Tail, ...]:
+    """The tails with what their kernels give: a kernel's name, the result's type, float64 operands -> what it may
+    return of each. A row that names a kernel has one type."""
+    return tuple(
+        replace(tail, returns=partial(gives, tail.returns, *tail.types)) if isinstance(tail.returns, str) else tail
+        for tail in tails
+    )
 
 
 def as_documented(
@@ -110,13 +157,27 @@ def _by_unit(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
     return by_unit
 
 
+def _fast_exp(x: np.ndarray) -> np.ndarray:
+    """x / ln 2 as fixed point, whose bits are those of a float: from 2.1 % too small to 3.8 % too large."""
+    fixed = np.floor(256 / math.log(2) * np.maximum(x, -88.5) + 32501.318359375)
+    return (fixed.astype(np.uint32) << 15).view(np.float32).astype(np.float64)
+
+
+def _softmax(x: np.ndarray, axis: int) -> np.ndarray:
+    powers = _fast_exp(x - x.max(axis=axis, keepdims=True))
+    return powers / powers.sum(axis=axis, keepdims=True)
+
+
 def _by(header: str) -> str:
     return f"ttnn 0.81.1, ckernel_sfpu_{header}.h"
 
 
 _PACKED = "ttnn 0.81.1; a NaN is packed into 16 bits as Infinity"
 _UNIT = "ttnn 0.81.1; the matrix unit takes a NaN for 1.5 * 2^128, an infinity for 2^128"
+_BLOCK = "ttnn 0.81.1; an infinity has the exponent of its block of Bfp4, whose first step is 2^126"
+_BELOW_STEP = math.nextafter(2.0**126, 0)
 _LEAST = 2.0**-126
+_BELOW = math.nextafter(_LEAST, 0)
 _ERFC = float.fromhex("0x1.9ep-39")
 
 TTNN: tuple[Tail, ...] = (
@@ -129,6 +190,7 @@ TTNN: tuple[Tail, ...] = (
     Tail("minimum", BF16, NAN, _by_unit(np.minimum), _UNIT, of_result=True),
     Tail("multiply", BF16, NAN, (0.0,), _UNIT, of_result=True),
     Tail("convert", F32, NAN, INFINITE, _PACKED),
+    Tail("convert", BF16, (0.0, _BELOW_STEP), (0.0,), _BLOCK, either_sign=True, in_blocks="Bfp4_b"),
     Tail("convert", ("int32",), NAN, (2.0**31 - 1, -(2.0**31)), _by("typecast")),
     Tail("sign", F32, NAN, (1.0, -1.0), _by("sign")),
     Tail("tanh", BF16, NAN, (1.0, -1.0), _by("tanh")),
@@ -140,17 +202,24 @@ TTNN: tuple[Tail, ...] = (
     Tail("hardsigmoid", BF16 + F32, NAN, (0.0, 1.0), _by("activations")),
     Tail("relu6", BF16 + F32, NAN, (0.0, 6.0), _by("relu")),
     Tail("reciprocal", BF16, NAN, (0.0,), _by("recip")),
-    # Multiples of pi are taken away in four steps of float32, which overflow.
-    Tail("sine cosine", BF16 + F32, (8e11, math.inf), INFINITE, _by("trigonometry"), either_sign=True),
-    Tail("tan", BF16 + F32, (6e9, math.inf), (*INFINITE, math.nan), _by("trigonometry"), either_sign=True),
+    *(  # Multiples of pi are taken away in four steps of float32, which are exact of up to 2^18 halves, and overflow.
+        Tail(name, kind, (4.1e5, math.inf), kernel, _by("trigonometry") + ", tt-metal#51845", either_sign=True)
+        for name, kernel in (("sine", "sin"), ("cosine", "cos"), ("tan", "tan"))
+        for kind in (BF16, F32)
+    ),
+    *(Tail("rsqrt", kind, (0.0, _BELOW), "rsqrt", _by("sqrt"), either_sign=True) for kind in (BF16, F32)),
+    *(Tail("erfc", kind, (-5.0, 5.0), "erfc", _by("erfc") + ", over a reciprocal of 7 bits") for kind in (BF16, F32)),
+    *(Tail("erf_inv", kind, (-1.0, 1.0), "erfinv", _by("erfinv") + ", tt-metal#56372") for kind in (BF16, F32)),
     Tail("gelu", BF16 + F32, (-math.inf, -5.5), (0.0,), _by("gelu")),
     Tail("gelu_tanh", BF16 + F32, (-math.inf, -5.0625), (0.0,), _by("gelu")),
     Tail("silu", BF16 + F32, (-math.inf, -87.25), (0.0,), _by("silu")),
     Tail("erfc", BF16 + F32, (5.0, math.inf), (_ERFC,), _by("erfc")),
-    Tail("erf_inv", BF16 + F32, (0.0, 5.17e-4), (0.0,), _by("erfinv"), either_sign=True),
     Tail("reciprocal", BF16, (2.0**126, 2.0**126), (0.0,), _by("recip"), either_sign=True),
     Tail("softsign", BF16 + F32, (2.0**126, math.inf), (0.0,), _by("softsign"), either_sign=True),
     Tail("tanh asin atan atanh", BF16, (_LEAST, _LEAST), (0.0,), "ttnn 0.81.1", either_sign=True),
 )
 """What ttnn's own kernels return on Blackhole, where that is not the function: of runs of ttnn 0.81.1 on ttsim 1.10.0,
 whose bits `--exact-order` has."""
+
+TTNN_FORMS = (Form("softmax", BF16, _softmax, _by("exp") + " with APPROXIMATION_MODE, its own choice"),)
+"""What ttnn's own kernels compute in a formula's place."""

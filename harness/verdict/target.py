@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from opscope.harness.verdict.tails import Tail
+from opscope.harness.verdict.tails import Form, Tail
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,8 @@ class Target:
     bits; None: it never does."""
     tails: tuple[Tail, ...] = ()
     """What its kernels are documented to return in place of a function's value, and where."""
+    forms: tuple[Form, ...] = ()
+    """What its kernels are documented to compute in a formula's place."""
 
     @property
     def tiled(self) -> bool:
@@ -63,6 +65,7 @@ class Target:
             error_bound=None,
             cuts_result=None,
             tails=(),
+            forms=(),
         )
 
 

@@ -66,6 +66,7 @@ def test_resnet50_has_53_convolutions_and_their_published_work() -> None:
     assert round(work / 1e9, 2) == 4.09
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("name", QUICK_AND_SLOW)
 def test_outputs_are_not_degenerate(name: str, dtype: str) -> None:

@@ -40,6 +40,11 @@ def test_unknown_name_offers_the_closest() -> None:
         registry.get("resnet5")
 
 
+def test_several_names_in_one_word_are_told_how_to_be_given() -> None:
+    with pytest.raises(ValueError, match=r"try --model once for each: --model mnist_mlp --model resnet50$"):
+        registry.match("mnist_mlp,resnet50")
+
+
 def test_glob_and_all() -> None:
     assert [m.name for m in registry.match("*e*_ba?e")] == ["bert_base"]
     assert set(NAMES) <= {m.name for m in registry.match("all")}

@@ -23,7 +23,7 @@ class Readiness(Answer):
     left_out: tuple[str, ...]
     """Ids of later runs of selected ops, which do not count."""
     stopped: tuple[str, ...]
-    """The series with this model that have stopped, by name and date."""
+    """The series with this model that have stopped, or have no run in their newest night, by name and date."""
 
 
 def readiness_of(found: readiness.Readiness) -> Readiness:

@@ -15,7 +15,7 @@ class Unblock(FixPlan):
     left_out: tuple[str, ...]
     """Ids of later runs of selected ops, which do not count."""
     stopped: tuple[str, ...]
-    """The series that have stopped, by name and date: what fails there is not in this."""
+    """The series that have stopped, or have no run in their newest night, by name and date: none of it is in this."""
 
 
 class SeriesOfNight(Answer):

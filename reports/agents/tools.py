@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from opscope.harness.record.errors import InputError, closest
 from opscope.reports.agents.short_answers import short, trimmed
-from opscope.reports.database.ask import questions
-from opscope.reports.database.metrics import SHARED, metrics
+from opscope.reports.database.ask import ask, questions
+from opscope.reports.database.metrics import metrics
 from opscope.reports.records.columns import plain
 
 if TYPE_CHECKING:
@@ -121,8 +121,9 @@ class Results:
             return self._cut({name: each.holds.partition(". ")[0] for name, each in views.items()}, MOST_ROWS, True)
         if view not in views:
             raise InputError("view", "a view", f"`{view}`", closest(view, list(views)))
-        of_many = {name: SHARED[name] for name in views[view].columns if name in SHARED}
-        return self._cut({"holds": views[view].holds, "columns": {**of_many, **views[view].columns}}, MOST_ROWS, True)
+        columns = ask(self.url, f"SELECT * FROM {view} LIMIT 0").columns
+        explained = {name: views[view].meaning(name) for name in columns}
+        return self._cut({"holds": views[view].holds, "columns": explained}, MOST_ROWS, True)
 
     def _of(
         self, command: click.Command, words: Sequence[str], rows: int | None, more: bool = False, db: str = "--db"

@@ -101,6 +101,11 @@ def _totals(structure: Structure) -> dict[str, int]:
     return dict(totals)
 
 
+def is_counted_each_time(name: str) -> bool:
+    """Whether a name of `counts` is an op of each execution, whole: neither ahead of it nor fused into another."""
+    return "." in name and not name.startswith((_AHEAD, _FUSED)) and not name.startswith("fusion")
+
+
 def op_of(name: str) -> str:
     """The op of a name of `counts` or `layouts`."""
     name = name.removeprefix(_AHEAD).removeprefix(_FUSED)

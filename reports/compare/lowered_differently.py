@@ -24,7 +24,7 @@ from opscope.harness.record import program_changes
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.program_changes import Change
 from opscope.harness.record.records import WHOLE_MODEL, Structure
-from opscope.harness.record.result_options import PROGRAM_OPTIONS, ResultOptions, flag
+from opscope.harness.record.result_options import changed_words
 from opscope.harness.record.stages import Status
 from opscope.harness.record.store import read_run
 from opscope.reports.compare.changed_programs import Counts, changed_counts, changed_layouts, listed_counts, op_of
@@ -141,23 +141,27 @@ class Lowered:
         return ", ".join(words)
 
 
+def word_of(folder: Path) -> str:
+    """A folder as a command here names it."""
+    here = Path.cwd()
+    return shlex.quote(str(folder.relative_to(here) if folder.is_relative_to(here) else folder))
+
+
 class _Side(NamedTuple):
-    """A run, and its folder."""
+    """A run, its folder, and the backend as commands take it."""
 
     run: RunView
     folder: Path
-
-    @property
-    def place(self) -> str:
-        """The folder as a command names it."""
-        here = Path.cwd()
-        return shlex.quote(str(self.folder.relative_to(here) if self.folder.is_relative_to(here) else self.folder))
+    backend: str
 
 
-def compare_lowered(a: RunView, b: RunView, folder_a: Path, folder_b: Path) -> Lowered:
-    """Compares what two runs have kept in their folders."""
+def compare_lowered(
+    a: RunView, b: RunView, folder_a: Path, folder_b: Path, *, backends: tuple[str, str] | None = None
+) -> Lowered:
+    """Compares what two runs have kept in their folders; `backends` as `--backend` took them, where no names do."""
     before, now = lowered.read(folder_a, a.backend), lowered.read(folder_b, b.backend)
-    sides = _Side(a, folder_a), _Side(b, folder_b)
+    names = backends or (a.backend, b.backend)
+    sides = _Side(a, folder_a, names[0]), _Side(b, folder_b, names[1])
     computing: dict[str, list[Outcome]] = {}
     verdicts: dict[str, list[Outcome]] = {}
     counted = [op_id for op_id in b.ops if all(_counted(run, op_id) for run in (a, b))]
@@ -304,8 +308,8 @@ def _groups(
         first, *_ = by_size = sorted(ops, key=lambda op: (op.op_name == WHOLE_MODEL, _elements(op.types), op.op_id))
         failing = next((side for side in (now, before) if (op := side.run.ops.get(first.op_id)) and op.bad), None)
         side = now if lowerings or failing is None else failing
-        command = f"opscope reduce {first.op_id} --run {side.place}"
-        command += f" --against {before.run.backend}" if side is not failing else ""
+        command = f"opscope reduce {first.op_id} --run {word_of(side.folder)}"
+        command += f" --against {shlex.quote(before.backend)}" if side is not failing else ""
         if lowerings and first.op_name == WHOLE_MODEL:  # which finds the smallest op that differs so
             command = _gate(before, now, first)
         groups.append(Group(what, tuple(op.op_id for op in by_size), _name(first), command, smallest_id=first.op_id))
@@ -314,13 +318,8 @@ def _groups(
 
 def _gate(before: _Side, now: _Side, model: Outcome) -> str:
     """The command that compares both compilers on a model, with the options of its run."""
-    usual, asked = ResultOptions(), now.run.origin["options"]
-    words = ["opscope", "gate", "--old", before.run.backend, "--new", now.run.backend, "--model", *model.uses_of]
-    for name in PROGRAM_OPTIONS:
-        value = asked.get(name)
-        if value not in (None, "", getattr(usual, name)):
-            words += [flag(name), str(value)]
-    return shlex.join(words)
+    words = ["opscope", "gate", "--old", before.backend, "--new", now.backend, "--model", *model.uses_of]
+    return shlex.join([*words, *changed_words(now.run.origin["options"])])
 
 
 def _elements(types: str) -> int:

@@ -203,8 +203,9 @@ def since_night_before(connection: sa.Connection, earlier: str, late: str, serie
 
 
 def tonight(connection: sa.Connection, model: str | None = None) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Each series that has not stopped -> its newest night; and those that have (with `model` in their last night), by
-    name and date. Empty where a single run is newer than all nights."""
+    """Each series that has not stopped -> its newest night; and the others by name and date: those that have (with
+    `model` in their last night), or have no run in their newest night. Empty where a single run is newer than all
+    nights."""
     if newest_night(connection) is None:
         return {}, ()
     nights = sa.text(
@@ -214,11 +215,15 @@ def tonight(connection: sa.Connection, model: str | None = None) -> tuple[dict[s
         "WHERE d.newest = 1 AND n.kind = 'night' ORDER BY d.series"
     )
     rows = connection.execute(nights, {"model": model or ""}).all()
-    stopped = (row for row in rows if row.stopped and model in (None, row.model))
-    return (
-        {row.series: row.night_id for row in rows if not row.stopped},
-        tuple(f"{row.platform} (no night since {row.day})" for row in stopped),
-    )
+    ran = {night_id: series_of(connection, night_id) for night_id in {row.night_id for row in rows}}
+    newest, others = {}, []
+    for row in rows:
+        if not row.stopped and row.series in ran[row.night_id]:
+            newest[row.series] = row.night_id
+        elif model in (None, row.model):
+            since = "no night since" if row.stopped else "no run in the night of"
+            others.append(f"{row.platform} ({since} {row.day})")
+    return newest, tuple(others)
 
 
 def compared_in(connection: sa.Connection, earlier: str, late: str, series: str) -> Diff:

@@ -58,7 +58,7 @@ class Readiness:
     left_out: Sequence[Listed] = ()
     """Later runs, of selected ops, that do not count."""
     stopped: Sequence[str] = ()
-    """The series with this model that have stopped, by name and date."""
+    """The series with this model that have stopped, or have no run in their newest night, by name and date."""
 
 
 def readiness_of(

@@ -52,7 +52,7 @@ class Listed:
 
 def left_out_line(runs: Sequence[Listed], stopped: Sequence[str] = ()) -> str:
     """Says which runs of selected ops were left out, the newest first, and which series; empty if there is none."""
-    parts = [f"stopped, {', '.join(stopped)}"] if stopped else []
+    parts = [", ".join(stopped)] if stopped else []
     if runs:
         newest = f"run {runs[0].run_id}" if len(runs) == 1 else f"{len(runs)} runs, the newest of them {runs[0].run_id}"
         parts.insert(0, f"{newest}, because only some ops were selected (--ops, -k)")

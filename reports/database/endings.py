@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from opscope.base import labels
 from opscope.base.labels import Label
-from opscope.base.statuses import FAILED, NOT_ATTEMPTED, RIGHT
+from opscope.base.statuses import FAILED, NOT_ATTEMPTED, NOT_RUN, OWN_STEPS, RIGHT, STAGES
 
 DEFAULT = "default"
 """The number format of what was asked for without one: that of the module's own types, or the backend's own."""
@@ -104,6 +104,26 @@ def place_of(change: str) -> str:
     return f"CASE {change} {places} END"
 
 
+def numbered_stage(table: str) -> str:
+    """The last stage that a row of `table` passed behind its number, which sorts charts: those of STAGES, and the
+    others by their place in the ladder of their night, which is looked up for them alone."""
+    stage = f"{table}.stage_reached"
+    numbers = {name: step for name, (step, _) in STAGES.items() if step is not None and name != NOT_RUN}
+    known = " ".join(f"WHEN '{name}' THEN '{step} {name}'" for name, step in numbers.items())
+    *steps, last = OWN_STEPS
+    own = " ".join(f"WHEN {depth} THEN '{step} '" for depth, step in enumerate(steps, 2))
+    place = f"l.night_id = {table}.night_id AND l.series = {table}.series AND l.stage = {stage}"
+    depth = f"(SELECT l.depth FROM night_stages l WHERE {place})"
+    return f"CASE {stage} {known} ELSE CASE {depth} {own} ELSE '{last} ' END || {stage} END"
+
+
+def models_have(night: str, op: str) -> str:
+    """Whether a model that ran in the night of the row `night` of `night_series` has the op of `op`."""
+    models = f"m.night_id = {night}.night_id AND m.series = {night}.series AND m.outcome = 'ran'"
+    ops = "night_models m JOIN module_ops u ON u.module_id = m.module_id"
+    return f"EXISTS (SELECT 1 FROM {ops} WHERE {models} AND u.op_id = {op}.op_id)"
+
+
 _FILLED = {
     "board": board_of,
     "card": card_of,
@@ -111,6 +131,8 @@ _FILLED = {
     "format": format_of,
     "label": label_of,
     "place": place_of,
+    "numbered": numbered_stage,
+    "has": models_have,
 }
 _LISTS = {
     "RIGHT": RIGHT,
@@ -129,7 +151,8 @@ _LIST = re.compile(r"\{([A-Z_]+)\}")
 def with_endings(text: str) -> str:
     """The SQL of a view or a stored question, with its placeholders filled in: `{board TABLE}`, `{card TABLE}`,
     `{platform TABLE BOARD}`, `{format TABLE}`, `{label OLD NEW}`, `{change LABEL, KNOWN, FLAKY, ACKNOWLEDGED}`,
-    `{place CHANGE}`, and lists of statuses and labels by name, as in `status IN {RIGHT}`."""
+    `{place CHANGE}`, `{numbered TABLE}`, `{has NIGHT OP}`, and lists of statuses and labels by
+    name, as in `status IN {RIGHT}`."""
     text = _CHANGE.sub(lambda place: change_of(*place.groups()), text)
     text = _PLACE.sub(lambda place: _FILLED[place[1]](*place[2].split()), text)
     return _LIST.sub(lambda place: in_list(_LISTS[place[1]]), text)

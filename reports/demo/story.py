@@ -213,7 +213,7 @@ EPISODES = (
         status=WRONG,
         failed=Stage.COMPARE,
         pcc=0.9312,
-        error="result 0: expected relative L2 <= 1e-05, got 0.124",
+        error="result 0: wrong by 0.124 at (0, 2): 0.848 instead of 0.724",
     ),
     Episode(
         "wrong numbers in few",
@@ -225,7 +225,7 @@ EPISODES = (
         status=WRONG,
         failed=Stage.COMPARE,
         pcc=0.871,
-        error="result 0: expected relative L2 <= 1e-05, got 0.338",
+        error="result 0: wrong by 0.338 at (1, 0): 1.045 instead of 0.707",
     ),
     Episode(
         "last night",
@@ -278,7 +278,7 @@ EPISODES = (
         status=WRONG,
         failed=Stage.COMPARE,
         pcc=0.9921,
-        error="result 0: expected relative L2 <= 1e-06, got 3.1e-06",
+        error="result 0: wrong by 3.1e-06 at (0, 0): 0.500003 instead of 0.5",
     ),
 )
 """The first episode that affects an op decides."""

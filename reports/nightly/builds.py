@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from opscope.base.file_names import resolved
 from opscope.base.temporary_folder import TemporaryFolder
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import backend_label
-from opscope.harness.triage.revisions import Chain, Checkouts, Repository, State, revision, top_of
+from opscope.harness.triage.revisions import Chain, Checkouts, Repository, State, git, revision, top_of
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,54 @@ class Source:
     """The file of the system descriptor that it compiles for; empty: that of the board."""
     commit: str = ""
     """Of a revision: its commit, 12 digits."""
+    tree: str = ""
+    """Of a revision: its worktree, the folder from which it imports first."""
+
+
+@dataclass(frozen=True)
+class Revisions:
+    """How `opscope bisect` finds the commits between two builds."""
+
+    repo: Path
+    backend: str
+    """The backend's file in it, as `--backend` has it."""
+    build: str
+    system_desc: str = ""
+    """Likewise the system descriptor, where one was given."""
+    ends: tuple[str, str] | None = None
+    """Where the histories of both part, which is the old one if the new one follows from it, and the new one; None
+    where nothing is known to be between them."""
+
+    @property
+    def words(self) -> list[str]:
+        """Words of a command line."""
+        options = {"--repo": "" if self.repo == Path() else str(self.repo), "--backend": self.backend}
+        options |= {"--build": self.build, "--system-desc": self.system_desc}
+        return [word for pair in options.items() if pair[1] for word in pair]
+
+
+def between(repo: Path, backend: str, build: str, commits: str, new: Source) -> Revisions | None:
+    """How the commits `OLD..NEW` between two builds are found; None where the backend is no file of the repository.
+
+    Without `backend` it is that of the new build.
+    """
+    old, _, last = commits.partition("..")
+    at = Revisions(repo, backend or _file_in(repo, new.backend), build, _file_in(repo, new.system_desc))
+    with suppress(InputError):
+        first, ending = (revision(repo, name, ("--commits", "a commit", name)) for name in (old, last))
+        if (parting := git(repo, "merge-base", first, ending)) != ending:
+            at = replace(at, ends=(old if parting == first else parting[:12], last))
+    return at if at.backend else None
+
+
+def _file_in(repo: Path, backend: str) -> str:
+    """A backend's file as `--backend` of a repository has it; empty if it is none of its checkout."""
+    kind, colon, name = backend.rpartition(":")
+    with suppress(InputError):
+        top, file = resolved(top_of("--repo", repo)), resolved(Path(name))
+        if file.is_file() and file.is_relative_to(top):
+            return f"{kind}{colon}{file.relative_to(top)}"
+    return ""
 
 
 @contextmanager
@@ -59,4 +108,6 @@ def _built(checkouts: Checkouts, top: Path, flag: str, name: str, backend: str, 
     file = checkouts.file(backend)
     if not file:
         raise InputError(f"{flag} {name}", f"--backend {backend} in it", "none", "--build COMMAND that makes it")
-    return Source(f"{backend_label(backend)}@{name}", file, checkouts.environment, commit=commit[:12])
+    return Source(
+        f"{backend_label(backend)}@{name}", file, checkouts.environment, commit=commit[:12], tree=str(checkouts.tree)
+    )

@@ -36,6 +36,13 @@ if TYPE_CHECKING:
     help="With --new: whether to compile the ops of models that changed alone, to find the smallest that shows it.",
 )
 @click.option(
+    "--reduce",
+    default="1m",
+    show_default=True,
+    metavar="TIME",
+    help="With --new: for how long to make the ops and models smaller that show what is worse; 0: not.",
+)
+@click.option(
     "--commits", default="", metavar="OLD..NEW", help="With --new: the commits of the builds, for the comment."
 )
 @click.option(
@@ -44,13 +51,13 @@ if TYPE_CHECKING:
     metavar="PATH",
     help="Path of a backend's file: --old and --new are revisions that have it.",
 )
-@click.option("--build", default="", metavar="COMMAND", help="With --backend: command to run in each checkout.")
+@click.option("--build", default="", metavar="COMMAND", help="With --backend or --commits: how a checkout is built.")
 @click.option(
     "--repo",
     default=".",
     type=click.Path(path_type=Path),
     metavar="PATH",
-    help="With --backend: the repository; default: the current folder.",
+    help="With --backend or --commits: the repository; default: the current folder.",
 )
 @click.option(
     "--system-desc",
@@ -120,6 +127,7 @@ def gate(
     arch: str,
     slower: float,
     smallest: bool,
+    reduce: str,
     commits: str,
     backend: str,
     build: str,
@@ -146,6 +154,7 @@ def gate(
     if old is not None or new is not None:
         asked = {"models": models, "arch": arch, "workers": workers, "options": options}
         asked |= {"slower": slower, "smallest": smallest, "commits": commits}
+        asked["reduce"] = reduce
         _builds(old, new, asked, (repo, backend, build), descriptors, summary_file, comment=comment, as_json=as_json)
         return
     if options or comment or as_json or backend or build:
@@ -208,6 +217,7 @@ def _builds(
     """Compares two builds, and prints what the new one changes. `checkout`: the repository of which they are revisions
     if it has a backend's file, that file, and the command that builds it."""
     from opscope.harness.record.errors import InputError
+    from opscope.harness.settings.settings import BY_NAME
     from opscope.reports.nightly import builds, pull_request, running, uplift, uplift_comment
     from opscope.reports.nightly.night import add_to_page_of_job
     from opscope.reports.nightly.progress import Display
@@ -217,9 +227,11 @@ def _builds(
         raise InputError(
             lacks, "--old, --new and --model", f"no {lacks}", "--old tt@0.1.2 --new tt@0.1.3 --model bert_base"
         )
+    time = asked["reduce"]
+    asked["reduce"] = 0.0 if time == "0" else float(BY_NAME["budget"].read("--reduce", time))
     _, backend, build = checkout
-    if build and not backend:
-        raise InputError("--build", "--backend PATH with it", "no --backend", "--backend build/mine.py")
+    if build and not backend and not asked["commits"]:
+        raise InputError("--build", "--backend PATH or --commits with it", "neither", "--backend build/mine.py")
     if len(descriptors) > 2:
         raise InputError("--system-desc", "one file, or one for each build", f"{len(descriptors)}", "two of them")
     place = pull_request.place() if comment else None
@@ -236,6 +248,7 @@ def _builds(
                 )
             if first.commit and not asked["commits"]:
                 asked["commits"] = f"{first.commit}..{last.commit}"
+            asked["revisions"] = builds.between(*checkout, asked["commits"], last)
             gate_of = uplift.Asked(old=first, new=last, root=Path.cwd(), **asked)
             with Display(gate_of.most_sweeps, aside=True) as display:
                 result = uplift.run(gate_of, display.watch, display.line)

@@ -32,12 +32,13 @@ from opscope.reports.compare.diff import Row, compare
 from opscope.reports.compare.lowered_differently import Group, Lowered, compare_lowered
 from opscope.reports.compare.outcomes import RunView, from_folder
 from opscope.reports.database.owners import owner, rules_here
-from opscope.reports.nightly.builds import Source
+from opscope.reports.nightly.builds import Revisions, Source
 from opscope.reports.nightly.config import Config
 from opscope.reports.nightly.gate import GATES
 from opscope.reports.nightly.journal_counter import Counter
 from opscope.reports.nightly.running import FINISHED, Watch, child, last_line, outcome_of
 from opscope.reports.nightly.sweeps import Sweep, first_command, sweeps
+from opscope.reports.nightly.uplift_leads import Lead, leads_of
 from opscope.reports.records import lowered
 
 WHERE = "opscope gate"
@@ -121,6 +122,8 @@ class Uplift:
     """The commits between the builds, as they were given, or where both say theirs."""
     owners: Mapping[str, str] = field(default_factory=dict)
     """A change's `what`, or the id of an op that fails anew -> the team that owns it (ci/owners.yaml)."""
+    leads: Mapping[str, Lead] = field(default_factory=dict)
+    """A change's `what`, the id of an op that fails anew, or the name of a model that costs more -> its follow-up."""
 
     @property
     def verdict(self) -> str:
@@ -146,10 +149,14 @@ class Asked:
     slower: float
     """Percent by which a model's cycles and its temporary memory may rise."""
     smallest: bool
-    """Whether the ops of models that changed are compiled alone."""
+    """Whether the ops of models that changed are compiled alone, and the smallest made smaller."""
+    reduce: float
+    """Seconds in which the ops that show what is worse are made smaller, in all."""
     root: Path
     commits: str = ""
     """What the builds were made of, as `OLD..NEW`."""
+    revisions: Revisions | None = None
+    """How the commits between them are found."""
 
     @property
     def whole(self) -> tuple[str, ...]:
@@ -161,6 +168,14 @@ class Asked:
         """Sets of single ops."""
         return tuple(model for model in self.models if model.startswith(SUITE))
 
+    def words_for(self, name: str) -> Sequence[str]:
+        """Words of `--model` for a model of a run that was asked for so: its name, or what names its file."""
+        if files := [word for word in self.whole if Path(word).stem == name and Path(word).is_file()]:
+            return files
+        if "all" in self.whole or any(fnmatchcase(name, word) for word in self.whole):
+            return [name]
+        return [word for word in self.whole if re.search("[:=/.]", word)]  # FILE:ENTRY, NAME=FILE, a glob of files
+
     @property
     def most_sweeps(self) -> int:
         """How many runs there are at most: of models that changed or are not taken whole, the ops are run too."""
@@ -168,12 +183,13 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class _Pair:
+class Pair:
     """The runs of both builds."""
 
     views: tuple[RunView, RunView]
     tests: tuple[Mapping[str, OpTest], Mapping[str, OpTest]]
     lowered: Lowered
+    folders: tuple[Path, Path]
 
 
 def run(asked: Asked, watch: Watch, say: Callable[[str], None]) -> Uplift:
@@ -192,9 +208,13 @@ def run(asked: Asked, watch: Watch, say: Callable[[str], None]) -> Uplift:
     pair = sweep.pair(whole, FULL) if whole else None
     changed = _changed(pair) if pair is not None and asked.smallest else set[str]()
     declined = _declined(pair) if pair is not None else set[str]()
-    words = sorted({word for name in changed | declined for word in words_for(name, whole)})
+    words = sorted({word for name in changed | declined for word in asked.words_for(name)})
     alone = sweep.pair((*suites, *words), SPLIT) if suites or words else None
-    return _uplift(asked, pair, alone, (*suites, *declined), seconds)
+    found = _uplift(asked, pair, alone, (*suites, *declined), seconds)
+    began = time.monotonic()
+    leads = leads_of(asked, folder, found, (pair, alone), say)
+    seconds["smallest"] = round(time.monotonic() - began, 1)
+    return replace(found, leads=leads, seconds=seconds)
 
 
 @dataclass(frozen=True)
@@ -207,15 +227,16 @@ class _Sweeps:
     say: Callable[[str], None]
     seconds: dict[str, float]
 
-    def pair(self, models: tuple[str, ...], workflow: str) -> _Pair:
+    def pair(self, models: tuple[str, ...], workflow: str) -> Pair:
         """Both builds, one after the other: the second finds what the first has prepared."""
         labels = {backend_label(source.backend) for source in (self.asked.old, self.asked.new)}
         again = "again" if len(labels) == 1 else ""  # against itself it runs twice
         old = self._run(self.asked.old, models, workflow)
         new = self._run(self.asked.new, models, workflow, again)
         views = from_folder(old), from_folder(new)
+        backends = self.asked.old.backend, self.asked.new.backend
         tests = [{test.op_id: test for test in load_run(each).tests} for each in (old, new)]
-        return _Pair(views, (tests[0], tests[1]), compare_lowered(*views, old, new))
+        return Pair(views, (tests[0], tests[1]), compare_lowered(*views, old, new, backends=backends), (old, new))
 
     def _run(self, source: Source, models: tuple[str, ...], workflow: str, again: str = "") -> Path:
         asked, backend = self.asked, source.backend
@@ -244,28 +265,19 @@ class _Sweeps:
         self.watch(sweep, *counter.look())
 
 
-def _changed(pair: _Pair) -> set[str]:
+def _changed(pair: Pair) -> set[str]:
     """The models whose programs differ."""
     ids = {op_id for group in pair.lowered.lowering for op_id in group.ops}
     return {name for op_id in ids for name in pair.views[1].ops[op_id].uses_of}
 
 
-def _declined(pair: _Pair) -> set[str]:
+def _declined(pair: Pair) -> set[str]:
     """The models that a build has not tried as one program, such as those of a backend that takes single ops."""
     return {name for view in pair.views for op in view.ops.values() if not op.attempted for name in op.uses_of}
 
 
-def words_for(name: str, asked: Sequence[str]) -> Sequence[str]:
-    """Words of `--model` for a model of a run that was asked for so: its name, or what names its file."""
-    if files := [word for word in asked if Path(word).stem == name and Path(word).is_file()]:
-        return files
-    if "all" in asked or any(fnmatchcase(name, word) for word in asked):
-        return [name]
-    return [word for word in asked if re.search("[:=/.]", word)]  # FILE:ENTRY, NAME=FILE, a glob of files
-
-
 def _uplift(
-    asked: Asked, pair: _Pair | None, alone: _Pair | None, suites: Sequence[str], seconds: Mapping[str, float]
+    asked: Asked, pair: Pair | None, alone: Pair | None, suites: Sequence[str], seconds: Mapping[str, float]
 ) -> Uplift:
     pairs = [each for each in (pair, alone) if each is not None]
     compared = sum(each.lowered.compared for each in pairs)
@@ -329,7 +341,7 @@ def _owners(root: Path, changes: Sequence[Group], news: Sequence[Row]) -> dict[s
     return {name: team for name, team in found.items() if team}
 
 
-def _only(pair: _Pair, suites: Sequence[str]) -> _Pair:
+def _only(pair: Pair, suites: Sequence[str]) -> Pair:
     """The ops of suites alone."""
     views = [
         replace(view, ops={key: op for key, op in view.ops.items() if any(name in op.uses_of for name in suites)})
@@ -346,7 +358,7 @@ def _compiler(view: RunView) -> str:
     return str(view.origin.get("compiler") or "")
 
 
-def _models(pair: _Pair) -> list[Model]:
+def _models(pair: Pair) -> list[Model]:
     """Each model or op that both builds have tried."""
     differing = {op_id for group in pair.lowered.lowering for op_id in group.ops}
     found = []
@@ -445,7 +457,7 @@ def _with_smallest(changes: Sequence[Group], op_changes: Sequence[Group]) -> lis
     ]
 
 
-def _skipped(pairs: Sequence[_Pair]) -> list[str]:
+def _skipped(pairs: Sequence[Pair]) -> list[str]:
     found: dict[str, None] = {}
     for pair in pairs:
         for view in pair.views:
@@ -460,7 +472,7 @@ def _skipped(pairs: Sequence[_Pair]) -> list[str]:
     return [*found]
 
 
-def _not_priced(models: Sequence[Model], pair: _Pair) -> list[str]:
+def _not_priced(models: Sequence[Model], pair: Pair) -> list[str]:
     """Why there are no cycles of a model whose program changed."""
     found = []
     if models and all(model.cycles is None for model in models):

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from opscope.base.document.as_markdown import LONGEST, code, escaped, rendered
+from opscope.base.document.as_markdown import LONGEST, code, escaped, fenced, rendered
 from opscope.base.document.nodes import Column, Listed, Op, Table, Words
 from opscope.base.visible_text import counted, cut, percent_change
 from opscope.reports.compare.changed_programs import listed_counts
@@ -19,23 +19,28 @@ from opscope.reports.nightly.uplift import DRAM_PEAK, L1_PEAK, WRONG_IN_BOTH
 if TYPE_CHECKING:
     from opscope.reports.compare.diff import Row
     from opscope.reports.nightly.uplift import Model, Uplift
+    from opscope.reports.nightly.uplift_leads import Lead
 
 MARK = "<!-- opscope gate -->"
 """The first line of a comment, by which it is found again."""
 MOST_LINES = 60
-MOST_CHANGES, MOST_MODELS, MOST_OTHERS = 10, 10, 3
+MOST_CHANGES, MOST_OTHERS = 10, 3
+LINES_OF_MODULE = 12
 MOST_NAMES, MOST_COUNTS = 3, 6
 MOST_OF_NAME = 60
 WITHIN = "within the error model"
 
 
 def text(uplift: Uplift) -> str:
-    """The comment: lists but that of failures are shorter where it would have more than 60 lines."""
-    comments = (_text(uplift, most) for most in range(MOST_OTHERS, -1, -1))
-    return next((comment for comment in comments if comment.count("\n") <= MOST_LINES), _text(uplift, 0))
+    """The comment: with fewer modules, and lists but that of failures are shorter, where it would have more than 60
+    lines."""
+    sizes = [*((MOST_OTHERS, modules) for modules in range(MOST_OTHERS, 1, -1))]
+    sizes += [(most, modules) for modules in (1, 0) for most in range(MOST_OTHERS, -1, -1)]
+    comments = (_text(uplift, *size) for size in sizes)
+    return next((comment for comment in comments if comment.count("\n") <= MOST_LINES), _text(uplift, *sizes[-1]))
 
 
-def _text(uplift: Uplift, most: int) -> str:
+def _text(uplift: Uplift, most: int, modules: int) -> str:
     failing = [_failing(row, uplift.owners.get(row.op_id, "")) for row in uplift.news]
     right = [f"{row.op_name} {', '.join(row.models)}: {row.error_a}" for row in uplift.fixed]
     numbers = [f"{each.name}: {each.numbers}: {each.reason}" for each in _renumbered(uplift)]
@@ -52,7 +57,8 @@ def _text(uplift: Uplift, most: int) -> str:
             _list("other changes of single ops", list(map(_change, _of_ops_alone(uplift))), most),
             _list("✅ right now", right, most),
         ),
-        _details(f"models ({len(uplift.differing)})", rendered(_model_table(uplift.differing))),
+        _details("smallest modules and commits", _leads(uplift, 2 + most, modules)),
+        _details(f"models ({len(uplift.differing)})", rendered(_model_table(uplift.differing, 3 * most + 1))),
         rendered(
             _list("numbers changed", numbers, most),
             _list("still wrong", wrong, most),
@@ -112,7 +118,9 @@ def _changes(uplift: Uplift) -> Table:
             _names(group),
             _counts(group),
             _price(group) or ("not known" if simulated else ""),
-            Op(group.smallest_id, cut(group.smallest, MOST_OF_NAME), "", 0, "", "") if group.smallest else "",
+            Op(group.smallest_id, cut(_smallest_of(group, uplift), MOST_OF_NAME), "", 0, "", "")
+            if group.smallest
+            else "",
             uplift.owners.get(group.what, ""),
         )
         for group in every[:MOST_CHANGES]
@@ -120,6 +128,12 @@ def _changes(uplift: Uplift) -> Table:
     heads = (f"change ({len(every)})", "models", "counts", "cycles", "smallest")
     columns = [*map(Column, heads), Column("owner", fillable=True)]
     return Table(columns, rows, left_out=len(every) - len(rows))
+
+
+def _smallest_of(group: Group, uplift: Uplift) -> str:
+    """What is left of the smallest op that shows a change, as it is where it was not made smaller."""
+    lead = uplift.leads.get(group.what)
+    return (lead.after if lead is not None else "") or group.smallest
 
 
 def _of_ops_alone(uplift: Uplift) -> list[Group]:
@@ -176,7 +190,30 @@ def _price(group: Group) -> str:
     return f"{group.cycles:+,}{share}{by}"
 
 
-def _model_table(models: Sequence[Model]) -> Table:
+def _leads(uplift: Uplift, most: int, modules: int) -> str:
+    """What is worse, with the commands that look into it, and the modules of those that were made small enough."""
+    leads = [*uplift.leads.values()]
+    rows = [(cut(lead.what, MOST_OF_NAME), _smallest(lead), lead.reduce, lead.bisect) for lead in leads[:most]]
+    columns = [Column("of"), *(Column(head, "code", fillable=True) for head in ("smallest", "smaller", "commit"))]
+    short = [lead for lead in leads[:most] if lead.module and _is_short(lead.module)]
+    since = code(uplift.commits or f"{uplift.old.name}..{uplift.new.name}")
+    parts = [rows and f"Since: {since}", rendered(Table(columns, rows, left_out=len(leads) - len(rows)))]
+    return "\n\n".join([*filter(None, parts), *(fenced(lead.module, "mlir") for lead in short[:modules])])
+
+
+def _smallest(lead: Lead) -> str:
+    if lead.elements is None:
+        return lead.why and f"not made smaller: {lead.why}"
+    before, after = lead.elements
+    return f"{lead.after}: {after:,} of {before:,} elements{'' if lead.complete else ', not the end'}"
+
+
+def _is_short(module: str) -> bool:
+    lines = module.splitlines()
+    return len(lines) <= LINES_OF_MODULE and max(map(len, lines)) <= LONGEST
+
+
+def _model_table(models: Sequence[Model], most: int) -> Table:
     def of(pair: tuple[int, int] | None) -> str:
         return "" if pair is None else f"{pair[0]:,} → {pair[1]:,}"
 
@@ -189,7 +226,7 @@ def _model_table(models: Sequence[Model]) -> Table:
             " → ".join("" if value is None else f"{value:.6f}" for value in model.pcc) if any(model.pcc) else "",
             model.numbers,
         )
-        for model in models[:MOST_MODELS]
+        for model in models[:most]
     ]
     columns = [*map(Column, ("model", "cycles", "launches", "memory", "PCC", "numbers"))]
     return Table(columns, rows, left_out=len(models) - len(rows))

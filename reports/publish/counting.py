@@ -43,17 +43,6 @@ from opscope.reports.publish.sentences import write_sentences
 
 Row = dict[str, Any]
 
-COUNTS = (
-    "ops",
-    "attempted_ops",
-    "right_ops",
-    "bad_ops",
-    "flaky_ops",
-    "uses",
-    "attempted_uses",
-    "right_uses",
-    "bad_uses",
-)
 MISSING = "missing"
 """Outcome of a model that was expected but is in no run."""
 OUTCOMES = (RAN, *map(str, ModelStatus))
@@ -114,7 +103,7 @@ def _count_alone(connection: sa.Connection, night_id: str) -> tuple[Row, set[str
     previous_series = connection.scalars(
         sa.select(NIGHT_SERIES.c.series).where(NIGHT_SERIES.c.night_id == night_id)
     ).all()
-    for table in reversed(COUNTED):
+    for table in reversed(COUNTED) if previous_series else ():  # a night that was not counted has no rows there
         connection.execute(sa.delete(table).where(table.c.night_id == night_id))
     if not runs and night["kind"] != "night":
         connection.execute(sa.delete(NIGHTS).where(NIGHTS.c.night_id == night_id))
@@ -205,7 +194,7 @@ def _ops(connection: sa.Connection, night_id: str, series: str) -> RunView | Non
 
 
 def _blank(night: Row, series: str, model: Row) -> Row:
-    return {"night_id": night["night_id"], "series": series, **model, **dict.fromkeys(COUNTS, 0)}
+    return {"night_id": night["night_id"], "series": series, **model, **dict.fromkeys(night_counts.COUNTS, 0)}
 
 
 # --- models, and what is missing

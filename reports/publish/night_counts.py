@@ -15,6 +15,9 @@ from opscope.reports.compare.outcomes import Outcome, RunView
 
 ALL = ""
 """In place of a model: all of them together."""
+_OPS = ("ops", "attempted_ops", "right_ops", "bad_ops", "flaky_ops")
+COUNTS = (*_OPS, "uses", "attempted_uses", "right_uses", "bad_uses")
+"""What is counted of each model."""
 
 Row = list[Any]
 
@@ -57,20 +60,7 @@ def models(view: RunView) -> dict[str, dict[str, int]]:
         for model, uses in op.uses_of.items():
             row = rows_by_model.get(model)
             if row is None:
-                row = rows_by_model[model] = dict.fromkeys(
-                    (
-                        "ops",
-                        "attempted_ops",
-                        "right_ops",
-                        "bad_ops",
-                        "flaky_ops",
-                        "uses",
-                        "attempted_uses",
-                        "right_uses",
-                        "bad_uses",
-                    ),
-                    0,
-                )
+                row = rows_by_model[model] = dict.fromkeys(COUNTS, 0)
             row["ops"] += 1
             row["uses"] += uses
             row["flaky_ops"] += op.flaky

@@ -120,15 +120,32 @@ def told(of: pd.DataFrame) -> dict[str, tuple[int, int]]:
     return {kind: (rows.op.nunique(), rows.cause.nunique()) for kind, rows in counted.items() if len(rows)}
 
 
-def began(tests: pd.DataFrame, series: str, until: str, cause: str) -> tuple[str, str]:
+Nights = list[tuple[Any, str, bool, frozenset[str]]]
+"""The nights of a series, one after another: when it began, its date, whether it is complete, and the causes in it."""
+
+
+def nights_of_series(tests: pd.DataFrame) -> dict[str, Nights]:
+    """The nights of each series."""
+    found: dict[str, Nights] = {}
+    for (_, series), of in tests.sort_values("started").groupby(["night", "series"], sort=False):
+        one = of.iloc[0]
+        causes = frozenset(of[of.bad].cause)
+        found.setdefault(str(series), []).append((one.started, str(one.date), bool(one.complete), causes))
+    return found
+
+
+def began(nights: Nights, until: Any, cause: str) -> tuple[str, str]:
     """Since when a cause fails in a series, of nights up to `until`: the date of the last complete night without it (or
     nothing), and that of the first with it after that."""
-    of = tests[(tests.series == series) & (tests.started <= until)].sort_values("started")
-    nights = of.assign(has=of.bad & (of.cause == cause)).groupby("night", sort=False)
-    each = nights.agg(date=("date", "first"), complete=("complete", "first"), has=("has", "any"))
-    without = each[each.complete & ~each.has]
-    after = each.loc[without.index[-1] :] if len(without) else each
-    return without.date.iloc[-1] if len(without) else "", after[after.has].date.iloc[0]
+    without, first = "", ""
+    for started, date, complete, causes in nights:
+        if started > until:
+            break
+        if cause in causes:
+            first = first or date
+        elif complete:
+            without, first = date, ""
+    return without, first
 
 
 def wrong_since(tests: pd.DataFrame, series: str, op: str) -> str:

@@ -52,6 +52,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
     return url
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("width", [80, 120, 200])
 @pytest.mark.parametrize("command", [(unblock,), (unblock, "--by", "op"), (diff,), (readiness, "resnet50")])
 def test_no_word_is_broken_at_any_width(

@@ -72,6 +72,7 @@ def words(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {"DB": url, "RUN": str(run), "OP": "edb467609e022bfa"}
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_output_is_as_stored(

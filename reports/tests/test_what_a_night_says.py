@@ -280,7 +280,16 @@ def test_a_stopped_series_is_named_where_it_is_left_out(url: str, tmp_path: Path
         assert answer["stopped"] == ["reference p150 (no night since 2026-11-02)"]
     for words in ([], ["a"]):
         printed = CliRunner().invoke(readiness if words else unblock, [*words, "--db", url]).output
-        assert printed.count("stopped, reference p150") == 1
+        assert printed.count("left out: reference p150 (no night since 2026-11-02)") == 1
+
+
+def test_a_series_of_which_no_run_arrived_is_named_where_it_is_left_out(url: str, tmp_path: Path) -> None:
+    expected = record(4, archs=("n150", "p150"), models=("a",))
+    publish(shard_run(tmp_path, expected, 4, {"exp": Op("crashed", {"a": 1})}), url)
+    answers = [call(unblock, "--db", url), call(readiness, "a", "--db", url), Results(url).what_to_fix()["answer"]]
+    for answer in answers:
+        assert answer["stopped"] == ["reference p150 (no run in the night of 2026-11-05)"]
+    assert [len(answers[0]["fixes"]), len(answers[1]["missing"])] == [1, 1], "of the one that arrived"
 
 
 def test_what_comes_and_goes_is_marked_wherever_it_is_listed(url: str, tmp_path: Path) -> None:

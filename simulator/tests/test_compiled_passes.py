@@ -108,6 +108,7 @@ def test_erf_of_any_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
         assert special.erf(x).tobytes() == expected.tobytes()
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("fidelity", ["LoFi", "HiFi2", "HiFi3", "HiFi4"])
 @pytest.mark.parametrize("dtype", [np.dtype(np.float32), BF16], ids=["f32", "bf16"])
 def test_products_and_sums(fidelity: str, dtype: np.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,6 +130,7 @@ def test_a_device_with_signed_zeros_takes_numpys_way(monkeypatch: pytest.MonkeyP
     assert result.tobytes() == expected.tobytes()
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("register", addition_order.REGISTERS)
 @pytest.mark.parametrize("fidelity", PHASES)
 @pytest.mark.parametrize("shape", [(3, 5, 7), (33, 70, 40), (257, 40, 3)], ids=["a part", "tiles", "many rows"])

@@ -143,6 +143,7 @@ XLA_BINARY = {
 }
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize(
     "dtype",
     # quick: [uint16] and [int32] have signs, none, and both widths

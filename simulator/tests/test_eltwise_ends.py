@@ -157,6 +157,7 @@ def exactly(x: np.generic, data_format: str) -> Fraction:
     return -largest if np.signbit(x) else largest
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("data_format", sorted(BLOCKS))
 @pytest.mark.parametrize("fidelity", FIDELITIES)
 def test_block_formats_end_where_their_exponents_do(data_format: str, fidelity: str) -> None:

@@ -45,6 +45,7 @@ CASES: dict[str, tuple[str, Params, list[Shape], Callable[..., Any]]] = {
 }
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("exact_order", [False, True])
 def test_a_result_without_elements_is_made_by_no_core(name: str, exact_order: bool) -> None:

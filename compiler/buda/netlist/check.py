@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import replace
+from itertools import groupby
 from math import inf
+from typing import Any
 
 from opscope.compiler.buda.balancer.shapes import largest_divisor
 from opscope.compiler.buda.netlist.fused import check_fused, fused_of
@@ -102,6 +104,7 @@ def programs_in_order(netlist: Netlist) -> tuple[Program, ...]:
     """Returns the programs, each behind those that fill the queues that it reads, else in the order of the file.
 
     The host calls programs as it likes; where they wait for each other in a ring, the order of the file stays.
+    Chips run at once: of executions that follow each other, one that sends to another chip's goes before it.
     """
     graphs = {
         program.name: {
@@ -113,21 +116,36 @@ def programs_in_order(netlist: Netlist) -> tuple[Program, ...]:
     }
     made = {op.name: graph.name for graph in netlist.graphs for op in graph.ops}
     read = {graph.name: {name for op in graph.ops for name in op.inputs} for graph in netlist.graphs}
+    senders = {graph: {made[name] for name in names if name in made} - {graph} for graph, names in read.items()}
     waits: dict[str, set[str]] = {}
     for reader, own in graphs.items():
         names = {name for graph in own & read.keys() for name in read[graph]}
         makers = {made.get(q.input, "") for q in netlist.queues.values() if q.type == "queue" and q.name in names} - own
         waits[reader] = {writer for writer, others in graphs.items() if makers & others}
     ordered: list[Program] = []
-    left = list(netlist.programs)
+    programs = [_senders_first(program, senders) for program in netlist.programs]
+    left = list(programs)
     while left:
         done = {program.name for program in ordered}
         ready = next((program for program in left if waits[program.name] <= done), None)
         if ready is None:
-            return netlist.programs
+            return tuple(programs)
         ordered.append(ready)
         left.remove(ready)
     return tuple(ordered)
+
+
+def _senders_first(program: Program, senders: Mapping[str, Set[str]]) -> Program:
+    """Returns a program with executions that follow each other in the order in which they send; a ring stays."""
+    instructions: list[tuple[str, Any]] = []
+    for is_execution, lines in groupby(program.instructions, key=lambda line: line[0] == "execute"):
+        left = list(lines)
+        while is_execution and left:
+            names = [argument.get("graph_name") if isinstance(argument, dict) else None for _, argument in left]
+            free = (at for at, name in enumerate(names) if not senders.get(str(name), set()) & set(names))
+            instructions.append(left.pop(next(free, 0)))
+        instructions += left
+    return replace(program, instructions=tuple(instructions))
 
 
 def graph_order(netlist: Netlist) -> dict[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 from opscope.compiler.buda.composed_ops import SCALED
 from opscope.compiler.buda.fuse_ops import BROADCASTS_INTO, MOST_INTERMEDIATES
@@ -18,6 +19,7 @@ from opscope.compiler.errors import CompilerInputError
 MOST_OPERANDS = 16
 """Buffers of a core that operands may have: `in0` to `in7` and `param0` to `param7` (tt-budabackend:
 hlks/inc/hlk_api.h; netlist_fused_op_with_16_inputs.yaml is its own test of them all). TT-Buda itself fuses ops of 8."""
+ONE = (1, 1)
 ENDS_SCHEDULE = frozenset({"matmul", "reduce"})
 """Steps whose result has other blocks than their operands."""
 
@@ -151,17 +153,25 @@ def _check_blocks(where: str, step: SubOp, made: dict[str, SubOp]) -> None:
         before = made.get(left)
         if before is not None and before.mblock and before.ublock:
             m_k, u_kt = before.mblock[1], before.ublock[1]
+            repeated = prod(Tm.parse(tm).factor for tm in step.tms.get(0, ()) if tm.startswith("broadcast(c"))
             got = step.attributes.get("m_k"), step.attributes.get("u_kt")
-            if got != (m_k, u_kt):
+            tiles = prod(value if isinstance(value, int) else 0 for value in got)
+            if got != (m_k, u_kt) and (repeated == 1 or tiles != m_k * u_kt * repeated):
+                times = f" repeated {repeated} times" if repeated > 1 else ""
                 raise CompilerInputError(
-                    f"{where}.attributes: expected m_k {m_k} and u_kt {u_kt}, the blocks of {left}, got {got}"
+                    f"{where}.attributes: expected m_k {m_k} and u_kt {u_kt * repeated}, the blocks of {left}{times}, "
+                    f"got {got}"
                 )
     down = [i for i, tms in step.tms.items() if any(tm.startswith("broadcast(r") for tm in tms)]
     for i in down:
-        if step.inputs[i].startswith("input") or (step.mblock is not None and step.mblock[1] > 1):
+        name, before = step.inputs[i], made.get(step.inputs[i])
+        mblock, ublock = (before.mblock or ONE, before.ublock or ONE) if before is not None else (ONE, ONE)
+        over = step.mblock is not None and step.mblock[0] > 1 and mblock[1] > 1
+        if name.startswith("input") or (mblock[0], ublock[0]) != ONE or over or step.type == "matmul":
             raise CompilerInputError(
-                f"{where}.input_{i}_tms: expected rows to be repeated from an intermediate into one column of blocks, "
-                f"got {step.inputs[i]} and mblock {list(step.mblock or ())}"
+                f"{where}.input_{i}_tms: expected one row of tiles to be repeated from an intermediate, of one column "
+                f"of blocks if into several rows of them, got {name} with mblock {list(mblock)} and ublock "
+                f"{list(ublock)} into mblock {list(step.mblock or ())}"
             )
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 HOST = "HOST"
+OTHER_NETLIST = "net2net"
+"""Stands in the name of the op of another netlist that fills a queue: here the host fills it in its place."""
 
 Pair = tuple[int, int]
 

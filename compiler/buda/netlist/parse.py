@@ -9,7 +9,7 @@ from typing import Any
 
 from opscope.base.yaml_text import YamlError, parse_yaml, read_text
 from opscope.compiler.buda.graph import FIDELITIES, Tm
-from opscope.compiler.buda.netlist.model import HOST, FusedOp, Graph, Netlist, Op, Program, Queue, SubOp
+from opscope.compiler.buda.netlist.model import HOST, OTHER_NETLIST, FusedOp, Graph, Netlist, Op, Program, Queue, SubOp
 from opscope.compiler.errors import CompilerInputError
 from opscope.compiler.target.formats import TILE, number_format
 from opscope.compiler.target.interpret import CODES
@@ -251,9 +251,10 @@ def _queue(where: str, name: str, raw: Any) -> Queue:
     addresses = _addresses(row, loc)
     elements = row.numbers("elements", 3) if "elements" in row.raw else None
     tms = _tms(where, row, "input_tms")
+    filled_by = row.word("input")
     return Queue(
         name,
-        row.word("input"),
+        HOST if OTHER_NETLIST in filled_by else filled_by,
         row.word("type", ("queue", "ram")),
         row.count("entries"),
         row.pair("grid_size"),

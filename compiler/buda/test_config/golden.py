@@ -15,7 +15,15 @@ import numpy as np
 from opscope.compiler.buda.test_config.golden_ops import MADE_BY, clear, result
 from opscope.compiler.buda.test_config.golden_sparse import identity_matmul
 from opscope.compiler.buda.test_config.number_formats import packed, rounded
-from opscope.compiler.buda.test_config.rows import NotModelledError, Row, attributes_of, ops_of, tile_of, tms_of
+from opscope.compiler.buda.test_config.rows import (
+    NotModelledError,
+    Row,
+    attributes_of,
+    op_that_fills,
+    ops_of,
+    tile_of,
+    tms_of,
+)
 from opscope.compiler.errors import CompilerInputError
 
 TILE = 32
@@ -75,7 +83,7 @@ class Golden:
         self.queues: Row = netlist["queues"]
         self.fused: Row = netlist.get("fused_ops") or {}
         self.ops = ops_of(netlist)
-        self.source = {n: row["input"].strip() for n, row in self.queues.items() if row["input"].strip() != "HOST"}
+        self.source: dict[str, Any] = {n: op for n, row in self.queues.items() if (op := op_that_fills(row))}
         self.reads = {
             name: [self.source.get(name_in, name_in) for name_in in row["inputs"]] for name, row in self.ops.items()
         }

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from opscope.compiler.buda.test_config.golden import Golden, operand
-from opscope.compiler.buda.test_config.rows import NotModelledError, Row, shape_of
+from opscope.compiler.buda.test_config.rows import NotModelledError, Row, op_that_fills, shape_of
 from opscope.compiler.target.host_program import HostProgram
 from opscope.compiler.target.interpret import Allocation, Execution, steps
 
@@ -95,7 +95,7 @@ class GoldenPrograms:
         if row.get("alias"):
             return self._seen_through(name, pointer)
         if pointer not in content.entries:
-            if row["type"] != "ram" and row["input"].strip() != "HOST":
+            if row["type"] != "ram" and op_that_fills(row):
                 raise NotModelledError(f"{name}: expected entry {pointer} to be written before it is read")
             self.asked[name].add(pointer)
             content.entries[pointer] = self.entry(name, pointer)

@@ -24,6 +24,12 @@ def tile_of(row: Row) -> tuple[int, int]:
     return height, width
 
 
+def op_that_fills(queue: Row) -> str:
+    """Returns the op that writes a queue; empty where the host does, also in place of an op of another netlist."""
+    name = str(queue["input"]).strip()
+    return "" if name == "HOST" or "net2net" in name else name
+
+
 def tms_of(row: Row, number: int) -> Iterator[tuple[str, Any]]:
     """Yields name and argument of the TMs of an operand, and then its pad or unpad of older netlists."""
     unpad, pad = row.get(f"input_{number}_unpad"), row.get(f"input_{number}_pad")

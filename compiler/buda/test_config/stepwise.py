@@ -14,7 +14,7 @@ from opscope.compiler.buda.test_config.comparison import constant_tiles, differe
 from opscope.compiler.buda.test_config.config import TestConfig
 from opscope.compiler.buda.test_config.golden_programs import GoldenPrograms
 from opscope.compiler.buda.test_config.queue_content import from_queue, host_array
-from opscope.compiler.buda.test_config.rows import NotModelledError, Row, ops_of, tile_of
+from opscope.compiler.buda.test_config.rows import NotModelledError, Row, op_that_fills, ops_of, tile_of
 from opscope.compiler.buda.test_config.stimulus import input_of
 from opscope.compiler.target import binary
 
@@ -54,7 +54,7 @@ def has_state(raw: Row) -> bool:
     """Whether results depend on what ran before: gradients add up, or an op reads what one writes to a ram."""
     read = {name for op in ops_of(raw).values() for name in op["inputs"]}
     read |= {row["alias"] for name, row in raw["queues"].items() if name in read and row.get("alias")}
-    written = (name for name, row in raw["queues"].items() if row["type"] == "ram" and row["input"].strip() != "HOST")
+    written = (name for name, row in raw["queues"].items() if row["type"] == "ram" and op_that_fills(row))
     return any(op.get("gradient_op") for op in ops_of(raw).values()) or any(name in read for name in written)
 
 
@@ -76,7 +76,7 @@ def compare_steps(
     parameters = config.parameters
     golden = GoldenPrograms(raw, programs, entry, parameters)
     read = {name for op in ops_of(raw).values() for name in op["inputs"]}
-    made = [name for name, row in queues.items() if row["input"].strip() != "HOST"]
+    made = [name for name, row in queues.items() if op_that_fills(row)]
     compared = [name for name in made if name not in read or queues[name]["type"] == "ram"]
     if not compared:
         raise NotModelledError("expected a queue that the host reads, got none")

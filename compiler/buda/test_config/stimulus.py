@@ -7,7 +7,7 @@ import numpy as np
 from opscope.compiler.buda.test_config.config import TestConfig
 from opscope.compiler.buda.test_config.golden_ops import clear
 from opscope.compiler.buda.test_config.number_formats import rounded
-from opscope.compiler.buda.test_config.rows import Row, attributes_of, ops_of, shape_of, tile_of
+from opscope.compiler.buda.test_config.rows import Row, attributes_of, op_that_fills, ops_of, shape_of, tile_of
 from opscope.compiler.buda.test_config.sparse_stimulus import encoding_tiles, sparse_tiles
 from opscope.compiler.errors import CompilerInputError
 
@@ -90,7 +90,7 @@ def inputs_of(netlist: Row, config: TestConfig, seed: int, entry: int = 0) -> di
     A queue's values depend on the seed, its place in the file and the entry alone. RAM, and a queue of one entry, has
     the same values for every input.
     """
-    written = [name for name, row in netlist["queues"].items() if row["input"].strip() == "HOST"]
+    written = [name for name, row in netlist["queues"].items() if not op_that_fills(row)]
     return {name: input_of(netlist, config, seed, name, entry) for name in written}
 
 

@@ -115,6 +115,7 @@ def test_forms_of_topk_without_a_kernel_are_refused() -> None:
         topk("true", dim=1)
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize(
     ("reduction", "reference"), [("sum", lax.cumsum), ("prod", lax.cumprod), ("max", lax.cummax), ("min", lax.cummin)]

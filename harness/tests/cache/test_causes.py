@@ -9,7 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
@@ -19,14 +19,26 @@ import pytest
 
 from opscope.harness.cache import made_of
 
-CHILD = """
-import json, runpy, sys
+CHILDREN = """
+import json, os, runpy, sys
 from opscope.base import reading
 
-reading.begin()
-runpy.run_path(sys.argv[1])
-print(json.dumps(reading.report()))
+for line in sys.stdin:
+    file, folder, environment = json.loads(line)
+    if os.fork() == 0:
+        os.environ.clear()
+        os.environ.update(environment)
+        os.chdir(folder)
+        reading.begin()
+        runpy.run_path(file)
+        print(json.dumps(reading.report()), flush=True)
+        os._exit(0)
+    os.wait()
+    print(flush=True)
 """
+"""Forks a process for each case: to start one takes longer than what it does."""
+
+Children = subprocess.Popen[str]
 
 
 @dataclass(frozen=True)
@@ -238,7 +250,9 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_list_holds_as_long_as_what_it_names(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_list_holds_as_long_as_what_it_names(
+    name: str, children: Children, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     case, folder = CASES[name], tmp_path / "case"
     for path, text in {"net.py": case.code, **case.files}.items():
         write(path, text)(folder)
@@ -248,7 +262,7 @@ def test_a_list_holds_as_long_as_what_it_names(name: str, tmp_path: Path, monkey
     monkeypatch.setenv("HOME", str(tmp_path / "home1"))
     if case.path:
         monkeypatch.setenv("PYTHONPATH", case.path, prepend=os.pathsep)
-    made = made_of.made(said(folder / "net.py"), scope(folder))
+    made = made_of.made(said(folder / "net.py", None if case.path else children), scope(folder))
     case.change(folder)
     for variable, value in case.variables.items():
         monkeypatch.setenv(variable, value.replace("@", str(folder)))
@@ -266,8 +280,27 @@ def scope(folder: Path) -> made_of.Scope:
     return made_of.scope_of(path, declared=made_of.declared_in(path))
 
 
-def said(file: Path) -> Any:
-    """What a process says that runs a file."""
-    command = [sys.executable, "-P", "-c", CHILD, str(file)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return json.loads(done.stdout)
+@pytest.fixture(scope="module")
+def children() -> Iterator[Children]:
+    with start() as process:
+        yield process
+
+
+def start() -> Children:
+    return subprocess.Popen(
+        [sys.executable, "-P", "-c", CHILDREN], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+
+
+def said(file: Path, children: Children | None) -> Any:
+    """What a process says that runs a file: one of `children`, or of a new interpreter."""
+    asked = json.dumps([str(file), str(Path.cwd()), dict(os.environ)]) + "\n"
+    if children is None:
+        with start() as process:
+            return json.loads(process.communicate(asked)[0].splitlines()[0])
+    assert children.stdin is not None
+    assert children.stdout is not None
+    children.stdin.write(asked)
+    children.stdin.flush()
+    lines = list(iter(children.stdout.readline, "\n"))
+    return json.loads(lines[-1])

@@ -81,6 +81,16 @@ def test_a_finished_run_gives_the_ir_that_it_kept(small, tmp_path):
         list(emissions("xla", tmp_path / "kept", (), "n150"))
 
 
+def test_the_module_is_the_one_that_the_backends_compiler_read(small, tmp_path):
+    run_op_by_op(str(small), backend="reference", keep_ir=True, until="ttnn-to-flatbuffer", run_dir=tmp_path / "kept")
+    (folder, *_) = sorted((tmp_path / "kept" / "artifacts").glob("*/ir-reference"))
+    (folder / "shlo.mlir").write_text("module { }\n", encoding="utf-8")
+    modules = {op_id: module for op_id, _, module, *_ in emissions("reference", tmp_path / "kept", (), "n150")}
+    assert len(modules) == 2
+    assert modules.pop(folder.parent.name) == b"module { }\n"
+    assert all(module.startswith(b"ML\xefR") for module in modules.values())
+
+
 def test_tt_mlir_differs_from_this_compiler_only_for_reasons_that_are_written_down():
     if "tt" not in registry.names() or (missing := registry.load("tt").available()) is not None:
         pytest.skip(f"tt-mlir is not installed: {missing if 'tt' in registry.names() else 'no backend of this name'}")

@@ -310,6 +310,7 @@ def operands_of(name, kind, count):
     return (values > 0, second, third) if name == "stablehlo.select" else (values, second, third)
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("kind", sorted(TYPES))
 @pytest.mark.parametrize("name", sorted(BY_MPMATH))
 def test_a_golden_is_the_nearest_number(name, kind):

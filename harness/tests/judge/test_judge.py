@@ -154,6 +154,7 @@ def test_attention_with_another_scale_or_without_its_last_key_is_wrong():
     assert not judge("sdpa", [q, k, v], causal)
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("name", ["tanh", "exp", "log", "rsqrt", "cbrt", "erf", "logistic", "gelu", "silu", "mish"])
 @pytest.mark.parametrize("kind", [BF16, np.dtype(np.float16)])
 def test_all_numbers_of_16_bits_correctly_rounded_are_right_to_half_a_unit_and_the_next_ones_are_not(name, kind):

@@ -219,6 +219,7 @@ SQUARE = """%i = stablehlo.convert %v : (tensor<4xf32>) -> tensor<4x{0}>
     %s = stablehlo.{1} %j : (tensor<4x{0}>) -> tensor<4xf32>"""
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("text", [LOOP, BRANCH, IF, COMPOSITE, CALLED, REDUCE])
 @pytest.mark.parametrize(("kind", "back"), [("i64", "convert"), ("f64", "convert"), ("complex<f32>", "real")])
 def test_what_is_known_alone_is_known_within(tmp_path, text, kind, back):

@@ -2,17 +2,20 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import shlex
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
 
-from opscope.harness.page import ladder_table, summary
+from opscope.harness.page import ladder_table, summary, what_next
 from opscope.harness.record import store
 from opscope.harness.record.causes import cause_of_test, short
 from opscope.harness.record.origin import ANSWERS, Origin
-from opscope.harness.record.records import ImportCheck, ModelFailure
+from opscope.harness.record.records import ImportCheck, ModelFailure, OpTest
 from opscope.harness.record.selection import DESELECTED
 from opscope.harness.record.stages import ImportStatus, ModelStatus, Stage, Status
 from opscope.harness.run import finish_run
@@ -59,6 +62,17 @@ def test_slowest_ops_of_two_backends_say_on_which(page: summary.Run) -> None:
     slowest = text.partition("Slowest ops")[2]
     assert [f"on {name}, mostly" in slowest for name in (slow.backend, "other")] == [True, True]
     assert f"on {slow.backend}, mostly" not in shown(page)
+
+
+def test_a_kept_op_is_not_among_the_slowest(page: summary.Run) -> None:
+    """Its times are those of the run that it was kept from."""
+    (slow,) = (test for test in page.tests if test.op_name == "stablehlo.add")
+    kept = slow.model_copy(update={"cached_from": "an_earlier_run"})
+    others = [test for test in page.tests if test is not slow]
+    slowest = [
+        shown(dataclasses.replace(page, tests=[*others, one])).partition("Slowest ops")[2] for one in (slow, kept)
+    ]
+    assert ["stablehlo.add" in rows for rows in slowest] == [True, False]
 
 
 def test_listed_failures_are_not_listed_again(page: summary.Run) -> None:
@@ -239,26 +253,80 @@ def test_a_run_says_what_share_of_their_domains_its_ops_saw(page: summary.Run, t
     assert "3.9 % of its domain" in summary.result_text(tests[0])
 
 
-def test_the_last_line_is_the_command_that_one_types_next(page: summary.Run, tmp_path: Path) -> None:
-    def last(of: summary.Run) -> str:
-        return shown(of, width=200).rstrip().splitlines()[-1]
+def last(of: summary.Run) -> str:
+    return shown(of, width=200).rstrip().splitlines()[-1].removeprefix("next      ")
 
-    assert last(page) == f"next      opscope show {list(NAMES)[1]}"
-    cut_off = page.record.model_copy(update={"outcome": "out_of_budget"})
-    assert last(dataclasses.replace(page, record=cut_off)) == f"next      pytest --op-by-op --resume {tmp_path}/run"
+
+FIRST, SECOND = list(NAMES)[:2]
+SAME = "pytest --model 'a b.py' --op-by-op-on-fail"
+FAILED = ModelFailure(model="a b", framework="jax", status=ModelStatus.BUILD_FAILED, error="ValueError: no weights")
+ENDINGS: dict[str, tuple[str, dict[str, Any], str]] = {
+    "red": ("opscope show {id}", {}, "complete"),
+    "stopped at a failure, by -x": ("opscope show {id}", {}, "interrupted"),
+    "out of budget": ("pytest --op-by-op --resume run", {}, "out_of_budget"),
+    "interrupted": ("pytest --op-by-op --resume run", {"status": Status.SUCCESS}, "interrupted"),
+    "killed": (
+        "pytest --op-by-op --resume run",
+        {"status": Status.NOT_RUN, "error": "killed by SIGKILL"},
+        "complete",
+    ),
+    "not prepared": (SAME, {"status": Status.SUCCESS, "failed": (FAILED,)}, "complete"),
+    "not prepared, begun by a program": (
+        "opscope report run",
+        {"status": Status.SUCCESS, "failed": (FAILED,), "typed": ("opscope.harness.run.api.run_op_by_op", "f")},
+        "complete",
+    ),
+    "wrong as one program": (
+        "pytest --model 'a b.py' --op-by-op --workflow full",
+        {"status": Status.SUCCESS, "whole": True},
+        "complete",
+    ),
+    "nothing selected": (
+        "pytest --op-by-op --run-dir run --collect-only -q",
+        {"status": Status.SKIPPED, "error": DESELECTED},
+        "complete",
+    ),
+    "compiled only": ("opscope report run", {"status": Status.PASSED}, "complete"),
+    "green": ("opscope report run", {"status": Status.SUCCESS}, "complete"),
+    "no op": ("opscope report run", {"status": None}, "complete"),
+    "some shares": ("opscope report run", {"status": Status.SUCCESS}, "partial"),
+}
+"""How a run ends -> the command that follows, what makes it that ending, its outcome."""
+
+
+@pytest.mark.parametrize("kind", ENDINGS)
+def test_the_last_line_is_the_command_that_one_types_next(page: summary.Run, tmp_path: Path, kind: str) -> None:
+    command, made, outcome = ENDINGS[kind]
+    origin = page.record.origin.model_copy(update={"command_line": made.get("typed", tuple(shlex.split(SAME)))})
+    tests: Sequence[OpTest] = page.tests
+    if "status" in made:
+        status, error = made["status"], made.get("error")
+        tests = [run_folder.record_of(tmp_path, FIRST, status, error=error)] if status is not None else []
+    failed = run_folder.record_of(tmp_path, SECOND, Status.RUN_FAILED, failed_stage=Stage.RUN, error="no")
+    ended = dataclasses.replace(
+        page,
+        record=page.record.model_copy(update={"outcome": outcome, "origin": origin}),
+        header=page.header.model_copy(update={"failed": made.get("failed", ())}),
+        tests=tests,
+        whole=[failed] if made.get("whole") else [],
+        folder=tmp_path,
+    )
+    assert last(ended) == command.format(id=SECOND)
+
+
+def test_a_run_in_which_all_is_right_is_compared_with_the_one_before(page: summary.Run, tmp_path: Path) -> None:
     right = [test for test in page.tests if not test.fails_run]
     green = dataclasses.replace(page, tests=right, folder=tmp_path)
-    assert last(green) == "next      opscope report run"
     earlier = run_folder.write(tmp_path / ".opscope" / "runs" / "before")
     old = page.record.model_copy(update={"started": page.record.started - timedelta(days=1), "outcome": "complete"})
     other = old.model_copy(update={"origin": Origin(options={"backend": "null", "arch": "e150", "seed": 7})})
     for record in (page.record, other, old.model_copy(update={"outcome": "running"})):
         store.write_run(earlier, record)
-        assert last(green) == "next      opscope report run", "none to compare with"
+        assert last(green) == "opscope report run", "none to compare with"
     store.write_run(earlier, old)
-    assert last(green) == "next      opscope diff .opscope/runs/before run"
+    assert last(green) == "opscope diff .opscope/runs/before run"
     (tmp_path / "run" / store.SELECTION_FILE).write_text("{}")
-    assert last(green) == "next      opscope report run", "of selected ops"
+    assert last(green) == "opscope report run", "of selected ops"
 
 
 def test_old_runs_that_hold_much_are_said(page: summary.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,7 +336,7 @@ def test_old_runs_that_hold_much_are_said(page: summary.Run, tmp_path: Path, mon
         folder.mkdir(parents=True)
         (folder / "report.html").write_bytes(bytes(1000))
     assert "opscope clean" not in shown(here)
-    monkeypatch.setattr(summary, "MOST_BYTES", 1999)
+    monkeypatch.setattr(what_next, "MOST_BYTES", 1999)
     assert "clean     opscope clean: the runs in .opscope/runs hold about 0.0 GB" in shown(here)
-    monkeypatch.setattr(summary, "MOST_BYTES", 2000)
+    monkeypatch.setattr(what_next, "MOST_BYTES", 2000)
     assert "opscope clean" not in shown(here)

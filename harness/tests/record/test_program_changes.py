@@ -33,6 +33,16 @@ MAIN = """  func.func public @main(%arg0: T, %arg1: T, %arg2: T) -> T {
     return %5 : T
   }
 """
+DEAD = """  func.func private @dead_0(%arg0: T) -> T {
+    %0 = "ttnn.neg"(%arg0) : (T) -> T
+    return %0 : T
+  }
+  func.func private @dead_1(%arg0: T) -> T {
+    %0 = call @dead_0(%arg0) : (T) -> T
+    return %0 : T
+  }
+"""
+"""A function that nobody calls, and one that none but it does."""
 PROGRAM = HEAD + "module {\n" + (CONST + MAIN).replace("T", TYPE) + "}\n"
 
 
@@ -74,6 +84,7 @@ BENIGN = {
     "an attribute without a value": edited(("causal = true", "causal = true, empty = []")),
     "other blanks": "  " + PROGRAM.replace("\n", " \r\n\t ").replace(", ", ",  "),
     "a function that nobody calls": edited(("module {", "module {\n" + CONST.replace("@main_const_eval_0", "@never"))),
+    "functions that dead functions call": edited(("module {", "module {\n" + DEAD)),
     "functions in another order": HEAD + "module {\n" + (MAIN + CONST).replace("T", TYPE) + "}\n",
     "memory freed elsewhere": moved("ttnn.deallocate", "ttnn.attention"),
 }

@@ -26,6 +26,18 @@ x, w = jnp.ones((3, 4)), jnp.ones((4, 2))
 
 def net(x, w):
     return jnp.tanh(x @ w)"""
+TORCH = """import torch
+from opscope import run_op_by_op
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 2)
+
+    def forward(self, x):
+        return torch.tanh(self.linear(x))
+
+run_op_by_op(Net(), torch.ones(3, 4))"""
 INTERRUPTED = """import os, signal
 
 def stop(test, seen=[]):
@@ -46,24 +58,35 @@ def shown(folder: Path, *cells: str) -> list[list[Any]]:
     return [cell.outputs for cell in notebook.cells]
 
 
+def assert_page_of(outputs: list[Any], counts: str) -> None:
+    """Progress, and the page of the run as text and as HTML; nothing else."""
+    heard = "".join(output.text for output in outputs if output.output_type == "stream")
+    assert [line for line in heard.splitlines() if not LATE.fullmatch(line)] == [], "a slow machine says what it does"
+    seen = [output.output_type for output in outputs if output.output_type != "stream"]
+    assert seen == ["display_data", "execute_result"], "progress, and the page"
+    page = outputs[-1]["data"]
+    assert counts in page["text/plain"]
+    assert page["text/html"].startswith("<pre")
+    assert "stablehlo.dot_general" in page["text/html"]
+
+
 def test_an_answer_is_the_page_of_its_run(tmp_path: Path) -> None:
-    _, first, edited, failing = shown(
+    _, outputs, edited, failing = shown(
         tmp_path,
         NET,
         "run_op_by_op(net, x, w)",
         "def net(x, w):\n    return jnp.sin(x @ w)\n[test.op_name for test in run_op_by_op(net, x, w)]",
         "run_op_by_op(net, x, w, data_format='Bfp4_b', math_fidelity='LoFi', inputs='random').failures",
     )
-    heard = "".join(output.text for output in first if output.output_type == "stream")
-    assert [line for line in heard.splitlines() if not LATE.fullmatch(line)] == [], "a slow machine says what it does"
-    seen = [output.output_type for output in first if output.output_type != "stream"]
-    assert seen == ["display_data", "execute_result"], "progress, and the page"
-    page = first[-1]["data"]
-    assert "2 unique ops = 2 success" in page["text/plain"]
-    assert page["text/html"].startswith("<pre")
-    assert "stablehlo.dot_general" in page["text/html"]
+    assert_page_of(outputs, "2 unique ops = 2 success")
     assert edited[-1]["data"]["text/plain"] == "['stablehlo.dot_general', 'stablehlo.sine']", "a cell edited is another"
     assert "text/html" in failing[-1]["data"]
+
+
+def test_a_module_of_pytorch_is_answered_likewise(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="pip install 'opscope[torch]'")
+    (outputs,) = shown(tmp_path, TORCH)
+    assert_page_of(outputs, "unique ops = ")
 
 
 def test_the_notebook_of_the_guides_runs_as_it_stands(tmp_path: Path) -> None:

@@ -225,10 +225,11 @@ def test_a_build_that_fails_says_its_last_words_and_is_kept(place: Path) -> None
 MEASURED = """
 op, kind = ("my.fma" if LEVEL < 2 else "my.mul"), ("l1" if LEVEL < 4 else "dram")
 type = f"tensor<4x4xf32, #ttnn_layout<#buffer_type<{kind}>, <width_sharded>>>"
-line = '%{0} = "{1}"(%a, %b) : (f32, f32) -> {2}\\n'
+line = '%{0} = "{1}"(%a, %b) <{{rank = {3}}}> : (f32, f32) -> {2}\\n'
 if stage is Stage.COMPILE:
     if job.ir_dir is not None:
-        lines = [line.format(n, name, type) for n, name in enumerate([op, *["my.cast"] * (2 if LEVEL < 3 else 3)])]
+        ops = [op, *["my.cast"] * (2 if LEVEL < 3 else 3)]
+        lines = [line.format(n, name, type, int(LEVEL > 0)) for n, name in enumerate(ops)]
         text = "func.func @main(%a: f32, %b: f32) -> f32 {\\n" + "".join(lines) + "return %0 : f32\\n}"
         (job.ir_dir / "my.mlir").write_text(text)
         (job.ir_dir / "costs.json").write_text('{"memory": {"temp_size_in_bytes": %d}}' % (64 if LEVEL < 5 else 96))
@@ -247,7 +248,7 @@ def test_each_measure_finds_its_commit_and_no_state_is_read_twice(place: Path) -
     """Nine commits, of which each but the first changes another thing."""
     git(place, "init", "-q", "-b", "main", "mine")
     (place / "m.mlir").write_text(binary("add", "4x4xf32"))
-    names = ["first", "nothing", "op", "casts", "layout", "memory", "time", "digits", "wrong"]
+    names = ["first", "attribute", "op", "casts", "layout", "memory", "time", "digits", "wrong"]
     for level, name in enumerate(names):
         top = f"LEVEL = {level}"
         (place / "mine" / "mine.py").write_text(own_backend("mine", MEASURED, at="host", top=top))
@@ -266,7 +267,7 @@ def test_each_measure_finds_its_commit_and_no_state_is_read_twice(place: Path) -
         ("temp_bytes", "main", "memory"),
         ("cycles > 1200", "main", "time"),
         ("pcc < 0.9", "main", "wrong"),
-        ("structure", "main~6", "op"),
+        ("structure", "main~7", "attribute"),
         ("verdict", "main", "wrong"),
     ):
         done = CliRunner().invoke(opscope, [*words, "--bad", bad, "--on", measure])

@@ -6,6 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from opscope import judge
 from opscope.harness.backends.reference import Reference
 from opscope.harness.prepare.golden import compile_module
 from opscope.harness.record.records import TensorDesc
@@ -18,6 +19,7 @@ from opscope.harness.verdict.target import Target
 HOST = Target("host", None, "exact")
 TYPES = {"bf16": ml_dtypes.bfloat16, "f16": np.float16, "f32": np.float32, "f64": np.float64, "i32": np.int32}
 OF = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply, "tanh": np.tanh, "maximum": np.maximum}
+BF16 = np.dtype(ml_dtypes.bfloat16).type
 MATRIX = "#stablehlo.dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [0]>"
 
 
@@ -64,6 +66,7 @@ def rounded(values, dtype, way):
     return ways[way].astype(dtype)
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("op", ["add", "subtract", "multiply", "tanh"])
 @pytest.mark.parametrize(
     ("kind", "shape"),
@@ -95,6 +98,7 @@ def test_sums_that_are_rounded_in_one_direction_have_a_mean(inner):
             assert result.passed is (way == "near"), (target.card_type, way, result)
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("op", ["add", "subtract", "multiply", "maximum"])
 @pytest.mark.parametrize("kind", ["f32", "f64"])
 def test_what_ieee_rounds_has_one_result_up_to_denormals(op, kind):
@@ -120,6 +124,7 @@ def test_what_ieee_rounds_has_one_result_up_to_denormals(op, kind):
             assert judged(op, module, inputs, got, HOST).passed, (pair, got[0, 0])
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("kind", ["f32", "f64"])
 @pytest.mark.parametrize("op", ["divide", "sqrt"])
 def test_what_fast_modes_get_a_unit_wrong_is_not_a_unit_too_large_everywhere(op, kind):
@@ -147,6 +152,7 @@ def test_operands_of_16_bits_lose_nothing_on_their_way_into_float32(inner):
             assert result.passed is right, (target.card_type, result)
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("count", [300, 4000, pytest.param(30_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("positive", [False, True])
 def test_a_scatter_of_many_updates_may_be_exact_or_in_another_order_but_lose_none(count, positive):
@@ -218,3 +224,30 @@ def test_a_product_of_float16_on_a_card_is_that_of_what_the_matrix_unit_reads(sh
     right = wide[0] * cut(b, 9)
     for lie in (*(rounded(right, np.float16, way) for way in ("down", "up")), right * 1.0005, cut(a, 8) * wide[1]):
         assert not judged("multiply", module, [a, b], np.asarray(lie).astype(np.float16), card()).passed
+
+
+@pytest.mark.parametrize("op", ["exponential_minus_one", "tanh", "multiply"])
+def test_where_a_denormal_operand_may_be_zero_its_result_is_no_other_denormal(op):
+    x = np.arange(8, 1000, dtype=np.uint16).view(np.float16)
+    inputs = [x, np.ones_like(x)] if op == "multiply" else [x]
+    module = elementwise(op, x.shape, "f16", len(inputs))
+    (golden,) = compile_module(module, widen=True)(inputs)
+    assert judged(op, module, inputs, golden, HOST).passed
+    assert judged(op, module, inputs, np.zeros_like(golden), HOST).passed
+    for off in (4, 16):
+        got = (golden.view(np.uint16) + np.uint16(off)).view(np.float16)
+        assert not judged(op, module, inputs, got, HOST).passed
+
+
+def test_steps_round_also_where_a_denormal_is_taken_for_zero():
+    """The derivative of selu jumps at 0, and its constants are rounded to bfloat16 in between."""
+    x = np.random.default_rng(0).standard_normal(4096).astype(BF16)
+    x[:64] = np.arange(1, 65, dtype=np.uint16).view(BF16)
+    wide = x.astype(np.float64)
+    alpha, scale = (float(np.float32(each).astype(BF16)) for each in (1.6732632423543772, 1.0507009873554805))
+    of_others = np.where(wide > 2.0**-126, scale, float(BF16(scale * alpha)) * np.exp(wide)).astype(BF16)
+    assert judge("selu_bw", x, of_others, target="steps")
+    for other in (BF16(1.5), BF16(1.875), BF16(0)):
+        wrong = of_others.copy()
+        wrong[:64] = other
+        assert judge("selu_bw", x, wrong, target="steps").answer == "wrong"

@@ -172,6 +172,7 @@ def test_a_formula_has_the_attributes_of_its_composite():
     assert set(COMPOSITES.values()) <= FORMULAS.keys()
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("target", [Target("host", None, "exact"), XLA])
 @pytest.mark.parametrize("mean", [0, 1, 100])
 def test_a_variance_by_one_less_is_seen_where_the_condition_lets_it(mean, target):
@@ -254,6 +255,7 @@ def test_a_body_of_constants_and_a_choice_has_a_verdict():
 CARD = Target("sim-n150", None, "HiFi4", matrix_format="Tf32")
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("kind", ["bf16", "f32"])
 @pytest.mark.parametrize("name", sorted(BODIES))
 def test_composites_on_a_card_are_held_to_their_meaning(name, kind):

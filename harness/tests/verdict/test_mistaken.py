@@ -53,6 +53,7 @@ def test_a_variance_over_one_value_fewer_is_wrong_at_any_mean(one_pass: bool) ->
             assert verdict.answer == "wrong", (name, x.shape, float(x.mean()))
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("one_pass", [False, True])
 def test_no_honest_variance_is_taken_for_one(one_pass: bool, kind: type) -> None:

@@ -35,6 +35,7 @@ def drawn(got: np.ndarray, kind: str = "UNIFORM", low: float = 0.0, high: float 
     return check.reason
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("count", [1, 2, 7, 300, MANY])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, ml_dtypes.bfloat16])
 def test_right_numbers_pass(count: int, dtype: Any) -> None:

@@ -35,6 +35,7 @@ def upwards(x: np.ndarray) -> np.ndarray:
     return ((x.view(np.uint32) + 0xFFFF) & 0xFFFF0000).view(np.float32)
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("target", [DEVICE, HOST])
 @pytest.mark.parametrize(("name", "dtype"), [("bf16", ml_dtypes.bfloat16), ("f32", np.float32)])
 def test_a_scatter_may_round_after_each_update_in_its_format_but_lose_none(name, dtype, target):

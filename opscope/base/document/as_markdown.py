@@ -11,7 +11,7 @@ from typing import Any
 
 from opscope.base.document.groups import short
 from opscope.base.document.nodes import NAMES, Cause, Column, Listed, Op, Outcome, Table, Words
-from opscope.base.visible_text import cut, one_line
+from opscope.base.visible_text import cut, one_line, visible
 
 LONGEST = 160
 """Characters of a text in a cell or a list."""
@@ -115,6 +115,12 @@ def code(words: str) -> str:
     fence = "`" * (max((len(run) for run in re.findall(r"`+", line)), default=0) + 1)
     space = " " if "`" in line else ""
     return f"{fence}{space}{line.replace('|', chr(92) + '|')}{space}{fence}"
+
+
+def fenced(text: str, language: str) -> str:
+    """A foreign text of several lines as code; it cannot end the code."""
+    fence = "`" * max(3, max((len(run) for run in re.findall(r"`+", text)), default=0) + 1)
+    return f"{fence}{language}\n{visible(text).rstrip()}\n{fence}"
 
 
 def shown_line(words: str) -> str:

@@ -1,18 +1,6 @@
 -- What changed since the previous night, one row per op and model that uses it. Left out: ops that are right in both
 -- nights, and ops that were attempted for the first time and are right.
---   label: as in `night_diff`
---   change: as in `night_diff`
 --   place: of `change` in the order of urgency, 1 first
---   news: 1 if the row fails a gate: NEW, REASON-CHANGED or PCC-DROP, neither expected nor flaky nor acknowledged
---   note: why it has that label
---   op: name and id
---   uses: how often the op occurs in that model
---   error_message: the error; for FIXED, the error that it had
---   status: how it ended in this night
---   flaky: `flaky` if repeated attempts disagreed
---   z_max: the largest z of the op in this night: its error over its scale
---   run_id: the run whose verdict counts
---   cause: the short id of the cause, as `opscope show` takes it
 SELECT d.night_id, d.started, d.backend, w.board AS arch, d.series, w.platform,
        w.date, w.day, w.newest, w.tonight, w.of_date,
        d.label, d.change, {place d.change} AS place, d.note, m.model, d.op_kind, d.op_name, d.op_id, d.op_name || ' ' || d.op_id AS op, d.signature,

@@ -1,9 +1,6 @@
 -- The unlock curve of tonight's nights, one of each series that has not stopped: how many models are whole after each fix, in the order that
 -- completes models fastest.
---   fixes: fixes made so far; 0 is the night as it is
 --   whole: models that nothing holds back then
---   all_models: models that ran
---   unlocked: models that this fix makes whole
 --   cause: the short id of the cause that the last of these fixes removes
 SELECT c.night_id, c.started, w.day, c.backend, w.board AS arch, c.series, w.platform,
        c.fixes, SUBSTR(c.cluster, 1, 8) AS cause, c.whole, c.all_models, c.unlocked

@@ -1,8 +1,5 @@
 -- Causes of failure in tonight's nights, one of each series that has not stopped, ranked as by `opscope unblock`.
---   position: 1 holds back the most models, then the most uses
 --   model_count: models that it holds back
---   alone: models that nothing else holds back
---   cause: the short id of the cause, as `opscope show` takes it
 SELECT f.night_id, f.started, w.day, f.backend, w.board AS arch, f.series, w.platform,
        f.position, SUBSTR(f.cluster, 1, 8) AS cause, f.failed_stage, f.error_message, f.op_names, f.models, f.model_count, f.alone, f.uses, f.ops,
        f.expected_ops, f.repro, f.owner, f.remark

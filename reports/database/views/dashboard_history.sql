@@ -1,13 +1,8 @@
 -- The history of each op: how it ended in each night, its numbers, and where its diagnostics are. If an op's id changed,
 -- its history is found under the new id.
 --   op_id: the op; its new id if that changed
---   op: name and id
---   z_max: the largest error over its own scale
 --   largest_ulp: of a sweep over all inputs the largest error in units in the last place
---   compile_ms: milliseconds of the stages before `run`
 --   all_ms: milliseconds of all stages
---   flaky: `flaky` if repeated attempts disagreed
---   cause: the short id of the cause, as `opscope show` takes it
 SELECT t.night_id, s.started, s.date, s.day, s.of_date, s.backend, s.board AS arch, s.series, s.platform,
        COALESCE(NULLIF(o.op_kind, ''), 'other') AS op_kind, o.op_name, o.op_id, o.op_name || ' ' || o.op_id AS op,
        o.signature, o.dtype, o.rank, t.status, t.stage_reached, t.failed_stage, SUBSTR(t.cause, 1, 8) AS cause,

@@ -1,8 +1,4 @@
 -- How far each model is in each night, in unique ops. A model is whole when all of its ops are right, wherever they ran.
---   night_status: `complete`, `partial` or `broken`
---   outcome: `ran`, `build_failed`, `export_failed`, `prepare_failed`, `framework_missing`, `not_run` or `missing`
---   reason: why it did not run
---   whole: 1 if every op of it is right, and so it is as one program, if it ran as one (which spares its ops)
 --   cycles_of_all_uses: device cycles of its right ops, once per use: of the whole model only where it is whole
 SELECT s.night_id, s.started, s.backend, w.board AS arch, s.series, w.platform,
        w.date, w.day, w.newest, w.tonight, w.of_date, s.status AS night_status,

@@ -1,21 +1,9 @@
 -- Every night of every series: what was asked for, what is missing, and what else changed since the previous night.
---   night: date and time in the time zone of the night, and that zone
 --   night_before: the same as `night`: the filter of the earlier of two nights offers it
 --   data: `demo` for a night of `opscope demo`, else `real`
 --   speaks: of the newest night of a series: `tonight`, since when it has stopped, `awaited`, or `no night` if it has only runs
---   place: `device` if ops of the night ran on a device or its simulator, else `host`
 --   pass_rate: right_ops / attempted_ops of `dashboard_counts`, over all models, each op once
 --   dtype: element type of the models, as asked for
---   night_status: `complete`, `partial` or `broken`
---   missing: what was expected and is not there
---   asked: models that were asked for or expected: the sum of the seven columns that follow
---   ran: models that ran
---   build_failed: models whose code failed
---   export_failed: models of which no module could be made
---   prepare_failed: models whose module could not be split or evaluated
---   framework_missing: models whose framework is not installed
---   not_run: models that the time of --budget did not reach
---   models_missing: models that were expected and that no run has
 SELECT s.night_id, n.name, n.label || ' ' || n.zone AS night, n.label || ' ' || n.zone AS night_before,
        n.kind, CASE WHEN n.demo THEN 'demo' ELSE 'real' END AS data,
        s.started, s.series, s.backend, w.board AS arch, w.platform, s.dtype, s.data_format, s.math_fidelity,

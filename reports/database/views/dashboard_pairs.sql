@@ -1,8 +1,6 @@
 -- Like for like: the ops that were attempted in a night and in the previous one, and how many of them were right in each, at
 -- the place where an op has to run to count. New models do not affect these shares. Rows with an empty model count each op
 -- once over all models.
---   place: `device` if ops of the night ran on a device or its simulator, else `host`
---   model: the model; empty for all models together
 --   both_ops: unique ops attempted in both nights
 --   right_before: of these, right in the previous night
 --   right_now: of these, right in this night

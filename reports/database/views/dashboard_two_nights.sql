@@ -4,17 +4,12 @@
 -- whose id changed in between is another op here.
 --   night: date and time of the later one, in its time zone
 --   night_before: date and time of the earlier one
---   label: NEW, REASON-CHANGED, PCC-DROP, VARYING, BATCH-DEPENDENT, SLOWER, PERSISTING, FIXED, VANISHED, NEVER-RUN; FIRST for an op of new models alone
---   change: the label; `acknowledged`, or `known or flaky`, for one that would fail a gate or count as fixed else
 --   place: of `change` in the order of urgency, 1 first
 --   before_id: the earlier night
---   op: name and id
 --   uses: how often the op occurs in the models of the later night; of the earlier one if it is not there
 --   status_before: how the op ended in the earlier night; empty where it was not in it
 --   status_now: how the op ended in the later night; empty where it is not in it
---   failed_stage: where the op goes wrong; for FIXED, where it went wrong
 --   cause: the short id of the failure's cause, as `opscope show` takes it; for FIXED, of the one that it had
---   error_message: the error; for FIXED, the error that it had
 --   flaky: `flaky` if repeated attempts of either night disagreed
 --   pcc_before: correlation with the golden in the earlier night
 --   pcc_now: correlation with the golden in the later night
@@ -66,29 +61,21 @@ FROM (
     -- Ops without one: no module could be made of them, they were not reached, or only the earlier night has them.
     SELECT s.night_id, b.night_id AS before_id, s.series, s.started, s.backend,
            n.label || ' ' || n.zone AS night, p.label || ' ' || p.zone AS night_before,
-           o.op_id, COALESCE(e.status, CASE WHEN NOT EXISTS (SELECT 1 FROM night_models m JOIN module_ops u ON u.module_id = m.module_id
-                       WHERE m.night_id = b.night_id AND m.series = s.series AND m.outcome = 'ran' AND u.op_id = o.op_id) THEN ''
+           o.op_id, COALESCE(e.status, CASE WHEN NOT {has b o} THEN ''
                     WHEN o.unsplittable <> '' THEN 'unsplittable' ELSE 'not_run' END),
-           CASE WHEN NOT EXISTS (SELECT 1 FROM night_models m JOIN module_ops u ON u.module_id = m.module_id
-                       WHERE m.night_id = s.night_id AND m.series = s.series AND m.outcome = 'ran' AND u.op_id = o.op_id) THEN '' WHEN o.unsplittable <> '' THEN 'unsplittable' ELSE 'not_run' END,
-           CASE WHEN EXISTS (SELECT 1 FROM night_models m JOIN module_ops u ON u.module_id = m.module_id
-                       WHERE m.night_id = s.night_id AND m.series = s.series AND m.outcome = 'ran' AND u.op_id = o.op_id) THEN
+           CASE WHEN NOT {has s o} THEN '' WHEN o.unsplittable <> '' THEN 'unsplittable' ELSE 'not_run' END,
+           CASE WHEN {has s o} THEN
                     CASE WHEN o.unsplittable = '' THEN 'NEVER-RUN' WHEN e.status IN {FAILED} THEN 'REASON-CHANGED'
-                         WHEN e.op_id IS NULL AND EXISTS (SELECT 1 FROM night_models m JOIN module_ops u ON u.module_id = m.module_id
-                       WHERE m.night_id = b.night_id AND m.series = s.series AND m.outcome = 'ran' AND u.op_id = o.op_id) THEN 'PERSISTING' ELSE 'NEW' END
-                WHEN NOT EXISTS (SELECT 1 FROM night_models m JOIN module_ops u ON u.module_id = m.module_id
-                       WHERE m.night_id = b.night_id AND m.series = s.series AND m.outcome = 'ran' AND u.op_id = o.op_id)
+                         WHEN e.op_id IS NULL AND {has b o} THEN 'PERSISTING' ELSE 'NEW' END
+                WHEN NOT {has b o}
                   OR EXISTS (SELECT 1 FROM night_models m JOIN module_ops u ON u.module_id = m.module_id
                              JOIN night_models k ON k.night_id = s.night_id AND k.series = s.series AND k.model = m.model
                              WHERE m.night_id = b.night_id AND m.series = s.series AND m.outcome = 'ran' AND u.op_id = o.op_id
                                AND k.outcome = 'ran') THEN 'VANISHED' ELSE 'NEVER-RUN' END,
-           CASE WHEN o.unsplittable <> '' AND (e.op_id IS NULL OR EXISTS (SELECT 1 FROM night_models m JOIN module_ops u ON u.module_id = m.module_id
-                       WHERE m.night_id = s.night_id AND m.series = s.series AND m.outcome = 'ran' AND u.op_id = o.op_id)) THEN 'split' WHEN e.status IN {FAILED}
+           CASE WHEN o.unsplittable <> '' AND (e.op_id IS NULL OR {has s o}) THEN 'split' WHEN e.status IN {FAILED}
                 THEN COALESCE(e.failed_stage, e.stage_reached) ELSE '' END,
-           CASE WHEN o.unsplittable <> '' AND (e.op_id IS NULL OR EXISTS (SELECT 1 FROM night_models m JOIN module_ops u ON u.module_id = m.module_id
-                       WHERE m.night_id = s.night_id AND m.series = s.series AND m.outcome = 'ran' AND u.op_id = o.op_id)) THEN o.cause WHEN e.status IN {FAILED} THEN COALESCE(e.cause, '') ELSE '' END,
-           CASE WHEN EXISTS (SELECT 1 FROM night_models m JOIN module_ops u ON u.module_id = m.module_id
-                       WHERE m.night_id = s.night_id AND m.series = s.series AND m.outcome = 'ran' AND u.op_id = o.op_id) THEN o.unsplittable ELSE '' END, '',
+           CASE WHEN o.unsplittable <> '' AND (e.op_id IS NULL OR {has s o}) THEN o.cause WHEN e.status IN {FAILED} THEN COALESCE(e.cause, '') ELSE '' END,
+           CASE WHEN {has s o} THEN o.unsplittable ELSE '' END, '',
            CASE WHEN COALESCE(e.flaky, FALSE) THEN 'flaky' ELSE '' END, e.pcc, NULL, e.cycles, NULL
     FROM nights n
     CROSS JOIN night_series s
@@ -100,9 +87,7 @@ FROM (
     WHERE s.night_id = n.night_id AND b.series = s.series AND b.started < s.started AND p.night_id = b.night_id
       AND NOT EXISTS (SELECT 1 FROM op_tests t WHERE t.night_id = s.night_id AND t.series = s.series AND t.op_id = o.op_id
                       AND t.superseded_by = '')
-      AND (e.op_id IS NOT NULL OR EXISTS (SELECT 1 FROM night_models m JOIN module_ops u ON u.module_id = m.module_id
-                       WHERE m.night_id = b.night_id AND m.series = s.series AND m.outcome = 'ran' AND u.op_id = o.op_id) OR EXISTS (SELECT 1 FROM night_models m JOIN module_ops u ON u.module_id = m.module_id
-                       WHERE m.night_id = s.night_id AND m.series = s.series AND m.outcome = 'ran' AND u.op_id = o.op_id))
+      AND (e.op_id IS NOT NULL OR {has b o} OR {has s o})
 ) z
 LEFT JOIN notes x ON x.cause = z.cluster
 ) v) y

@@ -1,6 +1,5 @@
 -- How the ops of a run ended: one row per status and place of execution. `uses` weighs each op by how often it occurs in
 -- the models.
---   is_expected: 1 if a limitation names the failure
 SELECT run_id, backend, arch, card_type, ran_on, op_tests.status AS status,
        CASE WHEN expected <> '' AND NOT is_failure THEN 1 ELSE 0 END AS is_expected,
        COUNT(*) AS ops,

@@ -1,6 +1,4 @@
 -- Each op that keeps a model from being whole in a night: the rows of `opscope readiness`.
---   uses: how often the op occurs in this model
---   label: its label of `opscope diff` against the previous night
 --   depth: the number of the furthest stage, starting with 1 (split)
 SELECT f.night_id, f.night, f.day, f.kind, f.started, f.series, f.backend, f.arch, f.data_format, m.model, f.op_id,
        f.op_name, f.op_kind, f.signature, f.dtype, f.rank, u.uses, f.status, f.failed_stage, f.stage_reached,

@@ -1,6 +1,4 @@
 -- How close each model is to running whole, night by night. A model that was expected and is missing has a row too.
---   outcome: `ran`, `build_failed`, `export_failed`, `prepare_failed`, `framework_missing`, `not_run` or `missing`
---   reason: why it did not run
 --   ops: its unique ops = right_ops + bad_ops + not_attempted
 --   right_ops: ops that are right, on the device, on the host, or by a compiler alone
 --   bad_ops: ops that went wrong

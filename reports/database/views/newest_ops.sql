@@ -4,9 +4,6 @@
 -- have not ended, nights of releases, and those dated later than now.
 --   day: the date of that night, in its time zone; of runs the date of the newest
 --   standing: `newest`, `older` if a newer night of the series is partial, `partial` if it has no complete one, or `stopped`
---   cluster: the cause of its failure (glossary)
---   bad: 1 if it went wrong, expected failures included
---   attempted: 0 if it was deselected or not reached, or has no verdict
 WITH placed AS (
     SELECT s.night_id, s.series, s.backend, {board s} AS arch, s.data_format, s.started, s.status, SUBSTR(n.label, 1, 10) AS day,
            MAX(CASE n.kind WHEN 'night' THEN 1 ELSE 0 END) OVER of_series AS has_nights, MAX(SUBSTR(n.label, 1, 10)) OVER of_series AS last_day,

@@ -1,8 +1,5 @@
 -- Causes of failure of a night, expected failures included that are not for good, and what each holds back: the ranking of `opscope unblock`.
---   position: 1 holds back the most models, then the most uses
---   cluster: the cause (glossary)
 --   model_count: models that it holds back
---   alone: models that nothing else holds back
 --   uses: uses of its ops
 --   ops: unique ops that fail for this cause
 --   first_seen: when the first night began that has this cause, of any series

@@ -1,7 +1,5 @@
 -- What the models cost on the device and in the compiler, night by night. Each unique op is compiled once and executed once
 -- per use. Ops that did not run on a device have no cycles and are left out of them.
---   model: the model, or `all models`
---   cycles_of_all_uses: device cycles of all uses, one after another; null where none ran on a device
 --   compile_seconds: time to compile the unique ops
 SELECT c.night_id, n.label AS night, SUBSTR(n.label, 1, 10) AS day, n.kind, s.started, c.series, s.backend, {board s} AS arch, s.data_format,
        CASE WHEN c.model = '' THEN 'all models' ELSE c.model END AS model, c.op_kind, NULLIF(SUM(c.cycles), 0) AS cycles_of_all_uses,

@@ -9,7 +9,6 @@
 --   pass_rate: right_ops / ops
 --   uses: uses of the ops in the model
 --   attempted_uses: uses of the attempted ops in the model
---   right_uses: uses of the right ops
 SELECT c.night_id, n.label AS night, SUBSTR(n.label, 1, 10) AS day, n.kind, s.started, c.series, s.backend, {board s} AS arch, s.data_format, c.model, c.op_kind,
        c.ops, c.attempted_ops, c.right_ops, c.host_ops, c.bad_ops, 1.0 * c.right_ops / c.ops AS pass_rate,
        c.uses, c.attempted_uses, c.right_uses

@@ -2,11 +2,8 @@
 -- series, each in its time zone. A series whose newest night is of an earlier date is in no number of tonight: it is awaited,
 -- or has stopped where it is late by the `by:` of its night (36 hours without one) when the newest night of any series began. A run that belongs to no night is the newest of a series without nights, and speaks for a date, and tonight, where
 -- no series has any. Nights of releases are of no date, and one that is dated later than now speaks for its date alone.
---   day: the same date as text
---   newest: 1 in the newest night of its series
 --   tonight: 1 in the newest night of its series, if that is of tonight's date or later
 --   stopped: 1 in the newest night of a series that has stopped
---   of_date: 1 in the last night of its series of that date, which speaks for the date
 --   named: a comma and the platform, to tell it from others; empty where there is one tonight
 WITH timed AS (
     SELECT s.night_id, s.series, s.started, s.due, s.date, s.backend, s.data_format, s.board, s.arch, n.label,

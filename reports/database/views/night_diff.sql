@@ -1,13 +1,6 @@
 -- What changed from night to night, op by op: the labels of `opscope diff` against the previous night. Left out: ops that
 -- are right in both nights, and ops that were attempted for the first time and are right.
---   label: NEW, REASON-CHANGED, PCC-DROP, VARYING, BATCH-DEPENDENT, SLOWER, PERSISTING, FIXED, VANISHED, NEVER-RUN; FIRST in a night or a model without a previous one
---   change: the label; `acknowledged`, or `known or flaky`, for one that would fail a gate or count as fixed else
---   note: why it has that label
---   failed_stage: where the op goes wrong; for FIXED, where it went wrong
---   error_message: the error; for FIXED, the error that it had
 --   models: the models of either night that use the op
---   owner: the team that owns the failure, by the first rule of owners that matches
---   news: 1 if the row fails a gate: NEW, REASON-CHANGED or PCC-DROP, neither expected nor flaky nor acknowledged
 --   now_bad: 1 if the op goes wrong in this night
 SELECT d.night_id, n.label AS night, SUBSTR(n.label, 1, 10) AS day, n.kind, s.started, d.series, s.backend, {board s} AS arch, s.data_format, s.previous_night,
        d.label, d.note, d.op_id, o.op_name, COALESCE(NULLIF(o.op_kind, ''), 'other') AS op_kind, o.signature, o.dtype,

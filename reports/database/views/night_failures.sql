@@ -1,7 +1,5 @@
 -- Ops that go wrong in a night, expected failures included, with owner, diagnostic and the command that runs just that op
 -- again. An op that could not be split off has no diagnostic.
---   label: its label of `opscope diff` against the previous night
---   run_id: the run whose verdict counts
 --   artifact: the full diagnostic, relative to the folder of that run; empty if there is none
 SELECT d.night_id, d.night, d.day, d.kind, d.started, d.series, d.backend, d.arch, d.data_format, d.label,
        d.op_id, d.op_name, d.op_kind, d.signature, d.dtype, d.rank, d.status_now AS status, d.failed_stage, d.cluster,

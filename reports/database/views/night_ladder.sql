@@ -1,8 +1,6 @@
 -- Per night, model and op name: the furthest stage that its ops passed, and how they ended. The rows of model `all models`
 -- count each unique op once, with its uses in all models: never add them to the others.
---   model: the model, or `all models`
 --   depth: the number of that stage, starting with 1 (split), to sort by
---   cycles_of_all_uses: device cycles of all uses, one after another; null where none ran on a device
 --   compile_seconds: time to compile all of the ops
 SELECT c.night_id, n.label AS night, SUBSTR(n.label, 1, 10) AS day, n.kind, s.started, c.series, s.backend, {board s} AS arch, s.data_format,
        CASE WHEN c.model = '' THEN 'all models' ELSE c.model END AS model, c.op_kind, c.op_name, c.stage_reached,

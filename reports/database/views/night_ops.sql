@@ -3,9 +3,6 @@
 -- has millions of rows.
 --   op_id: the op; its new id if that changed
 --   data_format: format in which the device computes floats; `default` without --data-format, `unknown` if the op never ran
---   bad: 1 if it went wrong, expected failures included
---   attempted: 0 if it was deselected or not reached, or has no verdict
---   compile_ms: milliseconds of the stages before `run`
 --   cached_from: the run that found the verdict, if it was kept; `tt@0.1.2 in RUN` if that release had an equal program
 SELECT t.night_id, n.label AS night, SUBSTR(n.label, 1, 10) AS day, n.kind, n.started, t.series, t.backend, COALESCE((SELECT {board s} FROM night_series s WHERE s.night_id = t.night_id AND s.series = t.series),
        {card t}) AS arch, {format t} AS data_format, t.math_fidelity,

@@ -1,8 +1,6 @@
 -- Where the ops of a night have to run to count as right. In a night that used a device, an op that fell back to the host
 -- is attempted and not right, and so is one that a compiler alone took. In a night of a backend that compiles for the host,
 -- or of one without `run`, they are right.
---   night_status: `complete`, `partial` or `broken`
---   place: `device` if ops of the night ran on a device or its simulator, else `host`
 WITH places AS MATERIALIZED (
     -- Materialized, or the place is looked up anew for each row that it is joined to.
     SELECT n.night_id, n.series, n.started, SUBSTR(l.label, 1, 10) AS day, n.backend, {board n} AS arch, n.data_format, n.status AS night_status,

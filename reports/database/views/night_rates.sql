@@ -4,7 +4,6 @@
 --   scope: `all`, or `like for like`, which new models do not affect
 --   ran_on: where the right results were computed; shares of two places never add up
 --   pass_rate_before: like for like, the pass rate of the previous night; empty in scope `all`
---   pass_rate_of_uses: right_uses / attempted_uses
 WITH attempted AS (
     SELECT night_id, series, SUM(ops) AS ops, SUM(uses) AS uses
     FROM night_counts

@@ -1,16 +1,5 @@
 -- What was expected of each night, what it delivered, and what changed besides the results. One row per night and series.
 --   dtype: element type of the models, as asked for
---   night_status: `complete`, `partial` if a model, a shard or the end of a run is missing, or `broken` if every op fails with one text
---   missing: what is missing, in words
---   asked: models that were asked for or expected: the sum of the seven columns that follow
---   ran: models that became a module and ran
---   build_failed: models that could not be built
---   export_failed: models that could not be exported
---   prepare_failed: models whose module could not be split or evaluated
---   framework_missing: models whose framework is not installed
---   not_run: models that the time of --budget did not reach
---   models_missing: models that were expected and that no run has
---   previous_night: the night that it is compared with: the newest one before it in the series that has a model in common
 --   changed: what else changed since the previous night: compiler, jaxlib or models; a step on such a night is no regression
 --   nights_ago: 0 for the newest night of its series, below 0 for one that is dated later than now
 SELECT s.night_id, n.name, n.label AS night, SUBSTR(n.label, 1, 10) AS day, n.kind, n.demo, s.started, s.series, s.backend, {board s} AS arch, s.dtype, s.data_format,

@@ -1,9 +1,6 @@
 -- The unlock curve of a night: how many models are whole after each fix, in the order that completes models fastest.
---   fixes: fixes made so far; 0 is the night as it is
 --   cluster: the cause that the last of them removes
 --   whole: models that nothing holds back then
---   all_models: models that ran
---   unlocked: models that this fix makes whole
 --   share: whole / all_models
 SELECT u.night_id, n.label AS night, SUBSTR(n.label, 1, 10) AS day, n.kind, s.started, u.series, s.backend, {board s} AS arch, s.data_format, u.fixes, u.cluster, u.whole,
        u.models AS all_models, u.unlocked, CASE WHEN u.models > 0 THEN 1.0 * u.whole / u.models END AS share,

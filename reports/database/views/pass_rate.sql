@@ -1,6 +1,5 @@
 -- Share of the attempted ops that were right, at each place of execution (`none`: passed by a compiler alone). An op that fell back to the host counts
 -- as attempted on the device, and as right only in the row of the host.
---   pass_rate_of_uses: right_uses / attempted_uses
 WITH counted AS (
     SELECT run_id, backend, arch, card_type, ran_on, COUNT(*) AS ops, SUM(uses) AS uses,
            SUM(CASE WHEN op_tests.status IN {RIGHT} THEN 1 ELSE 0 END) AS right_ops,

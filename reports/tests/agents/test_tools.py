@@ -15,6 +15,7 @@ from opscope.harness.record.errors import InputError
 from opscope.reports.agents.short_answers import MOST, short, text_of
 from opscope.reports.agents.tools import DATA, TOOLS, Results
 from opscope.reports.database.ask import ask
+from opscope.reports.database.database import views
 from opscope.reports.records.demo_data import SAID
 
 Json = Any
@@ -297,7 +298,11 @@ def test_a_long_text_is_cut_and_says_so(empty: Results) -> None:
 
 def test_tables_explain_every_column(empty: Results) -> None:
     assert "night_diff" in empty.tables()["answer"]
-    assert empty.tables("night_diff")["answer"]["columns"]["label"].startswith("NEW")
+    for view in views():
+        answer = empty.tables(view)["answer"]
+        assert tuple(answer["columns"]) == ask(empty.url, f"SELECT * FROM {view} LIMIT 0").columns
+        assert len(text_of(answer)) / 4 <= TOKENS, view
+    assert empty.tables("dashboard_two_nights")["answer"]["columns"]["pcc_now"].endswith("in the later night")
     assert "newest" not in empty.status()["answer"], "what has no value"
     assert len(empty.questions()["answer"]) > 10
 

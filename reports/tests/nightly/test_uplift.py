@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import threading
@@ -24,10 +25,13 @@ from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import ResultCheck
 from opscope.harness.record.store import RUN_FILE, load_run
 from opscope.harness.tests.own_backend import own_backend
+from opscope.harness.triage.reading import read_measure
 from opscope.reports.compare.diff import Row
 from opscope.reports.compare.lowered_differently import Group, Place
 from opscope.reports.nightly import pull_request, uplift_comment
-from opscope.reports.nightly.uplift import WRONG_IN_BOTH, Build, Model, Uplift, numbers_of, words_for
+from opscope.reports.nightly.builds import Source, between
+from opscope.reports.nightly.uplift import WRONG_IN_BOTH, Asked, Build, Model, Uplift, numbers_of
+from opscope.reports.nightly.uplift_leads import Lead, measure_of
 from opscope.reports.tests.nights import Op, night
 
 MODEL = """func.func @main(%a: tensor<4x4xf32>, %b: tensor<4x4xf32>) -> tensor<4x4xf32> {
@@ -157,22 +161,25 @@ def test_a_model_that_is_not_taken_whole_is_compared_op_by_op_or_not_at_all(plac
 def test_a_changed_model_is_asked_for_as_before(
     place: Path, name: str, asked: tuple[str, ...], words: list[str]
 ) -> None:
-    assert words_for(name, asked) == words
+    side = Source("a", "a")
+    gate_of = Asked(side, side, asked, "n150", 1, {}, slower=1.0, smallest=True, reduce=0.0, root=place)
+    assert gate_of.words_for(name) == words
 
 
 @pytest.fixture
 def commits(place: Path) -> tuple[str, ...]:
-    """Words for a repository of which a command makes, at one commit, the compiler that fuses, and then the other."""
+    """Words for a repository of which a command makes, at two commits, the compiler that fuses, and then the other."""
     repo = place / "compiler"
     repo.mkdir()
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(repo)]
     subprocess.run([*git, "init", "-q"], check=True)
-    for name, fuses in (("fusing", True), ("apart", False)):
-        source = own_backend("own", CLIMB, at="host", top=TOP.format(fuses=fuses, shift=0))
-        (repo / "own.in").write_text(source, encoding="utf-8")
-        subprocess.run([*git, "add", "own.in"], check=True)
+    source = own_backend("own", CLIMB, at="host", top="from mylib import ALONE, APART, FUSED, FUSES, SHIFT")
+    for name, fuses in (("fusing", True), ("a comment", True), ("apart", False)):
+        (repo / "own.in").write_text(f"{source}# {name}\n", encoding="utf-8")
+        (repo / "mylib.py").write_text(TOP.format(fuses=fuses, shift=0), encoding="utf-8")
+        subprocess.run([*git, "add", "."], check=True)
         subprocess.run([*git, "commit", "-qm", name], check=True)
-    return "--repo", str(repo), "--old", "HEAD~1", "--new", "HEAD", "--backend", "out/own.py"
+    return "--repo", str(repo), "--old", "HEAD~2", "--new", "HEAD", "--backend", "out/own.py"
 
 
 @pytest.mark.slow
@@ -180,20 +187,107 @@ def test_two_commits_of_ones_own_compiler_are_built_and_compared(place: Path, co
     build = ("--build", "mkdir out && cp own.in out/own.py")
     answer = json.loads(gate(*commits, *build, "--no-smallest", "--json", code=1))
     assert answer["worse"] == ["m: cycles 1,000 -> 1,500 (+50.00 %)"]
-    assert [answer[side]["name"] for side in ("old", "new")] == ["own@HEAD~1", "own@HEAD"]
+    assert [answer[side]["name"] for side in ("old", "new")] == ["own@HEAD~2", "own@HEAD"]
     log = subprocess.run(["git", "log", "--format=%H"], cwd=place / "compiler", capture_output=True, check=True)
-    new, old = (commit[:12].decode() for commit in log.stdout.split())
+    new, _, old = (commit[:12].decode() for commit in log.stdout.split())
     assert answer["commits"] == f"{old}..{new}", "HEAD is another tomorrow"
     assert [change["what"] for change in answer["changes"]] == ["my.add +1, my.fma -1, my.mul +1"]
     listed = subprocess.run(["git", "worktree", "list"], cwd=place / "compiler", capture_output=True, check=True)
     assert listed.stdout.count(b"\n") == 1, "the worktrees are gone"
 
 
+def test_the_commits_of_a_build_in_a_checkout_are_those_since_the_histories_part(
+    place: Path, commits: tuple[str, ...]
+) -> None:
+    repo = place / "compiler"
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(repo)]
+    subprocess.run([*git, "checkout", "-q", "-b", "side", "HEAD~1"], check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "side"], check=True)
+    subprocess.run([*git, "tag", "last", "HEAD~1"], check=True)
+    (repo / "own.py").write_text("", encoding="utf-8")
+
+    def found(backend: str, both: str) -> tuple[list[str], tuple[str, str] | None] | None:
+        at = between(repo, "", "make", both, Source("own", backend))
+        return at and (at.words, at.ends)
+
+    words = ["--repo", str(repo), "--backend", "own.py", "--build", "make"]
+    assert found(str(repo / "own.py"), "last..side") == (words, ("last", "side"))
+    base = subprocess.run([*git, "rev-parse", "last"], capture_output=True, text=True, check=True).stdout[:12]
+    assert found(str(repo / "own.py"), "side@{0}..side") == (words, None), "one commit"
+    [other] = (
+        subprocess.run([*git, "branch", "--format=%(refname:short)"], capture_output=True, text=True, check=True)
+        .stdout.replace("side", "")
+        .split()
+    )
+    assert found(str(repo / "own.py"), f"{other}..side") == (words, (base, "side"))
+    assert found(str(repo / "own.py"), "side..last") == (words, None), "backwards there is nothing"
+    assert found(str(repo / "own.py"), "nobody..knows") == (words, None)
+    assert found(str(place / "apart.py"), "last..side") is None
+    assert found("tt@0.1.3", "last..side") is None
+
+
+def pasted(line: str) -> str:
+    """What a line prints that a comment has."""
+    command = [sys.executable, "-P", "-m", "opscope.harness.cli.main", *shlex.split(line)[1:]]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_a_change_is_followed_to_its_module_and_its_commit(place: Path, commits: tuple[str, ...]) -> None:
+    build = ("--build", "mkdir -p out && cp own.in out/own.py")
+    text = gate(*commits, *build, code=1)
+    new = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=place / "compiler", capture_output=True, text=True, check=True
+    )
+    assert "`window:add f32[4,4], f32[4,4]: 48 of 48 elements`" in text
+    assert "%1 = stablehlo.add %0, %arg1" in text
+    [found] = re.findall("`(opscope bisect .*?)`", text)
+    assert "--on 'count(my.add) > 0'" in found
+    assert f"the first bad commit:\n{new.stdout[:7]}" in pasted(found)
+    [longer] = re.findall("`(opscope gate .*?)`", text)
+    assert longer.endswith("--model m.mlir --reduce 10m")
+    assert "HEAD" not in longer, "it is another tomorrow"
+
+
+@pytest.mark.slow
+def test_a_change_of_builds_that_stay_is_made_smaller_by_the_line_of_the_comment(place: Path) -> None:
+    answer = json.loads(gate("--old", "fusing.py", "--new", "apart.py", "--json", code=1))
+    [lead] = answer["leads"].values()
+    assert (lead["after"], lead["elements"], lead["complete"]) == ("window:add f32[4,4], f32[4,4]", [48, 48], True)
+    assert (Path(lead["folder"]) / "module.mlir").read_text(encoding="utf-8") == lead["module"]
+    assert lead["module"] in pasted(lead["reduce"])
+    assert not lead["bisect"], "of no commits"
+    answer = json.loads(gate("--old", "apart.py", "--new", "wrong.py", "--json", "--reduce", "0", code=1))
+    assert not any(lead["module"] or lead["why"] for lead in answer["leads"].values())
+    failed = next(lead for lead in answer["leads"].values() if "--against" not in lead["reduce"])
+    assert "stablehlo." in pasted(failed["reduce"])
+
+
+@pytest.mark.parametrize(
+    ("counts", "layouts", "cycles", "measure"),
+    [
+        ({"ahead my.full": (1, 2), "my.add": (6, 0)}, {}, None, "count(my.add) < 6"),
+        ({"my.add": (0, 6)}, {}, (5, 9), "count(my.add) > 0"),
+        ({"fused my.dot relu": (4, 0)}, {}, (5, 9), "cycles > 5"),
+        ({}, {"my.norm l1 width_sharded": (8, 7)}, (5, 9), "count(my.norm, l1 width_sharded) < 8"),
+        ({}, {}, (9, 5), "cycles < 9"),
+        ({}, {}, (5, 5), "structure"),
+    ],
+)
+def test_the_measure_tells_the_builds_apart(counts: Any, layouts: Any, cycles: Any, measure: str) -> None:
+    assert measure_of(Place("net", "0" * 16, 1, counts, layouts, cycles, "run")) == measure
+    assert read_measure(measure).text == measure
+    alone = measure_of(Place("add", "0" * 16, 1, counts, layouts, cycles, "run"), alone=True)
+    assert alone == (measure if measure.startswith("cycles") else "cycles > 5" if cycles == (5, 9) else None)
+
+
 @pytest.mark.parametrize(
     ("build", "said"),
     [
-        ("echo no compiler; false", "--old HEAD~1: expected a revision that can be built, got no compiler; try echo"),
-        ("true", "--old HEAD~1: expected --backend out/own.py in it, got none; try --build"),
+        ("echo no compiler; false", "--old HEAD~2: expected a revision that can be built, got no compiler; try echo"),
+        ("true", "--old HEAD~2: expected --backend out/own.py in it, got none; try --build"),
     ],
 )
 def test_a_commit_that_cannot_be_built_is_named(place: Path, commits: tuple[str, ...], build: str, said: str) -> None:
@@ -235,7 +329,10 @@ def test_a_build_that_a_gate_has_run_is_kept_but_for_itself(place: Path) -> None
         (("--old", "not_there", "--new", "fusing.py"), "not_there"),
         (("--optimization-level", "1"), "--optimization-level: expected --old and --new, got neither"),
         (("--old", "fusing.py", "--new", "apart.py", *("--system-desc", "a") * 3), "--system-desc: expected one file"),
-        (("--old", "fusing.py", "--new", "apart.py", "--build", "make"), "--build: expected --backend PATH with it"),
+        (
+            ("--old", "fusing.py", "--new", "apart.py", "--build", "make"),
+            "--build: expected --backend PATH or --commits with it",
+        ),
         (("--old", "fusing.py", "--new", "apart.py", "--comment"), "a CI job of a pull or merge request"),
     ],
 )
@@ -365,6 +462,11 @@ def uplift(models: int, changes: int, others: int) -> Uplift:
         lines,
         {"a": 1.0},
         EVIL,
+        {},
+        {
+            str(n): Lead(EVIL, EVIL, EVIL, EVIL, (9, 1), f"{EVIL}\n```\n@team\n" * (n % 4), EVIL, why=EVIL)
+            for n in range(changes)
+        },
     )
 
 
@@ -372,7 +474,8 @@ def uplift(models: int, changes: int, others: int) -> Uplift:
 def test_a_comment_has_sixty_lines_at_most_and_no_text_of_others_acts(models: int, changes: int, others: int) -> None:
     text = uplift_comment.text(uplift(models, changes, others))
     assert len(text.splitlines()) <= uplift_comment.MOST_LINES
-    text = re.sub(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)", "", text)  # what is code acts as nothing
+    text = re.sub(r"^(`{3,})mlir$.*?^\1$", "", text, flags=re.MULTILINE | re.DOTALL)  # what is code acts as nothing
+    text = re.sub(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)", "", text)
     assert "<b>" not in text
     assert "@team" not in text
     assert not re.search(r"(?<!\\)\]\(", text)
@@ -558,6 +661,7 @@ def test_the_step_of_a_job_comments_and_is_red(
     url, kind = server
     script, variables = steps()[name]
     given = {"OLD": "fusing.py", "NEW": "apart.py", "MODELS": "m.mlir", "OPTIONS": "--no-smallest --slower 2"}
+    given |= {"COMMITS": "abc12..def34", "BUILD": "make 'a b'"}
     own = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", **variables, **given}
     for number in (151, 151):
         done = subprocess.run(
@@ -570,4 +674,5 @@ def test_the_step_of_a_job_comments_and_is_red(
         )
         assert done.returncode == 1, done.stdout + done.stderr
         assert "my.fma 1→0" in kind.comments[number]
+        assert "commits abc12..def34" in kind.comments[number]
     assert [each.partition(" ")[0] for each in kind.calls] == ["POST", "PATCH" if name == "github" else "PUT"]

@@ -102,14 +102,18 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("left_out", "named", "percent"),
     [
+        (("attention",), {"scaled_dot_product_attention": -12, "matmul": 24, "softmax": 12}, 17.58),
         (
             ("softmax",),
             {"scaled_dot_product_attention": -12, "exp": 12, "sum": 12, "max": 12, "divide": 12},
             18.46,
         ),
         (("normalised",), {"layer_norm": -25, "mean": 50}, 2.88),
+        (("weighted", "shifted"), {"layer_norm": 0, "multiply": 25, "add": 25}, 2.24),
+        (("gelu",), {"fused linear gelu": -12, "erf": 12, "multiply": 36}, 6.71),
+        (("bias",), {"linear": -73, "matmul": 73, "fused linear gelu": -12}, 3.16),
     ],
-    ids=["F2", "F3"],
+    ids=["F1", "F2", "F3", "F4", "F5", "F6"],
 )
 def test_a_fusion_that_is_lost(place: Path, left_out: tuple[str, ...], named: dict[str, int], percent: float) -> None:
     answer = gated(place, "bert_base", left_out)
@@ -133,6 +137,21 @@ EPSILON = f"exchange({LAST}, 'apply', lambda own: lambda self, _, module: ({LARG
 @pytest.mark.parametrize(
     ("model", "fault", "named", "totals", "percent"),
     [
+        ("llama_prefill", {"left_out": ("normalised",)}, {"rms_norm": -9}, {"l1 width_sharded": 19}, 13.41),
+        (
+            "llama_prefill",
+            {"fault": f"import_module({OPTIMIZER}).LOCAL = frozenset(['eltwise'])"},
+            {"rms_norm l1 width_sharded": -8},
+            {},
+            8.59,
+        ),
+        (
+            "bert_base",
+            {"fault": f"import_module({OPTIMIZER}).IN_DRAM |= {{'data_movement'}}"},
+            {},
+            {"l1 interleaved": -173, "l1 block_sharded": -2},
+            9.21,
+        ),
         ("llama_prefill", {"left_out": ("silu",)}, {"fused matmul silu": -4, "sigmoid": 4, "multiply": 4}, {}, 2.30),
         (
             "resnet50",
@@ -260,6 +279,7 @@ EPSILON = f"exchange({LAST}, 'apply', lambda own: lambda self, _, module: ({LARG
         ("llama_prefill", {"amp_level": 1}, {}, {}, -12.61),
     ],
     ids=[
+        *("F8", "L1", "L2"),
         *(
             "silu",
             "relu",
@@ -294,6 +314,21 @@ def test_faults_of_other_kinds(
         assert whole["numbers"] == "within"
     if "TtnnDeallocate')" in fault.get("fault", ""):
         assert (whole["equal"], len(answer["worse"])) == (True, 2)
+
+
+@pytest.mark.parametrize(
+    ("model", "fault"),
+    [
+        ("llama_decode", {"left_out": ("written",)}),
+        ("mnist_mlp_train", {"left_out": ("softmax",)}),
+        ("bert_base", {"fault": f"import_module({OPTIMIZER}).LOCAL = frozenset(['eltwise'])"}),
+    ],
+    ids=["cache", "softmax", "norms"],
+)
+def test_a_fault_that_changes_no_program_is_no_alarm(place: Path, model: str, fault: dict[str, Any]) -> None:
+    answer = gated(place, model, **fault)
+    [whole] = answer["models"]
+    assert (whole["equal"], whole["numbers"], answer["changes"], answer["worse"]) == (True, "equal bits", [], [])
 
 
 def test_a_layout_that_is_lost(place: Path) -> None:

@@ -118,6 +118,7 @@ def test_rules_are_those_of_optax(name: str) -> None:
     assert not any(np.allclose(each, random.normal(size=each.shape)) for each in ours)
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("make", [LAMB, LARS])
 @pytest.mark.parametrize(("weight", "gradient"), [(0.0, 0.0), (0.0, 1.0), (1.0, 0.0)])
 def test_a_norm_of_zero_is_no_nan(make: type[LAMB] | type[LARS], weight: float, gradient: float) -> None:

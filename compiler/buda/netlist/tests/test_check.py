@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from opscope.compiler.buda.netlist.check import check, core_buffers, for_first_chip, lifetime
+from opscope.compiler.buda.netlist.check import check, core_buffers, for_first_chip, lifetime, programs_in_order
 from opscope.compiler.buda.netlist.model import HOST, FusedOp, Graph, Netlist, Op, Program, Queue, SubOp
 from opscope.compiler.errors import CompilerInputError
 
@@ -235,6 +235,22 @@ def test_a_queue_has_an_address_per_part() -> None:
     assert wrong(netlist((op("f", "x"),), queues=(queue("x"), queue("y", "far")))) == (
         "queues.y.input: expected HOST or an op, got 'far'"
     )
+
+
+def test_of_chips_that_run_at_once_the_sender_is_executed_first() -> None:
+    """g0 reads g1's op, g1 reads g2's; in a ring, and behind another instruction, the file's order stays."""
+
+    def order(asked: Netlist) -> list[str]:
+        (program,) = programs_in_order(asked)
+        return [line[1]["graph_name"] if line[0] == "execute" else line[0] for line in program.instructions]
+
+    ops = ((op("f", "g"),), (op("g", "h"),), (op("h", "x"),))
+    chips = netlist(*ops)
+    assert order(chips) == ["g2", "g1", "g0"]
+    first, *others = chips.programs[0].instructions
+    apart = Program("run", (first, ("varinst", ["$v", "set", 1]), *others))
+    assert order(replace(chips, programs=(apart,))) == ["g0", "varinst", "g2", "g1"]
+    assert order(netlist((op("f", "g"), op("k", "x")), (op("g", "k"),))) == ["g0", "g1"]
 
 
 def test_a_writer_runs_before_its_readers() -> None:

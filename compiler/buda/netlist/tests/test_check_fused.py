@@ -69,6 +69,13 @@ GOOD = {
     "both broadcasts": netlist([replace(ADD, tms={1: ("tile_broadcast(c)", "broadcast(c, 2)")}), LAST]),
     "rows from a buffer": netlist([KEPT, replace(TAKEN, tms=ROWS)]),
     "rows into one column of blocks": netlist([KEPT, replace(TAKEN, tms=ROWS, mblock=(4, 1))]),
+    "rows into two columns of blocks": netlist(
+        [replace(KEPT, mblock=(1, 2), ublock=(1, 2)), replace(TAKEN, tms=ROWS, mblock=(1, 2), ublock=(2, 2))]
+    ),
+    "a product of repeated columns": netlist(
+        [replace(KEPT, **ONE), product(tms={0: ("broadcast(c, 2)",)}, attributes={"m_k": 2, "u_kt": 2}, **ONE), END],
+        intermediates=2,
+    ),
     "sixteen inputs and eight buffers": netlist([ADD, LAST], inputs=16, intermediates=8),
     "a buffer of one micro block beside a product": netlist(
         [replace(KEPT, **ONE), product(attributes={"m_k": 1, "u_kt": 2}, **ONE)],
@@ -85,6 +92,10 @@ GOOD = {
     "a product of an input": netlist([step("matmul", "input1 input0", "intermed0"), TAKEN]),
 }
 AT = "fused_ops.7"
+ONE_ROW = (
+    AT + ".{}.0.input_0_tms: expected one row of tiles to be repeated from an intermediate, of one column of blocks if "
+    "into several rows of them, got "
+)
 BAD = {
     "seventeen inputs": (netlist([ADD, LAST], inputs=17), f"{AT}.inputs: expected at most 16, got 17"),
     "a buffer that a product ends": (
@@ -170,15 +181,24 @@ BAD = {
         netlist([replace(KEPT, **WIDE), product(attributes={"m_k": 4, "u_kt": 1}), END], intermediates=2),
         f"{AT}.matmul.0.attributes: expected m_k 4 and u_kt 5, the blocks of intermed0, got (4, 1)",
     ),
+    "a product of columns repeated in part": (
+        netlist(
+            [replace(KEPT, **ONE), product(tms={0: ("broadcast(c, 2)",)}, attributes={"m_k": 3, "u_kt": 1}), END],
+            intermediates=2,
+        ),
+        f"{AT}.matmul.0.attributes: expected m_k 1 and u_kt 4, the blocks of intermed0 repeated 2 times, got (3, 1)",
+    ),
     "rows from an input": (
         netlist([step("abs", "input0", "output", tms=ROWS)]),
-        f"{AT}.abs.0.input_0_tms: expected rows to be repeated from an intermediate into one column of blocks, got "
-        "input0 and mblock []",
+        f"{ONE_ROW.format('abs')}input0 with mblock [1, 1] and ublock [1, 1] into mblock []",
     ),
-    "rows into two columns of blocks": (
-        netlist([KEPT, replace(TAKEN, tms=ROWS, mblock=(1, 2))]),
-        f"{AT}.tanh.0.input_0_tms: expected rows to be repeated from an intermediate into one column of blocks, got "
-        "intermed0 and mblock [1, 2]",
+    "rows of tiles": (
+        netlist([replace(KEPT, mblock=(1, 1), ublock=(2, 1)), replace(TAKEN, tms=ROWS, mblock=(1, 1), ublock=(4, 1))]),
+        f"{ONE_ROW.format('tanh')}intermed0 with mblock [1, 1] and ublock [2, 1] into mblock [1, 1]",
+    ),
+    "two columns of blocks into two rows": (
+        netlist([replace(KEPT, mblock=(1, 2), ublock=(1, 1)), replace(TAKEN, tms=ROWS, mblock=(2, 2))]),
+        f"{ONE_ROW.format('tanh')}intermed0 with mblock [1, 2] and ublock [1, 1] into mblock [2, 2]",
     ),
     "other macro blocks": (
         netlist([replace(ADD, mblock=(4, 3)), LAST]),

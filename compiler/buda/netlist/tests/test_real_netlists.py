@@ -28,8 +28,8 @@ pytestmark = pytest.mark.skipif(not netlist_corpus.ARCHIVE.exists(), reason=f"th
 REFUSED = {
     "fused_op_matmul_invalid_m_k_u_kt": "expected m_k 1 and u_kt 4, the blocks of intermed0, got (4, 1)",
     "fused_op_ublock_cannot_fit_into_dest": "expected at most 8 tiles, which half of Dst holds, got 4x3",
-    "fused_op_with_bcast_invalid_input": "expected rows to be repeated from an intermediate",
-    "fused_op_with_bcast_invalid_mblock_c": "into one column of blocks, got intermed0 and mblock [2, 2]",
+    "fused_op_with_bcast_invalid_input": "expected one row of tiles to be repeated from an intermediate",
+    "fused_op_with_bcast_invalid_mblock_c": "got intermed0 with mblock [1, 2] and ublock [1, 1] into mblock [2, 2]",
     "fused_op_with_matmul_intermed_input_1": "got input 1 from intermed0",
     "fused_op_with_matmul_invalid_output": "and the result in output",
 }

@@ -241,6 +241,12 @@ def test_the_device_gives_the_goldens_numbers(name: str) -> None:
     assert (verdict.why, verdict.passed, verdict.queues, verdict.inputs) == ("", True, ("out",), 2)
 
 
+def test_what_another_netlist_fills_the_host_fills() -> None:
+    text = netlist({"type": "nop"}, [queue("net2net_op0_out", 1, 2, 2)], f(1, 2, 2))
+    verdict = run_test_config(text, simulator)
+    assert (verdict.why, verdict.passed, verdict.queues) == ("", True, ("out",))
+
+
 @pytest.mark.parametrize("name", ["bias", "integers", "splice", "topk", "small tiles", "sparse tiles", "depthwise"])
 def test_other_numbers_do_not_pass(name: str) -> None:
     def wrong(data: bytes, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:

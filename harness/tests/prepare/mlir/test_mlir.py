@@ -144,6 +144,7 @@ def array_of(text: str) -> np.ndarray | None:
 NUMBERS = sorted(set(DTYPES) - {"index", "i1", "complex<f32>", "complex<f64>"})
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("name", NUMBERS)
 @pytest.mark.parametrize("length", [3, 300])
 def test_constants_are_read_as_ml_dtypes_writes_them(name: str, length: int) -> None:

@@ -27,6 +27,7 @@ def called(target, kind):
     return op
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("kind", sorted(TYPES))
 @pytest.mark.parametrize("name", sorted(STANDS_FOR))
 def test_a_call_that_stands_for_an_op_has_its_golden_and_its_verdict(name, kind):

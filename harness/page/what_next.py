@@ -1,0 +1,103 @@
+"""The command that a person would type after a run: a row for each way in which runs end."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from opscope.harness.page import failing_ops
+from opscope.harness.page.failing_ops import with_short_paths
+from opscope.harness.record.earlier_run import earlier_run
+from opscope.harness.record.errors import PYTEST, resuming
+from opscope.harness.record.run_folders import size_of_runs
+from opscope.harness.record.selection import kills, none_selected
+
+if TYPE_CHECKING:
+    from opscope.harness.page.summary import Run
+
+MOST_BYTES = 10**9
+"""Bytes of all run folders above which the page names what removes old ones."""
+
+
+def lines(run: Run) -> dict[str, str]:
+    """What a run's page ends with: `clean` where old runs hold much, and `next`, the command itself."""
+    said = {}
+    if (size := size_of_runs(run.folder)) > MOST_BYTES:
+        said["clean"] = f"opscope clean: the runs in .opscope/runs hold about {size / 1e9:.1f} GB"
+    if command := next((command for ending in ENDINGS if (command := ending(run))), ""):
+        said["next"] = command
+    return said
+
+
+def _cut_off(run: Run) -> str:
+    """Out of budget, or killed: what did not run is run."""
+    killed = kills([*run.tests, *run.whole], run.header.failed)
+    return _resumed(run) if killed or run.record.outcome == "out_of_budget" else ""
+
+
+def _failing(run: Run) -> str:
+    """Ops failed, after which the run may have been stopped, as by `-x`: the first of them is shown."""
+    causes = failing_ops.failures([test for test in run.tests if test.fails_run], most=1).causes
+    return f"opscope show {causes[0].ops[0].op_id}" if causes else ""
+
+
+def _interrupted(run: Run) -> str:
+    """Stopped before an op failed: it goes on."""
+    return _resumed(run) if run.record.outcome == "interrupted" else ""
+
+
+def _unprepared(run: Run) -> str:
+    """Models could not be prepared, which the page says why of: once that is mended, the same again."""
+    return shlex.join(_typed(run)) if run.header.failed else ""
+
+
+def _wrong_as_one(run: Run) -> str:
+    """Models are wrong as one program, and right op by op: where in it the error jumps is looked for."""
+    if not any(test.fails_run for test in run.whole):
+        return ""
+    words = ["--op-by-op" if word == "--op-by-op-on-fail" else word for word in _typed(run)]
+    return shlex.join([*words, "--workflow", "full"]) if words else ""
+
+
+def _nothing_selected(run: Run) -> str:
+    """All ops were left out: their list says which there are."""
+    return f"{PYTEST} --run-dir {_quoted(run)} --collect-only -q" if none_selected(run.tests) else ""
+
+
+def _right(run: Run) -> str:
+    """The run is compared with the one before, or its report is written."""
+    if "run" not in run.places:
+        return ""
+    this = Path(run.places["run"])
+    before = earlier_run(this, run.record, run.folder)
+    folders = [this] if before is None else [before, this]
+    names = (shlex.quote(with_short_paths(str(folder), run.folder)) for folder in folders)
+    return f"opscope {'report' if before is None else 'diff'} {' '.join(names)}"
+
+
+ENDINGS: Sequence[Callable[[Run], str]] = (
+    _cut_off,
+    _failing,
+    _interrupted,
+    _unprepared,
+    _wrong_as_one,
+    _nothing_selected,
+    _right,
+)
+"""The ways in which runs end: each gives the command after such a run, and nothing after another; the first counts."""
+
+
+def _resumed(run: Run) -> str:
+    return resuming(with_short_paths(run.places["run"], run.folder)) if "run" in run.places else ""
+
+
+def _quoted(run: Run) -> str:
+    return shlex.quote(with_short_paths(run.places.get("run", ""), run.folder))
+
+
+def _typed(run: Run) -> Sequence[str]:
+    """The words of the run's own command line; none of a run that a program began."""
+    words = run.record.origin.command_line
+    return words if words[:1] == ("pytest",) else ()
