@@ -22,11 +22,10 @@ WIDTH = 126
 """Columns of a paragraph."""
 
 INTRODUCTION = """\
-The newest figure of everything that has a limit, shortened where a line ends in "…".
-[measurements.yaml](measurements.yaml) has each figure whole, those without a limit and older ones too, with command,
-machine, remarks and what others reach: `python -m ci.measurements_page resnet50 unchanged` prints those with these
-words. Taken on {machine}, unless the file says otherwise. `make measure` takes most of them again (`make measure
-ARGS="scale overhead"`: only these groups)."""
+The newest figure of everything with a limit, shortened at "…". [measurements.yaml](measurements.yaml) has all in full,
+older ones and those without a limit too, with command, machine, remarks and what others reach: `python -m
+ci.measurements_page resnet50 unchanged` prints those with these words. Taken on {machine} unless said otherwise. `make
+measure` takes most again (`make measure ARGS="scale overhead"`: only these groups)."""
 
 OLDER = re.compile(r"before|[0-9a-f]{8}")
 """Columns of what a figure was before: the word, or a revision."""

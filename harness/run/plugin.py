@@ -65,7 +65,7 @@ def _asked(args: Sequence[str]) -> bool:
         if flag == "--workflow":
             from opscope.harness.record.workflows import WORKFLOWS
 
-            if value in WORKFLOWS:
+            if value.partition(":")[0] in WORKFLOWS:  # `windows:4`
                 return True
     return False
 

@@ -119,6 +119,14 @@ def test_a_conftest_that_fails_is_left_out_with_a_line(place: Place, text: str, 
     assert place.pytest(OPSCOPE_IGNORE_CONFTEST="1").out.count("left out") == 0
 
 
+@pytest.mark.parametrize("words", [("--op-by-op",), ("--workflow", "full"), ("--workflow=windows:3",)])
+def test_however_a_run_is_asked_for_no_conftest_decides_about_it(place: Place, words: tuple[str, ...]) -> None:
+    (place.folder / "conftest.py").write_text("raise RuntimeError('their conftest')")
+    done = place.run("pytest", *words, "--op", "no.such.op")
+    assert (done.code, "their conftest" in done.err) == (2, False)
+    assert done.err.startswith("pytest --op-by-op: --op"), done.err
+
+
 OPTIONS = """
 def pytest_addoption(parser):
     for name in ("seed", "model", "backend", "dtype", "op", "workflow", "arch"):

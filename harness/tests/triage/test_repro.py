@@ -195,7 +195,7 @@ def test_a_folder_from_elsewhere_is_one_line(failed, tmp_path: Path, file: str, 
         (folder / file).symlink_to("/dev/zero")
     else:
         (folder / file).write_bytes(data)
-    for verb in ("reduce", "probe"):
+    for verb in ("probe", "reduce")[: 1 if "one op" in got else 2]:  # `reduce` takes a module of any size
         done = captured([sys.executable, "-m", "opscope.harness.cli.main", verb, str(folder)])
         assert done.returncode == 2
         assert got in done.stderr
