@@ -91,6 +91,10 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
     "running sum": (lambda x: jnp.cumsum(x, axis=1), (TABLE,)),
     "convolution turned around": (lambda x, w: turned(x, w, (1, 1), (2, 2), NHWC), (IMAGE, KERNEL)),
     "convolution of a line turned around": (lambda x, w: turned(x, w, (1,), (2,), NWC), (LINE, KERNEL_1D)),
+    "convolution of a line turned around, by steps": (
+        lambda x, w: turned(x, w, (2,), (2,), NWC),
+        (LINE, KERNEL_1D),
+    ),
     "gather of rows": (lambda x, i: x[i], (TABLE, ROW_NUMBERS)),
     "gather of rows of integers": (lambda x, i: x[i], (WHOLE, np.array([[3, 0], [2, 4]], np.int32))),
     "gather of columns of integers": (lambda x, i: x[:, i], (WHOLE, ROW_NUMBERS)),
