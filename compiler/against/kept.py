@@ -55,6 +55,7 @@ _BITS = "TTIR has no such op: the build counts bit by bit, here a kernel does"
 _SUMS = "the build sums integers as floats, exact below 2^24; the kernel here adds integers"
 _PATCH = "a change of this build"
 _WIDER = "none of upstream's tests has it; here it runs as this compiler's own form"
+_SPREAD = _WIDER + "; the build spreads a convolution's image first"
 _CONTROL = "control flow as ops of this build that upstream's list lacks: read, never emitted"
 _I1 = "StableHLO's sums of booleans are or, their products and; arithmetic on 0 and 1 gives 2 for 1 + 1"
 _WORDS = "64-bit integers are two words on the device"
@@ -140,7 +141,7 @@ TTIR = (
         _attribute(
             "ttir", kind, "ttir.full", what, "the build makes the edges' value in the result's shape, as a float"
         )
-        for kind, what in (("attribute value", "shape"), ("attribute type", "fill_value"))
+        for kind, what in (("attribute value", "shape"), ("attribute type", "fill_value"), ("type", "*"))
     ),
     *_ops(
         "ttir",
@@ -198,7 +199,9 @@ TTIR = (
         ours="",
         upstream="conv2d_op",
     ),
-    *_ops("ttir", _WIDER + "; the build spreads the image first", "stablehlo.convolution", theirs="*ttir.scatter"),
+    *_ops("ttir", _SPREAD, "stablehlo.convolution", theirs="*ttir.scatter"),
+    _attribute("ttir", "attribute value", "ttir.permute", "permutation", _SPREAD),
+    _attribute("ttir", "type", "ttir.permute", "*", _SPREAD),
     _attribute(
         "ttir",
         "attribute missing",
