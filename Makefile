@@ -77,8 +77,11 @@ tables: $(BASE) ## write the tables of docs/ that stand in the code again
 ops: $(BASE) ## write docs/ops.md again, after a change of the op table
 	$(BIN)/opscope ops --markdown > docs/ops.md.new && mv docs/ops.md.new docs/ops.md
 
-tt-mlir-page: $(BASE) ## write docs/tt_mlir.md again, with the plugin of extra tt (minutes; RUN=a run of it with --keep-ir)
-	$(BIN)/opscope ops --against-backend tt $(if $(RUN),--against-run $(RUN),$(addprefix --model ,$(TT_MLIR_MODELS))) --markdown > docs/tt_mlir.md.new && mv docs/tt_mlir.md.new docs/tt_mlir.md
+build/drawn_ops.mlir: $(BASE) ci/drawn_ops.py
+	mkdir -p build && $(BIN)/python -m ci.drawn_ops > $@
+
+tt-mlir-page: $(if $(RUN),$(BASE),build/drawn_ops.mlir) ## write docs/tt_mlir.md again, with the plugin of extra tt (minutes; RUN=runs of it with --keep-ir)
+	$(BIN)/opscope ops --against-backend tt $(if $(RUN),$(addprefix --against-run ,$(RUN)),$(addprefix --model ,$(TT_MLIR_MODELS) build/drawn_ops.mlir)) --markdown > docs/tt_mlir.md.new && mv docs/tt_mlir.md.new docs/tt_mlir.md
 
 migration: $(BASE) ## write the migration for what the records or tables have anew (NAME='The wheels of a car')
 	$(BIN)/python -m opscope.reports.commands.new_migration "$(NAME)"

@@ -52,8 +52,10 @@ _CHLO = (
 _ROWS = "the build has ops of its own for rows by index, which upstream's list lacks: read, never emitted"
 _SORTS = "the build sorts floats only, integers in two halves; the kernel here compares integers"
 _BITS = "TTIR has no such op: the build counts bit by bit, here a kernel does"
+_SUMS = "the build sums integers as floats, exact below 2^24; the kernel here adds integers"
 _PATCH = "a change of this build"
 _WIDER = "none of upstream's tests has it; here it runs as this compiler's own form"
+_SPREAD = _WIDER + "; the build spreads a convolution's image first"
 _CONTROL = "control flow as ops of this build that upstream's list lacks: read, never emitted"
 _I1 = "StableHLO's sums of booleans are or, their products and; arithmetic on 0 and 1 gives 2 for 1 + 1"
 _WORDS = "64-bit integers are two words on the device"
@@ -133,6 +135,14 @@ TTIR = (
         ours="ttir.constant, ttir.multiply",
         upstream="avgpool2d_op",
     ),
+    *_ops("ttir", _SUMS, "stablehlo.reduce_window", ours="", theirs="ttir.typecast", upstream="cumsum_op"),
+    _attribute("ttir", "type", "ttir.cumsum", "*", _SUMS, upstream="cumsum_op"),
+    *(
+        _attribute(
+            "ttir", kind, "ttir.full", what, "the build makes the edges' value in the result's shape, as a float"
+        )
+        for kind, what in (("attribute value", "shape"), ("attribute type", "fill_value"), ("type", "*"))
+    ),
     *_ops(
         "ttir",
         "`ttir.cumulative` of this build is not in upstream's list; here a running maximum is a pool",
@@ -182,7 +192,16 @@ TTIR = (
         upstream="batch_norm_training_op",
     ),
     *_ops("ttir", _WORDS, "stablehlo.bitcast_convert"),
-    *_ops("ttir", "the build prints permutations and reshapes that move nothing", "stablehlo.convolution", ours=""),
+    *_ops(
+        "ttir",
+        "the build prints permutations and reshapes that move nothing",
+        "stablehlo.convolution",
+        ours="",
+        upstream="conv2d_op",
+    ),
+    *_ops("ttir", _SPREAD, "stablehlo.convolution", theirs="*ttir.scatter"),
+    _attribute("ttir", "attribute value", "ttir.permute", "permutation", _SPREAD),
+    _attribute("ttir", "type", "ttir.permute", "*", _SPREAD),
     _attribute(
         "ttir",
         "attribute missing",
@@ -252,6 +271,9 @@ _HELD_AS = (
 _SIMULATOR = (
     "each op here states how its kernel computes, which the binary takes from there; the build states it for products, "
     "sums, maxima and minima"
+)
+_EDGES = (
+    "the build cuts edges below zero first and pads rows, by a float; the kernel here does both, tiles and any type"
 )
 _FUSED = "the build's elementwise ops carry what runs before and after them; here those are ops of their own"
 _PREPARED_CONV = "the build flattens images to rows and plans the kernel in the op; here images keep their dims"
@@ -332,6 +354,19 @@ TTNN = (
     _attribute("ttnn", "attribute *", "ttnn.prod", "dim_arg", "the kernel reduces any dims; tt-mlir's one, or all"),
     _attribute("ttnn", "attribute *", "ttnn.rng_bit_generator", "*", "an op of this build's own, here another one"),
     _attribute("ttnn", "attribute missing", "ttnn.pad", "use_multicore", "kernels use all cores that they can"),
+    _attribute("ttnn", "attribute missing", "ttnn.pad", "value", _EDGES),
+    _attribute("ttnn", "attribute value", "ttnn.pad", "padding", _EDGES),
+    _attribute("ttnn", "layout", "ttnn.pad", "*", _EDGES, theirs="* rows *"),
+    *(
+        _attribute(
+            "ttnn",
+            "attribute value",
+            "ttnn.matmul",
+            name,
+            "the build moves a vector by a reshape; here the matmul does",
+        )
+        for name in ("transpose_a", "transpose_b")
+    ),
     _attribute("ttnn", "attribute added", "ttnn.pad", "interior", "the kernel pads between elements too"),
     _attribute(
         "ttnn",

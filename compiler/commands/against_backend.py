@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from opscope.compiler.against.one_op import OtherOp
 
 EMISSIONS = "opscope.emissions"
-"""Entry points `(backend, run, models, board) -> what it made of each op`."""
+"""Entry points `(backend, runs, models, board) -> what it made of each op`."""
 MODELS = ("suite:ops",)
 """What is compared if no model is named: every op of StableHLO that models use, in several types."""
 _MOST = 40
@@ -26,7 +26,7 @@ _MOST = 40
 
 
 def compare_with(
-    backend: str, run: Path | None, models: tuple[str, ...], arch: str, as_json: bool, markdown: bool
+    backend: str, runs: tuple[Path, ...], models: tuple[str, ...], arch: str, as_json: bool, markdown: bool
 ) -> None:
     """Prints where this compiler and a backend's stop, and how what they print differs."""
     from opscope.compiler import api
@@ -38,7 +38,7 @@ def compare_with(
         board = api.load_board(arch)
     except ValueError as error:
         raise InputProblem(f"--{error}") from error
-    comparison = compare(_others(backend, run, models or MODELS, arch), lambda module: emission(module, board))
+    comparison = compare(_others(backend, runs, models or MODELS, arch), lambda module: emission(module, board))
     if as_json:
         from opscope.wire.answer import print_answer
 
@@ -49,12 +49,12 @@ def compare_with(
         _show(comparison)
 
 
-def _others(backend: str, run: Path | None, models: tuple[str, ...], arch: str) -> Iterator[OtherOp]:
+def _others(backend: str, runs: tuple[Path, ...], models: tuple[str, ...], arch: str) -> Iterator[OtherOp]:
     from opscope.compiler.against.one_op import Emission, OtherOp
 
     for point in plugins(EMISSIONS):
         source: Callable[..., Iterator[Any]] = point.load()
-        for op_id, name, module, ttir, ttnn, stage, reason in source(backend, run, models, arch):
+        for op_id, name, module, ttir, ttnn, stage, reason in source(backend, runs, models, arch):
             yield OtherOp(op_id, name, module, Emission(ttir, ttnn, stage, reason))
 
 

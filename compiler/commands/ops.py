@@ -73,9 +73,11 @@ def compare(path: Path, kinds: tuple[str, ...], as_json: bool) -> None:
 )
 @click.option(
     "--against-run",
+    "against_runs",
+    multiple=True,
     type=click.Path(path_type=Path),
     metavar="RUN",
-    help="With --against-backend: take what the backend made from this run, which has kept its IR.",
+    help="With --against-backend: take what the backend made from this run, which has kept its IR; repeatable.",
 )
 @click.option(
     "--model", "models", multiple=True, metavar="MODEL", help="With --against-backend: whose ops.  [default: suite:ops]"
@@ -86,7 +88,7 @@ def compare(path: Path, kinds: tuple[str, ...], as_json: bool) -> None:
 def ops(
     against: Path | None,
     against_backend: str | None,
-    against_run: Path | None,
+    against_runs: tuple[Path, ...],
     models: tuple[str, ...],
     arch: str,
     **asked: Any,
@@ -99,15 +101,15 @@ def ops(
     table = _Table(**asked)
     if against_backend is not None:
         two_forms = table.as_json and table.markdown
-        if table.is_filtered or table.kinds or against is not None or two_forms or (against_run and models):
+        if table.is_filtered or table.kinds or against is not None or two_forms or (against_runs and models):
             raise InputProblem(
                 "ops: expected --against-backend with --against-run or --model, --arch, and --json or --markdown, got "
                 "other options"
             )
         from opscope.compiler.commands.against_backend import compare_with
 
-        compare_with(against_backend, against_run, models, arch, table.as_json, table.markdown)
-    elif against_run is not None or models:
+        compare_with(against_backend, against_runs, models, arch, table.as_json, table.markdown)
+    elif against_runs or models:
         raise InputProblem(
             "ops: expected --against-backend with --against-run and --model, got none; try --against-backend tt"
         )

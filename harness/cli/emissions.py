@@ -27,23 +27,28 @@ as their formula.
 """
 
 
-def emissions(backend: str, run: Path | None, models: tuple[str, ...], arch: str) -> Iterator[Emitted]:
-    """Yields what `backend` made of each op of the finished run `run`, or of `models`, which it compiles first.
+def emissions(backend: str, runs: tuple[Path, ...], models: tuple[str, ...], arch: str) -> Iterator[Emitted]:
+    """Yields what `backend` made of each unique op of finished runs, or of `models` without any, compiled first.
 
     Raises InputError for a run without that backend or without its IR, and for what a run refuses.
     """
-    if run is not None:
-        yield from _of_run(run, backend)
-        return
     from opscope.harness.run.api import run_op_by_op
 
     with TemporaryFolder("emissions") as scratch:
         seen: set[str] = set()
-        for number, model in enumerate(models):
-            folder = Path(scratch) / str(number)
-            run_op_by_op(
-                model, backend=backend, arch=arch, keep_ir=True, until=LAST, reruns=0, no_cache=True, run_dir=folder
-            )
+        for number, source in enumerate(runs or models):
+            folder = source if isinstance(source, Path) else Path(scratch) / str(number)
+            if not runs:
+                run_op_by_op(
+                    str(source),
+                    backend=backend,
+                    arch=arch,
+                    keep_ir=True,
+                    until=LAST,
+                    reruns=0,
+                    no_cache=True,
+                    run_dir=folder,
+                )
             for emitted in _of_run(folder, backend):
                 if emitted[0] not in seen:
                     seen.add(emitted[0])

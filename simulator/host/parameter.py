@@ -42,7 +42,7 @@ class Parameter:
             self._shape = tuple(int(n) for n in values[0].shape)
         else:
             sizes = tuple(values[0]) if len(values) == 1 and isinstance(values[0], tuple | list) else values
-            if not sizes or not all(isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in sizes):
+            if not sizes or not all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in sizes):
                 raise PyBudaError(f"Parameter: expected an array or the sizes of a shape, got {list(values)}")
             self._held, self._shape = None, tuple(sizes)
         if dev_data_format is not None and not isinstance(dev_data_format, DataFormat):
@@ -115,7 +115,7 @@ class Parameter:
         shape = self._shape
         key = xxhash.xxh64_intdigest(f"{self._name}:{shape}".encode())
         terms = shape[max(0, len(shape) - 2)] if len(shape) < 4 or shape[:2] == (1, 1) else math.prod(shape[1:])
-        deviation = 0.05 if len(shape) < 2 else 1 / math.sqrt(terms)
+        deviation = 0.05 if len(shape) < 2 else 1 / math.sqrt(max(terms, 1))
         generator = np.random.Generator(np.random.Philox(key=key))
         return generator.standard_normal(shape, dtype=np.float32) * np.float32(deviation)
 

@@ -68,24 +68,25 @@ def test_a_finished_run_gives_the_ir_that_it_kept(small, tmp_path):
     run_op_by_op(str(small), backend="reference", until="ttnn-to-flatbuffer", run_dir=tmp_path / "plain")
     made = {
         name: (ttir, ttnn, stage)
-        for _, name, _, ttir, ttnn, stage, _ in emissions("reference", tmp_path / "kept", (), "n150")
+        for _, name, _, ttir, ttnn, stage, _ in emissions("reference", (tmp_path / "kept",), (), "n150")
     }
     assert set(made) == {"stablehlo.add", "stablehlo.transpose"}
+    assert len(list(emissions("reference", (tmp_path / "kept",) * 2, (), "n150"))) == 2
     ttir, ttnn, stage = made["stablehlo.transpose"]
     assert '"ttir.permute"' in ttir
     assert '"ttnn.permute"' in ttnn
     assert stage == ""
     with pytest.raises(InputError, match="a run that kept its IR"):
-        list(emissions("reference", tmp_path / "plain", (), "n150"))
+        list(emissions("reference", (tmp_path / "plain",), (), "n150"))
     with pytest.raises(InputError, match="a run of backend xla, got one of reference"):
-        list(emissions("xla", tmp_path / "kept", (), "n150"))
+        list(emissions("xla", (tmp_path / "kept",), (), "n150"))
 
 
 def test_the_module_is_the_one_that_the_backends_compiler_read(small, tmp_path):
     run_op_by_op(str(small), backend="reference", keep_ir=True, until="ttnn-to-flatbuffer", run_dir=tmp_path / "kept")
     (folder, *_) = sorted((tmp_path / "kept" / "artifacts").glob("*/ir-reference"))
     (folder / "shlo.mlir").write_text("module { }\n", encoding="utf-8")
-    modules = {op_id: module for op_id, _, module, *_ in emissions("reference", tmp_path / "kept", (), "n150")}
+    modules = {op_id: module for op_id, _, module, *_ in emissions("reference", (tmp_path / "kept",), (), "n150")}
     assert len(modules) == 2
     assert modules.pop(folder.parent.name) == b"module { }\n"
     assert all(module.startswith(b"ML\xefR") for module in modules.values())

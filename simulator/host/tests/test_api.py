@@ -26,6 +26,12 @@ class Chosen(Layer):
         return out, pybuda.op.Argmax("", out, dim=-1)
 
 
+def test_a_parameter_of_no_elements_is_one() -> None:
+    """Helpers of programs make parameters that a size of 0 leaves unused."""
+    assert pybuda.Parameter(1, 0).value().shape == (1, 0)
+    assert pybuda.Parameter(0, 5).value().shape == (0, 5)
+
+
 def test_a_module_runs_on_a_card_and_its_values_are_near_numpys() -> None:
     module = Chosen("one")
     device = pybuda.TTDevice("tt0", arch=WORMHOLE, module=module)
@@ -382,7 +388,7 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     "break": (lambda: pybuda.set_epoch_break([3]), "set_epoch_break: expected names of ops or predicates"),
     "regular expression": (lambda: pybuda.query.name_regex("("), "query: expected a regular expression"),
     "format": (lambda: pybuda.DataFormat.from_json("Float17"), "DataFormat: expected Float32, Float16,"),
-    "parameter": (lambda: pybuda.Parameter(2, 0), "Parameter: expected an array or the sizes of a shape"),
+    "parameter": (lambda: pybuda.Parameter(2, -1), "Parameter: expected an array or the sizes of a shape"),
     "no such parameter": (
         lambda: Layer("m").set_parameter("w", X),
         "m: expected a parameter of weights, bias, got 'w'",

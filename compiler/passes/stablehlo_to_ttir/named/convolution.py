@@ -7,7 +7,7 @@ from typing import Any
 
 from xdsl.ir import SSAValue
 
-from opscope.compiler.ops.shapes import shape_of
+from opscope.compiler.ops.shapes import shape_of, window
 from opscope.compiler.passes.stablehlo_to_ttir.dynamic_slice import cut
 from opscope.compiler.passes.stablehlo_to_ttir.emit import Emit, named
 from opscope.compiler.passes.stablehlo_to_ttir.named.known import maker
@@ -80,12 +80,12 @@ def _read(e: Emit) -> _Conv:
 def _one(e: Emit, c: _Conv, image: SSAValue, weight: SSAValue, shape: tuple[int, ...]) -> SSAValue:
     transposed = any(step != 1 for step in c.base)
     if transposed:
+        if len(c.stride) > 2:
+            raise e.refuse("expected a transposed convolution of 1 or 2 dims, got another")
+        if any(step != 1 for step in c.stride):
+            return _every(e, c, image, weight, shape)
         if len(c.stride) == 1:
-            c, image, weight = _widened(e, c, image, weight)
-            kind = (*shape, 1)
-            return e.reshape(_transposed(e, c, image, weight, kind), shape)
-        if len(c.stride) != 2 or any(step != 1 for step in c.stride):
-            raise e.refuse("expected a transposed convolution of 1 or 2 dims and strides of 1, got another")
+            return e.reshape(_transposed(e, *_widened(e, c, image, weight), (*shape, 1)), shape)
         return _transposed(e, c, image, weight, shape)
     if c.turned:
         weight = e.emit("reverse", [weight], weight.type, dimensions=sorted(c.weight[2 + i] for i in c.turned))
@@ -202,6 +202,18 @@ def _transposed(e: Emit, c: _Conv, image: SSAValue, weight: SSAValue, shape: tup
         **{f"{name}_dim": place[at] for at, name in enumerate(names)},
     )
     return result if straight else e.permute(result, [c.result.index(d) for d in range(4)])
+
+
+def _every(e: Emit, c: _Conv, image: SSAValue, weight: SSAValue, shape: tuple[int, ...]) -> SSAValue:
+    """A transposed convolution knows no strides of its windows: of one without, every so manieth element."""
+    whole, steps = list(shape), [1] * len(shape)
+    for at, step in enumerate(c.stride):
+        into, size = shape_of(image)[c.image[1 + at]], shape_of(weight)[c.weight[2 + at]]
+        low, high = c.padding[2 * at : 2 * at + 2]
+        whole[c.result[1 + at]] = window(into, size, 1, low, high, c.dilation[at], c.base[at])
+        steps[c.result[1 + at]] = step
+    made = _one(e, replace(c, stride=(1,) * len(c.stride)), image, weight, tuple(whole))
+    return e.emit("slice_static", [made], e.like(made, shape), begins=[0] * len(shape), ends=whole, step=steps)
 
 
 def _turned(e: Emit, c: _Conv, weight: SSAValue) -> SSAValue:
