@@ -8,7 +8,7 @@ step itself, so any NumPy function of single elements will do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,13 @@ from opscope.harness.formulas.otherwise import Steps
 
 NUDGE = 2.0**-20
 """Relative step of a difference: in float64 it leaves ten digits of a derivative, of which one is needed."""
-CHOOSING = {np.where: lambda chosen, a, b: np.where(chosen, a, b)}
+SLOPES: Mapping[Callable[..., Any], Callable[..., tuple[Any, ...]]] = {
+    np.add: lambda *_: (1.0, 1.0),
+    np.subtract: lambda *_: (1.0, -1.0),
+    np.multiply: lambda a, b: (b, a),
+    np.negative: lambda _: (-1.0,),
+}
+"""Functions whose derivatives by each operand need no differences."""
 
 
 class NotElementwiseError(Exception):
@@ -106,9 +112,12 @@ def step(function: Callable[..., Any], *operands: Any) -> Any:
         result = np.asarray(function(*values))
         if result.dtype.kind != "f" or not traced:
             return result
-        made_by = []
+        made_by, slopes = [], SLOPES[function](*values) if function in SLOPES else ()
         for number, operand in enumerate(operands):
             if not isinstance(operand, Traced):
+                continue
+            if slopes:
+                made_by.append((operand, slopes[number]))
                 continue
             nudge = NUDGE * np.where(operand.value == 0, 1.0, np.abs(operand.value))
             above, below = ([*values], [*values])

@@ -165,7 +165,7 @@ def _elementwise(op_name: str, inputs: Sequence[np.ndarray], outputs: Sequence[n
         widest = [np.asarray(each, np.longdouble) for each in operands] if wide else operands
         return [np.asarray(function(*widest)).astype(np.float64)]
 
-    meaning = Meaning(op_name.partition(".")[2], evaluate, lambda _: [], lambda _: [], 0.0)
+    meaning = Meaning(op_name.partition(".")[2], evaluate, lambda _: [], lambda _: [], 0.0, alone=True)
     return _exact(op_name, meaning, inputs, outputs, target)
 
 

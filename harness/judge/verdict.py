@@ -16,8 +16,8 @@ from opscope.harness.prepare.operand_sizes import is_float
 from opscope.harness.record.flags import in_words
 from opscope.harness.record.records import ResultCheck
 from opscope.harness.verdict import tails
-from opscope.harness.verdict.meaning import ExactOperands, name_of
-from opscope.harness.verdict.scores import SLACK, Scale
+from opscope.harness.verdict.meaning import PART, ExactOperands, name_of
+from opscope.harness.verdict.scores import SLACK, Scale, chunks
 
 if TYPE_CHECKING:
     from opscope.wire import judge as wire
@@ -236,14 +236,18 @@ class Verdict:
             golden, got = self._held.golden[number], self._held.got[number]
             if steps is None or not check.passed or not is_float(golden) or golden.dtype.kind == "c":
                 continue
-            with np.errstate(all="ignore"):
-                g, d = golden.astype(np.float64), got.astype(np.float64)
-                alone = Scale(steps).of(slice(None), np.ravel(g), max(1, g.shape[-1] if g.ndim else 1))
-                over = (np.abs(d - g) > SLACK * alone.reshape(g.shape)) & np.isfinite(g) & np.isfinite(d)
+            over, scale = np.zeros(golden.size, bool), Scale(steps)
+            columns = golden.shape[-1] if golden.ndim else 1
+            for start, end in chunks(golden.size, columns, PART):
+                with np.errstate(all="ignore"):
+                    g, d = (np.ravel(each)[start:end].astype(np.float64) for each in (golden, got))
+                    off = np.abs(d - g)
+                    if off.any():
+                        over[start:end] = (off > SLACK * scale.of(slice(start, end), g, columns)) & np.isfinite(off)
             if over.any():
-                alike = meaning.elementwise and self._inputs[0].shape == g.shape
-                x = self._inputs[0][over].astype(np.float64) if alike else np.array([np.nan])
-                return Cancelled(int(over.sum()), g.size, float(x.min()), float(x.max()))
+                alike = meaning.elementwise and self._inputs[0].shape == golden.shape
+                x = np.ravel(self._inputs[0])[over].astype(np.float64) if alike else np.array([np.nan])
+                return Cancelled(int(over.sum()), golden.size, float(x.min()), float(x.max()))
         return None
 
     @cached_property

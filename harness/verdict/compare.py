@@ -294,22 +294,27 @@ def _too_coarse(case: _Case, result: ResultCheck) -> ResultCheck:
     """The verdict on a result whose numbers all have no more digits than bfloat16, though its type and the right ones
     have: something rounded it in between. Of 64 honest numbers of 11 fraction bits one in 10^57 is so; where terms
     cancel, any may be."""
-    g, d, steps, operands = case.right, case.result, case.steps, case.operands
+    g, d, steps = case.right, case.result, case.steps
     if steps is None or case.target.narrow_dst:
         return result
-    finer = g.dtype.kind == "f" and steps.stored_as and FRACTION_BITS[steps.stored_as] > COARSE
+    wider = g.dtype.kind == "f" and steps.stored_as and FRACTION_BITS[steps.stored_as] > COARSE
     known = not (steps.stored or steps.block or steps.error_model == "part" or max(steps.cut) >= 2.0**-COARSE / 2)
-    if not (finer and known) or g.size < SYSTEMATIC_FROM:
+    if not (wider and known) or g.size < SYSTEMATIC_FROM:
         return result
     right, came = np.ravel(g), np.ravel(d)
     if (cut_to(wide(came[:SAMPLED]), COARSE) != wide(came[:SAMPLED])).mean() > FEW:
         return result  # as nearly all are
     right, came = wide(right), wide(came)
-    use = np.isfinite(right) & np.isfinite(came) & (came != 0) & (cut_to(right, COARSE) != right)
-    if operands is not None and (within := operands.within()) is not None:
-        use &= np.ravel(within[case.index]) <= 8 * 2.0**-COARSE * np.abs(right)
-    seen = int(np.count_nonzero(use))
-    if seen < SYSTEMATIC_FROM or (cut_to(came[use], COARSE) != came[use]).any():
+    use = np.flatnonzero(np.isfinite(right) & np.isfinite(came) & (came != 0) & (cut_to(right, COARSE) != right))
+    finer = use[cut_to(came[use], COARSE) != came[use]]
+    for some in (finer[:SAMPLED], finer, use):  # one finer number says enough
+        firm = some
+        if case.exact is not None and some.size and (within := case.exact.within_at(some, case.index)) is not None:
+            firm = some[within <= 8 * 2.0**-COARSE * np.abs(right[some])]
+        if some is not use and firm.size:
+            return result
+    seen = int(firm.size)
+    if seen < SYSTEMATIC_FROM:
         return result
     return _refused(result, f"all {seen} results are numbers of bfloat16, and the right ones are not")
 
@@ -329,12 +334,13 @@ def _rounded_twice(case: _Case, result: ResultCheck) -> ResultCheck:
     with np.errstate(all="ignore"):
         off, half = np.abs(wide(got) - exact), last_place(exact, got.dtype) / 2
         off = np.where(np.isfinite(off) & (np.abs(exact) < most), off - half, 0.0)
-    if not (off > 0).any() or (within := operands.within()) is None:
+    places = np.flatnonzero(off > 0)
+    if not places.size or (within := operands.within_at(places, index)) is None:
         return result
-    farther = off > SLACK * within[index]
-    if not farther.any():
+    farther = places[off.flat[places] > SLACK * within]
+    if not farther.size:
         return result
-    at = int(np.argmax(np.where(farther, off, 0.0)))
+    at = int(farther[np.argmax(off.flat[farther])])
     value, right = float(got.flat[at]), float(exact.flat[at])
     reason = f"{value:.6g} is not rounded to nearest from {right:.9g}, nor from what steps may give, at element {at}"
     return _refused(result, reason, "rounding")
@@ -619,7 +625,12 @@ def _by_operands(
     steps: Steps,
     operands: Operands,
 ) -> ResultCheck:
-    """The verdict on a result whose error the golden alone does not excuse: by the sizes of its operands."""
+    """The verdict on a result whose error the golden alone does not excuse: by the sizes of its operands. By those of
+    the usual steps first, which excuse most that is honest."""
+    if isinstance(operands, ExactOperands) and (usual := operands.by_usual_steps()) is not None:
+        result = _by_operands(golden, got, index, row, steps, usual)
+        if result.passed:
+            return result
     g, d = golden[index], got[index]
     terms = operands.term_sizes[index] if operands.sums else None
     within = operands.within()
@@ -629,8 +640,11 @@ def _by_operands(
     lost = operands.lost(steps, g, index) if steps.error_model == "sum" and any(steps.cut) else None
     constant = steps.stored > 0 and operands.op_name in BINARY and len(operands.inputs) == 1
     alike, result = steps.stored if constant else 0.0, None
+    blocks = steps.block and steps.stored and steps.error_model == "bound" and g.dtype.kind != "c"
+    offsets = operands.off_in_blocks(steps.stored_as, g, index) if blocks else ()
     for unrounded in _before_rounding(g, index, steps, operands):
         scale = Scale(steps, terms=terms, moved=moved, unrounded=unrounded, lost=lost, alike=alike)
+        scale = replace(scale, offsets=offsets)
         if within is not None:
             usual, leaning = operands.usually()[index], operands.leaning()[index]
             scale = replace(scale, within=within[index], usual=usual, leaning=leaning)

@@ -53,6 +53,8 @@ NARROW = 1 << 17
 """Elements from which it is cheaper to find the different numbers of 16 bits among them."""
 STEPPED = 1 << 21
 """Numbers above which evaluations with rounded steps take seconds: a bound is taken."""
+PART = 1 << 14
+"""Elements of a part whose steps stay in a processor's cache."""
 MOST = 1 << 24
 """Elements above which a formula takes seconds and gigabytes: its op is judged by XLA's golden."""
 COMPOSITE = "stablehlo.composite"
@@ -76,6 +78,9 @@ class Meaning:
     roundings: float
     """Half units of float32 of a size that an honest evaluation may be off."""
     elementwise: bool = True
+    alone: bool = False
+    """Whether each element of a result is made of its operands' elements at its own place, so that any part of them may
+    be asked for."""
     steps: Callable[..., Any] | None = None
     """The steps in which it is usually evaluated, of float64 operands that are traced or rounded; None: not known."""
     forms: tuple[Callable[..., Any], ...] = ()
@@ -122,6 +127,7 @@ def of_formula(name: str, given: Mapping[str, Any], operands: int, terms: int | 
         floors,
         roundings,
         elementwise=formula.elementwise,
+        alone=formula.elementwise and (operands > 1 or "axis" not in given),
         steps=partial(formula.steps, **given),
         forms=tuple(partial(each, **given) for each in formula.forms),
         other_sizes=lambda inputs: formula.other_sizes(*inputs, **given),
@@ -300,6 +306,8 @@ class ExactOperands(Operands):
     """What computes."""
     in_registers: bool = False
     """Whether each operand and each step is read as a card's matrix unit reads it."""
+    usual_alone: bool = False
+    """Whether its steps are the usual ones, and no others are honest."""
 
     @property
     def has_body(self) -> bool:
@@ -319,6 +327,14 @@ class ExactOperands(Operands):
     def read_by_the_matrix_unit(self) -> ExactOperands:
         """The same where what its steps hand on lies in registers of the matrix unit, which reads fewer bits."""
         return replace(self, in_registers=True)
+
+    def by_usual_steps(self) -> ExactOperands | None:
+        """The same where no other steps than the usual ones are honest, which are soon evaluated; None if it is so."""
+        if self.usual_alone or self.meaning is None or not self.meaning.roundings:
+            return None
+        usual = replace(self, usual_alone=True)
+        usual.__dict__ |= {name: self.__dict__[name] for name in ("inputs", "exact") if name in self.__dict__}
+        return usual
 
     def in_documented_forms(self) -> Iterator[tuple[Form, ExactOperands]]:
         """The same where the target's kernels are documented to compute another function than the formula."""
@@ -343,7 +359,19 @@ class ExactOperands(Operands):
         assert self.meaning is not None
         values, places = self.distinct(inputs)
         with np.errstate(all="ignore"):
-            return [placed(y, places, inputs[0].shape) for y in self.meaning.evaluate(values)]
+            return [placed(y, places, inputs[0].shape) for y in self._in_parts(self.meaning.evaluate, values)]
+
+    def _in_parts(self, of: Callable[[Arrays], list[Any]], inputs: Arrays) -> list[Any]:
+        """A function of operands, part by part where its results are made element by element."""
+        assert self.meaning is not None
+        shape = inputs[0].shape
+        if not self.meaning.alone or inputs[0].size <= PART or any(x.shape != shape for x in inputs):
+            return of(inputs)
+        flat, parts = [np.ravel(x) for x in inputs], []
+        for start in range(0, flat[0].size, PART):
+            part = [x[start : start + PART] for x in flat]
+            parts.append([np.broadcast_to(y, part[0].shape) for y in of(part)])
+        return [np.concatenate(each).reshape(shape) for each in zip(*parts, strict=True)]
 
     def distinct(self, inputs: Arrays) -> tuple[list[np.ndarray], np.ndarray | None]:
         """The operands in float64; of one operand of 16 bits, of which there are 65,536 numbers, each number once, and
@@ -354,8 +382,9 @@ class ExactOperands(Operands):
             if others or not self.meaning.elementwise or x.dtype.itemsize > 2 or x.size <= NARROW:
                 return [each.astype(np.float64) for each in inputs], None
             bits = np.ascontiguousarray(x).reshape(-1).view(f"u{x.dtype.itemsize}")
-            codes, places = np.unique(bits, return_inverse=True)
-            return [codes.view(x.dtype).astype(np.float64)], places
+            seen = np.bincount(bits, minlength=1 << 8 * x.dtype.itemsize) > 0
+            places = (np.cumsum(seen) - 1)[bits]
+            return [np.flatnonzero(seen).astype(bits.dtype).view(x.dtype).astype(np.float64)], places
 
     @cached_property
     def mistaken(self) -> list[np.ndarray] | None:
@@ -403,6 +432,16 @@ class ExactOperands(Operands):
         """How far the roundings of its steps may move each element of each result, float64."""
         return None if self.meaning is None or self.meaning.roundings == 0 else [each.most for each in self._moves]
 
+    def within_at(self, places: np.ndarray, index: int) -> np.ndarray | None:
+        """`within` of some elements of a result, by their places in the flat array; of these alone where no others
+        have to be looked at."""
+        shape = self.exact[index].shape
+        few = self.meaning is not None and self.meaning.alone and 2 * places.size < self.exact[index].size
+        if not few or "_moves" in self.__dict__ or any(x.shape != shape for x in self.inputs):
+            return None if (within := self.within()) is None else np.ravel(within[index])[places]
+        within = replace(self, load=lambda: [np.ravel(x)[places] for x in self.inputs]).within()
+        return None if within is None else within[index]
+
     def usually(self) -> list[np.ndarray]:
         """How far roundings of the usual steps may move each element of each result, float64."""
         return [each.usual for each in self._moves]
@@ -418,11 +457,20 @@ class ExactOperands(Operands):
     @cached_property
     def _moves(self) -> list[_Moves]:
         assert self.meaning is not None
-        inputs, places = self.distinct(self.inputs)
+        meaning, (inputs, places) = self.meaning, self.distinct(self.inputs)
+        widens = not (self.usual_alone or (self.target.tiled and self.types[0].itemsize <= 2))
+
+        def moved_by(inputs: Arrays) -> list[Any]:
+            sizes, floors = meaning.sizes(inputs), meaning.floors(inputs)
+            widest = sizes[0]
+            for other in meaning.other_sizes(inputs) if widens else ():
+                widest = np.maximum(widest, _finite(other))
+            return [*sizes, *(floors * len(sizes) if len(floors) < len(sizes) else floors), widest]
+
         with np.errstate(all="ignore"):
-            sizes, floors = self.meaning.sizes(inputs), self.meaning.floors(inputs)
-            exact = self.exact if places is None else self.meaning.evaluate(inputs)
-        floors = floors * len(sizes) if len(floors) < len(sizes) else floors
+            *several, first = self._in_parts(moved_by, inputs)
+            exact = self.exact if places is None else meaning.evaluate(inputs)
+        sizes, floors = several[: len(several) // 2], several[len(several) // 2 :]
         counts = 1 if places is None else np.bincount(places)
         on_card = self.target.tiled
         moves = []
@@ -434,9 +482,7 @@ class ExactOperands(Operands):
             if on_card and (dtype.itemsize <= 2 or not self.meaning.elementwise):
                 multiplies = self.in_registers or self.meaning.products or self.meaning.elementwise
                 rate += cut_of(self.target, "matmul" if multiplies else "reduce", element_type(dtype))
-            widest = size
-            for other in self.meaning.other_sizes(inputs) if not (index or (on_card and dtype.itemsize <= 2)) else ():
-                widest = np.maximum(widest, _finite(other))
+            widest = size if index else first
             rounds = (self.target.rounds_steps or on_card) and dtype.itemsize <= 2
             floor = floor * (2.0**least / SMALLEST) if rounds else floor
             usual, own = (_finite(rate * each + floor + 2.0 ** (least - bits)) for each in (size, widest))

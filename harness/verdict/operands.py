@@ -103,6 +103,22 @@ class Operands:
             [as_stored(x, number_format) if is_float(x) and x.dtype.kind != "c" else x for x in self.inputs]
         )
 
+    def off_in_blocks(self, number_format: str, golden: np.ndarray, index: int) -> tuple[np.ndarray, ...]:
+        """By how much a result moves where its operands are stored in blocks, cut or rounded, and where it is
+        itself besides, flat, float64; 0 where it is no number. Raises NotEvaluatedError if XLA refuses."""
+        found, ways = [], (0.0, 0.5)
+        for lift in ways:
+            known = [is_float(x) and x.dtype.kind != "c" for x in self.inputs]
+            stored = [
+                as_stored(x, number_format, lift) if each else x for x, each in zip(self.inputs, known, strict=True)
+            ]
+            result = self.run(stored)[index]
+            for each in (result, *(as_stored(result, number_format, way) for way in ways)):
+                with np.errstate(invalid="ignore"):
+                    off = np.ravel(wide(each) - wide(golden))
+                found.append(np.where(np.isfinite(off), off, 0.0))
+        return tuple(found)
+
     def run_as_written(self) -> list[np.ndarray]:
         """The op on its own inputs as XLA computes it, with its initial value as often as XLA takes it.
 
@@ -389,15 +405,16 @@ BINARY = frozenset(
 """Ops whose second operand may be a constant inside the module."""
 
 
-def as_stored(x: np.ndarray, number_format: str) -> np.ndarray:
-    """Floats as the host stores them in a format of 16 bits or in Bfp8, in their own type."""
+def as_stored(x: np.ndarray, number_format: str, lift: float = 0.5) -> np.ndarray:
+    """Floats as the host stores them in a format of 16 bits or in blocks, in their own type. `lift`: part of a step by
+    which a block's values are lifted before they are cut."""
     with np.errstate(over="ignore"):
         if number_format in STORED_TYPES:
             return x.astype(STORED_TYPES[number_format]).astype(x.dtype)
         _, exponents = np.frexp(block_largest(x))
         steps = np.ldexp(wide(x), FRACTION_BITS[number_format] + 1 - exponents)
         most = 2.0 ** (FRACTION_BITS[number_format] + 1) - 1
-        steps = np.copysign(np.minimum(np.floor(np.abs(steps) + 0.5), most), steps)
+        steps = np.copysign(np.minimum(np.floor(np.abs(steps) + lift), most), steps)
         return np.ldexp(steps, exponents - FRACTION_BITS[number_format] - 1).astype(x.dtype)
 
 

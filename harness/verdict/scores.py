@@ -72,6 +72,8 @@ class Scale:
     """Whether a result that fails is judged once more, by its operands."""
     lost: float | None = None
     """Most that a sum loses on the mean because its operands are cut, relative; None: all that may be cut."""
+    offsets: tuple[np.ndarray, ...] = ()
+    """By how much the golden is off of what storing in blocks makes of it, in each of some ways, flat."""
     alike: float = 0.0
     """Most by which all elements may be off alike, relative: by a constant of the op that was stored."""
 
@@ -145,6 +147,10 @@ class Scores:
     """Sum of their squares, of equal elements as if they were one."""
     leaning_along: float = 0.0
     """What `along` is where the op's own steps lean one way."""
+    offsets_along: list[float] = field(default_factory=list)
+    """The same of what storing in blocks alone makes, in each of some ways."""
+    _blocks: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
+    """Of each block of 16 its part of `along` and of `golden_squares`, where blocks are rounded each for itself."""
     _face_rows: list[np.ndarray] = field(default_factory=list)
     _last_columns: list[np.ndarray] = field(default_factory=list)
 
@@ -198,6 +204,14 @@ class Scores:
         self.golden_total += float(part.sum())
         # Summed as `along` is: a product of vectors takes other sums on other processors, and a slope is their ratio.
         self.golden_squares += float(np.square(part).sum())
+        if self.scale.offsets:
+            by_golden = part / np.where(scale > 0, scale, np.inf)
+            along = [float((each[span] * by_golden).sum()) for each in self.scale.offsets]
+            before = self.offsets_along or [0.0] * len(along)
+            self.offsets_along = [sum(pair) for pair in zip(before, along, strict=True)]
+            width = min(self.columns, z.size)
+            errors, sizes = (_face_sums(each.reshape(-1, width)).ravel() for each in (mean * part, np.square(part)))
+            self._blocks.append((errors, sizes))
         if self.scale.steps.error_model != "bound":
             np.multiply(z, z, out=z)
             width = min(self.columns, z.size)
@@ -289,14 +303,18 @@ class Scores:
             own = steps.function + steps.added
             chance = min(chance, own + ALONE * math.sqrt(self.along_squares) / self.golden_squares)
         lost = steps.cuts if self.scale.lost is None else self.scale.lost
-        lost += steps.short + (2 * steps.stored if steps.block else 0.0)
+        lost += steps.short + (2 * steps.stored if steps.block and not self.scale.offsets else 0.0)
         if steps.error_model == "part":
             lost = chance = steps.function
         # Where real ties were counted out, a packer has no mean of its own; of steps between they are not known.
         known_ties = steps.counts_ties and not ties and self.scale.within is None
         packed = rounded if steps.packer and not known_ties else 0.0
+        if self.scale.offsets:
+            packed = steps.lifted
+            chance = min(chance, steps.function + ALONE * self._scatter_of_blocks(slope))
         chance += self.scale.alike + abs(self.leaning_along) / self.golden_squares
-        low, high = -lost - 0.25 * packed - chance, TIES * packed + chance
+        stored = [0.0, *(each / self.golden_squares for each in self.offsets_along)]
+        low, high = min(stored) - lost - 0.25 * packed - chance, max(stored) + TIES * packed + chance
         if not low <= slope <= high:
             return f"expected between {low:+.2%} and {high:+.2%} of the golden, got {slope:+.2%}"
         if not ties and self._rounds_alone:
@@ -309,6 +327,12 @@ class Scores:
         if abs(offset) > most:
             return f"expected a mean of at most {most:.2g} of the scale beside the golden, got {offset:+.2g}"
         return ""
+
+    def _scatter_of_blocks(self, slope: float) -> float:
+        """The deviation of a slope by chance, as errors of blocks scatter about it; equal blocks count once."""
+        errors, sizes = (np.concatenate(each).astype(np.float64) for each in zip(*self._blocks, strict=True))
+        alike = sizes.size / max(1, np.unique(sizes).size)
+        return math.sqrt(alike * float(np.square(errors - slope * sizes).sum())) / self.golden_squares
 
     def _directed(self, allowed: float) -> str:
         """What the mean of all roundings has to say, where so much of a unit has no cause."""

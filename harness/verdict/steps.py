@@ -131,6 +131,11 @@ class Steps:
         return max(self.packed, self.declared)
 
     @property
+    def lifted(self) -> float:
+        """Most by which packing may lengthen a result: what is cut to a block format was rounded to another before."""
+        return unit("Bfp8") if self.stored_as in TRUNCATED_BLOCKS else self.packed
+
+    @property
     def result(self) -> float:
         """Most by which a result and its golden differ because of how both are packed and rounded.
 

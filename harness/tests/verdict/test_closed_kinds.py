@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from opscope.harness.prepare.golden import compile_module
 from opscope.harness.record.records import TensorDesc
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.verdict.compare import compare
-from opscope.harness.verdict.operands import Operands
+from opscope.harness.verdict.operands import Operands, as_stored
 from opscope.harness.verdict.random_numbers import distribution
 from opscope.harness.verdict.target import Target
 
@@ -251,3 +253,36 @@ def test_steps_round_also_where_a_denormal_is_taken_for_zero():
         wrong = of_others.copy()
         wrong[:64] = other
         assert judge("selu_bw", x, wrong, target="steps").answer == "wrong"
+
+
+BLOCK_OPS = {"convert": 1, "tanh": 1, "exponential": 1, "subtract": 2, "multiply": 2, "divide": 2}
+
+
+@pytest.mark.crossed
+@pytest.mark.parametrize(
+    ("op", "stored"),
+    [(op, stored) for op in BLOCK_OPS for stored in ("Bfp8", "Bfp4", "Bfp2") if (op, stored) != ("divide", "Bfp2")],
+)
+def test_results_in_blocks_that_are_off_alike_are_wrong(op, stored):
+    """However operands and results come into their blocks: by rounding, by cutting, by cutting what was rounded."""
+    shape = (64, 64)
+    rng, count = np.random.default_rng(5), BLOCK_OPS[op]
+    inputs = [rng.uniform(1, 4, shape) * rng.choice([-1, 1], shape) for _ in range(count)]
+    inputs = [x.astype(TYPES["bf16"]) for x in inputs]
+    module = elementwise(op, shape, "bf16", count)
+    if op == "convert":
+        module = module.replace(b"%0 : tensor<64x64xbf16>\n", b"%0 : (tensor<64x64xbf16>) -> tensor<64x64xbf16>\n")
+    target = replace(card(), float_format=f"{stored}_b")
+    function = {"convert": lambda x: x, "exponential": np.exp, "divide": np.divide, **OF}[op]
+    ways = {"rounded": lambda x: as_stored(x, stored), "cut": lambda x: as_stored(x, stored, 0.0)}
+    ways["cut from Bfp8"] = lambda x: as_stored(as_stored(x, "Bfp8"), stored, 0.0)
+    for way, store in ways.items() if stored != "Bfp8" else [("rounded", ways["rounded"])]:
+        right = store(function(*(store(x.astype(np.float64)) for x in inputs)))
+        result = judged(op, module, inputs, right.astype(TYPES["bf16"]), target)
+        assert result.passed, (way, result)
+        lies = {"negated": -right, "zero": 0 * right}
+        if stored != "Bfp2":  # whose values are all of a size
+            lies |= {"larger": (1.5 if op == "convert" else 3) * right, "smaller": 0.4 * right}
+        for lie, wrong in lies.items():
+            result = judged(op, module, inputs, wrong.astype(TYPES["bf16"]), target)
+            assert not result.passed, (way, lie, result)
