@@ -42,6 +42,8 @@ class RunContext:
     """A backend's name or the path of a file that holds one."""
     options: ResultOptions = field(default_factory=ResultOptions)
     keep_ir: bool = False
+    compiles_only: bool = False
+    """Ops are not run: what is asked is what their backend compiles them to."""
     dump_tensors: str = "none"
     """Ops whose results are kept with their goldens: `none`, `failing` or `all`."""
     verdicts: str = ""

@@ -139,6 +139,12 @@ def _search(budget: str, lanes: int, **against: str) -> in_child.Search:
     metavar="DIR",
     help="With --against: the folder from which that backend imports first.",
 )
+@click.option(
+    "--change",
+    default="",
+    metavar="NAME",
+    help="With --against: which of the differences of a whole model, as `opscope gate` names it.",
+)
 @BUDGET
 @LANES
 @click.option(
