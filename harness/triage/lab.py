@@ -4,7 +4,7 @@ Inputs of a variant are the original's, cut or repeated to its shapes and conver
 values stays; a golden is computed only where the failure shows in the numbers.
 
 With a second backend a variant counts if the two lower it differently, and in the same way as the original. A whole
-model is first replaced by the smallest op or window of it that shows a change of the model when it is compiled alone.
+model is first replaced by its smallest op, or its fewest ops, that show a change of the model when compiled alone.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ class Lab:
                 break
             if (place := self._shows(part, changes)) is not None and (best is None or place < best[0]):
                 best = place, part
-        place, part = best or (0, _fewest(split, lambda part: self._shows(part, changes[:1]) is not None))
+        place, part = best or (0, fewest(split, lambda part: self._shows(part, changes[:1]) is not None))
         if part is None:
             got = "no time to find it" if self.out_of_budget else f"nothing less than all of {len(split.ops)} ops"
             raise InputError("opscope reduce", f"a part that shows {changes[0].what}", got, "a longer --budget")
@@ -408,7 +408,7 @@ def _ops(split: SplitModule) -> Iterator[Variant]:
     yield from (Variant(op.bytecode, ()) for op in sorted(ops, key=lambda op: _elements((*op.inputs, *op.outputs))))
 
 
-def _fewest(split: SplitModule, shows: Callable[[Variant], bool]) -> Variant | None:
+def fewest(split: SplitModule, shows: Callable[[Variant], bool]) -> Variant | None:
     """The ops of a model without any run of them that need not be there, runs of half of them first, as one module;
     None if all are needed. `shows` says whether a module still shows what is looked for."""
     line, best = Line(split.program, uncounted(split.program)), None
