@@ -190,7 +190,7 @@ class Lab:
                 best = place, part
         place, part = best or (0, fewest(split, lambda part: self._shows(part, changes[:1]) is not None))
         if part is None:
-            got = "no time to find it" if self.out_of_budget else f"nothing less than all of {len(split.ops)} ops"
+            got = "no time to find it" if self.out_of_budget else f"none, not even all of {len(split.ops)} ops"
             raise InputError("opscope reduce", f"a part that shows {changes[0].what}", got, "a longer --budget")
         self._changes, part = [changes[place]], _with_zeros(part)
         of_part = part.single.op_id
@@ -410,7 +410,7 @@ def _ops(split: SplitModule) -> Iterator[Variant]:
 
 def fewest(split: SplitModule, shows: Callable[[Variant], bool]) -> Variant | None:
     """The ops of a model without any run of them that need not be there, runs of half of them first, as one module;
-    None if all are needed. `shows` says whether a module still shows what is looked for."""
+    None if not even all of them do. `shows` says whether a module still shows what is looked for."""
     line, best = Line(split.program, uncounted(split.program)), None
     held, size = list(line.places), len(line.places)
     while size > 1:
@@ -423,7 +423,8 @@ def fewest(split: SplitModule, shows: Callable[[Variant], bool]) -> Variant | No
                 held, best = fewer, part
             else:
                 start += size
-    return best
+    whole = None if best else _window(split, line, held)
+    return whole if whole is not None and shows(whole) else best
 
 
 def _with_zeros(part: Variant) -> Variant:

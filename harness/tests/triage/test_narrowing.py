@@ -160,7 +160,6 @@ def slow(*values: object, name: str):
             {"dot_dimension_numbers"},
             name="dot, wrong",
         ),
-        slow(LOOP, "'stablehlo.while' in str(op.op)", "", ((4, 6), ()), (), name="while"),
         slow(REDUCE, "'stablehlo.add' in str(op.op)", hidden.CRASH, ((1,), ()), {"dimensions"}, name="reduce, crash"),
     ],
 )
@@ -417,6 +416,13 @@ def test_a_model_is_reduced_by_way_of_the_op_or_window_that_differs_alone(
         in_child.narrow(folder, "test", twin, lambda text: None, tmp_path / "same")
 
 
+@pytest.mark.slow
+def test_a_loop_is_reduced_by_the_ops_of_its_bodies(tmp_path: Path) -> None:
+    outcome = reduced(tmp_path, LOOP, "'stablehlo.while' in str(op.op)")
+    assert (outcome.before.name, outcome.before.region_ops) == ("stablehlo.while", 5)
+    assert (outcome.after.name, outcome.after.region_ops) == ("stablehlo.while", 3)
+
+
 @pytest.mark.parametrize(
     ("module", "name"),
     [(LOOP, "while"), (BRANCHES, "case"), (SORT, "sort"), (PAIR, "reduce"), (REDUCE, "reduce")],
@@ -430,7 +436,7 @@ def test_an_op_of_several_results_or_bodies_is_one_op(module: str, name: str) ->
 
 @pytest.mark.parametrize(
     ("needed", "ops"),
-    [(("multiply", "add"), 2), (("subtract",), 1), (("multiply", "subtract", "add"), None)],
+    [(("multiply", "add"), 2), (("subtract",), 1), (("multiply", "subtract", "add"), 3), (("divide",), None)],
 )
 def test_of_a_model_stay_the_ops_that_a_change_needs(needed: tuple[str, ...], ops: int | None) -> None:
     split = split_module(MODEL)
