@@ -42,8 +42,6 @@ class RunContext:
     """A backend's name or the path of a file that holds one."""
     options: ResultOptions = field(default_factory=ResultOptions)
     keep_ir: bool = False
-    compiles_only: bool = False
-    """Ops are not run: what is asked is what their backend compiles them to."""
     dump_tensors: str = "none"
     """Ops whose results are kept with their goldens: `none`, `failing` or `all`."""
     verdicts: str = ""
@@ -52,6 +50,8 @@ class RunContext:
     """Filled in by a lane once its backend has reported its target."""
     server: str = ""
     """The artifact server that the run's folder is read from (`--artifact-url`), or empty."""
+    compiles_only: bool = False
+    """Ops are not run: what is asked is what their backend compiles them to."""
 
     def as_json(self) -> dict[str, Any]:
         """The context as JSON, for another process."""
