@@ -251,6 +251,8 @@ def _refused(state: _ClimbState) -> OpTest | None:
                 state.count()
             if stage is Stage.RUN and backend.compile_only:
                 break
+            if stage is Stage.RUN and state.context.compiles_only:
+                raise _EndedError(Status.STOPPED, "compiled only")
             state.stage = stage
             _take(state, stage)
             if until == stage:

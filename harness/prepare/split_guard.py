@@ -6,7 +6,9 @@ The fork writes its answer, one line of JSON, to a temporary file; no byte of th
 from __future__ import annotations
 
 import json
+import re
 import tempfile
+from collections.abc import Iterable
 from dataclasses import fields
 from pathlib import Path
 from typing import IO, Any
@@ -21,6 +23,9 @@ from opscope.harness.prepare.program import SingleOp
 from opscope.harness.prepare.split import split_module
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import TensorDesc, Use
+
+_IN_BODY = re.compile(r"\.(?:cond|body|true|false|branch\d+)/")
+"""In the path of a use: a region that is split too."""
 
 
 def split_bytes(source: str | bytes | Path, seconds: float = SECONDS) -> list[SingleOp]:
@@ -47,6 +52,11 @@ def split_bytes(source: str | bytes | Path, seconds: float = SECONDS) -> list[Si
     if "error" in document:
         raise InputError(*document["error"])
     return [_op(op) for op in document["ops"]]
+
+
+def of_entry(ops: Iterable[SingleOp]) -> list[SingleOp]:
+    """Those that stand in the program itself, not only in the body of a loop or a branch of another of them."""
+    return [op for op in ops if not all(_IN_BODY.search(use.path) for use in op.uses)]
 
 
 def _split(source: str | bytes | Path, answer: IO[bytes]) -> None:

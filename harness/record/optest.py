@@ -50,6 +50,8 @@ class RunContext:
     """Filled in by a lane once its backend has reported its target."""
     server: str = ""
     """The artifact server that the run's folder is read from (`--artifact-url`), or empty."""
+    compiles_only: bool = False
+    """Ops are not run: what is asked is what their backend compiles them to."""
 
     def as_json(self) -> dict[str, Any]:
         """The context as JSON, for another process."""

@@ -16,6 +16,7 @@ from itertools import zip_longest
 from math import gcd
 from operator import attrgetter
 
+from opscope.base.digest import words_digest
 from opscope.harness.record import program_graph
 from opscope.harness.record.program_graph import ARGUMENT, HANDLES, LOADS, RETURN, Op, Program
 
@@ -65,9 +66,19 @@ class Change:
     """Those that its ops cost now beyond those of before; None where that is not known of each."""
 
     @property
+    def name(self) -> str:
+        """What commands call it: of changes that are alike in any program, the same."""
+        return name_of(self.alike)
+
+    @property
     def net(self) -> dict[str, int]:
         """Op -> how many more there are."""
         return {name: now - before for name, (before, now) in self.counts.items() if now != before}
+
+
+def name_of(alike: str) -> str:
+    """The name of changes that are `alike`: 8 hex digits."""
+    return words_digest(alike, digits=8)
 
 
 def changes_of_counts(old: Mapping[str, int], new: Mapping[str, int]) -> list[Change]:

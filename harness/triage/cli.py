@@ -139,6 +139,12 @@ def _search(budget: str, lanes: int, **against: str) -> in_child.Search:
     metavar="DIR",
     help="With --against: the folder from which that backend imports first.",
 )
+@click.option(
+    "--change",
+    default="",
+    metavar="NAME",
+    help="With --against: which of the differences of a whole model, as `opscope gate` names it.",
+)
 @BUDGET
 @LANES
 @click.option(
@@ -152,7 +158,7 @@ def reduce_command(
 
     ID is an op of a run, FOLDER a repro folder. Prints the module of the smallest op and writes a repro folder for it.
     With --against, the op need not fail: what stays is that its backend and this one lower it differently. A whole
-    model is reduced by way of its smallest op or window that shows the difference alone.
+    model is reduced by way of its smallest op, or its fewest ops, that show the difference alone.
     """
     if against := search["against"]:
         registry.check_name(against)
@@ -175,7 +181,9 @@ def reduce_command(
     click.echo(f"\n{reduced['module']}")
     click.echo(f"again   {target}/run.sh")
     if not reduced["complete"]:
-        click.echo(f"smaller opscope reduce {shlex.quote(str(target))} --out {shlex.quote(str(target))}-2")
+        asked = {"--against": against, "--against-path": search["against_path"], "--change": search["change"]}
+        kept = [word for name, value in asked.items() if value for word in (name, value)]
+        click.echo(f"smaller {shlex.join(['opscope', 'reduce', str(target), *kept, '--out', f'{target}-2'])}")
 
 
 def _points(finding: dict[str, Any]) -> list[str]:

@@ -57,6 +57,8 @@ class Search:
     """A backend that lowers the op differently: that difference is what is reduced."""
     against_path: str = ""
     """The folder from which `against` imports first; empty: as the op's own backend."""
+    change: str = ""
+    """The name of the one difference of a whole model that is reduced; empty: the first that a part shows."""
 
 
 def narrow(folder: Path, where: str, search: Search, report: Report, target: Path | None = None) -> dict[str, Any]:
@@ -172,7 +174,7 @@ def narrow_in_child(parent: Parent) -> dict[str, Any]:
         target, against = task["target"] and Path(task["target"]), task["against"]
         if target and not against and _several_ops(folder, repro, task["budget"]):
             return _as_answer(_reduced_module(folder, target, task, report), target)
-        sides = {"against": against, "against_path": task["against_path"]}
+        sides = {"against": against, **{name: task[name] for name in ("against_path", "change")}}
         with Lab(folder, repro, lanes=task["lanes"], **_limits(task), **sides) as lab:
             return _as_answer(_reduced(lab, folder, target, report), target, lab) if target else _probed(lab, report)
 
@@ -225,7 +227,8 @@ def _reduced(lab: Any, folder: Path, target: Path, report: Report) -> reduce.Red
     reduced = reduce.reduce(lab, report)
     assert reduced.tried.test is not None
     row = lab.row_of(reduced.tried).model_copy(update={"uses": lab.repro.row.uses})
-    bundle.write(target, row, reduced.tried.test, _origin(lab, folder))
+    test = lab.run(row) if lab.compares_lowerings else reduced.tried.test
+    bundle.write(target, row, test, _origin(lab, folder))
     return reduced
 
 
@@ -255,9 +258,9 @@ def _origin(lab: Any, folder: Path) -> bundle.Origin:
 
 def _several_ops(folder: Path, repro: bundle.Repro, seconds: float) -> bool:
     """Whether the module of a repro folder has more than one op. Raises InputError for one that the parser refuses."""
-    from opscope.harness.prepare.split_guard import split_bytes
+    from opscope.harness.prepare.split_guard import of_entry, split_bytes
 
-    return repro.row.devices == 1 and len(split_bytes(checked(folder, repro.row.module or ""), seconds)) > 1
+    return repro.row.devices == 1 and len(of_entry(split_bytes(checked(folder, repro.row.module or ""), seconds))) > 1
 
 
 def _reduced_module(folder: Path, target: Path, task: dict[str, Any], report: Report) -> reduce.Reduced:

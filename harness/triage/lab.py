@@ -4,19 +4,18 @@ Inputs of a variant are the original's, cut or repeated to its shapes and conver
 values stays; a golden is computed only where the failure shows in the numbers.
 
 With a second backend a variant counts if the two lower it differently, and in the same way as the original. A whole
-model is first replaced by the smallest op or window of it that shows a change of the model when it is compiled alone.
+model is first replaced by its smallest op, or its fewest ops, that show a change of the model when compiled alone.
 """
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import queue
 import shutil
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -27,6 +26,7 @@ import numpy as np
 
 from opscope.base.digest import words_digest
 from opscope.base.file_names import resolved
+from opscope.base.op_families import WINDOW
 from opscope.base.stored import checked, digest
 from opscope.base.temporary_folder import TemporaryFolder
 from opscope.harness.lanes.lane import Lane, LaneConfig
@@ -36,8 +36,8 @@ from opscope.harness.prepare.mlir.single_op import CannotBuildError
 from opscope.harness.prepare.mlir.variant import Form, InvalidVariantError, read
 from opscope.harness.prepare.program import SingleOp, SplitModule
 from opscope.harness.prepare.split import split_module
-from opscope.harness.prepare.split_guard import split_bytes
-from opscope.harness.prepare.subgraph import windows
+from opscope.harness.prepare.split_guard import of_entry, split_bytes
+from opscope.harness.prepare.subgraph import Line, uncounted
 from opscope.harness.record import artifacts, lowered_ir
 from opscope.harness.record.element_types import numpy_dtype, save
 from opscope.harness.record.errors import InputError
@@ -48,8 +48,8 @@ from opscope.harness.record.stages import WENT_THROUGH, Stage
 from opscope.harness.triage import bundle
 from opscope.harness.triage.evaluator import Evaluator
 
-WINDOWS = (2, 3, 4, 8)
-"""How many ops the windows have that are tried of a model none of whose ops alone shows the change."""
+OF_OPS = 1 / 3
+"""Of the time, what the ops of a model may take that are tried alone before several of them are."""
 LARGEST = 1 << 24
 """A variant is tried only if its tensors have at most this many elements in all."""
 
@@ -74,8 +74,9 @@ class Variant:
         """Its op, or its program as one."""
         if self.name:
             return _as_one(self).op
-        (single,) = split_module(self.module).ops.values()
-        return single
+        split = split_module(self.module)
+        (node,) = (node for node in split.program.nodes if node.kind != "constant")
+        return split.ops[node.op_id]
 
 
 @dataclass(frozen=True)
@@ -103,14 +104,16 @@ class Lab:
         against: str = "",
         stop: str = "",
         against_path: str = "",
+        change: str = "",
     ) -> None:
         """`folder` is the repro folder; after `budget` seconds, or once the file `stop` is there, nothing is tried any
         more. `against` is the second backend, where it is two lowerings that differ and not a failure, `against_path`
-        the folder from which it imports first."""
+        the folder from which it imports first, `change` the name of the one difference of a whole model that is meant,
+        where there are several."""
         self._scratch = TemporaryFolder("lab")
         self.place = Path(self._scratch.name)
         self.folder, self.repro = resolved(folder), repro
-        self._until, self._stop = time.monotonic() + budget, stop
+        self._until, self._stop, self._change = time.monotonic() + budget, stop, change
         self._backends = (bundle.backend_of(self.folder, repro.options), *([against] if against else []))
         path = os.pathsep.join(filter(None, (against_path, os.environ.get("PYTHONPATH"))))
         self._environments = {against: {"PYTHONPATH": path}} if against_path else {}
@@ -119,7 +122,7 @@ class Lab:
         """For each variant that is tried at once, a lane of each backend."""
         self._dumping: Lane | None = None
         """A lane that keeps the results of its rows."""
-        self._levels: dict[int, Lane] = {}
+        self._levels: dict[int | None, Lane] = {}
         """Lanes of other optimization levels."""
         self._lane_count, self._pool = lanes, ThreadPoolExecutor(lanes)
         self._evaluator = Evaluator(repro.options.goldens_by)
@@ -162,7 +165,7 @@ class Lab:
         path = checked(self.folder, row.module or "")
         if row.devices > 1:
             raise InputError(str(path), "an op of one device", f"{row.op_name} of {row.devices}", "opscope repro")
-        ops = split_bytes(path, max(self._until - time.monotonic(), 1.0))
+        ops = of_entry(split_bytes(path, max(self._until - time.monotonic(), 1.0)))
         if len(ops) == 1:
             return Variant(path.read_bytes(), tuple(row_inputs(row, self.folder)))
         if not self.compares_lowerings and row.holds:
@@ -172,32 +175,44 @@ class Lab:
         return self._part(Variant(path.read_bytes(), (), WHOLE_MODEL))
 
     def _part(self, model: Variant) -> Variant:
-        """The smallest op of a model, else the smallest window, that the backends lower differently as they do the
-        model; of several changes, the one of most sites that any shows. Raises InputError where none shows one."""
+        """The smallest op of a model, else the fewest ops, that the backends lower differently as they do the model; of
+        several changes the asked one, else of ops the one of most sites that any shows. Raises InputError where there
+        is no such change, or nothing less than the model shows it."""
         self._try(model, 0)
-        changes, self.whole = self._changes, model
+        changes, self.whole = self._asked(self._changes), model
+        split = split_module(model.module)
+        best: tuple[int, Variant] | None = None
+        ops_until = time.monotonic() + (self._until - time.monotonic()) * OF_OPS
+        for part in _ops(split):
+            if time.monotonic() >= ops_until or self.out_of_budget or (best is not None and best[0] == 0):
+                break
+            if (place := self._shows(part, changes)) is not None and (best is None or place < best[0]):
+                best = place, part
+        place, part = best or (0, fewest(split, lambda part: self._shows(part, changes[:1]) is not None))
+        if part is None:
+            got = "no time to find it" if self.out_of_budget else f"none, not even all of {len(split.ops)} ops"
+            raise InputError("opscope reduce", f"a part that shows {changes[0].what}", got, "a longer --budget")
+        self._changes, part = [changes[place]], _with_zeros(part)
+        of_part = part.single.op_id
+        self._tried = {key: tried for key, tried in self._tried.items() if key[0] == of_part}  # others were asked more
+        return part
+
+    def _asked(self, changes: list[Change]) -> list[Change]:
+        """The change that is asked for, or all. Raises InputError if there is none."""
         if not changes:
             raise self._same_lowering()
-        split = split_module(model.module)
-        found: tuple[int, Variant] | None = None
-        for part in _parts(split):
-            if self.out_of_budget or (found is not None and (found[0] == 0 or part.name)):
-                break  # windows only where no op shows a change
-            self._changes = changes
-            tried = self._try(part, 0)
-            if tried is None or not tried.fails:
-                continue
-            place = next(place for place, change in enumerate(changes) if change.alike in self._shown)
-            if found is None or place < found[0]:
-                found = place, part
-        if found is None:
-            got = "no time to find it" if self.out_of_budget else f"none of {len(split.ops)} ops and their windows"
-            raise InputError("opscope reduce", f"an op or window that shows {changes[0].what}", got, "opscope diff")
-        self._changes = [changes[found[0]]]
-        self._tried.clear()  # what was asked of them was more
-        part = found[1]
-        zeros = tuple(np.zeros(each.shape, numpy_dtype(each.data_type)) for each in part.single.inputs)
-        return replace(part, inputs=zeros)
+        asked = [change for change in changes if self._change in ("", change.name)]
+        if not asked:
+            names = ", ".join(f"{change.name} ({change.what})" for change in changes)
+            raise InputError("--change", names, self._change, "opscope gate, whose lines name them")
+        return asked
+
+    def _shows(self, part: Variant, changes: list[Change]) -> int | None:
+        """The first of some changes that the backends lower a part with; None if they do with none."""
+        self._changes = changes
+        tried = self._try(_with_zeros(part), 0)
+        alike = [place for place, change in enumerate(changes) if tried and tried.fails and change.alike in self._shown]
+        return alike[0] if alike else None
 
     def _same_lowering(self) -> InputError:
         backends = " and ".join(self._backends)
@@ -232,13 +247,13 @@ class Lab:
         return self._lane_count
 
     def _try(self, variant: Variant, index: int) -> Tried | None:
-        if self.out_of_budget:
-            return None
         with self._mlir:
             single = variant.single
         key = (single.op_id, " ".join(digest(memoryview(array.tobytes())) for array in variant.inputs))
         if key in self._tried:
             return replace(self._tried[key], variant=variant)
+        if self.out_of_budget:
+            return None
         row = self._row(single, variant, f"{index}_{self.count}")
         self.count += 1
         if self.stage is Stage.COMPARE and not row.golden:
@@ -260,9 +275,9 @@ class Lab:
     def run(self, row: OpRow, *, dumps: bool = False, level: int | None = None) -> OpTest:
         """The record of a row whose files lie in this place; with `dumps`, `dumped` has its results afterwards; `level`
         is another optimization level than the failure's."""
-        if level is not None:
+        if level is not None or self.compares_lowerings:  # whose other lanes run nothing
             if level not in self._levels:
-                self._levels[level] = self._lane(self._backends[0], f"level{level}", level=level)
+                self._levels[level] = self._lane(self._backends[0], f"level-{level}", level=level)
             return self._levels[level].run(row)
         if dumps:
             self._dumping = self._dumping or self._lane(self._backends[0], "dumping", dump_tensors="all")
@@ -326,9 +341,10 @@ class Lab:
 
     def _open(self) -> None:
         """Makes the lanes; a fault of one variant costs that lane's child only."""
+        two = self.compares_lowerings
         while len(self._lanes) < self._lane_count:
             lanes = [  # each with a folder of its own, since two builds may have one name
-                self._lane(backend, f"lane{len(self._lanes)}-{side}", keep_ir=self.compares_lowerings)
+                self._lane(backend, f"lane{len(self._lanes)}-{side}", keep_ir=two, compiles_only=two)
                 for side, backend in enumerate(self._backends)
             ]
             self._lanes.append(lanes)
@@ -386,16 +402,44 @@ def _as_one(variant: Variant) -> _AsOne:
     return _AsOne(op, Form(variant.name, operands, types, results, result_types, (), tuple(range(len(taken)))))
 
 
-def _parts(split: SplitModule) -> Iterator[Variant]:
-    """The ops of a model, then its windows of more and more ops, each kind once, the smallest first."""
+def _ops(split: SplitModule) -> Iterator[Variant]:
+    """The ops of a model, each kind once, the smallest first."""
     ops = [op for op in split.ops.values() if not op.unsplittable]
     yield from (Variant(op.bytecode, ()) for op in sorted(ops, key=lambda op: _elements((*op.inputs, *op.outputs))))
-    for size in WINDOWS:
-        pieces = {piece_module.content_id(piece, split, frozenset()): piece for piece in windows(split.program, size)}
-        values = {key: [split.values[v] for v in (*piece.arguments, *piece.results)] for key, piece in pieces.items()}
-        for key in sorted(pieces, key=lambda key: _elements(values[key])):
-            with contextlib.suppress(CannotBuildError):
-                yield Variant(piece_module.build(pieces[key], split), (), pieces[key].name)
+
+
+def fewest(split: SplitModule, shows: Callable[[Variant], bool]) -> Variant | None:
+    """The ops of a model without any run of them that need not be there, runs of half of them first, as one module;
+    None if not even all of them do. `shows` says whether a module still shows what is looked for."""
+    line, best = Line(split.program, uncounted(split.program)), None
+    held, size = list(line.places), len(line.places)
+    while size > 1:
+        size = (size + 1) // 2
+        start = 0
+        while start < len(held):
+            fewer = held[:start] + held[start + size :]
+            part = _window(split, line, fewer) if fewer else None
+            if part is not None and shows(part):
+                held, best = fewer, part
+            else:
+                start += size
+    whole = None if best else _window(split, line, held)
+    return whole if whole is not None and shows(whole) else best
+
+
+def _with_zeros(part: Variant) -> Variant:
+    """A part of a model with values of its own."""
+    arrays = (np.zeros(each.shape, numpy_dtype(each.data_type)) for each in part.single.inputs)
+    return replace(part, inputs=tuple(arrays))
+
+
+def _window(split: SplitModule, line: Line, places: Sequence[int]) -> Variant | None:
+    """The ops at some places of a program as one module; None where there is no such module."""
+    name = f"{WINDOW}:{line.nodes[places[-1]].name.rpartition('.')[2]}"
+    try:
+        return Variant(piece_module.build(line.piece(set(places), name), split), (), name)
+    except CannotBuildError:
+        return None
 
 
 def _elements(tensors: Iterable[TensorDesc]) -> int:

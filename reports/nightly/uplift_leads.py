@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from opscope.base.results_folder import make_folder
 from opscope.base.visible_text import cut
+from opscope.harness.record.program_changes import name_of
 from opscope.harness.record.records import WHOLE_MODEL
 from opscope.harness.record.result_options import changed_words
 from opscope.reports.compare.changed_programs import is_counted_each_time
@@ -74,6 +75,8 @@ class _Subject:
     lowering: bool
     """Whether the difference of two lowerings is to stay; else the failure."""
     better: bool = False
+    change: str = ""
+    """The name of what changed in a model; empty for an op."""
 
 
 def leads_of(
@@ -123,10 +126,11 @@ class _Subjects:
             shows = pair if alone is None or group.smallest_id not in alone.views[1].ops else alone
             command = f"opscope reduce {group.smallest_id} --run {word_of(shows.folders[1])}"
             command += f" --against {shlex.quote(self.asked.old.backend)}"
+            change = name_of(group.alike) if shows is not alone else ""  # a model may have several
+            command += f" --change {change}" if change else ""
             lead = Lead(group.what, self._again(group) if self.asked.old.commit else command, bisect)
-            # Of a model with several changes, what is left would show one of them and not say which.
-            target = group.smallest_id if shows is alone or len(groups) == 1 else ""
-            yield group.what, _Subject(lead, target, shows, lowering=True, better=(group.cycles or 0) < 0)
+            better = (group.cycles or 0) < 0
+            yield group.what, _Subject(lead, group.smallest_id, shows, lowering=True, better=better, change=change)
         told = {place.name for group in self.found.changes for place in group.places}
         for model in self.found.models:
             if models is not None and model.name not in told and (on := _of_costs(model, self.asked.slower)):
@@ -189,12 +193,13 @@ def _of_costs(model: Model, most: float) -> str:
 
 def _smaller(asked: Asked, folder: Path, subject: _Subject, seconds: float) -> Lead:
     """The lead with the smallest module that shows what is followed up, as `opscope reduce` finds it."""
-    target = folder / FOLDER / subject.op_id
-    log, old = make_folder(target.parent) / f"{subject.op_id}.txt", asked.old
+    target = folder / FOLDER / "-".join(filter(None, (subject.op_id, subject.change)))
+    log, old = make_folder(target.parent) / f"{target.name}.txt", asked.old
     words = ["reduce", subject.op_id, "--run", str(subject.pair.folders[1]), "--out", str(target), "--json"]
     words += ["--budget", f"{seconds:.1f}s", "-n", str(asked.workers)]
     if subject.lowering:
         words += ["--against", old.backend, *(["--against-path", old.tree] if old.tree else [])]
+        words += ["--change", subject.change] if subject.change else []
     log.unlink(missing_ok=True)
     command = [sys.executable, "-P", "-m", "opscope.harness.cli.main", *words]
     code = child(command, asked.root, log, lambda: None, asked.new.environment)

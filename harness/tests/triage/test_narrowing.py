@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from opscope.base.tests.captured import captured
 from opscope.harness.prepare.mlir.variant import Form, region_kinds
+from opscope.harness.prepare.split import split_module
+from opscope.harness.prepare.split_guard import of_entry, split_bytes
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.store import load_run
 from opscope.harness.tests.faulty_backends import hidden
 from opscope.harness.tests.own_backend import own_backend
 from opscope.harness.tests.triage.runs import binary, run, unary
 from opscope.harness.triage import bundle, in_child, narrowing
-from opscope.harness.triage.lab import Lab
+from opscope.harness.triage.lab import Lab, Variant, fewest
 from opscope.harness.triage.probe import Probed, probe
 from opscope.harness.triage.reduce import Reduced, form_text, reduce
 
@@ -68,11 +72,47 @@ WINDOW = """func.func @main(%a: tensor<8x12xf32>) -> tensor<8x10xf32> {
 }
 """
 
+LOOP = """func.func @main(%a: tensor<4x6xf32>, %n: tensor<i32>) -> (tensor<4x6xf32>, tensor<i32>) {
+  %0:2 = stablehlo.while(%x = %a, %i = %n) : tensor<4x6xf32>, tensor<i32>
+    cond {
+      %c = stablehlo.constant dense<3> : tensor<i32>
+      %1 = stablehlo.compare LT, %i, %c : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %1 : tensor<i1>
+    } do {
+      %c = stablehlo.constant dense<1> : tensor<i32>
+      %1 = stablehlo.multiply %x, %x : tensor<4x6xf32>
+      %2 = stablehlo.add %i, %c : tensor<i32>
+      stablehlo.return %1, %2 : tensor<4x6xf32>, tensor<i32>
+    }
+  return %0#0, %0#1 : tensor<4x6xf32>, tensor<i32>
+}
+"""
+BRANCHES = """func.func @main(%a: tensor<4xf32>, %n: tensor<i32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %0:2 = "stablehlo.case"(%n) ({
+      %1 = stablehlo.multiply %a, %a : tensor<4xf32>
+      stablehlo.return %1, %a : tensor<4xf32>, tensor<4xf32>
+    }, {
+      %1 = stablehlo.negate %a : tensor<4xf32>
+      stablehlo.return %a, %1 : tensor<4xf32>, tensor<4xf32>
+    }) : (tensor<i32>) -> (tensor<4xf32>, tensor<4xf32>)
+  return %0#0, %0#1 : tensor<4xf32>, tensor<4xf32>
+}
+"""
+SORT = """func.func @main(%a: tensor<4xf32>, %b: tensor<4xi32>) -> (tensor<4xf32>, tensor<4xi32>) {
+  %0:2 = "stablehlo.sort"(%a, %b) <{dimension = 0 : i64, is_stable = true}> ({
+    ^bb0(%x: tensor<f32>, %y: tensor<f32>, %i: tensor<i32>, %j: tensor<i32>):
+      %1 = stablehlo.compare LT, %x, %y : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      stablehlo.return %1 : tensor<i1>
+  }) : (tensor<4xf32>, tensor<4xi32>) -> (tensor<4xf32>, tensor<4xi32>)
+  return %0#0, %0#1 : tensor<4xf32>, tensor<4xi32>
+}
+"""
+
 
 def failing(folder: Path, module: str, rule: str, more: str = "") -> tuple[Path, bundle.Repro]:
     """The repro folder of the one op of a module, on a backend with a bug by `rule`."""
-    run_dir, (test,) = run(folder, module, hidden.write(folder, "hidden_rule", rule, more))
-    assert not test.success
+    run_dir, tests = run(folder, module, hidden.write(folder, "hidden_rule", rule, more))
+    (test,) = (test for test in tests if not test.success)
     where = narrowing.folder_of(test.op_id, run_dir, "test")
     return where, bundle.read(where)
 
@@ -316,16 +356,17 @@ OF_A_MODEL = """
 import numpy as np
 if stage is Stage.COMPILE:
     if job.ir_dir is not None:
-        tiled = NEW and job.results[0].shape[-1] >= 30
-        fused = NEW and FUSES and b"multiply" in job.module and b"subtract" in job.module
+        tiled = NEW and FUSES != "fuses" and job.results[0].shape[-1] >= 30
+        fused = NEW and FUSES != "tiles" and b"multiply" in job.module and b"subtract" in job.module
         names = [name for name in ("multiply", "subtract", "add") if name.encode() in job.module]
         names = [name for name in names if name not in ("multiply", "subtract")] + ["fused"] if fused else names
-        lines = [f'%{n} = "my.{name}"() <{{tiled = {name == "add" and tiled and not FUSES}}}> : () -> ()'
+        lines = [f'%{n} = "my.{name}"() <{{tiled = {name == "add" and tiled}}}> : () -> ()'
                  for n, name in enumerate(names)]
         (job.ir_dir / "0.mlir").write_text("func.func @main() {\\n" + "\\n".join(lines) + "\\nreturn\\n}")
     return
 job.outputs, job.ran_on = [np.zeros(each.shape, np.float32) for each in job.results], "host"
 """
+TILED, FUSED = "tiled of my.add", "my.fused +1"
 MODEL = """func.func @main(%a: tensor<64x100xf32>, %b: tensor<64x100xf32>) -> tensor<64x100xf32> {
   %0 = stablehlo.multiply %a, %b : tensor<64x100xf32>
   %1 = stablehlo.subtract %0, %b : tensor<64x100xf32>
@@ -337,17 +378,19 @@ MODEL = """func.func @main(%a: tensor<64x100xf32>, %b: tensor<64x100xf32>) -> te
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("fuses", "name", "difference", "after"),
+    ("fuses", "asked", "name", "difference", "after"),
     [
-        (False, "stablehlo.add", "tiled of my.add", ([30], [1, 30])),
-        (True, "window:subtract", "my.fused +1", ([64, 100],)),
+        ("tiles", "", "stablehlo.add", "tiled of my.add", ([30], [1, 30])),
+        ("fuses", "", "window:subtract", FUSED, ([64, 100],)),
+        ("both", TILED, "stablehlo.add", "tiled of my.add", ([30], [1, 30])),
+        ("both", FUSED, "window:subtract", FUSED, ([64, 100],)),
     ],
 )
 def test_a_model_is_reduced_by_way_of_the_op_or_window_that_differs_alone(
-    tmp_path: Path, fuses: bool, name: str, difference: str, after: tuple[list[int], ...]
+    tmp_path: Path, fuses: str, asked: str, name: str, difference: str, after: tuple[list[int], ...]
 ) -> None:
     for each, new in (("old", False), ("new", True)):
-        source = own_backend(each, OF_A_MODEL, at="host", top=f"NEW, FUSES = {new}, {fuses}")
+        source = own_backend(each, OF_A_MODEL, at="host", top=f"NEW, FUSES = {new}, {fuses!r}")
         (tmp_path / f"{each}.py").write_text(source, encoding="utf-8")
     (tmp_path / "m.mlir").write_text(MODEL, encoding="utf-8")
     words = "--op-by-op --model m.mlir --workflow full --backend new.py --run-dir run --no-report --noconftest -q"
@@ -356,6 +399,11 @@ def test_a_model_is_reduced_by_way_of_the_op_or_window_that_differs_alone(
     (test,) = load_run(run_dir).tests or pytest.fail(done.stdout)
     folder = narrowing.folder_of(test.op_id, run_dir, "test", any_status=True)
     search = in_child.Search(lanes=1, budget=600.0, against=str(tmp_path / "old.py"))
+    if asked:
+        with pytest.raises(InputError, match="--change: expected") as none:
+            in_child.narrow(folder, "test", replace(search, change="none"), lambda text: None, tmp_path / "none")
+        names = {what: name for name, what in re.findall(r"(\w{8}) \(([^)]*)\)", none.value.expected)}
+        search = replace(search, change=names[asked])
     answer = in_child.narrow(folder, "test", search, lambda text: None, tmp_path / "reduced")
     assert (answer["before"]["name"], answer["after"]["name"]) == ("model", name)
     assert answer["steps"][0] == f"{name} alone"
@@ -366,6 +414,39 @@ def test_a_model_is_reduced_by_way_of_the_op_or_window_that_differs_alone(
     twin = in_child.Search(lanes=1, budget=600.0, against=str(tmp_path / "new.py"))
     with pytest.raises(InputError, match="lower differently, got the same lowering"):
         in_child.narrow(folder, "test", twin, lambda text: None, tmp_path / "same")
+
+
+@pytest.mark.slow
+def test_a_loop_is_reduced_by_the_ops_of_its_bodies(tmp_path: Path) -> None:
+    outcome = reduced(tmp_path, LOOP, "'stablehlo.while' in str(op.op)")
+    assert (outcome.before.name, outcome.before.region_ops) == ("stablehlo.while", 5)
+    assert (outcome.after.name, outcome.after.region_ops) == ("stablehlo.while", 3)
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [(LOOP, "while"), (BRANCHES, "case"), (SORT, "sort"), (PAIR, "reduce"), (REDUCE, "reduce")],
+)
+def test_an_op_of_several_results_or_bodies_is_one_op(module: str, name: str) -> None:
+    (op,) = of_entry(split_bytes(module))
+    assert op.op_name == f"stablehlo.{name}"
+    single = Variant(op.bytecode, ()).single
+    assert (single.op_id, len(single.outputs)) == (op.op_id, len(op.outputs))
+
+
+@pytest.mark.parametrize(
+    ("needed", "ops"),
+    [(("multiply", "add"), 2), (("subtract",), 1), (("multiply", "subtract", "add"), 3), (("divide",), None)],
+)
+def test_of_a_model_stay_the_ops_that_a_change_needs(needed: tuple[str, ...], ops: int | None) -> None:
+    split = split_module(MODEL)
+
+    def shows(part: Variant) -> bool:
+        names = {node.name.removeprefix("stablehlo.") for node in split_module(part.module).program.nodes}
+        return names.issuperset(needed)
+
+    found = fewest(split, shows)
+    assert (found and len(split_module(found.module).program.nodes)) == ops
 
 
 @pytest.mark.parametrize(
