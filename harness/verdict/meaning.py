@@ -80,7 +80,7 @@ class Meaning:
     elementwise: bool = True
     alone: bool = False
     """Whether each element of a result is made of its operands' elements at its own place, so that any part of them may
-    be asked for."""
+    be asked for: not where a body has a say, whose constants have the shape of its module."""
     steps: Callable[..., Any] | None = None
     """The steps in which it is usually evaluated, of float64 operands that are traced or rounded; None: not known."""
     forms: tuple[Callable[..., Any], ...] = ()
@@ -175,9 +175,9 @@ def meaning_of(op_name: str, params: Mapping[str, str], operands: Operands, targ
     meaning = _meaning(op_name, params, operands)
     if meaning is not None and meaning.elementwise and not meaning.own_body and not called:
         if all(x.dtype.itemsize == 4 for x in inputs):
-            meaning = replace(meaning, other_sizes=partial(_beside, meaning, operands.module))
+            meaning = replace(meaning, other_sizes=partial(_beside, meaning, operands.module), alone=False)
         elif (body := of_body(operands.module)) is not None:
-            meaning = replace(meaning, steps=body.steps, forms=(), known_steps=True)
+            meaning = replace(meaning, steps=body.steps, forms=(), known_steps=True, alone=False)
     return None if meaning is None or not decides(meaning, target, inputs) else meaning
 
 

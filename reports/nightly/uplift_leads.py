@@ -131,9 +131,9 @@ class _Subjects:
             lead = Lead(group.what, self._again(group) if self.asked.old.commit else command, bisect)
             better = (group.cycles or 0) < 0
             yield group.what, _Subject(lead, group.smallest_id, shows, lowering=True, better=better, change=change)
-        told = {place.name for group in self.found.changes for place in group.places}
+        changed = {place.name for group in self.found.changes for place in group.places}
         for model in self.found.models:
-            if models is not None and model.name not in told and (on := _of_costs(model, self.asked.slower)):
+            if models is not None and model.name not in changed and (on := _of_costs(model, self.asked.slower)):
                 lead = Lead(model.name, bisect=self._bisect(models, model.op_id, on))
                 yield model.name, _Subject(lead, "", models, lowering=False)
 
@@ -208,8 +208,8 @@ def _smaller(asked: Asked, folder: Path, subject: _Subject, seconds: float) -> L
         return replace(subject.lead, why=last_line(log) or f"exit code {code}")
     found = json.loads(answer[0])
     before, after = found["before"], found["after"]
-    told = {"after": _text(after), "elements": (_elements(before), _elements(after))}
-    return replace(subject.lead, **told, module=found["module"], folder=word_of(target), complete=found["complete"])
+    smaller = {"after": _text(after), "elements": (_elements(before), _elements(after))}
+    return replace(subject.lead, **smaller, module=found["module"], folder=word_of(target), complete=found["complete"])
 
 
 def _text(form: Mapping[str, Any]) -> str:

@@ -101,6 +101,14 @@ def test_elements_that_overflow_say_nothing_of_rounded_steps() -> None:
     assert judge(EXP2.format(n=x.size), x, rounded_steps, target="steps")
 
 
+def test_a_body_with_a_constant_is_asked_for_all_elements() -> None:
+    """Its constant has the shape of the module, however large that is."""
+    x = np.random.default_rng(0).standard_normal(50_000).astype(np.float32)
+    text = EXP2.replace("f16", "f32").format(n=x.size)
+    as_body = np.exp(x * np.float32(np.log(2)))
+    assert judge(text, x, as_body) and not judge(text, x, as_body * np.float32(1.001))
+
+
 def one_pass(x: np.ndarray, epsilon: float = 1e-5) -> np.ndarray:
     mean = x.mean(-1, keepdims=True)
     variance = np.square(x).mean(-1, keepdims=True) - mean * mean
