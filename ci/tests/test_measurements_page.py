@@ -58,7 +58,7 @@ def test_a_long_figure_is_cut_where_a_part_of_it_ends_and_remarks_stay_in_the_fi
         "limit": "6 s: met",
     }
     text = measurements_page.page(section({"title": "T", "date": "2026-01-02", "rows": [row]}))
-    cells = ("net, cold; warm warm warm warm warm warm warm …", "5 s; 4 s of `a b` …", "6 s: met", "2026-01-02")
+    cells = ("net, cold; warm warm warm warm warm warm …", "5 s; 4 s of `a b` …", "6 s: met", "2026-01-02")
     assert text.endswith(f"{HEAD}| {' | '.join(cells)} |\n")
 
 

@@ -11,6 +11,8 @@ import pytest
 
 from opscope.reports.tests.nights import Op, night
 
+pytestmark = pytest.mark.slow
+
 OPSCOPE = Path(sys.executable).parent / "opscope"
 OPS, MODELS = 50_000, 200
 
@@ -28,7 +30,6 @@ def peak(folder: Path, *words: str) -> int:
     return kilobytes // 1000
 
 
-@pytest.mark.slow
 def test_what_is_written_of_50_000_ops_takes_little_memory(tmp_path: Path) -> None:
     models = [f"model_{number}" for number in range(MODELS)]
     ops = {}
