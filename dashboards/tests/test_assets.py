@@ -226,6 +226,7 @@ def test_a_table_that_renders_html_shows_no_column_as_it_is() -> None:
         "status",
         "platform",
         "started",
+        "date",
         "outcome",
         "furthest",
         "furthest_stage",
