@@ -26,6 +26,7 @@ NAMED = {
     ),
     ("harness.record.result_options", "harness.record.records"): "types: options are read back from a run's record",
     ("models.frontends.base", "models.registry"): "lazy: a frontend builds what the registry declares of a file",
+    ("reports.nightly.uplift_leads", "reports.nightly.uplift"): "types: leads are of what a gate asked and found",
     ("simulator.host.modules.module", "simulator.host.devices.device"): "types: a module knows the device it is on",
     ("simulator.host.modules.module", "simulator.host.run"): "lazy: Module.run runs the module like a program would",
     ("simulator.host.session", "simulator.host.devices.device"): "types: a session lists its devices",
