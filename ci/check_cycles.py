@@ -24,6 +24,7 @@ NAMED = {
     ("harness.backends.reference_pieces", "harness.backends.reference"): (
         "lazy: the backend hands over its program in pieces that it runs itself"
     ),
+    ("harness.page.what_next", "harness.page.summary"): "types: what follows a run is told of what its page shows",
     ("harness.record.result_options", "harness.record.records"): "types: options are read back from a run's record",
     ("models.frontends.base", "models.registry"): "lazy: a frontend builds what the registry declares of a file",
     ("reports.nightly.uplift_leads", "reports.nightly.uplift"): "types: leads are of what a gate asked and found",
