@@ -20,15 +20,15 @@ from jax import lax
 
 SIDES = (1, 2, 3, 5, 8, 17, 31, 32, 33, 64, 100)
 FLOATS, INTEGERS = ("float32", "float32", "bfloat16"), ("int32", "int32", "uint32", "int16", "int8", "uint8")
-UNARY = (  # noqa: SIM905
+UNARY = (
     "abs neg sign floor ceil round exp expm1 tanh sin cos tan is_finite cbrt square erf erfc erf_inv asin acos atan "
     "sinh cosh asinh acosh atanh log log1p sqrt rsqrt logistic lgamma digamma"
-).split()
-BINARY = "add sub mul div rem max min pow atan2 eq ne lt le gt ge".split()  # noqa: SIM905
-OF_INTEGERS = (  # noqa: SIM905
+)
+BINARY = "add sub mul div rem max min pow atan2 eq ne lt le gt ge"
+OF_INTEGERS = (
     "add sub mul div rem max min bitwise_and bitwise_or bitwise_xor shift_left shift_right_logical "
     "shift_right_arithmetic eq ne lt le gt ge"
-).split()
+)
 IN_BOUNDS: dict[str, Any] = {"mode": "promise_in_bounds", "wrap_negative_indices": False}
 """Indices as they are: without it JAX writes ops beside the drawn one."""
 Draw = tuple[Callable[..., Any], list[jax.ShapeDtypeStruct]]
@@ -60,11 +60,11 @@ class Ops:
         return tuple(sorted(self.rng.sample(range(rank), self.rng.randint(1, rank))))
 
     def _unary(self) -> Draw:
-        return getattr(lax, self.rng.choice(UNARY)), [self.tensor(self.shape(), self.rng.choice(FLOATS))]
+        return getattr(lax, self.rng.choice(UNARY.split())), [self.tensor(self.shape(), self.rng.choice(FLOATS))]
 
     def _binary(self) -> Draw:
         dtype = self.dtype()
-        name = self.rng.choice(BINARY if dtype in FLOATS else OF_INTEGERS)
+        name = self.rng.choice((BINARY if dtype in FLOATS else OF_INTEGERS).split())
         return getattr(lax, name), [self.tensor(self.shape(), dtype)] * 2
 
     def _unary_of_integers(self) -> Draw:

@@ -17,9 +17,9 @@ from opscope.harness.tests import run_folder
 
 
 def printed(page: summary.Run) -> str:
-    told = io.StringIO()
-    summary.show(page, Console(file=told, width=200, highlight=False))
-    return told.getvalue()
+    printed = io.StringIO()
+    summary.show(page, Console(file=printed, width=200, highlight=False))
+    return printed.getvalue()
 
 
 def test_a_run_that_breaks_says_by_what(tmp_path: Path) -> None:

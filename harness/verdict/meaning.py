@@ -139,6 +139,11 @@ def of_formula(name: str, given: Mapping[str, Any], operands: int, terms: int | 
     )
 
 
+def _called(function: Callable[..., Any], inputs: Arrays) -> list[Any]:
+    """The one result of a function of the operands, as `Meaning.evaluate` gives it."""
+    return [function(*inputs)]
+
+
 def of_function(function: Callable[..., Any], by: str) -> Meaning:
     """The meaning of a function of float64 arrays: elementwise if it is made of NumPy's functions of single elements;
     else its size is that of its results. Its steps are found by calling it."""
@@ -341,8 +346,7 @@ class ExactOperands(Operands):
         for form in self.target.forms:
             if self.meaning is not None and form.name == self.meaning.by and self.types[0].name in form.types:
                 function = partial(form.function, **self.meaning.given)
-                evaluate = lambda inputs, function=function: [function(*inputs)]  # noqa: E731
-                yield form, replace(self, meaning=replace(self.meaning, evaluate=evaluate))
+                yield form, replace(self, meaning=replace(self.meaning, evaluate=partial(_called, function)))
 
     def stepwise(self) -> ExactOperands:
         """The same where each step may be rounded to the type of the results."""

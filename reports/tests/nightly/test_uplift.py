@@ -504,9 +504,9 @@ def test_a_price_that_is_not_known_is_not_none() -> None:
     place = Place("net", "0" * 16, 1, {"my.add": (1, 2)}, {}, None, "")
     group = Group("my.add +1", ("0" * 16,), "", "", "ops", (place,), "1", "")
     both = place, replace(place, cycles=(5, 5), priced_by="run")
-    told = [uplift_comment.text(replace(base, changes=(replace(group, places=(each,)),))) for each in both]
-    assert ["| not known |" in text for text in told] == [True, False]
-    assert ["| 0 |" in text for text in told] == [False, True]
+    comments = [uplift_comment.text(replace(base, changes=(replace(group, places=(each,)),))) for each in both]
+    assert ["| not known |" in text for text in comments] == [True, False]
+    assert ["| 0 |" in text for text in comments] == [False, True]
     none = replace(base, models=tuple(replace(each, cycles=None) for each in base.models))
     assert "not known" not in uplift_comment.text(replace(none, changes=(group,)))
 
