@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from opscope.base.op_families import stands_for
+from opscope.base.op_families import judged_as
 from opscope.harness.record.records import ResultCheck, TensorDesc
 from opscope.harness.verdict.compare import operand_types
 from opscope.harness.verdict.meaning import as_documented, family, meant
@@ -73,7 +73,7 @@ class Judged:
 
     def steps(self, index: int) -> Steps | None:
         """The steps of one result; None if it is held to exact values."""
-        op_name = stands_for(self.op_name)
+        op_name = judged_as(self.op_name, (desc.data_type for desc in self.inputs))
         kind = family(op_name, self.operands)
         ulp = self.target.error_bound(op_name) if self.target.error_bound else None
         inner = inner_size(kind, self.inputs, self.outputs, self.params)

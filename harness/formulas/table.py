@@ -253,6 +253,16 @@ def _topk(x: np.ndarray, k: int, axis: int, largest: bool) -> np.ndarray:
     return np.take(ends, range(k), axis=axis)
 
 
+def _chosen(exact: Callable[..., np.ndarray], axis: int | None = None) -> Formula:
+    """A formula each of whose results is an operand's value, or the place of one."""
+    size = lambda *x, **by: np.zeros_like(exact(*x, **by))  # noqa: E731
+    return Formula(exact, size, attributes={"axis": axis}, floor=_no_floor, elementwise=False, chooses=True)
+
+
+def _running_size(x: np.ndarray, axis: int) -> np.ndarray:
+    return np.maximum(np.sqrt(np.cumsum(np.square(x), axis=axis)), np.abs(np.cumsum(x, axis=axis)))
+
+
 def _no_floor(*_: Any, **__: Any) -> float:
     return SMALLEST
 
@@ -355,6 +365,19 @@ FORMULAS: dict[str, Formula] = {
         floor=_no_floor,
         elementwise=False,
         chooses=True,
+    ),
+    "amax": _chosen(lambda x, axis: x.max(axis=axis)),
+    "amin": _chosen(lambda x, axis: x.min(axis=axis)),
+    "argmax": _chosen(lambda x, axis: x.argmax(axis=axis)),
+    "argmin": _chosen(lambda x, axis: x.argmin(axis=axis)),
+    "cumsum": _rows(
+        lambda x, axis: np.cumsum(x, axis=axis), _running_size, lambda x, axis: x.shape[axis], {"axis": -1}
+    ),
+    "prod": _rows(
+        lambda x, axis: x.prod(axis=axis),
+        lambda x, axis: np.abs(x.prod(axis=axis)),
+        _reduced,
+        {"axis": None},
     ),
     "batch_norm_training": _varied(
         _rows(_batch_norm_training, _batch_norm_size, _over_channels, {"epsilon": 1e-5, "feature_index": 1}, (3,)),

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from opscope.base.op_families import NAMES, TO_THE_LAST_BIT
-from opscope.harness.formulas import attributes
+from opscope.harness.formulas import attributes, whole_numbers
 from opscope.harness.formulas.elementwise import CHOICES
 from opscope.harness.formulas.elementwise import FORMULAS as ELEMENTWISE
 from opscope.harness.formulas.formula import Formula
 from opscope.harness.formulas.table import FORMULAS
+from opscope.harness.formulas.whole_numbers import INTEGERS, MOST, NotWholeError, is_whole
 from opscope.harness.judge.module_verdict import ModuleVerdict
-from opscope.harness.prepare.operand_sizes import is_float
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.verdict.check import element_type
 from opscope.harness.verdict.meaning import COMPOSITE, ExactOperands, Meaning, decides, of_formula, of_function
@@ -26,10 +26,21 @@ from opscope.harness.verdict.target import Target
 ALIASES = {
     "exp": "exponential", "expm1": "exponential_minus_one", "log1p": "log_plus_one", "sin": "sine", "cos": "cosine",
     "sub": "subtract", "mul": "multiply", "div": "divide", "neg": "negate", "pow": "power", "max": "maximum",
-    "min": "minimum", "round": "round_nearest_even",
+    "min": "minimum", "round": "round_nearest_even", "typecast": "convert", "cast": "convert", "bitwise_and": "and",
+    "bitwise_or": "or", "bitwise_xor": "xor", "bitwise_not": "not", "left_shift": "shift_left",
 }  # fmt: skip
 """What NumPy and others call an op -> StableHLO's name."""
 PRODUCT = "stablehlo.dot_general"
+PLACES = frozenset({"argmax", "argmin"})
+"""Formulas whose results are places in their operand."""
+OF_COMPLEX = frozenset(
+    f"stablehlo.{name}"
+    for name in (
+        *("abs", "add", "cosine", "divide", "exponential", "exponential_minus_one", "log", "log_plus_one", "multiply"),
+        *("negate", "power", "rsqrt", "sine", "sqrt", "subtract", "tan", "tanh"),
+    )
+)
+"""Elementwise ops that StableHLO has for complex numbers, and NumPy too."""
 
 
 class UnknownError(Exception):
@@ -74,12 +85,20 @@ def asked(what: Any, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]
         return _exact(COMPOSITE, of_function(what, name), inputs, outputs, target)
     if isinstance(what, bytes) or "func.func" in what or "stablehlo." in what.partition("\n")[2]:
         return _module(what if isinstance(what, bytes) else what.encode(), inputs)
-    name = what.strip()
+    name = str(what).strip()
     if name in ("matmul", "dot"):
         return _product(inputs, outputs, target)
     full = full_name(name)
-    if full in ELEMENTWISE or full in CHOICES:
+    bare = ALIASES.get(name, name).removeprefix("stablehlo.")
+    reduced = len(inputs) == 1 and name.partition("(")[0] in ("max", "min")
+    if bare == "convert" and len(inputs) == 1:
+        return _conversion(inputs, outputs, target)
+    if bare in INTEGERS and not reduced and all(map(is_whole, (*inputs, *outputs))):
+        return _of_integers(bare, inputs, outputs)
+    if (full in ELEMENTWISE or full in CHOICES) and not reduced:
         return _elementwise(full, inputs, outputs, target)
+    if reduced:
+        name = f"a{name}"
     try:
         formula, row, given = attributes.named(name)
     except attributes.UnknownFormulaError as error:
@@ -129,10 +148,11 @@ def _exact(
     params: dict[str, str] | None = None,
 ) -> Asked:
     """An op by its meaning."""
-    for each in (*inputs, *outputs):
-        if not is_float(each) or each.dtype.kind == "c":
-            kind = element_type(each.dtype)
-            raise UnknownError(f"{meaning.by} of {kind} has no formula; give it as a StableHLO text, or with golden=")
+    if outputs and all(map(is_whole, outputs)):
+        return _whole(op_name, meaning, inputs, outputs)
+    inputs = [_as_floats(each) if is_whole(each) else each for each in inputs]
+    if any(each.dtype.kind == "c" for each in (*inputs, *outputs)):
+        return _complex(op_name, meaning, inputs, outputs)
     types = tuple(each.dtype for each in outputs)
     body = (params or {}).get("body")
     operands = ExactOperands(op_name, b"", partial(list, inputs), body, meaning=meaning, types=types, target=target)
@@ -151,6 +171,115 @@ def _exact(
     return Asked(op_name, by, operands, golden, params or {})
 
 
+def _no_formula(by: str, tensors: Sequence[np.ndarray]) -> UnknownError:
+    kinds = ", ".join(dict.fromkeys(element_type(each.dtype) for each in tensors))
+    return UnknownError(f"{by} of {kinds} has no formula; give it as a StableHLO text, or with golden=")
+
+
+def _as_floats(x: np.ndarray) -> np.ndarray:
+    """Integers as float64, of an op whose results are floats. Raises UnknownError for what is too large for it."""
+    numbers = x.astype(np.float64)
+    if x.dtype.kind in "iu" and (np.abs(numbers) >= MOST).any():
+        raise UnknownError(f"integers of {MOST:g} and more have no float64; give the op as a StableHLO text")
+    return numbers
+
+
+def _stated(
+    op_name: str, by: str, outputs: Sequence[np.ndarray], of: Callable[[], list[tuple[np.ndarray, np.ndarray]]]
+) -> Asked:
+    """An op whose results have one right value each, but for elements of which nothing says what comes: `of` gives
+    both."""
+
+    def golden() -> list[np.ndarray]:
+        made = of()
+        if all(unstated.all() and unstated.size for _, unstated in made):
+            raise UnknownError(f"nothing says what {by} gives for any of these elements")
+        came = [outputs[min(number, len(outputs) - 1)] for number in range(len(made))]
+        return [
+            np.where(unstated, y, right) if unstated.any() and y.shape == right.shape else right
+            for (right, unstated), y in zip(made, came, strict=True)
+        ]
+
+    return Asked(op_name, by, None, golden)
+
+
+def _of_integers(name: str, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> Asked:
+    """An op of StableHLO on integers or truth values."""
+
+    def made() -> list[tuple[np.ndarray, np.ndarray]]:
+        try:
+            return [whole_numbers.of_integers(name, inputs, outputs[0].dtype)]
+        except (TypeError, ValueError) as error:
+            raise _unfit(name, inputs, error) from error
+
+    return _stated(f"stablehlo.{name}" if name in NAMES else COMPOSITE, f"{name} of integers", outputs, made)
+
+
+def _whole(op_name: str, meaning: Meaning, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> Asked:
+    """An op or a formula whose results are integers or truth values."""
+
+    def made() -> list[tuple[np.ndarray, np.ndarray]]:
+        numbers = [each if is_whole(each) else each.astype(np.float64) for each in inputs]
+        try:
+            exact = meaning.evaluate([each.astype(np.int64) if _narrow(each) else each for each in numbers])
+            if not all(np.isin(y, (0, 1)).all() or np.asarray(y).dtype.kind != "f" for y in exact):
+                _ = [_as_floats(each) for each in inputs if is_whole(each)]  # which refuses what float64 rounds
+            types = [outputs[min(number, len(outputs) - 1)].dtype for number in range(len(exact))]
+            made = [whole_numbers.of_numbers(y, kind) for y, kind in zip(exact, types, strict=True)]
+            return [_tied(meaning, numbers[0], *made[0], outputs[0])] if meaning.by in PLACES else made
+        except NotWholeError:
+            raise _no_formula(meaning.by, (*inputs, *outputs)) from None
+        except (TypeError, ValueError, IndexError) as error:
+            raise _unfit(meaning.by, inputs, error) from error
+
+    return _stated(op_name, f"{meaning.by} in float64", outputs, made)
+
+
+def _tied(
+    meaning: Meaning, x: np.ndarray, right: np.ndarray, unstated: np.ndarray, came: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Places of values, of which any is right that has the value."""
+    axis = meaning.given["axis"]
+    rows = np.ravel(x)[None] if axis is None else np.moveaxis(x, axis, -1).reshape(-1, x.shape[axis])
+    if came.shape != right.shape:
+        return right, unstated
+    there = np.clip(came.astype(np.int64), 0, rows.shape[1] - 1).reshape(-1)
+    number = np.arange(len(rows))
+    same = (rows[number, there] == rows[number, right.reshape(-1)]) & (there == came.reshape(-1))
+    return np.where(same.reshape(right.shape), came, right), unstated
+
+
+def _narrow(x: np.ndarray) -> bool:
+    """Whether an array holds integers of less than 64 bits, whose sums would overflow."""
+    return is_whole(x) and x.dtype.kind != "b" and x.dtype.itemsize < 8
+
+
+def _conversion(inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], target: Target) -> Asked:
+    """A tensor in another element type."""
+    if not outputs or not is_whole(outputs[0]):
+        same = Meaning("convert", lambda operands: [operands[0]], lambda _: [], lambda _: [], 0.0, alone=True)
+        return _exact("stablehlo.convert", same, inputs, outputs, target)
+    if inputs[0].dtype.kind == "c":
+        raise _no_formula("convert", (*inputs, *outputs))
+    return _stated(
+        "stablehlo.convert", "convert", outputs, lambda: [whole_numbers.converted(inputs[0], outputs[0].dtype)]
+    )
+
+
+def _complex(op_name: str, meaning: Meaning, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> Asked:
+    """An elementwise op on complex numbers of 64 bits, computed in 128."""
+    narrow = all(each.dtype != np.complex128 for each in outputs)
+    if not narrow or op_name not in OF_COMPLEX:
+        raise _no_formula(meaning.by, (*inputs, *outputs))
+
+    def golden() -> list[np.ndarray]:
+        wide = [each.astype(np.complex128 if each.dtype.kind == "c" else np.float64) for each in inputs]
+        with np.errstate(all="ignore"):
+            return [y.astype(kind.dtype) for y, kind in zip(meaning.evaluate(wide), outputs, strict=False)]
+
+    return Asked(op_name, f"{meaning.by} in complex128", None, golden)
+
+
 def _unfit(by: str, inputs: Sequence[np.ndarray], error: Exception) -> InputError:
     got = ", ".join(f"{each.dtype}{list(each.shape)}" for each in inputs)
     return InputError("inputs", f"operands and attributes of {by} that fit", f"{got}: {error}")
@@ -163,7 +292,8 @@ def _elementwise(op_name: str, inputs: Sequence[np.ndarray], outputs: Sequence[n
 
     def evaluate(operands: Sequence[np.ndarray]) -> list[np.ndarray]:
         widest = [np.asarray(each, np.longdouble) for each in operands] if wide else operands
-        return [np.asarray(function(*widest)).astype(np.float64)]
+        made = np.asarray(function(*widest))
+        return [made if made.dtype.kind == "c" else made.astype(np.float64)]
 
     meaning = Meaning(op_name.partition(".")[2], evaluate, lambda _: [], lambda _: [], 0.0, alone=True)
     return _exact(op_name, meaning, inputs, outputs, target)
@@ -199,12 +329,15 @@ def _module(module: bytes, inputs: Sequence[np.ndarray]) -> Asked:
     try:
         from importlib.metadata import version
 
+        from opscope.harness.prepare.authorities import formulas, known_wrong
         from opscope.harness.prepare.golden import GoldenError, compile_module
     except ImportError as error:
         raise UnknownError(f"a StableHLO text needs jaxlib: {error}; try pip install jaxlib") from error
     verdict = ModuleVerdict(module, inputs)
 
     def golden() -> list[np.ndarray]:
+        if verdict.op is not None and verdict.operands is not None and known_wrong.formula_of(verdict.op) is not None:
+            return formulas.computed(verdict.op, verdict.operands.inputs)
         try:
             return compile_module(module, widen=True)(inputs)
         except GoldenError as error:

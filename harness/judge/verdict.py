@@ -213,7 +213,11 @@ class Verdict:
 
     def _element(self, number: int, place: int, errors: ElementErrors, ulp: np.ndarray) -> WorstElement:
         index = tuple(map(int, np.unravel_index(place, ulp.shape)))
-        alike = self._elementwise and self._inputs and all(x.shape == ulp.shape for x in self._inputs)
+        alike = (
+            self._elementwise
+            and self._inputs
+            and all(x.shape == ulp.shape and x.dtype.kind != "c" for x in self._inputs)
+        )
         right = self._exact[number] if self._exact else errors.golden
         return WorstElement(
             index,

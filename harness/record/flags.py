@@ -15,6 +15,7 @@ WORDS = {
     "saturated": "infinities are the largest number of the format",
     "ties": "equal values in another order",
     "truncation": "as short as cut terms make it",
+    "unstated": "integers are others where StableHLO says nothing: a division by 0, a number outside of its new type",
 }
 """Flag -> its words."""
 

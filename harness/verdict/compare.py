@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import ml_dtypes
 import numpy as np
 
-from opscope.base.op_families import PRODUCTS, op_family, stands_for
+from opscope.base.op_families import PRODUCTS, judged_as, op_family
+from opscope.harness.formulas import whole_numbers
 from opscope.harness.formulas.nearest import last_place, rounded
 from opscope.harness.prepare.operand_sizes import is_float
 from opscope.harness.prepare.program import SingleOp
@@ -76,9 +77,9 @@ def compare_op(
         from opscope.harness.verdict import several_ops  # which splits modules
 
         return several_ops.compare(golden, got, op.op_params, target, operands)
-    judged_as, params = name or op.op_name, op.op_params
+    known_as, params = name or op.op_name, op.op_params
     checks = compare(
-        golden, got, judged_as, target, inputs=op.inputs, outputs=op.outputs, params=params, operands=operands
+        golden, got, known_as, target, inputs=op.inputs, outputs=op.outputs, params=params, operands=operands
     )
     if op.op_name == "stablehlo.while" and operands is not None and not all(check.passed for check in checks):
         from opscope.harness.verdict import loops  # which splits modules
@@ -103,7 +104,8 @@ def compare(
     `operands` are evaluated only where the golden alone cannot excuse an error.
     """
     params = params or {}
-    op_name, given = TOP if op_name == COMPOSITE and ties.picks(params) else stands_for(op_name), golden
+    picks, given = op_name == COMPOSITE and ties.picks(params), golden
+    op_name = TOP if picks else judged_as(op_name, (desc.data_type for desc in inputs))
     golden, operands = meant(op_name, params, target, golden, operands)
     kind = family(op_name, operands)
     came, (got, documented) = got, as_documented(op_name, target, golden, got, operands)
@@ -229,6 +231,16 @@ def _of_cut_operands(case: _Case, first: ResultCheck) -> ResultCheck:
 def _cut_in_sums(case: _Case, result: ResultCheck) -> ResultCheck:
     products = int(case.params.get(PRODUCTS_IN_A_ROW, 0)) if case.row.truncates else 0
     return check_truncated(case.right, case.result, case.row, products, result, case.steps) if products else result
+
+
+def _unstated(case: _Case, result: ResultCheck) -> ResultCheck:
+    if case.operands is None or not whole_numbers.is_whole(case.right) or case.right.shape != case.result.shape:
+        return result
+    anything = whole_numbers.unstated(case.op_name, case.operands.inputs, case.right.dtype)
+    if anything is None or not anything.any():
+        return result
+    again = case.judged(got=[np.where(anything, case.right, y) for y in case.got])
+    return _flagged(again, "unstated") if again.passed else again
 
 
 def _quantised(case: _Case, result: ResultCheck) -> ResultCheck:
@@ -399,6 +411,7 @@ class _Question(NamedTuple):
 QUESTIONS = (
     _Question(True, _of_cut_operands, "wrong: a product of something else than what the matrix unit cuts operands to"),
     _Question(False, _cut_in_sums, "right: sums of products that the unit cuts one after another"),
+    _Question(False, _unstated, "right: integers where StableHLO leaves the result open"),
     _Question(False, _quantised, "right: values in the middle of two steps of a quantised type"),
     _Question(None, _beside_body, "right: what the body gives in whose place a formula stands, where they agree"),
     _Question(False, _by_the_matrix_unit, "right: what a card's own kernels for sums lose of their steps"),

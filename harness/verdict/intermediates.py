@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from opscope.base.op_families import PRODUCTS, op_family
+from opscope.base.op_families import PRODUCTS, judged_as, op_family
 from opscope.harness.prepare.live_golden import LiveGolden
 from opscope.harness.prepare.paths import moved_shape, moves_of, path_of
 from opscope.harness.prepare.program import Node, SingleOp, SplitModule
@@ -185,7 +185,8 @@ class Watch:
         inner = inner_size(kind, op.inputs, op.outputs, op.op_params)
         data_type = op.outputs[number].data_type
         ulp = self.target.error_bound(op.op_name) if self.target.error_bound else None
-        return tolerance(self.target, kind, data_type, inner, op_name=op.op_name, body=body, ulp=ulp)
+        op_name = judged_as(op.op_name, (desc.data_type for desc in op.inputs))
+        return tolerance(self.target, kind, data_type, inner, op_name=op_name, body=body, ulp=ulp)
 
     def _on_own_inputs(self, node: Node, got: Sequence[np.ndarray]) -> str:
         """The verdict on a suspect op by the inputs that the device had."""

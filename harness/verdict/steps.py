@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from opscope.base.number_formats import FORMATS
-from opscope.base.op_families import DATA_MOVEMENT, op_family
+from opscope.base.op_families import DATA_MOVEMENT, MODULUS, op_family
 from opscope.harness.prepare.operand_sizes import sums_terms
 from opscope.harness.verdict import tolerance as table
 from opscope.harness.verdict.target import Target
@@ -377,7 +377,7 @@ def _function(own: str, stored_as: str, op_name: str, ulp: float | None, rounds:
     return margin * max(ulp, 0.5) * 2 * FLOAT32
 
 
-IEEE_ROUNDED = frozenset(
+IEEE_ROUNDED = {MODULUS} | {
     f"stablehlo.{name}"
     for name in (
         "abs",
@@ -397,9 +397,9 @@ IEEE_ROUNDED = frozenset(
         "sqrt",
         "subtract",
     )
-)
+}
 """Elementwise ops whose result IEEE 754 says to the last bit: a host has no other, however it computes. Its functions
-(exp, tanh) are each library's own approximation, and its sums have an order of their own."""
+(exp, tanh) are each library's own approximation, and its sums have an order of their own. A modulus is three."""
 FORMULA_TERMS = {"chlo.digamma": 2.0, "chlo.lgamma": 4.0}
 """The largest terms of XLA's formulas, cut to a power of two, where they cancel out: between -5.3 and 5.3 near lgamma's
 zeros, at 1 and 2, and 2.1 near digamma's, at 1.46. An H200, whose logarithm is honest, is up to 1.4e-6 off there."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 _FAMILIES: dict[str, str] = {
     "eltwise": "abs add and atan2 cbrt ceil clamp compare complex convert cosine count_leading_zeros "
     "divide exponential exponential_minus_one floor imag is_finite log log_plus_one logistic maximum minimum multiply "
@@ -53,6 +55,9 @@ _FAMILY_OF |= {f"chlo.{name}": family for family, names in _CHLO_FAMILIES.items(
 NAMES = frozenset(name.partition(".")[2] for name in _FAMILY_OF)
 """Names of ops without the dialect."""
 _FAMILY_OF["model"] = WHOLE_MODEL
+MODULUS = "complex.abs"
+"""`abs` of complex numbers by MLIR's name, a root of a sum of squares: IEEE 754 leaves its last bit open."""
+_FAMILY_OF[MODULUS] = ELTWISE
 _FAMILY_OF |= dict.fromkeys((WINDOW, LAYER, PATTERN, PREFIX), PIECE)
 
 DATA_MOVEMENT = frozenset({"data_movement", "creation"})
@@ -99,6 +104,12 @@ marks a value that it hands on."""
 def stands_for(op_name: str) -> str:
     """The op whose meaning an op has: that of a custom call which is another word for it, else its own."""
     return STANDS_FOR.get(op_name, op_name)
+
+
+def judged_as(op_name: str, operands: Iterable[str]) -> str:
+    """The op whose error model an op on operands of some element types has."""
+    name = stands_for(op_name)
+    return MODULUS if name == "stablehlo.abs" and any(kind.startswith("complex") for kind in operands) else name
 
 
 def op_family(op_name: str) -> str:

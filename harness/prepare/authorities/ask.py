@@ -80,7 +80,7 @@ def answers(row: OpRow, export_dir: Path, cache_dir: Path | None, accused: Colle
         return
     if formulas.has_formula(row) and formulas.steps(row) <= formulas.MOST_STEPS:
         values = tuple(formulas.computed(row, row_inputs(row, export_dir)))
-        yield Answer(formulas.BY, values, exact=row.op_name in TO_THE_LAST_BIT)
+        yield Answer(formulas.BY, values, exact=row.op_name in TO_THE_LAST_BIT or formulas.of_integers(row))
     store = JsonStore(cache_dir / FOLDER) if cache_dir is not None else None
     for voice in VOICES:
         if voice.code not in accused and voice.only in ("", row.op_name) and voice.version is not None:

@@ -1,4 +1,5 @@
-"""NumPy as an authority: an op's formula in double precision, or wider for ops of f64, rounded once to its type."""
+"""NumPy as an authority: an op's formula in double precision, or wider for ops of f64, rounded once to its type; on
+integers in their own arithmetic."""
 
 from __future__ import annotations
 
@@ -8,10 +9,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from opscope.base.op_families import TO_THE_LAST_BIT
+from opscope.harness.formulas import whole_numbers
 from opscope.harness.formulas.elementwise import FORMULAS, operands_of
 from opscope.harness.formulas.nearest import rounded
+from opscope.harness.formulas.whole_numbers import INTEGERS, OPERANDS, is_whole
 from opscope.harness.prepare.program import SingleOp
-from opscope.harness.record.element_types import numpy_dtype
+from opscope.harness.record.element_types import NUMPY_NAMES, numpy_dtype
 from opscope.harness.record.records import OpRow
 
 BY = "NumPy in float64"
@@ -22,6 +25,8 @@ MOST_STEPS = 1 << 24
 
 def has_formula(row: OpRow | SingleOp) -> bool:
     """Whether an op has a formula here. One whose module holds some operands itself has none."""
+    if of_integers(row):
+        return True
     kinds = {desc.data_type for desc in (*row.inputs, *row.outputs)}
     if len(row.outputs) != 1 or len(kinds) != 1 or not kinds <= FLOATS:
         return False
@@ -29,6 +34,16 @@ def has_formula(row: OpRow | SingleOp) -> bool:
         return len(row.inputs) == 2
     formula = FORMULAS.get(row.op_name)
     return formula is not None and len(row.inputs) == operands_of(formula)
+
+
+def of_integers(row: OpRow | SingleOp) -> bool:
+    """Whether an op of one result is computed on integers or truth values alone."""
+    kinds = {desc.data_type for desc in (*row.inputs, *row.outputs)}
+    known = row.op_name.removeprefix("stablehlo.") in INTEGERS and row.op_name.startswith("stablehlo.")
+    if not known or len(row.outputs) != 1 or not kinds <= NUMPY_NAMES.keys():
+        return False
+    name = row.op_name.removeprefix("stablehlo.")
+    return len(row.inputs) == OPERANDS.get(name, 2) and all(is_whole(np.empty(0, numpy_dtype(kind))) for kind in kinds)
 
 
 def steps(row: OpRow | SingleOp) -> int:
@@ -42,6 +57,10 @@ def steps(row: OpRow | SingleOp) -> int:
 
 def computed(row: OpRow | SingleOp, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     """The results of an op that has a formula."""
+    if of_integers(row):
+        name, kind = row.op_name.removeprefix("stablehlo."), numpy_dtype(row.outputs[0].data_type)
+        with np.errstate(all="ignore"):
+            return [whole_numbers.of_integers(name, inputs, kind)[0].reshape(row.outputs[0].shape)]
     # What IEEE 754 rounds to the last bit would be rounded twice on its way through the machine's widest type.
     wider = row.outputs[0].data_type == "f64" and row.op_name not in TO_THE_LAST_BIT
     wide = np.longdouble if wider else np.float64

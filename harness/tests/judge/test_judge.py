@@ -252,10 +252,10 @@ def test_results_of_another_shape_type_or_number_are_wrong_and_say_so():
         verdict = judge("tanh", x, output)
         assert (verdict.answer, said in str(verdict)) == ("wrong", True), str(verdict)
         assert verdict.as_json()["answer"] == "wrong"
-    for kind in (np.int32, np.complex64, np.bool_):
+    for kind in (np.int32, np.complex64):
         whole = np.ones((8, 8), kind)
-        assert judge("add", [whole, whole], whole).answer == "undecided"
-        assert judge("add", [whole, whole], whole, golden=whole).answer == "right"
+        assert judge("gelu", whole, whole).answer == "undecided"
+        assert judge("gelu", whole, whole, golden=whole).answer == "right"
 
 
 def test_double_precision_is_held_to_its_own_units():

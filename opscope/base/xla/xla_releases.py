@@ -77,6 +77,14 @@ KNOWN_BUGS = (
         _YNN,
         _WRONG,
     ),
+    KnownBug(
+        "0.10.2",
+        "0.10.2",
+        "popcnt of i4 and i2 counts copies of the sign; powers of integers are wrong for exponents from 64 on",
+        "shown with jaxlib 0.10.2, 2026-11",
+        _SECOND,
+        _WRONG,
+    ),
     KnownBug("0.5.3", "", "log_plus_one of f64 is off by up to 128 ulp", "jax#39707", _SECOND, _WRONG),
     KnownBug(
         "0.9.1",
