@@ -39,7 +39,7 @@ FORMS = (
         is_formula=True,
     ),
     KnownWrong(
-        "XLA's integer powers are wrong for exponents from 64 on, and for those of the upper half of types without a sign",
+        "XLA's integer powers are wrong for exponents from 64 on, or of the upper half of types without a sign",
         "docs/found.md; measured with jaxlib 0.10.2",
         lambda row: row.op_name == "stablehlo.power" and formulas.of_integers(row),
         is_formula=True,
