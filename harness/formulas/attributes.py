@@ -13,8 +13,12 @@ from opscope.harness.formulas.table import COMPOSITES, FORMULAS, OWN
 _FIELD = re.compile(r'(\w+) = ("[^"]*"|dense<[^>]*>|array<[^>]*>|[^,{}]+)')
 
 
-WORDS = {"dim": "axis", "eps": "epsilon"}
+WORDS = {"dim": "axis", "eps": "epsilon", "min": "min_val", "max": "max_val"}
 """What frameworks call an attribute -> its name here, where a formula has not that one."""
+
+
+NAMES = {"swish": "silu", "fix": "trunc", "floor_div": "floor_divide", "clip": "hardtanh"}
+"""What frameworks call a formula -> its name here."""
 
 
 class UnknownFormulaError(ValueError):
@@ -71,6 +75,7 @@ def named(text: str) -> tuple[str, Formula, dict[str, Any]]:
         name = tree.func.id if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) else ""
         name = tree.id if isinstance(tree, ast.Name) else name
         call = tree if isinstance(tree, ast.Call) else ast.Call(tree, [], [])
+        name = NAMES.get(name, name)
         given = {each.arg or "": ast.literal_eval(each.value) for each in call.keywords}
     except (SyntaxError, ValueError, AttributeError):
         raise UnknownFormulaError(f"expected a formula with its attributes, got {text!r}") from None

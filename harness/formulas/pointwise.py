@@ -447,6 +447,8 @@ POINTWISE: dict[str, Formula] = {
     "lez": _flag(lambda x: x <= 0),
     "isnan": _flag(lambda x: x != x),
     "isinf": _flag(lambda x: (x == x) & (x - x != 0)),
+    "isposinf": _flag(lambda x: (x > 0) & (x - x != 0)),
+    "isneginf": _flag(lambda x: (x < 0) & (x - x != 0)),
     "isfinite": _flag(lambda x: x - x == 0),
     "heaviside": Formula(
         lambda x, value: np.where(x < 0, 0.0, np.where(x > 0, 1.0, np.where(x == 0, value, x))),

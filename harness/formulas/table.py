@@ -259,6 +259,12 @@ def _chosen(exact: Callable[..., np.ndarray], axis: int | None = None) -> Formul
     return Formula(exact, size, attributes={"axis": axis}, floor=_no_floor, elementwise=False, chooses=True)
 
 
+def _logsumexp(x: np.ndarray, axis: int) -> np.ndarray:
+    most = x.max(axis=axis, keepdims=True)
+    most = np.where(np.isfinite(most), most, 0.0)
+    return np.log(np.exp(x - most).sum(axis=axis)) + np.squeeze(most, axis=axis)
+
+
 def _running_size(x: np.ndarray, axis: int) -> np.ndarray:
     return np.maximum(np.sqrt(np.cumsum(np.square(x), axis=axis)), np.abs(np.cumsum(x, axis=axis)))
 
@@ -373,6 +379,16 @@ FORMULAS: dict[str, Formula] = {
     "cumsum": _rows(
         lambda x, axis: np.cumsum(x, axis=axis), _running_size, lambda x, axis: x.shape[axis], {"axis": -1}
     ),
+    "cumprod": _rows(
+        lambda x, axis: np.cumprod(x, axis=axis),
+        lambda x, axis: np.abs(np.cumprod(x, axis=axis)),
+        lambda x, axis: x.shape[axis],
+        {"axis": -1},
+    ),
+    "logsumexp": _rows(
+        _logsumexp, lambda x, axis: 1 + np.abs(_logsumexp(x, axis)) + np.abs(x).max(axis=axis), _reduced, {"axis": -1}
+    ),
+    "sort": _chosen(lambda x, axis: np.sort(x, axis=axis), -1),
     "prod": _rows(
         lambda x, axis: x.prod(axis=axis),
         lambda x, axis: np.abs(x.prod(axis=axis)),

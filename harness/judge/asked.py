@@ -28,8 +28,12 @@ ALIASES = {
     "sub": "subtract", "mul": "multiply", "div": "divide", "neg": "negate", "pow": "power", "max": "maximum",
     "min": "minimum", "round": "round_nearest_even", "typecast": "convert", "cast": "convert", "bitwise_and": "and",
     "bitwise_or": "or", "bitwise_xor": "xor", "bitwise_not": "not", "left_shift": "shift_left",
+    "where": "select", "fmod": "remainder", "arctan2": "atan2", "true_divide": "divide", "absolute": "abs",
+    **{f"arc{name}": f"a{name}" for name in ("cos", "cosh", "sin", "sinh", "tan", "tanh")},
 }  # fmt: skip
 """What NumPy and others call an op -> StableHLO's name."""
+OF_ONE = {"max": "amax", "min": "amin", "clamp": "hardtanh"}
+"""A name that stands for another function where there is but one operand."""
 PRODUCT = "stablehlo.dot_general"
 PLACES = frozenset({"argmax", "argmin"})
 """Formulas whose results are places in their operand."""
@@ -86,19 +90,20 @@ def asked(what: Any, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]
     if isinstance(what, bytes) or "func.func" in what or "stablehlo." in what.partition("\n")[2]:
         return _module(what if isinstance(what, bytes) else what.encode(), inputs)
     name = str(what).strip()
-    if name in ("matmul", "dot"):
+    if name in ("matmul", "dot", "mm", "bmm"):
         return _product(inputs, outputs, target)
     full = full_name(name)
     bare = ALIASES.get(name, name).removeprefix("stablehlo.")
-    reduced = len(inputs) == 1 and name.partition("(")[0] in ("max", "min")
+    called, *attributes_of = name.partition("(")
+    of_one = OF_ONE.get(called) if len(inputs) == 1 else None
     if bare == "convert" and len(inputs) == 1:
         return _conversion(inputs, outputs, target)
-    if bare in INTEGERS and not reduced and all(map(is_whole, (*inputs, *outputs))):
+    if bare in INTEGERS and of_one is None and all(map(is_whole, (*inputs, *outputs))):
         return _of_integers(bare, inputs, outputs)
-    if (full in ELEMENTWISE or full in CHOICES) and not reduced:
+    if (full in ELEMENTWISE or full in CHOICES) and of_one is None:
         return _elementwise(full, inputs, outputs, target)
-    if reduced:
-        name = f"a{name}"
+    if of_one is not None:
+        name = "".join((of_one, *attributes_of))
     try:
         formula, row, given = attributes.named(name)
     except attributes.UnknownFormulaError as error:

@@ -238,10 +238,10 @@ def test_tensors_of_jax_are_taken_in_their_own_type():
 
 def test_what_nobody_can_decide_is_undecided_and_says_why():
     x = draw(8, 8)
-    verdict = judge("sort", x, np.sort(x))
+    verdict = judge("transpose", x, x.T)
     assert (verdict.answer, bool(verdict), verdict.exit_code) == ("undecided", False, 2)
     assert "golden=" in verdict.reason
-    assert judge("sort", x, np.sort(x), golden=np.sort(x)).answer == "right"
+    assert judge("transpose", x, x.T, golden=x.T).answer == "right"
     assert judge("tanh", x[:0], x[:0]).answer == "undecided"
     assert judge(None, x, x, golden=x)
 

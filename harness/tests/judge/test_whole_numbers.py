@@ -176,7 +176,9 @@ def test_any_place_of_the_largest_value_is_right():
     assert judge("argmin(axis=1)", x, np.array([0, 2], np.uint32)).answer == "right"
 
 
-@pytest.mark.parametrize("what", ["cumsum(axis=-1)", "prod(axis=-1)", "amax(axis=-1)", "amin(axis=-1)"])
+@pytest.mark.parametrize(
+    "what", ["cumsum(axis=-1)", "cumprod(axis=-1)", "prod(axis=-1)", "amax(axis=-1)", "amin(axis=-1)", "sort(axis=-1)"]
+)
 def test_running_sums_products_and_largest_values_of_floats(what):
     x = np.random.default_rng(0).uniform(0.5, 1.5, (64, 48)).astype(np.float32)
     name = what.partition("(")[0]
@@ -258,3 +260,23 @@ def test_what_xla_computes_wrong_is_judged_by_its_formula(name, word, operands, 
     for what in (name, text):
         assert judge(what, inputs, right).answer == "right"
         assert judge(what, inputs, of_xla).answer == "wrong"
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [("swish", "silu"), ("fix", "trunc"), ("clip(min=-0.5, max=0.5)", "hardtanh(min_val=-0.5, max_val=0.5)"),
+     ("clamp(min=-0.5, max=0.5)", "hardtanh(min_val=-0.5, max_val=0.5)"), ("arcsinh", "asinh"),
+     ("max(axis=-1)", "amax(axis=-1)"), ("logsumexp(dim=-1)", "logsumexp(axis=-1)")],
+)  # fmt: skip
+def test_names_of_frameworks(name, known):
+    x = np.random.default_rng(0).normal(size=(16, 8)).astype(np.float32)
+    right = judge(known, x, x[:, 0] if "axis" in known else x).golden[0]
+    assert judge(name, x, right).answer == "right"
+    assert judge(name, x, right + np.float32(0.01)).answer == "wrong"
+
+
+def test_a_choice_of_floats_by_truth_values():
+    rng = np.random.default_rng(0)
+    chosen, (x, y) = rng.random(64) < 0.5, rng.normal(size=(2, 64)).astype(np.float32)
+    assert judge("where", [chosen, x, y], np.where(chosen, x, y)).answer == "right"
+    assert judge("select", [chosen, x, y], np.where(chosen, y, x)).answer == "wrong"
