@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from opscope.base.labels import COMPLETE
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.optest import backend_label, release_in
-from opscope.reports.compare.outcomes import RunFacts, RunView, imports_of, programs_of, view_of
+from opscope.reports.compare.outcomes import RunView, imports_of, with_ops
 from opscope.reports.database.reading import how_to_publish
 from opscope.reports.database.rows import RAN, RELEASE, series_by_backend
 from opscope.reports.database.schema import NIGHTS, OP_TESTS, RUNS
@@ -114,14 +114,21 @@ def night_view(connection: sa.Connection, night_id: str, series: str) -> RunView
     which = (OP_TESTS.c.night_id == night_id) & (OP_TESTS.c.series == series) & (OP_TESTS.c.superseded_by == "")
     missing = tuple(night_row.missing.split(", ")) if night_row.missing else ()
     imports = imports_of(connection, [each["run_id"] for each, _ in reversed(of_series)])
-    facts = RunFacts(
-        night_id, "night", backend, run["arch"], night_row.started, night_row.status, run, series, missing, imports
-    )._replace(
+    view = RunView(
+        night_id,
+        "night",
+        backend,
+        run["arch"],
+        night_row.started,
+        night_row.status,
+        run,
+        series,
+        missing=missing,
+        imports=imports,
         day=night_row.label[:10],
         asked=tuple(row.model for row in asked if row.outcome != RAN),
-        programs=programs_of(connection, counting(connection, night_id, [series])),
     )
-    return view_of(connection, facts, modules, which)
+    return with_ops(connection, view, modules, which, counting(connection, night_id, [series]))
 
 
 def night_before(connection: sa.Connection, night_id: str, series: str) -> RunView:
