@@ -23,7 +23,7 @@ from opscope.base.labels import BROKEN, NEWS, NOW_BAD, QUIET, Label, change_of
 from opscope.base.night_grid.grid import told_apart
 from opscope.base.statuses import NOT_ATTEMPTED, RIGHT
 from opscope.reports.compare.commit_range import CommitRange, range_of
-from opscope.reports.compare.diff import Diff, conditions_changed, first_rows
+from opscope.reports.compare.diff import Diff, Row, conditions_changed, first_rows
 from opscope.reports.compare.night_views import last_complete, newest_run
 from opscope.reports.compare.outcomes import RunView
 from opscope.reports.database.notes import read_notes
@@ -124,28 +124,18 @@ def of_view(view: RunView, diff: Diff | None, missing: str = "") -> SeriesFacts:
         view.name,
         sum(op.right for op in used),
         sum(op.attempted for op in used),
-        tuple(
-            Change(
-                row.label,
-                row.op_id,
-                row.op_name,
-                row.cluster,
-                row.failed_stage,
-                row.models,
-                row.uses,
-                bool(row.known),
-                row.flaky,
-                row.remark,
-                row.acknowledged,
-            )
-            for row in rows
-        ),
+        tuple(map(_change, rows)),
         diff is None,
         _text(None if diff is None else diff.since),
         () if diff is None else diff.conditions,
         missing or ", ".join(view.missing),
         view.broken,
     )
+
+
+def _change(row: Row) -> Change:
+    what = row.label, row.op_id, row.op_name, row.cluster, row.failed_stage
+    return Change(*what, row.models, row.uses, bool(row.known), row.flaky, row.remark, row.acknowledged)
 
 
 def of_missing(series: str, place: str, previous: str) -> SeriesFacts:
@@ -197,22 +187,12 @@ def of_night(connection: sa.Connection, night_id: str, series: str) -> SeriesFac
         .join(OPS, OPS.c.op_id == NIGHT_CHANGES.c.op_id)
         .where(NIGHT_CHANGES.c.night_id == night_id, NIGHT_CHANGES.c.series == series)
     )
-    changes = tuple(
-        Change(
-            each["label"],
-            each["op_id"],
-            each["op_name"],
-            each["cluster"],
-            each["stage"],
-            tuple(filter(None, each["models"].split(", "))),
-            each["uses"],
-            bool(each["known"]),
-            each["flaky"],
-            note.line(day) if note is not None else "",
-            note is not None and note.quiets(day),
-        )
-        for each, note in ((each, notes.get(each["cluster"])) for each in connection.execute(changed).mappings())
-    )
+    changes = []
+    for each in connection.execute(changed).mappings():
+        what = (each[name] for name in ("label", "op_id", "op_name", "cluster", "stage"))
+        models, note = tuple(filter(None, each["models"].split(", "))), notes.get(each["cluster"])
+        said = ("", False) if note is None else (note.line(day), note.quiets(day))
+        changes.append(Change._make((*what, models, each["uses"], bool(each["known"]), each["flaky"], *said)))
     message = connection.scalar(
         sa.select(NIGHT_CHANGES.c.message).where(NIGHT_CHANGES.c.night_id == night_id, NIGHT_CHANGES.c.series == series)
     )
@@ -232,7 +212,7 @@ def of_night(connection: sa.Connection, night_id: str, series: str) -> SeriesFac
         series_name(row["backend"], board_in(connection, night_id, series, row["arch"]), series),
         sum(count for status, count in ops.items() if status in RIGHT),
         sum(count for status, count in ops.items() if status not in NOT_ATTEMPTED),
-        changes,
+        tuple(changes),
         not previous,
         _text(since),
         conditions,
