@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from opscope.base.labels import COMPLETE
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.optest import backend_label, release_in
-from opscope.reports.compare.outcomes import RunView, imports_of, with_ops
+from opscope.reports.compare.outcomes import RunView, imports_of, no_such_run, with_ops
 from opscope.reports.database.reading import how_to_publish
 from opscope.reports.database.rows import RAN, RELEASE, series_by_backend
 from opscope.reports.database.schema import NIGHTS, OP_TESTS, RUNS
@@ -66,9 +66,7 @@ def night_of(connection: sa.Connection, run_id: str, where: str = "NIGHT") -> st
     """The night that a published run belongs to. Raises InputError, with the closest id, where there is none."""
     night_id = connection.scalar(sa.select(RUNS.c.night_id).where(RUNS.c.run_id == run_id))
     if night_id is None:
-        run_ids = connection.scalars(sa.select(RUNS.c.run_id)).all()
-        hint = closest(run_id, run_ids, 3) if run_ids and not release_in(run_id) else how_to_publish(run_id)
-        raise InputError(where, "a night, a run folder or the id of a published run", f"`{run_id}`", hint)
+        raise no_such_run(connection, run_id, where, "a night, ")
     return night_id
 
 

@@ -36,31 +36,9 @@ from opscope.reports.database.whole_models import WHOLE_MODELS, cause_of_program
 from opscope.reports.records.columns import plain
 
 TAKEN = (
-    "op_id",
-    "op_name",
-    "op_kind",
-    "backend",
-    "status",
-    "stage_reached",
-    "failed_stage",
-    "compile_seconds",
-    "error_signature",
-    "error_message",
-    "crash_kind",
-    "pcc",
-    "cycles",
-    "cycles_error",
-    "largest_ulp",
-    "run_ns",
-    "run_spread_ns",
-    "l1_peak_bytes",
-    "ran_on",
-    "expected",
-    "flaky",
-    "stability",
-    "artifact",
-    "repro",
-    "card_type",
+    *("op_id", "op_name", "op_kind", "backend", "status", "stage_reached", "failed_stage", "compile_seconds"),
+    *("error_signature", "error_message", "crash_kind", "pcc", "cycles", "cycles_error", "largest_ulp", "run_ns"),
+    *("run_spread_ns", "l1_peak_bytes", "ran_on", "expected", "flaky", "stability", "artifact", "repro", "card_type"),
 )
 """Columns of `op_tests` that an outcome and its view are made from."""
 
@@ -256,16 +234,8 @@ class RunView:
 
 
 ORIGIN = (
-    "revision",
-    "dirty",
-    "branch",
-    "backend_revision",
-    "backend_dirty",
-    "host",
-    "python",
-    "versions",
-    "options",
-    "compiler",
+    *("revision", "dirty", "branch", "backend_revision", "backend_dirty"),
+    *("host", "python", "versions", "options", "compiler"),
 )
 """Fields of a run's origin that a view keeps."""
 
@@ -332,9 +302,7 @@ def from_database(connection: sa.Connection, run_id: str, where: str = "RUN", ba
     """
     run = connection.execute(sa.select(RUNS).where(RUNS.c.run_id == run_id)).mappings().one_or_none()
     if run is None:
-        run_ids = connection.scalars(sa.select(RUNS.c.run_id)).all()
-        hint = closest(run_id, run_ids, 3) if run_ids and not release_in(run_id) else how_to_publish(run_id)
-        raise InputError(where, "a run folder or the id of a published run", f"`{run_id}`", hint)
+        raise no_such_run(connection, run_id, where)
     models_of_run = sa.select(MODELS.c.model, MODELS.c.module_id, MODELS.c.outcome).where(MODELS.c.run_id == run_id)
     asked = connection.execute(models_of_run.order_by(MODELS.c.position)).all()
     modules = {row.model: row.module_id for row in asked if row.outcome == RAN}
@@ -357,6 +325,13 @@ def from_database(connection: sa.Connection, run_id: str, where: str = "RUN", ba
         asked=tuple(row.model for row in asked if row.outcome != RAN),
     )
     return with_ops(connection, view, modules, which, rows_of_run(connection, run_id, backend))
+
+
+def no_such_run(connection: sa.Connection, run_id: str, where: str, or_else: str = "") -> InputError:
+    """The error about a run that the database does not have; `or_else`: what the name could have been too."""
+    run_ids = connection.scalars(sa.select(RUNS.c.run_id)).all()
+    hint = closest(run_id, run_ids, 3) if run_ids and not release_in(run_id) else how_to_publish(run_id)
+    return InputError(where, f"{or_else}a run folder or the id of a published run", f"`{run_id}`", hint)
 
 
 def with_ops(

@@ -7,6 +7,7 @@ never added; each is compared with its own previous night.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,7 +66,9 @@ def render_night(connection: sa.Connection, night_ids: Sequence[str], runs: Path
     tests = [test for series in all_series for test in series.tests]
     rows = page_rows.op_rows(tests, owned)
     for row, test in zip(rows, tests, strict=True):
-        row["artifact"] = _link(runs / test.run_id / test.artifact, out) if test.artifact else ""
+        row["artifact"] = (
+            quote(os.fsencode(night_causes.link(runs / test.run_id / test.artifact, out))) if test.artifact else ""
+        )
     models = sorted({model for series in all_series for model in series.view.models})
     unsplit = {op.op_id: op for series in all_series for op in series.view.ops.values() if op.status == "unsplittable"}
     ledgers = [_ledger(series) for series in all_series]
@@ -157,11 +160,6 @@ def _tests(connection: sa.Connection, view: RunView, shown_as: str) -> list[OpTe
     return tests
 
 
-def _link(path: Path, out: Path) -> str:
-    """The relative link from the page to a file; empty if the file does not exist."""
-    return quote(os.fsencode(os.path.relpath(path, out.parent))) if path.is_file() else ""
-
-
 def _changes(connection: sa.Connection, all_series: Sequence[NightSeries]) -> Iterator[tuple[str, Any]]:
     for series in all_series:
         if series.row["previous_night"]:
@@ -181,11 +179,9 @@ def _ledger(series: NightSeries) -> tuple[str, bool]:
         for name, count in zip(LEDGER[1:], parts, strict=True)
         if count
     )
-    statuses: dict[str, int] = {}
-    for op in series.view.ops.values():
-        statuses[op.status] = statuses.get(op.status, 0) + 1
+    statuses = Counter(op.status for op in series.view.ops.values())
     ops = " + ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
-    right = asked == sum(parts) and sum(statuses.values()) == len(series.view.ops)
+    right = asked == sum(parts) and statuses.total() == len(series.view.ops)
     prefix = f"{series.name}: " if series.name else ""
     unique = counted(len(series.view.ops), "unique op")
     return f"{prefix}{counted(asked, 'model')} = {models or 0}; {unique} = {ops or 0}", right
