@@ -15,18 +15,15 @@ import click
 
 from opscope.base.finite_number import FiniteNumber
 from opscope.base.live import progress
+from opscope.base.path_option import path_option
 from opscope.dashboards.errors import DashboardError
 
 if TYPE_CHECKING:
     from opscope.dashboards.home import Served
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-HOME = click.option(
-    "--home",
-    "folder",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Folder of the server's own files; default: the setting dashboard_home.",
+HOME = path_option(
+    "--home", "folder", metavar="DIR", help="Folder of the server's own files; default: the setting dashboard_home."
 )
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
@@ -87,11 +84,10 @@ def dashboard() -> None:
     type=click.IntRange(0, 65535),
     help="Port of `opscope artifacts serve`, which is started too; 0 picks a free one.",
 )
-@click.option(
+@path_option(
     "--runs",
     "roots",
     multiple=True,
-    type=click.Path(path_type=Path),
     metavar="DIR",
     help="Folder of run folders to link to; default: runs/ next to the database.",
 )

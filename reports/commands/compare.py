@@ -10,6 +10,8 @@ from typing import Any
 
 import click
 
+from opscope.base.path_option import path_option
+
 _DB = click.option(
     "--db", "url", default=None, metavar="URL", help="Results database; default: .opscope/opscope.sqlite."
 )
@@ -41,12 +43,8 @@ LIMIT = click.option("--limit", type=click.IntRange(1), default=30, show_default
 
 
 OWNER = click.option("--owner", "team", metavar="TEAM", help="Only failures that TEAM owns (ci/owners.yaml).")
-OWNERS = click.option(
-    "--owners",
-    "owners_file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Rules of owners; default: ci/owners.yaml, or else the rules in the database.",
+OWNERS = path_option(
+    "--owners", "owners_file", help="Rules of owners; default: ci/owners.yaml, or else the rules in the database."
 )
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import NamedTuple
 
 import sqlalchemy as sa
@@ -460,10 +460,3 @@ def verdict(facts: Sequence[SeriesFacts]) -> str:
         return "better"
     first = all(each.first for each in facts) and any(each.changes for each in facts)
     return "first night" if first else "as before"
-
-
-def age(started: datetime, now: datetime | None = None) -> str:
-    """How long ago a night began: `3 hours ago`, `7 days ago`."""
-    hours = ((now or datetime.now(UTC)) - started).total_seconds() / 3600
-    count, unit = (hours / 24, "day") if hours >= 48 else (hours, "hour")
-    return f"{int(count)} {unit}{'' if int(count) == 1 else 's'} ago" if hours >= 1 else "less than an hour ago"

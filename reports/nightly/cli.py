@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from opscope.base.path_option import path_option
+
 if TYPE_CHECKING:
     from opscope.reports.nightly.night import NightResult
     from opscope.reports.nightly.progress import Display
@@ -30,12 +32,11 @@ INTERRUPTED = 130
     help="Run these backends, each in a sweep of its own, in place of those in CONFIG.",
 )
 @click.option("--shard", metavar="I/N", help="Run only this shard; a later --join collects its runs.")
-@click.option(
+@path_option(
     "--join",
     "places",
     multiple=True,
     metavar="DIR",
-    type=click.Path(path_type=Path),
     help="Run nothing; publish the runs of all shards that CI collected in DIR.",
 )
 @click.option("--started", metavar="TIME", help="Start of the night (ISO 8601), the same in all of its jobs.")
@@ -45,12 +46,8 @@ INTERRUPTED = 130
 @click.option(
     "--database", "--db", "database", metavar="URL", help="Database to publish to; default: the one in CONFIG."
 )
-@click.option(
-    "--summary",
-    "summary_file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Also append the summary to FILE; default: the summary of the GitHub job.",
+@path_option(
+    "--summary", "summary_file", help="Also append the summary to FILE; default: the summary of the GitHub job."
 )
 @click.option(
     "--init",

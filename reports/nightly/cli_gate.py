@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from opscope.base.path_option import path_option
 from opscope.harness.settings.program_options import program_options, read_options
 
 if TYPE_CHECKING:
@@ -52,10 +53,9 @@ if TYPE_CHECKING:
     help="Path of a backend's file: --old and --new are revisions that have it.",
 )
 @click.option("--build", default="", metavar="COMMAND", help="With --backend or --commits: how a checkout is built.")
-@click.option(
+@path_option(
     "--repo",
     default=".",
-    type=click.Path(path_type=Path),
     metavar="PATH",
     help="With --backend or --commits: the repository; default: the current folder.",
 )
@@ -82,13 +82,7 @@ if TYPE_CHECKING:
 @click.option(
     "--budget", default="10m", show_default=True, metavar="TIME", help="Start no op after this time, such as 30m."
 )
-@click.option(
-    "--config",
-    "config_file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Configuration of the night; default: ci/nightly.yaml.",
-)
+@path_option("--config", "config_file", help="Configuration of the night; default: ci/nightly.yaml.")
 @click.option(
     "--model",
     "models",
@@ -106,13 +100,7 @@ if TYPE_CHECKING:
     metavar="URL",
     help="Database with the night; default: the one in the configuration.",
 )
-@click.option(
-    "--summary",
-    "summary_file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Also append the table to FILE; default: the summary of the GitHub job.",
-)
+@path_option("--summary", "summary_file", help="Also append the table to FILE; default: the summary of the GitHub job.")
 def gate(
     baseline: str | None,
     budget: str,

@@ -16,7 +16,7 @@ from opscope.base.labels import Label
 from opscope.harness.record.run_folders import runs_root
 from opscope.reports.agents.tools import Results
 from opscope.reports.commands.compare import diff
-from opscope.reports.compare.first_sentence import LONGEST, Change, SeriesFacts, age, first_sentence
+from opscope.reports.compare.first_sentence import LONGEST, Change, SeriesFacts, first_sentence
 from opscope.reports.database.ask import ask
 from opscope.reports.database.owners import Rule
 from opscope.reports.nightly import night as delivering
@@ -119,14 +119,6 @@ def test_the_first_sentence_is_the_same_everywhere(
     assert result.said == (headline, about, chips)
     assert len(headline) <= LONGEST
     assert places == [str(result.said)] * 7
-
-
-def test_the_first_sentence_says_how_old_the_night_is() -> None:
-    then = datetime(2026, 11, 20, 2, tzinfo=UTC)
-    ages = {
-        age(then, datetime(2026, 11, day, hour, 30, tzinfo=UTC)) for day, hour in ((20, 2), (20, 3), (21, 5), (27, 2))
-    }
-    assert ages == {"less than an hour ago", "1 hour ago", "27 hours ago", "7 days ago"}
 
 
 def test_what_fails_is_counted_as_what_it_is() -> None:
