@@ -17,6 +17,7 @@ import yaml
 from opscope.base.labels import label_colours
 from opscope.dashboards import asset_files, links
 from opscope.dashboards.asset_files import NAMESPACE, Assets, Chart, Column, Dashboard, Dataset, Metric, uuid_of
+from opscope.dashboards.inside.series_colours import SCHEME
 from opscope.dashboards.layout import native_filters, position
 from opscope.dashboards.viz import params, query_context
 
@@ -162,7 +163,7 @@ def _totals(view: str, columns: Sequence[str]) -> str:
 def _expression(column: Column, source: Source) -> str | None:
     """The SQL of a column that its view lacks: an escaped text, a link, a stage without the number to sort it by."""
     if column.text_of:
-        return links.text(column.text_of)
+        return links.text(column.text_of, arrows=column.arrows)
     if column.link:
         return links.LINKS[column.link](column.link, source.artifact_url)
     return f"SUBSTR({column.without_number}, 3)" if column.without_number else None
@@ -255,7 +256,7 @@ def _dashboard(page: Dashboard, assets: Assets) -> Doc:
         "version": "1.0.0",
         "position": position(page, assets, numbers),
         "metadata": {
-            "color_scheme": "supersetColors",
+            "color_scheme": SCHEME,
             "label_colors": label_colours(),
             "shared_label_colors": list(label_colours()),
             "color_scheme_domain": [],

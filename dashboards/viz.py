@@ -10,13 +10,15 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from opscope.dashboards.inside.series_colours import SCHEME
+
 Params = dict[str, Any]
 
 _SERIES: Params = {
     "time_grain_sqla": None,
     "order_desc": True,
     "row_limit": 10000,
-    "color_scheme": "supersetColors",
+    "color_scheme": SCHEME,
     "show_legend": True,
     "legendType": "scroll",
     "legendOrientation": "top",
@@ -109,7 +111,7 @@ KINDS: dict[str, Params] = {
 _OF_ALL = "groupby metric metrics x_axis timeseries_limit_metric row_limit order_desc"
 _OF_SERIES = (
     "contributionMode group_others_when_limit_reached legendMargin limit logAxis truncateYAxis xAxisForceCategorical "
-    "xAxisLabelRotation x_axis_title x_axis_title_margin y_axis_title"
+    "xAxisLabelRotation x_axis_sort_series x_axis_sort_series_ascending x_axis_title x_axis_title_margin y_axis_title"
 )
 _WITHOUT_DEFAULT = {
     "big_number_total": "conditional_formatting subtitle",
