@@ -306,6 +306,10 @@ def status(as_json: bool, folder: Path | None) -> None:
         raise SystemExit(1)
 
 
+def _mark(row: dict[str, Any]) -> str:
+    return click.style("no  ", fg="red") if row["error"] else click.style("ok  ", fg="green")
+
+
 def _reason(text: str) -> str:
     """The first line of a driver's message; the other lines are help."""
     return next((line.strip() for line in text.splitlines() if line.strip()), "nothing")
@@ -344,9 +348,8 @@ def check(as_json: bool, folder: Path | None) -> None:
         if not as_json:
             if not rows[:-1] or rows[-2]["dashboard"] != row["dashboard"]:
                 click.echo(row["dashboard"])
-            mark = click.style("no  ", fg="red") if row["error"] else click.style("ok  ", fg="green")
             text = f"{row['rows']:>5} rows {1000 * row['seconds']:>6.0f} ms  {row['chart']}"
-            click.echo(f"{mark}{text}{'  ' + ' '.join(row['error'].split())[:200] if row['error'] else ''}")
+            click.echo(f"{_mark(row)}{text}{'  ' + ' '.join(row['error'].split())[:200] if row['error'] else ''}")
     if as_json:
         from opscope.wire.answer import print_answer
         from opscope.wire.dashboard_check import PRINTS, Alert, Chart, Link
@@ -359,12 +362,11 @@ def check(as_json: bool, folder: Path | None) -> None:
     if not as_json:
         click.echo(f"{len(rows) - bad} of {len(rows)} charts work")
         for row in alerts:
-            mark = click.style("no  ", fg="red") if row["error"] else click.style("ok  ", fg="green")
             sent = "would be sent" if row["sent"] else "nothing to send"
             state = row["error"] or f"{row['value'] or 0:g}, {sent}"
-            click.echo(f"{mark}alert: {row['alert']}: {state}{'' if row['on'] else ' (off)'}")
+            click.echo(f"{_mark(row)}alert: {row['alert']}: {state}{'' if row['on'] else ' (off)'}")
         for row in broken:
-            click.echo(f"{click.style('no  ', fg='red')}{row['link']} leads to {row['leads_to']}: {row['error']}")
+            click.echo(f"{_mark(row)}{row['link']} leads to {row['leads_to']}: {row['error']}")
         for row in followed:
             if row.get("not_followed"):
                 click.echo(f"--  {row['link']} leads to {row['leads_to']}: not followed, {row['not_followed']}")

@@ -268,10 +268,10 @@ def model(connection: sa.Connection, name: str, rules: Sequence[Rule], team: str
     return {"what": "model", "model": name, "lanes": of_series, "trend": trend}
 
 
-def _of_team(failing: Sequence[Details], team: str | None) -> list[Details]:
+def _of_team(failing: Sequence[Details], team: str | None, by: tuple[str, ...] = ("op_name", "op_id")) -> list[Details]:
     """The failures that a team owns, all without one; those with most uses first."""
     own = (entry for entry in failing if team is None or entry["owner"] == team)
-    return sorted(own, key=lambda entry: (-entry["uses"], entry["op_name"], entry["op_id"]))
+    return sorted(own, key=lambda entry: (-entry["uses"], *(entry[name] for name in by)))
 
 
 def _ladder(connection: sa.Connection, where: Mapping[str, str]) -> list[Details]:
@@ -363,7 +363,7 @@ def run(view: RunView, rules: Sequence[Rule], team: str | None) -> Details:
         "started": view.started.isoformat(),
         "models": list(view.models),
         "statuses": dict(sorted(Counter(op.status for op in view.ops.values()).items())),
-        "failing": _of_team(bad, team),
+        "failing": _of_team(bad, team, ("op_id",)),
     }
 
 

@@ -71,16 +71,20 @@ def run(
 
     The rest of the budget is divided again before each sweep, so that later sweeps get what earlier ones leave.
     """
-    started = time.monotonic()
     results: list[SweepResult] = []
-    for position, sweep in enumerate(all_sweeps):
-        share = None
-        if config.budget is not None:
-            share = (config.budget - (time.monotonic() - started)) / (len(all_sweeps) - position)
+    for sweep, share in shares(all_sweeps, config.budget):
         result = _run(sweep, config, night, root, share, watch)
         results.append(result)
         ended(result)
     return results
+
+
+def shares(all_sweeps: Sequence[Sweep], budget: float | None) -> Iterator[tuple[Sweep, float | None]]:
+    """Each sweep with its seconds of a budget: what those before it leave is divided among the rest."""
+    started = time.monotonic()
+    for position, sweep in enumerate(all_sweeps):
+        left = None if budget is None else budget - (time.monotonic() - started)
+        yield sweep, None if left is None else left / (len(all_sweeps) - position)
 
 
 def _run(
