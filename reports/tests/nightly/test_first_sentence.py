@@ -198,3 +198,35 @@ def test_the_headline_fits_and_begins_with_what_broke_whatever_the_names(what: s
     headline = first_sentence("night", facts, [Rule(LONG)], f"of {LONG}" if what == "team" else None).headline
     assert headline.startswith(BEGINS[what])
     assert len(headline) <= LONGEST
+
+
+SAYS = {
+    "no data": "no data",
+    "broken": "backend may not work",
+    "new": "1 new failure",
+    "stopped": "1 of 2 series stopped: gone",
+    "partial": "partial: model b missing",
+    "another reason": "1 failing for another reason",
+    "less exact": "1 less exact",
+    "still failing": "1 still failing",
+    "acknowledged": "1 acknowledged: fft",
+    "nothing": "nothing fails: 5 of 7 ops right",
+}
+"""What a headline begins with, the worst first."""
+
+
+def test_of_all_that_there_is_to_say_the_worst_is_said_first() -> None:
+    labels = {"new": Label.NEW, "another reason": Label.REASON_CHANGED, "less exact": Label.PCC_DROP}
+    labels |= dict.fromkeys(("still failing", "acknowledged"), Label.PERSISTING)
+    kinds = list(SAYS)
+    while kinds:
+        changes = tuple(
+            Change(labels[kind], kind, "x.fft", kind, "run", ("a",), 1, False, False, "", kind == "acknowledged")
+            for kind in kinds
+            if kind in labels
+        )
+        missing, broken = "model b" * ("partial" in kinds), "no device" * ("broken" in kinds)
+        right, attempted = (0, 0) if "no data" in kinds else (5, 7)
+        facts = [SeriesFacts("mine", "mine", right, attempted, changes, False, "", (), missing, broken)]
+        facts += [SeriesFacts("gone", "gone", 0, 0, (), False, "", stopped="2026")] * ("stopped" in kinds)
+        assert first_sentence("night", facts).headline.startswith(SAYS[kinds.pop(0)])
