@@ -30,7 +30,7 @@ from opscope.reports.database.notes import read_notes
 from opscope.reports.database.owners import Rule, owner
 from opscope.reports.database.rows import RELEASE
 from opscope.reports.database.schema import NIGHTS, OPS
-from opscope.reports.database.schema_nights import NIGHT_CHANGES, NIGHT_COUNTS, NIGHT_SERIES
+from opscope.reports.database.schema_nights import NIGHT_CHANGES, NIGHT_COUNTS, NIGHT_SERIES, in_series
 from opscope.reports.database.series_names import board_in, series_name
 
 WORSE = {
@@ -178,27 +178,21 @@ def place_asked_for(connection: sa.Connection, backend: str, arch: str, series: 
 
 def of_night(connection: sa.Connection, night_id: str, series: str) -> SeriesFacts:
     """A night in one series, from what publishing counted of it."""
-    this = (NIGHT_SERIES.c.night_id == night_id) & (NIGHT_SERIES.c.series == series)
-    row = connection.execute(sa.select(NIGHT_SERIES).where(this)).mappings().one()
+    here = sa.select(NIGHT_SERIES).where(in_series(NIGHT_SERIES, night_id, series))
+    row = connection.execute(here).mappings().one()
     label = connection.scalar(sa.select(NIGHTS.c.label).where(NIGHTS.c.night_id == night_id))
     notes, day = read_notes(connection), date_of(str(label))
-    changed = (
-        sa.select(NIGHT_CHANGES, OPS.c.op_name)
-        .join(OPS, OPS.c.op_id == NIGHT_CHANGES.c.op_id)
-        .where(NIGHT_CHANGES.c.night_id == night_id, NIGHT_CHANGES.c.series == series)
-    )
+    changed = sa.select(NIGHT_CHANGES, OPS.c.op_name).join(OPS, OPS.c.op_id == NIGHT_CHANGES.c.op_id)
+    changed = changed.where(in_series(NIGHT_CHANGES, night_id, series))
     changes = []
     for each in connection.execute(changed).mappings():
         what = (each[name] for name in ("label", "op_id", "op_name", "cluster", "stage"))
         models, note = tuple(filter(None, each["models"].split(", "))), notes.get(each["cluster"])
         said = ("", False) if note is None else (note.line(day), note.quiets(day))
         changes.append(Change._make((*what, models, each["uses"], bool(each["known"]), each["flaky"], *said)))
-    message = connection.scalar(
-        sa.select(NIGHT_CHANGES.c.message).where(NIGHT_CHANGES.c.night_id == night_id, NIGHT_CHANGES.c.series == series)
-    )
-    counted = sa.select(NIGHT_COUNTS.c.status, sa.func.sum(NIGHT_COUNTS.c.ops)).where(
-        NIGHT_COUNTS.c.night_id == night_id, NIGHT_COUNTS.c.series == series, NIGHT_COUNTS.c.model == ""
-    )
+    message = connection.scalar(sa.select(NIGHT_CHANGES.c.message).where(in_series(NIGHT_CHANGES, night_id, series)))
+    counted = sa.select(NIGHT_COUNTS.c.status, sa.func.sum(NIGHT_COUNTS.c.ops))
+    counted = counted.where(in_series(NIGHT_COUNTS, night_id, series), NIGHT_COUNTS.c.model == "")
     ops = {status: int(count) for status, count in connection.execute(counted.group_by(NIGHT_COUNTS.c.status))}
     previous, since, conditions = row["previous_night"], None, tuple[str, ...]()
     if previous:

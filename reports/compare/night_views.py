@@ -14,7 +14,7 @@ from opscope.reports.compare.outcomes import RunView, imports_of, no_such_run, w
 from opscope.reports.database.reading import how_to_publish
 from opscope.reports.database.rows import RAN, RELEASE, series_by_backend
 from opscope.reports.database.schema import NIGHTS, OP_TESTS, RUNS
-from opscope.reports.database.schema_nights import NIGHT_MODELS, NIGHT_SERIES
+from opscope.reports.database.schema_nights import NIGHT_MODELS, NIGHT_SERIES, in_series
 from opscope.reports.database.whole_models import counting
 
 
@@ -102,14 +102,13 @@ def night_view(connection: sa.Connection, night_id: str, series: str) -> RunView
     night_row = connection.execute(
         sa.select(NIGHT_SERIES.c.status, NIGHT_SERIES.c.missing, NIGHTS.c.started, NIGHTS.c.label)
         .join(NIGHTS, NIGHTS.c.night_id == NIGHT_SERIES.c.night_id)
-        .where(NIGHT_SERIES.c.night_id == night_id, NIGHT_SERIES.c.series == series)
+        .where(in_series(NIGHT_SERIES, night_id, series))
     ).one()
-    models_of_night = sa.select(NIGHT_MODELS.c.model, NIGHT_MODELS.c.module_id, NIGHT_MODELS.c.outcome).where(
-        NIGHT_MODELS.c.night_id == night_id, NIGHT_MODELS.c.series == series
-    )
+    models_of_night = sa.select(NIGHT_MODELS.c.model, NIGHT_MODELS.c.module_id, NIGHT_MODELS.c.outcome)
+    models_of_night = models_of_night.where(in_series(NIGHT_MODELS, night_id, series))
     asked = connection.execute(models_of_night).all()
     modules = {row.model: row.module_id for row in asked if row.outcome == RAN}
-    which = (OP_TESTS.c.night_id == night_id) & (OP_TESTS.c.series == series) & (OP_TESTS.c.superseded_by == "")
+    which = in_series(OP_TESTS, night_id, series) & (OP_TESTS.c.superseded_by == "")
     missing = tuple(night_row.missing.split(", ")) if night_row.missing else ()
     imports = imports_of(connection, [each["run_id"] for each, _ in reversed(of_series)])
     view = RunView(

@@ -28,7 +28,7 @@ from opscope.reports.database.owners import Rule, owner
 from opscope.reports.database.reading import how_to_publish
 from opscope.reports.database.rows import RELEASE, SELECTION
 from opscope.reports.database.schema import MODELS, MODULE_OPS, NIGHTS, OP_ALIAS, OP_TESTS, OPS, RUNS, USES
-from opscope.reports.database.schema_nights import NIGHT_CHANGES, NIGHT_FIXES, NIGHT_SERIES
+from opscope.reports.database.schema_nights import NIGHT_CHANGES, NIGHT_FIXES, NIGHT_SERIES, in_series
 from opscope.reports.database.series_names import board_in, names_of, series_name
 from opscope.reports.records.columns import plain
 
@@ -276,7 +276,7 @@ def _of_team(failing: Sequence[Details], team: str | None, by: tuple[str, ...] =
 
 def _ladder(connection: sa.Connection, where: Mapping[str, str]) -> list[Details]:
     rungs = _rows(connection, "night_ladder", ("stage_reached", "ops", "uses"), where, None)
-    of_series = (OP_TESTS.c.night_id == where["night_id"]) & (OP_TESTS.c.series == where["series"])
+    of_series = in_series(OP_TESTS, where["night_id"], where["series"])
     climbs = climbs_of(connection, of_series & (OP_TESTS.c.superseded_by == ""))
     ops, uses = Counter[str](), Counter[str]()
     for rung in rungs:

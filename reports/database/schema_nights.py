@@ -26,6 +26,11 @@ def of_night() -> list[sa.Column[Any]]:
     return [*night, *of(TEXT, "series", key=True)]
 
 
+def in_series(table: sa.FromClause, night_id: str, series: str) -> sa.ColumnElement[bool]:
+    """Whether a row is of a night in one series."""
+    return (table.c.night_id == night_id) & (table.c.series == series)
+
+
 NIGHT_SERIES = sa.Table(
     "night_series",
     METADATA,

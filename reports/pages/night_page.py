@@ -31,7 +31,7 @@ from opscope.reports.compare.readiness import views_of
 from opscope.reports.compare.unblock import plan
 from opscope.reports.database.rows import series_by_backend
 from opscope.reports.database.schema import DROPPED, NIGHTS, OP_TESTS, OPS, RUNS
-from opscope.reports.database.schema_nights import LEDGER, NIGHT_SERIES
+from opscope.reports.database.schema_nights import LEDGER, NIGHT_SERIES, in_series
 from opscope.reports.database.series_names import names_of
 from opscope.reports.pages import night_causes, page_rows, page_tables
 from opscope.reports.pages.html import filled, frame
@@ -129,7 +129,7 @@ def _warning(series: NightSeries) -> str:
 def _series_of(connection: sa.Connection, nights_of_series: Mapping[str, str]) -> Iterator[NightSeries]:
     rows = {}
     for full_name, night_id in sorted(nights_of_series.items()):
-        this_series = (NIGHT_SERIES.c.night_id == night_id) & (NIGHT_SERIES.c.series == full_name)
+        this_series = in_series(NIGHT_SERIES, night_id, full_name)
         row = connection.execute(sa.select(NIGHT_SERIES).where(this_series)).mappings().one_or_none()
         if row is None:
             got = f"`{night_id}`, a run of selected ops, which nights leave out"
@@ -148,9 +148,8 @@ def _tests(connection: sa.Connection, view: RunView, shown_as: str) -> list[OpTe
     """The unchanged records that count; if the night has several series, `shown_as` replaces the backend."""
     names = [name for name in OpTest.model_fields if name not in DROPPED]
     query = sa.select(*(OP_TESTS.c[name] for name in names), OPS.c.op_params)
-    query = query.join(OPS, OPS.c.op_id == OP_TESTS.c.op_id).where(
-        OP_TESTS.c.night_id == view.run_id, OP_TESTS.c.series == view.series, OP_TESTS.c.superseded_by == ""
-    )
+    query = query.join(OPS, OPS.c.op_id == OP_TESTS.c.op_id)
+    query = query.where(in_series(OP_TESTS, view.run_id, view.series), OP_TESTS.c.superseded_by == "")
     tests = []
     for row in connection.execute(query.order_by(OP_TESTS.c.op_id)).mappings():
         op = view.ops.get(row["op_id"])

@@ -11,7 +11,13 @@ from opscope.reports.compare.diff import Row, first_rows, labelled_rows
 from opscope.reports.compare.history import slower_between_nights
 from opscope.reports.compare.outcomes import RunView
 from opscope.reports.compare.unblock import for_good, plan
-from opscope.reports.database.schema_nights import NIGHT_CHANGE_MODELS, NIGHT_CHANGES, NIGHT_CURVE, NIGHT_FIXES
+from opscope.reports.database.schema_nights import (
+    NIGHT_CHANGE_MODELS,
+    NIGHT_CHANGES,
+    NIGHT_CURVE,
+    NIGHT_FIXES,
+    in_series,
+)
 from opscope.reports.publish import bulk
 
 _FIELDS = {column.name: column.name.replace("_before", "_a").replace("_now", "_b") for column in NIGHT_CHANGES.columns}
@@ -67,4 +73,4 @@ def count_fixes(connection: sa.Connection, view: RunView) -> None:
 
 
 def _clear(connection: sa.Connection, table: sa.Table, night_id: str, series: str) -> None:
-    connection.execute(sa.delete(table).where(table.c.night_id == night_id, table.c.series == series))
+    connection.execute(sa.delete(table).where(in_series(table, night_id, series)))
