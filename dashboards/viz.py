@@ -111,7 +111,7 @@ KINDS: dict[str, Params] = {
 _OF_ALL = "groupby metric metrics x_axis timeseries_limit_metric row_limit order_desc"
 _OF_SERIES = (
     "contributionMode group_others_when_limit_reached legendMargin limit logAxis truncateYAxis xAxisForceCategorical "
-    "xAxisLabelRotation x_axis_sort_series x_axis_sort_series_ascending x_axis_title x_axis_title_margin y_axis_title"
+    "xAxisLabelRotation x_axis_sort x_axis_title x_axis_title_margin y_axis_title"
 )
 _WITHOUT_DEFAULT = {
     "big_number_total": "conditional_formatting subtitle",

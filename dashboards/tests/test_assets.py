@@ -353,10 +353,10 @@ def test_bars_of_names_with_a_platform_lie() -> None:
 
 
 def test_bars_of_names_begin_with_the_first() -> None:
-    """A lying chart has its first bar at the bottom, and Superset turns nothing round."""
+    """A lying chart has its first bar at the bottom, and Superset sorts none without being asked by what."""
     lying = [each for each in ASSETS.charts.values() if each.params.get("orientation") == "horizontal"]
     assert len(lying) > 3
-    order = {(each.params.get("x_axis_sort_series"), each.params.get("x_axis_sort_series_ascending")) for each in lying}
+    order = {(each.params.get("x_axis_sort"), each.params.get("x_axis_sort_asc")) for each in lying}
     assert order == {("name", False)}
 
 
