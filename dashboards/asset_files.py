@@ -51,6 +51,8 @@ class Column(Asset):
     type: Literal["time", "text", "number", "count", "flag"] = "text"
     text_of: str = ""
     """The column whose text it escapes for a table that renders HTML."""
+    arrows: bool = False
+    """Whether `->` is an arrow in that."""
     link: Literal["", "op", "artifact"] = ""
     """The column that it links to something."""
     without_number: str = ""

@@ -15,22 +15,13 @@ from typing import Any
 import yaml
 
 from opscope.base.labels import label_colours
-from opscope.dashboards import links
-from opscope.dashboards.asset_files import (
-    ASSETS,
-    NAMESPACE,
-    Assets,
-    Chart,
-    Column,
-    Dashboard,
-    Dataset,
-    Metric,
-    uuid_of,
-)
+from opscope.dashboards import asset_files, links
+from opscope.dashboards.asset_files import NAMESPACE, Assets, Chart, Column, Dashboard, Dataset, Metric, uuid_of
+from opscope.dashboards.inside.series_colours import SCHEME
 from opscope.dashboards.layout import native_filters, position
 from opscope.dashboards.viz import params, query_context
 
-CSS = ASSETS / "dashboard.css"
+CSS = asset_files.ASSETS / "dashboard.css"
 DATABASE_UUID = str(uuid.uuid5(NAMESPACE, "database"))
 DATABASE_NAME = "opscope results"
 TYPES = {"time": "TIMESTAMP", "text": "TEXT", "number": "DOUBLE PRECISION", "count": "BIGINT", "flag": "BOOLEAN"}
@@ -85,8 +76,7 @@ def render(assets: Assets, source: Source) -> dict[str, Doc]:
             "label": asks,
             "description": f"opscope sql {name}",
             "sql": sql,
-            "schema": None,
-            "catalog": None,
+            **dict.fromkeys(("schema", "catalog")),
             "version": "1.0.0",
             "database_uuid": DATABASE_UUID,
         }
@@ -113,11 +103,7 @@ def _database(source: Source) -> Doc:
         "sqlalchemy_uri": source.database_uri,
         "cache_timeout": None,
         "expose_in_sqllab": True,
-        "allow_run_async": False,
-        "allow_ctas": False,
-        "allow_cvas": False,
-        "allow_dml": False,
-        "allow_file_upload": False,
+        **dict.fromkeys(("allow_run_async", "allow_ctas", "allow_cvas", "allow_dml", "allow_file_upload"), False),
         "extra": {"allows_virtual_table_explore": True},
         "version": "1.0.0",
     }
@@ -126,24 +112,20 @@ def _database(source: Source) -> Doc:
 def dataset(name: str, about: Dataset, source: Source) -> Doc:
     """One dataset over the view `name`."""
     comment = source.descriptions.get(name, ViewComment())
-    columns = []
-    for column, spec in about.columns.items():
-        expression = _expression(spec, source)
-        columns.append(
-            {
-                "column_name": column,
-                "verbose_name": spec.label,
-                "type": TYPES[spec.type],
-                "is_dttm": spec.type == "time",
-                "is_active": True,
-                "filterable": True,
-                "groupby": spec.type != "number",
-                "description": comment.columns.get(column),
-                "python_date_format": None,
-                "expression": expression,
-                "extra": None,
-            }
-        )
+    columns = [
+        {
+            "column_name": column,
+            "verbose_name": spec.label,
+            "type": TYPES[spec.type],
+            "is_dttm": spec.type == "time",
+            **dict.fromkeys(("is_active", "filterable"), True),
+            "groupby": spec.type != "number",
+            "description": comment.columns.get(column),
+            "expression": _expression(spec, source),
+            **dict.fromkeys(("python_date_format", "extra")),
+        }
+        for column, spec in about.columns.items()
+    ]
     metrics = [
         {
             "metric_name": metric,
@@ -160,19 +142,12 @@ def dataset(name: str, about: Dataset, source: Source) -> Doc:
         "table_name": name,
         "main_dttm_col": about.time,
         "description": comment.holds,
-        "default_endpoint": None,
+        **dict.fromkeys(("default_endpoint", "cache_timeout", "catalog", "schema", "params", "template_params")),
+        **dict.fromkeys(("fetch_values_predicate", "extra")),
         "offset": 0,
-        "cache_timeout": None,
-        "catalog": None,
-        "schema": None,
         "sql": _totals(name, about.totals) if about.totals else None,
-        "params": None,
-        "template_params": None,
         "filter_select_enabled": True,
-        "fetch_values_predicate": None,
-        "extra": None,
-        "normalize_columns": False,
-        "always_filter_main_dttm": False,
+        **dict.fromkeys(("normalize_columns", "always_filter_main_dttm"), False),
         "metrics": metrics,
         "columns": columns,
         "version": "1.0.0",
@@ -188,7 +163,7 @@ def _totals(view: str, columns: Sequence[str]) -> str:
 def _expression(column: Column, source: Source) -> str | None:
     """The SQL of a column that its view lacks: an escaped text, a link, a stage without the number to sort it by."""
     if column.text_of:
-        return links.text(column.text_of)
+        return links.text(column.text_of, arrows=column.arrows)
     if column.link:
         return links.LINKS[column.link](column.link, source.artifact_url)
     return f"SUBSTR({column.without_number}, 3)" if column.without_number else None
@@ -281,7 +256,7 @@ def _dashboard(page: Dashboard, assets: Assets) -> Doc:
         "version": "1.0.0",
         "position": position(page, assets, numbers),
         "metadata": {
-            "color_scheme": "supersetColors",
+            "color_scheme": SCHEME,
             "label_colors": label_colours(),
             "shared_label_colors": list(label_colours()),
             "color_scheme_domain": [],

@@ -15,18 +15,15 @@ import click
 
 from opscope.base.finite_number import FiniteNumber
 from opscope.base.live import progress
+from opscope.base.path_option import path_option
 from opscope.dashboards.errors import DashboardError
 
 if TYPE_CHECKING:
     from opscope.dashboards.home import Served
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-HOME = click.option(
-    "--home",
-    "folder",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Folder of the server's own files; default: the setting dashboard_home.",
+HOME = path_option(
+    "--home", "folder", metavar="DIR", help="Folder of the server's own files; default: the setting dashboard_home."
 )
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
@@ -87,11 +84,10 @@ def dashboard() -> None:
     type=click.IntRange(0, 65535),
     help="Port of `opscope artifacts serve`, which is started too; 0 picks a free one.",
 )
-@click.option(
+@path_option(
     "--runs",
     "roots",
     multiple=True,
-    type=click.Path(path_type=Path),
     metavar="DIR",
     help="Folder of run folders to link to; default: runs/ next to the database.",
 )
@@ -310,6 +306,10 @@ def status(as_json: bool, folder: Path | None) -> None:
         raise SystemExit(1)
 
 
+def _mark(row: dict[str, Any]) -> str:
+    return click.style("no  ", fg="red") if row["error"] else click.style("ok  ", fg="green")
+
+
 def _reason(text: str) -> str:
     """The first line of a driver's message; the other lines are help."""
     return next((line.strip() for line in text.splitlines() if line.strip()), "nothing")
@@ -348,9 +348,8 @@ def check(as_json: bool, folder: Path | None) -> None:
         if not as_json:
             if not rows[:-1] or rows[-2]["dashboard"] != row["dashboard"]:
                 click.echo(row["dashboard"])
-            mark = click.style("no  ", fg="red") if row["error"] else click.style("ok  ", fg="green")
             text = f"{row['rows']:>5} rows {1000 * row['seconds']:>6.0f} ms  {row['chart']}"
-            click.echo(f"{mark}{text}{'  ' + ' '.join(row['error'].split())[:200] if row['error'] else ''}")
+            click.echo(f"{_mark(row)}{text}{'  ' + ' '.join(row['error'].split())[:200] if row['error'] else ''}")
     if as_json:
         from opscope.wire.answer import print_answer
         from opscope.wire.dashboard_check import PRINTS, Alert, Chart, Link
@@ -363,12 +362,11 @@ def check(as_json: bool, folder: Path | None) -> None:
     if not as_json:
         click.echo(f"{len(rows) - bad} of {len(rows)} charts work")
         for row in alerts:
-            mark = click.style("no  ", fg="red") if row["error"] else click.style("ok  ", fg="green")
             sent = "would be sent" if row["sent"] else "nothing to send"
             state = row["error"] or f"{row['value'] or 0:g}, {sent}"
-            click.echo(f"{mark}alert: {row['alert']}: {state}{'' if row['on'] else ' (off)'}")
+            click.echo(f"{_mark(row)}alert: {row['alert']}: {state}{'' if row['on'] else ' (off)'}")
         for row in broken:
-            click.echo(f"{click.style('no  ', fg='red')}{row['link']} leads to {row['leads_to']}: {row['error']}")
+            click.echo(f"{_mark(row)}{row['link']} leads to {row['leads_to']}: {row['error']}")
         for row in followed:
             if row.get("not_followed"):
                 click.echo(f"--  {row['link']} leads to {row['leads_to']}: not followed, {row['not_followed']}")

@@ -33,20 +33,8 @@ def ensure(home: Home, echo: Echo, python: str | None = None) -> bool:
         echo(f"installing Apache Superset and its {total} packages into {home.venv}: about a minute, 700 MB")
         shutil.rmtree(home.venv, ignore_errors=True)
         _run([interpreter, "-m", "venv", str(home.venv)], "python -m venv", echo)
-        pip = [
-            str(home.python),
-            "-m",
-            "pip",
-            "--disable-pip-version-check",
-            "install",
-            "--no-compile",
-            "--progress-bar",
-            "off",
-            "-r",
-            str(REQUIREMENTS),
-            "-c",
-            str(CONSTRAINTS),
-        ]
+        pip = [str(home.python), "-m", "pip", "--disable-pip-version-check", "install", "--no-compile"]
+        pip += ["--progress-bar", "off", "-r", str(REQUIREMENTS), "-c", str(CONSTRAINTS)]
         _run(pip, "pip install", echo, total)
         (home.venv / STAMP).touch()
         return True

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from opscope.dashboards.asset_files import WIDTH, Assets, Chart, Dashboard, Filter
+from opscope.dashboards.viz import condition
 
 Doc = dict[str, Any]
 
@@ -74,7 +75,9 @@ def native_filters(page: Dashboard, assets: Assets, numbers: Mapping[str, int]) 
         if chosen.first:
             extra["requiredFirst"] = True  # applied when the page opens, not at the next *Apply*
         if chosen.column:
-            extra["adhoc_filters"] = [_no_empty_value(chosen.column)]
+            # The empty value, of a backend without a board, say, is none of its list.
+            no_empty = condition(chosen.column, "!=", "<empty string>")  # as Superset names it
+            extra["adhoc_filters"] = [no_empty | {"operatorId": "NOT_EQUALS"}]
         of_column = chosen.column and {
             "column": {"name": chosen.column},
             "datasetUuid": assets.datasets[chosen.dataset].uuid,
@@ -95,12 +98,6 @@ def native_filters(page: Dashboard, assets: Assets, numbers: Mapping[str, int]) 
             }
         )
     return filters
-
-
-def _no_empty_value(column: str) -> Doc:
-    """The condition that keeps the empty value out of a filter's list: of a backend without a board, say."""
-    is_not = {"operator": "!=", "operatorId": "NOT_EQUALS", "comparator": "<empty string>"}  # as Superset names it
-    return {"clause": "WHERE", "expressionType": "SIMPLE", "subject": column, **is_not}
 
 
 def _is_excluded(name: str, chart: Chart, assets: Assets) -> bool:

@@ -45,9 +45,13 @@ def _is_plain(column: str, more: str = "") -> str:
     return f"LTRIM({column}, '{PLAIN}{more}') = ''"
 
 
-def text(column: str) -> str:
-    """SQL that escapes the column in a table that renders HTML. Superset treats a value without `<` as text anyway."""
-    return f"CASE WHEN {column} LIKE '%<%' THEN '<span>' || {escaped(column)} || '</span>' ELSE {column} END"
+def text(column: str, *, arrows: bool = False) -> str:
+    """SQL that escapes the column in a table that renders HTML. Superset treats a value without `<` as text anyway.
+
+    `arrows`: `->` is one sign, since a narrow cell breaks between the two.
+    """
+    said = _replaced(column, {"->": "→"}) if arrows else column
+    return f"CASE WHEN {column} LIKE '%<%' THEN '<span>' || {escaped(said)} || '</span>' ELSE {said} END"
 
 
 def op(column: str, _: str) -> str:

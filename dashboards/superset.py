@@ -30,24 +30,8 @@ def environment(home: Home) -> dict[str, str]:
 def server_command(home: Home, host: str, port: int) -> list[str]:
     """The command of Superset in gunicorn: one process with eight threads, because SQLite allows only one writer."""
     bind = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    return [
-        str(home.python),
-        "-m",
-        "gunicorn",
-        "--bind",
-        bind,
-        "--workers",
-        "1",
-        "--worker-class",
-        "gthread",
-        "--threads",
-        "8",
-        "--timeout",
-        "60",
-        "--graceful-timeout",
-        "5",
-        "superset.app:create_app()",
-    ]
+    server = [str(home.python), "-m", "gunicorn", "--bind", bind, "--workers", "1", "--worker-class", "gthread"]
+    return [*server, "--threads", "8", "--timeout", "60", "--graceful-timeout", "5", "superset.app:create_app()"]
 
 
 def clock_command(home: Home) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
-import sys
 import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from opscope.base.digest import json_digest, words_digest
 from opscope.base.live import progress
+from opscope.base.own_command import own_command
 from opscope.dashboards import alerts, asset_files, bundle, checks, install, processes, superset
 from opscope.dashboards.asset_files import ASSETS
 from opscope.dashboards.bundle import Source
@@ -156,19 +156,8 @@ def provision(home: Home, assets: asset_files.Assets, request: UpRequest, echo: 
 
 def artifact_command(host: str, port: int, roots: Sequence[Path], allowed: Sequence[str]) -> list[str]:
     """The command line that serves run folders: an opscope command, in the project's own interpreter."""
-    command = [
-        sys.executable,
-        "-P",
-        "-m",
-        "opscope.harness.cli.main",
-        "artifacts",
-        "serve",
-        "--wait-for-roots",  # a host of dashboards may have a database and no run yet
-        "--host",
-        host,
-        "--port",
-        str(port),
-    ]
+    # `--wait-for-roots`: a host of dashboards may have a database and no run yet.
+    command = own_command("artifacts", "serve", "--wait-for-roots", "--host", host, "--port", str(port))
     for name in allowed:
         command += ["--allow-host", name]
     # The servers run in the home folder: a path relative to the caller's folder would lead nowhere from there.

@@ -10,13 +10,15 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from opscope.dashboards.inside.series_colours import SCHEME
+
 Params = dict[str, Any]
 
 _SERIES: Params = {
     "time_grain_sqla": None,
     "order_desc": True,
     "row_limit": 10000,
-    "color_scheme": "supersetColors",
+    "color_scheme": SCHEME,
     "show_legend": True,
     "legendType": "scroll",
     "legendOrientation": "top",
@@ -109,7 +111,7 @@ KINDS: dict[str, Params] = {
 _OF_ALL = "groupby metric metrics x_axis timeseries_limit_metric row_limit order_desc"
 _OF_SERIES = (
     "contributionMode group_others_when_limit_reached legendMargin limit logAxis truncateYAxis xAxisForceCategorical "
-    "xAxisLabelRotation x_axis_title x_axis_title_margin y_axis_title"
+    "xAxisLabelRotation x_axis_sort x_axis_title x_axis_title_margin y_axis_title"
 )
 _WITHOUT_DEFAULT = {
     "big_number_total": "conditional_formatting subtitle",
@@ -130,27 +132,16 @@ def known_params(kind: str) -> frozenset[str]:
 
 def params(kind: str, own: Params, where: Sequence[tuple[str, str, Any]], time: str | None) -> Params:
     """All params of a chart. `where`: its own conditions (column, operator, value); `time`: the column of nights."""
-    filters = [
-        {
-            "clause": "WHERE",
-            "expressionType": "SIMPLE",
-            "subject": column,
-            "operator": operator,
-            "comparator": value,
-        }
-        for column, operator, value in where
-    ]
+    filters = [condition(*each) for each in where]
     if time:
-        filters.append(
-            {
-                "clause": "WHERE",
-                "expressionType": "SIMPLE",
-                "subject": time,
-                "operator": "TEMPORAL_RANGE",
-                "comparator": "No filter",
-            }
-        )
+        filters.append(condition(time, "TEMPORAL_RANGE", "No filter"))
     return {"viz_type": kind, **KINDS[kind], "adhoc_filters": filters, "extra_form_data": {}, **own}
+
+
+def condition(column: str, operator: str, value: Any) -> Params:
+    """A condition of a chart or of a filter's list, as Superset stores it."""
+    words = {"subject": column, "operator": operator, "comparator": value}
+    return {"clause": "WHERE", "expressionType": "SIMPLE", **words}
 
 
 def _many(value: Any) -> list[Any]:
@@ -170,29 +161,19 @@ def columns(chart: Params) -> list[str]:
     return names
 
 
+def _axis(column: str, grain: str | None) -> Params:
+    of = {"columnType": "BASE_AXIS", "timeGrain": grain, "sqlExpression": column, "label": column}
+    return of | {"expressionType": "SQL"}
+
+
 def query_context(chart: Params) -> dict[str, Any]:
     """The queries of a chart on its dataset; the importer fills in the dataset's id."""
     raw = chart.get("query_mode") == "raw"
     column_list: list[Any] = list(columns(chart))
-    if chart.get("x_axis") and chart["viz_type"] != "heatmap_v2":
-        axis = chart["x_axis"]
-        column_list[0] = {
-            "columnType": "BASE_AXIS",
-            "timeGrain": chart.get("time_grain_sqla"),
-            "sqlExpression": axis,
-            "label": axis,
-            "expressionType": "SQL",
-        }
     if chart["viz_type"] == "big_number":
-        column_list = [
-            {
-                "columnType": "BASE_AXIS",
-                "timeGrain": None,
-                "sqlExpression": chart["x_axis"],
-                "label": chart["x_axis"],
-                "expressionType": "SQL",
-            }
-        ]
+        column_list = [_axis(chart["x_axis"], None)]
+    elif chart.get("x_axis") and chart["viz_type"] != "heatmap_v2":
+        column_list[0] = _axis(chart["x_axis"], chart.get("time_grain_sqla"))
     shown = metrics(chart)
     order = chart.get("timeseries_limit_metric") or (shown[0] if shown else None)
     sorted_by = [[order, not chart.get("order_desc", True)]] if order else []

@@ -76,21 +76,16 @@ def first_item(native_filter: dict) -> list[dict]:
     """The condition of a filter that defaults to its first item, in the order of its metric."""
     target, metric = native_filter["targets"][0], native_filter.get("sortMetric")
     column = target["column"]["name"]
-    query = {
-        "columns": [column],
-        "metrics": [metric] if metric else [],
-        "row_limit": 1,
-        "filters": [],
-        "orderby": [[metric or column, metric is None]],
-    }
-    request = {
-        "datasource": {"id": target["datasetId"], "type": "table"},
-        "queries": [query],
-        "result_type": "full",
-        "result_format": "json",
-    }
-    rows = [row for answer in ask(request) for row in answer.get("data") or []]
-    return [{"col": column, "op": "IN", "val": [row[column]]} for row in rows]
+    query = {"columns": [column], "metrics": [metric] if metric else [], "filters": []}
+    row = first_row(target["datasetId"], query | {"orderby": [[metric or column, metric is None]]})
+    return [] if row is None else [{"col": column, "op": "IN", "val": [row[column]]}]
+
+
+def first_row(dataset: int, query: dict) -> dict | None:
+    """The first row that a query of a dataset has."""
+    asked = {"datasource": {"id": dataset, "type": "table"}, "queries": [query | {"row_limit": 1}]}
+    answers = ask(asked | {"result_type": "full", "result_format": "json"})
+    return next((row for answer in answers for row in answer.get("data") or []), None)
 
 
 def links(client: object, slugs: list[str]) -> list[dict]:
@@ -122,21 +117,10 @@ def links(client: object, slugs: list[str]) -> list[dict]:
 
 def example(dataset: object, column: str) -> str:
     """The newest address in a column of links; empty if there is none."""
-    query = {
-        "columns": [column, "started"],
-        "metrics": [],
-        "row_limit": 1,
-        "orderby": [["started", False]],
-        "filters": [{"col": column, "op": "LIKE", "val": "<a%"}],
-    }
-    request = {
-        "datasource": {"id": dataset.id, "type": "table"},
-        "queries": [query],
-        "result_type": "full",
-        "result_format": "json",
-    }
-    rows = [row for answer in ask(request) for row in answer.get("data") or []]
-    return html.unescape(str(rows[0][column]).split('"')[1]) if rows else ""
+    filters = [{"col": column, "op": "LIKE", "val": "<a%"}]
+    query = {"columns": [column, "started"], "metrics": [], "orderby": [["started", False]], "filters": filters}
+    row = first_row(dataset.id, query)
+    return "" if row is None else html.unescape(str(row[column]).split('"')[1])
 
 
 def opened(client: object, address: str) -> str:
@@ -197,12 +181,8 @@ def main(slugs: list[str]) -> None:
     for slug in slugs:
         dashboard = db.session.query(Dashboard).filter_by(slug=slug).one_or_none()
         if dashboard is None:
-            print(
-                json.dumps(
-                    {"dashboard": slug, "chart": "", "rows": 0, "seconds": 0, "sql": "", "error": "no such dashboard"}
-                ),
-                flush=True,
-            )
+            line = {"dashboard": slug, "chart": "", "rows": 0, "seconds": 0, "sql": "", "error": "no such dashboard"}
+            print(json.dumps(line), flush=True)
             continue
         filters = defaults(dashboard)
         for chart in sorted(dashboard.slices, key=lambda chart_of_dashboard: chart_of_dashboard.slice_name):

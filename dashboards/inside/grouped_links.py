@@ -12,7 +12,8 @@ import re
 _GROUP_BY = " GROUP BY "
 _SHOWN = re.compile(
     r"CASE WHEN LTRIM\((?P<link>\w+), (?:(?! END).)* END(?=[, \n]|$)"
-    r"|CASE WHEN (?P<text>\w+) LIKE '%<%' THEN (?:(?! END).)* ELSE (?P=text) END(?=[, \n]|$)",
+    r"|CASE WHEN (?P<text>\w+) LIKE '%<%' THEN (?:(?! END).)* ELSE (?:REPLACE\()?(?P=text)(?:, '->', '→'\))? END"
+    r"(?=[, \n]|$)",
     re.DOTALL,
 )
 

@@ -15,6 +15,7 @@ sys.path.append(os.environ["OPSCOPE_NIGHT_GRID"])
 import grouped_links
 import pages
 import query_limits
+import series_colours
 from answers import Answers
 from event_log import EventLog
 from sqlalchemy.pool import QueuePool
@@ -126,6 +127,15 @@ def FLASK_APP_MUTATOR(app: object) -> None:  # noqa: N802 - Superset's name
 _PASS_RATE = ["#E53935"] * 6 + ["#F4511E", "#FB8C00", "#FFB300", "#FDD835", "#2E7D32"]
 EXTRA_SEQUENTIAL_COLOR_SCHEMES = [
     {"id": "opscope_pass_rate", "description": "", "label": "Pass rate", "isDefault": False, "colors": _PASS_RATE}
+]
+EXTRA_CATEGORICAL_COLOR_SCHEMES = [
+    {
+        "id": series_colours.SCHEME,
+        "description": "",
+        "label": "Series",
+        "isDefault": False,
+        "colors": series_colours.COLOURS,
+    }
 ]
 LOG_LEVEL = "WARNING"
 SQLLAB_TIMEOUT = 30

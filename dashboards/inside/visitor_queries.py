@@ -110,7 +110,7 @@ def _query(query: Any, sent: Sendable) -> Query:
 
 
 def _filters(value: Any, _: Sendable) -> bool:
-    return value is None or (isinstance(value, list) and len(value) <= FILTERS and all(map(_filter, value)))
+    return _list_of(value, FILTERS, _filter)
 
 
 def _filter(one: Any) -> bool:
@@ -144,48 +144,36 @@ def _column(value: Any, sent: Sendable) -> bool:
     if not isinstance(value, dict):
         return _among(value, sent.columns)
     axis = sent.params.get("x_axis")
-    base = {
-        "columnType": "BASE_AXIS",
-        "expressionType": "SQL",
-        "sqlExpression": axis,
-        "label": axis,
-        "timeGrain": sent.params.get("time_grain_sqla"),
-    }
-    return _among(value, sent.columns) or (
-        isinstance(axis, str)
-        and _same(
-            {"timeGrain": base["timeGrain"], **value, "isColumnReference": True}, {**base, "isColumnReference": True}
-        )
+    base = {"columnType": "BASE_AXIS", "expressionType": "SQL", "sqlExpression": axis, "label": axis}
+    base |= {"timeGrain": sent.params.get("time_grain_sqla"), "isColumnReference": True}
+    is_axis = isinstance(axis, str) and _same(
+        {"timeGrain": base["timeGrain"], **value, "isColumnReference": True}, base
     )
+    return is_axis or _among(value, sent.columns)
 
 
 def _columns(value: Any, sent: Sendable) -> bool:
-    return value is None or (
-        isinstance(value, list) and len(value) <= len(sent.columns) and all(_column(one, sent) for one in value)
-    )
+    return _list_of(value, len(sent.columns), lambda one: _column(one, sent))
 
 
 def _metrics(value: Any, sent: Sendable) -> bool:
-    return value is None or (
-        isinstance(value, list) and len(value) <= len(sent.metrics) and all(_among(one, sent.metrics) for one in value)
-    )
+    return _list_of(value, len(sent.metrics), lambda one: _among(one, sent.metrics))
+
+
+def _list_of(value: Any, most: int, may: Callable[[Any], bool]) -> bool:
+    """Whether a value is no list at all, or one of at most so many entries, each of which may be there."""
+    return value is None or (isinstance(value, list) and len(value) <= most and all(map(may, value)))
 
 
 def _order(value: Any, sent: Sendable) -> bool:
     """Whether rows are sorted by what the chart shows, or by what its own form sorts by, shown or not."""
-    most = len(sent.columns) + len(sent.metrics)
     own = [json.loads(text) for text in sent.params.get("order_by_cols") or ()]
-    return value is None or (
-        isinstance(value, list)
-        and len(value) <= most
-        and all(
-            isinstance(one, list)
-            and len(one) == 2
-            and isinstance(one[1], bool)
-            and (_column(one[0], sent) or _among(one[0], sent.metrics) or _among(one, own))
-            for one in value
-        )
-    )
+
+    def may(one: Any) -> bool:
+        pair = isinstance(one, list) and len(one) == 2 and isinstance(one[1], bool)
+        return pair and (_column(one[0], sent) or _among(one[0], sent.metrics) or _among(one, own))
+
+    return _list_of(value, len(sent.columns) + len(sent.metrics), may)
 
 
 def _extras(value: Any, sent: Sendable) -> bool:

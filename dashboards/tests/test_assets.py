@@ -18,6 +18,7 @@ from opscope.dashboards import asset_files, bundle, checks
 from opscope.dashboards.asset_files import Chart, Condition, Row
 from opscope.dashboards.bundle import Source, ViewComment
 from opscope.dashboards.errors import DashboardError
+from opscope.dashboards.inside.series_colours import COLOURS, SCHEME
 from opscope.dashboards.tests.assets import ASSETS
 from opscope.dashboards.viz import columns, metrics
 from opscope.reports.database.ask import questions
@@ -349,6 +350,22 @@ def test_bars_of_names_with_a_platform_lie() -> None:
     named = [each for each in bars if each.kind == "echarts_timeseries_bar"]
     assert len(named) > 3
     assert not [each.name for each in named if each.params.get("orientation") != "horizontal"]
+
+
+def test_bars_of_names_begin_with_the_first() -> None:
+    """A lying chart has its first bar at the bottom, and Superset sorts none without being asked by what."""
+    lying = [each for each in ASSETS.charts.values() if each.params.get("orientation") == "horizontal"]
+    assert len(lying) > 3
+    order = {(each.params.get("x_axis_sort"), each.params.get("x_axis_sort_asc")) for each in lying}
+    assert order == {("name", False)}
+
+
+def test_each_series_can_be_seen_in_both_modes() -> None:
+    for colour in COLOURS:
+        own = bytes.fromhex(colour[1:])
+        assert min(contrast(own, [card] * 3) for card in (255, 0x14)) >= 3, colour
+    schemes = {bundle.chart_params(each, ASSETS).get("color_scheme") for each in ASSETS.charts.values()}
+    assert schemes <= {None, SCHEME}
 
 
 def test_every_chart_is_written(tmp_path: Path) -> None:

@@ -41,6 +41,12 @@ def test_rows_are_the_same_and_no_link_is_sorted(connection: sqlite3.Connection)
     assert len(rows) == 2 * len(NASTY)
 
 
+def test_texts_with_arrows_are_grouped_by_their_column() -> None:
+    types = links.text("types", arrows=True)
+    before = f"SELECT {types} AS types_text, SUM(uses) AS uses FROM ops GROUP BY {types} LIMIT 9"
+    assert by_columns(before) == f"SELECT {types} AS types_text, SUM(uses) AS uses FROM ops GROUP BY types LIMIT 9"
+
+
 @pytest.mark.parametrize(
     "sql",
     [

@@ -58,6 +58,13 @@ def test_text_stays_text(value: str) -> None:
     assert page.text == value
 
 
+@pytest.mark.parametrize("value", ["f32[8] -> f32[4,2]", "tensor<8xf32> -> <b>"])
+def test_an_arrow_is_one_sign(value: str) -> None:
+    """A narrow cell breaks between `-` and `>`."""
+    shown = Page(cell(links.text("types", arrows=True), types=value)).text
+    assert shown == value.replace("->", "→")
+
+
 @pytest.mark.parametrize("value", NASTY)
 def test_the_link_of_an_op_carries_its_name(value: str) -> None:
     page = Page(cell(links.op("op", ""), op=value))

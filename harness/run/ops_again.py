@@ -155,9 +155,10 @@ def _settings(request: Request, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _backend(name: str, own: Mapping[str, str], folder: Path) -> str:
-    """A backend that may be named by its label among those of the earlier run, `own`. One whose file is not where that
-    run had it is the file in `folder` with the longest end of that path, as in another checkout."""
-    if not Path(name).is_file():
+    """A backend that may be named by its label among those of the earlier run, `own`, whatever file has that name. One
+    whose file is not where that run had it is the file in `folder` with the longest end of that path, as in another
+    checkout."""
+    if not Path(registry.file_of(name)).is_file():
         name = own.get(backend_label(name), name)
     kind, colon, path = name.rpartition(":")
     if "/" not in path or Path(path).exists():

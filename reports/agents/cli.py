@@ -6,16 +6,16 @@ from pathlib import Path
 
 import click
 
+from opscope.base.path_option import path_option
 from opscope.reports.agents.instructions import BLOCK, FILE, written
 
 
 @click.command(short_help="Print or write instructions for assistants that triage nights.")
-@click.option(
+@path_option(
     "--write",
     "file",
     is_flag=False,
     flag_value=FILE,
-    type=click.Path(path_type=Path),
     metavar="[FILE]",
     help=f"Write them into FILE as a marked block, and leave the rest as it is; default: {FILE}.",
 )

@@ -10,6 +10,9 @@ from typing import Any
 
 import click
 
+from opscope.base.path_option import path_option
+from opscope.harness.record.errors import InputError
+
 _DB = click.option(
     "--db", "url", default=None, metavar="URL", help="Results database; default: .opscope/opscope.sqlite."
 )
@@ -20,7 +23,6 @@ def DB(command: Callable[..., None]) -> Callable[..., None]:  # noqa: N802 - a d
 
     @functools.wraps(command)
     def marked(*args: Any, **options: Any) -> None:
-        from opscope.harness.record.errors import InputError
         from opscope.reports.commands.demo_mark import say_if_demo
 
         printed = True
@@ -41,12 +43,8 @@ LIMIT = click.option("--limit", type=click.IntRange(1), default=30, show_default
 
 
 OWNER = click.option("--owner", "team", metavar="TEAM", help="Only failures that TEAM owns (ci/owners.yaml).")
-OWNERS = click.option(
-    "--owners",
-    "owners_file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Rules of owners; default: ci/owners.yaml, or else the rules in the database.",
+OWNERS = path_option(
+    "--owners", "owners_file", help="Rules of owners; default: ci/owners.yaml, or else the rules in the database."
 )
 
 
@@ -94,7 +92,6 @@ def diff(
     since then. Ops that fail for one cause are one line; --cause lists them all.
     """
     from opscope.base.page import Page
-    from opscope.harness.record.errors import InputError
     from opscope.reports.compare.what_changed import what_changed
     from opscope.reports.pages.diff_page import show
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from opscope.base.finite_number import FiniteNumber
+from opscope.base.path_option import path_option
 
 if TYPE_CHECKING:
     from opscope.reports.publish.spool import Delivery
@@ -18,11 +19,9 @@ if TYPE_CHECKING:
 @click.option(
     "--to", "url", default=None, help="Database URL (SQLite or PostgreSQL); default: .opscope/opscope.sqlite."
 )
-@click.option(
+@path_option(
     "--night",
     "night_file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
     help="Add the runs to the night that FILE describes, as night.json in the run folders of a night does.",
 )
 @click.option("--shard", type=click.IntRange(0), default=0, help="Number of the shard that the runs belong to.")

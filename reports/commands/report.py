@@ -6,25 +6,16 @@ from pathlib import Path
 
 import click
 
+from opscope.base.path_option import path_option
 from opscope.reports.commands.compare import DB, OWNER, OWNERS
 
 
 @click.command(short_help="Write the HTML report of a night or a run.")
 @click.argument("what", metavar="[NIGHT|RUN]", required=False)
 @DB
-@click.option(
-    "-o",
-    "--out",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="File to write; default: report.html in the run's folder, or report-NAME.html.",
-)
-@click.option(
-    "--runs",
-    "runs_dir",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Folder of run folders that the page links to; default: .opscope/runs.",
+@path_option("-o", "--out", help="File to write; default: report.html in the run's folder, or report-NAME.html.")
+@path_option(
+    "--runs", "runs_dir", metavar="DIR", help="Folder of run folders that the page links to; default: .opscope/runs."
 )
 @OWNER
 @OWNERS

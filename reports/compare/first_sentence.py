@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import NamedTuple
 
 import sqlalchemy as sa
@@ -23,14 +23,14 @@ from opscope.base.labels import BROKEN, NEWS, NOW_BAD, QUIET, Label, change_of
 from opscope.base.night_grid.grid import told_apart
 from opscope.base.statuses import NOT_ATTEMPTED, RIGHT
 from opscope.reports.compare.commit_range import CommitRange, range_of
-from opscope.reports.compare.diff import Diff, conditions_changed, first_rows
+from opscope.reports.compare.diff import Diff, Row, conditions_changed, first_rows
 from opscope.reports.compare.night_views import last_complete, newest_run
 from opscope.reports.compare.outcomes import RunView
 from opscope.reports.database.notes import read_notes
 from opscope.reports.database.owners import Rule, owner
 from opscope.reports.database.rows import RELEASE
 from opscope.reports.database.schema import NIGHTS, OPS
-from opscope.reports.database.schema_nights import NIGHT_CHANGES, NIGHT_COUNTS, NIGHT_SERIES
+from opscope.reports.database.schema_nights import NIGHT_CHANGES, NIGHT_COUNTS, NIGHT_SERIES, in_series
 from opscope.reports.database.series_names import board_in, series_name
 
 WORSE = {
@@ -124,28 +124,18 @@ def of_view(view: RunView, diff: Diff | None, missing: str = "") -> SeriesFacts:
         view.name,
         sum(op.right for op in used),
         sum(op.attempted for op in used),
-        tuple(
-            Change(
-                row.label,
-                row.op_id,
-                row.op_name,
-                row.cluster,
-                row.failed_stage,
-                row.models,
-                row.uses,
-                bool(row.known),
-                row.flaky,
-                row.remark,
-                row.acknowledged,
-            )
-            for row in rows
-        ),
+        tuple(map(_change, rows)),
         diff is None,
         _text(None if diff is None else diff.since),
         () if diff is None else diff.conditions,
         missing or ", ".join(view.missing),
         view.broken,
     )
+
+
+def _change(row: Row) -> Change:
+    what = row.label, row.op_id, row.op_name, row.cluster, row.failed_stage
+    return Change(*what, row.models, row.uses, bool(row.known), row.flaky, row.remark, row.acknowledged)
 
 
 def of_missing(series: str, place: str, previous: str) -> SeriesFacts:
@@ -188,37 +178,21 @@ def place_asked_for(connection: sa.Connection, backend: str, arch: str, series: 
 
 def of_night(connection: sa.Connection, night_id: str, series: str) -> SeriesFacts:
     """A night in one series, from what publishing counted of it."""
-    this = (NIGHT_SERIES.c.night_id == night_id) & (NIGHT_SERIES.c.series == series)
-    row = connection.execute(sa.select(NIGHT_SERIES).where(this)).mappings().one()
+    here = sa.select(NIGHT_SERIES).where(in_series(NIGHT_SERIES, night_id, series))
+    row = connection.execute(here).mappings().one()
     label = connection.scalar(sa.select(NIGHTS.c.label).where(NIGHTS.c.night_id == night_id))
     notes, day = read_notes(connection), date_of(str(label))
-    changed = (
-        sa.select(NIGHT_CHANGES, OPS.c.op_name)
-        .join(OPS, OPS.c.op_id == NIGHT_CHANGES.c.op_id)
-        .where(NIGHT_CHANGES.c.night_id == night_id, NIGHT_CHANGES.c.series == series)
-    )
-    changes = tuple(
-        Change(
-            each["label"],
-            each["op_id"],
-            each["op_name"],
-            each["cluster"],
-            each["stage"],
-            tuple(filter(None, each["models"].split(", "))),
-            each["uses"],
-            bool(each["known"]),
-            each["flaky"],
-            note.line(day) if note is not None else "",
-            note is not None and note.quiets(day),
-        )
-        for each, note in ((each, notes.get(each["cluster"])) for each in connection.execute(changed).mappings())
-    )
-    message = connection.scalar(
-        sa.select(NIGHT_CHANGES.c.message).where(NIGHT_CHANGES.c.night_id == night_id, NIGHT_CHANGES.c.series == series)
-    )
-    counted = sa.select(NIGHT_COUNTS.c.status, sa.func.sum(NIGHT_COUNTS.c.ops)).where(
-        NIGHT_COUNTS.c.night_id == night_id, NIGHT_COUNTS.c.series == series, NIGHT_COUNTS.c.model == ""
-    )
+    changed = sa.select(NIGHT_CHANGES, OPS.c.op_name).join(OPS, OPS.c.op_id == NIGHT_CHANGES.c.op_id)
+    changed = changed.where(in_series(NIGHT_CHANGES, night_id, series))
+    changes = []
+    for each in connection.execute(changed).mappings():
+        what = (each[name] for name in ("label", "op_id", "op_name", "cluster", "stage"))
+        models, note = tuple(filter(None, each["models"].split(", "))), notes.get(each["cluster"])
+        said = ("", False) if note is None else (note.line(day), note.quiets(day))
+        changes.append(Change._make((*what, models, each["uses"], bool(each["known"]), each["flaky"], *said)))
+    message = connection.scalar(sa.select(NIGHT_CHANGES.c.message).where(in_series(NIGHT_CHANGES, night_id, series)))
+    counted = sa.select(NIGHT_COUNTS.c.status, sa.func.sum(NIGHT_COUNTS.c.ops))
+    counted = counted.where(in_series(NIGHT_COUNTS, night_id, series), NIGHT_COUNTS.c.model == "")
     ops = {status: int(count) for status, count in connection.execute(counted.group_by(NIGHT_COUNTS.c.status))}
     previous, since, conditions = row["previous_night"], None, tuple[str, ...]()
     if previous:
@@ -232,7 +206,7 @@ def of_night(connection: sa.Connection, night_id: str, series: str) -> SeriesFac
         series_name(row["backend"], board_in(connection, night_id, series, row["arch"]), series),
         sum(count for status, count in ops.items() if status in RIGHT),
         sum(count for status, count in ops.items() if status not in NOT_ATTEMPTED),
-        changes,
+        tuple(changes),
         not previous,
         _text(since),
         conditions,
@@ -480,10 +454,3 @@ def verdict(facts: Sequence[SeriesFacts]) -> str:
         return "better"
     first = all(each.first for each in facts) and any(each.changes for each in facts)
     return "first night" if first else "as before"
-
-
-def age(started: datetime, now: datetime | None = None) -> str:
-    """How long ago a night began: `3 hours ago`, `7 days ago`."""
-    hours = ((now or datetime.now(UTC)) - started).total_seconds() / 3600
-    count, unit = (hours / 24, "day") if hours >= 48 else (hours, "hour")
-    return f"{int(count)} {unit}{'' if int(count) == 1 else 's'} ago" if hours >= 1 else "less than an hour ago"

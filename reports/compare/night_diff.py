@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -197,9 +197,7 @@ def newest_date(
 
 def since_night_before(connection: sa.Connection, earlier: str, late: str, series: str) -> Diff:
     """Compares a night in one series with the one before it: what `night_before` says of that."""
-    with gc_pause.paused():
-        before, now = night_before(connection, earlier, series), night_view(connection, late, series)
-        return compare(before, now, slower_between_nights(connection, before, now))
+    return compared_in(connection, earlier, late, series, night_before)
 
 
 def tonight(connection: sa.Connection, model: str | None = None) -> tuple[dict[str, str], tuple[str, ...]]:
@@ -226,8 +224,10 @@ def tonight(connection: sa.Connection, model: str | None = None) -> tuple[dict[s
     return newest, tuple(others)
 
 
-def compared_in(connection: sa.Connection, earlier: str, late: str, series: str) -> Diff:
-    """Compares two nights in one series."""
+def compared_in(
+    connection: sa.Connection, earlier: str, late: str, series: str, read: Callable[..., RunView] = night_view
+) -> Diff:
+    """Compares two nights in one series; `read` reads the earlier."""
     with gc_pause.paused():
-        before, now = (night_view(connection, night_id, series) for night_id in (earlier, late))
+        before, now = read(connection, earlier, series), night_view(connection, late, series)
         return compare(before, now, slower_between_nights(connection, before, now))

@@ -10,11 +10,11 @@ import sqlalchemy as sa
 from opscope.base.labels import COMPLETE
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.optest import backend_label, release_in
-from opscope.reports.compare.outcomes import RunFacts, RunView, imports_of, programs_of, view_of
+from opscope.reports.compare.outcomes import RunView, imports_of, no_such_run, with_ops
 from opscope.reports.database.reading import how_to_publish
 from opscope.reports.database.rows import RAN, RELEASE, series_by_backend
 from opscope.reports.database.schema import NIGHTS, OP_TESTS, RUNS
-from opscope.reports.database.schema_nights import NIGHT_MODELS, NIGHT_SERIES
+from opscope.reports.database.schema_nights import NIGHT_MODELS, NIGHT_SERIES, in_series
 from opscope.reports.database.whole_models import counting
 
 
@@ -66,9 +66,7 @@ def night_of(connection: sa.Connection, run_id: str, where: str = "NIGHT") -> st
     """The night that a published run belongs to. Raises InputError, with the closest id, where there is none."""
     night_id = connection.scalar(sa.select(RUNS.c.night_id).where(RUNS.c.run_id == run_id))
     if night_id is None:
-        run_ids = connection.scalars(sa.select(RUNS.c.run_id)).all()
-        hint = closest(run_id, run_ids, 3) if run_ids and not release_in(run_id) else how_to_publish(run_id)
-        raise InputError(where, "a night, a run folder or the id of a published run", f"`{run_id}`", hint)
+        raise no_such_run(connection, run_id, where, "a night, ")
     return night_id
 
 
@@ -104,24 +102,30 @@ def night_view(connection: sa.Connection, night_id: str, series: str) -> RunView
     night_row = connection.execute(
         sa.select(NIGHT_SERIES.c.status, NIGHT_SERIES.c.missing, NIGHTS.c.started, NIGHTS.c.label)
         .join(NIGHTS, NIGHTS.c.night_id == NIGHT_SERIES.c.night_id)
-        .where(NIGHT_SERIES.c.night_id == night_id, NIGHT_SERIES.c.series == series)
+        .where(in_series(NIGHT_SERIES, night_id, series))
     ).one()
-    models_of_night = sa.select(NIGHT_MODELS.c.model, NIGHT_MODELS.c.module_id, NIGHT_MODELS.c.outcome).where(
-        NIGHT_MODELS.c.night_id == night_id, NIGHT_MODELS.c.series == series
-    )
+    models_of_night = sa.select(NIGHT_MODELS.c.model, NIGHT_MODELS.c.module_id, NIGHT_MODELS.c.outcome)
+    models_of_night = models_of_night.where(in_series(NIGHT_MODELS, night_id, series))
     asked = connection.execute(models_of_night).all()
     modules = {row.model: row.module_id for row in asked if row.outcome == RAN}
-    which = (OP_TESTS.c.night_id == night_id) & (OP_TESTS.c.series == series) & (OP_TESTS.c.superseded_by == "")
+    which = in_series(OP_TESTS, night_id, series) & (OP_TESTS.c.superseded_by == "")
     missing = tuple(night_row.missing.split(", ")) if night_row.missing else ()
     imports = imports_of(connection, [each["run_id"] for each, _ in reversed(of_series)])
-    facts = RunFacts(
-        night_id, "night", backend, run["arch"], night_row.started, night_row.status, run, series, missing, imports
-    )._replace(
+    view = RunView(
+        night_id,
+        "night",
+        backend,
+        run["arch"],
+        night_row.started,
+        night_row.status,
+        run,
+        series,
+        missing=missing,
+        imports=imports,
         day=night_row.label[:10],
         asked=tuple(row.model for row in asked if row.outcome != RAN),
-        programs=programs_of(connection, counting(connection, night_id, [series])),
     )
-    return view_of(connection, facts, modules, which)
+    return with_ops(connection, view, modules, which, counting(connection, night_id, [series]))
 
 
 def night_before(connection: sa.Connection, night_id: str, series: str) -> RunView:

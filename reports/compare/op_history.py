@@ -28,7 +28,7 @@ from opscope.reports.database.owners import Rule, owner
 from opscope.reports.database.reading import how_to_publish
 from opscope.reports.database.rows import RELEASE, SELECTION
 from opscope.reports.database.schema import MODELS, MODULE_OPS, NIGHTS, OP_ALIAS, OP_TESTS, OPS, RUNS, USES
-from opscope.reports.database.schema_nights import NIGHT_CHANGES, NIGHT_FIXES, NIGHT_SERIES
+from opscope.reports.database.schema_nights import NIGHT_CHANGES, NIGHT_FIXES, NIGHT_SERIES, in_series
 from opscope.reports.database.series_names import board_in, names_of, series_name
 from opscope.reports.records.columns import plain
 
@@ -48,66 +48,26 @@ PLACES = 10
 Details = dict[str, Any]
 
 HISTORY = (
-    "night",
-    "night_id",
-    "backend",
-    "arch",
-    "data_format",
-    "status",
-    "failed_stage",
-    "z_max",
-    "pcc",
-    "cycles",
-    "compile_ms",
-    "ran_on",
-    "card_type",
-    "flaky",
-    "expected",
-    "error_signature",
-    "cause",
-    "error_message",
-    "artifact",
-    "run_id",
-    "repro",
+    *("night", "night_id", "backend", "arch", "data_format", "status", "failed_stage", "z_max", "pcc", "cycles"),
+    *("compile_ms", "ran_on", "card_type", "flaky", "expected", "error_signature", "cause", "error_message"),
+    *("artifact", "run_id", "repro"),
 )
 ORDERED_BY = ("kind", "series")
 """Columns that say which nights follow each other; they are not shown."""
 READY = (
-    "night",
-    "night_id",
-    "backend",
-    "arch",
-    "data_format",
-    "outcome",
-    "reason",
-    "ops",
-    "right_ops",
-    "bad_ops",
-    "not_attempted",
-    "whole",
-    "readiness",
+    *("night", "night_id", "backend", "arch", "data_format", "outcome", "reason"),
+    *("ops", "right_ops", "bad_ops", "not_attempted", "whole", "readiness"),
 )
 BLOCKS = (
-    "op_id",
-    "op_name",
-    "signature",
-    "uses",
-    "status",
-    "failed_stage",
-    "depth",
-    "cluster",
-    "error_message",
-    "expected",
-    "flaky",
-    "label",
-    "repro",
+    *("op_id", "op_name", "signature", "uses", "status", "failed_stage", "depth", "cluster"),
+    *("error_message", "expected", "flaky", "label", "repro"),
 )
 BLOCKS_OF_NIGHT = tuple(name for name in BLOCKS if name != "depth")
+_LABEL = {"night": "label"}
+_FAILURES = {"failed_stage": "stage", "error_message": "message", "expected": "known"}
 JSON_NAMES = {
-    "night_ops": {"night": "label"},
-    "model_readiness": {"night": "label"},
-    "night_failures": {"failed_stage": "stage", "error_message": "message", "expected": "known"},
-    "model_blockers": {"failed_stage": "stage", "error_message": "message", "expected": "known"},
+    **dict.fromkeys(("night_ops", "model_readiness"), _LABEL),
+    **dict.fromkeys(("night_failures", "model_blockers"), _FAILURES),
 }
 """View -> the columns that details name otherwise."""
 
@@ -295,7 +255,6 @@ def model(connection: sa.Connection, name: str, rules: Sequence[Rule], team: str
         blockers = _rows(connection, "model_blockers", BLOCKS, where, None)
         for entry in blockers:
             entry["owner"] = owner(rules, [entry["op_name"]], entry["stage"], entry["cluster"], [name])
-        blockers = [entry for entry in blockers if team is None or entry["owner"] == team]
         of_series.append(
             {
                 "series": series,
@@ -303,18 +262,23 @@ def model(connection: sa.Connection, name: str, rules: Sequence[Rule], team: str
                 "since": since and show.Since(**vars(since), text=since.text),
                 "newest": last,
                 "ladder": _ladder(connection, where),
-                "blockers": sorted(blockers, key=lambda entry: (-entry["uses"], entry["op_name"], entry["op_id"])),
+                "blockers": _of_team(blockers, team),
             }
         )
     return {"what": "model", "model": name, "lanes": of_series, "trend": trend}
 
 
+def _of_team(failing: Sequence[Details], team: str | None, by: tuple[str, ...] = ("op_name", "op_id")) -> list[Details]:
+    """The failures that a team owns, all without one; those with most uses first."""
+    own = (entry for entry in failing if team is None or entry["owner"] == team)
+    return sorted(own, key=lambda entry: (-entry["uses"], *(entry[name] for name in by)))
+
+
 def _ladder(connection: sa.Connection, where: Mapping[str, str]) -> list[Details]:
     rungs = _rows(connection, "night_ladder", ("stage_reached", "ops", "uses"), where, None)
-    of_series = (OP_TESTS.c.night_id == where["night_id"]) & (OP_TESTS.c.series == where["series"])
+    of_series = in_series(OP_TESTS, where["night_id"], where["series"])
     climbs = climbs_of(connection, of_series & (OP_TESTS.c.superseded_by == ""))
-    ops: Counter[str] = Counter()
-    uses: Counter[str] = Counter()
+    ops, uses = Counter[str](), Counter[str]()
     for rung in rungs:
         ops[rung["stage_reached"]] += rung["ops"]
         uses[rung["stage_reached"]] += rung["uses"]
@@ -365,13 +329,13 @@ def cause(connection: sa.Connection, name: str, rules: Sequence[Rule], team: str
         for entry in failing:
             entry["models"] = entry["models"].split(", ")
             entry["owner"] = owner(rules, [entry["op_name"]], entry["stage"] or "", name, entry["models"])
-        failing = [entry for entry in failing if team is None or entry["owner"] == team]
+        failing = _of_team(failing, team)
         began = sa.select(NIGHTS.c.label).where(NIGHTS.c.night_id == of_series[-1].night_id)  # in the night's own zone
         lane |= {
             "night_id": last.night_id,
             "first_seen": str(connection.scalar(began))[: len("2026-12-31")],
             "models": sorted({model for entry in failing for model in entry["models"]}),
-            "failing": sorted(failing, key=lambda entry: (-entry["uses"], entry["op_name"], entry["op_id"])),
+            "failing": failing,
         }
         lanes.append(lane)
     message = next((night.message for night in nights), "") or "an op that is right, but less exact than before"
@@ -382,17 +346,11 @@ def run(view: RunView, rules: Sequence[Rule], team: str | None) -> Details:
     """A published run: counts by status, and the ops that go wrong."""
     bad = [
         {
-            "op_id": op.op_id,
-            "op_name": op.op_name,
-            "types": op.types,
-            "status": op.status,
+            **{name: getattr(op, name) for name in ("op_id", "op_name", "types", "status", "error", "uses", "repro")},
             "stage": op.failed_stage,
-            "error": op.error,
             "cluster": op.cause,
             "known": op.expected,
-            "uses": op.uses,
             "models": sorted(op.uses_of),
-            "repro": op.repro,
             "owner": owner(rules, [op.op_name], op.failed_stage, op.cause, list(op.uses_of)),
         }
         for op in view.ops.values()
@@ -400,18 +358,12 @@ def run(view: RunView, rules: Sequence[Rule], team: str | None) -> Details:
     ]
     return {
         "what": "run",
-        "run_id": view.run_id,
-        "backend": view.backend,
-        "arch": view.arch,
+        **{name: getattr(view, name) for name in ("run_id", "backend", "arch", "outcome")},
         "on": view.name,
         "started": view.started.isoformat(),
-        "outcome": view.outcome,
         "models": list(view.models),
         "statuses": dict(sorted(Counter(op.status for op in view.ops.values()).items())),
-        "failing": sorted(
-            (op_of_run for op_of_run in bad if team is None or op_of_run["owner"] == team),
-            key=lambda op_of_run: (-op_of_run["uses"], op_of_run["op_id"]),
-        ),
+        "failing": _of_team(bad, team, ("op_id",)),
     }
 
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import sqlalchemy as sa
 from pydantic import ValidationError
@@ -36,31 +36,9 @@ from opscope.reports.database.whole_models import WHOLE_MODELS, cause_of_program
 from opscope.reports.records.columns import plain
 
 TAKEN = (
-    "op_id",
-    "op_name",
-    "op_kind",
-    "backend",
-    "status",
-    "stage_reached",
-    "failed_stage",
-    "compile_seconds",
-    "error_signature",
-    "error_message",
-    "crash_kind",
-    "pcc",
-    "cycles",
-    "cycles_error",
-    "largest_ulp",
-    "run_ns",
-    "run_spread_ns",
-    "l1_peak_bytes",
-    "ran_on",
-    "expected",
-    "flaky",
-    "stability",
-    "artifact",
-    "repro",
-    "card_type",
+    *("op_id", "op_name", "op_kind", "backend", "status", "stage_reached", "failed_stage", "compile_seconds"),
+    *("error_signature", "error_message", "crash_kind", "pcc", "cycles", "cycles_error", "largest_ulp", "run_ns"),
+    *("run_spread_ns", "l1_peak_bytes", "ran_on", "expected", "flaky", "stability", "artifact", "repro", "card_type"),
 )
 """Columns of `op_tests` that an outcome and its view are made from."""
 
@@ -144,6 +122,15 @@ class Outcome:
         return self.status, self.failed_stage, self.signature, self.crash
 
 
+COLUMN_OF = {each.name: each.name for each in fields(Outcome) if each.name not in ("error", "uses_of")} | {
+    "stage": "stage_reached",
+    "signature": "error_signature",
+    "crash": "crash_kind",
+    "params": "op_params",
+}
+"""Field of an outcome -> the column of its test, for those that are just that."""
+
+
 @dataclass(frozen=True)
 class RunView:
     """One run, or one night in one series, op by op."""
@@ -152,16 +139,16 @@ class RunView:
     """Id of the run, or of the night."""
     place: str
     """Where it was read from: the run folder, `database`, or `night`."""
-    models: tuple[str, ...]
-    """Models that have a module."""
     backend: str
     arch: str
     started: datetime
     outcome: str
-    origin: Mapping[str, Any]
-    ops: Mapping[str, Outcome]
-    series: str
+    origin: Mapping[Any, Any]
+    series: str = ""
     """The series: equal for runs that can be compared."""
+    models: tuple[str, ...] = ()
+    """Models that have a module."""
+    ops: Mapping[str, Outcome] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
     """Models and shards that were expected and are missing."""
     imports: Mapping[str, str] = field(default_factory=dict)
@@ -247,41 +234,10 @@ class RunView:
 
 
 ORIGIN = (
-    "revision",
-    "dirty",
-    "branch",
-    "backend_revision",
-    "backend_dirty",
-    "host",
-    "python",
-    "versions",
-    "options",
-    "compiler",
+    *("revision", "dirty", "branch", "backend_revision", "backend_dirty"),
+    *("host", "python", "versions", "options", "compiler"),
 )
 """Fields of a run's origin that a view keeps."""
-
-
-class RunFacts(NamedTuple):
-    """What a view holds about its run besides the ops."""
-
-    run_id: str
-    place: str
-    backend: str
-    arch: str
-    started: datetime
-    outcome: str
-    origin: Mapping[Any, Any]
-    series: str = ""
-    """Empty: it follows from backend, board and options."""
-    missing: tuple[str, ...] = ()
-    imports: Mapping[str, str] = {}
-    climbs: frozenset[tuple[str, ...]] = frozenset()
-    asked: tuple[str, ...] = ()
-    day: str = ""
-    """Empty: that of its start, in UTC."""
-    notes: Mapping[str, Note] = {}
-    programs: Iterable[tuple[Mapping[Any, Any], Structure | None]] = ()
-    """Rows of `whole_models`, each with what is in its program."""
 
 
 # --- from a run folder
@@ -307,20 +263,16 @@ def from_stored(run: StoredRun, place: str, backend: str = "") -> RunView:
         if backend in ("", test.backend)
     )
     tested = {test.op_id for test in run.tests}
+    described = ("op_id", "op_name", "unsplittable")
     untested = [
-        {
-            "op_id": row.op_id,
-            "op_name": plain(row.op_name),
-            "op_kind": "",
-            "unsplittable": plain(row.unsplittable),
-            "signature": signature(row.inputs, row.outputs),
-        }
+        {name: plain(getattr(row, name)) for name in described}
+        | {"op_kind": "", "signature": signature(row.inputs, row.outputs)}
         for row in run.rows
         if row.op_id not in tested
     ]
     record = run.record
-    return _view(
-        RunFacts(
+    return _filled(
+        RunView(
             record.run_id,
             place,
             backend or record.backend,
@@ -331,12 +283,12 @@ def from_stored(run: StoredRun, place: str, backend: str = "") -> RunView:
             imports=plain({check.model: check.text for check in run.header.imports if check.fails_run}),
             climbs=frozenset(tuple(plain(time.stage) for time in test.stages) for test in run.tests),
             asked=tuple(plain(failure.model) for failure in run.header.failed),
-            programs=[(plain(columns_of(test)), test.structure) for test in run.whole if backend in ("", test.backend)],
         ),
         plain(list(run.header.module_ops)),
         tests,
         untested,
         uses,
+        [(plain(columns_of(test)), test.structure) for test in run.whole if backend in ("", test.backend)],
     )
 
 
@@ -350,9 +302,7 @@ def from_database(connection: sa.Connection, run_id: str, where: str = "RUN", ba
     """
     run = connection.execute(sa.select(RUNS).where(RUNS.c.run_id == run_id)).mappings().one_or_none()
     if run is None:
-        run_ids = connection.scalars(sa.select(RUNS.c.run_id)).all()
-        hint = closest(run_id, run_ids, 3) if run_ids and not release_in(run_id) else how_to_publish(run_id)
-        raise InputError(where, "a run folder or the id of a published run", f"`{run_id}`", hint)
+        raise no_such_run(connection, run_id, where)
     models_of_run = sa.select(MODELS.c.model, MODELS.c.module_id, MODELS.c.outcome).where(MODELS.c.run_id == run_id)
     asked = connection.execute(models_of_run.order_by(MODELS.c.position)).all()
     modules = {row.model: row.module_id for row in asked if row.outcome == RAN}
@@ -363,7 +313,7 @@ def from_database(connection: sa.Connection, run_id: str, where: str = "RUN", ba
         raise InputError(
             where, f"the options of run `{run_id}`", cut(str(run["options"]), 80), "publishing the run again"
         )
-    facts = RunFacts(
+    view = RunView(
         run_id,
         "database",
         backend or run["backend"],
@@ -373,15 +323,26 @@ def from_database(connection: sa.Connection, run_id: str, where: str = "RUN", ba
         run,
         imports=imports_of(connection, [run_id]),
         asked=tuple(row.model for row in asked if row.outcome != RAN),
-        programs=programs_of(connection, rows_of_run(connection, run_id, backend)),
     )
-    return view_of(connection, facts, modules, which)
+    return with_ops(connection, view, modules, which, rows_of_run(connection, run_id, backend))
 
 
-def view_of(
-    connection: sa.Connection, facts: RunFacts, modules: Mapping[str, str | None], which: sa.ColumnElement[bool]
+def no_such_run(connection: sa.Connection, run_id: str, where: str, or_else: str = "") -> InputError:
+    """The error about a run that the database does not have; `or_else`: what the name could have been too."""
+    run_ids = connection.scalars(sa.select(RUNS.c.run_id)).all()
+    hint = closest(run_id, run_ids, 3) if run_ids and not release_in(run_id) else how_to_publish(run_id)
+    return InputError(where, f"{or_else}a run folder or the id of a published run", f"`{run_id}`", hint)
+
+
+def with_ops(
+    connection: sa.Connection,
+    run: RunView,
+    modules: Mapping[str, str | None],
+    which: sa.ColumnElement[bool],
+    programs: Sequence[Row],
 ) -> RunView:
-    """The op tests that `which` selects, with the uses of `modules` (model -> module)."""
+    """The run with the op tests that `which` selects, the uses of `modules` (model -> module), and its models as one
+    program, rows of `whole_models`."""
     renamed = aliases(connection)
     tests = _tests(connection, which)
     for test in tests:
@@ -399,8 +360,8 @@ def view_of(
                 uses.setdefault(key, {})[model] = count
     tested = {test["op_id"] for test in tests}
     untested = _untested(connection, [op_id for op_id in uses if op_id not in tested])
-    facts = facts._replace(climbs=climbs_of(connection, which), notes=read_notes(connection))
-    return _view(facts, list(modules), tests, untested, uses)
+    run = replace(run, climbs=climbs_of(connection, which), notes=read_notes(connection))
+    return _filled(run, modules, tests, untested, uses, _programs_of(connection, programs))
 
 
 def climbs_of(connection: sa.Connection, which: sa.ColumnElement[bool]) -> frozenset[tuple[str, ...]]:
@@ -448,7 +409,7 @@ def _tests(connection: sa.Connection, which: sa.ColumnElement[bool]) -> list[dic
     return tests
 
 
-def programs_of(connection: sa.Connection, rows: Sequence[Row]) -> list[tuple[Row, Structure | None]]:
+def _programs_of(connection: sa.Connection, rows: Sequence[Row]) -> list[tuple[Row, Structure | None]]:
     """Rows of `whole_models`, each with what is in its program."""
     if not rows:
         return []
@@ -489,14 +450,17 @@ def pieces_of(names: Sequence[str]) -> Iterator[Sequence[str]]:
 # --- rows of either
 
 
-def _view(
-    facts: RunFacts,
+def _filled(
+    run: RunView,
     models: Iterable[str],
     tests: Iterable[Mapping[Any, Any]],
     untested: Iterable[Mapping[Any, Any]],
     uses: Mapping[str, Mapping[str, int]],
+    programs: Iterable[tuple[Mapping[Any, Any], Structure | None]],
 ) -> RunView:
-    """The view. `untested` ops have no test: no module could be made of them, or they were not reached (yet)."""
+    """The run with its ops and what follows from them; a series and a day that are not given are those of backend,
+    board and options, and of its start in UTC. `untested` ops have no test: no module could be made of them, or they
+    were not reached (yet). `programs`: rows of `whole_models`, each with what is in its program."""
     outcomes: dict[str, Outcome] = {}
     cards = set()
     for test in tests:
@@ -505,44 +469,28 @@ def _view(
         if other is None or not other.bad:  # of several backends, one on which it went wrong speaks for the op
             outcomes[test["op_id"]] = outcome
     for op in untested:
-        fields = {
-            "op_id": op["op_id"],
-            "op_name": op["op_name"],
-            "op_kind": op["op_kind"] or "other",
-            "types": op["signature"],
-            "stage": str(Stage.SPLIT),
-            "uses_of": dict(uses.get(op["op_id"], {})),
-        }
-        if op["unsplittable"]:
-            cause = cause_of(UNSPLITTABLE, Stage.SPLIT, op["op_name"], "")
-            fields |= {
-                "status": UNSPLITTABLE,
-                "failed_stage": str(Stage.SPLIT),
-                "cause": cause,
-                "error": op["unsplittable"],
-            }
-        else:
-            fields |= {"status": str(Status.NOT_RUN)}
-        outcomes[op["op_id"]] = Outcome(**fields)
-    return RunView(
-        facts.run_id,
-        facts.place,
-        tuple(sorted(models)),
-        facts.backend,
-        facts.arch,
-        facts.started,
-        facts.outcome,
-        {name: facts.origin[name] for name in ORIGIN},
-        outcomes,
-        facts.series or series_text(facts.backend, facts.arch, facts.origin["options"]),
-        facts.missing,
-        facts.imports,
-        board_of(cards, facts.arch),
-        facts.climbs,
-        facts.asked,
-        facts.day or f"{facts.started:%Y-%m-%d}",
-        facts.notes,
-        _programs(facts.programs, outcomes),
+        lost = bool(op["unsplittable"])
+        outcomes[op["op_id"]] = Outcome(
+            op["op_id"],
+            op["op_name"],
+            op["op_kind"] or "other",
+            op["signature"],
+            UNSPLITTABLE if lost else str(Status.NOT_RUN),
+            str(Stage.SPLIT),
+            failed_stage=str(Stage.SPLIT) * lost,
+            cause=cause_of(UNSPLITTABLE, Stage.SPLIT, op["op_name"], "") * lost,
+            error=op["unsplittable"] or "",
+            uses_of=dict(uses.get(op["op_id"], {})),
+        )
+    return replace(
+        run,
+        models=tuple(sorted(models)),
+        ops=outcomes,
+        origin={name: run.origin[name] for name in ORIGIN},
+        series=run.series or series_text(run.backend, run.arch, run.origin["options"]),
+        board=board_of(cards, run.arch),
+        day=run.day or f"{run.started:%Y-%m-%d}",
+        programs=_programs(programs, outcomes),
     )
 
 
@@ -553,57 +501,19 @@ def _programs(
     for row, structure in rows:
         model, other = row["model"], programs.get(row["model"])
         if other is None or not other.bad:  # as of an op on several backends
-            programs[model] = Outcome(
-                op_id=row["op_id"],
-                op_name=WHOLE_MODEL,
-                op_kind=FAMILY_OF_MODELS,
-                types="",
-                status=str(row["status"]),
-                stage=row["stage_reached"],
-                failed_stage=row["failed_stage"] or "",
-                signature=row["error_signature"] or "",
-                cause=cause_of_program(row),
-                error=row["error_message"] or "",
-                pcc=row["pcc"],
-                cycles=row["cycles"],
-                compile_seconds=row["compile_seconds"],
-                ran_on=row["ran_on"],
-                expected=row["expected"],
-                uses_of={model: 1},
-                structure=structure,
-            )
+            of_model = {
+                "op_name": WHOLE_MODEL,
+                "op_kind": FAMILY_OF_MODELS,
+                "types": "",
+                "cause": cause_of_program(row),
+            }
+            found = {**row, **of_model, "cause": cause_of_program(row), "structure": structure}
+            programs[model] = _outcome(found, {model: 1})
     return programs | {model: op for op in ops.values() if op.op_name == WHOLE_MODEL for model in op.uses_of}
 
 
 def _outcome(test: Mapping[Any, Any], uses: Mapping[str, int]) -> Outcome:
+    own = {name: test[column] for name, column in COLUMN_OF.items() if test.get(column) is not None}
     status = str(test["status"])
-    return Outcome(
-        op_id=test["op_id"],
-        op_name=test["op_name"],
-        op_kind=test["op_kind"] or "other",
-        types=test["types"],
-        status=status,
-        stage=test["stage_reached"],
-        failed_stage=test["failed_stage"] or "",
-        signature=test["error_signature"] or "",
-        cause=test["cause"] or "",
-        error="" if status == PASSED else test["error_message"] or test["crash_kind"] or "",
-        crash=test["crash_kind"] or "",
-        pcc=test["pcc"],
-        cycles=test["cycles"],
-        cycles_error=test["cycles_error"],
-        largest_ulp=test["largest_ulp"],
-        run_ns=test["run_ns"],
-        run_spread_ns=test["run_spread_ns"],
-        l1_peak_bytes=test["l1_peak_bytes"],
-        compile_seconds=test["compile_seconds"] or 0.0,
-        ran_on=test["ran_on"],
-        expected=test["expected"],
-        flaky=test["flaky"],
-        stability=test["stability"],
-        artifact=test["artifact"] or "",
-        repro=test["repro"],
-        params=test["op_params"],
-        uses_of=uses,
-        structure=test.get("structure"),
-    )
+    error = "" if status == PASSED else test["error_message"] or test.get("crash_kind") or ""
+    return Outcome(**own | {"op_kind": test["op_kind"] or "other", "status": status, "error": error, "uses_of": uses})

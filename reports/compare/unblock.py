@@ -168,9 +168,7 @@ def _fix(key: str, group: Sequence[Placed], needs: Mapping[str, set[str]], newes
     models = sorted({occurrence.model for occurrence in group})
     ops = {occurrence.op.op_id: occurrence.op for occurrence in group}
     first = max(group, key=lambda occurrence: (occurrence.uses, occurrence.op.op_id)).op
-    remark, acknowledged = ("", False) if newest is None else noted(newest, first.cause)
-    if newest is not None:
-        acknowledged = all(noted(newest, cause)[1] for cause in {op.cause for op in ops.values()})
+    causes = {op.cause for op in ops.values()}
     return Fix(
         fix=key,
         op_names=tuple(name for name, _ in Counter(op.op_name for op in ops.values()).most_common()),
@@ -184,8 +182,8 @@ def _fix(key: str, group: Sequence[Placed], needs: Mapping[str, set[str]], newes
         repro=first.repro,
         cluster=first.cause,
         flaky=all(op.flaky for op in ops.values()),
-        remark=remark,
-        acknowledged=acknowledged,
+        remark="" if newest is None else noted(newest, first.cause)[0],
+        acknowledged=newest is not None and all(map(newest.acknowledges, causes)),
     )
 
 
@@ -275,6 +273,10 @@ class Missing:
     """The team that owns it (ci/owners.yaml)."""
 
 
+OWN = ("op_id", "op_name", "op_kind", "types", "status", "stage", "failed_stage", "error", "flaky", "repro")
+"""Fields of an op that keeps a model from being whole which are those of its outcome."""
+
+
 def missing(view: RunView, model: str) -> list[Missing]:
     """What keeps `model` from being whole, the op with the most uses first.
 
@@ -283,21 +285,12 @@ def missing(view: RunView, model: str) -> list[Missing]:
     depth = depths({op.stage for op in view.ops.values()}, view.climbs)
     rows = [
         Missing(
-            op_id=op.op_id,
-            op_name=op.op_name,
-            op_kind=op.op_kind,
-            types=op.types,
+            **{name: getattr(op, name) for name in OWN},
             params=dict(op.params),
             uses=op.uses_of[model],
-            status=op.status,
-            stage=op.stage,
             depth=depth.get(op.stage, 0),
-            failed_stage=op.failed_stage,
             cluster=op.cause,
-            error=op.error,
             known=op.expected,
-            flaky=op.flaky,
-            repro=op.repro,
             remark=remark,
             acknowledged=acknowledged,
         )

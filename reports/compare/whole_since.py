@@ -11,8 +11,8 @@ import sqlalchemy as sa
 from opscope.harness.record.commits.checkout import Commit
 from opscope.reports.compare.commit_range import CommitRange, commit_of
 from opscope.reports.compare.night_times import timed
-from opscope.reports.database.rows import RAN, series_by_backend
-from opscope.reports.database.schema import RUNS
+from opscope.reports.compare.night_views import newest_run
+from opscope.reports.database.rows import RAN
 
 if TYPE_CHECKING:
     from opscope.wire.show import ModelNight
@@ -81,8 +81,5 @@ def whole_since(
 
 def _commit(connection: sa.Connection, night_id: str, series: str, backend: str) -> Commit:
     """The commit of a night in a series: that of its newest run."""
-    runs = connection.execute(sa.select(RUNS).where(RUNS.c.night_id == night_id).order_by(RUNS.c.started.desc()))
-    for run in runs.mappings():
-        if series in series_by_backend(run["backend"], run["arch"], run["options"]).values():
-            return commit_of(run, backend)
-    return Commit()
+    run = newest_run(connection, night_id, series)
+    return Commit() if run is None else commit_of(run, backend)

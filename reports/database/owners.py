@@ -97,14 +97,8 @@ def store_owners(connection: sa.Connection, rules: Sequence[Rule]) -> None:
     """Replaces the rules in the database."""
     connection.execute(sa.delete(OWNERS))
     rows = [
-        {
-            "position": place,
-            "team": rule.team,
-            "op": _listed(rule.op),
-            "stage": _like(rule.stage),
-            "cluster": _like(rule.cluster),
-            "model": _listed(rule.model),
-        }
+        {"position": place, "team": rule.team, "op": _listed(rule.op), "model": _listed(rule.model)}
+        | {"stage": _like(rule.stage), "cluster": _like(rule.cluster)}
         for place, rule in enumerate(rules, 1)
     ]
     if rows:

@@ -34,17 +34,8 @@ READ_ALL = "pg_read_all_data"
 """PostgreSQL's role (14 and later) that reads all tables, and neither writes, reads files nor runs programs."""
 
 HARMLESS = (
-    "random",
-    "clock_timestamp",
-    "timeofday",
-    "gen_random_uuid",
-    "bernoulli",
-    "system",
-    "pg_relation_size",
-    "pg_table_size",
-    "pg_indexes_size",
-    "pg_total_relation_size",
-    "pg_database_size",
+    *("random", "clock_timestamp", "timeofday", "gen_random_uuid", "bernoulli", "system"),
+    *("pg_relation_size", "pg_table_size", "pg_indexes_size", "pg_total_relation_size", "pg_database_size"),
 )
 """Functions of PostgreSQL that are VOLATILE and only return something."""
 
@@ -63,20 +54,10 @@ FROM unnest(current_schemas(false)) WITH ORDINALITY AS searched (name, place)
 """
 
 PRAGMAS = frozenset(
-    {
-        "table_info",
-        "table_xinfo",
-        "table_list",
-        "index_list",
-        "index_info",
-        "index_xinfo",
-        "foreign_key_list",
-        "database_list",
-        "compile_options",
-        "function_list",
-        "integrity_check",
-        "quick_check",
-    }
+    (
+        *("table_info", "table_xinfo", "table_list", "index_list", "index_info", "index_xinfo", "foreign_key_list"),
+        *("database_list", "compile_options", "function_list", "integrity_check", "quick_check"),
+    )
 )
 """Pragmas of SQLite that describe or check something."""
 

@@ -43,7 +43,7 @@ UNNAMED = ("dtype", "data_format", "math_fidelity", "inputs", "seed")
 NAMED = tuple(name for name, option in OPTIONS.items() if option.series and name not in (*UNNAMED, "arch", "workflow"))
 """All other options that affect an op's numbers. The text names those that differ from their default."""
 
-NO_IMPORT = {"import_status": "", "import_text": "", "import_expected": ""}
+NO_IMPORT = dict.fromkeys(("import_status", "import_text", "import_expected"), "")
 
 RAN = "ran"
 """Outcome of a model that has a module; the other outcomes are reasons why there is none."""
@@ -139,36 +139,25 @@ def night_row(published: Published) -> Row:
     if published.member is not None:
         night = published.member.night
         fields = night.model_dump(exclude={"schema_version"}, mode="python")
-        more = {
-            "night_id": night.night_id,
-            "kind": RELEASE if night.release else "night",
-            "label": night.label,
-            "config_hash": night.config_hash,
-            "axis": night.axis,
-        }
-        return plain({**fields, **more})
+        more = {name: getattr(night, name) for name in ("night_id", "label", "config_hash", "axis")}
+        return plain({**fields, **more, "kind": RELEASE if night.release else "night"})
     record = published.record
     kind = SELECTION if count_deselected(latest(published.attempts)) else "run"
-    return plain(
-        {
-            "night_id": record.run_id,
-            "kind": kind,
-            "name": record.run_id,
-            "started": record.started,
-            "zone": "UTC",
-            "label": f"{record.started:%Y-%m-%d %H:%M}",
-            "config": {},
-            "config_hash": "",
-            "models": [],
-            "backends": [],
-            "archs": [],
-            "data_formats": [],
-            "shards": 0,
-            "demo": False,
-            "axis": TIME,
-            "release": "",
-        }
-    )
+    alone = {
+        "night_id": record.run_id,
+        "kind": kind,
+        "name": record.run_id,
+        "started": record.started,
+        "zone": "UTC",
+        "label": f"{record.started:%Y-%m-%d %H:%M}",
+        "config": {},
+        **{name: [] for name in ("models", "backends", "archs", "data_formats")},
+        "shards": 0,
+        "demo": False,
+        "axis": TIME,
+        **dict.fromkeys(("config_hash", "release"), ""),
+    }
+    return plain(alone)
 
 
 def run_row(published: Published) -> Row:
@@ -222,11 +211,7 @@ def model_rows(published: Published, modules_of_models: dict[str, Module]) -> It
         for kind in ("module_ops", "structural", "dead")
     }
     imports = {
-        plain(check.model): {
-            "import_status": check.status,
-            "import_text": check.text,
-            "import_expected": check.expected,
-        }
+        plain(check.model): dict(zip(NO_IMPORT, (check.status, check.text, check.expected), strict=True))
         for check in header.imports
     }
     failures = {plain(failure.model): failure for failure in header.failed}
@@ -248,9 +233,7 @@ def model_rows(published: Published, modules_of_models: dict[str, Module]) -> It
             "model": model,
             **_outcome(failure),
             "module_id": None,
-            "module_ops": 0,
-            "structural": 0,
-            "dead": 0,
+            **dict.fromkeys(counts, 0),
             "position": position,
             **NO_IMPORT,
         }
@@ -278,14 +261,8 @@ def _outcome(failure: ModelFailure | None, framework: str = "") -> Row:
     """What became of a model of that framework; None for one that ran."""
     if failure is None:
         return {"framework": framework, "outcome": RAN, "reason": "", "artifact": ""}
-    return plain(
-        {
-            "framework": failure.framework,
-            "outcome": failure.status,
-            "reason": failure.error,
-            "artifact": failure.artifact or "",
-        }
-    )
+    what = failure.framework, failure.status, failure.error, failure.artifact or ""
+    return plain(dict(zip(("framework", "outcome", "reason", "artifact"), what, strict=True)))
 
 
 def use_rows(module: Module) -> Iterator[tuple[Any, ...]]:
@@ -315,19 +292,9 @@ def op_rows(published: Published) -> Iterator[list[Any]]:
 def _op(row: OpRow | OpTest, kind: str) -> list[Any]:
     tensors = (*row.inputs, *row.outputs)
     dtype, unsplittable = element_type(row.inputs, row.outputs), getattr(row, "unsplittable", "")
-    return [
-        row.op_id,
-        row.op_name,
-        kind,
-        row.inputs,
-        row.outputs,
-        row.op_params,
-        signature(row.inputs, row.outputs),
-        dtype,
-        len(tensors[0].shape) if tensors else 0,
-        unsplittable,
-        cause_of(UNSPLITTABLE, Stage.SPLIT, row.op_name, dtype) if unsplittable else "",
-    ]
+    cause = cause_of(UNSPLITTABLE, Stage.SPLIT, row.op_name, dtype) if unsplittable else ""
+    said = row.op_id, row.op_name, kind, row.inputs, row.outputs, row.op_params, signature(row.inputs, row.outputs)
+    return [*said, dtype, len(tensors[0].shape) if tensors else 0, unsplittable, cause]
 
 
 def op_test_rows(published: Published, run: Row) -> Iterator[list[Any]]:
@@ -346,12 +313,8 @@ def op_test_rows(published: Published, run: Row) -> Iterator[list[Any]]:
         row[place] = run_id
         old = attempt < newest[op_id, backend]
         row += [run["night_id"], series.get(backend, run["series"]), run_id if old else ""]
-        row += [
-            sum(stage.seconds for stage in test.stages),
-            compile_seconds(test),
-            is_failure(test),
-            cause_of_test(test) or None,
-        ]
+        seconds = sum(stage.seconds for stage in test.stages)
+        row += [seconds, compile_seconds(test), is_failure(test), cause_of_test(test) or None]
         yield row
 
 

@@ -27,7 +27,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from opscope.harness.record.records import OpTest, Origin, RunRecord
-from opscope.reports.records.columns import Utc, columns
+from opscope.reports.records.columns import COUNT, FLAG, JSON, REAL, TEXT, TIME, columns, of
 
 # Constraint names that both databases share, for migrations to name.
 METADATA = sa.MetaData(
@@ -39,35 +39,19 @@ METADATA = sa.MetaData(
 )
 
 
-def text(name: str, *more: sa.ForeignKey, key: bool = False) -> sa.Column[str]:
-    """A text column that is never NULL."""
-    return sa.Column(name, sa.Text(), *more, primary_key=key, nullable=False)
-
-
-def count(name: str, *, key: bool = False) -> sa.Column[int]:
-    """A column of whole numbers that is never NULL."""
-    return sa.Column(name, sa.BigInteger(), primary_key=key, nullable=False, autoincrement=False)
-
-
 NIGHTS = sa.Table(
     "nights",
     METADATA,
-    text("night_id", key=True),
-    text("kind"),
-    text("name"),
-    text("label"),
-    sa.Column("started", Utc(), nullable=False, index=True),
-    text("zone"),
-    sa.Column("config", sa.JSON(), nullable=False),
-    text("config_hash"),
-    sa.Column("models", sa.JSON(), nullable=False),
-    sa.Column("backends", sa.JSON(), nullable=False),
-    sa.Column("archs", sa.JSON(), nullable=False),
-    sa.Column("data_formats", sa.JSON(), nullable=False),
-    count("shards"),
-    sa.Column("demo", sa.Boolean(), nullable=False),
-    text("axis"),
-    text("release"),
+    *of(TEXT, "night_id", key=True),
+    *of(TEXT, "kind name label"),
+    *of(TIME, "started", index=True),
+    *of(TEXT, "zone"),
+    *of(JSON, "config"),
+    *of(TEXT, "config_hash"),
+    *of(JSON, "models backends archs data_formats"),
+    *of(COUNT, "shards"),
+    *of(FLAG, "demo"),
+    *of(TEXT, "axis release"),
 )
 """`kind` is `night`, or `run` for a single run, or `selection` for one in which ops were deselected, or `release` for
 the night of a release. `label` is the date and time in the night's time zone. `axis` is `version` for a night of a
@@ -76,11 +60,8 @@ release, `time` for every other; `release` is the release, else empty."""
 NIGHT_CELLS = sa.Table(
     "night_cells",
     METADATA,
-    text("night_id", sa.ForeignKey("nights.night_id", ondelete="CASCADE"), key=True),
-    text("backend", key=True),
-    text("arch", key=True),
-    text("data_format", key=True),
-    text("model", key=True),
+    *of(TEXT, "night_id", sa.ForeignKey("nights.night_id", ondelete="CASCADE"), key=True),
+    *of(TEXT, "backend arch data_format model", key=True),
 )
 
 RUNS = sa.Table(
@@ -88,11 +69,9 @@ RUNS = sa.Table(
     METADATA,
     *columns(RunRecord, keys=("run_id",), without=("origin",)),
     *columns(Origin),
-    text("night_id", sa.ForeignKey("nights.night_id")),
-    count("shard"),
-    text("series"),
-    text("compiler"),
-    text("jaxlib"),
+    *of(TEXT, "night_id", sa.ForeignKey("nights.night_id")),
+    *of(COUNT, "shard"),
+    *of(TEXT, "series compiler jaxlib"),
     sa.Column("published", sa.JSON(none_as_null=True), nullable=True),
     sa.Index(None, "night_id"),
 )
@@ -103,20 +82,12 @@ records and of the code that made the rows (publish_digest.py), and the number o
 MODELS = sa.Table(
     "models",
     METADATA,
-    text("run_id", sa.ForeignKey("runs.run_id", ondelete="CASCADE"), key=True),
-    text("model", key=True),
-    text("framework"),
-    text("outcome"),
-    text("reason"),
-    text("artifact"),
-    sa.Column("module_id", sa.Text(), nullable=True),
-    count("module_ops"),
-    count("structural"),
-    count("dead"),
-    count("position"),
-    text("import_status"),
-    text("import_text"),
-    text("import_expected"),
+    *of(TEXT, "run_id", sa.ForeignKey("runs.run_id", ondelete="CASCADE"), key=True),
+    *of(TEXT, "model", key=True),
+    *of(TEXT, "framework outcome reason artifact"),
+    *of(TEXT, "module_id", null=True),
+    *of(COUNT, "module_ops structural dead position"),
+    *of(TEXT, "import_status import_text import_expected"),
 )
 """One row per requested model. `framework` is what it was built with, empty for a StableHLO file. `outcome` is `ran` or
 a ModelStatus, and `artifact` is the file with its traceback; the counts are those of ManifestHeader. The last columns
@@ -125,17 +96,13 @@ are its ImportCheck; empty if nothing was imported."""
 OPS = sa.Table(
     "ops",
     METADATA,
-    text("op_id", key=True),
-    sa.Column("op_name", sa.Text(), nullable=False, index=True),
-    text("op_kind"),
-    sa.Column("inputs", sa.JSON(), nullable=False),
-    sa.Column("outputs", sa.JSON(), nullable=False),
-    sa.Column("op_params", sa.JSON(), nullable=False),
-    text("signature"),
-    text("dtype"),
-    count("rank"),
-    text("unsplittable"),
-    text("cause"),
+    *of(TEXT, "op_id", key=True),
+    *of(TEXT, "op_name", index=True),
+    *of(TEXT, "op_kind"),
+    *of(JSON, "inputs outputs op_params"),
+    *of(TEXT, "signature dtype"),
+    *of(COUNT, "rank"),
+    *of(TEXT, "unsplittable cause"),
 )
 """One row per op id. `signature` is its types in one line: `f32[1,64], f32[64,10] -> f32[1,10]`; `dtype` and `rank`
 are those of its first operand (of its first result if it has no operands). `cause` is that of an op that cannot be
@@ -145,12 +112,9 @@ together, with an index (its migration) that SQLAlchemy cannot reflect in SQLite
 USES = sa.Table(
     "uses",
     METADATA,
-    text("module_id", key=True),
-    count("position", key=True),
-    text("op_id"),
-    text("path"),
-    text("location"),
-    text("framework_op"),
+    *of(TEXT, "module_id", key=True),
+    *of(COUNT, "position", key=True),
+    *of(TEXT, "op_id path location framework_op"),
     sqlite_with_rowid=False,
 )
 """Where ops are used: one row per place in a module, in the manifest's order. A night may have a million of these rows,
@@ -159,9 +123,9 @@ so they are stored only in the primary key's index; `module_ops` finds the modul
 MODULE_OPS = sa.Table(
     "module_ops",
     METADATA,
-    text("module_id", key=True),
-    text("op_id", sa.ForeignKey("ops.op_id"), key=True),
-    count("uses"),
+    *of(TEXT, "module_id", key=True),
+    *of(TEXT, "op_id", sa.ForeignKey("ops.op_id"), key=True),
+    *of(COUNT, "uses"),
     sa.Index(None, "op_id"),
 )
 """The number of rows in `uses` per module and op."""
@@ -186,13 +150,10 @@ OP_TESTS = sa.Table(
     "op_tests",
     METADATA,
     *columns(OpTest, keys=("run_id", "op_id", "backend", "attempt"), without=DROPPED),
-    text("night_id"),
-    text("series"),
-    text("superseded_by"),
-    sa.Column("seconds", sa.Double(), nullable=False),
-    sa.Column("compile_seconds", sa.Double(), nullable=False),
-    sa.Column("is_failure", sa.Boolean(), nullable=False),
-    sa.Column("cause", sa.Text(), nullable=True),
+    *of(TEXT, "night_id series superseded_by"),
+    *of(REAL, "seconds compile_seconds"),
+    *of(FLAG, "is_failure"),
+    *of(TEXT, "cause", null=True),
     sa.ForeignKeyConstraint(["run_id"], ["runs.run_id"], ondelete="CASCADE"),
     sa.ForeignKeyConstraint(["op_id"], ["ops.op_id"]),
     sa.Index(None, "op_id"),
@@ -208,13 +169,9 @@ op fails its run (rows.py); `compile_seconds`: seconds of the stages before `run
 STRUCTURES = sa.Table(
     "structures",
     METADATA,
-    text("run_id", sa.ForeignKey("runs.run_id", ondelete="CASCADE"), key=True),
-    text("op_id", key=True),
-    text("backend", key=True),
-    text("part", key=True),
-    text("name", key=True),
-    text("place", key=True),
-    count("number"),
+    *of(TEXT, "run_id", sa.ForeignKey("runs.run_id", ondelete="CASCADE"), key=True),
+    *of(TEXT, "op_id backend part name place", key=True),
+    *of(COUNT, "number"),
     sqlite_with_rowid=False,
 )
 """What is in the program of a record that has a Structure: a row per number. `part` is the field: `ops`, `ahead`,
@@ -224,64 +181,61 @@ without a name. `place` is the memory and layout of a row of `memory`, else empt
 ERRORS = sa.Table(
     "errors",
     METADATA,
-    text("error_signature", key=True),
-    text("stage"),
-    text("message"),
-    sa.Column("first_seen", Utc(), nullable=False),
-    sa.Column("last_seen", Utc(), nullable=False),
+    *of(TEXT, "error_signature", key=True),
+    *of(TEXT, "stage message"),
+    *of(TIME, "first_seen last_seen"),
 )
 """`message` is the error message that was published first; `first_seen` and `last_seen` are start times of runs."""
 
 LIMITATIONS = sa.Table(
     "limitations",
     METADATA,
-    text("limitation", key=True),
-    text("kind"),
-    sa.Column("first_seen", Utc(), nullable=False),
-    sa.Column("last_seen", Utc(), nullable=False),
+    *of(TEXT, "limitation", key=True),
+    *of(TEXT, "kind"),
+    *of(TIME, "first_seen last_seen"),
 )
 """`kind` is `notimpl`, `notyet` or `never`."""
 
-OP_ALIAS = sa.Table("op_alias", METADATA, text("old_id", key=True), text("new_id"), text("reason"))
+OP_ALIAS = sa.Table(
+    "op_alias",
+    METADATA,
+    *of(TEXT, "old_id", key=True),
+    *of(TEXT, "new_id reason"),
+)
 """The history of `old_id` continues under `new_id`."""
 
 OWNERS = sa.Table(
     "owners",
     METADATA,
-    count("position", key=True),
-    text("team"),
-    text("op"),
-    text("stage"),
-    text("cluster"),
-    text("model"),
+    *of(COUNT, "position", key=True),
+    *of(TEXT, "team op stage cluster model"),
 )
 """The rules of ci/owners.yaml in their order; the first that matches decides the team. Patterns are those of SQL's
 LIKE with `!` as the escape character; those of `op` and `model` match a list that is written `, one, two,`."""
 
-NOTES = sa.Table("notes", METADATA, text("cause", key=True), *map(text, ("text", "author", "written", "until")))
+NOTES = sa.Table(
+    "notes",
+    METADATA,
+    *of(TEXT, "cause", key=True),
+    *of(TEXT, "text author written until"),
+)
 """One note per cause. `written` is a date and time in UTC, as text; `until` is the last date for which the cause is
 acknowledged, as text, and empty if it is not (notes.py)."""
 
 BENCHMARKS = sa.Table(
     "benchmarks",
     METADATA,
-    text("benchmark_id", key=True),
-    sa.Column("started", Utc(), nullable=False, index=True),
-    *(text(name) for name in ("host", "device", "model", "config", "task", "board", "compiler")),
-    *(count(name) for name in ("microbatch", "loop_count", "inputs")),
-    sa.Column("timing_only", sa.Boolean(), nullable=False),
-    *(sa.Column(name, sa.BigInteger(), nullable=True) for name in ("epochs", "simulated_cycles_per_input")),
-    *(
-        sa.Column(name, sa.Double(), nullable=True)
-        for name in (
-            "push_seconds",
-            "device_seconds",
-            "pop_seconds",
-            "total_seconds",
-            "inputs_per_second",
-            "simulated_seconds_per_input",
-            "simulated_inputs_per_second",
-        )
+    *of(TEXT, "benchmark_id", key=True),
+    *of(TIME, "started", index=True),
+    *of(TEXT, "host device model config task board compiler"),
+    *of(COUNT, "microbatch loop_count inputs"),
+    *of(FLAG, "timing_only"),
+    *of(COUNT, "epochs simulated_cycles_per_input", null=True),
+    *of(
+        REAL,
+        "push_seconds device_seconds pop_seconds total_seconds inputs_per_second simulated_seconds_per_input "
+        "simulated_inputs_per_second",
+        null=True,
     ),
     sa.Index(None, "model", "device"),
 )

@@ -10,78 +10,39 @@ import sqlalchemy as sa
 from opscope.harness.record.causes import cause_of
 from opscope.harness.record.records import WHOLE_MODEL, OpTest
 from opscope.reports.database.rows import Published, Row, compile_seconds, series_by_backend
-from opscope.reports.database.schema import METADATA, text
-from opscope.reports.records.columns import plain
+from opscope.reports.database.schema import METADATA
+from opscope.reports.records.columns import COUNT, FLAG, REAL, TEXT, of, plain
 
 OF_THE_TEST = (
-    "op_id",
-    "status",
-    "stage_reached",
-    "failed_stage",
-    "error_message",
-    "error_signature",
-    "expected",
-    "pcc",
-    "ran_on",
-    "cycles",
-    "intermediates",
+    *("op_id", "status", "stage_reached", "failed_stage", "error_message", "error_signature", "expected"),
+    *("pcc", "ran_on", "cycles", "intermediates"),
 )
 """Fields that are taken from the record as they are."""
-
-
-def _figure(name: str) -> sa.Column[float]:
-    return sa.Column(name, sa.Double(), nullable=True)
-
-
-def _optional_text(name: str) -> sa.Column[str]:
-    return sa.Column(name, sa.Text(), nullable=True)
 
 
 WHOLE_MODELS = sa.Table(
     "whole_models",
     METADATA,
-    text("run_id", sa.ForeignKey("runs.run_id", ondelete="CASCADE"), key=True),
-    text("model", key=True),
-    text("backend", key=True),
-    text("night_id"),
-    text("series"),
-    text("op_id"),
-    text("status"),
-    text("stage_reached"),
-    _optional_text("failed_stage"),
-    _optional_text("error_message"),
-    _optional_text("error_signature"),
-    text("expected"),
-    _figure("pcc"),
-    _figure("relative_l2"),
-    text("ran_on"),
-    sa.Column("cycles", sa.BigInteger(), nullable=True),
-    sa.Column("seconds", sa.Double(), nullable=False),
-    sa.Column("compile_seconds", sa.Double(), nullable=False),
-    sa.Column("intermediates", sa.BigInteger(), nullable=True),
-    _optional_text("jump_path"),
-    _optional_text("jump_op_id"),
-    _optional_text("jump_op_name"),
-    _optional_text("jump_location"),
-    _figure("jump_pcc_before"),
-    _figure("jump_pcc"),
-    _figure("jump_error_before"),
-    _figure("jump_error"),
-    sa.Column("jump_confirmed", sa.Boolean(), nullable=True),
+    *of(TEXT, "run_id", sa.ForeignKey("runs.run_id", ondelete="CASCADE"), key=True),
+    *of(TEXT, "model backend", key=True),
+    *of(TEXT, "night_id series op_id status stage_reached"),
+    *of(TEXT, "failed_stage error_message error_signature", null=True),
+    *of(TEXT, "expected"),
+    *of(REAL, "pcc relative_l2", null=True),
+    *of(TEXT, "ran_on"),
+    *of(COUNT, "cycles", null=True),
+    *of(REAL, "seconds compile_seconds"),
+    *of(COUNT, "intermediates", null=True),
+    *of(TEXT, "jump_path jump_op_id jump_op_name jump_location", null=True),
+    *of(REAL, "jump_pcc_before jump_pcc jump_error_before jump_error", null=True),
+    *of(FLAG, "jump_confirmed", null=True),
 )
 """One row per run, model and backend: how far the model came as one program, how far its outputs are from their
 goldens (the worst of them), how many values on the way were compared, and the first op at which the error jumps."""
 
 JUMP = {
-    "jump_path": "path",
-    "jump_op_id": "op_id",
-    "jump_op_name": "op_name",
-    "jump_location": "location",
-    "jump_pcc_before": "pcc_before",
-    "jump_pcc": "pcc",
-    "jump_error_before": "error_before",
-    "jump_error": "error",
-    "jump_confirmed": "confirmed",
+    f"jump_{name}": name
+    for name in ("path", "op_id", "op_name", "location", "pcc_before", "pcc", "error_before", "error", "confirmed")
 }
 """Column -> field of Jump."""
 

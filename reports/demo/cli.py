@@ -8,16 +8,12 @@ from pathlib import Path
 
 import click
 
+from opscope.base.path_option import path_option
+
 
 @click.command()
 @click.option("--to", "url", metavar="URL", help="Database to fill; default: .opscope/demo/opscope.sqlite.")
-@click.option(
-    "--runs",
-    "folder",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Folder for the run folders; default: .opscope/demo/runs.",
-)
+@path_option("--runs", "folder", metavar="DIR", help="Folder for the run folders; default: .opscope/demo/runs.")
 @click.option(
     "--nights",
     "count",

@@ -23,30 +23,9 @@ from opscope.harness.record.store import load_run
 FILE = Path(__file__).with_name("recorded.jsonl.xz")
 ROW_WITHOUT = {"module", "sources", "golden", "provenance"}
 TEST_WITHOUT = {
-    "run_id",
-    "op_id",
-    "op_name",
-    "inputs",
-    "outputs",
-    "op_params",
-    "uses",
-    "locations",
-    "models",
-    "attempt",
-    "artifact",
-    "repro",
-    "filepath",
-    "full_test_name",
-    "test_start_ts",
-    "test_end_ts",
-    "cached_from",
-    "provenance",
-    "config",
-    "schema_version",
-    "pipeline",
-    "frontend",
-    "framework_op_name",
-    "left_behind",
+    *("run_id", "op_id", "op_name", "inputs", "outputs", "op_params", "uses", "locations", "models", "attempt"),
+    *("artifact", "repro", "filepath", "full_test_name", "test_start_ts", "test_end_ts", "cached_from", "provenance"),
+    *("config", "schema_version", "pipeline", "frontend", "framework_op_name", "left_behind"),
 }
 """Fields of OpTest that each night sets again, that follow from the row, or that name paths of where it ran."""
 OPTIONS = ("dtype", "seed", "inputs", "data_format", "math_fidelity", "fingerprint", "versions")
@@ -140,9 +119,7 @@ def _run(head: Line, ops: Sequence[tuple[OpRow, Line]]) -> RecordedRun:
     record = RunRecord.model_validate(
         {
             "run_id": "recorded",
-            "models": head["models"],
-            "backend": head["backend"],
-            "arch": head["arch"],
+            **{name: head[name] for name in ("models", "backend", "arch")},
             "started": "2026-01-01T00:00:00Z",
             "origin": origin,
         }
@@ -155,13 +132,8 @@ def test_of(recorded: Line, row: OpRow, **fields: Any) -> OpTest:
     return OpTest.model_validate(
         {
             **recorded,
-            "op_id": row.op_id,
-            "op_name": row.op_name,
-            "inputs": row.inputs,
-            "outputs": row.outputs,
-            "op_params": row.op_params,
+            **{name: getattr(row, name) for name in ("op_id", "op_name", "inputs", "outputs", "op_params", "frontend")},
             "uses": len(row.uses),
-            "frontend": row.frontend,
             "locations": tuple(dict.fromkeys(use.location for use in row.uses if use.location)),
             "models": tuple(dict.fromkeys(use.model for use in row.uses)),
             "model_name": row.uses[0].model,

@@ -123,35 +123,18 @@ WRONG_Z, WORSE_Z = 40.0, 0.9
 
 
 def _origin(night: Night, recorded: RecordedRun) -> Origin:
-    versions = dict(recorded.record.origin.versions)
-    options = recorded.record.origin.options
-    if recorded.record.backend in AS_RECORDED:
-        return Origin(
-            host="demo",
-            cpu="none",
-            ci_job=MARK,
-            versions=versions,
-            command_line=("opscope", "demo", "--seed", str(night.seed)),
-            options=options,
-        )
-    if night.number < JAXLIB_CHANGES:
-        versions |= {"jax": JAXLIB_BEFORE, "jaxlib": JAXLIB_BEFORE}
-    revision = words_digest(f"{night.seed} {night.number} {recorded.record.backend}", digits=40)
-    if recorded.record.backend != "reference":
-        revision = ""
-    fingerprint = f"{recorded.record.backend}-{revision[:16] or versions['jaxlib']}"
-    options = {**options, "fingerprint": fingerprint}
-    return Origin(
-        revision=revision,
-        branch="main",
-        backend_revision=revision,
-        host="demo",
-        cpu="none",
-        ci_job=MARK,
-        versions=versions,
-        command_line=("opscope", "demo", "--seed", str(night.seed)),
-        options=options,
-    )
+    run, of_night = recorded.record, {}
+    versions, options = dict(run.origin.versions), run.origin.options
+    if run.backend not in AS_RECORDED:
+        if night.number < JAXLIB_CHANGES:
+            versions |= {"jax": JAXLIB_BEFORE, "jaxlib": JAXLIB_BEFORE}
+        is_own = run.backend == "reference"
+        revision = words_digest(f"{night.seed} {night.number} {run.backend}", digits=40) if is_own else ""
+        options = {**options, "fingerprint": f"{run.backend}-{revision[:16] or versions['jaxlib']}"}
+        of_night = {"revision": revision, "branch": "main", "backend_revision": revision}
+    command_line = ("opscope", "demo", "--seed", str(night.seed))
+    same = {"host": "demo", "cpu": "none", "ci_job": MARK, "command_line": command_line}
+    return Origin.model_validate({**same, **of_night, "versions": versions, "options": options})
 
 
 def _test(run_dir: Path, run_id: str, night: Night, recorded: RecordedRun, row: OpRow, recorded_test: Line) -> OpTest:
@@ -225,15 +208,8 @@ def _changed(
         "error_signature": signature(change.failed, text) if change.status in FAILED else None,
     }
     if change.status is not Status.WRONG_RESULT:
-        fields |= {
-            "pcc": None,
-            "z_max": None,
-            "z_place": "",
-            "question": "",
-            "results": (),
-            **dict.fromkeys(MEASURES),
-            "ran_on": "none",
-        }
+        fields |= dict.fromkeys(("pcc", "z_max", *MEASURES)) | {"ran_on": "none", "results": ()}
+        fields |= {"z_place": "", "question": ""}
     return fields
 
 

@@ -35,6 +35,13 @@ BY_STATUS = {
 """Status -> `failure_stage`, where the status decides it; for a timeout or a crash the stage decides."""
 
 
+FIELDS = (
+    *("backend", "op_name", "frontend", "op_id", "status", "stage_reached", "uses", "pcc", "z_max", "z_place"),
+    *("question", "hypothesis", "second_authority", "repro", "expected"),
+)
+"""Fields of a record that are properties of its case as they are."""
+
+
 def file_name(run: Exported, job_id: int | None) -> str:
     """The report's name: with a job number, the name from which the reader takes job and kind, else the run's name."""
     return f"{run.run_id}.xml" if job_id is None else f"opscope_builder_report_{job_id}.xml"
@@ -74,26 +81,12 @@ def _case(test: OpTest, for_builder: bool) -> Xml.Element:
         time=f"{_seconds(test):.6f}",
     )
     properties: dict[str, Any] = {
-        "backend": test.backend,
-        "op_name": test.op_name,
+        **{name: getattr(test, name) for name in FIELDS},
         "framework_op_name": test.framework_op_name or test.op_name,
-        "frontend": test.frontend,
-        "op_id": test.op_id,
-        "status": test.status,
-        "stage_reached": test.stage_reached,
         "input_shapes": [tensor.shape for tensor in test.inputs],
         "input_dtypes": [tensor.data_type for tensor in test.inputs],
         "start_timestamp": test.test_start_ts.isoformat(),
         "models": ",".join(test.models),
-        "uses": test.uses,
-        "pcc": test.pcc,
-        "z_max": test.z_max,
-        "z_place": test.z_place,
-        "question": test.question,
-        "hypothesis": test.hypothesis,
-        "second_authority": test.second_authority,
-        "repro": test.repro,
-        "expected": test.expected,
         **{f"param_{name}": value for name, value in test.op_params.items()},
     }
     message = test.error_message or test.crash_kind or str(test.status)

@@ -29,6 +29,14 @@ UNREADABLE = re.compile(r"[)'\"\n\r]")
 """Characters that would cut a value short, because the reader looks for the next quote or parenthesis."""
 
 
+AS_THEY_ARE = (
+    *("test_case_name", "op_kind", "op_name", "framework_op_name", "op_id", "status", "stage_reached", "failed_stage"),
+    *("card_type", "backend", "pcc", "z_max"),
+)
+OR_NONE = ("filepath", "frontend", "z_place", "question", "hypothesis", "second_authority", "expected", "repro")
+"""Fields that are exported as they are; texts of which are None where they are empty."""
+
+
 def file_name(job_id: int) -> str:
     """The report's name, from which the reader takes the job's number."""
     return f"op_by_op_report_{job_id}.json"
@@ -84,35 +92,17 @@ def record(test: OpTest, model: str, run: Exported, job_id: int) -> dict[str, st
         "full_test_name": f"{model}::{test.test_case_name}",
         "test_start_ts": _time(test.test_start_ts),
         "test_end_ts": _time(test.test_end_ts),
-        "test_case_name": test.test_case_name,
-        "filepath": test.filepath or None,
+        "config": plain(test.config) or None,
+        "op_params": plain(test.op_params) or None,
         "success": test.right,
         "skipped": test.status in UNTRIED,
         "error_message": _message(test),
-        "config": plain(test.config) or None,
-        "frontend": test.frontend or None,
         "model_name": model,
-        "op_kind": test.op_kind,
-        "op_name": test.op_name,
-        "framework_op_name": test.framework_op_name,
         "inputs": tensors(test.inputs),
         "outputs": tensors(test.outputs),
-        "op_params": plain(test.op_params) or None,
-        "op_id": test.op_id,
-        "status": test.status,
-        "stage_reached": test.stage_reached,
-        "failed_stage": test.failed_stage,
-        "card_type": test.card_type,
-        "backend": test.backend,
+        **{name: getattr(test, name) for name in AS_THEY_ARE},
         "git_sha": run.revision or None,
-        "pcc": test.pcc,
-        "z_max": test.z_max,
-        "z_place": test.z_place or None,
-        "question": test.question or None,
-        "hypothesis": test.hypothesis or None,
-        "second_authority": test.second_authority or None,
-        "expected": test.expected or None,
-        "repro": test.repro or None,
+        **{name: getattr(test, name) or None for name in OR_NONE},
     }
     return {name: _text(value) for name, value in fields.items()}
 

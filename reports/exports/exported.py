@@ -122,15 +122,9 @@ def _exported(
 def _untested(view: RunView, op: Outcome, tensors: Mapping[str, Any]) -> OpTest:
     """The record of an op that has none."""
     broken = op.status == UNSPLITTABLE
-    name = f"{op.op_name}[{op.op_id}]"
     return OpTest.model_validate(
         {
-            "run_id": view.run_id,
-            "op_id": op.op_id,
-            "test_case_name": name,
-            "full_test_name": name,
-            "test_start_ts": view.started,
-            "test_end_ts": view.started,
+            **model_verdicts.named(view, op.op_id, f"{op.op_name}[{op.op_id}]"),
             "success": False,
             "skipped": not broken,
             "error_message": op.error or "the run has not reached it",
@@ -138,12 +132,10 @@ def _untested(view: RunView, op: Outcome, tensors: Mapping[str, Any]) -> OpTest:
             "op_kind": op.op_kind,
             "op_name": op.op_name,
             "status": Status.COMPILE_FAILED if broken else Status.NOT_RUN,
-            "backend": view.backend,
             "stage_reached": Stage.SPLIT,
             "failed_stage": Stage.SPLIT if broken else None,
             "uses": op.uses,
             "models": tuple(op.uses_of),
-            "arch": view.arch,
             **tensors,
         }
     )

@@ -20,7 +20,7 @@ from opscope.reports.compare.night_diff import diffs
 from opscope.reports.compare.run_selection import open_runs
 from opscope.reports.database.database import views
 from opscope.reports.database.frame_types import COUNT, LIST, NUMBER, OF_TYPE, TEXT, TIME, TRUTH, type_of
-from opscope.reports.database.metrics import parse
+from opscope.reports.database.metrics import SHARED, parse
 from opscope.reports.database.reading import database_url, read_database
 from opscope.reports.database.schema import MODELS, MODULE_OPS, OP_TESTS, OPS, RUNS
 from opscope.reports.records.columns import Utc
@@ -37,54 +37,35 @@ class Column(NamedTuple):
     meaning: str
 
 
+def _shared(*names: str) -> dict[str, Column]:
+    """Columns that views have too: they are of the same type there, and mean the same."""
+    return {name: Column(type_of("", name), SHARED[name]) for name in names}
+
+
 COLUMNS: dict[str, dict[str, Column]] = {
     "op_tests": {
-        "run_id": Column(TEXT, "the run"),
-        "started": Column(TIME, "when the run started"),
-        "backend": Column(TEXT, "compiler, and what ran its output"),
-        "arch": Column(TEXT, "board that was compiled for"),
-        "card_type": Column(TEXT, "what it ran on; `sim-n150` is the simulated card"),
-        "op_id": Column(TEXT, "the op, in every run and model the same"),
-        "op_name": Column(TEXT, "its name, `stablehlo.add`"),
-        "op_kind": Column(TEXT, "its family, `eltwise`"),
-        "types": Column(TEXT, "its types, `f32[1,64], f32[64,10] -> f32[1,10]`"),
-        "status": Column(TEXT, "how it ended"),
-        "stage_reached": Column(TEXT, "the last stage that it passed"),
-        "failed_stage": Column(TEXT, "the stage that it failed at"),
-        "error_signature": Column(TEXT, "fingerprint of the error, equal for equal causes"),
-        "error_message": Column(TEXT, "what the error said, in one line"),
-        "expected": Column(TEXT, "the limitation that names the failure; empty where none does"),
-        "is_failure": Column(TRUTH, "whether it fails its run"),
-        "flaky": Column(TRUTH, "whether repeated attempts disagreed"),
-        "pcc": Column(NUMBER, "smallest correlation with the golden over its results"),
-        "z_max": Column(NUMBER, "largest error over its own scale (verdicts.md)"),
-        "z_place": Column(TEXT, "where that element is: index, tile, face, row of the face"),
-        "question": Column(TEXT, "question that the numbers failed: `largest`, `systematic`, `placed`, `rounding`"),
-        "hypothesis": Column(TEXT, "what made the numbers wrong, if something fits"),
+        **_shared("run_id", "started", "backend", "arch", "card_type", "op_id", "op_name", "op_kind"),
+        "types": Column(TEXT, SHARED["signature"]),
+        **_shared("status", "stage_reached", "failed_stage", "error_signature", "error_message", "expected"),
+        **_shared("is_failure", "flaky", "pcc", "z_max", "z_place", "question", "hypothesis"),
         "second_authority": Column(TEXT, "what a second authority says of the golden; empty where none was asked"),
         **{name: Column(OF_TYPE[KINDS[name]], measure.meaning) for name, measure in MEASURES.items()},
-        "seconds": Column(NUMBER, "what all its stages took the harness"),
-        "uses": Column(COUNT, "places where it stands, over all models of the run"),
-        "models": Column(LIST, "those models"),
-        "ran_on": Column(TEXT, "`simulator`, `silicon`, `host`, `mixed` or `none`"),
-        "data_format": Column(TEXT, "format the device computed floats in"),
+        **_shared("seconds", "uses"),
+        "models": Column(LIST, SHARED["models"]),
+        **_shared("ran_on", "data_format"),
         "math_fidelity": Column(TEXT, "passes of the matrix unit"),
         **{
             name: Column(OF_TYPE[kind], OPTIONS[name].column)
             for name, (kind, _) in record_fields().items()
             if name not in ("arch", "data_format", "math_fidelity")
         },
-        "provenance": Column(TEXT, "where its inputs came from"),
-        "attempt": Column(COUNT, "which attempt this was"),
-        "repro": Column(TEXT, "the line that runs just this op again"),
+        **_shared("provenance", "attempt", "repro"),
     },
     "diff": {
         "series": Column(TEXT, "backend, board and options that were compared"),
         "label": Column(TEXT, "what happened to the op: one of the labels above"),
-        "op_id": Column(TEXT, "the op"),
-        "op_name": Column(TEXT, "its name"),
-        "op_kind": Column(TEXT, "its family"),
-        "types": Column(TEXT, "its types"),
+        **_shared("op_id", "op_name", "op_kind"),
+        "types": Column(TEXT, SHARED["signature"]),
         "models": Column(LIST, "models of either run that it stands in"),
         "uses": Column(COUNT, "places in the later run, or in the earlier if it is not there"),
         "status_a": Column(TEXT, "how it ended in the earlier run; empty where it was not in it"),

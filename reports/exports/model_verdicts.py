@@ -96,16 +96,22 @@ def _lost(view: RunView) -> OpTest:
     return _row(view, LEDGER, "", Status.CRASHED, error)
 
 
+def named(view: RunView, op_id: str, name: str) -> dict[str, Any]:
+    """The fields by which a row that is no record of the run is known, as a record's are."""
+    return {
+        "run_id": view.run_id,
+        "op_id": op_id,
+        **dict.fromkeys(("test_case_name", "full_test_name"), name),
+        **dict.fromkeys(("test_start_ts", "test_end_ts"), view.started),
+        "backend": view.backend,
+        "arch": view.arch,
+    }
+
+
 def _row(view: RunView, what: str, model: str, status: Status, error: str, **more: Any) -> OpTest:
     """A row of `model`, with an id that it has in every run."""
-    failed, name = status in FAILED, f"{what}[{model}]"
     fields = {
-        "run_id": view.run_id,
-        "op_id": words_digest(what, model, digits=16),
-        "test_case_name": name,
-        "full_test_name": name,
-        "test_start_ts": view.started,
-        "test_end_ts": view.started,
+        **named(view, words_digest(what, model, digits=16), f"{what}[{model}]"),
         "success": status is Status.SUCCESS,
         "skipped": status is Status.SKIPPED,
         "model_name": model,
@@ -114,10 +120,8 @@ def _row(view: RunView, what: str, model: str, status: Status, error: str, **mor
         "op_name": what,
         "status": status,
         "error_message": None if status is Status.SUCCESS else error,
-        "backend": view.backend,
-        "arch": view.arch,
         "stage_reached": Stage.SPLIT,
         **more,
     }
-    fields["failed_stage"] = fields.get("failed_stage") if failed else None
+    fields["failed_stage"] = fields.get("failed_stage") if status in FAILED else None
     return OpTest.model_validate(plain(fields))

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from opscope.base.path_option import path_option
+from opscope.harness.record.errors import InputError
+
 if TYPE_CHECKING:
     from opscope.reports.nightly.night import NightResult
     from opscope.reports.nightly.progress import Display
     from opscope.reports.nightly.running import SweepResult
-
-INTERRUPTED = 130
-"""Exit code of a program that Ctrl-C ended."""
 
 
 @click.command(short_help="Run, publish, compare and report a night.")
@@ -30,12 +30,11 @@ INTERRUPTED = 130
     help="Run these backends, each in a sweep of its own, in place of those in CONFIG.",
 )
 @click.option("--shard", metavar="I/N", help="Run only this shard; a later --join collects its runs.")
-@click.option(
+@path_option(
     "--join",
     "places",
     multiple=True,
     metavar="DIR",
-    type=click.Path(path_type=Path),
     help="Run nothing; publish the runs of all shards that CI collected in DIR.",
 )
 @click.option("--started", metavar="TIME", help="Start of the night (ISO 8601), the same in all of its jobs.")
@@ -45,12 +44,8 @@ INTERRUPTED = 130
 @click.option(
     "--database", "--db", "database", metavar="URL", help="Database to publish to; default: the one in CONFIG."
 )
-@click.option(
-    "--summary",
-    "summary_file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Also append the summary to FILE; default: the summary of the GitHub job.",
+@path_option(
+    "--summary", "summary_file", help="Also append the summary to FILE; default: the summary of the GitHub job."
 )
 @click.option(
     "--init",
@@ -78,7 +73,6 @@ def nightly(
     no data, or an op that is NEW, REASON-CHANGED or PCC-DROP) or a run is neither in the database nor kept, 2 for bad
     input, 130 if it was interrupted.
     """
-    from opscope.harness.record.errors import InputError
     from opscope.reports.database.owners import rules_here
     from opscope.reports.nightly import night_folder, running
     from opscope.reports.nightly.config import CONFIG_FILE, read_config, with_backends, with_commit
@@ -104,23 +98,19 @@ def nightly(
         _print_commands(settings, all_sweeps, root, start)
         return
     url = "" if number else settings.database_url(root, database)
-    try:
-        with running.ended_by_signal():
-            if places:
-                night, runs = night_folder.joined(list(places), root, settings, start)
-                result = deliver(settings, night, runs, url, root, rules, say=Display(0).line)
-            else:
-                night = night_folder.begin(settings, root, start, new)
-                display = Display(len(all_sweeps))
-                with _alone(night_folder.folder_of(root, night)), display:
-                    ended = running.run(all_sweeps, settings, night, root, display.watch, display.ended)
-                if number:
-                    _end_of_shard(ended, display)
-                runs = night_folder.runs_of(root, night)
-                result = deliver(settings, night, runs, url, root, rules, ended, display.line)
-    except KeyboardInterrupt:
-        click.echo("interrupted; run the same command again to continue this night", err=True)
-        raise SystemExit(INTERRUPTED) from None
+    with running.ended_by_signal("interrupted; run the same command again to continue this night"):
+        if places:
+            night, runs = night_folder.joined(list(places), root, settings, start)
+            result = deliver(settings, night, runs, url, root, rules, say=Display(0).line)
+        else:
+            night = night_folder.begin(settings, root, start, new)
+            display = Display(len(all_sweeps))
+            with _alone(night_folder.folder_of(root, night)), display:
+                ended = running.run(all_sweeps, settings, night, root, display.watch, display.ended)
+            if number:
+                _end_of_shard(ended, display)
+            runs = night_folder.runs_of(root, night)
+            result = deliver(settings, night, runs, url, root, rules, ended, display.line)
     _print(result, add_to_page_of_job(result.summary, summary_file))
     if result.verdict.fails:
         raise SystemExit(1)
@@ -128,7 +118,6 @@ def nightly(
 
 def _init(root: Path, config: Path | None) -> None:
     """Writes the first files of a night."""
-    from opscope.harness.record.errors import InputError
     from opscope.reports.nightly import first_files
 
     if config is not None:
@@ -159,7 +148,6 @@ def _print(result: NightResult, problem: str) -> None:
 
 def _number(shard: str | None, shards: int) -> int | None:
     """The shard that `--shard I/N` names. Raises InputError if the night has another number of shards."""
-    from opscope.harness.record.errors import InputError
     from opscope.harness.settings.settings import BY_NAME
 
     if shard is None:
@@ -172,8 +160,6 @@ def _number(shard: str | None, shards: int) -> int | None:
 
 def _time(started: str | None) -> datetime | None:
     """Parses a time with its zone. Raises InputError without a zone, because machines would read it differently."""
-    from opscope.harness.record.errors import InputError
-
     if started is None:
         return None
     try:
@@ -207,8 +193,6 @@ def _print_commands(config: object, all_sweeps: list, root: Path, at: datetime |
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """Locks the night. Raises InputError if another process runs it."""
-    from opscope.harness.record.errors import InputError
-
     descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -10,10 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from opscope.base.path_option import path_option
+from opscope.harness.record.errors import InputError
 from opscope.harness.settings.program_options import program_options, read_options
 
 if TYPE_CHECKING:
     from opscope.reports.nightly.config import Config
+
+
+NOTHING = "interrupted; nothing was compared"
 
 
 @click.command(short_help="Check whether a change, or a new build of a compiler, makes anything worse.")
@@ -52,10 +57,9 @@ if TYPE_CHECKING:
     help="Path of a backend's file: --old and --new are revisions that have it.",
 )
 @click.option("--build", default="", metavar="COMMAND", help="With --backend or --commits: how a checkout is built.")
-@click.option(
+@path_option(
     "--repo",
     default=".",
-    type=click.Path(path_type=Path),
     metavar="PATH",
     help="With --backend or --commits: the repository; default: the current folder.",
 )
@@ -82,13 +86,7 @@ if TYPE_CHECKING:
 @click.option(
     "--budget", default="10m", show_default=True, metavar="TIME", help="Start no op after this time, such as 30m."
 )
-@click.option(
-    "--config",
-    "config_file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Configuration of the night; default: ci/nightly.yaml.",
-)
+@path_option("--config", "config_file", help="Configuration of the night; default: ci/nightly.yaml.")
 @click.option(
     "--model",
     "models",
@@ -106,13 +104,7 @@ if TYPE_CHECKING:
     metavar="URL",
     help="Database with the night; default: the one in the configuration.",
 )
-@click.option(
-    "--summary",
-    "summary_file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Also append the table to FILE; default: the summary of the GitHub job.",
-)
+@path_option("--summary", "summary_file", help="Also append the table to FILE; default: the summary of the GitHub job.")
 def gate(
     baseline: str | None,
     budget: str,
@@ -158,8 +150,6 @@ def gate(
         _builds(old, new, asked, (repo, backend, build), descriptors, summary_file, comment=comment, as_json=as_json)
         return
     if options or comment or as_json or backend or build:
-        from opscope.harness.record.errors import InputError
-
         given = {"comment": comment, "json": as_json, "backend": backend, "build": build}
         got = next(iter(options), next((name for name, value in given.items() if value), ""))
         raise InputError(f"--{got.replace('_', '-')}", "--old and --new", "neither", "opscope gate --old A --new B")
@@ -188,13 +178,9 @@ def _with_a_night(
     expected_models(settings)
     url = settings.database_url(root, database)
     rules = rules_here(None, settings.owners, root)
-    try:
-        with running.ended_by_signal(), Display(len(sweeps(replace(settings, shards=1)))) as display:
-            names = [baseline] if baseline is not None else usual_baselines(root, settings.name)
-            result = run(settings, url, names, root, rules, display.watch, display.line)
-    except KeyboardInterrupt:
-        click.echo("interrupted; nothing was compared", err=True)
-        raise SystemExit(130) from None
+    with running.ended_by_signal(NOTHING), Display(len(sweeps(replace(settings, shards=1)))) as display:
+        names = [baseline] if baseline is not None else usual_baselines(root, settings.name)
+        result = run(settings, url, names, root, rules, display.watch, display.line)
     problem = add_to_page_of_job(result.summary, summary_file)
     click.echo(result.summary, nl=False)
     for line in filter(None, (problem, f"summary   {result.path}")):
@@ -216,7 +202,6 @@ def _builds(
 ) -> None:
     """Compares two builds, and prints what the new one changes. `checkout`: the repository of which they are revisions
     if it has a backend's file, that file, and the command that builds it."""
-    from opscope.harness.record.errors import InputError
     from opscope.harness.settings.settings import BY_NAME
     from opscope.reports.nightly import builds, pull_request, running, uplift, uplift_comment
     from opscope.reports.nightly.night import add_to_page_of_job
@@ -235,26 +220,22 @@ def _builds(
     if len(descriptors) > 2:
         raise InputError("--system-desc", "one file, or one for each build", f"{len(descriptors)}", "two of them")
     place = pull_request.place() if comment else None
-    try:
-        sides = nullcontext((builds.Source(old, old), builds.Source(new, new)))
-        with (
-            running.ended_by_signal(),
-            builds.of_revisions(old, new, *checkout) if backend else sides as (first, last),
-        ):
-            if descriptors:
-                first, last = (
-                    replace(side, system_desc=file)
-                    for side, file in zip((first, last), (descriptors[0], descriptors[-1]), strict=True)
-                )
-            if first.commit and not asked["commits"]:
-                asked["commits"] = f"{first.commit}..{last.commit}"
-            asked["revisions"] = builds.between(*checkout, asked["commits"], last)
-            gate_of = uplift.Asked(old=first, new=last, root=Path.cwd(), **asked)
-            with Display(gate_of.most_sweeps, aside=True) as display:
-                result = uplift.run(gate_of, display.watch, display.line)
-    except KeyboardInterrupt:
-        click.echo("interrupted; nothing was compared", err=True)
-        raise SystemExit(130) from None
+    sides = nullcontext((builds.Source(old, old), builds.Source(new, new)))
+    with (
+        running.ended_by_signal(NOTHING),
+        builds.of_revisions(old, new, *checkout) if backend else sides as (first, last),
+    ):
+        if descriptors:
+            first, last = (
+                replace(side, system_desc=file)
+                for side, file in zip((first, last), (descriptors[0], descriptors[-1]), strict=True)
+            )
+        if first.commit and not asked["commits"]:
+            asked["commits"] = f"{first.commit}..{last.commit}"
+        asked["revisions"] = builds.between(*checkout, asked["commits"], last)
+        gate_of = uplift.Asked(old=first, new=last, root=Path.cwd(), **asked)
+        with Display(gate_of.most_sweeps, aside=True) as display:
+            result = uplift.run(gate_of, display.watch, display.line)
     text = uplift_comment.text(result)
     problem = add_to_page_of_job(text, summary_file)
     if place is not None:

@@ -10,7 +10,6 @@ import click
 
 from opscope.base.visible_text import counted
 from opscope.harness.settings.program_options import program_options, read_options
-from opscope.reports.nightly.cli import INTERRUPTED
 
 if TYPE_CHECKING:
     from opscope.reports.compare.outcomes import Outcome
@@ -72,12 +71,8 @@ def history(
     options |= read_options(words)
     asked = nights_of_releases.History(models, arch, workers, options, target, Path.cwd(), tuple(releases))
     display = Display(len(releases), aside=as_json)
-    try:
-        with running.ended_by_signal(), display:
-            ran, firsts = _run(asked, display, bisect=bisect)
-    except KeyboardInterrupt:
-        click.echo("interrupted; run the same command again to continue this history", err=True)
-        raise SystemExit(INTERRUPTED) from None
+    with running.ended_by_signal("interrupted; run the same command again to continue this history"), display:
+        ran, firsts = _run(asked, display, bisect=bisect)
     ran.sort(key=lambda night: releases.index(night.release))
     there = [night for night in ran if not night.problem]
     lines = asked.lines(there) if there else []

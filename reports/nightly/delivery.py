@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from opscope.base.own_command import own_command
 from opscope.base.results_folder import make_folder
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.store import RUN_FILE, read_run
@@ -62,11 +62,7 @@ def publish(runs: Sequence[Path], url: str, root: Path) -> Delivered:
 
     Once the database cannot be reached, the other runs go to the spool at once, so the timeout is waited for only once.
     """
-    published: list[str] = []
-    from_spool: list[str] = []
-    spooled: list[str] = []
-    refused: list[str] = []
-    lost: list[str] = []
+    runs_that: dict[str, list[str]] = {name: [] for name in ("published", "from_spool", "spooled", "refused", "lost")}
     notes: dict[str, None] = {}
     away = ""
     for run_dir in runs:
@@ -74,34 +70,26 @@ def publish(runs: Sequence[Path], url: str, root: Path) -> Delivered:
             run_id = read_run(run_dir).run_id
             if away:
                 spool.keep(run_dir, url, root)
-                spooled.append(run_id)
+                runs_that["spooled"].append(run_id)
                 continue
             delivery = spool.deliver(run_dir, url, root, "--database")
         except InputError as error:
-            lost.append(str(error))
+            runs_that["lost"].append(str(error))
             continue
-        from_spool += delivery.from_spool
+        runs_that["from_spool"] += delivery.from_spool
         notes |= dict.fromkeys((*(each.line for each in delivery.earlier), *map(str, delivery.others)))
         problem = delivery.problem
         if problem is None:
-            published.append(run_id)
+            runs_that["published"].append(run_id)
         elif delivery.lost:
-            lost.append(str(problem))
+            runs_that["lost"].append(str(problem))
         elif isinstance(problem, DatabaseAwayError):
             away = f"{problem.where}: expected {problem.expected}, got {problem.got}"
-            spooled.append(run_id)
+            runs_that["spooled"].append(run_id)
         else:
-            refused.append(str(problem))
-    return Delivered(
-        shown(parse_url(url)),
-        tuple(published),
-        tuple(from_spool),
-        tuple(spooled),
-        tuple(refused),
-        away,
-        tuple(lost),
-        tuple(notes),
-    )
+            runs_that["refused"].append(str(problem))
+    known = {name: tuple(lines) for name, lines in runs_that.items()}
+    return Delivered(shown(parse_url(url)), away=away, others=tuple(notes), **known)
 
 
 def name_owners(rules: Sequence[Rule], url: str) -> list[str]:
@@ -133,17 +121,8 @@ def merge(runs: Sequence[Path], night: NightRecord, root: Path) -> tuple[dict[st
     for cell, shard_dirs in shards.items():
         into = _free(folder, cell)
         # A process of its own: joining belongs to another room.
-        command = [
-            sys.executable,
-            "-P",
-            "-m",
-            "opscope.harness.cli.main",
-            "merge",
-            *map(str, shard_dirs),
-            "--into",
-            str(into),
-        ]
-        done = subprocess.run([*command, "--partial"], cwd=root, capture_output=True, text=True, check=False)
+        command = own_command("merge", *map(str, shard_dirs), "--into", str(into), "--partial")
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
         log = folder / LOGS / f"merge-{into.name}.txt"
         make_folder(log.parent)
         log.write_text(done.stdout + done.stderr, encoding="utf-8")

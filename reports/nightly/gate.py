@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -28,7 +27,7 @@ from opscope.reports.nightly.baseline import first_baseline, kept_and_run, serie
 from opscope.reports.nightly.config import Config
 from opscope.reports.nightly.findings import SeriesResult
 from opscope.reports.nightly.journal_counter import Counter
-from opscope.reports.nightly.running import FINISHED, Watch, child, last_line, outcome_of
+from opscope.reports.nightly.running import FINISHED, Watch, child, last_line, outcome_of, shares
 from opscope.reports.nightly.sweeps import Sweep, first_command, labels, sweeps
 from opscope.reports.nightly.verdict import Problem, Verdict, acknowledged, compiled_otherwise, import_lines, worse_than
 
@@ -91,7 +90,6 @@ def run(
     stamp = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
     folder = root / GATES / stamp
     make_folder(folder)
-    started = time.monotonic()
     comparisons: list[SweepComparison] = []
     with read_database(url, "--database", NIGHTLY) as connection:
         night_id, ahead = first_baseline(connection, baselines), ahead_line(connection)
@@ -103,10 +101,7 @@ def run(
                 views[sweep] = night_view(connection, night_id, series)
                 write_history(connection, views[sweep], folder / f"{sweep.cell}.history.json")
     say(f"against {night_id}")
-    for position, sweep in enumerate(all_sweeps):
-        share = None
-        if config.budget is not None:
-            share = (config.budget - (time.monotonic() - started)) / (len(all_sweeps) - position)
+    for sweep, share in shares(all_sweeps, config.budget):
         comparisons.append(_run_sweep(sweep, views.get(sweep), _Place(config, root, folder, share), rules, watch))
         say(f"{sweep.label}: {comparisons[-1].line}")
     return _gate_of(comparisons, night_id, folder, root, ahead)

@@ -7,6 +7,7 @@ published already is not run again, one that was cut short goes on.
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -21,7 +22,6 @@ import sqlalchemy as sa
 from opscope.base.digest import json_digest
 from opscope.base.live import progress
 from opscope.base.results_folder import make_folder
-from opscope.base.statuses import NOT_ATTEMPTED, RIGHT
 from opscope.harness.backends import registry
 from opscope.harness.cache import package_index
 from opscope.harness.cache.claims import alone_in, in_use
@@ -299,12 +299,13 @@ class History:
                 earlier = before.get(night.release.backend)
                 compared = compare_lowered(earlier[0], view, earlier[1], folder) if earlier is not None else None
                 before[night.release.backend] = view, folder
+                statuses = Counter(op.status for op in view.ops.values() if op.attempted)
                 lines.append(
                     Line(
                         night.release.name,
                         f"{view.started:%Y-%m-%d}" if view.started.year > UNDATED.year else "",
-                        _counts(op.status for op in view.ops.values() if op.status not in NOT_ATTEMPTED),
-                        sum(op.status in RIGHT for op in view.ops.values()),
+                        dict(sorted(statuses.items())),
+                        sum(op.right for op in view.ops.values()),
                         {
                             str(label): int(ops)
                             for label, ops in connection.execute(changes.group_by(NIGHT_CHANGES.c.label))
@@ -314,13 +315,6 @@ class History:
                     )
                 )
         return lines
-
-
-def _counts(statuses: Any) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for status in statuses:
-        counts[status] = counts.get(status, 0) + 1
-    return dict(sorted(counts.items()))
 
 
 # --- the first release in which an op fails

@@ -103,14 +103,7 @@ def run_folders(places: list[Path]) -> Iterator[Path]:
     """Yields every run folder that is one of `places` or lies below one, as CI stores artifacts."""
     seen: set[Path] = set()
     for place in places:
-        for path in sorted(
-            [
-                place / RUN_FILE,
-                *place.glob(f"*/{RUN_FILE}"),
-                *place.glob(f"*/*/{RUN_FILE}"),
-                *place.glob(f"*/*/*/{RUN_FILE}"),
-            ]
-        ):
+        for path in sorted(path for depth in range(4) for path in place.glob(f"{'*/' * depth}{RUN_FILE}")):
             run_dir = path.parent.resolve()
             if path.is_file() and run_dir not in seen:
                 seen.add(run_dir)

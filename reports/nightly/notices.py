@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from opscope.harness.record.errors import InputError
 from opscope.reports.nightly.fields import mapping, number, one_of, text, texts, whole_number
 
 WHEN = ("always", "change")
@@ -69,8 +70,6 @@ def _webhook(where: str, value: Any) -> Webhook:
     key = "url" if "url" in fields else "url_env"
     address = text(f"{where}.{key}", fields.get(key))
     if key == "url" and not address.startswith(("http://", "https://")):
-        from opscope.harness.record.errors import InputError
-
         raise InputError(f"{where}.url", "an address of http or https", f"`{address}`", "url_env: CHAT_WEBHOOK")
     return Webhook(
         url=address if key == "url" else None,

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import click
+
 from opscope.base.children.parent_death import bound
 from opscope.base.children.process import Process
 from opscope.base.results_folder import make_folder
@@ -28,6 +30,8 @@ FINISHED = ("complete", "out_of_budget")
 REFUSED = "refused"
 """Used instead of an outcome if pytest ran no op."""
 
+INTERRUPTED = 130
+"""Exit code of a program that Ctrl-C ended."""
 TICK = 0.2
 """Seconds between two updates of a sweep's progress."""
 GRACE = 60.0
@@ -71,16 +75,20 @@ def run(
 
     The rest of the budget is divided again before each sweep, so that later sweeps get what earlier ones leave.
     """
-    started = time.monotonic()
     results: list[SweepResult] = []
-    for position, sweep in enumerate(all_sweeps):
-        share = None
-        if config.budget is not None:
-            share = (config.budget - (time.monotonic() - started)) / (len(all_sweeps) - position)
+    for sweep, share in shares(all_sweeps, config.budget):
         result = _run(sweep, config, night, root, share, watch)
         results.append(result)
         ended(result)
     return results
+
+
+def shares(all_sweeps: Sequence[Sweep], budget: float | None) -> Iterator[tuple[Sweep, float | None]]:
+    """Each sweep with its seconds of a budget: what those before it leave is divided among the rest."""
+    started = time.monotonic()
+    for position, sweep in enumerate(all_sweeps):
+        left = None if budget is None else budget - (time.monotonic() - started)
+        yield sweep, None if left is None else left / (len(all_sweeps) - position)
 
 
 def _run(
@@ -165,8 +173,8 @@ def last_line(log: Path) -> str:
 
 
 @contextmanager
-def ended_by_signal() -> Iterator[None]:
-    """Treats SIGTERM, with which systemd and CI end a job, like Ctrl-C."""
+def ended_by_signal(said: str) -> Iterator[None]:
+    """Treats SIGTERM, with which systemd and CI end a job, like Ctrl-C: says so, and exits with 130."""
 
     def stop(number: int, frame: object) -> None:
         raise KeyboardInterrupt
@@ -174,5 +182,8 @@ def ended_by_signal() -> Iterator[None]:
     before = signal.signal(signal.SIGTERM, stop)
     try:
         yield
+    except KeyboardInterrupt:
+        click.echo(said, err=True)
+        raise SystemExit(INTERRUPTED) from None
     finally:
         signal.signal(signal.SIGTERM, before)

@@ -81,21 +81,8 @@ def next_command(config: Config, run_dir: Path, budget: float | None) -> list[st
 def _pytest(config: Config) -> list[str]:
     # Plugins that measure or remember tests have nothing to do in a sweep, and nobody is there to mend a conftest file;
     # a night reports and publishes as a whole.
-    command = [
-        sys.executable,
-        "-P",
-        "-m",
-        "pytest",
-        "-p",
-        "no:benchmark",
-        "-p",
-        "no:cacheprovider",
-        "--noconftest",
-        "-q",
-        "--op-by-op",
-        "--no-report",
-        "--check-kept",
-    ]
+    command = [sys.executable, "-P", "-m", "pytest", "-p", "no:benchmark", "-p", "no:cacheprovider", "--noconftest"]
+    command += ["-q", "--op-by-op", "--no-report", "--check-kept"]
     return command + (["-n", str(config.workers)] if config.workers > 1 else [])
 
 

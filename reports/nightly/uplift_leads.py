@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from opscope.base.own_command import own_command
 from opscope.base.results_folder import make_folder
 from opscope.base.visible_text import cut
 from opscope.harness.record.program_changes import name_of
@@ -201,8 +201,7 @@ def _smaller(asked: Asked, folder: Path, subject: _Subject, seconds: float) -> L
         words += ["--against", old.backend, *(["--against-path", old.tree] if old.tree else [])]
         words += ["--change", subject.change] if subject.change else []
     log.unlink(missing_ok=True)
-    command = [sys.executable, "-P", "-m", "opscope.harness.cli.main", *words]
-    code = child(command, asked.root, log, lambda: None, asked.new.environment)
+    code = child(own_command(*words), asked.root, log, lambda: None, asked.new.environment)
     answer = _ANSWER.search(log.read_text(encoding="utf-8", errors="replace"))
     if code or answer is None:  # what the gate has found stands without it
         return replace(subject.lead, why=last_line(log) or f"exit code {code}")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 from opscope.base.document import in_terminal
 from opscope.base.document.in_terminal import FEW, MOST
 from opscope.base.document.nodes import Node, Words
+from opscope.base.night_grid.grid import age
 from opscope.base.page import Page
-from opscope.reports.compare import first_sentence
 from opscope.reports.compare.changed_causes import document, sections_of
 from opscope.reports.compare.lowered_differently import Lowered
 from opscope.reports.compare.what_changed import WhatChanged
@@ -22,7 +23,7 @@ def show(changed: WhatChanged, page: Page, most: int = MOST, team: str | None = 
 def _nodes(changed: WhatChanged, most: int, team: str | None) -> Iterator[Node]:
     if not changed.cause:
         yield Words(changed.said.headline, "strong")
-        dated = "" if changed.of_release else f" ({first_sentence.age(changed.newest)})"
+        dated = "" if changed.of_release else f" ({age(changed.newest, datetime.now(UTC))})"
         lines = (f"{changed.said.about}{dated}", ", ".join(changed.said.chips))
         yield from (Words(line, "note") for line in filter(None, lines))
     for diff, lowered in zip(changed.compared, changed.lowered, strict=False):

@@ -36,7 +36,7 @@ def of_night(connection: sa.Connection, night: sa.RowMapping, runs: Path, out: P
 
     started = night["started"]
     grid = _owned(read(ask, started, page_of_range, until=started, kind=night["kind"], most=EVERY), owned)
-    logs = [_link(runs / cause.detail.log, out) if cause.detail.log else "" for cause in grid.causes]
+    logs = [link(runs / cause.detail.log, out) if cause.detail.log else "" for cause in grid.causes]
     causes = (
         replace(cause, detail=replace(cause.detail, log=log)) for cause, log in zip(grid.causes, logs, strict=True)
     )
@@ -142,6 +142,6 @@ def _with_owner(cause: Cause, owned: Owned) -> Cause:
     return replace(cause, detail=replace(detail, owner=team))
 
 
-def _link(path: Path, out: Path) -> str:
+def link(path: Path, out: Path) -> str:
     """The relative path from the page to a file; empty if the file does not exist."""
     return os.path.relpath(path, out.parent) if path.is_file() else ""

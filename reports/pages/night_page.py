@@ -7,6 +7,7 @@ never added; each is compared with its own previous night.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +31,7 @@ from opscope.reports.compare.readiness import views_of
 from opscope.reports.compare.unblock import plan
 from opscope.reports.database.rows import series_by_backend
 from opscope.reports.database.schema import DROPPED, NIGHTS, OP_TESTS, OPS, RUNS
-from opscope.reports.database.schema_nights import LEDGER, NIGHT_SERIES
+from opscope.reports.database.schema_nights import LEDGER, NIGHT_SERIES, in_series
 from opscope.reports.database.series_names import names_of
 from opscope.reports.pages import night_causes, page_rows, page_tables
 from opscope.reports.pages.html import filled, frame
@@ -65,7 +66,9 @@ def render_night(connection: sa.Connection, night_ids: Sequence[str], runs: Path
     tests = [test for series in all_series for test in series.tests]
     rows = page_rows.op_rows(tests, owned)
     for row, test in zip(rows, tests, strict=True):
-        row["artifact"] = _link(runs / test.run_id / test.artifact, out) if test.artifact else ""
+        row["artifact"] = (
+            quote(os.fsencode(night_causes.link(runs / test.run_id / test.artifact, out))) if test.artifact else ""
+        )
     models = sorted({model for series in all_series for model in series.view.models})
     unsplit = {op.op_id: op for series in all_series for op in series.view.ops.values() if op.status == "unsplittable"}
     ledgers = [_ledger(series) for series in all_series]
@@ -126,7 +129,7 @@ def _warning(series: NightSeries) -> str:
 def _series_of(connection: sa.Connection, nights_of_series: Mapping[str, str]) -> Iterator[NightSeries]:
     rows = {}
     for full_name, night_id in sorted(nights_of_series.items()):
-        this_series = (NIGHT_SERIES.c.night_id == night_id) & (NIGHT_SERIES.c.series == full_name)
+        this_series = in_series(NIGHT_SERIES, night_id, full_name)
         row = connection.execute(sa.select(NIGHT_SERIES).where(this_series)).mappings().one_or_none()
         if row is None:
             got = f"`{night_id}`, a run of selected ops, which nights leave out"
@@ -145,9 +148,8 @@ def _tests(connection: sa.Connection, view: RunView, shown_as: str) -> list[OpTe
     """The unchanged records that count; if the night has several series, `shown_as` replaces the backend."""
     names = [name for name in OpTest.model_fields if name not in DROPPED]
     query = sa.select(*(OP_TESTS.c[name] for name in names), OPS.c.op_params)
-    query = query.join(OPS, OPS.c.op_id == OP_TESTS.c.op_id).where(
-        OP_TESTS.c.night_id == view.run_id, OP_TESTS.c.series == view.series, OP_TESTS.c.superseded_by == ""
-    )
+    query = query.join(OPS, OPS.c.op_id == OP_TESTS.c.op_id)
+    query = query.where(in_series(OP_TESTS, view.run_id, view.series), OP_TESTS.c.superseded_by == "")
     tests = []
     for row in connection.execute(query.order_by(OP_TESTS.c.op_id)).mappings():
         op = view.ops.get(row["op_id"])
@@ -155,11 +157,6 @@ def _tests(connection: sa.Connection, view: RunView, shown_as: str) -> list[OpTe
         of_uses = {"models": tuple(uses), "uses": sum(uses.values()) or row["uses"]}
         tests.append(quick_records.op_test({**row, **of_uses, "backend": shown_as or row["backend"]}))
     return tests
-
-
-def _link(path: Path, out: Path) -> str:
-    """The relative link from the page to a file; empty if the file does not exist."""
-    return quote(os.fsencode(os.path.relpath(path, out.parent))) if path.is_file() else ""
 
 
 def _changes(connection: sa.Connection, all_series: Sequence[NightSeries]) -> Iterator[tuple[str, Any]]:
@@ -181,11 +178,9 @@ def _ledger(series: NightSeries) -> tuple[str, bool]:
         for name, count in zip(LEDGER[1:], parts, strict=True)
         if count
     )
-    statuses: dict[str, int] = {}
-    for op in series.view.ops.values():
-        statuses[op.status] = statuses.get(op.status, 0) + 1
+    statuses = Counter(op.status for op in series.view.ops.values())
     ops = " + ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
-    right = asked == sum(parts) and sum(statuses.values()) == len(series.view.ops)
+    right = asked == sum(parts) and statuses.total() == len(series.view.ops)
     prefix = f"{series.name}: " if series.name else ""
     unique = counted(len(series.view.ops), "unique op")
     return f"{prefix}{counted(asked, 'model')} = {models or 0}; {unique} = {ops or 0}", right

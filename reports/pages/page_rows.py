@@ -32,6 +32,11 @@ RESULT = {
     **{name: name for name in ("passed", "question", "device", "tolerance", "reason")},
 }
 """What the page calls a field of a compared result -> the field."""
+AS_THEY_ARE = (
+    *("backend", "status", "hypothesis", "pcc", "cycles", "cycles_error", "uses", "ran_on", "compiled_by"),
+    *("provenance", "expected", "flaky", "pipeline", "repro", "attempt"),
+)
+"""Fields of a record that the page has by their own names."""
 UNTRIED = frozenset({Status.SKIPPED, Status.NOT_RUN})
 
 
@@ -45,27 +50,21 @@ def op_rows(tests: Sequence[OpTest], owned: Owned = EVERYBODY) -> list[Row]:
 def _op_row(test: OpTest, owned: Owned) -> Row:
     tone_of_op = tone(test)
     return {
+        **{name: getattr(test, name) for name in AS_THEY_ARE},
         "id": test.op_id,
         "name": test.op_name,
-        "backend": test.backend,
         "kind": test.op_kind or "other",
         "types": signature(test.inputs, test.outputs),
-        "status": test.status,
         "tone": tone_of_op,
         "owner": owned.owner_of(test) if tone_of_op in ("bad", "known") else "",
         "furthest": NOT_RUN if test.status in UNTRIED else str(test.stage_reached),
         "failed": str(test.failed_stage or ""),
         "stages": [(str(stage.stage), stage.seconds) for stage in test.stages],
         "seconds": sum(stage.seconds for stage in test.stages),
-        "hypothesis": test.hypothesis,
-        "pcc": test.pcc,
         "z": test.z_max,
-        "cycles": test.cycles,
-        "cycles_error": test.cycles_error,
         "device_us": None if test.device_ns is None else test.device_ns / 1000,
         "l1": test.l1_peak_bytes,
         "dram": test.dram_peak_bytes,
-        "uses": test.uses,
         "models": list(test.models),
         "locations": list(dict.fromkeys(location for location in test.locations if location)),
         "params": test.op_params,
@@ -75,22 +74,14 @@ def _op_row(test: OpTest, owned: Owned) -> Row:
             | {"flags": [in_words(flag) for flag in check.flags]}
             for check in test.results
         ],
-        "ran_on": test.ran_on,
-        "compiled_by": test.compiled_by,
         "narrowed": list(test.narrowed),
         "card": test.card_type,
         "format": " ".join(filter(None, (test.data_format, test.math_fidelity, *_options(test)))),
-        "provenance": test.provenance,
         "overwritten": list(test.overwritten_inputs),
         "error": test.error_message or test.crash_kind or (test.expected if is_failure(test) else ""),
         "crash": test.crash_kind or "",
         "cluster": short(cause_of_test(test)),
-        "expected": test.expected,
-        "flaky": test.flaky,
         "artifact": quote(test.artifact) if test.artifact else "",
-        "pipeline": test.pipeline,
-        "repro": test.repro,
-        "attempt": test.attempt,
         "ir": [],
         "why": [],
     }

@@ -121,13 +121,8 @@ class Scoreboard:
     def as_json(self) -> dict[str, Any]:
         """The scoreboard as JSON."""
         columns = [
-            {
-                "compiler": column.compiler,
-                "release": column.release,
-                "ops": column.all,
-                "rows": column.rows,
-                "failures": [vars(failure) for failure in column.failures],
-            }
+            {name: getattr(column, name) for name in ("compiler", "release", "rows")}
+            | {"ops": column.all, "failures": [vars(failure) for failure in column.failures]}
             for column in self.columns
         ]
         return {"words": WORDS, "columns": columns}

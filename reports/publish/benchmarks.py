@@ -16,11 +16,11 @@ from opscope.base.digest import words_digest
 from opscope.base.inner_path import inside
 from opscope.base.results_folder import make_folder
 from opscope.harness.record.errors import InputError
-from opscope.reports.database.database import DatabaseAwayError, DatabaseRefusedError, open_database, shown, usable_url
+from opscope.reports.database.database import DatabaseAwayError, open_database, shown, usable_url
 from opscope.reports.database.rows import Row
 from opscope.reports.database.schema import BENCHMARKS
 from opscope.reports.database.upsert import upsert
-from opscope.reports.publish.spool import folder_of, set_run_aside
+from opscope.reports.publish.spool import folder_of, kept_for_later, set_run_aside
 from opscope.reports.records.kept_runs import REPORTS
 
 Report = Mapping[str, Any]
@@ -46,9 +46,7 @@ def deliver(report: Report, url: str, root: Path, where: str) -> int:
     try:
         return drain(url, root, where) - 1
     except DatabaseAwayError as error:
-        next_command = f"opscope publish, which delivers {file}"
-        hint = f"{error.hint}: {next_command}" if isinstance(error, DatabaseRefusedError) else next_command
-        raise type(error)(error.where, error.expected, error.got, hint) from error
+        raise kept_for_later(error, file) from error
 
 
 def drain(url: str, root: Path, where: str = "--to") -> int:

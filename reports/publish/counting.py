@@ -35,6 +35,7 @@ from opscope.reports.database.schema_nights import (
     NIGHT_PAIRS,
     NIGHT_SERIES,
     NIGHT_STAGES,
+    in_series,
 )
 from opscope.reports.database.series_names import board_tried
 from opscope.reports.publish import bulk, counting_sql, night_counts, stored_causes
@@ -163,7 +164,7 @@ def _count(connection: sa.Connection, night: Row, runs: list[Row]) -> None:
         connection.execute(sa.insert(NIGHT_SERIES), [row])
         view = _ops(connection, night["night_id"], series)
         if view is not None and view.broken:
-            this = (NIGHT_SERIES.c.night_id == night["night_id"]) & (NIGHT_SERIES.c.series == series)
+            this = in_series(NIGHT_SERIES, night["night_id"], series)
             connection.execute(sa.update(NIGHT_SERIES).where(this).values(status=BROKEN))
         _compare(connection, night["night_id"], series, view)
 
@@ -187,8 +188,8 @@ def _ops(connection: sa.Connection, night_id: str, series: str) -> RunView | Non
     bulk.insert(connection, NIGHT_STAGES, ([night_id, series, *row] for row in numbers.items()))
     connection.execute(counting_sql.COVERAGE, {"night": night_id, "series": series})
     for model, counted in night_counts.models(view).items():
-        of_model = (NIGHT_MODELS.c.series == series) & (NIGHT_MODELS.c.model == model)
-        connection.execute(sa.update(NIGHT_MODELS).where(NIGHT_MODELS.c.night_id == night_id, of_model).values(counted))
+        of_model = in_series(NIGHT_MODELS, night_id, series) & (NIGHT_MODELS.c.model == model)
+        connection.execute(sa.update(NIGHT_MODELS).where(of_model).values(counted))
     count_fixes(connection, view)
     return view
 
@@ -283,9 +284,9 @@ def _joined(texts: Iterable[str]) -> str:
 
 def _compare(connection: sa.Connection, night_id: str, series: str, view: RunView | None = None) -> None:
     """Compares one night, read already or not, with the one before it in its series, as both are now."""
-    this_series = (NIGHT_SERIES.c.night_id == night_id) & (NIGHT_SERIES.c.series == series)
+    this_series = in_series(NIGHT_SERIES, night_id, series)
     row = connection.execute(sa.select(NIGHT_SERIES).where(this_series)).mappings().one()
-    connection.execute(sa.delete(NIGHT_PAIRS).where(NIGHT_PAIRS.c.night_id == night_id, NIGHT_PAIRS.c.series == series))
+    connection.execute(sa.delete(NIGHT_PAIRS).where(in_series(NIGHT_PAIRS, night_id, series)))
     before = _before(connection, dict(row))
     changes: Row = {"previous_night": "", "compiler_changed": False, "jaxlib_changed": False, "models_changed": False}
     if before is not None:
@@ -308,10 +309,8 @@ def _compare(connection: sa.Connection, night_id: str, series: str, view: RunVie
 
 
 def _ran(connection: sa.Connection, night_id: str, series: str) -> set[str]:
-    query = sa.select(NIGHT_MODELS.c.model).where(
-        NIGHT_MODELS.c.night_id == night_id, NIGHT_MODELS.c.series == series, NIGHT_MODELS.c.outcome == "ran"
-    )
-    return set(connection.scalars(query))
+    query = sa.select(NIGHT_MODELS.c.model).where(in_series(NIGHT_MODELS, night_id, series))
+    return set(connection.scalars(query.where(NIGHT_MODELS.c.outcome == RAN)))
 
 
 def _before(connection: sa.Connection, row: Row) -> Row | None:
@@ -320,11 +319,7 @@ def _before(connection: sa.Connection, row: Row) -> Row | None:
     own_models, earlier_models = NIGHT_MODELS.alias(), NIGHT_MODELS.alias()
     common = (
         sa.select(own_models.c.model)
-        .where(
-            own_models.c.night_id == row["night_id"],
-            own_models.c.series == row["series"],
-            own_models.c.outcome == "ran",
-        )
+        .where(in_series(own_models, row["night_id"], row["series"]), own_models.c.outcome == RAN)
         .where(earlier_models.c.night_id == NIGHT_SERIES.c.night_id, earlier_models.c.series == row["series"])
         .where(earlier_models.c.outcome == "ran", earlier_models.c.model == own_models.c.model)
     )

@@ -11,8 +11,17 @@ from opscope.reports.compare.diff import Row, first_rows, labelled_rows
 from opscope.reports.compare.history import slower_between_nights
 from opscope.reports.compare.outcomes import RunView
 from opscope.reports.compare.unblock import for_good, plan
-from opscope.reports.database.schema_nights import NIGHT_CHANGE_MODELS, NIGHT_CHANGES, NIGHT_CURVE, NIGHT_FIXES
+from opscope.reports.database.schema_nights import (
+    NIGHT_CHANGE_MODELS,
+    NIGHT_CHANGES,
+    NIGHT_CURVE,
+    NIGHT_FIXES,
+    in_series,
+)
 from opscope.reports.publish import bulk
+
+_FIELDS = {column.name: column.name.replace("_before", "_a").replace("_now", "_b") for column in NIGHT_CHANGES.columns}
+"""Column -> field of a row of a comparison, where there is one."""
 
 
 def count_changes(connection: sa.Connection, now: RunView, before: RunView | None) -> None:
@@ -30,31 +39,16 @@ def count_changes(connection: sa.Connection, now: RunView, before: RunView | Non
 
 
 def _change(night_id: str, series: str, row: Row) -> list[Any]:
-    fixed = row.label == Label.FIXED
+    """Its columns are named as the fields of a row, but for these."""
     values = {
         "night_id": night_id,
         "series": series,
-        "op_id": row.op_id,
-        "label": row.label,
-        "note": row.note,
-        "known": row.known,
-        "cluster": row.cluster,
         "stage": row.failed_stage,
-        "message": row.error_a if fixed else row.error_b,
-        "status_before": row.status_a,
-        "status_now": row.status_b,
+        "message": row.error_a if row.label == Label.FIXED else row.error_b,
         "models": ", ".join(row.models),
         "model_count": len(row.models),
-        "uses": row.uses,
-        "flaky": row.flaky,
-        "pcc_before": row.pcc_a,
-        "pcc_now": row.pcc_b,
-        "cycles_before": row.cycles_a,
-        "cycles_now": row.cycles_b,
-        "compile_ms_before": row.compile_ms_a,
-        "compile_ms_now": row.compile_ms_b,
     }
-    return [values[column.name] for column in NIGHT_CHANGES.columns]
+    return [values[name] if name in values else getattr(row, field) for name, field in _FIELDS.items()]
 
 
 def count_fixes(connection: sa.Connection, view: RunView) -> None:
@@ -65,20 +59,8 @@ def count_fixes(connection: sa.Connection, view: RunView) -> None:
     fix_plan = plan(dict.fromkeys(view.models, view))
     fixes = [
         [
-            night_id,
-            series,
-            place,
-            fix.fix,
-            fix.stage,
-            fix.error,
-            ", ".join(fix.op_names),
-            ", ".join(fix.models),
-            len(fix.models),
-            fix.alone,
-            fix.uses,
-            fix.ops,
-            fix.known,
-            fix.repro,
+            *(night_id, series, place, fix.fix, fix.stage, fix.error, ", ".join(fix.op_names), ", ".join(fix.models)),
+            *(len(fix.models), fix.alone, fix.uses, fix.ops, fix.known, fix.repro),
         ]
         for place, fix in [*enumerate(fix_plan.fixes, 1), *((-at, fix) for at, fix in enumerate(for_good(view), 1))]
     ]
@@ -91,4 +73,4 @@ def count_fixes(connection: sa.Connection, view: RunView) -> None:
 
 
 def _clear(connection: sa.Connection, table: sa.Table, night_id: str, series: str) -> None:
-    connection.execute(sa.delete(table).where(table.c.night_id == night_id, table.c.series == series))
+    connection.execute(sa.delete(table).where(in_series(table, night_id, series)))

@@ -127,7 +127,7 @@ def drain(url: str, root: Path, where: str = "--to", seconds: float = SECONDS, *
             try:
                 _published(folder, url, where, lambda folder=folder: publish(folder, url, where), seconds)
             except DatabaseAwayError as error:
-                problems.append(_kept(error, folder))
+                problems.append(kept_for_later(error, folder))
                 with contextlib.suppress(OSError):
                     os.utime(folder)  # next time it comes last: it may be the run that takes too long
                 break
@@ -169,7 +169,7 @@ def deliver(
                 got, hint = f"{error.got}; nor is it kept: {no_copy}", f"opscope publish {run_dir}"
                 return Delivery(problem=type(error)(error.where, error.expected, got, hint), lost=True)
             if isinstance(error, DatabaseAwayError):
-                return Delivery(problem=_kept(error, copy), earlier=tuple(refused(url, root)))
+                return Delivery(problem=kept_for_later(error, copy), earlier=tuple(refused(url, root)))
             earlier = tuple(refused(url, root))
             aside = set_run_aside(copy, url, root, error)
             return replace(drain(url, root, where, seconds), problem=aside, earlier=earlier)
@@ -181,7 +181,8 @@ def deliver(
     return replace(drain(url, root, where, seconds), rows=rows)
 
 
-def _kept(error: DatabaseAwayError, folder: Path) -> DatabaseAwayError:
+def kept_for_later(error: DatabaseAwayError, folder: Path) -> DatabaseAwayError:
+    """The error with the command that delivers what is kept there."""
     next_command = f"opscope publish, which delivers {folder}"
     hint = f"{error.hint}: {next_command}" if isinstance(error, DatabaseRefusedError) else next_command
     return type(error)(error.where, error.expected, error.got, hint)

@@ -41,13 +41,23 @@ class Utc(TypeDecorator[datetime]):
         return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
 
 
+TEXT, COUNT, REAL, FLAG, JSON, TIME = sa.Text(), sa.BigInteger(), sa.Double(), sa.Boolean(), sa.JSON(), Utc()
+"""Kinds of columns."""
+
+
+def of(
+    kind: Any, names: str, *more: sa.ForeignKey, key: bool = False, null: bool = False, **options: Any
+) -> list[sa.Column[Any]]:
+    """Columns of one kind, whose names a text has: keys, or such as may be NULL."""
+    return [
+        sa.Column(name, kind, *more, primary_key=key, nullable=null, autoincrement=False, **options)
+        for name in names.split()
+    ]
+
+
 SCALARS: tuple[tuple[type, Any], ...] = (
-    (bool, sa.Boolean()),
-    (StrEnum, sa.Text()),
-    (str, sa.Text()),
-    (int, sa.BigInteger()),
-    (float, sa.Double()),
-    (datetime, Utc()),
+    *((bool, FLAG), (StrEnum, TEXT), (str, TEXT)),
+    *((int, COUNT), (float, REAL), (datetime, TIME)),
 )
 """Python type of a field -> column type; bool comes before int, because it is a subclass of int."""
 
@@ -66,7 +76,7 @@ def column(name: str, annotation: Any, default: Any = None, *, key: bool = False
     before = "[]" if default == () else default
     info = {BEFORE: before} if isinstance(before, str | int | float) else {}
     return sa.Column(
-        name, sa.JSON() if kind is None else kind, primary_key=key, nullable=len(kinds) < len(options), info=info
+        name, JSON if kind is None else kind, primary_key=key, nullable=len(kinds) < len(options), info=info
     )
 
 

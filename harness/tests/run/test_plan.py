@@ -63,6 +63,21 @@ def test_again_takes_the_newest_run_and_its_settings(run: Path, tmp_path: Path) 
     assert anew.orders.context.options.arch == "p150"
 
 
+def test_a_label_names_the_backend_of_the_run_whatever_file_is_called_so(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    backend = tmp_path / "own" / "lame.py"
+    backend.parent.mkdir()
+    backend.write_text("")
+    (tmp_path / "lame").write_text("a file of its name that is no backend")
+    record = store.read_run(run)
+    options = {**record.origin.options, "backend": str(backend)}
+    origin = record.origin.model_copy(update={"options": options})
+    store.write_run(run, record.model_copy(update={"origin": origin}))
+    assert ops_again.from_run(request(tmp_path, backend="lame")).orders.context.backend == str(backend)
+
+
 def test_ids_may_be_shortened_but_not_guessed(run: Path) -> None:
     rows = store.load_run(run).rows
     assert find_op_ids(rows, ["aaaa", SECOND]) == {FIRST, SECOND}

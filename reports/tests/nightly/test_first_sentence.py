@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from datetime import UTC, datetime
 from html import unescape
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from opscope.base.labels import Label
 from opscope.harness.record.run_folders import runs_root
 from opscope.reports.agents.tools import Results
 from opscope.reports.commands.compare import diff
-from opscope.reports.compare.first_sentence import LONGEST, Change, SeriesFacts, age, first_sentence
+from opscope.reports.compare.first_sentence import LONGEST, Change, SeriesFacts, first_sentence
 from opscope.reports.database.ask import ask
 from opscope.reports.database.owners import Rule
 from opscope.reports.nightly import night as delivering
@@ -121,14 +120,6 @@ def test_the_first_sentence_is_the_same_everywhere(
     assert places == [str(result.said)] * 7
 
 
-def test_the_first_sentence_says_how_old_the_night_is() -> None:
-    then = datetime(2026, 11, 20, 2, tzinfo=UTC)
-    ages = {
-        age(then, datetime(2026, 11, day, hour, 30, tzinfo=UTC)) for day, hour in ((20, 2), (20, 3), (21, 5), (27, 2))
-    }
-    assert ages == {"less than an hour ago", "1 hour ago", "27 hours ago", "7 days ago"}
-
-
 def test_what_fails_is_counted_as_what_it_is() -> None:
     """What fails as before, in the first night of another series, and in a new model alone, are three numbers."""
     before = Change(
@@ -207,3 +198,35 @@ def test_the_headline_fits_and_begins_with_what_broke_whatever_the_names(what: s
     headline = first_sentence("night", facts, [Rule(LONG)], f"of {LONG}" if what == "team" else None).headline
     assert headline.startswith(BEGINS[what])
     assert len(headline) <= LONGEST
+
+
+SAYS = {
+    "no data": "no data",
+    "broken": "backend may not work",
+    "new": "1 new failure",
+    "stopped": "1 of 2 series stopped: gone",
+    "partial": "partial: model b missing",
+    "another reason": "1 failing for another reason",
+    "less exact": "1 less exact",
+    "still failing": "1 still failing",
+    "acknowledged": "1 acknowledged: fft",
+    "nothing": "nothing fails: 5 of 7 ops right",
+}
+"""What a headline begins with, the worst first."""
+
+
+def test_of_all_that_there_is_to_say_the_worst_is_said_first() -> None:
+    labels = {"new": Label.NEW, "another reason": Label.REASON_CHANGED, "less exact": Label.PCC_DROP}
+    labels |= dict.fromkeys(("still failing", "acknowledged"), Label.PERSISTING)
+    kinds = list(SAYS)
+    while kinds:
+        changes = tuple(
+            Change(labels[kind], kind, "x.fft", kind, "run", ("a",), 1, False, False, "", kind == "acknowledged")
+            for kind in kinds
+            if kind in labels
+        )
+        missing, broken = "model b" * ("partial" in kinds), "no device" * ("broken" in kinds)
+        right, attempted = (0, 0) if "no data" in kinds else (5, 7)
+        facts = [SeriesFacts("mine", "mine", right, attempted, changes, False, "", (), missing, broken)]
+        facts += [SeriesFacts("gone", "gone", 0, 0, (), False, "", stopped="2026")] * ("stopped" in kinds)
+        assert first_sentence("night", facts).headline.startswith(SAYS[kinds.pop(0)])
