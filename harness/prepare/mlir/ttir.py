@@ -86,8 +86,8 @@ def inverted(module: ir.Module) -> ir.Module:
 
 
 def _unwrapped(module: ir.Module) -> ir.Module:
-    """A module that holds others, as tt-mlir wraps what a device runs, is the device's, whose functions nobody declares;
-    functions of the host, before or behind it, stand where they are declared."""
+    """A module that holds others, as tt-mlir wraps what a device runs, is the device's, whose functions nobody
+    declares; functions of the host, before or behind it, stand where they are declared."""
     if not any(op.operation.name == "builtin.module" for op in module.body.operations):
         return module
     functions = [(_name_of(each), each, bool(list(each.regions[0].blocks))) for each in ops_in(module, "func.func")]
