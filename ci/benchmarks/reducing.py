@@ -4,13 +4,14 @@
 
 Two thirds have a wrong fusion of two ops that are right alone, one third an op that is wrong by itself, on a class over
 XLA. Kept is the kind: status, stage, and whether the smallest piece is an op or several. Seconds are processor time of
-the command and all its children, then the clock's.
+the command and all that it started, then the clock's.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import resource
 import statistics
@@ -21,6 +22,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from opscope.base.children.parent_death import become_reaper
+from opscope.base.children.process_tree import children_of
 from opscope.harness.tests.faulty_backends import edited
 from opscope.harness.tests.triage.test_first_bad import drawn, failing
 from opscope.harness.triage import bundle
@@ -43,6 +46,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=11)
     parser.add_argument("--after", type=int, default=0, help="how many are drawn first and not reduced")
     options = parser.parse_args()
+    become_reaper()
     draw, ops, seconds, kept, failed = random.Random(options.seed), [], list[tuple[float, float]](), 0, 0
     while failed < options.count:
         size, alone = int(LEAST * (MOST / LEAST) ** draw.random()), failed % 3 == 2
@@ -61,10 +65,13 @@ def main() -> None:
             failed += 1
             if failed <= options.after:
                 continue
-            before, began = bundle.read(where).failure, _now()
+            before, began, others = bundle.read(where).failure, _now(), set(children_of(os.getpid()))
             words = ["reduce", str(where), "--out", str(folder / "out"), "--budget", "5m", "--json"]
             done = subprocess.run([OPSCOPE, *words], check=True, stdout=subprocess.PIPE)
             reduced = json.loads(done.stdout)
+            while orphans := set(children_of(os.getpid())) - others:
+                for pid in orphans:
+                    os.waitpid(pid, 0)
             seconds.append((_now()[0] - began[0], _now()[1] - began[1]))
             after = bundle.read(folder / "out")
         ops.append(max(1, len(after.row.holds)))

@@ -80,7 +80,7 @@ class Meaning:
     elementwise: bool = True
     alone: bool = False
     """Whether each element of a result is made of its operands' elements at its own place, so that any part of them may
-    be asked for: not where a body has a say, whose constants have the shape of its module."""
+    be asked for."""
     steps: Callable[..., Any] | None = None
     """The steps in which it is usually evaluated, of float64 operands that are traced or rounded; None: not known."""
     forms: tuple[Callable[..., Any], ...] = ()
@@ -180,9 +180,9 @@ def meaning_of(op_name: str, params: Mapping[str, str], operands: Operands, targ
     meaning = _meaning(op_name, params, operands)
     if meaning is not None and meaning.elementwise and not meaning.own_body and not called:
         if all(x.dtype.itemsize == 4 for x in inputs):
-            meaning = replace(meaning, other_sizes=partial(_beside, meaning, operands.module), alone=False)
+            meaning = replace(meaning, other_sizes=partial(_beside, meaning, operands.module))
         elif (body := of_body(operands.module)) is not None:
-            meaning = replace(meaning, steps=body.steps, forms=(), known_steps=True, alone=False)
+            meaning = replace(meaning, steps=body.steps, forms=(), known_steps=True)
     return None if meaning is None or not decides(meaning, target, inputs) else meaning
 
 
@@ -220,11 +220,19 @@ def of_body(module: bytes) -> Meaning | None:
     shapes = {values[number].shape for number in (*program.arguments, *program.results)}
     if len(shapes) != 1 or len(program.results) != 1:
         return None
+    alike = set[int]()  # numbers that are the same at all places: of constants, and of what is made of these alone
     fixed = set[int]()  # constants, which a conversion rounds once and for all
     for node in program.nodes:
         if node.kind == "constant" and node.value is not None:
+            if node.value.size != 1 and any(node.value.strides):
+                return None
             fixed.update(node.results)
+            alike.update(node.results)
             continue
+        if alike.issuperset(node.operands):
+            alike.update(node.results)
+        elif _keeps(node.name) and values[node.operands[0]].shape != values[node.results[0]].shape:
+            return None
         if _keeps(node.name) and fixed.issuperset(node.operands):
             fixed.update(node.results)
         known = node.name in ELEMENTWISE or node.name in CHOICES or _keeps(node.name) or node.name == COMPARE
@@ -239,18 +247,21 @@ def of_body(module: bytes) -> Meaning | None:
         if node.kind != "op" or not known or narrows or not real:
             return None
 
+    if alike.issuperset(program.results):
+        return None
+
     def run(inputs: Sequence[Any]) -> Any:
         found: dict[int, Any] = dict(zip(program.arguments, inputs, strict=True))
         for node in program.nodes:
             if node.value is not None:
-                found[node.results[0]] = np.asarray(node.value).astype(np.float64)
+                found[node.results[0]] = np.asarray(node.value.flat[0]).astype(np.float64)
                 continue
             operands = [found[number] for number in node.operands]
             if _keeps(node.name):
-                result = values[node.results[0]]
-                value = _spread(operands[0], result.shape)
+                (value,) = operands
                 if node.results[0] in fixed:
-                    value = rounded(value, numpy_dtype(result.data_type)).astype(np.float64)
+                    kind = values[node.results[0]].data_type
+                    value = rounded(value, numpy_dtype(kind)).astype(np.float64)
                 found[node.results[0]] = value
             else:
                 direction = split.ops[node.op_id].op_params.get("comparison_direction", "")
@@ -285,15 +296,6 @@ def _beside(meaning: Meaning, module: bytes, inputs: Arrays) -> Iterator[np.ndar
 def _keeps(op_name: str) -> bool:
     """Whether an op of a body hands its operand on, perhaps in all places or in another type."""
     return op_name in ("stablehlo.convert", "stablehlo.broadcast_in_dim", "stablehlo.reshape")
-
-
-def _spread(value: Any, shape: tuple[int, ...]) -> Any:
-    """A value in the shape of the body: a scalar constant everywhere, all else as it is."""
-    if hasattr(value, "take_step") or np.shape(value) == shape:
-        return value
-    if np.size(value) != 1:
-        raise NotElementwiseError(f"a value of shape {np.shape(value)} in one of {shape}")
-    return np.broadcast_to(np.reshape(value, ()), shape)
 
 
 def _plain(value: Any) -> np.ndarray:

@@ -86,20 +86,23 @@ def inverted(module: ir.Module) -> ir.Module:
 
 
 def _unwrapped(module: ir.Module) -> ir.Module:
-    """A module that holds only modules, as tt-mlir wraps what a device runs, is that one; where there are functions of
-    the host beside it, they stand where it declares them."""
-    while (inner := [op.operation for op in module.body.operations]) and {op.name for op in inner} == {
-        "builtin.module"
-    }:
-        text: Any = inner[0].get_asm(enable_debug_info=True, print_generic_op_form=True)
-        hosts = [ops_in(each, "func.func") for each in inner[1:]]
-        module = ir.Module.parse(text)
-        for function in (each for functions in hosts for each in functions):
-            name = _name_of(function)
-            for declared in [each for each in ops_in(module, "func.func") if _name_of(each) == name]:
-                function.attributes["sym_visibility"] = ir.StringAttr.get("private")
-                function.clone(ir.InsertionPoint(declared))
-                declared.erase()
+    """A module that holds others, as tt-mlir wraps what a device runs, is the device's, whose functions nobody
+    declares; functions of the host, before or behind it, stand where they are declared."""
+    if not any(op.operation.name == "builtin.module" for op in module.body.operations):
+        return module
+    functions = [(_name_of(each), each, bool(list(each.regions[0].blocks))) for each in ops_in(module, "func.func")]
+    declared = {name for name, _, has_body in functions if not has_body}
+    own = next((each for name, each, has_body in functions if has_body and name not in declared), None)
+    if own is None:
+        return module
+    text: Any = own.parent.operation.get_asm(enable_debug_info=True, print_generic_op_form=True)
+    module = ir.Module.parse(text)
+    for name, function, has_body in functions:
+        if has_body and name in declared:
+            for declaration in [each for each in ops_in(module, "func.func") if _name_of(each) == name]:
+                declaration.erase()
+            function.attributes["sym_visibility"] = ir.StringAttr.get("private")
+            function.clone(ir.InsertionPoint(module.body))
     return module
 
 

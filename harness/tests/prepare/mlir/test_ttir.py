@@ -180,30 +180,29 @@ def test_forms_that_only_tt_mlir_parses_are_read(tmp_path: Path) -> None:
     assert f'"{path}":8:' in mlir.load(exported.bytecode).operation.get_asm(enable_debug_info=True)
 
 
-def test_functions_of_the_host_stand_where_the_device_calls_them() -> None:
+@pytest.mark.parametrize("host_first", [False, True])
+def test_functions_of_the_host_stand_where_the_device_calls_them(host_first: bool) -> None:
     kind = "tensor<3x4xf32>"
-    text = f"""module {{
-  ttcore.device_module {{
+    device = f"""ttcore.device_module {{
     builtin.module {{
       func.func @main(%a: {kind}) -> {kind} {{
         %0 = "ttir.exp"(%a) : ({kind}) -> {kind}
         %1 = call @on_the_host(%0) {{ttir.cpu_hoisted_call}} : ({kind}) -> {kind}
         return %1 : {kind}
       }}
-      func.func private @on_the_host({kind}) -> {kind} attributes {{tt.function_type = "forward_cpu_declaration"}}
+      func.func private @on_the_host({kind}) -> {kind}
     }}
-  }}
-  ttcore.cpu_module {{
+  }}"""
+    host = f"""ttcore.cpu_module {{
     builtin.module {{
       func.func @on_the_host(%a: {kind}) -> {kind} attributes {{tt.function_type = "forward_cpu"}} {{
         %0 = stablehlo.negate %a : {kind}
         return %0 : {kind}
       }}
     }}
-  }}
-}}"""
+  }}"""
     x = normal(3, 4)
-    (result,) = computed(text, [x])
+    (result,) = computed("module {" + "\n".join([host, device] if host_first else [device, host]) + "}", [x])
     assert_allclose(result, -np.exp(x), rtol=1e-6)
 
 
