@@ -99,9 +99,10 @@ USER = pytest.StashKey[User]()
 def end_at_once() -> None:
     """Ends a worker of xdist, nobody asks how, after all others that are called at the end of its interpreter.
 
-    To take apart what all tests have imported and computed took a worker 9 s.
+    To take apart what all tests have imported and computed took a worker more than 4 s of processor time.
     """
-    atexit._run_exitfuncs()  # those registered before
+    atexit.unregister(end_at_once)
+    atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         with suppress(ValueError, OSError):  # closed
             stream.flush()
@@ -256,6 +257,16 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Makes slow tests, before slow ones are left out, of the pairs that the quick ones do without."""
     crossed.mark_slow(items)
+    draw_the_same()
+
+
+def draw_the_same() -> None:
+    """Has hypothesis draw no numbers from the sources of what is imported by then: that depends on the tests before,
+    and to read them all took each worker seconds."""
+    if "hypothesis" in sys.modules:
+        from hypothesis.internal.conjecture import providers
+
+        providers._get_local_constants = lambda: providers._local_constants
 
 
 _BEGINNINGS: dict[str, Any] = {}
