@@ -161,6 +161,7 @@ class Mine{bases}:
 """
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("inherits", [True, False], ids=["of Backend", "of nothing"])
 @pytest.mark.parametrize(
     ("body", "fault"),
