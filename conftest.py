@@ -46,6 +46,10 @@ CHECKOUT = Path(__file__).resolve().parent
 SEED = 1
 """What shuffles the tests where `--randomly-seed` does not say otherwise: two runs fail alike."""
 
+KEEPING = {"MALLOC_MMAP_THRESHOLD_": 32 << 20, "MALLOC_TRIM_THRESHOLD_": 256 << 20, "MALLOC_TOP_PAD_": 4 << 20}
+"""By these glibc keeps what a worker of xdist frees for its next arrays: some hundredths of its time. Children, whose
+memory tests look at, do without."""
+
 VARIABLES = ("OPSCOPE_", "XDG_", "PYTEST_", "GITHUB_")
 """How variables begin that decide what a run does, where its files lie or which page it writes to."""
 
@@ -170,6 +174,8 @@ def pytest_configure(config: pytest.Config) -> None:
     gc.set_threshold(*SELDOM)
     if hasattr(config, "workerinput"):  # of xdist, whose controller has done so
         config.add_cleanup(partial(atexit.register, end_at_once))
+        for name in KEEPING:
+            os.environ.pop(name, None)
         home, folders = config.workerinput["user"]  # type: ignore[attr-defined]
         config.stash[USER] = User(home, tuple(folders))
         return
@@ -182,6 +188,12 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in list(os.environ):
         if name.startswith(VARIABLES) and name not in KNOBS:
             patch.delenv(name)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes() -> None:
+    """Has the workers, which are started next, keep the memory that they free."""
+    os.environ |= {name: str(size) for name, size in KEEPING.items()}
 
 
 @pytest.hookimpl(optionalhook=True)

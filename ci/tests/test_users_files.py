@@ -70,7 +70,7 @@ def test_every_try_succeeds_where_nothing_guards(tmp_path: Path) -> None:
 
 
 ENDS = """
-import atexit, os
+import atexit, os, pathlib
 
 class Large:
     def __del__(self, touch=os.mknod):
@@ -80,13 +80,20 @@ def test_end():
     global kept
     kept = Large()
     atexit.register(os.mknod, "PLACE/called")
+
+def test_allocator():
+    mine = pathlib.Path("/proc/self/environ").read_text()
+    assert [name for name in NAMES if f"{name}=" in mine and name not in os.environ] == NAMES
 """
 
 
-def test_a_worker_calls_what_waits_for_its_end_and_takes_nothing_apart(tmp_path: Path) -> None:
-    """It takes as long as many tests."""
+def test_a_worker_calls_what_waits_for_its_end_and_takes_nothing_apart(
+    tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
+    """And it alone has an allocator that keeps what is freed."""
     shutil.copy(CONFTEST, tmp_path)
-    (tmp_path / "test_end.py").write_text(ENDS.replace("PLACE", str(tmp_path)))
+    (keeping,) = (each.KEEPING for each in pytestconfig.pluginmanager.get_plugins() if hasattr(each, "KEEPING"))
+    (tmp_path / "test_end.py").write_text(ENDS.replace("PLACE", str(tmp_path)).replace("NAMES", repr([*keeping])))
     words = [sys.executable, "-P", "-m", "pytest", "-q", "-n", "1", "-p", "no:cacheprovider"]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
