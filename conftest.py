@@ -101,7 +101,7 @@ USER = pytest.StashKey[User]()
 
 
 def end_at_once() -> None:
-    """Ends a worker of xdist, nobody asks how, after all others that are called at the end of its interpreter.
+    """Ends a worker of xdist, whose exit code nobody reads, once all that others have registered has been called.
 
     To take apart what all tests have imported and computed took a worker more than 4 s of processor time.
     """
@@ -111,6 +111,11 @@ def end_at_once() -> None:
         with suppress(ValueError, OSError):  # closed
             stream.flush()
     os._exit(0)
+
+
+def expect_the_end() -> None:
+    """Has `end_at_once` called before all that others have registered for the end."""
+    atexit.register(end_at_once)
 
 
 def the_user() -> User:
@@ -173,7 +178,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(partial(gc.set_threshold, *gc.get_threshold()))
     gc.set_threshold(*SELDOM)
     if hasattr(config, "workerinput"):  # of xdist, whose controller has done so
-        config.add_cleanup(partial(atexit.register, end_at_once))
+        config.add_cleanup(expect_the_end)
         for name in KEEPING:
             os.environ.pop(name, None)
         home, folders = config.workerinput["user"]  # type: ignore[attr-defined]
