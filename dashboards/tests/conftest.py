@@ -19,7 +19,7 @@ from opscope.reports.tests.night_runs import migrated_once
 NIGHTS = 4
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def tables() -> Iterator[None]:
     """As migrations make them."""
     with migrated_once():

@@ -46,15 +46,15 @@ def migrated_once() -> Iterator[None]:
 
     def tables(connection: sa.Connection) -> None:
         new = connection.dialect.name == "sqlite" and database.schema_version(connection) is None
-        if not new or not statements:
-            migrate(connection)
-        if new and not statements:
+        if new and statements:
+            for statement in statements:
+                connection.exec_driver_sql(statement)
+            return
+        migrate(connection)
+        if new and not statements:  # unless this is around another of its kind, which has just learnt them
             made = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid"
             statements.extend(connection.scalars(sa.text(made)))
             statements.append(f"INSERT INTO alembic_version VALUES ('{database.schema_version(connection)}')")
-        elif new:
-            for statement in statements:
-                connection.exec_driver_sql(statement)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(database, "_migrate", tables)
