@@ -180,6 +180,7 @@ def test_databases_of_tests_have_the_tables_that_migrations_make(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(night_runs, "_STATEMENTS", [])
+
     def made(name: str) -> tuple[object, ...]:
         with open_database(f"sqlite:///{tmp_path}/{name}"):
             pass
