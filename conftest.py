@@ -7,6 +7,7 @@ user's folders fails, and so does a test that starts a process which could.
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import re
@@ -14,6 +15,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -43,6 +45,10 @@ CHECKOUT = Path(__file__).resolve().parent
 
 SEED = 1
 """What shuffles the tests where `--randomly-seed` does not say otherwise: two runs fail alike."""
+
+KEEPING = {"MALLOC_MMAP_THRESHOLD_": 32 << 20, "MALLOC_TRIM_THRESHOLD_": 256 << 20, "MALLOC_TOP_PAD_": 4 << 20}
+"""By these glibc keeps what a worker of xdist frees for its next arrays: some hundredths of its time. Children, whose
+memory tests look at, do without."""
 
 VARIABLES = ("OPSCOPE_", "XDG_", "PYTEST_", "GITHUB_")
 """How variables begin that decide what a run does, where its files lie or which page it writes to."""
@@ -92,6 +98,24 @@ class User(NamedTuple):
 
 
 USER = pytest.StashKey[User]()
+
+
+def end_at_once() -> None:
+    """Ends a worker of xdist, whose exit code nobody reads, once all that others have registered has been called.
+
+    To take apart what all tests have imported and computed took a worker more than 4 s of processor time.
+    """
+    atexit.unregister(end_at_once)
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(ValueError, OSError):  # closed
+            stream.flush()
+    os._exit(0)
+
+
+def expect_the_end() -> None:
+    """Has `end_at_once` called before all that others have registered for the end."""
+    atexit.register(end_at_once)
 
 
 def the_user() -> User:
@@ -154,6 +178,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(partial(gc.set_threshold, *gc.get_threshold()))
     gc.set_threshold(*SELDOM)
     if hasattr(config, "workerinput"):  # of xdist, whose controller has done so
+        config.add_cleanup(expect_the_end)
+        for name in KEEPING:
+            os.environ.pop(name, None)
         home, folders = config.workerinput["user"]  # type: ignore[attr-defined]
         config.stash[USER] = User(home, tuple(folders))
         return
@@ -166,6 +193,12 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in list(os.environ):
         if name.startswith(VARIABLES) and name not in KNOBS:
             patch.delenv(name)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes() -> None:
+    """Has the workers, which are started next, keep the memory that they free."""
+    os.environ |= {name: str(size) for name, size in KEEPING.items()}
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -241,6 +274,16 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Makes slow tests, before slow ones are left out, of the pairs that the quick ones do without."""
     crossed.mark_slow(items)
+    draw_the_same()
+
+
+def draw_the_same() -> None:
+    """Has hypothesis draw no numbers from the sources of what is imported by then: that depends on the tests before,
+    and to read them all took each worker seconds."""
+    if "hypothesis" in sys.modules:
+        from hypothesis.internal.conjecture import providers
+
+        providers._get_local_constants = lambda: providers._local_constants
 
 
 _BEGINNINGS: dict[str, Any] = {}

@@ -186,6 +186,8 @@ class ArtifactServer(ThreadingHTTPServer):
     """The HTTP server; `allowed` are host names of this machine besides those of the loopback."""
 
     daemon_threads = True
+    request_queue_size = 128
+    """A page asks for many files at once; of more connections than this the kernel lets one wait for a second."""
 
     def __init__(self, host: str, port: int, runs: Runs, allowed: Iterable[str] = ()) -> None:
         self.runs = runs

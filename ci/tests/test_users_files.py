@@ -67,3 +67,34 @@ def test_rewritten_assertions_are_stored_whatever_the_shell_says(tmp_path: Path)
 def test_every_try_succeeds_where_nothing_guards(tmp_path: Path) -> None:
     tries = set(tries_at_users_files.TRIES)
     assert outcomes(tmp_path, "--noconftest") == {"PASSED": tries, "FAILED": {"what_a_test_sees"}}
+
+
+ENDS = """
+import atexit, os, pathlib
+
+class Large:
+    def __del__(self, touch=os.mknod):
+        touch("PLACE/taken-apart")
+
+def test_end():
+    global kept
+    kept = Large()
+    atexit.register(os.mknod, "PLACE/called")
+
+def test_allocator():
+    mine = pathlib.Path("/proc/self/environ").read_text()
+    assert [name for name in NAMES if f"{name}=" in mine and name not in os.environ] == NAMES
+"""
+
+
+def test_a_worker_calls_what_waits_for_its_end_and_takes_nothing_apart(
+    tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
+    """And it alone has an allocator that keeps what is freed."""
+    shutil.copy(CONFTEST, tmp_path)
+    (keeping,) = (each.KEEPING for each in pytestconfig.pluginmanager.get_plugins() if hasattr(each, "KEEPING"))
+    (tmp_path / "test_end.py").write_text(ENDS.replace("PLACE", str(tmp_path)).replace("NAMES", repr([*keeping])))
+    words = [sys.executable, "-P", "-m", "pytest", "-q", "-n", "1", "-p", "no:cacheprovider"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [(tmp_path / name).exists() for name in ("called", "taken-apart")] == [True, False]

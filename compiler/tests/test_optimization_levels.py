@@ -69,6 +69,7 @@ def plain(name: str) -> np.ndarray:
     return programs.simulate(source, *args)[0]
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("level", [1, 2])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_every_level_computes_the_same(name: str, level: int) -> None:

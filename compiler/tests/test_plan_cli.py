@@ -131,7 +131,7 @@ def test_a_plan_lists_epochs_and_cores() -> None:
     assert "epoch 1 chip 0:" in call(CONVOLUTION, "--epoch-break", "matmul").output
 
 
-@pytest.mark.parametrize("columns", [60, 80, 120])
+@pytest.mark.parametrize("columns", [60, pytest.param(80, marks=pytest.mark.slow), 120])  # quick: less and more
 def test_a_plan_fits_the_terminal_and_lacks_no_word(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
     whole = call("mnist_mlp").output

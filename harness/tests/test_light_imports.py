@@ -46,6 +46,10 @@ LIGHT = {
         "judge('tanh', x, 1.1 * x).hypothesis",
         "jax jaxlib xdsl scipy torch",
     ),
+    "a sweep of all inputs": (
+        "from opscope.harness.run import lanes_ahead; from opscope.harness.ulp import sweep",
+        "opscope.harness.prepare.exporting opscope.harness.prepare.make_folder",
+    ),
 }
 """What is run, in this order and in one process -> packages that are not imported after it."""
 

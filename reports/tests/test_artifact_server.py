@@ -50,7 +50,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def server(root: Path) -> Iterator[ArtifactServer]:
     with ArtifactServer("127.0.0.1", 0, Runs([root]), ["team.example"]) as one:
-        thread = threading.Thread(target=one.serve_forever)
+        thread = threading.Thread(target=one.serve_forever, args=(0.01,))
         thread.start()
         yield one
         one.shutdown()

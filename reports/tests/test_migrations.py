@@ -23,7 +23,8 @@ from opscope.reports.database.files import head, numbers
 from opscope.reports.database.reading import read_database
 from opscope.reports.publish import spool
 from opscope.reports.records.night_record import join, membership
-from opscope.reports.tests import stored_head
+from opscope.reports.tests import night_runs, stored_head
+from opscope.reports.tests.night_runs import migrated_once
 
 OPS, FAILED_OP = 24, "553203c9434ff78b"
 
@@ -153,23 +154,39 @@ def test_each_head_that_a_migration_follows_has_a_database_here() -> None:
     assert stored_head.lacking() == [], "try python -m opscope.reports.tests.stored_head"
 
 
-@pytest.mark.parametrize("version", ["0001", "0026", "0034"])
 def test_a_database_from_before_the_first_migration_is_refused_in_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And its run folders are published to a new one, as the line says."""
     stored_head.extract(stored_head.stored()[0], tmp_path)
     monkeypatch.chdir(tmp_path)
-    with closing(sqlite3.connect(stored_head.SQLITE)) as connection, connection:
-        connection.execute("UPDATE alembic_version SET version_num = ?", [version])
-    for opened in (open_database, read_database):
-        with pytest.raises(InputError) as error, opened(f"sqlite:///{tmp_path}/{stored_head.SQLITE}", "--db"):
-            pass
-        assert str(error.value) == (
-            f"--db: expected a database of schema {numbers()[0]} or newer, got schema {version}; "
-            "try publishing the run folders to a new database: opscope publish RUN_DIR... --to URL"
-        )
+    for version in ("0001", "0026", "0034"):
+        with closing(sqlite3.connect(stored_head.SQLITE)) as connection, connection:
+            connection.execute("UPDATE alembic_version SET version_num = ?", [version])
+        for opened in (open_database, read_database):
+            with pytest.raises(InputError) as error, opened(f"sqlite:///{tmp_path}/{stored_head.SQLITE}", "--db"):
+                pass
+            assert str(error.value) == (
+                f"--db: expected a database of schema {numbers()[0]} or newer, got schema {version}; "
+                "try publishing the run folders to a new database: opscope publish RUN_DIR... --to URL"
+            )
     folders = [str(each) for name in ("runs", "spool") for each in (tmp_path / name).iterdir()]
     assert call("publish", *folders, "--to", "sqlite:///new.sqlite").exit_code == 0
     labels = "SELECT label, COUNT(*) FROM night_diff GROUP BY label ORDER BY label"
     assert ask("sqlite:///new.sqlite", labels).rows == (("FIRST", 3), ("FIXED", 3))
+
+
+def test_databases_of_tests_have_the_tables_that_migrations_make(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(night_runs, "_STATEMENTS", [])
+
+    def made(name: str) -> tuple[object, ...]:
+        with open_database(f"sqlite:///{tmp_path}/{name}"):
+            pass
+        with closing(sqlite3.connect(tmp_path / name)) as connection:
+            return tuple(connection.iterdump())
+
+    migrated = made("migrated")
+    with migrated_once(), migrated_once():
+        assert made("first") == made("second") == migrated

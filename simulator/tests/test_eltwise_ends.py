@@ -184,7 +184,15 @@ def test_block_formats_end_where_their_exponents_do(data_format: str, fidelity: 
             assert not (value == 0 and np.signbit(value)), (name, a, b)
 
 
-@pytest.mark.parametrize(("dtype", "data_format"), [(np.float32, None), (BF16, None), (BF16, "Bfp8"), (BF16, "Bfp8_b")])
+@pytest.mark.parametrize(
+    ("dtype", "data_format"),
+    [
+        (np.float32, None),
+        (BF16, None),
+        pytest.param(BF16, "Bfp8", marks=pytest.mark.slow),  # quick: Bfp8_b, whose exponents are longer
+        (BF16, "Bfp8_b"),
+    ],
+)
 def test_no_fidelity_changes_what_the_vector_unit_computes(dtype: type, data_format: str | None) -> None:
     """And of Float32 it computes as IEEE 754 says, of operands whose denormals are zeros."""
     left, right = (one_a_block(x) if data_format else x for x in pairs(dtype))

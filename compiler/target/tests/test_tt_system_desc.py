@@ -217,7 +217,8 @@ def test_another_file_is_one_line() -> None:
         refusal(data)
 
 
-@pytest.mark.parametrize("board", ["n150", "n300", "p150"])
+# quick: [n150], whose tables the others have too
+@pytest.mark.parametrize("board", ["n150", *(pytest.param(name, marks=pytest.mark.slow) for name in ("n300", "p150"))])
 def test_a_damaged_descriptor_is_one_line_or_has_possible_figures(board: str) -> None:
     """800 seeded mutations: bits, bytes and runs of them. Most are noticed; a number that is possible cannot be."""
     draw, data = random.Random(35), ours(board)

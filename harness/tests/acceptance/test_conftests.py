@@ -119,12 +119,12 @@ def test_a_conftest_that_fails_is_left_out_with_a_line(place: Place, text: str, 
     assert place.pytest(OPSCOPE_IGNORE_CONFTEST="1").out.count("left out") == 0
 
 
-@pytest.mark.parametrize("words", [("--op-by-op",), ("--workflow", "full"), ("--workflow=windows:3",)])
-def test_however_a_run_is_asked_for_no_conftest_decides_about_it(place: Place, words: tuple[str, ...]) -> None:
+def test_however_a_run_is_asked_for_no_conftest_decides_about_it(place: Place) -> None:
     (place.folder / "conftest.py").write_text("raise RuntimeError('their conftest')")
-    done = place.run("pytest", *words, "--op", "no.such.op")
-    assert (done.code, "their conftest" in done.err) == (2, False)
-    assert done.err.startswith("pytest --op-by-op: --op"), done.err
+    ways = (("--op-by-op",), ("--workflow", "full"), ("--workflow=windows:3",))
+    for done in place.one_after_another(*(("pytest", *words, "--op", "no.such.op") for words in ways)):
+        assert (done.code, "their conftest" in done.err) == (2, False)
+        assert done.err.startswith("pytest --op-by-op: --op"), done.err
 
 
 OPTIONS = """

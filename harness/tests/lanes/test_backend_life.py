@@ -108,7 +108,8 @@ def some_slow(*quick: str, slow: tuple[str, ...]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("step", [*quick, *(pytest.param(step, marks=pytest.mark.slow) for step in slow)])
 
 
-@some_slow("load", "open", slow=("target", "fingerprint", "warm_up"))
+# quick: [open] of the next test ends a lane in the same way
+@some_slow("load", slow=("open", "target", "fingerprint", "warm_up"))
 def test_an_error_in_a_step_is_no_verdict(
     tmp_path: Path, notes: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
@@ -160,6 +161,7 @@ class Mine{bases}:
 """
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("inherits", [True, False], ids=["of Backend", "of nothing"])
 @pytest.mark.parametrize(
     ("body", "fault"),

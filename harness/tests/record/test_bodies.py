@@ -105,8 +105,9 @@ CASES = {
 }
 
 
-SLOW = {"one of several", "a function that a loop calls", "two ops in it"}
-# quick: [a branch], [a composite in a loop], [a branch in a loop], which find the ops of a body in the same ways
+SLOW = {"one of several", "a function that a loop calls", "two ops in it", "a scan of JAX", "nothing that fails"}
+# quick: [a branch], [a composite in a loop], [a branch in a loop], which find the ops of a body in the same ways, and
+# [only ops outside fail], of which as little is said as of a loop in which nothing fails
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in CASES])

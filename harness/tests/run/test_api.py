@@ -100,7 +100,11 @@ def test_split_reads_a_path_too(tmp_path):
         split("nowhere.mlir")
 
 
-@pytest.mark.parametrize("backend", ["reference", "xla", "null"])
+# quick: [reference], which has the most stages; test_several_backends_and_values_of_ones_own has xla too, and runs of
+# the acceptance tests are on null
+@pytest.mark.parametrize(
+    "backend", ["reference", *(pytest.param(name, marks=pytest.mark.slow) for name in ("xla", "null"))]
+)
 def test_every_op_climbs_and_the_run_folder_tells(cache, tmp_path, backend):
     heard = []
     tests = run_op_by_op(

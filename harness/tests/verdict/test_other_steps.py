@@ -42,6 +42,7 @@ def nearest(name: str, x: np.ndarray) -> np.ndarray:
     return rounded(FORMULAS[name].exact(x.astype(np.float64), **FORMULAS[name].attributes), x.dtype)
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("target", ["steps", "card"])
 @pytest.mark.parametrize("kind", [BF16, F16], ids=str)
 @pytest.mark.parametrize("name", sorted(FORMS))

@@ -277,9 +277,10 @@ def test_the_environment_is_one_thread_offline_and_as_asked(monkeypatch: pytest.
         (lambda: None, Cause.RETURNED, "returned"),
         (lambda: [].pop(), Cause.RAISED, "exit 1"),
         (os.abort, Cause.SIGNAL, "signal SIGABRT"),
-        (lambda: os._exit(3), Cause.EXIT, "exit 3"),
+        pytest.param(lambda: os._exit(3), Cause.EXIT, "exit 3", marks=pytest.mark.slow),  # quick: [abort]
         (lambda: time.sleep(60), Cause.TIMEOUT, "timeout"),
-        (lambda: bytearray(1 << 40) and None, Cause.RAISED, "exit 1"),  # a MemoryError
+        # a MemoryError; quick: [exception]
+        pytest.param(lambda: bytearray(1 << 40) and None, Cause.RAISED, "exit 1", marks=pytest.mark.slow),
     ],
     ids=["fine", "exception", "abort", "exit", "hang", "memory"],
 )

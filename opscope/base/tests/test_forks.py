@@ -64,7 +64,13 @@ def test_what_one_raises_is_raised_here(error: Exception, kind: type[Exception],
     assert time.monotonic() - since < 40
 
 
-@pytest.mark.parametrize("ending", [of_return_code(-signal.SIGKILL), of_return_code(7)], ids=["signal", "exit"])
+@pytest.mark.parametrize(
+    "ending",
+    [
+        pytest.param(of_return_code(-signal.SIGKILL), id="signal"),
+        pytest.param(of_return_code(7), id="exit", marks=pytest.mark.slow),  # quick: [signal]; the others end the same
+    ],
+)
 def test_a_fork_that_dies_ends_the_others_and_is_named(ending: Ending) -> None:
     pids: list[int] = []
 

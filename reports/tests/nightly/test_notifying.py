@@ -61,7 +61,7 @@ class Answer(BaseHTTPRequestHandler):
 def receiver() -> Iterator[Receiver]:
     server = Receiver(("127.0.0.1", 0), Answer)
     server.posts = []
-    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     yield server
     server.shutdown()
     server.server_close()

@@ -104,7 +104,7 @@ def test_a_webhook_is_trusted_in_the_same_way(certificate: tuple[Path, Path], mo
     context.load_cert_chain(*certificate)
     server.socket = context.wrap_socket(server.socket, server_side=True)
     server.handle_error = lambda *_: None  # type: ignore[method-assign]
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     webhook = Webhook(f"https://127.0.0.1:{server.server_port}/?token=hush", None, {"text": "{title}"}, timeout=5.0)
     notices = Notices("always", webhook)
     try:

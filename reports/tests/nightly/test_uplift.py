@@ -571,7 +571,7 @@ def server() -> Iterator[tuple[str, type[Server]]]:
     """A server on this machine with 150 comments of others."""
     kind = type("OfTest", (Server,), {"comments": dict.fromkeys(range(1, 151), "hello"), "calls": [], "refuses": False})
     running = ThreadingHTTPServer(("127.0.0.1", 0), kind)
-    thread = threading.Thread(target=running.serve_forever, daemon=True)
+    thread = threading.Thread(target=running.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     yield f"http://127.0.0.1:{running.server_address[1]}", kind
     running.shutdown()
