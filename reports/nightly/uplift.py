@@ -124,6 +124,9 @@ class Uplift:
     """A change's `what`, or the id of an op that fails anew -> the team that owns it (ci/owners.yaml)."""
     leads: Mapping[str, Lead] = field(default_factory=dict)
     """A change's `what`, the id of an op that fails anew, or the name of a model that costs more -> its follow-up."""
+    between: tuple[str, ...] | None = None
+    """The releases between the builds, where something is to be followed up; None where they are not two of one
+    backend."""
 
     @property
     def verdict(self) -> str:
@@ -212,9 +215,9 @@ def run(asked: Asked, watch: Watch, say: Callable[[str], None]) -> Uplift:
     alone = sweep.pair((*suites, *words), SPLIT) if suites or words else None
     found = _uplift(asked, pair, alone, (*suites, *declined), seconds)
     began = time.monotonic()
-    leads = leads_of(asked, folder, found, (pair, alone), say)
+    leads, between = leads_of(asked, folder, found, (pair, alone), say)
     seconds["smallest"] = round(time.monotonic() - began, 1)
-    return replace(found, leads=leads, seconds=seconds)
+    return replace(found, leads=leads, between=between, seconds=seconds)
 
 
 @dataclass(frozen=True)

@@ -194,11 +194,20 @@ def _leads(uplift: Uplift, most: int, modules: int) -> str:
     """What is worse, with the commands that look into it, and the modules of those that were made small enough."""
     leads = [*uplift.leads.values()]
     rows = [(cut(lead.what, MOST_OF_NAME), _smallest(lead), lead.reduce, lead.bisect) for lead in leads[:most]]
-    columns = [Column("of"), *(Column(head, "code", fillable=True) for head in ("smallest", "smaller", "commit"))]
+    heads = ("smallest", "smaller", "release" if uplift.between else "commit")
+    columns = [Column("of"), *(Column(head, "code", fillable=True) for head in heads)]
     short = [lead for lead in leads[:most] if lead.module and _is_short(lead.module)]
-    since = code(uplift.commits or f"{uplift.old.name}..{uplift.new.name}")
-    parts = [rows and f"Since: {since}", rendered(Table(columns, rows, left_out=len(leads) - len(rows)))]
+    parts = [rows and f"Since: {_since(uplift)}", rendered(Table(columns, rows, left_out=len(leads) - len(rows)))]
     return "\n\n".join([*filter(None, parts), *(fenced(lead.module, "mlir") for lead in short[:modules])])
+
+
+def _since(uplift: Uplift) -> str:
+    """The commits of the builds, or their names and why there are no commits."""
+    if uplift.commits:
+        return code(uplift.commits)
+    between = "" if uplift.between is None else f", {counted(len(uplift.between), 'release')} between"
+    unknown = f"neither build names its commit ({code('--commits OLD..NEW')} does)"
+    return f"{code(f'{uplift.old.name}..{uplift.new.name}')}{between}; {unknown}"
 
 
 def _smallest(lead: Lead) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import fields, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,9 +21,10 @@ from click.testing import CliRunner
 
 from opscope.base.places import HOME
 from opscope.base.yaml_text import read_yaml
+from opscope.harness.cache import package_index
 from opscope.harness.cli.main import root as opscope
 from opscope.harness.record.errors import InputError
-from opscope.harness.record.records import ResultCheck
+from opscope.harness.record.records import WHOLE_MODEL, ResultCheck
 from opscope.harness.record.store import RUN_FILE, load_run
 from opscope.harness.tests.own_backend import own_backend
 from opscope.harness.triage.reading import read_measure
@@ -31,7 +33,7 @@ from opscope.reports.compare.lowered_differently import Group, Place
 from opscope.reports.nightly import pull_request, uplift_comment
 from opscope.reports.nightly.builds import Source, between
 from opscope.reports.nightly.uplift import WRONG_IN_BOTH, Asked, Build, Model, Uplift, numbers_of
-from opscope.reports.nightly.uplift_leads import Lead, measure_of
+from opscope.reports.nightly.uplift_leads import Lead, leads_of, measure_of
 from opscope.reports.tests.nights import Op, night
 
 MODEL = """func.func @main(%a: tensor<4x4xf32>, %b: tensor<4x4xf32>) -> tensor<4x4xf32> {
@@ -224,6 +226,52 @@ def test_the_commits_of_a_build_in_a_checkout_are_those_since_the_histories_part
     assert found(str(repo / "own.py"), "nobody..knows") == (words, None)
     assert found(str(place / "apart.py"), "last..side") is None
     assert found("tt@0.1.3", "last..side") is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "between", "line"),
+    [
+        (
+            "tt@0.1.0",
+            "tt@0.1.3",
+            ("0.1.1", "0.1.2"),
+            "--backend tt@0.1.0..0.1.3 --model net --arch p150 --workflow full",
+        ),
+        ("tt@0.1.2", "tt@0.1.3", (), ""),
+        ("tt@0.1.3", "tt@0.1.0", None, ""),
+        ("tt@0.1.0", "xla@0.1.3", None, ""),
+        ("tt@a-0.1.0-py3-none-any.whl", "tt@0.1.3", None, ""),
+        ("apart.py", "wrong.py", None, ""),
+    ],
+)
+def test_of_releases_the_release_is_looked_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, old: str, new: str, between: tuple[str, ...] | None, line: str
+) -> None:
+    monkeypatch.setattr(package_index, "known_releases", lambda *_: ["0.1.0", "0.1.1", "0.1.2", "0.1.3", "0.1.4"])
+    ops = {
+        "1" * 16: SimpleNamespace(op_name=WHOLE_MODEL, uses_of={"net": 1}),
+        "2" * 16: SimpleNamespace(op_name="stablehlo.add", uses_of={"suite:ops": 1}),
+    }
+    view, folder = SimpleNamespace(ops=ops), tmp_path / "runs" / "new"
+    tests = {"2" * 16: SimpleNamespace(status="compile_failed", failed_stage="compile")}
+    pair: Any = SimpleNamespace(views=(view, view), tests=({}, tests), folders=(folder, folder))
+    sides = Source(old, old), Source(new, new)
+    asked = Asked(*sides, ("net", "suite:ops"), "p150", 1, {}, slower=1, smallest=True, reduce=0, root=tmp_path)
+    place = Place("net", "1" * 16, 1, {"my.add": (6, 9)}, {}, None, "")
+    group = Group("my.add +3", ("1" * 16,), "", "", "ops", (place,), "1", "1" * 16)
+    [failing] = uplift(0, 0, 1).news
+    failing = replace(failing, op_id="2" * 16)
+    found = replace(uplift(0, 0, 0), changes=(group,), news=(failing,), models=(), commits="")
+    leads, releases = leads_of(asked, tmp_path, found, (pair, None), print)
+    history = f"opscope history {line}" if line else ""
+    assert (leads["my.add +3"].bisect, releases) == (history, between)
+    failed = history.replace("net", "suite:ops").replace("--workflow full", "--bisect")
+    assert leads["2" * 16].bisect == failed, "of what fails the releases are halved"
+    text = uplift_comment.text(replace(found, leads=leads, between=releases))
+    assert ("| release |" in text) == bool(between)
+    assert "; neither build names its commit (`--commits OLD..NEW` does)" in text
+    assert (f", {len(between)} releases between;" in text) if between is not None else "between;" not in text
+    assert "names its commit" not in uplift_comment.text(replace(found, leads=leads, commits="1..2"))
 
 
 def pasted(line: str) -> str:
