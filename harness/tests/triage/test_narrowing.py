@@ -449,6 +449,13 @@ def test_of_a_model_stay_the_ops_that_a_change_needs(needed: tuple[str, ...], op
     assert (found and len(split_module(found.module).program.nodes)) == ops
 
 
+def test_what_is_over_time_builds_no_more_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    split, ends, built = split_module(MODEL), iter((False, False, True)), list[int]()
+    monkeypatch.setattr("opscope.harness.triage.lab._window", lambda *_: built.append(1))
+    assert fewest(split, lambda _: False, lambda: next(ends, True)) is None
+    assert len(built) == 2
+
+
 @pytest.mark.parametrize(
     ("operands", "said"),
     [(2, "model(4xf32, 4xf32)"), (6, f"model({', '.join(['4xf32'] * 6)})"), (90, f"model({'4xf32, ' * 5}and 85 more)")],
