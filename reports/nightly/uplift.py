@@ -154,7 +154,7 @@ class Asked:
     smallest: bool
     """Whether the ops of models that changed are compiled alone, and the smallest made smaller."""
     reduce: float
-    """Seconds in which the ops that show what is worse are made smaller, in all."""
+    """Seconds in which the ops that show a change are made smaller, in all."""
     root: Path
     commits: str = ""
     """What the builds were made of, as `OLD..NEW`."""
@@ -249,19 +249,18 @@ class _Sweeps:
             options["no_cache"] = True
         content = {"models": [*models], "architectures": [asked.arch], "backends": [backend]}
         config = Config(Path(WHERE), content, models, (backend,), (asked.arch,), workers=asked.workers, options=options)
-        [sweep] = sweeps(config)
+        part = " ".join(filter(None, (workflow, again)))
+        sweep = replace(*sweeps(config), part=part)
         name = "-".join(filter(None, (self.folder.name, "gate", sweep.cell, workflow, again)))
         run_dir = runs_root(asked.root) / name
         log, counter, began = self.folder / f"{name}.txt", Counter(run_dir), time.monotonic()
         command = first_command(sweep, config, run_dir, None)
         child(command, asked.root, log, lambda: self._look(sweep, counter), source.environment)
-        took = self.seconds[f"{source.name} {workflow}{f' {again}' if again else ''}"] = round(
-            time.monotonic() - began, 1
-        )
+        took = self.seconds[f"{source.name} {part}"] = round(time.monotonic() - began, 1)
         if not (run_dir / RUN_FILE).is_file() or outcome_of(run_dir) not in FINISHED:
             raise InputError(f"{WHERE}: {source.name}", "a run to its end", last_line(log) or "none", f"less {log}")
         lowered.keep(run_dir, load_run(run_dir).tests)
-        self.say(f"{sweep.label}, {workflow}: {took:.0f} s")
+        self.say(f"{sweep.label}: {took:.0f} s")
         return run_dir
 
     def _look(self, sweep: Sweep, counter: Counter) -> None:

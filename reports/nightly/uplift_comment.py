@@ -117,7 +117,7 @@ def _changes(uplift: Uplift) -> Table:
             f"{_mark(group)} {group.what}",
             _names(group),
             _counts(group),
-            _price(group) or ("not known" if simulated else ""),
+            _price(group) or (_together(group, uplift) if simulated else ""),
             Op(group.smallest_id, cut(_smallest_of(group, uplift), MOST_OF_NAME), "", 0, "", "")
             if group.smallest
             else "",
@@ -188,6 +188,17 @@ def _price(group: Group) -> str:
     share = f" ({shares[0]}{f' … {shares[-1]}' if len(shares) > 1 else ''})" if shares else ""
     by = " of its kernels" if any(place.priced_by == "kernels" for place in priced) else ""
     return f"{group.cycles:+,}{share}{by}"
+
+
+def _together(group: Group, uplift: Uplift) -> str:
+    """What the changes cost together that have no price of their own in the models of one that has none."""
+    cycles = {model.name: model.cycles[1] - model.cycles[0] for model in uplift.models if model.cycles is not None}
+    names = cycles.keys() & {place.name for place in group.places}
+    changes = [[place for place in other.places if place.name in names] for other in uplift.changes]
+    others = sum(any(place.cycles is None for place in places) for places in changes) - 1
+    known = (place.cycles for places in changes for place in places if place.cycles is not None)
+    rest = sum(cycles[name] for name in names) - sum(now - before for before, now in known)
+    return f"{rest:+,} with {counted(others, 'other')}" if others > 0 else f"{rest:+,}" if names else "not known"
 
 
 def _leads(uplift: Uplift, most: int, modules: int) -> str:

@@ -1,8 +1,8 @@
 """What follows a line of a gate: the smallest module that shows it, and the command that finds its commit or release.
 
-What is not known to be better is made smaller while both builds are there (`opscope reduce`), within one budget. The
-measure of `opscope bisect --on` is the first that tells the two builds apart: a count, a layout, cycles, temporary
-memory, the verdict.
+Each is made smaller while both builds are there (`opscope reduce`), what is better last, within one budget. The measure
+of `opscope bisect --on` is the first that tells the two builds apart: a count, a layout, cycles, temporary memory, the
+verdict.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from opscope.base.live import progress
 from opscope.base.results_folder import make_folder
 from opscope.base.visible_text import cut
 from opscope.harness.record.program_changes import name_of
@@ -92,11 +93,12 @@ def leads_of(
     every = _Subjects(asked, found, pairs)
     subjects = dict(every.every())
     until = time.monotonic() + (asked.reduce if asked.smallest else 0)
-    worse = [key for key, subject in subjects.items() if not subject.better and subject.op_id]
+    keys = sorted((key for key, each in subjects.items() if each.op_id), key=lambda key: subjects[key].better)
     leads = {key: subject.lead for key, subject in subjects.items()}
-    for number, key in enumerate(worse):
-        seconds = (until - time.monotonic()) / (len(worse) - number)
-        if seconds > 0:
+    for number, key in enumerate(keys):
+        alike = sum(subjects[other].better is subjects[key].better for other in keys[number:])
+        if (seconds := (until - time.monotonic()) / alike) > 0:
+            progress.step(f"making {cut(leads[key].what, 60)} smaller", number, len(keys))
             leads[key] = _smaller(asked, folder, subjects[key], seconds)
             say(f"smallest of {cut(leads[key].what, 60)}: {leads[key].after or leads[key].why}")
     return leads, tuple(every.releases[1]) if leads and every.releases is not None else None

@@ -307,6 +307,8 @@ def test_a_change_of_builds_that_stay_is_made_smaller_by_the_line_of_the_comment
     assert (Path(lead["folder"]) / "module.mlir").read_text(encoding="utf-8") == lead["module"]
     assert lead["module"] in pasted(lead["reduce"])
     assert not lead["bisect"], "of no commits"
+    better = json.loads(gate("--old", "apart.py", "--new", "fusing.py", "--json", code=0))
+    assert [lead["elements"] for lead in better["leads"].values()] == [[48, 48]]
     answer = json.loads(gate("--old", "apart.py", "--new", "wrong.py", "--json", "--reduce", "0", code=1))
     assert not any(lead["module"] or lead["why"] for lead in answer["leads"].values())
     failed = next(lead for lead in answer["leads"].values() if "--against" not in lead["reduce"])
@@ -555,6 +557,11 @@ def test_a_price_that_is_not_known_is_not_none() -> None:
     comments = [uplift_comment.text(replace(base, changes=(replace(group, places=(each,)),))) for each in both]
     assert ["| not known |" in text for text in comments] == [True, False]
     assert ["| 0 |" in text for text in comments] == [False, True]
+    net = replace(base.models[0], name="net", cycles=(100, 160))
+    priced = replace(group, what="my.mul -1", places=(replace(place, cycles=(9, 5), priced_by="kernels"),))
+    some = replace(base, models=(*base.models, net), changes=(group, replace(group, what="my.div +1"), priced))
+    assert uplift_comment.text(some).count("| +64 with 1 other |") == 2, "60 in all, 4 less by the one that is known"
+    assert "| +64 |" in uplift_comment.text(replace(some, changes=(group, priced)))
     none = replace(base, models=tuple(replace(each, cycles=None) for each in base.models))
     assert "not known" not in uplift_comment.text(replace(none, changes=(group,)))
 
