@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -107,8 +108,11 @@ class _Search:
                 yield refit(variant, form, *valid)
 
     def _axes(self) -> None:
-        form = self.best.variant.form
-        for found_axis in sorted(axes.find(self.best.variant.module, form), key=lambda axis: -axis.size):
+        def exists(*of: Any) -> bool:  # each try builds a module
+            return not self.lab.out_of_budget and axes.with_size(*of) is not None
+
+        found = axes.find(self.best.variant.module, self.best.variant.form, exists)
+        for found_axis in sorted(found, key=lambda axis: -axis.size):
             axis, below = found_axis, 0  # no size up to `below` fails
             while not self.lab.out_of_budget:
                 sizes = _between(below, axis.size)

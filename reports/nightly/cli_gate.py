@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     default="1m",
     show_default=True,
     metavar="TIME",
-    help="With --new: time to shrink the ops and models that show what changed, the worse first, such as 10m; 0: none.",
+    help="With --new: time to shrink the ops and models that show what changed, such as 10m; 0: none.",
 )
 @click.option(
     "--commits", default="", metavar="OLD..NEW", help="With --new: the commits of the builds, for the comment."

@@ -1,8 +1,7 @@
 """What follows a line of a gate: the smallest module that shows it, and the command that finds its commit or release.
 
-Each is made smaller while both builds are there (`opscope reduce`), what is better last, within one budget. The measure
-of `opscope bisect --on` is the first that tells the two builds apart: a count, a layout, cycles, temporary memory, the
-verdict.
+Each is made smaller while both builds are there (`opscope reduce`), within one budget. The measure of `opscope bisect
+--on` is the first that tells the two builds apart: a count, a layout, cycles, temporary memory, the verdict.
 """
 
 from __future__ import annotations
@@ -81,6 +80,11 @@ class _Subject:
     change: str = ""
     """The name of what changed in a model; empty for an op."""
 
+    @property
+    def order(self) -> tuple[bool, bool]:
+        """What is made smaller first: an op, in seconds, before a model, and what is worse before what is better."""
+        return bool(self.change), self.better
+
 
 def leads_of(
     asked: Asked, folder: Path, found: Uplift, pairs: tuple[Pair | None, Pair | None], say: Callable[[str], None]
@@ -93,11 +97,10 @@ def leads_of(
     every = _Subjects(asked, found, pairs)
     subjects = dict(every.every())
     until = time.monotonic() + (asked.reduce if asked.smallest else 0)
-    keys = sorted((key for key, each in subjects.items() if each.op_id), key=lambda key: subjects[key].better)
+    keys = sorted((key for key, each in subjects.items() if each.op_id), key=lambda key: subjects[key].order)
     leads = {key: subject.lead for key, subject in subjects.items()}
-    for number, key in enumerate(keys):
-        alike = sum(subjects[other].better is subjects[key].better for other in keys[number:])
-        if (seconds := (until - time.monotonic()) / alike) > 0:
+    for number, key in enumerate(keys):  # half for each but the last: a part of it would make none of them smaller
+        if (seconds := (until - time.monotonic()) / min(len(keys) - number, 2)) > 0:
             progress.step(f"making {cut(leads[key].what, 60)} smaller", number, len(keys))
             leads[key] = _smaller(asked, folder, subjects[key], seconds)
             say(f"smallest of {cut(leads[key].what, 60)}: {leads[key].after or leads[key].why}")

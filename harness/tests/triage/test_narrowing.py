@@ -6,6 +6,8 @@ import re
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -19,9 +21,9 @@ from opscope.harness.tests.faulty_backends import hidden
 from opscope.harness.tests.own_backend import own_backend
 from opscope.harness.tests.triage.runs import binary, run, unary
 from opscope.harness.triage import bundle, in_child, narrowing
-from opscope.harness.triage.lab import Lab, Variant, fewest
+from opscope.harness.triage.lab import Lab, Tried, Variant, fewest
 from opscope.harness.triage.probe import Probed, probe
-from opscope.harness.triage.reduce import Reduced, form_text, reduce
+from opscope.harness.triage.reduce import Reduced, _Search, form_text, reduce
 
 CONV = """func.func @main(%a: tensor<2x12x12x40xf32>, %b: tensor<3x3x40x24xf32>) -> tensor<2x8x8x24xf32> {
   %0 = stablehlo.convolution(%a, %b) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f],
@@ -453,6 +455,11 @@ def test_what_is_over_time_builds_no_more_modules(monkeypatch: pytest.MonkeyPatc
     split, ends, built = split_module(MODEL), iter((False, False, True)), list[int]()
     monkeypatch.setattr("opscope.harness.triage.lab._window", lambda *_: built.append(1))
     assert fewest(split, lambda _: False, lambda: next(ends, True)) is None
+    assert len(built) == 2
+    over: Any = SimpleNamespace(out_of_budget=True, best=None)
+    monkeypatch.setattr("opscope.harness.prepare.axes.with_size", lambda *_: built.append(1))
+    op = next(op for op in split.ops.values() if op.inputs)
+    _Search(over, Tried(Variant(op.bytecode, ()), None, fails=True, passes=False), print)._axes()
     assert len(built) == 2
 
 
