@@ -22,6 +22,7 @@ from opscope.base.statuses import RIGHT
 from opscope.base.visible_text import percent_change
 from opscope.harness.backends import registry
 from opscope.harness.record.errors import InputError
+from opscope.harness.record.one_failure import UNLOADED, failure_of_all
 from opscope.harness.record.optest import backend_label
 from opscope.harness.record.records import WHOLE_MODEL, OpTest
 from opscope.harness.record.run_folders import runs_root
@@ -41,7 +42,7 @@ from opscope.reports.nightly.sweeps import Sweep, first_command, sweeps
 from opscope.reports.nightly.uplift_leads import Lead, leads_of
 from opscope.reports.records import lowered
 
-WHERE = "opscope gate"
+WHERE, HINT = "opscope gate", "opscope doctor"
 FULL = "full"
 SUITE = "suite:"
 """Models that are sets of single ops."""
@@ -259,7 +260,11 @@ class _Sweeps:
         took = self.seconds[f"{source.name} {part}"] = round(time.monotonic() - began, 1)
         if not (run_dir / RUN_FILE).is_file() or outcome_of(run_dir) not in FINISHED:
             raise InputError(f"{WHERE}: {source.name}", "a run to its end", last_line(log) or "none", f"less {log}")
-        lowered.keep(run_dir, load_run(run_dir).tests)
+        tests = load_run(run_dir).tests
+        unloaded = failure_of_all(tests)
+        if unloaded is not None and UNLOADED in (unloaded.error_message or ""):  # which says nothing of its programs
+            raise InputError(f"{WHERE}: {source.name}", "a build that can be loaded", str(unloaded.error_message), HINT)
+        lowered.keep(run_dir, tests)
         self.say(f"{sweep.label}: {took:.0f} s")
         return run_dir
 
@@ -289,7 +294,7 @@ def _uplift(
         for op_id, op in each.views[1].ops.items()
     )
     if not compared and not computed:
-        raise InputError(WHERE, "a program that both builds made", "none", "opscope doctor; --model mnist_mlp")
+        raise InputError(WHERE, "a program that both builds made", "none", f"{HINT}; --model mnist_mlp")
     models = _models(pair) if pair is not None else []
     ops = _models(alone) if alone is not None else []
     # Ops of models that only helped to find the smallest are in their models already.

@@ -216,7 +216,8 @@ def _since(uplift: Uplift) -> str:
     """The commits of the builds, or their names and why there are no commits."""
     if uplift.commits:
         return code(uplift.commits)
-    between = "" if uplift.between is None else f", {counted(len(uplift.between), 'release')} between"
+    found = len(uplift.between or ())
+    between = "" if uplift.between is None else f", {counted(found, 'release') if found else 'no release'} between"
     unknown = f"neither build names its commit ({code('--commits OLD..NEW')} does)"
     return f"{code(f'{uplift.old.name}..{uplift.new.name}')}{between}; {unknown}"
 

@@ -270,15 +270,16 @@ def test_of_releases_the_release_is_looked_for(
     text = uplift_comment.text(replace(found, leads=leads, between=releases))
     assert ("| release |" in text) == bool(between)
     assert "; neither build names its commit (`--commits OLD..NEW` does)" in text
-    assert (f", {len(between)} releases between;" in text) if between is not None else "between;" not in text
+    number = {None: "", (): "no release"}.get(between, "2 releases")
+    assert (f", {number} between;" in text) if number else "between;" not in text
     assert "names its commit" not in uplift_comment.text(replace(found, leads=leads, commits="1..2"))
 
 
-def pasted(line: str) -> str:
+def pasted(line: str, code: int = 0) -> str:
     """What a line prints that a comment has."""
     command = [sys.executable, "-P", "-m", "opscope.harness.cli.main", *shlex.split(line)[1:]]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == code, done.stdout + done.stderr
     return done.stdout
 
 
@@ -297,6 +298,9 @@ def test_a_change_is_followed_to_its_module_and_its_commit(place: Path, commits:
     [longer] = re.findall("`(opscope gate .*?)`", text)
     assert longer.endswith("--model m.mlir --reduce 10m")
     assert "HEAD" not in longer, "it is another tomorrow"
+    again = pasted(longer, code=1)
+    assert "`window:add f32[4,4], f32[4,4]: 48 of 48 elements`" in again
+    assert found in again
 
 
 @pytest.mark.slow
@@ -394,6 +398,18 @@ def test_what_cannot_be_compared_is_one_line(
     done = CliRunner().invoke(opscope, ["gate", "--model", "m.mlir", *words])
     assert isinstance(done.exception, InputError)
     assert said in f"{done.exception} {done.output}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sides", [("fusing", "gone"), ("gone", "fusing")])
+def test_a_build_that_cannot_be_loaded_is_no_worse_one(place: Path, sides: tuple[str, str]) -> None:
+    source = own_backend("gone", 'raise StageError("gone cannot be loaded: no such symbol")', at="host")
+    (place / "gone.py").write_text(source, encoding="utf-8")
+    words = [word for flag, name in zip(("--old", "--new"), sides, strict=True) for word in (flag, f"{name}.py")]
+    done = CliRunner().invoke(opscope, ["gate", "--model", "m.mlir", *words])
+    said = "opscope gate: gone.py: expected a build that can be loaded, got gone cannot be loaded: no such symbol; try"
+    assert isinstance(done.exception, InputError), done.output
+    assert str(done.exception).startswith(said)
 
 
 WITHOUT_BIAS = """
