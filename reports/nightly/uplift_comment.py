@@ -204,9 +204,12 @@ def _together(group: Group, uplift: Uplift) -> str:
 def _leads(uplift: Uplift, most: int, modules: int) -> str:
     """What is worse, with the commands that look into it, and the modules of those that were made small enough."""
     leads = [*uplift.leads.values()]
-    rows = [(cut(lead.what, MOST_OF_NAME), _smallest(lead), lead.reduce, lead.bisect) for lead in leads[:most]]
-    heads = ("smallest", "smaller", "release" if uplift.between else "commit")
-    columns = [Column("of"), *(Column(head, "code", fillable=True) for head in heads)]
+    commits = ["" if uplift.between else lead.bisect for lead in leads[:most]]  # of releases all have one line
+    rows = [
+        (cut(lead.what, MOST_OF_NAME), _smallest(lead), lead.reduce, commit)
+        for lead, commit in zip(leads, commits, strict=False)
+    ]
+    columns = [Column("of"), *(Column(head, "code", fillable=True) for head in ("smallest", "smaller", "commit"))]
     short = [lead for lead in leads[:most] if lead.module and _is_short(lead.module)]
     parts = [rows and f"Since: {_since(uplift)}", rendered(Table(columns, rows, left_out=len(leads) - len(rows)))]
     return "\n\n".join([*filter(None, parts), *(fenced(lead.module, "mlir") for lead in short[:modules])])
@@ -216,8 +219,11 @@ def _since(uplift: Uplift) -> str:
     """The commits of the builds, or their names and why there are no commits."""
     if uplift.commits:
         return code(uplift.commits)
-    found = len(uplift.between or ())
-    between = "" if uplift.between is None else f", {counted(found, 'release') if found else 'no release'} between"
+    found, between = len(uplift.between or ()), ""
+    if uplift.between is not None:
+        lines = dict.fromkeys(lead.bisect for lead in uplift.leads.values() if lead.bisect)
+        between = f", {counted(found, 'release') if found else 'no release'} between"
+        between += f" ({', '.join(map(code, [*lines][:MOST_OTHERS]))})" if found and lines else ""
     unknown = f"neither build names its commit ({code('--commits OLD..NEW')} does)"
     return f"{code(f'{uplift.old.name}..{uplift.new.name}')}{between}; {unknown}"
 

@@ -268,10 +268,10 @@ def test_of_releases_the_release_is_looked_for(
     failed = history.replace("net", "suite:ops").replace("--workflow full", "--bisect")
     assert leads["2" * 16].bisect == failed, "of what fails the releases are halved"
     text = uplift_comment.text(replace(found, leads=leads, between=releases))
-    assert ("| release |" in text) == bool(between)
+    assert [text.count(f"`{each}`") for each in (history, failed) if each] == [1, 1][: 2 * bool(between)], "not in rows"
     assert "; neither build names its commit (`--commits OLD..NEW` does)" in text
-    number = {None: "", (): "no release"}.get(between, "2 releases")
-    assert (f", {number} between;" in text) if number else "between;" not in text
+    number = {None: "", (): "no release between;"}.get(between, "2 releases between (`opscope history")
+    assert f", {number}" in text
     assert "names its commit" not in uplift_comment.text(replace(found, leads=leads, commits="1..2"))
 
 
