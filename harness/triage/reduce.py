@@ -17,7 +17,7 @@ import numpy as np
 
 from opscope.harness.prepare import axes
 from opscope.harness.prepare.mlir import attribute_text
-from opscope.harness.prepare.mlir.variant import Form, InvalidVariantError, region_kinds, without_inner_ops
+from opscope.harness.prepare.mlir.variant import Form, InvalidVariantError, inlined, region_kinds, without_inner_ops
 from opscope.harness.record.stages import Stage
 from opscope.harness.triage.lab import Lab, Tried, Variant, fitted, refit
 from opscope.harness.triage.piece_axes import PieceAxes
@@ -195,6 +195,8 @@ class _Search:
                     break
 
     def _regions(self) -> None:
+        if (module := inlined(self.best.variant.module)) is not None:
+            self._first("its functions in their places", [Variant(module, self.best.variant.inputs)])
         while self.best.variant.form.region_ops and not self.lab.out_of_budget:
             variant = self.best.variant
             # The op that failed must still be there: a maximum whose body returns an argument is another op.

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from jaxlib.mlir import ir
+from jaxlib.mlir.passmanager import PassManager
 
 from opscope.harness.prepare.identity import attribute_items
 from opscope.harness.prepare.mlir.door import Module, load, to_bytecode
+from opscope.harness.prepare.mlir.single_op import inner_ops
 from opscope.harness.prepare.mlir.values import tensor_desc
 
 Shape = tuple[int, ...]
@@ -230,6 +232,39 @@ def region_kinds(module: bytes) -> tuple[str, ...]:
                 owner = value.owner
                 kinds.append("argument" if isinstance(owner, ir.Block) else owner.name)
     return tuple(kinds)
+
+
+def inlined(module: bytes) -> bytes | None:
+    """The module with functions that its op's regions call in the places of the calls; None if they call none."""
+    source = load(module)
+    copy = ir.Module.parse(to_bytecode(source), source.context)
+    functions = {str(view.attributes["sym_name"].value): view for view in map(_operation, copy.body.operations)}
+    found = False
+    while calls := [op for op in _inner(main_op(copy)) if op.name == "func.call"]:
+        found = True
+        for call in calls:
+            [block] = functions[str(call.attributes["callee"].value)].regions[0].blocks
+            values = dict(zip(block.arguments, call.operands, strict=True))
+            *body, end = map(_operation, block.operations)
+            for op in body:
+                clone = op.clone(ir.InsertionPoint(call))
+                for old, new in zip((op, *inner_ops(op)), (clone, *inner_ops(clone)), strict=True):
+                    for place, value in enumerate(old.operands):
+                        if value in values:
+                            new.operands[place] = values[value]
+                values |= zip(op.results, clone.results, strict=True)
+            for result, value in zip(call.results, end.operands, strict=True):
+                result.replace_all_uses_with(values[value])
+            call.erase()
+    if not found:
+        return None
+    with copy.context:
+        PassManager.parse("builtin.module(symbol-dce)").run(copy.operation)
+    return to_bytecode(copy)
+
+
+def _operation(view: Any) -> ir.Operation:
+    return view.operation
 
 
 def without_inner_ops(module: bytes) -> Iterator[bytes]:

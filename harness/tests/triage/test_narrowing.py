@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from opscope.base.tests.captured import captured
-from opscope.harness.prepare.mlir.variant import Form, region_kinds
+from opscope.harness.prepare.mlir.door import load
+from opscope.harness.prepare.mlir.variant import Form, inlined, region_kinds
 from opscope.harness.prepare.split import split_module
 from opscope.harness.prepare.split_guard import of_entry, split_bytes
 from opscope.harness.record.errors import InputError
@@ -89,6 +90,21 @@ LOOP = """func.func @main(%a: tensor<4x6xf32>, %n: tensor<i32>) -> (tensor<4x6xf
   return %0#0, %0#1 : tensor<4x6xf32>, tensor<i32>
 }
 """
+CALLS = (
+    LOOP.replace(
+        "stablehlo.multiply %x, %x : tensor<4x6xf32>", "func.call @step(%x) : (tensor<4x6xf32>) -> tensor<4x6xf32>"
+    )
+    + """func.func private @step(%x: tensor<4x6xf32>) -> tensor<4x6xf32> {
+  %0:2 = func.call @both(%x, %x) : (tensor<4x6xf32>, tensor<4x6xf32>) -> (tensor<4x6xf32>, tensor<4x6xf32>)
+  %1 = stablehlo.multiply %0#1, %0#0 : tensor<4x6xf32>
+  return %1 : tensor<4x6xf32>
+}
+func.func private @both(%x: tensor<4x6xf32>, %y: tensor<4x6xf32>) -> (tensor<4x6xf32>, tensor<4x6xf32>) {
+  %0 = stablehlo.add %x, %y : tensor<4x6xf32>
+  return %x, %0 : tensor<4x6xf32>, tensor<4x6xf32>
+}
+"""
+)
 BRANCHES = """func.func @main(%a: tensor<4xf32>, %n: tensor<i32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %0:2 = "stablehlo.case"(%n) ({
       %1 = stablehlo.multiply %a, %a : tensor<4xf32>
@@ -419,10 +435,24 @@ def test_a_model_is_reduced_by_way_of_the_op_or_window_that_differs_alone(
 
 
 @pytest.mark.slow
-def test_a_loop_is_reduced_by_the_ops_of_its_bodies(tmp_path: Path) -> None:
-    outcome = reduced(tmp_path, LOOP, "'stablehlo.while' in str(op.op)")
+@pytest.mark.parametrize("module", [LOOP, CALLS])
+def test_a_loop_is_reduced_by_the_ops_of_its_bodies(tmp_path: Path, module: str) -> None:
+    outcome = reduced(tmp_path, module, "'stablehlo.while' in str(op.op)")
     assert (outcome.before.name, outcome.before.region_ops) == ("stablehlo.while", 5)
     assert (outcome.after.name, outcome.after.region_ops) == ("stablehlo.while", 3)
+    assert b"call" not in outcome.tried.variant.module
+
+
+def test_functions_that_a_body_calls_stand_in_their_places() -> None:
+    (op,) = of_entry(split_bytes(CALLS))
+    module = inlined(op.bytecode)
+    assert module is not None
+    assert inlined(module) is None
+    text = str(load(module))
+    body = text[text.index(" do {") :]
+    assert re.findall(r"stablehlo\.(\w+)", body) == ["constant", "add", "multiply", "add", "return"]
+    assert re.search(r"%(\d+) = stablehlo\.add %iterArg, %iterArg.*\n.*multiply %\1, %iterArg ", body)
+    assert text.count("func.func") == 1
 
 
 @pytest.mark.parametrize(
