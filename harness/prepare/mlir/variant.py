@@ -238,12 +238,12 @@ def inlined(module: bytes) -> bytes | None:
     """The module with functions that its op's regions call in the places of the calls; None if they call none."""
     source = load(module)
     copy = ir.Module.parse(to_bytecode(source), source.context)
-    functions = {str(view.attributes["sym_name"].value): view for view in map(_operation, copy.body.operations)}
+    functions = {_symbol(op, "sym_name"): op for op in map(_operation, copy.body.operations)}
     found = False
     while calls := [op for op in _inner(main_op(copy)) if op.name == "func.call"]:
         found = True
         for call in calls:
-            [block] = functions[str(call.attributes["callee"].value)].regions[0].blocks
+            [block] = functions[_symbol(call, "callee")].regions[0].blocks
             values = dict(zip(block.arguments, call.operands, strict=True))
             *body, end = map(_operation, block.operations)
             for op in body:
@@ -265,6 +265,11 @@ def inlined(module: bytes) -> bytes | None:
 
 def _operation(view: Any) -> ir.Operation:
     return view.operation
+
+
+def _symbol(op: ir.Operation, name: str) -> str:
+    attribute: Any = op.attributes[name]
+    return str(attribute.value)
 
 
 def without_inner_ops(module: bytes) -> Iterator[bytes]:

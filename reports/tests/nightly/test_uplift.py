@@ -577,6 +577,7 @@ def test_a_price_that_is_not_known_is_not_none() -> None:
     priced = replace(group, what="my.mul -1", places=(replace(place, cycles=(9, 5), priced_by="kernels"),))
     some = replace(base, models=(*base.models, net), changes=(group, replace(group, what="my.div +1"), priced))
     assert uplift_comment.text(some).count("| +64 with 1 other |") == 2, "60 in all, 4 less by the one that is known"
+    assert "| 🔴 my.add +1 |" in uplift_comment.text(some)
     assert "| +64 |" in uplift_comment.text(replace(some, changes=(group, priced)))
     none = replace(base, models=tuple(replace(each, cycles=None) for each in base.models))
     assert "not known" not in uplift_comment.text(replace(none, changes=(group,)))
