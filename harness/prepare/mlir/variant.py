@@ -163,6 +163,7 @@ def _built(module: bytes, form: Form) -> bytes:
             form.name, results=results, operands=operands, attributes=attributes, regions=len(old.regions), ip=point
         )
         _move_regions(old, op, form)
+        _read_from(block, old_main.regions[0].blocks[0], op)
         ir.Operation.create("func.return", operands=list(op.results), ip=point)
         built.operation.verify()
         return to_bytecode(built)
@@ -186,6 +187,21 @@ def _constant(value: ir.Value, tensor: ir.Type, point: ir.InsertionPoint) -> ir.
         "stablehlo.constant", results=[tensor], attributes={"value": ir.Attribute.parse(text)}, ip=point
     )
     return operation.results[0]
+
+
+def _read_from(block: ir.Block, before: ir.Block, op: ir.Operation) -> None:
+    """Has the regions of an op read the arguments and constants of its new block where they read those of the one
+    before, as branches do: that one goes with its module."""
+    outer: dict[Any, Any] = dict(zip(before.arguments, block.arguments, strict=True))
+    constants: dict[Any, ir.Operation] = {
+        result: each for each in map(_operation, before.operations) for result in each.results
+    }
+    for inner in inner_ops(op):
+        for place, value in enumerate(inner.operands):
+            if value in constants:
+                outer[value] = constants.pop(value).clone(ir.InsertionPoint(op)).results[0]
+            if value in outer:
+                inner.operands[place] = outer[value]
 
 
 def _move_regions(old: ir.Operation, new: ir.Operation, form: Form) -> None:

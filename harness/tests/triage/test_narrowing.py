@@ -13,7 +13,7 @@ import pytest
 
 from opscope.base.tests.captured import captured
 from opscope.harness.prepare.mlir.door import load
-from opscope.harness.prepare.mlir.variant import Form, inlined, region_kinds
+from opscope.harness.prepare.mlir.variant import Form, build, inlined, read, region_kinds
 from opscope.harness.prepare.split import split_module
 from opscope.harness.prepare.split_guard import of_entry, split_bytes
 from opscope.harness.record.errors import InputError
@@ -441,6 +441,19 @@ def test_a_loop_is_reduced_by_the_ops_of_its_bodies(tmp_path: Path, module: str)
     assert (outcome.before.name, outcome.before.region_ops) == ("stablehlo.while", 5)
     assert (outcome.after.name, outcome.after.region_ops) == ("stablehlo.while", 3)
     assert b"call" not in outcome.tried.variant.module
+
+
+def test_branches_of_a_variant_read_its_own_arguments_and_constants() -> None:
+    module = BRANCHES.replace("  %0:2", "  %c = stablehlo.constant dense<2.0> : tensor<4xf32>\n  %0:2").replace(
+        "%a, %a", "%a, %c"
+    )
+    (op,) = of_entry(split_bytes(module))
+    for _ in range(20):  # what is read after it has gone is there at times
+        variant, form = build(op.bytecode, read(op.bytecode))
+        assert form == read(op.bytecode)
+        text = str(load(variant))
+        assert re.search(r"multiply %arg\d, %cst\b", text)
+        assert re.search(r"negate %arg\d\b", text)
 
 
 def test_functions_that_a_body_calls_stand_in_their_places() -> None:
