@@ -299,17 +299,21 @@ def without_inner_ops(module: bytes) -> Iterator[bytes]:
 
 
 def _without(module: bytes, index: int, choice: int) -> bytes | None:
-    """`module` without inner op `index`, the `choice`-th candidate in its place; None if there is no such module."""
+    """`module` without inner op `index`, the `choice`-th candidate in its place, or nothing if nobody reads it; None if
+    there is no such module."""
     source = load(module)
     copy = ir.Module.parse(to_bytecode(source), source.context)
     op = list(_inner(main_op(copy)))[index]
-    if len(op.results) != 1:
+    if any(True for result in op.results for _ in result.uses):
+        if len(op.results) != 1:
+            return None
+        arguments = list(op.block.arguments)
+        candidates = [value for value in (*op.operands, *arguments) if value.type == op.results[0].type]
+        if choice >= len(candidates):
+            return None
+        op.results[0].replace_all_uses_with(candidates[choice])
+    elif choice:
         return None
-    arguments = list(op.block.arguments)
-    candidates = [value for value in (*op.operands, *arguments) if value.type == op.results[0].type]
-    if choice >= len(candidates):
-        return None
-    op.results[0].replace_all_uses_with(candidates[choice])
     op.erase()
     try:
         copy.operation.verify()

@@ -13,7 +13,7 @@ import pytest
 
 from opscope.base.tests.captured import captured
 from opscope.harness.prepare.mlir.door import load
-from opscope.harness.prepare.mlir.variant import Form, build, inlined, read, region_kinds
+from opscope.harness.prepare.mlir.variant import Form, build, inlined, read, region_kinds, without_inner_ops
 from opscope.harness.prepare.split import split_module
 from opscope.harness.prepare.split_guard import of_entry, split_bytes
 from opscope.harness.record.errors import InputError
@@ -441,6 +441,13 @@ def test_a_loop_is_reduced_by_the_ops_of_its_bodies(tmp_path: Path, module: str)
     assert (outcome.before.name, outcome.before.region_ops) == ("stablehlo.while", 5)
     assert (outcome.after.name, outcome.after.region_ops) == ("stablehlo.while", 3)
     assert b"call" not in outcome.tried.variant.module
+
+
+def test_what_nobody_reads_is_left_out_without_another_in_its_place() -> None:
+    dead = "      %9 = stablehlo.reshape %x : (tensor<4x6xf32>) -> tensor<24xf32>\n      %2 ="
+    (op,) = of_entry(split_bytes(LOOP.replace("      %2 =", dead)))
+    assert read(op.bytecode).region_ops == 6
+    assert any("reshape" not in str(load(fewer)) for fewer in without_inner_ops(op.bytecode))
 
 
 def test_branches_of_a_variant_read_its_own_arguments_and_constants() -> None:
